@@ -1,0 +1,32 @@
+"""insitu: scalability models of MPI programs, made while they run."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from insitu.modeling.base import Model
+    from insitu.modeling.cluster import cluster
+    from insitu.modeling.modelers import fit
+
+__version__ = "0.1.0"
+
+# In a bare checkout collectors/ and server/ lie beside this folder; in a wheel they lie inside it.
+__path__.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+_PUBLIC = {
+    "Model": "insitu.modeling.base",
+    "cluster": "insitu.modeling.cluster",
+    "fit": "insitu.modeling.modelers",
+}
+__all__ = ["Model", "__version__", "cluster", "fit"]
+
+
+def __getattr__(name: str) -> Any:  # Any: the public names have different types
+    """Load public names on first use: a rank must not import what it will not use."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'insitu' has no attribute '{name}'")
+    from importlib import import_module
+
+    value = getattr(import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value

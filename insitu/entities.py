@@ -1,0 +1,191 @@
+"""The nouns of insitu that every room shares."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+ARROW = "->"
+RANKS = "p"  # the parameter that every run has: its number of ranks
+
+
+class MetricKind(StrEnum):
+    """How a metric behaves in time: a total only grows, a level may fall."""
+
+    TOTAL = "total"
+    LEVEL = "level"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What is measured."""
+
+    name: str
+    unit: str
+    kind: MetricKind = MetricKind.TOTAL
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether repeated runs of a deterministic program give the same value."""
+        return self.name in DETERMINISTIC
+
+
+DETERMINISTIC = frozenset({"visits", "bytes_sent", "bytes_received"})
+VISITS = Metric("visits", "1")
+TIME = Metric("time", "s")
+TIME_EXCLUSIVE = Metric("time_exclusive", "s")
+BYTES_SENT = Metric("bytes_sent", "B")
+BYTES_RECEIVED = Metric("bytes_received", "B")
+MEMORY_RSS = Metric("memory_rss", "B", MetricKind.LEVEL)
+MEMORY_RSS_PEAK = Metric("memory_rss_peak", "B", MetricKind.LEVEL)
+MEMORY_PSS = Metric("memory_pss", "B", MetricKind.LEVEL)
+METRICS = (
+    VISITS,
+    TIME,
+    TIME_EXCLUSIVE,
+    BYTES_SENT,
+    BYTES_RECEIVED,
+    MEMORY_RSS,
+    MEMORY_RSS_PEAK,
+    MEMORY_PSS,
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CallPath:
+    """Frames from the root of the program; written `main->solve->MPI_Allreduce` as in Extra-P."""
+
+    frames: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "CallPath":
+        return cls(tuple(part.strip() for part in text.split(ARROW)))
+
+    def __str__(self) -> str:
+        return ARROW.join(self.frames)
+
+    @property
+    def name(self) -> str:
+        """The last frame, the function itself."""
+        return self.frames[-1] if self.frames else ""
+
+    @property
+    def parent(self) -> "CallPath | None":
+        return CallPath(self.frames[:-1]) if len(self.frames) > 1 else None
+
+    def child(self, frame: str) -> "CallPath":
+        return CallPath((*self.frames, frame.replace(ARROW, "→")))
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """One execution: the parameter values that were set and the number of its repetition."""
+
+    parameters: tuple[tuple[str, float], ...]
+    repetition: int = 0
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, float], repetition: int = 0) -> "RunKey":
+        """Order the parameters: ranks first, then by name."""
+        names = sorted(parameters, key=lambda name: (name != RANKS, name))
+        return cls(tuple((name, float(parameters[name])) for name in names), repetition)
+
+    def __str__(self) -> str:
+        values = ",".join(f"{name}={number(value)}" for name, value in self.parameters)
+        return f"{values}#{self.repetition}"
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+        return int(dict(self.parameters).get(RANKS, 1))
+
+    def coordinate(self, names: Iterable[str]) -> tuple[float, ...]:
+        """The values of the named parameters, NaN where this run did not set one."""
+        values = dict(self.parameters)
+        return tuple(values.get(name, math.nan) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Everything set for one execution besides its parameters: command, host, versions."""
+
+    values: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> "Configuration":
+        return cls(tuple(sorted((name, str(value)) for name, value in values.items())))
+
+    def __getitem__(self, name: str) -> str:
+        return dict(self.values)[name]
+
+    def get(self, name: str, default: str = "") -> str:
+        return dict(self.values).get(name, default)
+
+    def to_json(self) -> str:
+        return json.dumps(dict(self.values), sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something a person should know that is no error.
+
+    `code` is a stable word with hyphens (`classes-differ`, `rank-lost`), `text` a sentence for people,
+    `where` the run, call path or rank it is about.
+    """
+
+    code: str
+    text: str
+    where: str = ""
+
+
+class RunState(StrEnum):
+    """The life of a run, as the aggregator sees it."""
+
+    EXPECTED = "expected"
+    MEASURING = "measuring"
+    CLOSING = "closing"
+    SEALED = "sealed"
+    PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a campaign keeps of a run besides its values."""
+
+    id: str
+    key: RunKey
+    state: RunState
+    started_at: float = 0.0  # seconds since 1970
+    ended_at: float = 0.0
+    configuration: Configuration = field(default_factory=Configuration)
+    exit_status: tuple[int, ...] = ()  # one per rank; -1000 where it is not known
+    missing: tuple[int, ...] = ()  # ranks whose end never arrived
+    findings: tuple[Finding, ...] = ()
+
+
+def number(value: float) -> str:
+    """Write a number as short as it can be read back: 64, 0.5, 1e+20."""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def parse_assignment(text: str) -> tuple[str, float]:
+    """Read `n=256` or `p = 1e3`.
+
+    Raises:
+        ValueError: with a text that says what is wrong and how it should look.
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not _NAME.match(name):
+        raise ValueError(f"'{text}' is not NAME=VALUE, as in n=256")
+    try:
+        result = float(value)
+    except ValueError:
+        raise ValueError(f"'{text}': '{value}' is not a number, as in n=256") from None
+    if not math.isfinite(result):
+        raise ValueError(f"'{text}': '{value}' is not a finite number, as in n=256")
+    return name, result

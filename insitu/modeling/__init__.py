@@ -1,0 +1,1 @@
+"""Models from measurements: pure numpy and scipy, no files, sockets, clocks or logs."""

@@ -1,0 +1,1 @@
+"""What people look at while a campaign runs."""

@@ -1,0 +1,156 @@
+"""The protocol between agents and the aggregator: its version, its messages, their fields.
+
+A frame is `MAGIC` and one msgpack array `[kind, field, field, …]` in the order of the dataclass. Columns are raw
+little-endian arrays. Fields are appended with a default, never moved; kinds are never renumbered.
+
+The state of a rank is the message with the highest (incarnation, seq): totals, not deltas, so that lost, doubled
+and reordered messages cannot corrupt it. One message is outstanding per agent; the newest replaces older ones.
+After a reconnect, a `Reject` with code NO_SESSION or a new server instance, `Hello` and `Paths` go first.
+"""
+
+from dataclasses import dataclass, field
+
+SCHEMA = 1
+MAGIC = b"INS1"
+MAX_FRAME_BYTES = 8 << 20
+MAX_RANKS = 4_000_000
+MAX_ROWS = 65_536  # call paths of one node
+MAX_NAME_BYTES = 1_024
+MAX_METRICS = 64
+
+NO_SESSION = 1  # Hello first
+REFUSED = 2  # wrong token, wrong size, wrong schema: stop sending, keep the tables
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One metric as it travels: `dtype` is u8 or f8; times in u8 are ticks, scaled per rank."""
+
+    name: str
+    unit: str
+    kind: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """An agent opens its session: which run, which node, how the columns are to be read."""
+
+    schema: int
+    run: str  # 32 hexadecimal digits
+    token: str
+    node: str  # host name and a number where one host has several agents
+    incarnation: int  # nanoseconds since 1970 at the start of the agent
+    size: int  # ranks of the whole run, from MPI or the launcher
+    ranks: tuple[int, ...]  # those of this node that are known so far
+    started_ns: int  # since 1970, when the first rank's table was made
+    configuration: str  # JSON object: {"parameters": {...}, "command": [...], "host": ..., ...}
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """New rows of the node's dictionary of call paths: row `first + i` is frame `names[i]` below `parents[i]`.
+
+    Row 0 is the root of the program and its own parent. `parents` is an array of u4.
+    """
+
+    first: int
+    parents: bytes
+    names: tuple[str, ...]
+    files: tuple[str, ...]
+    lines: bytes  # u4
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ranks that have the same rows: a matrix (ranks × rows) per column.
+
+    `ranks` i4, `rows` u4 (ids of the dictionary; an id that occurs twice is to be summed), `columns` indices into
+    `Hello.columns`, `matrices` one byte string per column, rank-major; `tick_s` f8 per rank: seconds per tick.
+    A row with zero visits was not visited by that rank.
+    """
+
+    ranks: bytes
+    rows: bytes
+    tick_s: bytes
+    columns: tuple[int, ...]
+    matrices: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The totals of the ranks of a node that changed since the last message that was acknowledged."""
+
+    seq: int
+    time_ns: int
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RankEnd:
+    """How a rank ended: exit status (minus the signal's number if it was killed) and whether its data are whole."""
+
+    rank: int
+    status: int
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bye:
+    """The node's ranks have ended; `final_seq` holds their last totals. Sent again until acknowledged as durable."""
+
+    final_seq: int
+    ends: tuple[RankEnd, ...]
+    ended_ns: int
+    cost: str  # JSON object: what the agent and the hooks cost, beats dropped, rows truncated
+    findings: tuple[tuple[str, str, str], ...] = field(default=())  # code, text, where
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The aggregator takes the session; `known` rows of the dictionary and `last_seq` need not be sent again."""
+
+    instance: str
+    known: int
+    last_seq: int
+    beat_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """Everything up to `seq` has arrived; `is_durable` only once the node's Bye is synced to disk."""
+
+    instance: str
+    seq: int
+    known: int
+    is_durable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A message that was not taken, by code (NO_SESSION, REFUSED) and in words."""
+
+    code: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Stop measuring; the application goes on."""
+
+    text: str
+
+
+Message = Hello | Paths | Totals | Bye | Welcome | Ack | Reject | Halt
+KINDS: dict[int, type] = {
+    1: Hello,
+    2: Paths,
+    3: Totals,
+    # 4 is kept for phase marks
+    5: Bye,
+    65: Welcome,
+    66: Ack,
+    67: Reject,
+    68: Halt,
+}
