@@ -1,11 +1,13 @@
 """The protocol between agents and the aggregator: its version, its messages, their fields.
 
-A frame is `MAGIC` and one msgpack array `[kind, field, field, …]` in the order of the dataclass. Columns are raw
-little-endian arrays. Fields are appended with a default, never moved; kinds are never renumbered.
+A frame is `MAGIC` and one msgpack array `[kind, field, field, …]` in the order of the dataclass.
+Columns are raw little-endian arrays. Fields are appended with a default, never moved; kinds are
+never renumbered.
 
-The state of a rank is the message with the highest (incarnation, seq): totals, not deltas, so that lost, doubled
-and reordered messages cannot corrupt it. One message is outstanding per agent; the newest replaces older ones.
-After a reconnect, a `Reject` with code NO_SESSION or a new server instance, `Hello` and `Paths` go first.
+The state of a rank is the message with the highest (incarnation, seq): totals, not deltas, so that
+lost, doubled and reordered messages cannot corrupt it. One message is outstanding per agent; the
+newest replaces older ones. After a reconnect, a `Reject` with code NO_SESSION or a new server
+instance, `Hello` and `Paths` go first.
 """
 
 from dataclasses import dataclass, field
@@ -17,6 +19,8 @@ MAX_RANKS = 4_000_000
 MAX_ROWS = 65_536  # call paths of one node
 MAX_NAME_BYTES = 1_024
 MAX_METRICS = 64
+MAX_TEXT_BYTES = 65_536  # JSON objects and sentences for people
+MAX_FINDINGS = 4_096  # of one node
 
 NO_SESSION = 1  # Hello first
 REFUSED = 2  # wrong token, wrong size, wrong schema: stop sending, keep the tables
@@ -50,7 +54,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """New rows of the node's dictionary of call paths: row `first + i` is frame `names[i]` below `parents[i]`.
+    """New rows of the node's dictionary: row `first + i` is frame `names[i]` below `parents[i]`.
 
     Row 0 is the root of the program and its own parent. `parents` is an array of u4.
     """
@@ -66,9 +70,9 @@ class Paths:
 class Group:
     """Ranks that have the same rows: a matrix (ranks × rows) per column.
 
-    `ranks` i4, `rows` u4 (ids of the dictionary; an id that occurs twice is to be summed), `columns` indices into
-    `Hello.columns`, `matrices` one byte string per column, rank-major; `tick_s` f8 per rank: seconds per tick.
-    A row with zero visits was not visited by that rank.
+    `ranks` i4, `rows` u4 (ids of the dictionary; one that occurs twice is to be summed), `columns`
+    indices into `Hello.columns`, `matrices` one byte string per column, rank-major; `tick_s` f8 per
+    rank: seconds per tick. A row with zero visits was not visited by that rank.
     """
 
     ranks: bytes
@@ -80,7 +84,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The totals of the ranks of a node that changed since the last message that was acknowledged."""
+    """The totals of those ranks of a node that changed since the last acknowledged message."""
 
     seq: int
     time_ns: int
@@ -89,7 +93,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class RankEnd:
-    """How a rank ended: exit status (minus the signal's number if it was killed) and whether its data are whole."""
+    """How a rank ended: exit status (minus the number of a signal that killed it), data whole or not."""
 
     rank: int
     status: int
@@ -98,7 +102,10 @@ class RankEnd:
 
 @dataclass(frozen=True, slots=True)
 class Bye:
-    """The node's ranks have ended; `final_seq` holds their last totals. Sent again until acknowledged as durable."""
+    """The node's ranks have ended; `final_seq` holds their last totals.
+
+    Sent again until it is acknowledged as durable.
+    """
 
     final_seq: int
     ends: tuple[RankEnd, ...]
@@ -109,7 +116,10 @@ class Bye:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The aggregator takes the session; `known` rows of the dictionary and `last_seq` need not be sent again."""
+    """The aggregator takes the session.
+
+    `known` rows of the dictionary and everything up to `last_seq` need not be sent again.
+    """
 
     instance: str
     known: int
@@ -119,7 +129,7 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Everything up to `seq` has arrived; `is_durable` only once the node's Bye is synced to disk."""
+    """Everything up to `seq` has arrived; durable only once the node's Bye is synced to disk."""
 
     instance: str
     seq: int
@@ -153,4 +163,27 @@ KINDS: dict[int, type] = {
     66: Ack,
     67: Reject,
     68: Halt,
+}
+
+# The longest that a field may be: elements of a tuple, bytes of a string; else MAX_NAME_BYTES.
+LONGEST: dict[str, int] = {
+    "Hello.ranks": MAX_RANKS,
+    "Hello.configuration": MAX_TEXT_BYTES,
+    "Hello.columns": MAX_METRICS,
+    "Paths.parents": 4 * MAX_ROWS,
+    "Paths.names": MAX_ROWS,
+    "Paths.files": MAX_ROWS,
+    "Paths.lines": 4 * MAX_ROWS,
+    "Group.ranks": 4 * MAX_RANKS,
+    "Group.rows": 4 * MAX_ROWS,
+    "Group.tick_s": 8 * MAX_RANKS,
+    "Group.columns": MAX_METRICS,
+    "Group.matrices": MAX_METRICS,
+    "Group.matrices[]": MAX_FRAME_BYTES,
+    "Totals.groups": MAX_RANKS,
+    "Bye.ends": MAX_RANKS,
+    "Bye.cost": MAX_TEXT_BYTES,
+    "Bye.findings": MAX_FINDINGS,
+    "Reject.text": MAX_TEXT_BYTES,
+    "Halt.text": MAX_TEXT_BYTES,
 }

@@ -1,0 +1,81 @@
+"""Any well-formed message, for hypothesis."""
+
+from hypothesis import strategies as st
+
+from insitu.wire import messages as m
+
+INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
+COUNTS = st.integers(0, (1 << 63) - 1)
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+@st.composite
+def hellos(draw):
+    size = draw(st.integers(1, m.MAX_RANKS))
+    names = draw(st.lists(NAMES.filter(bool), max_size=4, unique=True))
+    return m.Hello(
+        schema=draw(INTEGERS),
+        run=draw(st.text("0123456789abcdef", min_size=32, max_size=32)),
+        token=draw(NAMES),
+        node=draw(NAMES),
+        incarnation=draw(COUNTS),
+        size=size,
+        ranks=tuple(draw(st.lists(st.integers(0, size - 1), max_size=5))),
+        started_ns=draw(COUNTS),
+        configuration=draw(NAMES),
+        columns=tuple(
+            m.Column(
+                name,
+                draw(NAMES),
+                draw(st.sampled_from(["total", "level"])),
+                draw(st.sampled_from(["u8", "f8"])),
+            )
+            for name in names
+        ),
+    )
+
+
+@st.composite
+def paths(draw):
+    count = draw(st.integers(0, 4))
+    words = st.binary(min_size=4 * count, max_size=4 * count)
+    texts = st.lists(NAMES, min_size=count, max_size=count).map(tuple)
+    first = draw(st.integers(0, m.MAX_ROWS - count))
+    return m.Paths(first, draw(words), draw(texts), draw(texts), draw(words))
+
+
+@st.composite
+def groups(draw):
+    size, rows = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    columns = draw(st.lists(st.integers(0, m.MAX_METRICS - 1), max_size=3, unique=True))
+
+    def binary(length):
+        return draw(st.binary(min_size=length, max_size=length))
+
+    return m.Group(
+        binary(4 * size),
+        binary(4 * rows),
+        binary(8 * size),
+        tuple(columns),
+        tuple(binary(8 * size * rows) for _ in columns),
+    )
+
+
+ENDS = st.builds(m.RankEnd, INTEGERS, INTEGERS, st.booleans())
+MESSAGES = st.one_of(
+    hellos(),
+    paths(),
+    st.builds(m.Totals, INTEGERS, INTEGERS, st.lists(groups(), max_size=3).map(tuple)),
+    st.builds(
+        m.Bye,
+        INTEGERS,
+        st.lists(ENDS, max_size=3).map(tuple),
+        INTEGERS,
+        NAMES,
+        st.lists(st.tuples(NAMES, NAMES, NAMES), max_size=2).map(tuple),
+    ),
+    st.builds(m.Welcome, NAMES, INTEGERS, INTEGERS, INTEGERS),
+    st.builds(m.Ack, NAMES, INTEGERS, INTEGERS, st.booleans()),
+    st.builds(m.Reject, INTEGERS, NAMES),
+    st.builds(m.Halt, NAMES),
+)

@@ -1,0 +1,199 @@
+"""The codec reads back what it wrote, refuses what is malformed, reads old bytes for ever."""
+
+import struct
+from pathlib import Path
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from insitu.errors import WireError
+from insitu.wire import messages as m
+from insitu.wire.codec import decode, encode
+from tests.wire.strategies import MESSAGES
+
+GOLDEN = Path(__file__).parent / "golden" / "v1"
+EXAMPLES = {
+    "hello": m.Hello(
+        1,
+        "0123456789abcdef" * 2,
+        "ab" * 32,
+        "node7",
+        1_795_267_920_000_000_000,
+        4,
+        (0, 1),
+        1_795_267_919_000_000_000,
+        '{"parameters": {"n": 256}}',
+        (m.Column("visits", "1", "total", "u8"), m.Column("time", "s", "total", "u8")),
+    ),
+    "paths": m.Paths(
+        0,
+        struct.pack("<2I", 0, 0),
+        ("main", "solve"),
+        ("stencil.py", "stencil.py"),
+        struct.pack("<2I", 1, 20),
+    ),
+    "totals": m.Totals(
+        3,
+        1_795_267_921_000_000_000,
+        (
+            m.Group(
+                struct.pack("<2i", 0, 1),
+                struct.pack("<2I", 0, 1),
+                struct.pack("<2d", 1e-9, 1e-9),
+                (0, 1),
+                (struct.pack("<4Q", 1, 10, 1, 10), struct.pack("<4Q", 5, 4, 3, 2)),
+            ),
+        ),
+    ),
+    "bye": m.Bye(
+        3,
+        (m.RankEnd(0, 0, True), m.RankEnd(1, -9, False)),
+        1_795_267_922_000_000_000,
+        '{"cpu_s": 0.1}',
+        (("rank-lost", "rank 1 was killed", "1"),),
+    ),
+    "welcome": m.Welcome("00ff00ff00ff00ff", 2, 3, 1000),
+    "ack": m.Ack("00ff00ff00ff00ff", 3, 2, True),
+    "reject": m.Reject(m.NO_SESSION, "Hello first"),
+    "halt": m.Halt("the campaign is complete"),
+}
+
+
+def refuses(frame):
+    try:
+        decode(frame)
+    except WireError:
+        return True
+    return False
+
+
+@settings(max_examples=300)
+@given(MESSAGES)
+def test_what_is_written_is_read_back(message):
+    assert decode(encode(message)) == message
+
+
+@settings(max_examples=500)
+@given(st.binary(max_size=200))
+def test_random_bytes_are_refused_by_a_wire_error(data):
+    for frame in (data, m.MAGIC + data, m.MAGIC + b"\x96\x03" + data):
+        try:
+            decode(frame)
+        except WireError:
+            continue
+
+
+@settings(max_examples=500)
+@given(MESSAGES, st.data())
+def test_mutated_messages_are_refused_by_a_wire_error_or_are_another_message(message, data):
+    frame = bytearray(encode(message))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(frame) - 1))
+        frame[at] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(frame)))
+
+    for mutant in (bytes(frame), bytes(frame[:cut])):
+        try:
+            other = decode(mutant)
+        except WireError:
+            continue
+        assert decode(encode(other)) == other
+
+
+@settings(max_examples=200)
+@given(MESSAGES)
+def test_every_truncated_message_is_refused(message):
+    frame = encode(message)
+
+    assert all(refuses(frame[:length]) for length in range(len(frame)))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_bytes_of_version_1_are_read_for_ever(name):
+    assert decode((GOLDEN / f"{name}.bin").read_bytes()) == EXAMPLES[name]
+
+
+def test_every_kind_of_message_has_golden_bytes():
+    assert {type(message) for message in EXAMPLES.values()} == set(m.KINDS.values())
+
+
+def test_a_field_with_a_default_may_be_absent():
+    bye = [5, 3, [[0, 0, True]], 7, "{}"]
+
+    assert decode(m.MAGIC + msgpack.packb(bye)) == m.Bye(3, (m.RankEnd(0, 0, True),), 7, "{}")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [],
+        [4, 0],
+        [True, "text"],
+        ["68", "text"],
+        [68],
+        [68, "text", "more"],
+        [68, b"text"],
+        [68, ["text"]],
+        [68, None],
+        [66, "i", 1.0, 0, True],
+        [66, "i", True, 0, True],
+        [66, "i", 1, 0, 1],
+        [66, "i", 1 << 63, 0, True],
+        [65, "x" * (m.MAX_NAME_BYTES + 1), 0, 0, 1],
+        [68, "x" * (m.MAX_TEXT_BYTES + 1)],
+        [68, {}],
+        [68, msgpack.ExtType(1, b"")],
+        [68, msgpack.Timestamp(1)],
+        [2, 0, b"", ["one"], ["file"], b""],
+        [2, m.MAX_ROWS, bytes(4), ["one"], ["file"], bytes(4)],
+        [2, -1, b"", [], [], b""],
+        [3, 1, 1, [[bytes(4), bytes(4), bytes(8), [0], [bytes(16)]]]],
+        [3, 1, 1, [[bytes(4), bytes(4), bytes(4), [0], [bytes(8)]]]],
+        [3, 1, 1, [[bytes(4), bytes(4), bytes(8), [0, 0], [bytes(8), bytes(8)]]]],
+        [3, 1, 1, [[bytes(4), bytes(4), bytes(8), [m.MAX_METRICS], [bytes(8)]]]],
+        [5, 1, [[0, 0]], 1, "{}"],
+        [5, 1, [], 1, "{}", [["code", "text"]]],
+        [1, 1, "g" * 32, "", "n", 1, 1, [], 1, "{}", []],
+        [1, 1, "0" * 32, "", "n", 1, 0, [], 1, "{}", []],
+        [1, 1, "0" * 32, "", "n", 1, 2, [2], 1, "{}", []],
+        [1, 1, "0" * 32, "", "n", 1, 1, [], 1, "{}", [["t", "s", "total", "u4"]]],
+        [1, 1, "0" * 32, "", "n", 1, 1, [], 1, "{}", [["t", "s", "sum", "u8"]]],
+    ],
+)
+def test_what_breaks_the_protocol_is_refused(content):
+    assert refuses(m.MAGIC + msgpack.packb(content))
+
+
+def test_bytes_behind_a_message_are_refused():
+    assert refuses(encode(EXAMPLES["halt"]) + b"\x00")
+
+
+def test_another_magic_is_refused():
+    assert refuses(b"INS2" + encode(EXAMPLES["halt"])[4:])
+
+
+def test_a_frame_larger_than_the_limit_is_refused_on_both_sides():
+    matrix = bytes(m.MAX_FRAME_BYTES - 8)
+    group = m.Group(bytes(4), bytes(len(matrix) // 2), bytes(8), (0,), (matrix,))
+
+    assert refuses(m.MAGIC + bytes(m.MAX_FRAME_BYTES))
+    with pytest.raises(WireError, match="send it in parts"):
+        encode(m.Totals(1, 1, (group,)))
+
+
+def test_headers_that_claim_nested_arrays_build_nothing():
+    bomb = m.MAGIC + b"\x92\x44" + b"\xdd\x00\xff\xff\xff" * 100_000
+
+    assert refuses(bomb)
+
+
+def test_text_that_is_no_unicode_cannot_be_written():
+    with pytest.raises(WireError, match="Halt cannot be written"):
+        encode(m.Halt("\udcff"))
+
+
+def test_what_is_no_message_cannot_be_written():
+    with pytest.raises(WireError, match="RankEnd is no message"):
+        encode(m.RankEnd(0, 0, True))
