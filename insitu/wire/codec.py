@@ -1,6 +1,6 @@
 """Message ⇄ bytes: one msgpack array behind the magic, refused where anything is malformed.
 
-The reader walks the fields of the dataclasses of `insitu.wire.messages` and asks msgpack for exactly
+The reader walks the fields of the dataclasses of `insitu.wire.messages`, asking msgpack for exactly
 what stands there, so that nothing is built that the protocol does not expect: a header that claims
 a million nested arrays costs nothing. Array columns stay bytes; whether their ids and numbers make
 sense is for the aggregator to see.

@@ -93,7 +93,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class RankEnd:
-    """How a rank ended: exit status (minus the number of a signal that killed it), data whole or not."""
+    """How a rank ended: exit status (minus the signal that killed it), data whole or not."""
 
     rank: int
     status: int
