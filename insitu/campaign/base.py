@@ -1,7 +1,7 @@
 """What a store of campaigns can do, whatever it is made of."""
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Protocol, Self
 
 from insitu.entities import RunRecord
 from insitu.measurement import RunTable
@@ -9,25 +9,46 @@ from insitu.modeling.base import ModelSet
 
 
 class Store(Protocol):
-    """Sealed runs are the truth; classes and models are derived and may be deleted at any time."""
+    """Sealed runs are the truth; classes and models are derived and may be deleted at any time.
+
+    One thread at a time uses a store. One process writes, others may read meanwhile.
+    """
 
     def seal(self, run: RunRecord, table: RunTable) -> None:
         """Keep a run with every rank's values; durable when this returns.
 
-        A run with the same id replaces the one kept before (a partial run that was completed).
+        A run with the same id replaces the one kept before (a partial run that was completed) and
+        keeps its place in the order.
+
+        Raises:
+            CampaignError: the run could not be kept, and what is there is as it was before: disk
+                full, locked, read-only.
         """
 
-    def next_repetition(self, parameters: dict[str, float]) -> int:
+    def next_repetition(self, parameters: Mapping[str, float]) -> int:
         """The number of the next repetition at these parameter values."""
 
     def runs(self) -> list[RunRecord]:
         """All runs in the order in which they were first sealed."""
 
     def table(self, run_id: str) -> RunTable:
-        """The values of one run."""
+        """The values of one run, as they were sealed.
 
-    def put_models(self, models: ModelSet, *, drop: Iterable[str] = ()) -> None:
-        """Replace the models and classes of the series in `models`, and all findings of modeling."""
+        Raises:
+            CampaignError: there is no such run, or its values are damaged.
+        """
+
+    def put_models(self, models: ModelSet) -> None:
+        """Let `models` be all models, classes and findings of modeling that are kept."""
 
     def models(self) -> ModelSet:
-        """The models, classes and findings kept last."""
+        """The models, classes and findings kept last; none before the first `put_models`."""
+
+    def close(self) -> None:
+        """Let go of the files; nothing else may be called afterwards."""
+
+    def __enter__(self) -> Self:
+        """Close the store at the end of the block."""
+
+    def __exit__(self, *error: object) -> None:
+        """Close the store."""

@@ -1,0 +1,150 @@
+"""Opening campaign.db: its format, its journal, its errors in words."""
+
+import errno
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from insitu.campaign import schema
+from insitu.campaign.filesystem import is_local
+from insitu.errors import CampaignError
+
+LOCKED_WAIT_S = 10.0
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """Open the file of the campaign in directory `path`, brought to today's format.
+
+    Raises:
+        CampaignError: written by a newer insitu, locked, damaged, not permitted.
+    """
+    file = os.path.join(path, schema.FILE)
+    with speaking(path):
+        connection = sqlite3.connect(
+            file, timeout=LOCKED_WAIT_S, isolation_level=None, check_same_thread=False
+        )
+        try:
+            _check_format(connection, path)
+            _choose_journal(connection, path)
+            _upgrade(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def make_directory(path: str) -> None:
+    """Make the campaign's directory, for its owner only.
+
+    Raises:
+        CampaignError: it cannot be made.
+    """
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise CampaignError(f"{path}: is a file; name a directory for the campaign") from None
+    except OSError as error:
+        raise CampaignError(f"{path}: cannot be made: {_os_hint(error)}") from error
+
+
+@contextmanager
+def speaking(path: str) -> Iterator[None]:
+    """Turn SQLite's errors into errors that say what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise CampaignError(f"{path}: {_hint(error)}") from error
+    except OSError as error:
+        raise CampaignError(f"{path}: {_os_hint(error)}") from error
+
+
+def _check_format(connection: sqlite3.Connection, path: str) -> None:
+    theirs, application = _format(connection), _pragma(connection, "application_id")
+    is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if application != schema.APPLICATION_ID and not (theirs == 0 and is_empty):
+        raise CampaignError(f"{path}: {schema.FILE} is no insitu campaign; name another directory")
+    if theirs > schema.FORMAT:
+        raise CampaignError(
+            f"{path}: written by insitu format {theirs}, this insitu reads up to {schema.FORMAT};"
+            " update insitu to read it"
+        )
+
+
+def _choose_journal(connection: sqlite3.Connection, path: str) -> None:
+    """A write-ahead log lets readers read meanwhile, but is safe on local disks only."""
+    mode = "WAL" if is_local(path) else "TRUNCATE"
+    connection.execute(f"PRAGMA journal_mode = {mode}")
+    connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk when it returns
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _upgrade(connection: sqlite3.Connection, path: str) -> None:
+    if _format(connection) == schema.FORMAT:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for step in schema.STEPS[_format(connection) :]:  # read again: another process may be first
+            for statement in _statements(step):
+                connection.execute(statement)
+        connection.execute(
+            "INSERT OR IGNORE INTO campaign VALUES ('created at', ?)", (str(int(time.time())),)
+        )
+        connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {schema.FORMAT}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    os.chmod(os.path.join(path, schema.FILE), 0o600)
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script; executescript would commit the transaction that it should be part of."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _format(connection: sqlite3.Connection) -> int:
+    return _pragma(connection, "user_version")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+_HINTS = {
+    "SQLITE_FULL": "the disk is full, nothing of this was written and all that was kept is whole;"
+    " free some space and try again",
+    "SQLITE_BUSY": f"another process writes since {LOCKED_WAIT_S:.0f} s; wait for it or end it",
+    "SQLITE_LOCKED": "another process is writing; wait for it or end it",
+    "SQLITE_READONLY": "cannot be written; see to the permissions of the directory and its files",
+    "SQLITE_CANTOPEN": "cannot be opened; see to the permissions of the directory and its files",
+    "SQLITE_PERM": "not permitted; see to the permissions of the directory and its files",
+    "SQLITE_NOTADB": f"{schema.FILE} is no campaign, or damaged; restore it from a backup",
+    "SQLITE_CORRUPT": f"{schema.FILE} is damaged; restore it from a backup, or save what is left"
+    f" with `sqlite3 {schema.FILE} .recover`",
+    "SQLITE_IOERR": "the disk failed to read or write; see to its space, quota and health",
+}
+
+
+def _hint(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorname", "") or ""
+    for name, hint in _HINTS.items():
+        if code == name or code.startswith(name + "_"):
+            return hint
+    return f"SQLite says: {error} ({code or type(error).__name__})"
+
+
+def _os_hint(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _HINTS["SQLITE_FULL"]
+    return f"{error.strerror or error}"

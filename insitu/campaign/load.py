@@ -1,0 +1,114 @@
+"""Sealed runs as one experiment: which runs may be joined, why the others may not."""
+
+import json
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+
+from insitu.campaign.base import Store
+from insitu.entities import RANKS, Configuration, Finding, RunRecord, RunState
+from insitu.measurement import Experiment
+
+_INTERPRETER = re.compile(r"python[0-9.]*\Z")
+
+
+def load_experiment(store: Store) -> Experiment:
+    """Read all runs that may be joined, every rank's value kept.
+
+    Raises:
+        CampaignError: a run cannot be read.
+    """
+    runs, _ = joined(store.runs())
+    return Experiment(
+        parameters=varying_parameters(runs),
+        runs=tuple((run.key, store.table(run.id)) for run in runs),
+    )
+
+
+def joined(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Finding, ...]]:
+    """Part the runs that make one experiment from the others, with a finding for each of these.
+
+    Left out are runs that are not sealed, that measured another program than most, and that did not
+    set a parameter which other runs vary.
+    """
+    findings: list[Finding] = []
+    sealed = []
+    for run in runs:
+        if run.state is RunState.SEALED:
+            sealed.append(run)
+        elif run.state is RunState.PARTIAL:
+            findings.append(_partial(run))
+    named = Counter(name for run in sealed if (name := application(run.configuration)))
+    usual = named.most_common(1)[0][0] if named else ""
+    alike = []
+    for run in sealed:
+        name = application(run.configuration)
+        if name in ("", usual):
+            alike.append(run)
+        else:
+            text = f"measured {name}, the others {usual}: left out; give it a campaign of its own"
+            findings.append(Finding("application-differs", f"run {run.key} {text}", str(run.key)))
+    complete = []
+    names = varying_parameters(alike)
+    for run in alike:
+        unset = [name for name in names if name not in dict(run.key.parameters)]
+        if not unset:
+            complete.append(run)
+            continue
+        options = " ".join(f"--param {name}=VALUE" for name in unset)
+        text = (
+            f"does not say {', '.join(unset)}, which others vary: left out; measure with {options}"
+        )
+        findings.append(Finding("parameter-not-set", f"run {run.key} {text}", str(run.key)))
+    return complete, tuple(findings)
+
+
+def varying_parameters(runs: Sequence[RunRecord]) -> tuple[str, ...]:
+    """The parameters that have two values or more, ranks first; ("p",) where none has."""
+    values: dict[str, set[float]] = {}
+    for run in runs:
+        for name, value in run.key.parameters:
+            values.setdefault(name, set()).add(value)
+    names = sorted((name for name in values if len(values[name]) > 1), key=_ranks_first)
+    return tuple(names) or (RANKS,)
+
+
+def application(configuration: Configuration) -> str:
+    """The name of the program that a run measured, without its arguments; empty where unknown.
+
+    `python -m pkg` is `pkg`, `python3 app/heat.py --cells 4` is `heat.py`.
+    """
+    words = _words(configuration.get("command"))
+    if words and _INTERPRETER.match(os.path.basename(words[0])):
+        words = words[1:]
+    if not words:
+        return ""
+    if words[0] in ("-m", "-c") and len(words) > 1:
+        return words[1]
+    return os.path.basename(words[0])
+
+
+def _words(command: str) -> list[str]:
+    """A command that was kept as a JSON list or as a line for a shell."""
+    try:
+        value = json.loads(command)
+    except ValueError:
+        value = None
+    if isinstance(value, list):
+        return [str(word) for word in value]
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def _partial(run: RunRecord) -> Finding:
+    ended = run.key.size - len(run.missing)
+    text = f"run {run.key}: {ended} of {run.key.size} ranks arrived: shown, not modelled"
+    return Finding("run-partial", f"{text}; `insitu ingest` completes it", str(run.key))
+
+
+def _ranks_first(name: str) -> tuple[bool, str]:
+    return (name != RANKS, name)

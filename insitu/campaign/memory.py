@@ -1,0 +1,58 @@
+"""A campaign in memory, for notebooks and tests."""
+
+from collections.abc import Mapping
+from typing import Self
+
+from insitu.campaign.records import check_shapes
+from insitu.entities import RunKey, RunRecord
+from insitu.errors import CampaignError
+from insitu.measurement import RunTable
+from insitu.modeling.base import ModelSet
+
+
+class MemoryStore:
+    """A store that forgets everything when it goes."""
+
+    def __init__(self) -> None:
+        """Start without runs."""
+        self._runs: dict[str, tuple[RunRecord, RunTable]] = {}
+        self._models = ModelSet()
+
+    def seal(self, run: RunRecord, table: RunTable) -> None:
+        """See Store."""
+        check_shapes(run, table)
+        self._runs[run.id] = (run, table)
+
+    def next_repetition(self, parameters: Mapping[str, float]) -> int:
+        """See Store."""
+        wanted = RunKey.of(parameters).parameters
+        taken = [r.key.repetition for r, _ in self._runs.values() if r.key.parameters == wanted]
+        return max(taken, default=-1) + 1
+
+    def runs(self) -> list[RunRecord]:
+        """See Store."""
+        return [run for run, _ in self._runs.values()]
+
+    def table(self, run_id: str) -> RunTable:
+        """See Store."""
+        if run_id not in self._runs:
+            raise CampaignError(f"the campaign in memory has no run '{run_id}'")
+        return self._runs[run_id][1]
+
+    def put_models(self, models: ModelSet) -> None:
+        """See Store."""
+        self._models = models
+
+    def models(self) -> ModelSet:
+        """See Store."""
+        return self._models
+
+    def close(self) -> None:
+        """See Store."""
+
+    def __enter__(self) -> Self:
+        """Nothing to open."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing to close."""

@@ -1,0 +1,62 @@
+"""The tables of campaign.db, format by format.
+
+Format history (append; a step once released is never changed):
+
+    1  2026-11  runs with every rank's values, models, classes, findings
+"""
+
+FILE = "campaign.db"
+APPLICATION_ID = 0x494E5349  # "INSI": tells `file` and us whose SQLite file this is
+
+_FORMAT_1 = """
+CREATE TABLE campaign (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE run (
+    ordinal       INTEGER PRIMARY KEY,
+    id            TEXT NOT NULL UNIQUE,
+    parameters    TEXT NOT NULL,           -- JSON [[name, value], ...] in the order of RunKey
+    repetition    INTEGER NOT NULL,
+    state         TEXT NOT NULL,
+    started_at    REAL NOT NULL,           -- seconds since 1970
+    ended_at      REAL NOT NULL,
+    configuration TEXT NOT NULL,           -- JSON object of strings
+    exit_status   TEXT NOT NULL,           -- JSON list, one per rank
+    missing       TEXT NOT NULL,           -- JSON list of ranks
+    findings      TEXT NOT NULL,           -- JSON [[code, text, where], ...]
+    size          INTEGER NOT NULL,        -- columns of its vectors
+    callpaths     BLOB NOT NULL,           -- u4 little-endian: the rows of its table
+    metrics       TEXT NOT NULL            -- JSON list of metric ids
+);
+CREATE INDEX run_at ON run (parameters, repetition);
+CREATE TABLE callpath (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+CREATE TABLE metric (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL, kind TEXT NOT NULL,
+    UNIQUE (name, unit, kind)
+);
+CREATE TABLE vec (                         -- every rank's value; rows without any are left out
+    run      INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,
+    callpath INTEGER NOT NULL REFERENCES callpath,
+    metric   INTEGER NOT NULL REFERENCES metric,
+    n        INTEGER NOT NULL,             -- ranks that have a value
+    dtype    TEXT NOT NULL,
+    codec    TEXT NOT NULL,
+    min REAL, median REAL, mean REAL, max REAL,
+    blob     BLOB NOT NULL,
+    PRIMARY KEY (callpath, metric, run)
+);
+CREATE INDEX vec_of_run ON vec (run);
+CREATE TABLE model (
+    callpath TEXT NOT NULL, metric TEXT NOT NULL, class TEXT NOT NULL,
+    unit TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,  -- JSON of Model.to_dict
+    PRIMARY KEY (callpath, metric, class)
+);
+CREATE TABLE cluster (
+    callpath TEXT NOT NULL, metric TEXT NOT NULL, parameters TEXT NOT NULL,
+    repetition INTEGER NOT NULL,
+    names TEXT NOT NULL, labels BLOB NOT NULL,  -- i4 little-endian, one per rank, zlib
+    PRIMARY KEY (callpath, metric, parameters, repetition)
+);
+CREATE TABLE finding (code TEXT NOT NULL, text TEXT NOT NULL, place TEXT NOT NULL);
+"""
+
+STEPS = (_FORMAT_1,)  # STEPS[k] makes a file of format k into one of format k + 1
+FORMAT = len(STEPS)

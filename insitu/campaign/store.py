@@ -1,0 +1,311 @@
+"""A campaign on disk: one SQLite file in the campaign's directory."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Self
+
+import numpy as np
+
+from insitu.campaign import records, schema, vectors
+from insitu.campaign.database import connect, make_directory, speaking
+from insitu.entities import CallPath, Finding, Metric, MetricKind, RunRecord
+from insitu.errors import CampaignError
+from insitu.measurement import RunTable, SeriesKey
+from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
+
+RESTORE = "restore campaign.db from a backup"
+
+
+def open_store(path: str, *, create: bool = False) -> "SqliteStore":
+    """Open the campaign whose directory is `path`.
+
+    Args:
+        path: the directory, by custom `NAME.insitu`; `campaign.db` lies in it.
+        create: make the directory (mode 0700) and the file where they are not there yet.
+
+    Raises:
+        CampaignError: no campaign there, written by a newer insitu, locked, damaged, not permitted.
+    """
+    if not os.path.exists(os.path.join(path, schema.FILE)):
+        if not create:
+            what = "is no campaign but a file" if os.path.isfile(path) else "no campaign here"
+            raise CampaignError(
+                f"{path}: {what}; measure one with `insitu run --campaign {path} -- COMMAND`, or"
+                f" fill one with `insitu import {path} FILE.jsonl`"
+            )
+        make_directory(path)
+    return SqliteStore(path, connect(path))
+
+
+class SqliteStore:
+    """The store in campaign.db; made by `open_store`."""
+
+    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+        """Take over an open connection."""
+        self.path = path
+        self._connection = connection
+        self._kept: dict[SeriesKey, SeriesModel] = {}  # what put_models wrote last from here
+        self._kept_at = -1  # the state of the file then
+
+    def seal(self, run: RunRecord, table: RunTable) -> None:
+        """See Store."""
+        records.check_shapes(run, table)
+        with self._writing() as connection:
+            callpaths = self._callpath_ids(table.callpaths)
+            metrics = [self._metric_id(metric) for metric in table.metrics]
+            extent = (
+                table.size,
+                np.asarray(callpaths, dtype="<u4").tobytes(),
+                json.dumps(metrics),
+            )
+            ordinal = self._put_run((*records.run_row(run), *extent))
+            connection.execute("DELETE FROM vec WHERE run = ?", (ordinal,))
+            for metric, identity in zip(table.metrics, metrics, strict=True):
+                connection.executemany(
+                    "INSERT INTO vec VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        (
+                            ordinal,
+                            callpaths[v.row],
+                            identity,
+                            v.n,
+                            vectors.DTYPE,
+                            vectors.CODEC,
+                            *v[2:],
+                        )
+                        for v in vectors.packed(table.values[metric.name])
+                    ),
+                )
+
+    def next_repetition(self, parameters: Mapping[str, float]) -> int:
+        """See Store."""
+        with speaking(self.path):
+            (highest,) = self._connection.execute(
+                "SELECT max(repetition) FROM run WHERE parameters = ?",
+                (records.parameters_text(parameters),),
+            ).fetchone()
+        return 0 if highest is None else int(highest) + 1
+
+    def runs(self) -> list[RunRecord]:
+        """See Store."""
+        with speaking(self.path):
+            rows = self._connection.execute(
+                f"SELECT {records.RUN_COLUMNS} FROM run ORDER BY ordinal"
+            ).fetchall()
+        return [records.run_of(row) for row in rows]
+
+    def table(self, run_id: str) -> RunTable:
+        """See Store."""
+        with self._reading() as connection:
+            run = connection.execute(
+                "SELECT ordinal, size, callpaths, metrics FROM run WHERE id = ?", (run_id,)
+            ).fetchone()
+            if run is None:
+                raise CampaignError(f"{self.path}: has no run '{run_id}'")
+            ordinal, size, row_bytes, metric_text = run
+            ids = np.frombuffer(row_bytes, dtype="<u4").tolist()
+            metrics = {identity: self._metric(identity) for identity in json.loads(metric_text)}
+            texts = dict(
+                connection.execute(
+                    "SELECT id, text FROM callpath WHERE id IN (SELECT value FROM json_each(?))",
+                    (json.dumps(ids),),
+                )
+            )
+            found = connection.execute(
+                "SELECT callpath, metric, dtype, codec, blob FROM vec WHERE run = ?", (ordinal,)
+            ).fetchall()
+        values = {m.name: np.full((len(ids), size), np.nan) for m in metrics.values()}
+        rows = {identity: row for row, identity in enumerate(ids)}
+        for callpath, metric, dtype, codec, blob in found:
+            target = values[metrics[metric].name]
+            target[rows[callpath]] = self._vector(blob, size, (dtype, codec))
+        callpaths = tuple(records.callpath_of(texts[identity]) for identity in ids)
+        return RunTable(callpaths, tuple(metrics.values()), values)
+
+    def put_models(self, models: ModelSet) -> None:
+        """See Store. Models that are the same objects as last time are not written again."""
+        kept = {model.key: model for model in models.models}
+        if self._kept_at != self.changes():  # somebody else wrote models meanwhile
+            self._kept = {}
+        changed = [model for key, model in kept.items() if self._kept.get(key) is not model]
+        with self._writing() as connection:
+            if self._kept:
+                gone = [key for key in self._kept if key not in kept]
+                connection.executemany(
+                    "DELETE FROM model WHERE callpath = ? AND metric = ? AND class = ?",
+                    [_series_row(key) for key in gone],
+                )
+            else:
+                connection.execute("DELETE FROM model")
+            connection.executemany(
+                "INSERT OR REPLACE INTO model VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    (
+                        *_series_row(series.key),
+                        series.metric.unit,
+                        series.metric.kind.value,
+                        json.dumps(series.model.to_dict()),
+                    )
+                    for series in changed
+                ),
+            )
+            connection.execute("DELETE FROM cluster")
+            connection.executemany(
+                "INSERT OR REPLACE INTO cluster VALUES (?, ?, ?, ?, ?, ?)",
+                (_cluster_row(clusters) for clusters in models.clusters),
+            )
+            connection.execute("DELETE FROM finding")
+            connection.executemany(
+                "INSERT INTO finding VALUES (?, ?, ?)",
+                ((found.code, found.text, found.where) for found in models.findings),
+            )
+            self._put("modelled parameters", json.dumps(models.parameters))
+        self._kept, self._kept_at = kept, self.changes()
+
+    def models(self) -> ModelSet:
+        """See Store. Sorted by series."""
+        with self._reading() as connection:
+            parameters = self._get("modelled parameters", "[]")
+            series = connection.execute(
+                "SELECT * FROM model ORDER BY callpath, metric, class"
+            ).fetchall()
+            clusters = connection.execute("SELECT * FROM cluster ORDER BY rowid").fetchall()
+            findings = connection.execute("SELECT * FROM finding ORDER BY rowid").fetchall()
+        return ModelSet(
+            parameters=tuple(json.loads(parameters)),
+            models=tuple(_series_of(row) for row in series),
+            clusters=tuple(self._clusters_of(row) for row in clusters),
+            findings=tuple(Finding(*row) for row in findings),
+        )
+
+    def changes(self) -> int:
+        """A number that changes when another process has written to the campaign."""
+        with speaking(self.path):
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    def close(self) -> None:
+        """See Store."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        """Close the store at the end of the block."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the store."""
+        self.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it is durable at the end, or nothing has changed."""
+        with speaking(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Several queries that see the same state of the file."""
+        with speaking(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+            finally:
+                self._connection.execute("ROLLBACK")
+
+    def _put_run(self, row: tuple[object, ...]) -> int:
+        columns = f"{records.RUN_COLUMNS}, size, callpaths, metrics"
+        names = columns.split(", ")
+        updates = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+        places = ", ".join("?" for _ in names)
+        (ordinal,) = self._connection.execute(
+            f"INSERT INTO run ({columns}) VALUES ({places})"
+            f" ON CONFLICT (id) DO UPDATE SET {updates} RETURNING ordinal",
+            row,
+        ).fetchone()
+        return int(ordinal)
+
+    def _callpath_ids(self, callpaths: tuple[CallPath, ...]) -> list[int]:
+        texts = [records.callpath_text(callpath) for callpath in callpaths]
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO callpath (text) VALUES (?)", ((text,) for text in texts)
+        )
+        find = "SELECT id FROM callpath WHERE text = ?"
+        return [int(self._connection.execute(find, (text,)).fetchone()[0]) for text in texts]
+
+    def _metric_id(self, metric: Metric) -> int:
+        row = (metric.name, metric.unit, metric.kind.value)
+        self._connection.execute(
+            "INSERT OR IGNORE INTO metric (name, unit, kind) VALUES (?, ?, ?)", row
+        )
+        find = "SELECT id FROM metric WHERE name = ? AND unit = ? AND kind = ?"
+        return int(self._connection.execute(find, row).fetchone()[0])
+
+    def _metric(self, identity: int) -> Metric:
+        name, unit, kind = self._connection.execute(
+            "SELECT name, unit, kind FROM metric WHERE id = ?", (identity,)
+        ).fetchone()
+        return Metric(name, unit, MetricKind(kind))
+
+    def _vector(self, blob: bytes, size: int, how: tuple[str, str]) -> np.ndarray:
+        if how != (vectors.DTYPE, vectors.CODEC):
+            raise CampaignError(f"{self.path}: values kept as {' '.join(how)}; update insitu")
+        try:
+            return vectors.unpacked(blob, size)
+        except ValueError as error:
+            raise CampaignError(f"{self.path}: damaged values ({error}); {RESTORE}") from error
+
+    def _clusters_of(self, row: tuple[str, str, str, int, str, bytes]) -> Clusters:
+        callpath, metric, parameters, repetition, names, blob = row
+        try:
+            labels = vectors.unpack_labels(blob)
+        except ValueError as error:
+            raise CampaignError(
+                f"{self.path}: damaged classes ({error}); make them again with"
+                f" `insitu refit {self.path}`"
+            ) from error
+        key = records.key_of(parameters, repetition)
+        names_of = tuple(json.loads(names))
+        return Clusters(records.callpath_of(callpath), metric, key, labels, names_of)
+
+    def _put(self, name: str, value: str) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO campaign VALUES (?, ?)", (name, value))
+
+    def _get(self, name: str, default: str) -> str:
+        row = self._connection.execute(
+            "SELECT value FROM campaign WHERE name = ?", (name,)
+        ).fetchone()
+        return default if row is None else str(row[0])
+
+
+def _series_row(key: SeriesKey) -> tuple[str, str, str]:
+    return records.callpath_text(key.callpath), key.metric, key.behaviour
+
+
+def _series_of(row: tuple[str, str, str, str, str, str]) -> SeriesModel:
+    callpath, metric, behaviour, unit, kind, body = row
+    return SeriesModel(
+        SeriesKey(records.callpath_of(callpath), metric, behaviour),
+        Metric(metric, unit, MetricKind(kind)),
+        Model.from_dict(json.loads(body)),
+    )
+
+
+def _cluster_row(clusters: Clusters) -> tuple[object, ...]:
+    return (
+        records.callpath_text(clusters.callpath),
+        clusters.metric,
+        records.key_text(clusters.run),
+        clusters.run.repetition,
+        json.dumps(clusters.names),
+        vectors.pack_labels(clusters.labels),
+    )

@@ -1,0 +1,141 @@
+"""What every store promises, run over each of them."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from insitu.campaign.base import Store
+from insitu.campaign.memory import MemoryStore
+from insitu.campaign.store import open_store
+from insitu.entities import (
+    TIME,
+    VISITS,
+    CallPath,
+    Configuration,
+    Finding,
+    RunKey,
+    RunRecord,
+    RunState,
+)
+from insitu.errors import CampaignError
+from insitu.measurement import RunTable
+from insitu.modeling.base import Clusters, ModelSet
+
+MAIN, SOLVE, HALO = (
+    CallPath.parse(text) for text in ("main", "main->solve", "main->solve->MPI_Isend [to 3]")
+)
+STORES: dict[str, Callable[[str], Store]] = {
+    "memory": lambda path: MemoryStore(),
+    "sqlite": lambda path: open_store(path, create=True),
+}
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: object) -> Iterator[Store]:
+    with STORES[request.param](f"{tmp_path}/heat.insitu") as opened:
+        yield opened
+
+
+def record(
+    identity: str = "a", state: RunState = RunState.SEALED, **parameters: float
+) -> RunRecord:
+    return RunRecord(
+        id=identity,
+        key=RunKey.of(parameters or {"p": 4}),
+        state=state,
+        started_at=1.5,
+        ended_at=2.25,
+        configuration=Configuration.of({"command": '["heat"]', "host": "n1"}),
+        exit_status=(0, 0, -11, -1000),
+        missing=(3,),
+        findings=(Finding("rank-lost", "rank 3 never ended", "rank 3"),),
+    )
+
+
+def table(scale: float = 1.0) -> RunTable:
+    return RunTable(
+        callpaths=(SOLVE, MAIN, HALO),
+        metrics=(VISITS, TIME),
+        values={
+            "visits": np.array([[1, 1, 1, 1], [5, 5, 5, 5], [np.nan, 2, 2, np.nan]]) * scale,
+            "time": np.array([[1e-9, 2, 3, 1e9], [np.nan] * 4, [0.0, 0, -0.0, np.pi]]) * scale,
+        },
+    )
+
+
+def same(left: RunTable, right: RunTable) -> bool:
+    return (
+        left.callpaths == right.callpaths
+        and left.metrics == right.metrics
+        and all(
+            np.array_equal(left.values[m], right.values[m], equal_nan=True) for m in left.values
+        )
+    )
+
+
+def test_a_sealed_run_is_read_back_as_it_was(store: Store):
+    store.seal(record(), table())
+
+    assert store.runs() == [record()]
+    assert same(store.table("a"), table())
+
+
+def test_sealing_a_run_again_replaces_it_in_its_place(store: Store):
+    store.seal(record("a", RunState.PARTIAL), table(2.0))
+    store.seal(record("b", p=8), table())
+
+    store.seal(record("a"), table())
+
+    assert [run.id for run in store.runs()] == ["a", "b"]
+    assert store.runs()[0].state is RunState.SEALED
+    assert same(store.table("a"), table())
+
+
+def test_repetitions_are_counted_at_each_coordinate(store: Store):
+    store.seal(record("a", p=4, n=256), table())
+
+    assert store.next_repetition({"n": 256, "p": 4}) == 1
+    assert store.next_repetition({"p": 4}) == 0
+
+
+def test_an_unknown_run_is_refused(store: Store):
+    with pytest.raises(CampaignError, match="no run 'z'"):
+        store.table("z")
+
+
+def test_a_run_without_call_paths_is_kept(store: Store):
+    empty = RunTable((), (TIME,), {"time": np.empty((0, 4))})
+
+    store.seal(record(), empty)
+
+    assert same(store.table("a"), empty)
+
+
+def test_a_table_whose_arrays_do_not_fit_is_refused(store: Store):
+    crooked = RunTable((MAIN,), (TIME,), {"time": np.zeros((2, 4))})
+
+    with pytest.raises(ValueError, match=r"time has shape \(2, 4\), not \(1, 4\)"):
+        store.seal(record(), crooked)
+
+    assert store.runs() == []
+
+
+def test_no_models_before_the_first_are_put(store: Store):
+    assert store.models() == ModelSet()
+
+
+def test_classes_and_findings_are_read_back_and_replaced(store: Store):
+    first = Clusters(MAIN, "time", RunKey.of({"p": 4}), np.array([0, 1, -1, 1]), ("edge", "inner"))
+    other = Clusters(SOLVE, "time", RunKey.of({"p": 4}, 2), np.array([0, 0]), ("all",))
+    store.put_models(ModelSet(("p",), (), (first,), (Finding("few-points", "too few"),)))
+
+    store.put_models(ModelSet(("p", "n"), (), (other,), (Finding("classes-differ", "2", "main"),)))
+
+    kept = store.models()
+    assert kept.parameters == ("p", "n")
+    assert kept.findings == (Finding("classes-differ", "2", "main"),)
+    assert [(c.callpath, c.metric, c.run, c.names) for c in kept.clusters] == [
+        (SOLVE, "time", RunKey.of({"p": 4}, 2), ("all",))
+    ]
+    assert kept.clusters[0].labels.tolist() == [0, 0]
