@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+from insitu.campaign.load import application, joined, load_experiment
+from insitu.campaign.memory import MemoryStore
+from insitu.entities import TIME, CallPath, Configuration, RunKey, RunRecord, RunState
+from insitu.measurement import RunTable
+
+
+def run(
+    parameters: dict[str, float],
+    *,
+    state: RunState = RunState.SEALED,
+    command: str = '["./heat"]',
+    missing: tuple[int, ...] = (),
+) -> RunRecord:
+    key = RunKey.of(parameters)
+    configuration = Configuration.of({"command": command})
+    return RunRecord(str(key), key, state, configuration=configuration, missing=missing)
+
+
+def store_of(*runs: RunRecord) -> MemoryStore:
+    store = MemoryStore()
+    for record in runs:
+        values = {"time": np.ones((1, record.key.size))}
+        store.seal(record, RunTable((CallPath(("main",)),), (TIME,), values))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "parameters"),
+    [
+        ([{"p": 2}, {"p": 4}], ("p",)),
+        ([{"p": 4, "n": 1}, {"p": 4, "n": 2}], ("n",)),
+        ([{"p": 2, "n": 1}, {"p": 4, "n": 2}], ("p", "n")),
+        ([{"p": 2, "n": 1}, {"p": 2, "n": 1}], ("p",)),
+        ([], ("p",)),
+    ],
+)
+def test_the_parameters_of_an_experiment_are_those_that_vary(
+    coordinates: list[dict[str, float]], parameters: tuple[str, ...]
+):
+    assert load_experiment(store_of(*map(run, coordinates))).parameters == parameters
+
+
+def test_a_partial_run_is_left_out_with_a_finding():
+    partial = run({"p": 4}, state=RunState.PARTIAL, missing=(1, 2))
+
+    runs, findings = joined([run({"p": 2}), partial])
+
+    assert [r.key.size for r in runs] == [2]
+    assert [finding.code for finding in findings] == ["run-partial"]
+    assert "2 of 4 ranks arrived" in findings[0].text
+
+
+def test_a_run_of_another_program_is_left_out_with_a_finding():
+    others = [run({"p": p}) for p in (1, 2, 4)]
+
+    runs, findings = joined([*others, run({"p": 8}, command="./fluid --big")])
+
+    assert runs == others
+    assert findings[0].code == "application-differs"
+    assert "measured fluid, the others heat" in findings[0].text
+
+
+def test_runs_of_one_program_join_whatever_its_arguments():
+    runs, findings = joined([run({"p": 1}, command="./heat -n 4"), run({"p": 2})])
+
+    assert len(runs) == 2
+    assert findings == ()
+
+
+def test_a_run_that_does_not_set_what_others_vary_is_left_out():
+    runs, findings = joined([run({"p": 1}), run({"p": 1, "n": 4}), run({"p": 1, "n": 8})])
+
+    assert len(runs) == 2
+    assert "--param n=VALUE" in findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ('["examples/stencil2d.py", "--cells", "256"]', "stencil2d.py"),
+        ('["/usr/bin/python3.11", "-m", "pkg.app", "x"]', "pkg.app"),
+        ("python3 app/heat.py --cells 4", "heat.py"),
+        ("./a.out 'unclosed", "a.out"),
+        ("", ""),
+    ],
+)
+def test_an_application_is_named_by_its_program(command: str, name: str):
+    assert application(Configuration.of({"command": command})) == name

@@ -1,0 +1,156 @@
+"""The campaign on disk: formats, journals, faults."""
+
+import os
+import sqlite3
+import stat
+import zlib
+
+import numpy as np
+import pytest
+
+from insitu.campaign import schema
+from insitu.campaign.store import SqliteStore, open_store
+from insitu.entities import TIME, CallPath, RunKey, RunRecord, RunState
+from insitu.errors import CampaignError
+from insitu.measurement import RunTable
+
+MAIN = CallPath(("main",))
+
+
+@pytest.fixture
+def path(tmp_path: os.PathLike[str]) -> str:
+    return os.path.join(tmp_path, "heat.insitu")
+
+
+def record(identity: str) -> RunRecord:
+    return RunRecord(identity, RunKey.of({"p": 4}), RunState.SEALED)
+
+
+def table(rows: int = 1) -> RunTable:
+    paths = tuple(CallPath(("main", f"f{i}")) for i in range(rows))
+    values = np.random.default_rng(7).random((rows, 4))
+    return RunTable(paths, (TIME,), {"time": values})
+
+
+def file_of(path: str) -> str:
+    return os.path.join(path, schema.FILE)
+
+
+def limit_pages(store: SqliteStore, pages: int) -> None:
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_a_campaign_is_for_its_owner_only(path: str):
+    open_store(path, create=True).close()
+
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(file_of(path)).st_mode) == 0o600
+
+
+def test_a_campaign_that_is_not_there_is_refused_with_what_to_do(path: str):
+    with pytest.raises(CampaignError, match="no campaign here; measure one with `insitu run"):
+        open_store(path)
+
+    assert not os.path.exists(path)
+
+
+def test_a_file_in_the_place_of_a_campaign_is_refused(path: str):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("x")
+
+    with pytest.raises(CampaignError, match="is a file; name a directory"):
+        open_store(path, create=True)
+
+
+def test_a_newer_format_is_refused(path: str):
+    open_store(path, create=True).close()
+    with sqlite3.connect(file_of(path)) as connection:
+        connection.execute("PRAGMA user_version = 7")
+
+    with pytest.raises(CampaignError) as caught:
+        open_store(path)
+
+    assert str(caught.value) == (
+        f"{path}: written by insitu format 7, this insitu reads up to {schema.FORMAT};"
+        " update insitu to read it"
+    )
+
+
+@pytest.mark.parametrize("content", [b"not a database" * 100, b"\0" * 4096])
+def test_a_file_that_is_no_campaign_is_refused(path: str, content: bytes):
+    os.mkdir(path)
+    with open(file_of(path), "wb") as file:
+        file.write(content)
+
+    with pytest.raises(CampaignError, match="is no campaign, or damaged"):
+        open_store(path)
+
+
+def test_the_database_of_another_program_is_refused(path: str):
+    os.mkdir(path)
+    with sqlite3.connect(file_of(path)) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+
+    with pytest.raises(CampaignError, match="is no insitu campaign"):
+        open_store(path)
+
+
+def test_a_full_disk_leaves_what_was_kept_whole(path: str):
+    store = open_store(path, create=True)
+    store.seal(record("a"), table())
+    limit_pages(store, 40)
+
+    with pytest.raises(CampaignError, match=r"the disk is full, .* free some space"):
+        store.seal(record("b"), table(2000))
+
+    assert [run.id for run in store.runs()] == ["a"]
+    limit_pages(store, 100_000)
+    store.seal(record("b"), table(2000))
+    assert len(store.table("b").callpaths) == 2000
+
+
+def test_a_second_process_reads_while_the_first_writes(path: str):
+    writer = open_store(path, create=True)
+    writer.seal(record("a"), table())
+
+    with writer._writing(), open_store(path) as reader:
+        seen = [run.id for run in reader.runs()]
+
+    assert seen == ["a"]
+
+
+def test_a_reader_is_told_that_another_process_wrote(path: str):
+    writer, reader = open_store(path, create=True), open_store(path)
+    before = reader.changes()
+
+    writer.seal(record("a"), table())
+
+    assert reader.changes() != before
+
+
+def test_damaged_values_are_refused(path: str):
+    with open_store(path, create=True) as store:
+        store.seal(record("a"), table())
+    with sqlite3.connect(file_of(path)) as connection:
+        connection.execute("UPDATE vec SET blob = ?", (zlib.compress(b"torn"),))
+
+    with pytest.raises(CampaignError, match=r"damaged values \(4 bytes for 4 values\)"):
+        open_store(path).table("a")
+
+
+def test_statistics_stand_beside_the_values(path: str):
+    values = np.array([[1.0, 2.0, 9.0, np.nan]])
+    with open_store(path, create=True) as store:
+        store.seal(record("a"), RunTable((MAIN,), (TIME,), {"time": values}))
+        found = store._connection.execute("SELECT n, min, median, mean, max FROM vec").fetchall()
+
+    assert found == [(3, 1.0, 2.0, 4.0, 9.0)]
+
+
+def test_a_network_file_system_gets_no_write_ahead_log(path: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("insitu.campaign.database.is_local", lambda _: False)
+
+    with open_store(path, create=True) as store:
+        (mode,) = store._connection.execute("PRAGMA journal_mode").fetchone()
+
+    assert mode == "truncate"
