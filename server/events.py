@@ -1,0 +1,104 @@
+"""What happens to the aggregator's state, with what the loop is to do about it."""
+
+from dataclasses import dataclass
+
+from insitu.entities import Finding, RunRecord
+from insitu.measurement import RunTable
+from insitu.wire.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class MessageArrived:
+    """A message from an agent, or from the files that a dead one left.
+
+    `is_trusted` messages come from the campaign's journal or this user's tables: no token is asked.
+    """
+
+    peer: bytes
+    message: Message
+    at: float  # seconds since 1970
+    is_trusted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """A beat has passed."""
+
+    now: float  # seconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What `Keep` asked for is synced to disk."""
+
+    run: str
+    node: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What `Seal` asked for is in the store, durable, whether the run is whole or partial."""
+
+    run: str
+    is_partial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """No more is to come: what is not complete is partial."""
+
+    now: float
+
+
+Event = MessageArrived | Ticked | Kept | Sealed | StopAsked
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Send a message to an agent; if it is gone, it will ask again."""
+
+    peer: bytes
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Write the last messages of a node to the journal and sync it; then `Kept`."""
+
+    run: str
+    node: str
+    incarnation: int
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Put a run into the store; then `Sealed`. The repetition is for the store to number."""
+
+    record: RunRecord
+    table: RunTable
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The journal's records of a run are no longer needed."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refit:
+    """Make the models that a sealed run touches anew."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Tell people."""
+
+    finding: Finding
+
+
+Effect = Reply | Keep | Seal | Forget | Refit | Note

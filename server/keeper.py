@@ -1,0 +1,136 @@
+"""The campaign's files while it is written: carries out what the state wants to be durable."""
+
+from collections import deque
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Self
+
+from insitu.campaign.base import Store
+from insitu.campaign.store import open_store
+from insitu.entities import Finding, RunKey, RunState
+from insitu.errors import CampaignError
+from insitu.server.events import (
+    Effect,
+    Event,
+    Forget,
+    Keep,
+    Kept,
+    MessageArrived,
+    Note,
+    Seal,
+    Sealed,
+)
+from insitu.server.journal import Journal
+from insitu.server.rendezvous import Lock
+from insitu.server.state import CampaignState
+from insitu.wire.messages import Hello
+
+
+class Keeper:
+    """A campaign under this process's lock, with its store, its journal and its state."""
+
+    def __init__(self, campaign: str, *, instance: str, token: str, beat_s: float) -> None:
+        """Open the campaign, making it where it is not there yet.
+
+        Raises:
+            CampaignError: another aggregator has it, or its files cannot be used.
+        """
+        with ExitStack() as stack:
+            self.store: Store = stack.enter_context(open_store(campaign, create=True))
+            stack.enter_context(Lock(campaign))
+            self._journal = stack.enter_context(Journal(campaign))
+            self._stack = stack.pop_all()
+        records = self.store.runs()
+        self._keys = {record.id: record.key for record in records}
+        self._told: set[str] = set()  # what could not be done is said once
+        self.state = CampaignState(
+            instance=instance,
+            token=token,
+            beat_s=beat_s,
+            sealed=[record.id for record in records if record.state is RunState.SEALED],
+            partial=[record.id for record in records if record.state is RunState.PARTIAL],
+        )
+
+    def replay(self, now: float) -> list[Effect]:
+        """Take up what an earlier aggregator promised to keep; what is left to do is returned."""
+        sessions: dict[Kept, None] = {}
+        peer = b""
+        for message in self._journal.replay():
+            if isinstance(message, Hello):
+                kept = Kept(message.run, message.node, message.incarnation)
+                peer = f"journal {len(sessions)}".encode()
+                sessions[kept] = None
+            self.state.handle(MessageArrived(peer, message, now, is_trusted=True))
+        for run in {kept.run for kept in sessions} & self.state.sealed:
+            self._journal.forget(run)
+        return self._carry_out(effect for kept in sessions for effect in self.state.handle(kept))
+
+    def handle(self, event: Event) -> list[Effect]:
+        """Let something happen; the files are written, the effects that are left are returned."""
+        return self._carry_out(self.state.handle(event))
+
+    def close(self) -> None:
+        """Let go of the campaign."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        """For `with`."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close."""
+        self.close()
+
+    def _carry_out(self, effects: Iterable[Effect]) -> list[Effect]:
+        left: list[Effect] = []
+        todo = deque(effects)
+        while todo:
+            effect = todo.popleft()
+            try:
+                done = self._done(effect)
+            except CampaignError as error:
+                if str(error) not in self._told:
+                    self._told.add(str(error))
+                    left.append(Note(Finding("not-kept", str(error))))
+                continue
+            if done is None:
+                left.append(effect)
+                continue
+            self._told.clear()
+            todo.extendleft(reversed(done))
+        return left
+
+    def _done(self, effect: Effect) -> list[Effect] | None:
+        """What follows from an effect on the files; None for effects on something else."""
+        match effect:
+            case Keep(run, node, incarnation, messages):
+                self._journal.keep(run, messages)
+                return self.state.handle(Kept(run, node, incarnation))
+            case Seal():
+                return [] if effect.record.id in self.state.sealed else self._seal(effect)
+            case Forget(run):
+                self._journal.forget(run)
+                return []
+            case _:
+                return None
+
+    def _seal(self, seal: Seal) -> list[Effect]:
+        record = seal.record
+        key = self._keys.get(record.id)
+        if key is None:
+            parameters = dict(record.key.parameters)
+            key = RunKey.of(parameters, self.store.next_repetition(parameters))
+        record = replace(record, key=key)
+        self.store.seal(record, seal.table)
+        self._keys[record.id] = key
+        is_partial = record.state is RunState.PARTIAL
+        size, rows = record.key.size, len(seal.table.callpaths)
+        text = f"run {key}: sealed, {size} ranks, {rows} call paths"
+        if is_partial:
+            text = f"run {key}: partial; " + record.findings[-1].text
+        code = "run-partial" if is_partial else "run-sealed"
+        return [
+            Note(Finding(code, text, record.id)),
+            *self.state.handle(Sealed(record.id, is_partial)),
+        ]

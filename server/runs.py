@@ -1,0 +1,276 @@
+"""The life of one run: which ranks spoke, which have ended, which are silent, what is missing."""
+
+import json
+import math
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from insitu.entities import (
+    RANKS,
+    Configuration,
+    Finding,
+    RunKey,
+    RunRecord,
+    RunState,
+)
+from insitu.errors import WireError
+from insitu.measurement import RunTable
+from insitu.server.totals import (
+    Dictionary,
+    Register,
+    Source,
+    lines_of,
+    rows_needed,
+    table_of,
+    totals_of,
+)
+from insitu.wire.messages import Bye, Hello, Message, Paths, RankEnd, Totals
+
+STATUS_UNKNOWN = -1000
+NAMED_AT_MOST = 8  # ranks named in a sentence before it says how many more there are
+
+
+@dataclass(slots=True)
+class Session:
+    """One agent's life: its Hello, its dictionary, how far it came."""
+
+    hello: Hello
+    heard_at: float
+    source: Source
+    last_seq: int = 0
+    time_ns: int = 0
+    bye: Bye | None = None
+    peer: bytes = b""  # where its agent is reached
+    is_kept: bool = False  # its end is synced to disk
+    is_silent: bool = False
+
+    @classmethod
+    def of(cls, hello: Hello, at: float) -> "Session":
+        """The session that a Hello opens."""
+        return cls(hello, at, Source(hello.columns, Dictionary()))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its end and the totals that the end names are here."""
+        return self.bye is not None and self.last_seq >= self.bye.final_seq
+
+
+@dataclass(slots=True)
+class Run:
+    """What the aggregator knows of one run that is not sealed."""
+
+    id: str
+    size: int
+    parameters: dict[str, float]
+    sessions: dict[str, Session] = field(default_factory=dict)  # by node, the newest incarnation
+    registers: dict[int, Register] = field(default_factory=dict)  # by rank
+    ends: dict[int, tuple[tuple[int, int], RankEnd]] = field(default_factory=dict)
+    state: RunState = RunState.EXPECTED
+    findings: dict[tuple[str, str], Finding] = field(default_factory=dict)
+    shown: tuple[object, ...] = ()  # its progress when it was last put into the store
+
+    def missing(self) -> tuple[int, ...]:
+        """The ranks whose whole data are not here, ascending."""
+        whole = {rank for rank, (_, end) in self.ends.items() if end.is_complete}
+        return tuple(rank for rank in range(self.size) if rank not in whole)
+
+    def is_complete(self) -> bool:
+        """Whether every rank has ended with whole data."""
+        return len(self.ends) == self.size and not self.missing()
+
+    def has_ended(self) -> bool:
+        """Whether every rank has an end, whole or not: nothing more can come by itself."""
+        return len(self.ends) == self.size
+
+    def live(self) -> list[Session]:
+        """The sessions of agents that have not said how their ranks ended."""
+        return [session for session in self.sessions.values() if not session.is_whole]
+
+    def heard_at(self) -> float:
+        """When anything was heard of this run last."""
+        return max(session.heard_at for session in self.sessions.values())
+
+    def progress(self) -> tuple[object, ...]:
+        """What changes whenever something arrives that counts."""
+        return tuple((s.hello.incarnation, s.last_seq, s.bye) for s in self.sessions.values())
+
+
+def open_run(hello: Hello) -> Run:
+    """The run that a first Hello describes.
+
+    Raises:
+        WireError: its configuration is not a JSON object whose parameters are numbers.
+    """
+    return Run(hello.run, hello.size, _parameters(hello))
+
+
+def welcome(run: Run, hello: Hello, at: float) -> Session:
+    """Let an agent speak for the run: a new session, or the one it had.
+
+    Raises:
+        WireError: it describes another run than the agents before it, or is not the newest.
+    """
+    if hello.size != run.size or _parameters(hello) != run.parameters:
+        raise WireError(f"run {run.id} has {run.size} ranks and {run.parameters}; Hello says other")
+    known = run.sessions.get(hello.node)
+    if known is not None and known.hello.incarnation > hello.incarnation:
+        raise WireError(f"a newer agent speaks for node {hello.node}")
+    units = {c.name: (c.unit, c.kind) for s in run.sessions.values() for c in s.hello.columns}
+    for column in hello.columns:
+        if units.get(column.name, (column.unit, column.kind)) != (column.unit, column.kind):
+            raise WireError(f"metric {column.name} has another unit on other nodes of this run")
+    if known is None and len(run.sessions) >= run.size:
+        raise WireError(f"run {run.id} of {run.size} ranks has {len(run.sessions)} nodes already")
+    if known is None or known.hello.incarnation < hello.incarnation:
+        known = run.sessions[hello.node] = Session.of(hello, at)
+    known.heard_at = at
+    if run.state is RunState.EXPECTED:
+        run.state = RunState.MEASURING
+    return known
+
+
+def take_paths(session: Session, paths: Paths) -> None:
+    """Add rows to the dictionary of a session.
+
+    Raises:
+        WireError: the rows make no tree.
+    """
+    session.source.dictionary.extend(paths)
+
+
+def take_totals(run: Run, session: Session, totals: Totals) -> bool:
+    """Let the newest totals of each rank stand; False where the dictionary is too short for them.
+
+    Raises:
+        WireError: the message does not fit the session.
+    """
+    if totals.seq <= session.last_seq:
+        return True  # doubled or overtaken by a newer one
+    if rows_needed(totals) > len(session.source.dictionary):
+        return False
+    order = (session.hello.incarnation, totals.seq)
+    for rank, lines in lines_of(totals, session.source, run.size).items():
+        register = run.registers.get(rank)
+        if register is None or register.order < order:
+            run.registers[rank] = Register(order, session.source, tuple(lines))
+    session.last_seq = totals.seq
+    session.time_ns = totals.time_ns
+    session.is_kept = False
+    _take_ends(run, session)
+    return True
+
+
+def take_bye(run: Run, session: Session, bye: Bye) -> None:
+    """Note how the ranks of a node ended; it counts once the totals it names are here.
+
+    Raises:
+        WireError: it names ranks that the run does not have.
+    """
+    if any(not 0 <= end.rank < run.size for end in bye.ends):
+        raise WireError(f"Bye names a rank that the run of {run.size} has not")
+    if session.bye is None or (session.bye != bye and session.bye.final_seq <= bye.final_seq):
+        session.bye = bye
+        session.is_kept = False
+    if run.state is RunState.MEASURING:
+        run.state = RunState.CLOSING
+    _take_ends(run, session)
+
+
+def _take_ends(run: Run, session: Session) -> None:
+    if session.bye is None or not session.is_whole:
+        return
+    order = (session.hello.incarnation, session.bye.final_seq)
+    for end in session.bye.ends:
+        known = run.ends.get(end.rank)
+        if known is None or known[0] < order:
+            run.ends[end.rank] = (order, end)
+    for code, text, where in session.bye.findings:
+        run.findings[code, f"{session.hello.node} {where}"] = Finding(code, text, where)
+
+
+def last_words(run: Run, session: Session) -> tuple[Message, ...]:
+    """What the journal must hold of a session to make it again, without its token."""
+    own = {r: g for r, g in run.registers.items() if g.source is session.source}
+    words: list[Message] = [replace(session.hello, token="")]
+    words += session.source.dictionary.to_paths()
+    if session.last_seq:
+        words += totals_of(own, session.last_seq, session.time_ns)
+    if session.bye is not None:
+        words.append(session.bye)
+    return tuple(words)
+
+
+def result(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTable]:
+    """The run as the store keeps it; its repetition is not numbered yet."""
+    missing = run.missing()
+    findings = list(run.findings.values())
+    if missing:
+        text = f"{run.size - len(missing)} of {run.size} ranks are whole; missing: {named(missing)}"
+        findings.append(Finding("rank-lost", text, run.id))
+    statuses = {rank: end.status for rank, (_, end) in run.ends.items()}
+    byes = [session.bye.ended_ns for session in run.sessions.values() if session.bye is not None]
+    record = RunRecord(
+        id=run.id,
+        key=RunKey.of({**run.parameters, RANKS: float(run.size)}),
+        state=state,
+        started_at=min(session.hello.started_ns for session in run.sessions.values()) / 1e9,
+        ended_at=max(byes) / 1e9 if byes else now,
+        configuration=_configuration(session.hello for session in run.sessions.values()),
+        exit_status=tuple(statuses.get(rank, STATUS_UNKNOWN) for rank in range(run.size)),
+        missing=missing,
+        findings=tuple(findings),
+    )
+    return record, table_of(run.size, run.registers)
+
+
+def named(ranks: Iterable[int]) -> str:
+    """Ranks for a sentence: `1, 2, 5` or `0, 1, 2, 3, 4, 5, 6, 7 and 92 more`."""
+    numbers = [str(rank) for rank in ranks]
+    more = len(numbers) - NAMED_AT_MOST
+    return ", ".join(numbers[:NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _described(hello: Hello) -> dict[str, object]:
+    try:
+        described = json.loads(hello.configuration or "{}")
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"Hello.configuration is no JSON: {error}") from error
+    if not isinstance(described, dict):
+        raise WireError("Hello.configuration is no JSON object")
+    return described
+
+
+def _parameters(hello: Hello) -> dict[str, float]:
+    """The parameters that were set for the run; the number of ranks is known otherwise."""
+    parameters = _described(hello).get("parameters", {})
+    if not isinstance(parameters, dict):
+        raise WireError("the parameters in Hello.configuration are no JSON object")
+    return {name: _number(name, value) for name, value in parameters.items() if name != RANKS}
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise WireError(f"parameter {name!r:.40} in Hello.configuration is no finite number")
+
+
+def _configuration(hellos: Iterable[Hello]) -> Configuration:
+    """What was set besides the parameters; values that differ between nodes are listed."""
+    values: dict[str, dict[str, None]] = {}
+    for hello in hellos:
+        for name, value in _described(hello).items():
+            if name != "parameters":
+                values.setdefault(name, {})[_text(value)] = None
+    return Configuration.of({name: ", ".join(texts) for name, texts in values.items()})
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return shlex.join(str(part) for part in value)
+    return value if isinstance(value, str) else json.dumps(value)

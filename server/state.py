@@ -1,0 +1,248 @@
+"""The state of a campaign while it is measured: events in, effects out, nothing else touched."""
+
+import hmac
+from collections.abc import Collection
+
+from insitu.entities import Finding, RunState
+from insitu.errors import WireError
+from insitu.server import runs
+from insitu.server.events import (
+    Effect,
+    Event,
+    Forget,
+    Keep,
+    Kept,
+    MessageArrived,
+    Note,
+    Refit,
+    Reply,
+    Seal,
+    Sealed,
+    StopAsked,
+    Ticked,
+)
+from insitu.server.runs import Run, Session
+from insitu.wire.messages import (
+    MAX_ROWS,
+    NO_SESSION,
+    REFUSED,
+    SCHEMA,
+    Ack,
+    Bye,
+    Hello,
+    Message,
+    Paths,
+    Reject,
+    Totals,
+    Welcome,
+)
+
+SILENT_BEATS = 5
+GRACE_S = 5.0  # beyond the silence, before a run is called partial
+MAX_RUNS = 4_096  # not sealed, at one time
+EVERYTHING = 1 << 62  # the last seq of a sealed run: nothing need be sent again
+
+
+class CampaignState:
+    """All runs that are not sealed, and who speaks for them.
+
+    Pure and synchronous; time comes in the events. Whoever calls `handle` carries out the effects
+    in their order and reports `Kept` and `Sealed` only for what is on the disk; what could not be
+    kept is asked for again at the next `Ticked`. A `Seal` of a run that is sealed may be left out.
+    """
+
+    def __init__(
+        self,
+        *,
+        instance: str,
+        token: str,
+        beat_s: float,
+        sealed: Collection[str] = (),
+        partial: Collection[str] = (),
+    ) -> None:
+        """Begin with the ids of the runs that the store has."""
+        self.instance = instance
+        self.beat_s = beat_s
+        self.runs: dict[str, Run] = {}
+        self.sealed = set(sealed)
+        self._partial = frozenset(partial)  # in the store: they are not measured any more
+        self._token = token.encode()
+        self._peers: dict[bytes, tuple[str, Session | None]] = {}
+
+    def handle(self, event: Event) -> list[Effect]:
+        """What is to be done about an event."""
+        match event:
+            case MessageArrived():
+                return self._arrived(event)
+            case Ticked(now):
+                return self._ticked(now)
+            case Kept():
+                return self._kept(event)
+            case Sealed(run_id, is_partial):
+                return self._sealed(run_id, is_partial=is_partial)
+            case StopAsked(now):
+                return [
+                    effect for run in list(self.runs.values()) for effect in self._end(run, now)
+                ]
+
+    def state_of(self, run_id: str) -> RunState:
+        """How far a run is; expected where nothing was heard of it."""
+        if run_id in self.sealed:
+            return RunState.SEALED
+        run = self.runs.get(run_id)
+        if run is not None:
+            return run.state
+        return RunState.PARTIAL if run_id in self._partial else RunState.EXPECTED
+
+    def is_measuring(self) -> bool:
+        """Whether any run is under way."""
+        return any(run.state is not RunState.PARTIAL for run in self.runs.values())
+
+    def _arrived(self, event: MessageArrived) -> list[Effect]:
+        try:
+            if isinstance(event.message, Hello):
+                return self._hello(event, event.message)
+            if not isinstance(event.message, Paths | Totals | Bye):
+                raise WireError(f"{type(event.message).__name__} is not for the aggregator")
+            if event.peer not in self._peers:
+                return [Reply(event.peer, Reject(NO_SESSION, "no session: Hello first"))]
+            run_id, session = self._peers[event.peer]
+            run = self.runs.get(run_id)
+            if run is None or session is None:
+                return [Reply(event.peer, self._sealed_ack(event.message))]
+            return self._spoken(run, session, event, event.message)
+        except WireError as error:
+            return [
+                Reply(event.peer, Reject(REFUSED, str(error))),
+                Note(Finding("message-refused", str(error))),
+            ]
+
+    def _hello(self, event: MessageArrived, hello: Hello) -> list[Effect]:
+        if hello.schema != SCHEMA:
+            raise WireError(f"the agent speaks schema {hello.schema}, this is {SCHEMA}")
+        if not event.is_trusted and not hmac.compare_digest(hello.token.encode(), self._token):
+            raise WireError("the token is not that of this campaign")
+        if hello.run in self.sealed:
+            self._peers[event.peer] = (hello.run, None)
+            return [Reply(event.peer, self._welcome(MAX_ROWS, EVERYTHING))]
+        run = self.runs.get(hello.run)
+        if run is None:
+            if len(self.runs) >= MAX_RUNS:
+                raise WireError(f"{MAX_RUNS} runs are being measured; that is the limit")
+            run = runs.open_run(hello)
+        session = runs.welcome(run, hello, event.at)
+        self.runs[run.id] = run
+        if event.is_trusted and run.id in self._partial:
+            run.state = RunState.PARTIAL
+        if session.peer != event.peer:
+            self._peers.pop(session.peer, None)
+            session.peer = event.peer
+        self._peers[event.peer] = (run.id, session)
+        known = len(session.source.dictionary)
+        return [Reply(event.peer, self._welcome(known, session.last_seq))]
+
+    def _spoken(
+        self, run: Run, session: Session, event: MessageArrived, message: Paths | Totals | Bye
+    ) -> list[Effect]:
+        """A message of a session that is known; each is answered with how far we are."""
+        if run.sessions.get(session.hello.node) is not session:
+            raise WireError(f"a newer agent speaks for node {session.hello.node}")
+        session.heard_at = event.at
+        if session.is_silent:
+            session.is_silent = False
+            run.findings.pop(("rank-silent", session.hello.node), None)
+        if run.state is RunState.PARTIAL and not event.is_trusted:
+            run.state = RunState.MEASURING
+        match message:
+            case Paths():
+                runs.take_paths(session, message)
+            case Totals():
+                runs.take_totals(run, session, message)
+            case Bye():
+                runs.take_bye(run, session, message)
+        if session.is_whole and not session.is_kept:
+            return [self._keep(run, session)]  # the answer follows when it is kept
+        return [self._ack(session, is_durable=session.is_whole and isinstance(message, Bye))]
+
+    def _kept(self, event: Kept) -> list[Effect]:
+        run = self.runs.get(event.run)
+        session = run.sessions.get(event.node) if run is not None else None
+        if run is None or session is None or session.hello.incarnation != event.incarnation:
+            return []
+        session.is_kept = True
+        if not session.is_whole:
+            return []
+        return [self._ack(session, is_durable=True), *self._settle(run, session.heard_at)]
+
+    def _settle(self, run: Run, now: float) -> list[Effect]:
+        """Put the run into the store if nothing more can come by itself."""
+        if run.is_complete():
+            return [Seal(*runs.result(run, RunState.SEALED, now))]
+        return self._part(run, now) if run.has_ended() else []
+
+    def _part(self, run: Run, now: float) -> list[Effect]:
+        """Keep what is here of a run that is not complete, and show it as partial."""
+        if run.shown == run.progress():
+            run.state = RunState.PARTIAL
+            return []
+        kept: list[Effect] = [
+            self._keep(run, s) for s in run.live() if not s.is_kept and s.last_seq
+        ]
+        return [*kept, Seal(*runs.result(run, RunState.PARTIAL, now))]
+
+    def _end(self, run: Run, now: float) -> list[Effect]:
+        """Nothing more will come: what is not complete is partial."""
+        return [*self._retry(run), *(self._settle(run, now) or self._part(run, now))]
+
+    def _retry(self, run: Run) -> list[Effect]:
+        whole = [s for s in run.sessions.values() if s.is_whole and not s.is_kept]
+        return [self._keep(run, session) for session in whole]
+
+    def _sealed(self, run_id: str, *, is_partial: bool) -> list[Effect]:
+        run = self.runs.get(run_id)
+        if run is None:
+            return []
+        if is_partial:
+            run.state = RunState.PARTIAL
+            run.shown = run.progress()
+            return []
+        self.sealed.add(run_id)
+        del self.runs[run_id]
+        return [Forget(run_id), Refit(run_id)]
+
+    def _ticked(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        silence_s = SILENT_BEATS * self.beat_s
+        for run in list(self.runs.values()):
+            effects += self._retry(run)
+            if run.is_complete():
+                effects += self._settle(run, now)
+                continue
+            for session in run.live() if run.state is not RunState.PARTIAL else ():
+                if not session.is_silent and now - session.heard_at > silence_s:
+                    session.is_silent = True
+                    effects.append(self._silent(run, session))
+            if run.state is not RunState.PARTIAL and now - run.heard_at() > silence_s + GRACE_S:
+                effects += self._part(run, now)
+        return effects
+
+    def _silent(self, run: Run, session: Session) -> Note:
+        node, ranks = session.hello.node, session.hello.ranks
+        text = f"nothing heard of node {node} (ranks {runs.named(ranks)}) for {SILENT_BEATS} beats"
+        finding = run.findings["rank-silent", node] = Finding("rank-silent", text, run.id)
+        return Note(finding)
+
+    def _keep(self, run: Run, session: Session) -> Keep:
+        hello = session.hello
+        return Keep(run.id, hello.node, hello.incarnation, runs.last_words(run, session))
+
+    def _welcome(self, known: int, last_seq: int) -> Message:
+        return Welcome(self.instance, known, last_seq, round(1000 * self.beat_s))
+
+    def _ack(self, session: Session, *, is_durable: bool) -> Reply:
+        known = len(session.source.dictionary)
+        return Reply(session.peer, Ack(self.instance, session.last_seq, known, is_durable))
+
+    def _sealed_ack(self, message: Paths | Totals | Bye) -> Message:
+        """Everything of a sealed run is in the store."""
+        return Ack(self.instance, EVERYTHING, MAX_ROWS, is_durable=isinstance(message, Bye))

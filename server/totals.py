@@ -1,0 +1,255 @@
+"""From the totals of every rank to the table of a run.
+
+A rank's totals stay in the matrices in which they arrived; arriving costs checks, not copies. The
+table is made by one scatter per matrix when somebody wants to see it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from insitu.entities import ARROW, VISITS, CallPath, Metric, MetricKind
+from insitu.errors import WireError
+from insitu.measurement import FloatArray, IntArray, RunTable
+from insitu.wire.messages import (
+    MAX_FRAME_BYTES,
+    MAX_NAME_BYTES,
+    Column,
+    Group,
+    Paths,
+    Totals,
+)
+
+DTYPES = {"u8": np.dtype("<u8"), "f8": np.dtype("<f8")}
+SECONDS = "s"
+ROWS_PER_PATHS = MAX_FRAME_BYTES // (2 * MAX_NAME_BYTES + 64)  # the longest names still fit
+
+
+@dataclass(slots=True)
+class Dictionary:
+    """The call paths of one node, by row; append-only."""
+
+    callpaths: list[CallPath] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """The number of rows that are known."""
+        return len(self.names)
+
+    def extend(self, paths: Paths) -> None:
+        """Take the rows that are not known yet; rows behind a gap are left for the next time.
+
+        Raises:
+            WireError: a row names a parent that is not before it.
+        """
+        if paths.first > len(self):
+            return
+        parents = np.frombuffer(paths.parents, "<u4").tolist()
+        lines = np.frombuffer(paths.lines, "<u4").tolist()
+        for i in range(len(self) - paths.first, len(parents)):
+            row, parent = len(self), parents[i]
+            if parent >= max(row, 1):
+                raise WireError(f"row {row} of the dictionary names row {parent} as its parent")
+            frame = paths.names[i].replace(ARROW, "→")
+            above = self.callpaths[parent].frames if row else ()
+            self.callpaths.append(CallPath((*above, frame)))
+            self.parents.append(parent)
+            self.names.append(paths.names[i])
+            self.files.append(paths.files[i])
+            self.lines.append(lines[i])
+
+    def to_paths(self) -> list[Paths]:
+        """All rows, in messages that fit into frames."""
+        return [
+            self._part(first, min(first + ROWS_PER_PATHS, len(self)))
+            for first in range(0, len(self), ROWS_PER_PATHS)
+        ]
+
+    def _part(self, first: int, end: int) -> Paths:
+        return Paths(
+            first,
+            np.asarray(self.parents[first:end], "<u4").tobytes(),
+            tuple(self.names[first:end]),
+            tuple(self.files[first:end]),
+            np.asarray(self.lines[first:end], "<u4").tobytes(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How the columns of one session are to be read."""
+
+    columns: tuple[Column, ...]
+    dictionary: Dictionary
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """The last totals of one rank: its lines in the groups of the message that brought them."""
+
+    order: tuple[int, int]  # incarnation, seq: the highest wins
+    source: Source
+    lines: tuple[tuple[Group, int], ...]
+
+
+def rows_needed(totals: Totals) -> int:
+    """How many rows the dictionary must have for a message to be read."""
+    return max(
+        (int(np.frombuffer(g.rows, "<u4").max()) + 1 for g in totals.groups if g.rows), default=0
+    )
+
+
+def lines_of(totals: Totals, source: Source, size: int) -> dict[int, list[tuple[Group, int]]]:
+    """Where each rank's totals stand in a message; what does not fit the session is refused.
+
+    Raises:
+        WireError: unknown ranks or columns, a rank twice in a group, infinite numbers.
+    """
+    found: dict[int, list[tuple[Group, int]]] = {}
+    for group in totals.groups:
+        ranks = np.frombuffer(group.ranks, "<i4")
+        if ranks.size and not 0 <= int(ranks.min()) <= int(ranks.max()) < size:
+            raise WireError(f"Totals {totals.seq} has a rank that the run of {size} has not")
+        _check_numbers(group, source)
+        numbers = ranks.tolist()
+        if len(set(numbers)) != len(numbers):
+            raise WireError(f"Totals {totals.seq} has a rank twice in one group")
+        for line, rank in enumerate(numbers):
+            found.setdefault(rank, []).append((group, line))
+    return found
+
+
+def _check_numbers(group: Group, source: Source) -> None:
+    ticks = np.frombuffer(group.tick_s, "<f8")
+    if not (np.isfinite(ticks) & (ticks >= 0)).all():
+        raise WireError("a length of a tick that is no number of seconds")
+    for column, matrix in zip(group.columns, group.matrices, strict=True):
+        if column >= len(source.columns):
+            raise WireError(f"column {column} was not announced in Hello")
+        is_float = source.columns[column].dtype == "f8"
+        if is_float and np.isinf(np.frombuffer(matrix, "<f8")).any():
+            raise WireError(f"an infinite value of {source.columns[column].name}")
+
+
+def totals_of(registers: Mapping[int, Register], last_seq: int, time_ns: int) -> list[Totals]:
+    """The registers of one session as messages for the journal, in the order of their seq."""
+    by_seq: dict[int, dict[int, Register]] = {last_seq: {}}
+    for rank, register in registers.items():
+        by_seq.setdefault(register.order[1], {})[rank] = register
+    return [
+        Totals(seq, time_ns, tuple(_part(g, lines) for g, _, lines, _ in _chosen(by_seq[seq])))
+        for seq in sorted(by_seq)
+    ]
+
+
+def table_of(size: int, registers: Mapping[int, Register]) -> RunTable:
+    """The values of a run as they are known: one row per call path, one column per rank.
+
+    Call paths of different nodes are joined by their frames; rows that stand for the same call path
+    are summed; a row that a rank never visited is NaN for that rank.
+    """
+    chosen = _chosen(registers)
+    sources = {id(source): source for _, source, _, _ in chosen}.values()
+    rows = {callpath: i for i, callpath in enumerate(_union(source for source in sources))}
+    metrics = {
+        c.name: Metric(c.name, c.unit, MetricKind(c.kind)) for s in sources for c in s.columns
+    }
+    values = {name: np.full((len(rows), size), np.nan) for name in metrics}
+    places = {
+        id(source): np.array([rows[c] for c in source.dictionary.callpaths], dtype=np.intp)
+        for source in sources
+    }
+    for group, source, lines, ranks in chosen:
+        _scatter(values, _read(group, source, lines), places[id(source)], ranks)
+    filled = np.zeros(len(rows), dtype=bool)
+    for array in values.values():
+        filled |= ~np.isnan(array).all(axis=1)
+    return RunTable(
+        tuple(callpath for callpath, i in rows.items() if filled[i]),
+        tuple(metrics.values()),
+        {name: array[filled] for name, array in values.items()},
+    )
+
+
+_Chosen = list[tuple[Group, Source, list[int], list[int]]]
+
+
+def _chosen(registers: Mapping[int, Register]) -> _Chosen:
+    """Each group with its source, the lines of it that count, and the ranks they belong to."""
+    found: dict[int, tuple[Group, Source, list[int], list[int]]] = {}
+    for rank, register in sorted(registers.items()):
+        for group, line in register.lines:
+            entry = found.setdefault(id(group), (group, register.source, [], []))
+            entry[2].append(line)
+            entry[3].append(rank)
+    return list(found.values())
+
+
+def _part(group: Group, lines: Sequence[int]) -> Group:
+    """These lines of a group as a group of their own."""
+    ranks = np.frombuffer(group.ranks, "<i4")
+    if len(lines) == ranks.size:
+        return group
+    shape = (ranks.size, len(group.rows) // 4)
+    return Group(
+        ranks[lines].tobytes(),
+        group.rows,
+        np.frombuffer(group.tick_s, "<f8")[lines].tobytes(),
+        group.columns,
+        tuple(np.frombuffer(m, "<u8").reshape(shape)[lines].tobytes() for m in group.matrices),
+    )
+
+
+def _union(sources: Iterable[Source]) -> dict[CallPath, None]:
+    """The call paths of all sources, in the order in which they were met."""
+    return {callpath: None for source in sources for callpath in source.dictionary.callpaths}
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """Some lines of a group as numbers (call path × rank), NaN where there is none."""
+
+    rows: IntArray
+    columns: dict[str, FloatArray]
+
+
+def _read(group: Group, source: Source, lines: Sequence[int]) -> _Numbers:
+    rows = np.frombuffer(group.rows, "<u4").astype(np.intp)
+    ticks = np.frombuffer(group.tick_s, "<f8")[lines]
+    shape = (len(group.ranks) // 4, rows.size)
+    columns: dict[str, FloatArray] = {}
+    levels = {column.name for column in source.columns if column.kind == MetricKind.LEVEL}
+    for index, matrix in zip(group.columns, group.matrices, strict=True):
+        column = source.columns[index]
+        raw = np.frombuffer(matrix, DTYPES[column.dtype]).reshape(shape)[lines]
+        numbers = raw.T.astype(np.float64)
+        if column.dtype == "u8" and column.unit == SECONDS:
+            numbers *= ticks
+        columns[column.name] = numbers
+    visits = columns.get(VISITS.name)
+    if visits is not None:
+        absent = visits == 0
+        for name, numbers in columns.items():  # memory may be known of a row that was not entered
+            numbers[absent & ~(numbers > 0) if name in levels else absent] = np.nan
+    return _Numbers(rows, columns)
+
+
+def _scatter(
+    values: Mapping[str, FloatArray], numbers: _Numbers, places: IntArray, ranks: Sequence[int]
+) -> None:
+    """Add numbers to the arrays of a run; where nothing was yet, NaN gives way to the number."""
+    targets, inverse = np.unique(places[numbers.rows], return_inverse=True)
+    at = np.ix_(targets, np.asarray(ranks, dtype=np.intp))
+    for name, array in numbers.columns.items():
+        there = ~np.isnan(array)
+        sums = np.zeros((targets.size, len(ranks)))
+        known = np.zeros((targets.size, len(ranks)), dtype=bool)
+        np.add.at(sums, inverse, np.where(there, array, 0.0))
+        np.logical_or.at(known, inverse, there)
+        before = values[name][at]
+        merged = np.where(np.isnan(before), 0.0, before) + sums
+        values[name][at] = np.where(known, merged, before)
