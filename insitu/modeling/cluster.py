@@ -1,0 +1,90 @@
+"""Relative-distance clustering of ranks: which of them behave alike in one run."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from insitu.errors import ModelingError
+from insitu.measurement import FloatArray, IntArray
+
+BoolArray = NDArray[np.bool_]
+THRESHOLD = 0.10  # relative distance at which a new cluster begins [CLU §III-B]
+
+
+def cluster(values: ArrayLike, threshold: ArrayLike = THRESHOLD) -> IntArray:
+    """Label each rank with its cluster, 0 for the smallest values.
+
+    Neighbours in sorted order part where their distance, relative to the smaller of the two
+    magnitudes, reaches the threshold; being relative it tells clusters of any magnitude apart
+    [CLU §III-B]. Zero is as far from everything else as can be, and so are values of other sign.
+
+    Args:
+        values: (n_rows, n_ranks), one row per call path, or (n_ranks,).
+        threshold: one for all rows, or (n_rows,).
+
+    Returns:
+        Labels in the shape of `values`; -1 where the value is NaN or infinite.
+
+    Raises:
+        ModelingError: values with no or more than two dimensions, a threshold that is not positive.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim not in (1, 2):
+        raise ModelingError(
+            f"cluster: values have {array.ndim} dimensions; give (n_rows, n_ranks) or (n_ranks,)"
+        )
+    rows = np.atleast_2d(array)
+    limits = np.broadcast_to(np.asarray(threshold, dtype=np.float64), rows.shape[:1])
+    if not np.all(limits > 0):
+        raise ModelingError("cluster: thresholds must be positive, as in 0.10 for 10 %")
+    present = np.isfinite(rows)
+    labels = np.where(present, 0, -1).astype(np.intp)
+    if rows.shape[1]:
+        several = _may_part(rows, present, limits)
+        labels[several] = _sorted_labels(rows[several], present[several], limits[several])
+    return labels.reshape(array.shape)
+
+
+def _may_part(rows: FloatArray, present: BoolArray, limits: FloatArray) -> BoolArray:
+    """Rows that may hold more than one cluster.
+
+    Where the whole range lies within the distance of the smallest value, no gap can reach it: most
+    rows need no sort.
+    """
+    low = np.where(present, rows, np.inf).min(axis=1)
+    high = np.where(present, rows, -np.inf).max(axis=1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        reaching = (high - low >= limits * np.minimum(abs(low), abs(high))) | (low * high <= 0)
+    several: BoolArray = (high > low) & reaching
+    return several
+
+
+def _sorted_labels(rows: FloatArray, present: BoolArray, limits: FloatArray) -> IntArray:
+    """Sort, part at the gaps, count the gaps below each rank."""
+    sortable = np.where(present, rows, np.inf)
+    order = np.argsort(sortable, axis=1, kind="stable")
+    ascending = np.take_along_axis(sortable, order, axis=1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        gaps = np.diff(ascending, axis=1)
+        smaller = np.minimum(abs(ascending[:, :-1]), abs(ascending[:, 1:]))
+        parted = (gaps > 0) & (gaps >= limits[:, None] * smaller)  # a product: zero divides nothing
+    ranked = np.zeros(rows.shape, dtype=np.intp)
+    np.cumsum(parted, axis=1, out=ranked[:, 1:])
+    labels = np.empty_like(ranked)
+    np.put_along_axis(labels, order, ranked, axis=1)
+    labels[~present] = -1
+    return labels
+
+
+def class_means(values: FloatArray, labels: IntArray, count: int) -> FloatArray:
+    """Mean of each cluster: (n_rows, n_ranks) and their labels to (n_rows, count).
+
+    NaN where a row has no value in that cluster.
+    """
+    rows = len(values)
+    used = (labels >= 0) & (labels < count) & np.isfinite(values)
+    slots = (np.arange(rows)[:, None] * count + labels)[used]
+    sums = np.bincount(slots, weights=values[used], minlength=rows * count)
+    numbers = np.bincount(slots, minlength=rows * count)
+    means = np.full(rows * count, np.nan)
+    np.divide(sums, numbers, out=means, where=numbers > 0)
+    return means.reshape(rows, count)

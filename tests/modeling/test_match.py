@@ -1,0 +1,58 @@
+"""Matching clusters across runs."""
+
+from insitu.entities import CallPath, RunKey
+from insitu.modeling.match import class_names, differing, match_equal
+
+SIZES = [(4.0,), (8.0,), (16.0,), (32.0,), (64.0,), (128.0,)]
+FLUX = CallPath.parse("main->flux")
+
+
+def test_equal_numbers_match_in_ascending_order():
+    matching = match_equal([3] * 6, SIZES)
+
+    assert matching.is_complete
+    assert matching.names == ("1/3", "2/3", "3/3")
+    assert matching.assigned == ((0, 1, 2),) * 6
+
+
+def test_a_single_cluster_is_all_ranks():
+    assert match_equal([1] * 6, SIZES).names == ("all",) == class_names(1)
+
+
+def test_a_run_without_the_call_path_is_not_asked():
+    matching = match_equal([2, 0, 2, 2, 2, 2], SIZES)
+
+    assert matching.is_complete
+    assert matching.assigned[1] is None
+
+
+def test_the_largest_subset_with_equal_numbers_is_matched_where_numbers_differ():
+    matching = match_equal([1, 2, 3, 3, 3, 3], SIZES)
+
+    assert not matching.is_complete
+    assert matching.names == ("1/3", "2/3", "3/3")
+    assert matching.assigned == (None, None, *[(0, 1, 2)] * 4)
+
+
+def test_too_small_a_subset_is_not_matched():
+    matching = match_equal([1, 1, 2, 2, 3, 3], SIZES)
+
+    assert matching.names == ()
+    assert matching.assigned == (None,) * 6
+
+
+def test_of_equal_subsets_the_one_that_reaches_further_is_matched():
+    coordinates = [(float(2**k),) for k in range(8)]
+
+    assert match_equal([3, 2] * 4, coordinates).names == ("1/2", "2/2")
+
+
+def test_the_finding_names_runs_and_numbers():
+    counts = [1, 2, 3, 3, 3, 3]
+    runs = [RunKey.of({"p": p}) for (p,) in SIZES]
+
+    finding = differing(FLUX, "time", runs=runs, counts=counts, matching=match_equal(counts, SIZES))
+
+    assert finding.code == "classes-differ"
+    assert finding.where == "main->flux"
+    assert "1 class at p=4; 2 classes at p=8; 3 classes at p=16 p=32 p=64 p=128" in finding.text
