@@ -1,0 +1,54 @@
+"""Seconds, bytes and counts as a person reads them."""
+
+import math
+
+_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
+_COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def quantity(value: float, unit: str) -> str:
+    """Write a value with three digits: `1.25 ms`, `4.00 MiB`, `12 k`, `37`.
+
+    Args:
+        value: in the base unit; NaN is a dash.
+        unit: `s`, `B`, `1`, or any other, which is put behind the number as it is.
+    """
+    if math.isnan(value):
+        return "–"
+    if unit == "s":
+        return _scaled(value, _SECONDS, "s")
+    if unit == "B":
+        return _scaled(value, _BYTES, "B")
+    if unit in ("1", ""):
+        return _scaled(value, _COUNTS, "")
+    return f"{_digits(value)} {unit}"
+
+
+def percent(fraction: float) -> str:
+    """Write a share: `62 %`, `3.1 %`, `0 %`; a dash for NaN."""
+    if math.isnan(fraction):
+        return "–"
+    value = 100 * fraction
+    if 0 < value < 0.1:
+        return "<0.1 %"
+    return f"{value:.1f} %" if 0 < value < 9.95 else f"{value:.0f} %"
+
+
+def _scaled(value: float, scales: tuple[tuple[float, str], ...], base: str) -> str:
+    size = abs(value)
+    for scale, name in scales:
+        if size >= 0.9995 * scale:
+            return f"{_digits(value / scale)} {name}"
+    if value and scales[-1][0] < 1:  # smaller than the smallest
+        return f"{value / scales[-1][0]:.3g} {scales[-1][1]}"
+    return f"{_digits(value)} {base}".rstrip()
+
+
+def _digits(value: float) -> str:
+    if float(value).is_integer() and abs(value) < 1000:
+        return str(int(value))
+    size = abs(value)
+    if not 0.001 <= size < 9999.5:
+        return f"{value:.3g}"
+    return f"{value:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2 if size >= 0.9995 else 3}f}"

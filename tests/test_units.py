@@ -1,0 +1,36 @@
+import math
+
+import pytest
+
+from insitu.units import percent, quantity
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.0, "s", "0 s"),
+        (1.25e-3, "s", "1.25 ms"),
+        (0.9999, "s", "1.00 s"),
+        (3.0, "s", "3 s"),
+        (4000.0, "s", "4000 s"),
+        (2.5e-11, "s", "0.025 ns"),
+        (-2.5e-3, "s", "-2.50 ms"),
+        (math.nan, "s", "–"),
+        (4.0 * 2**20, "B", "4 MiB"),
+        (100.0, "B", "100 B"),
+        (12_000.0, "1", "12 k"),
+        (37.0, "1", "37"),
+        (0.5, "1", "0.500"),
+        (2.5, "flop", "2.50 flop"),
+    ],
+)
+def test_a_quantity_has_three_digits_and_its_unit(value: float, unit: str, text: str):
+    assert quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [(0.0, "0 %"), (0.0003, "<0.1 %"), (0.031, "3.1 %"), (0.62, "62 %"), (math.nan, "–")],
+)
+def test_a_share_is_a_percentage(fraction: float, text: str):
+    assert percent(fraction) == text
