@@ -81,9 +81,7 @@ def set_up() -> None:
     for _ in logged([*pip, "install", *options]):
         pass
     if not (HERE / "collectors" / "libinsitu.so").exists():
-        say(
-            "    no C compiler was found: functions are timed in Python, which costs more, MPI calls not"
-        )
+        say("    no C compiler was found: functions are timed in Python, MPI calls are not")
     STAMP.write_text(
         "".join(f"{name} {value}\n" for name, value in wanted.items()), encoding="utf-8"
     )
