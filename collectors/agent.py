@@ -1,0 +1,275 @@
+"""The node's agent: reads the tables of its ranks at every beat and streams their totals to the aggregator."""
+
+import contextlib
+import fcntl
+import json
+import os
+import resource
+import time
+from typing import Any
+
+import zmq
+import zmq.utils.monitor
+
+from insitu.collectors import places, smaps
+from insitu.collectors.node import Node
+from insitu.collectors.session import Session, Step
+from insitu.errors import WireError
+from insitu.wire.codec import decode, encode
+from insitu.wire.messages import MAX_FRAME_BYTES, Message
+
+LOCK = 3  # the descriptor that the first rank hands over
+LINGER_S = 2.0  # how long the agent outlives its last rank while the aggregator answers
+LONELY_S = 0.5  # and while it never did
+LOST_FACTOR = 10  # a beat of one second looks for the aggregator every ten beats at the least
+
+
+class Link:
+    """The socket to the aggregator, found through the campaign's aggregator.json; never blocks."""
+
+    def __init__(self, campaign: str) -> None:
+        self.campaign = campaign
+        self.context = zmq.Context()
+        self.socket: zmq.Socket[bytes] | None = None
+        self.monitor: zmq.Socket[bytes] | None = None
+        self.endpoint = ""
+        self.token = ""
+
+    def look(self) -> bool:
+        """Connect to the aggregator that runs now; whether it is another one than before."""
+        try:
+            with open(os.path.join(self.campaign, "aggregator.json"), encoding="utf-8") as file:
+                found = json.load(file)
+            endpoint, token = str(found["endpoint"]), str(found["token"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        if (endpoint, token) == (self.endpoint, self.token):
+            return False
+        self.close()
+        self.endpoint, self.token = endpoint, token
+        socket = self.context.socket(zmq.DEALER)
+        for option, value in (
+            (zmq.LINGER, 0),
+            (zmq.IMMEDIATE, 1),
+            (zmq.SNDHWM, 8),
+            (zmq.MAXMSGSIZE, MAX_FRAME_BYTES),
+            (zmq.RECONNECT_IVL, 50),
+            (zmq.RECONNECT_IVL_MAX, 2000),
+            (zmq.HEARTBEAT_IVL, 5000),
+            (zmq.HEARTBEAT_TIMEOUT, 15000),
+        ):
+            socket.setsockopt(option, value)
+        self._secure(socket, found)
+        self.monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        socket.connect(endpoint)
+        self.socket = socket
+        return True
+
+    def _secure(self, socket: "zmq.Socket[bytes]", found: dict[str, Any]) -> None:
+        """Between machines: CURVE with the campaign's keys, which lie beside the campaign."""
+        if not found.get("curve"):
+            return
+        import zmq.auth
+
+        keys = str(found["curve"])
+        server, _ = zmq.auth.load_certificate(os.path.join(keys, "server.key"))
+        public, secret = zmq.auth.load_certificate(os.path.join(keys, "client.key_secret"))
+        socket.curve_serverkey, socket.curve_publickey = server, public
+        socket.curve_secretkey = secret
+
+    def send(self, message: Message) -> bool:
+        """False when the pipe is full or nobody is connected: this beat is dropped."""
+        if self.socket is None:
+            return False
+        try:
+            self.socket.send(encode(message), zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        return True
+
+    def received(self) -> tuple[list[Message], bool]:
+        """The answers that have arrived, and whether the connection was lost."""
+        messages: list[Message] = []
+        if self.socket is None:
+            return messages, False
+        with contextlib.suppress(zmq.Again):
+            while True:
+                messages.append(decode(self.socket.recv(zmq.NOBLOCK)))
+        was_lost = False
+        with contextlib.suppress(zmq.Again):
+            while self.monitor is not None:
+                zmq.utils.monitor.recv_monitor_message(self.monitor, zmq.NOBLOCK)
+                was_lost = True
+        return messages, was_lost
+
+    def close(self) -> None:
+        """Drop the connection; nothing waits."""
+        if self.socket is not None:
+            self.socket.disable_monitor()
+            self.socket.close(0)
+            if self.monitor is not None:
+                self.monitor.close(0)
+        self.socket = self.monitor = None
+
+
+class Agent:
+    """Beats until its ranks have ended and the aggregator has their totals, or the linger is over."""
+
+    def __init__(self, directory: str) -> None:
+        self.node = Node(directory)
+        self.directory = directory
+        self.session = Session()
+        self.link: Link | None = None
+        self.beats = 0
+        self.dropped = 0
+        self.errors: list[str] = []
+        self.last_totals = 0.0
+        self.looked_at = -1e9
+        self.ended_at: float | None = None
+        self.wake = self._open_wake()
+
+    def _open_wake(self) -> int:
+        path = os.path.join(self.directory, places.WAKE)
+        with contextlib.suppress(FileExistsError):
+            os.mkfifo(path, 0o600)
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK)  # both ends: never at end of file
+
+    def run(self) -> None:
+        """Until done; whatever goes wrong in a beat is counted and the next beat tries again."""
+        while True:
+            try:
+                if self.beat(time.monotonic()):
+                    return
+            except (
+                Exception
+            ) as error:  # the agent's beat: counted, written to its log, reported in Bye
+                self.errors.append(f"{type(error).__name__}: {error}")
+                os.write(2, f"{self.errors[-1]}\n".encode())
+                if len(self.errors) > 1000:
+                    return
+            self.sleep()
+
+    def beat(self, now: float) -> bool:
+        """One round; True when there is nothing left to do."""
+        self.node.scan()
+        if not self.node.ranks:
+            return self._is_over(now)
+        if self.link is None:
+            self.link = Link(str(self.node.meta.get("campaign", "")))
+            self.session.beat_s = float(self.node.meta.get("beat", 1.0))
+        for rank in self.node.live():
+            smaps.probe(rank.memory, rank.table.header()["pid"], now_s=now)
+        self._look(now)
+        self._receive()
+        self._send(now)
+        if self.session.is_durable:
+            self.node.remove_tables()
+            return True
+        return self._is_over(now)
+
+    def _look(self, now: float) -> None:
+        assert self.link is not None
+        if now - self.looked_at < (LOST_FACTOR if self.session.is_welcome else 1) * 0.5:
+            return
+        self.looked_at = now
+        if self.link.look():
+            self.node.token = self.link.token
+            self.session.lose()
+            self.session.is_refused = False
+
+    def _receive(self) -> None:
+        assert self.link is not None
+        messages, was_lost = self.link.received()
+        if was_lost:
+            self.session.lose()
+        for message in messages:
+            was_welcome = self.session.was_ever_welcome
+            self.session.receive(message)
+            if self.session.was_ever_welcome and not was_welcome:
+                with open(os.path.join(self.directory, "welcomed"), "w", encoding="ascii"):
+                    pass
+
+    def _send(self, now: float) -> None:
+        assert self.link is not None
+        if self.link.socket is None:
+            return
+        has_ended = not self.node.live()
+        not_final = any(not rank.is_final for rank in self.node.ranks.values())
+        is_due = now - self.last_totals >= self.session.beat_s * 0.9 or has_ended
+        step = self.session.step(now, has_data=not_final and is_due, has_ended=has_ended)
+        if step is Step.HELLO:
+            self._say(self.node.hello())
+            for rank in self.node.ranks.values():
+                rank.is_final = False  # a new session gets everything once
+        elif step is Step.TOTALS:
+            self.beats += 1
+            self.last_totals = now
+            totals = self.node.totals(self.session.seq)
+            paths = self.node.new_paths(self.session.known)
+            if paths is not None:
+                self._say(paths)
+            self._say(totals)
+        elif step is Step.BYE:
+            self._say(self.node.bye(self.session.seq, self.cost()))
+
+    def _say(self, message: Message) -> None:
+        assert self.link is not None
+        if not self.link.send(message):
+            self.dropped += 1
+            self.session.lose()
+
+    def cost(self) -> dict[str, Any]:
+        """What the agent itself has cost the node."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "agent_cpu_s": round(used.ru_utime + used.ru_stime, 4),
+            "agent_rss_bytes": used.ru_maxrss * 1024,
+            "beats": self.beats,
+            "dropped": self.dropped,
+            "errors": self.errors[:10],
+        }
+
+    def _is_over(self, now: float) -> bool:
+        if self.node.live():
+            self.ended_at = None
+            return False
+        if self.ended_at is None:
+            self.ended_at = now
+        linger = LINGER_S if self.session.was_ever_welcome else LONELY_S
+        return now - self.ended_at >= linger
+
+    def sleep(self) -> None:
+        """Until an answer arrives, a rank ends, or the next beat is due."""
+        poller = zmq.Poller()
+        poller.register(self.wake, zmq.POLLIN)
+        if self.link is not None and self.link.socket is not None:
+            poller.register(self.link.socket, zmq.POLLIN)
+            poller.register(self.link.monitor, zmq.POLLIN)
+        is_waiting = not self.session.is_welcome or self.ended_at is not None
+        limit_s = min(self.session.beat_s, 0.1) if is_waiting else self.session.beat_s
+        poller.poll(limit_s * 1000)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.wake, 4096)
+
+
+def main(directory: str) -> None:
+    """The agent process; holds the run directory's lock through descriptor 3 until it ends."""
+    with contextlib.suppress(OSError):
+        os.nice(10)
+    while True:
+        agent = Agent(directory)
+        agent.run()
+        if agent.link is not None:
+            agent.link.close()
+        if not os.path.isdir(directory):
+            return
+        # A rank that came while we were leaving found the lock taken: look once more after letting go.
+        fcntl.flock(LOCK, fcntl.LOCK_UN)
+        late = Node(directory)
+        try:
+            late.scan()
+            fcntl.flock(LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (OSError, WireError):
+            return
+        if not late.live():
+            return

@@ -1,0 +1,263 @@
+"""The function timer in Python: what measures without a compiler, and the oracle of the native hook's tests.
+
+It records the same call paths as the native hook, an order of magnitude slower, and no MPI calls.
+"""
+
+import mmap
+import os
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from opcode import opmap
+from types import CodeType, FrameType
+
+from insitu.collectors import table
+from insitu.collectors.rank import RankInfo
+
+ROWS = 16_384
+ROW_BYTES = 64
+NAMES_BYTES = 2 << 20
+META_BYTES = 64 << 10
+COLUMNS = b"visits 1 all 32;time s all 40;time_exclusive s all 48;"
+RESUME = opmap["RESUME"]
+GENERATOR = 0x20 | 0x80 | 0x200  # co_flags of generators, coroutines, asynchronous generators
+
+
+class _Stack:
+    """The open frames of one thread: row, start, time inside, whether folded; and the library calls skipped."""
+
+    def __init__(self, root: int, now: int) -> None:
+        self.frames: list[list[int]] = [[root, now, 0, 0, 0]]  # row, start, inside, folded, skipped
+        self.codes: list[CodeType | None] = [None]
+
+
+class PythonTimer:
+    """Fills a table through sys.setprofile.
+
+    Raises:
+        OSError: the table cannot be made.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        info: RankInfo,
+        program: str,
+        meta: str,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.clock = clock
+        self.children: dict[tuple[int, object], int] = {}
+        self.kinds: list[int] = []
+        self.starts: dict[CodeType, int] = {}
+        self.library: tuple[str, ...] = ()
+        self.user: tuple[str, ...] = ()
+        self.lock = threading.Lock()
+        self.local = threading.local()
+        self.names_used = 8
+        self._make_file(path, info, meta.encode())
+        self._add_row(0, table.PROGRAM, program, "", 0)
+        self._count(0, 1, 0, 0)
+        self.main = _Stack(0, clock())
+        self.local.stack = self.main
+        self.pid = os.getpid()
+
+    def start(self, library: str, user: str, uncaught: Callable[[BaseException], None]) -> None:
+        """Install the profile function in this thread and in those to come."""
+        self.library = tuple(filter(None, library.split("\n")))
+        self.user = tuple(filter(None, user.split("\n")))
+        original = sys.excepthook
+
+        def excepthook(kind: type[BaseException], error: BaseException, trace: object) -> None:
+            original(kind, error, trace)  # type: ignore[arg-type]
+            uncaught(error)
+
+        sys.excepthook = excepthook
+        threading.setprofile(self.profile)
+        sys.setprofile(self.profile)
+
+    def end(self, status: int) -> None:
+        """Close the open frames and mark the table as ended."""
+        if os.getpid() != self.pid:
+            return
+        sys.setprofile(None)
+        now = self.clock()
+        while self.main.frames:
+            self._pop(self.main, now)
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            fields = dict(line.split(":", 1) for line in file if ":" in line)
+        peak = [int(fields.get(name, "0").split()[0]) * 1024 for name in ("VmRSS", "VmHWM")]
+        self._set("memory_rss", peak[0])
+        self._set("memory_rss_peak", peak[1])
+        self._set("exit_status", status)
+        self._set("ended_ns", time.time_ns())
+        self._set("state", table.ENDED)
+
+    def profile(self, frame: FrameType, event: str, argument: object) -> None:
+        """Called by the interpreter at every call and return."""
+        if event == "call":
+            stack = getattr(self.local, "stack", None) or self._thread_stack()
+            self.enter(stack, frame)
+        elif event == "return":
+            stack = getattr(self.local, "stack", None)
+            if stack is not None:
+                self.leave(stack, frame.f_code)
+
+    def enter(self, stack: _Stack, frame: FrameType) -> None:
+        """A function starts, or a generator resumes."""
+        now = self.clock()
+        code = frame.f_code
+        top = stack.frames[-1]
+        is_library = self._is_library(code)
+        is_start = not code.co_flags & GENERATOR or frame.f_lasti == self._first_resume(code)
+        if top[4] and is_library:
+            top[4] += 1
+        elif stack.codes[-1] is code and self.kinds[top[0]] != table.LIBRARY:
+            self._push(stack, top[0], code, now, folded=1, visits=int(is_start))
+        elif (row := self.children.get((top[0], code))) is not None:
+            self._push(stack, row, code, now, folded=0, visits=int(is_start))
+        elif (
+            code.co_name == "<module>"
+            and len(stack.frames) == 1
+            and frame.f_globals.get("__name__") == "__main__"
+        ):
+            self._push(stack, top[0], code, now, folded=1, visits=0)
+        elif is_library and (len(stack.frames) == 1 or self.kinds[top[0]] == table.LIBRARY):
+            top[4] += 1
+        else:
+            name = _row_name(code, frame.f_globals)
+            kind = table.LIBRARY if is_library else table.PYTHON
+            row = self._add_row(top[0], kind, name, code.co_filename, code.co_firstlineno)
+            if row:
+                self.children[(top[0], code)] = row
+            self._push(
+                stack,
+                row or top[0],
+                code,
+                self.clock(),
+                folded=int(not row),
+                visits=int(bool(row and is_start)),
+            )
+
+    def leave(self, stack: _Stack, code: CodeType) -> None:
+        """A function returns, yields or is unwound."""
+        now = self.clock()
+        top = stack.frames[-1]
+        if top[4] and self._is_library(code):
+            top[4] -= 1
+            return
+        for depth in range(len(stack.frames) - 1, 0, -1):
+            if stack.codes[depth] is code:
+                while len(stack.frames) > depth:
+                    self._pop(stack, now)
+                return
+
+    def _push(
+        self, stack: _Stack, row: int, code: CodeType, now: int, *, folded: int, visits: int
+    ) -> None:
+        self._count(row, visits, 0, 0)
+        stack.frames.append([row, now, 0, folded, 0])
+        stack.codes.append(code)
+
+    def _pop(self, stack: _Stack, now: int) -> None:
+        row, start, inside, folded, _ = stack.frames.pop()
+        stack.codes.pop()
+        elapsed = now - start
+        self._count(row, 0, 0 if folded else elapsed, elapsed - inside)
+        if stack.frames:
+            stack.frames[-1][2] += elapsed
+
+    def _thread_stack(self) -> _Stack:
+        row = self._add_row(0, table.THREAD, "(thread)", "", 0)
+        self._count(row, 1, 0, 0)
+        self.local.stack = _Stack(row, self.clock())
+        return self.local.stack
+
+    def _first_resume(self, code: CodeType) -> int:
+        """Where the body of a generator starts; later resumes are no new visits."""
+        if code not in self.starts:
+            self.starts[code] = next(
+                i for i in range(0, len(code.co_code), 2) if code.co_code[i] == RESUME
+            )
+        return self.starts[code]
+
+    def _is_library(self, code: CodeType) -> bool:
+        file = code.co_filename
+        if self.user and file.startswith(self.user):
+            return False
+        return (
+            file.startswith(("<", *self.library))
+            or "/site-packages/" in file
+            or "/dist-packages/" in file
+        )
+
+    # ---- the file -------------------------------------------------------------------------------
+
+    def _make_file(self, path: str, info: RankInfo, meta: bytes) -> None:
+        rows_at = 4096 + META_BYTES
+        names_at = rows_at + ROWS * ROW_BYTES
+        threads_at = names_at + NAMES_BYTES
+        total = threads_at + table.THREAD_HEAD.size
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
+            os.posix_fallocate(file, 0, total)
+            self.map = mmap.mmap(file, total)
+        except OSError:
+            os.unlink(path)
+            raise
+        finally:
+            os.close(file)
+        self.rows_at, self.names_at = rows_at, names_at
+        self.words = memoryview(self.map).cast("Q")
+        with open("/proc/self/stat", encoding="ascii", errors="replace") as stat:
+            started = int(stat.read().rpartition(")")[2].split()[19])
+        now = time.monotonic_ns()
+        # no frames are published: a live reader sees totals of finished calls only
+        values = (
+            *(table.MAGIC, table.VERSION, 4096, rows_at, threads_at, names_at, 4096),
+            *(ROW_BYTES, ROWS, table.THREAD_HEAD.size, 1, table.FRAME.size, 0, 0, 0, 8, len(meta)),
+            *(info.rank, info.size, -1, -1, os.getpid(), started, time.time_ns()),
+            *(now, now, now, now, 0, table.RUNNING, 0, 0, 0, 0, 0, 0, 0, b"setprofile", COLUMNS),
+        )
+        table.HEADER.pack_into(self.map, 0, *values)
+        self.map[4096 : 4096 + len(meta)] = meta
+
+    def _set(self, field: str, value: int) -> None:
+        at, code = table.field_place(field)
+        struct.pack_into(code, self.map, at, value)
+
+    def _add_row(self, parent: int, kind: int, name: str, file: str, line: int) -> int:
+        text, place = name.encode()[:1000], file.encode()[-1000:]
+        record = (table.NAME.size + len(text) + len(place) + 7) // 8 * 8
+        with self.lock:
+            row = len(self.kinds)
+            if row >= ROWS or self.names_used + record > NAMES_BYTES:
+                return 0
+            at = self.names_at + self.names_used
+            table.NAME.pack_into(self.map, at, line, len(text), len(place))
+            self.map[at + 8 : at + 8 + len(text) + len(place)] = text + place
+            start = self.rows_at + row * ROW_BYTES
+            row_head = (parent, 0, 0, self.names_used, kind)
+            struct.pack_into("<5I", self.map, start + table.ROW_PARENT, *row_head)
+            self.kinds.append(kind)
+            self.names_used += record
+            self._set("names_used", self.names_used)
+            self._set("rows_used", row + 1)
+        return row
+
+    def _count(self, row: int, visits: int, time_ns: int, exclusive_ns: int) -> None:
+        at = (self.rows_at + row * ROW_BYTES) // 8
+        self.words[at + 4] += visits
+        self.words[at + 5] += time_ns
+        self.words[at + 6] += exclusive_ns
+
+
+def _row_name(code: CodeType, namespace: dict[str, object]) -> str:
+    module = namespace.get("__name__")
+    if not isinstance(module, str) or module == "__main__":
+        return code.co_qualname
+    if module.startswith("importlib._bootstrap"):
+        return "(import)"
+    return module if code.co_name == "<module>" else f"{module}.{code.co_qualname}"

@@ -1,0 +1,59 @@
+"""The native library: where it lies, whether this interpreter can use it, loading it."""
+
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+FILE = "libinsitu.so"
+MODULE = "insitu_native"
+
+
+def find() -> str:
+    """The path of the library, or "" where none was built.
+
+    It lies beside this file in a wheel and an in-place build, and in site-packages in an editable install.
+    """
+    here = os.path.dirname(os.path.abspath(__file__))
+    places = [here, *(os.path.join(entry, "insitu", "collectors") for entry in sys.path if entry)]
+    for place in places:
+        path = os.path.join(place, FILE)
+        if os.path.isfile(path):
+            return path
+    return ""
+
+
+def why_unusable() -> str:
+    """Why this interpreter's objects are not laid out as the library expects, "" if they are."""
+    if sys.implementation.name != "cpython":
+        return f"{sys.implementation.name} is not CPython"
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        return f"Python {sys.version_info[0]}.{sys.version_info[1]} is newer than 3.13"
+    if hasattr(sys, "gettotalrefcount"):
+        return "a debug build of Python"
+    if "t" in getattr(sys, "abiflags", ""):
+        return "a free-threaded build of Python"
+    return ""
+
+
+def load(path: str) -> Any:  # Any: a module made in C
+    """Load the library as a module into this interpreter, without ctypes or importlib's finders.
+
+    Raises:
+        ImportError: the library is not there, or this interpreter cannot use it.
+    """
+    reason = why_unusable()
+    if reason:
+        raise ImportError(f"the native hook cannot be used: {reason}")
+    if not path:
+        raise ImportError("the native hook was not built: no C compiler at installation")
+    import _imp
+
+    class Spec:
+        name = MODULE
+        origin = path
+        loader = None
+        parent = ""
+
+    module: ModuleType = _imp.create_dynamic(Spec)  # type: ignore[arg-type]
+    return module

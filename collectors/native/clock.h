@@ -1,0 +1,37 @@
+/* One monotonic clock for all collectors, in ticks; a table's header tells how long a tick is. */
+#ifndef INSITU_CLOCK_H
+#define INSITU_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+/* Set once by insitu_clock_choose, before any tick is read. */
+extern int insitu_clock_is_tsc;
+
+/* Choose the time stamp counter where the kernel itself trusts it, else clock_gettime. */
+void insitu_clock_choose(void);
+
+static inline uint64_t insitu_monotonic_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t insitu_ticks(void) {
+#if defined(__x86_64__)
+  if (__builtin_expect(insitu_clock_is_tsc, 1)) return __rdtsc();
+#elif defined(__aarch64__)
+  if (__builtin_expect(insitu_clock_is_tsc, 1)) {
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+  }
+#endif
+  return insitu_monotonic_ns();
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* The function timer inside CPython: a frame evaluator on 3.11 (PEP 523), callbacks of sys.monitoring from 3.12 on. */
+#include "frames.h"
+#include "python_abi.h"
+#include "table.h"
+
+#include "hook.h"
+
+#include <string.h>
+
+static PyObject *on_uncaught; /* called with the exception that leaves the main module */
+
+static int is_main_code(PyObject *code) {
+  return insitu_table && insitu_table->rows[0].key == (uint64_t)(uintptr_t)code;
+}
+
+static void tell_uncaught(PyObject *exception) {
+  if (!on_uncaught) return;
+  PyObject *answer = PyObject_CallFunctionObjArgs(on_uncaught, exception, NULL);
+  if (answer)
+    Py_DecRef(answer);
+  else
+    PyErr_Clear();
+}
+
+/* ---- CPython 3.11 ------------------------------------------------------------------------------------------- */
+
+#define UNHOOK_DEPTH 1500 /* every hooked Python call takes C stack; the interpreter's own calls do not */
+
+static Evaluator311 next_evaluator;
+
+static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw);
+
+static PyObject *evaluate_unhooked(PyThreadState *state, Frame311 *frame, int is_throw) {
+  PyInterpreterState *interpreter = PyInterpreterState_Get();
+  _PyInterpreterState_SetEvalFrameFunc(interpreter, next_evaluator);
+  PyObject *result = next_evaluator(state, frame, is_throw);
+  if (insitu_is_on) _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluate);
+  return result;
+}
+
+static void tell_unwound(void) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (value) tell_uncaught(value);
+  PyErr_Restore(type, value, traceback);
+}
+
+static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw) {
+  struct insitu_thread *self = insitu_thread_self();
+  if (!self) return next_evaluator(state, frame, is_throw);
+  PyObject *code = frame->f_code;
+  int is_start = 1;
+  if (__builtin_expect(frame->owner == FRAME_OWNED_BY_GENERATOR, 0)) {
+    is_start = !is_throw && (*frame->prev_instr & 0xff) == RETURN_GENERATOR_311;
+  } else if (__builtin_expect(insitu_code_flags(code) & CODE_IS_GENERATOR, 0)) {
+    return next_evaluator(state, frame, is_throw); /* only makes the generator; its body starts when resumed */
+  }
+  uint32_t depth = self->depth + (uint32_t)self->overflow;
+  insitu_python_enter(self, code, frame->f_globals, is_start, insitu_ticks());
+  PyObject *result =
+      depth < UNHOOK_DEPTH ? next_evaluator(state, frame, is_throw) : evaluate_unhooked(state, frame, is_throw);
+  if (__builtin_expect(insitu_is_on, 1)) insitu_python_leave(self, code, insitu_ticks());
+  if (__builtin_expect(!result, 0) && is_main_code(code)) tell_unwound();
+  return result;
+}
+
+int insitu_hook_evaluator(void) {
+  PyInterpreterState *interpreter = PyInterpreterState_Get();
+  next_evaluator = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+  if (next_evaluator != _PyEval_EvalFrameDefault) return -1; /* another tool owns the slot */
+  _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluate);
+  return 0;
+}
+
+/* ---- CPython 3.12 and later --------------------------------------------------------------------------------- */
+
+typedef PyObject *(*Vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *);
+typedef struct Callback {
+  PyObject base;
+  Vectorcall call;
+} Callback;
+
+static PyObject *none(void) {
+  Py_IncRef(&_Py_NoneStruct);
+  return &_Py_NoneStruct;
+}
+
+#define EVENT(NAME, ACTION)                                                                               \
+  static PyObject *NAME(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names) {  \
+    (void)callable, (void)count, (void)names;                                                             \
+    struct insitu_thread *self = insitu_thread_self();                                                    \
+    if (__builtin_expect(self != NULL, 1)) ACTION;                                                        \
+    return none();                                                                                        \
+  }
+EVENT(on_start, insitu_python_enter(self, arguments[0], NULL, 1, insitu_ticks()))
+EVENT(on_resume, insitu_python_enter(self, arguments[0], NULL, 0, insitu_ticks()))
+EVENT(on_leave, insitu_python_leave(self, arguments[0], insitu_ticks()))
+
+static PyObject *on_unwind(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names) {
+  (void)callable, (void)names;
+  struct insitu_thread *self = insitu_thread_self();
+  if (self) insitu_python_leave(self, arguments[0], insitu_ticks());
+  if (is_main_code(arguments[0]) && (count & ~((size_t)1 << 63)) > 2) tell_uncaught(arguments[2]);
+  return none();
+}
+
+static PyMemberDef callback_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Callback, call), READONLY, NULL}, {NULL, 0, 0, 0, NULL}};
+
+static PyObject *new_callback(PyTypeObject *type, Vectorcall call) {
+  Callback *callback = (Callback *)_PyObject_New(type);
+  if (callback) callback->call = call;
+  return (PyObject *)callback;
+}
+
+PyObject *insitu_hook_callbacks(void) {
+  PyType_Slot slots[] = {
+      {Py_tp_call, (void *)PyVectorcall_Call}, {Py_tp_members, callback_members}, {0, NULL}};
+  PyType_Spec spec = {"insitu_native.Callback", sizeof(Callback), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+  PyTypeObject *type = (PyTypeObject *)PyType_FromSpec(&spec);
+  if (!type) return NULL;
+  return Py_BuildValue("(NNNNNN)", new_callback(type, on_start), new_callback(type, on_resume),
+                       new_callback(type, on_resume), new_callback(type, on_leave), new_callback(type, on_leave),
+                       new_callback(type, on_unwind));
+}
+
+void insitu_hook_on_uncaught(PyObject *callable) {
+  Py_IncRef(callable);
+  on_uncaught = callable;
+}

@@ -1,0 +1,346 @@
+"""The ranks of one run on one node: their tables as messages, for the live agent and for ingest alike."""
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+import time
+from array import array
+from dataclasses import dataclass, field
+from typing import Any
+
+from insitu.collectors import places, smaps
+from insitu.collectors.table import ABORTED, MPI, MPI_FINALISED, RUNNING, Row, TableReader
+from insitu.entities import METRICS
+from insitu.errors import WireError
+from insitu.wire.messages import (
+    SCHEMA,
+    Bye,
+    Column,
+    Group,
+    Hello,
+    Message,
+    Paths,
+    RankEnd,
+    Totals,
+)
+
+IN_TABLE = {"visits", "time", "time_exclusive", "bytes_sent", "bytes_received"}
+COLUMNS = tuple(
+    Column(m.name, m.unit, m.kind.value, "u8" if m.name in IN_TABLE else "f8") for m in METRICS
+)
+INDEX = {column.name: i for i, column in enumerate(COLUMNS)}
+LOST = -1000  # exit status of a rank that ended without saying how
+
+
+@dataclass(slots=True)
+class Rank:
+    """One rank's table and what the node knows of it."""
+
+    table: TableReader
+    number: int
+    memory: smaps.Memory = field(default_factory=smaps.Memory)
+    node_rows: array = field(default_factory=lambda: array("I"))  # type: ignore[type-arg]
+    tick_s: float = 0.0
+    has_ended: bool = False
+    is_final: bool = False  # the totals after its end have been taken
+
+
+class Node:
+    """Reads the tables of a run directory and unites their call trees into one dictionary."""
+
+    def __init__(self, directory: str, *, token: str = "", incarnation: int | None = None) -> None:
+        self.directory = directory
+        self.token = token
+        self.incarnation = incarnation or time.time_ns()
+        self.ranks: dict[str, Rank] = {}
+        self.damaged: dict[str, str] = {}
+        self.ids: dict[tuple[int, str], int] = {}
+        self.paths: list[tuple[int, str, str, int]] = []
+
+    # ---- what there is ------------------------------------------------------------------------
+
+    def scan(self) -> None:
+        """Open tables that appeared, read new rows, see which ranks have ended."""
+        for name in sorted(os.listdir(self.directory)):
+            if (
+                name.endswith(places.TABLE_SUFFIX)
+                and name not in self.ranks.keys() | self.damaged.keys()
+            ):
+                self._open(name)
+        for name, rank in list(self.ranks.items()):
+            try:
+                self._update(rank)
+            except WireError as error:
+                self.damaged[name] = str(error)
+                del self.ranks[name]
+
+    def _open(self, name: str) -> None:
+        path = os.path.join(self.directory, name)
+        if not os.path.getsize(path):
+            return  # being made this very moment
+        try:
+            table = TableReader(path)
+            if not table.header()["rows_used"]:
+                table.close()
+                return
+        except WireError as error:
+            self.damaged[name] = str(error)
+            return
+        self.ranks[name] = Rank(table, table.header()["rank"])
+
+    def _update(self, rank: Rank) -> None:
+        head = rank.table.header()
+        # Alive is asked before the state is read: a rank may end in between.
+        is_alive = smaps.is_alive(head["pid"], head["pid_started"])
+        head = rank.table.header()
+        if head["mpi_size"] > 1 or head["size"] <= 1:
+            rank.number = head["mpi_rank"] if head["mpi_rank"] >= 0 else head["rank"]
+        rank.has_ended = head["state"] != RUNNING or not is_alive
+        for row in rank.table.new_rows():
+            rank.node_rows.append(self._id(rank, row))
+        rank.tick_s = rank.table.tick_s() or rank.tick_s
+
+    def _id(self, rank: Rank, row: Row) -> int:
+        parent = rank.node_rows[row.parent] if rank.node_rows else 0
+        key = (parent, row.name) if self.paths and rank.node_rows else (0, "")
+        if key not in self.ids:
+            self.ids[key] = len(self.paths)
+            self.paths.append((parent, row.name, row.file, row.line))
+        return self.ids[key]
+
+    def live(self) -> list[Rank]:
+        return [rank for rank in self.ranks.values() if not rank.has_ended]
+
+    @property
+    def meta(self) -> dict[str, Any]:  # Any: JSON
+        """What the launcher said about the run."""
+        return meta_of(next(iter(self.ranks.values())).table)
+
+    # ---- as messages --------------------------------------------------------------------------
+
+    def hello(self) -> Hello:
+        """The session's first message; needs at least one rank."""
+        heads = [rank.table.header() for rank in self.ranks.values()]
+        meta = self.meta
+        size = max(
+            [head["mpi_size"] for head in heads if head["mpi_size"] > 1] or [heads[0]["size"]]
+        )
+        configuration = {
+            "parameters": meta.get("parameters", {}),
+            "command": meta.get("command", []),
+            "host": socket.gethostname(),
+            "python": meta.get("python", ""),
+            "insitu": meta.get("insitu", ""),
+            "hook": heads[0]["hook"].rstrip(b"\0").decode("ascii", "replace"),
+        }
+        return Hello(
+            schema=SCHEMA,
+            run=str(meta.get("run", "")),
+            token=self.token,
+            node=socket.gethostname(),
+            incarnation=self.incarnation,
+            size=size,
+            ranks=tuple(sorted(rank.number for rank in self.ranks.values())),
+            started_ns=min(head["created_ns"] for head in heads),
+            configuration=json.dumps(configuration),
+            columns=COLUMNS,
+        )
+
+    def new_paths(self, known: int) -> Paths | None:
+        """The dictionary from row `known` on, None if there is nothing new."""
+        fresh = self.paths[known:]
+        if not fresh:
+            return None
+        return Paths(
+            first=known,
+            parents=array("I", [parent for parent, *_ in fresh]).tobytes(),
+            names=tuple(name for _, name, _, _ in fresh),
+            files=tuple(file for _, _, file, _ in fresh),
+            lines=array("I", [line for *_, line in fresh]).tobytes(),
+        )
+
+    def totals(self, seq: int, *, everything: bool = False) -> Totals:
+        """The totals of all ranks that are alive or have ended since, or of every rank."""
+        due = [r for r in self.ranks.values() if everything or not r.is_final]
+        fallback = max((rank.tick_s for rank in self.ranks.values()), default=0.0)
+        groups: dict[tuple[bytes, bytes], list[tuple[Rank, dict[str, Any]]]] = {}
+        for rank in due:
+            tick_s = rank.tick_s or fallback
+            if not tick_s:
+                continue  # a few microseconds old: its clock cannot be read yet
+            rank.tick_s = tick_s
+            totals = rank.table.totals(tick_s, is_alive=not rank.has_ended)
+            kinds = bytes(row.kind == MPI for row in rank.table.rows)
+            groups.setdefault((rank.node_rows.tobytes(), kinds), []).append((rank, totals))
+            rank.is_final = rank.has_ended
+        built: list[Group] = []
+        for (rows, kinds), members in groups.items():
+            built += _groups(array("I", rows), kinds, members)
+        built += _memory_groups(due)
+        return Totals(seq, time.time_ns(), tuple(built))
+
+    def bye(self, final_seq: int, cost: dict[str, Any]) -> Bye:
+        """How every rank of this node ended."""
+        ends, findings = [], []
+        for rank in self.ranks.values():
+            head = rank.table.header()
+            ends.append(_end(rank, head))
+            refused = head["rows_refused"] + head["frames_refused"]
+            if refused:
+                text = f"{refused} call paths or frames had no room; their time stays with their callers"
+                findings.append(("rows-truncated", text, f"rank {rank.number}"))
+            if head["mpi_size"] == 1 and head["size"] > 1:
+                text = f"MPI says 1 rank, the launcher {head['size']}: it does not fit this MPI library"
+                findings.append(("mpi-singletons", text, f"rank {rank.number}"))
+        for name, text in self.damaged.items():
+            findings.append(("table-damaged", text, name))
+        ended = max(rank.table.header()["ended_ns"] for rank in self.ranks.values())
+        return Bye(
+            final_seq, tuple(ends), ended or time.time_ns(), json.dumps(cost), tuple(findings)
+        )
+
+    def remove_tables(self) -> None:
+        """Delete the tables that were brought in; the run directory with the last of them."""
+        for name, rank in self.ranks.items():
+            rank.table.close()
+            os.unlink(os.path.join(self.directory, name))
+        self.ranks.clear()
+        if not any(name.endswith(places.TABLE_SUFFIX) for name in os.listdir(self.directory)):
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _end(rank: Rank, head: dict[str, Any]) -> RankEnd:
+    if head["state"] == RUNNING and head["mpi_state"] == MPI_FINALISED:
+        return RankEnd(rank.number, 0, True)  # left through os._exit or _exit after MPI_Finalize
+    if head["state"] == RUNNING:
+        return RankEnd(rank.number, LOST, False)
+    return RankEnd(rank.number, head["exit_status"], head["state"] != ABORTED)
+
+
+def _groups(
+    rows: "array[int]", kinds: bytes, members: list[tuple[Rank, dict[str, Any]]]
+) -> list[Group]:
+    """Times and visits of all rows, bytes of MPI rows only: a column that a row cannot have is not sent."""
+    ranks = array("i", [rank.number for rank, _ in members]).tobytes()
+    tick_s = array("d", [rank.tick_s for rank, _ in members]).tobytes()
+    table = members[0][0].table
+    everywhere = [c.name for c in table.columns if c.kinds == "all" and c.name in INDEX]
+    matrices = tuple(
+        b"".join(totals[name].tobytes() for _, totals in members) for name in everywhere
+    )
+    groups = [
+        Group(ranks, rows.tobytes(), tick_s, tuple(INDEX[name] for name in everywhere), matrices)
+    ]
+    at = [i for i, is_mpi in enumerate(kinds) if is_mpi]
+    only_mpi = [c.name for c in table.columns if c.kinds == "mpi" and c.name in INDEX]
+    if at and only_mpi:
+        matrices = tuple(
+            b"".join(array("Q", [totals[name][i] for i in at]).tobytes() for _, totals in members)
+            for name in only_mpi
+        )
+        mpi_rows = array("I", [rows[i] for i in at]).tobytes()
+        groups.append(
+            Group(ranks, mpi_rows, tick_s, tuple(INDEX[name] for name in only_mpi), matrices)
+        )
+    return groups
+
+
+def _memory_groups(ranks: list[Rank]) -> list[Group]:
+    """Memory stands at the root of the call tree; one group per set of values that could be read."""
+    by_names: dict[tuple[str, ...], list[tuple[int, list[float]]]] = {}
+    for rank in ranks:
+        head = rank.table.header()
+        known = {
+            "memory_rss": head["memory_rss"] or rank.memory.rss,
+            "memory_rss_peak": head["memory_rss_peak"] or rank.memory.rss_peak,
+            "memory_pss": rank.memory.pss,
+        }
+        values = {name: float(value) for name, value in known.items() if value}
+        if values:
+            by_names.setdefault(tuple(values), []).append((rank.number, list(values.values())))
+    return [
+        Group(
+            array("i", [number for number, _ in members]).tobytes(),
+            array("I", [0]).tobytes(),
+            array("d", [0.0] * len(members)).tobytes(),
+            tuple(INDEX[name] for name in names),
+            tuple(
+                array("d", [values[i] for _, values in members]).tobytes()
+                for i in range(len(names))
+            ),
+        )
+        for names, members in by_names.items()
+    ]
+
+
+def meta_of(table: TableReader) -> dict[str, Any]:  # Any: JSON
+    """What the launcher said about the run of this table, {} if that is damaged."""
+    try:
+        meta = json.loads(table.meta())
+    except ValueError:
+        return {}
+    return meta if isinstance(meta, dict) else {}
+
+
+# ---- what ranks left behind -------------------------------------------------------------------------
+
+
+def leftovers(campaign: str) -> list[str]:
+    """Run directories on this machine, and in the campaign's spool, that wait to be ingested: no agent holds them."""
+    campaign = os.path.realpath(campaign)
+    found = [path for path in places.run_directories() if _campaign_of(path) == campaign]
+    spool = os.path.join(campaign, "spool")
+    if os.path.isdir(spool):
+        found += sorted(entry.path for entry in os.scandir(spool) if entry.is_dir())
+    return [path for path in found if not has_agent(path)]
+
+
+def _campaign_of(directory: str) -> str:
+    for name in sorted(os.listdir(directory)):
+        if name.endswith(places.TABLE_SUFFIX):
+            try:
+                table = TableReader(os.path.join(directory, name))
+            except WireError:
+                continue
+            meta = meta_of(table)
+            table.close()
+            return os.path.realpath(str(meta.get("campaign", "")))
+    return ""
+
+
+def has_agent(directory: str) -> bool:
+    """Whether a live agent holds this run directory."""
+    try:
+        lock = os.open(os.path.join(directory, places.AGENT_LOCK), os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def messages(directory: str, *, token: str = "") -> list[Message]:
+    """Everything that the dead ranks of a run directory left, as the agent would have sent it.
+
+    Raises:
+        WireError: there is no readable table.
+    """
+    node = Node(directory, token=token)
+    node.scan()
+    if not node.ranks:
+        reasons = "; ".join(node.damaged.values()) or "no table in it"
+        raise WireError(f"{directory}: nothing to bring in: {reasons}")
+    paths = node.new_paths(0)
+    totals = node.totals(1, everything=True)
+    return [node.hello(), *([paths] if paths else []), totals, node.bye(1, {})]
+
+
+def remove(directory: str) -> None:
+    """Delete a run directory that was brought in."""
+    shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,77 @@
+"""Python imports this before the program's first line, because PYTHONPATH names its folder.
+
+It takes itself out of the environment, so that children of the program are not measured, installs the collectors if
+this process is a rank of a measured run, and hands over to the user's own sitecustomize.
+"""
+
+import os
+import sys
+
+
+def _step_aside() -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+
+
+def _leave() -> None:
+    """Undo what brought us here: PYTHONPATH and our own variables."""
+    original = os.environ.pop("INSITU_PYTHONPATH", "")
+    if original:
+        os.environ["PYTHONPATH"] = original
+    else:
+        os.environ.pop("PYTHONPATH", None)
+    for name in [name for name in os.environ if name.startswith("INSITU_")]:
+        del os.environ[name]
+
+
+def _measure() -> bool:
+    """Whether this process is a rank of a measured run; then it has its collectors now."""
+    home = os.environ.get("INSITU_HOME", "")
+    sys.path.insert(0, home)
+    try:
+        from insitu.collectors import bootstrap
+        from insitu.collectors.rank import RankInfo, find
+
+        info = RankInfo(0, 1) if os.environ.get("INSITU_SINGLE") else find(os.environ)
+        if info is None:
+            return False
+        bootstrap.start(info)
+        return True
+    finally:
+        sys.path.remove(home)
+
+
+def _run() -> None:
+    _step_aside()
+    if "INSITU_RUN" not in os.environ:
+        return
+    try:
+        if _measure():
+            _leave()
+    except (
+        Exception
+    ) as error:  # the guest never fails its host; the aggregator reports the missing rank
+        _leave()
+        _report(error)
+
+
+def _report(error: BaseException) -> None:
+    """Leave a line where the launcher finds it; the application's own streams stay the application's."""
+    path = os.environ.get("INSITU_TROUBLE", "")
+    if not path:
+        return
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"{type(error).__name__}: {error}\n")
+    except OSError:
+        pass
+
+
+_run()
+_ours = sys.modules.pop("sitecustomize")
+try:
+    import sitecustomize  # noqa: F401  the user's own, which ours stood in front of
+except ImportError as _error:
+    if _error.name != "sitecustomize":
+        raise
+    sys.modules["sitecustomize"] = _ours  # the import system looks for what it has just made

@@ -1,0 +1,17 @@
+"""srun, inside a Slurm allocation that has no mpiexec."""
+
+from insitu.launch.base import Command, Job
+
+
+class Srun:
+    """Slurm's launcher."""
+
+    name = "srun"
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+
+    def command(self, job: Job) -> Command:
+        """`srun -n N --export=ALL program …`."""
+        argv = (self.program, "-n", str(job.ranks), "--export=ALL", *job.argv)
+        return Command(argv, job.environment)

@@ -1,0 +1,222 @@
+"""python -m insitu.run: outside MPI it launches the ranks, inside a rank it wraps the application."""
+
+import os
+import sys
+from dataclasses import dataclass, field
+
+from insitu.collectors import library, rank
+from insitu.entities import RANKS, parse_assignment
+from insitu.errors import InsituError, UsageError
+
+USAGE = """usage: insitu run [-n RANKS] [--campaign DIR] [--param NAME=VALUE]... [--] COMMAND...
+
+Run a program and measure it. COMMAND is a Python script, -m MODULE, -c CODE, an executable, or a
+launcher with its own options (mpiexec, srun, ...). `--` ends the options of insitu.
+
+  -n, --ranks RANKS     start that many ranks with the mpiexec found here
+  --campaign DIR        the campaign that the run belongs to (default: PROGRAM.insitu)
+  --param NAME=VALUE    a parameter of this run, besides the number of ranks p; may be repeated
+  --mpiexec PATH        another mpiexec than the one beside this Python or on PATH
+  --beat SECONDS        how often totals are sent (default: 1)
+  --agent on|off        off: leave the tables for `insitu ingest` (default: on)
+  -q, --quiet           say nothing but errors
+  -h, --help            show this page
+
+Inside a rank (mpiexec -n 4 python -m insitu.run ...; srun ...) it wraps that rank.
+"""
+WITH_VALUE = {
+    "-n": "ranks",
+    "--ranks": "ranks",
+    "--campaign": "campaign",
+    "--param": "param",
+    "--mpiexec": "mpiexec",
+    "--beat": "beat",
+    "--agent": "agent",
+}
+
+
+@dataclass(slots=True)
+class Options:
+    """The command line of insitu.run."""
+
+    command: list[str] = field(default_factory=list)
+    ranks: int | None = None
+    campaign: str = ""
+    parameters: dict[str, float] = field(default_factory=dict)
+    mpiexec: str = ""
+    beat: float = 1.0
+    agent: str = "on"
+    is_quiet: bool = False
+    wants_help: bool = False
+
+
+def parse(argv: list[str]) -> Options:
+    """Read options up to the first word that is none of ours: that begins the program's own command line.
+
+    Raises:
+        UsageError: an unknown option, a missing or bad value, no command.
+    """
+    options = Options()
+    words = list(argv)
+    while words:
+        word = words[0]
+        if word == "--":
+            words.pop(0)
+            break
+        if word in ("-m", "-c") or not word.startswith("-") or word == "-":
+            break
+        words.pop(0)
+        name, equals, value = word.partition("=")
+        if word in ("-h", "--help"):
+            options.wants_help = True
+            return options
+        if word in ("-q", "--quiet"):
+            options.is_quiet = True
+        elif name in WITH_VALUE:
+            if not equals:
+                if not words:
+                    raise UsageError(f"{name} wants a value; see insitu run --help")
+                value = words.pop(0)
+            _set(options, name, WITH_VALUE[name], value)
+        else:
+            raise UsageError(
+                f"unknown option {word}; options of the program go behind its name, "
+                "insitu's own are listed by insitu run --help"
+            )
+    if not words:
+        raise UsageError("no command to run; see insitu run --help")
+    options.command = words
+    return options
+
+
+def _set(options: Options, name: str, what: str, value: str) -> None:
+    try:
+        if what == "ranks":
+            options.ranks = int(value)
+            if options.ranks < 1:
+                raise ValueError(f"'{value}' is not a number of ranks")
+        elif what == "beat":
+            options.beat = float(value)
+            if not 0.05 <= options.beat <= 3600:
+                raise ValueError(f"'{value}' is not between 0.05 and 3600 seconds")
+        elif what == "param":
+            parameter, number = parse_assignment(value)
+            if parameter == RANKS:
+                raise ValueError("p is the number of ranks: insitu counts it itself")
+            if parameter in options.parameters:
+                raise ValueError(f"{parameter} is given twice")
+            options.parameters[parameter] = number
+        elif what == "agent" and value not in ("on", "off"):
+            raise ValueError(f"'{value}' is neither on nor off")
+        else:
+            setattr(options, what, value)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from error
+
+
+def meta(options: Options, run: str, campaign: str) -> dict[str, object]:
+    """What every table says about its run."""
+    from insitu import __version__
+
+    return {
+        "run": run,
+        "campaign": campaign,
+        "parameters": options.parameters,
+        "command": [word[:200] for word in options.command[:50]],
+        "beat": options.beat,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "insitu": __version__,
+    }
+
+
+def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str]:
+    """The variables that make a Python process of this run measure itself."""
+    import json
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    site = os.path.join(here, "collectors", "site")
+    if not os.path.isdir(site):
+        from insitu import collectors
+
+        site = os.path.join(os.path.dirname(os.path.abspath(collectors.__file__)), "site")
+    original = os.environ.get("PYTHONPATH", "")
+    environment = {
+        "PYTHONPATH": os.pathsep.join(filter(None, (site, original))),
+        "INSITU_RUN": run,
+        "INSITU_META": json.dumps(meta(options, run, campaign)),
+        "INSITU_HOME": os.path.dirname(here),
+        "INSITU_LIBRARY": library.find(),
+        "INSITU_PYTHON": sys.executable,
+        "INSITU_AGENT": options.agent,
+        "INSITU_TROUBLE": os.path.join(campaign, "logs", f"trouble-{run}"),
+    }
+    return environment | ({"INSITU_PYTHONPATH": original} if original else {})
+
+
+def campaign_directory(options: Options) -> str:
+    """Where the campaign lies: as named, or beside the user, called like the program."""
+    if options.campaign:
+        return os.path.abspath(options.campaign)
+    word = next((w for w in options.command if w not in ("-m", "-c")), "program")
+    stem = os.path.basename(os.path.normpath(word)).removesuffix(".py") or "program"
+    return os.path.abspath(f"{stem}.insitu")
+
+
+def wrap(options: Options) -> None:
+    """Inside a rank: become the program, measured. Does not return."""
+    from insitu.launch.find import program_argv
+
+    argv = program_argv(options.command)
+    environment = dict(os.environ)
+    if "INSITU_RUN" not in environment:
+        import hashlib
+
+        campaign = campaign_directory(options)
+        run = hashlib.sha256(_job(campaign).encode()).hexdigest()[:32]
+        environment |= rank_environment(options, run, campaign)
+        info = rank.find(os.environ)
+        if info is not None and info.rank == 0 and not options.is_quiet:
+            _tell_where(campaign)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(argv[0], argv, environment)
+
+
+def _job(campaign: str) -> str:
+    """What the ranks of this job share: the launcher's name for it, else the process that started them."""
+    name = rank.job(os.environ)
+    if not name:
+        with open(f"/proc/{os.getppid()}/stat", encoding="ascii", errors="replace") as file:
+            started = file.read().rpartition(")")[2].split()[19]
+        name = f"parent={os.getppid()}@{started}"
+    return f"{name} {campaign}"
+
+
+def _tell_where(campaign: str) -> None:
+    if not os.path.exists(os.path.join(campaign, "aggregator.json")):
+        print(
+            f"insitu: no aggregator serves {campaign}; afterwards run: insitu ingest {campaign}",
+            file=sys.stderr,
+        )
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The command; ends with the exit code of the program."""
+    try:
+        options = parse(sys.argv[1:] if argv is None else argv)
+        if options.wants_help:
+            print(USAGE, end="")
+            sys.exit(0)
+        is_rank = rank.find(os.environ) is not None or "INSITU_RUN" in os.environ
+        if is_rank and options.ranks is None:
+            wrap(options)
+        from insitu.supervise import supervise
+
+        sys.exit(supervise(options))
+    except InsituError as error:
+        print(f"insitu: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""A run from outside: its aggregator, its launcher, its signals, its exit code, its report."""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+from insitu.campaign.store import open_store
+from insitu.entities import RunRecord, RunState, number
+from insitu.errors import CampaignError, LaunchError, UsageError
+from insitu.launch.base import LAUNCHER_NAMES, Command, Job, launcher
+from insitu.launch.find import find_launcher, program_argv
+from insitu.run import Options, campaign_directory, rank_environment
+
+START_S = 20.0  # for an aggregator to say where it listens
+FIRST_WORD_S = 4.0  # after the program has ended: for a rank to have spoken
+SEAL_S = 120.0  # for the last totals, the sealing and the models
+FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
+TO_ALL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to the whole process group
+
+
+def supervise(options: Options) -> int:
+    """Run the program of `options` and seal what it measured; the program's exit code.
+
+    Raises:
+        UsageError, LaunchError, CampaignError: before the program was started.
+    """
+    run = secrets.token_hex(16)
+    campaign = campaign_directory(options)
+    command = _command(options, run, campaign)
+    open_store(campaign, create=True).close()
+    os.makedirs(os.path.join(campaign, "logs"), mode=0o700, exist_ok=True)
+    aggregator = Aggregator(campaign, run) if options.agent == "on" else None
+    if aggregator is not None:
+        aggregator.start()
+    code = run_program(command)
+    report(options, run, campaign, aggregator)
+    return code
+
+
+def _command(options: Options, run: str, campaign: str) -> Command:
+    environment = rank_environment(options, run, campaign)
+    if os.path.basename(options.command[0]) in LAUNCHER_NAMES:
+        if options.ranks is not None:
+            raise UsageError(f"-n and {options.command[0]} both start ranks; leave one of them out")
+        argv = (program_argv(options.command)[0], *options.command[1:])
+        return Command(argv, environment)
+    argv = program_argv(options.command)
+    job = Job(
+        argv=argv,
+        ranks=options.ranks or 1,
+        environment=environment,
+        cores=len(os.sched_getaffinity(0)),
+        is_root=os.getuid() == 0,
+    )
+    if options.ranks is None:
+        return launcher("local", "").command(job)
+    return find_launcher(options.mpiexec).command(job)
+
+
+def run_program(command: Command) -> int:
+    """Start the program, pass signals on, and give back its exit code, 128 + N if signal N ended it.
+
+    Signals of the terminal reach the program by themselves; those sent to this process alone are passed on.
+    """
+    waited = {*FORWARDED, signal.SIGINT, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    try:
+        program = subprocess.Popen(
+            command.argv,
+            env={**os.environ, **command.environment},
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+        )
+    except OSError as error:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise LaunchError(f"{command.argv[0]}: cannot be started: {error.strerror}") from error
+    while program.poll() is None:
+        info = signal.sigtimedwait(waited, 1.0)
+        if info is None or info.si_signo == signal.SIGCHLD:
+            continue
+        is_from_terminal = info.si_code > 0 and info.si_signo in TO_ALL
+        if not is_from_terminal:
+            program.send_signal(info.si_signo)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return program.returncode if program.returncode >= 0 else 128 - program.returncode
+
+
+class Aggregator:
+    """The aggregator of a campaign: the one that serves it already, or one of our own for this run."""
+
+    def __init__(self, campaign: str, run: str) -> None:
+        self.campaign = campaign
+        self.run = run
+        self.process: subprocess.Popen[bytes] | None = None
+        self.log = os.path.join(campaign, "logs", "serve.log")
+
+    def start(self) -> None:
+        """Find or start it. If it does not come up, the program runs all the same: its tables remain."""
+        if self.address() is not None:
+            return
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "insitu", "serve", self.campaign, "--exit-with", self.run],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=_importable(os.environ),
+            )
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if self.address() is not None:
+                return
+            time.sleep(0.02)
+        say(f"the aggregator did not start ({self.last_words()}); the tables wait for ingest")
+
+    def address(self) -> Mapping[str, object] | None:
+        """aggregator.json, if the process that wrote it lives."""
+        try:
+            with open(os.path.join(self.campaign, "aggregator.json"), encoding="utf-8") as file:
+                found = json.load(file)
+            if found["host"] == os.uname().nodename:
+                os.kill(int(found["pid"]), 0)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return dict(found)
+
+    def is_running(self) -> bool:
+        """Whether there is still somebody who can seal the run."""
+        if self.process is not None:
+            return self.process.poll() is None
+        return self.address() is not None
+
+    def stop(self) -> None:
+        """End our own aggregator; it seals what is complete."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(SEAL_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def last_words(self) -> str:
+        """The last line of its log."""
+        try:
+            with open(self.log, encoding="utf-8", errors="replace") as file:
+                lines = [line.strip() for line in file if line.strip()]
+        except OSError:
+            return "no log"
+        return lines[-1] if lines else "it said nothing"
+
+
+def _importable(environment: Mapping[str, str]) -> dict[str, str]:
+    """Our own processes import insitu from where this one did."""
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    path = os.pathsep.join(filter(None, (home, environment.get("PYTHONPATH", ""))))
+    return {**environment, "PYTHONPATH": path}
+
+
+def report(options: Options, run: str, campaign: str, aggregator: Aggregator | None) -> None:
+    """Wait until the run is sealed, complete it from its tables if nobody else can, and say how it went."""
+    _report_trouble(run, campaign)
+    if aggregator is None:
+        if not options.is_quiet:
+            say(f"the tables wait; bring them in with: insitu ingest {campaign}")
+        return
+    record = _wait(run, campaign, aggregator)
+    if record is None and not aggregator.is_running():
+        say(f"the aggregator is gone ({aggregator.last_words()}); bringing in the tables")
+        ingest = [sys.executable, "-m", "insitu", "ingest", campaign]
+        subprocess.run(ingest, env=_importable(os.environ), check=False, stdout=2)
+        record = _record(run, campaign)
+    aggregator.stop()
+    record = record or _record(run, campaign)
+    if record is None:
+        say(
+            f"no rank of this run was measured: {options.command[0]} started no Python 3.11 to 3.13 "
+            f"that reads PYTHONPATH, or its tables wait for: insitu ingest {campaign}"
+        )
+    elif not options.is_quiet or record.state is RunState.PARTIAL:
+        _say_record(record, campaign)
+
+
+def _wait(run: str, campaign: str, aggregator: Aggregator) -> RunRecord | None:
+    ended = time.monotonic()
+    while aggregator.is_running() and time.monotonic() - ended < SEAL_S:
+        record = _record(run, campaign)
+        if record is not None and aggregator.process is None:
+            return record
+        if record is None and time.monotonic() - ended > FIRST_WORD_S and not _has_tables(run):
+            return None
+        time.sleep(0.05)
+    return _record(run, campaign)
+
+
+def _has_tables(run: str) -> bool:
+    from insitu.collectors import places
+
+    return any(os.path.basename(path) == run for path in places.run_directories())
+
+
+def _record(run: str, campaign: str) -> RunRecord | None:
+    try:
+        with open_store(campaign) as store:
+            return next((record for record in store.runs() if record.id == run), None)
+    except CampaignError:
+        return None
+
+
+def _say_record(record: RunRecord, campaign: str) -> None:
+    values = ", ".join(f"{name}={number(value)}" for name, value in record.key.parameters)
+    where = os.path.relpath(campaign)
+    if record.state is RunState.SEALED:
+        say(
+            f"run {values} (repetition {record.key.repetition}) is in {where}; "
+            f"its models: insitu models {where}"
+        )
+    else:
+        missing = ", ".join(map(str, record.missing[:10])) + (
+            ", …" if len(record.missing) > 10 else ""
+        )
+        say(
+            f"run {values} is partial: rank {missing or '?'} did not end orderly; it is kept in "
+            f"{where} and not modelled"
+        )
+    for finding in record.findings:
+        say(f"{finding.code}: {finding.text}" + (f" ({finding.where})" if finding.where else ""))
+
+
+def _report_trouble(run: str, campaign: str) -> None:
+    path = os.path.join(campaign, "logs", f"trouble-{run}")
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = sorted({line.strip() for line in file})
+    except OSError:
+        return
+    for line in lines[:5]:
+        say(f"a rank could not be measured: {line}")
+
+
+def say(text: str) -> None:
+    """One line for people; standard output is the program's."""
+    print(f"insitu: {text}", file=sys.stderr, flush=True)
