@@ -1,62 +1,52 @@
 """What a modeler takes and what it answers."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from insitu.entities import CallPath, Finding, Metric, RunKey
+from insitu.entities import CallPath, Finding, Metric, RunKey, number
+from insitu.errors import ModelingError
 from insitu.measurement import FloatArray, Points, SeriesKey
-from insitu.modeling.pmnf import Function
+from insitu.modeling.pmnf import Function, columns
+from insitu.modeling.spread import Spread
 
 Exponents = tuple[Fraction, Fraction]  # alpha, beta of x^alpha * log2(x)^beta
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A function and where it holds; bounds are values of the parameter, infinite at the ends."""
+class Segment(NamedTuple):
+    """A function and where it holds; bounds are values of the parameter, infinite at the ends.
+
+    Between two segments lies a gap in which behaviour changes; see `Model.change_points`.
+    """
 
     lower: float
     upper: float
     function: Function
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePoint:
+class ChangePoint(NamedTuple):
     """The gap between two segments: behaviour changes after `low` and not later than `high`."""
 
     low: float
     high: float
-    probability: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
     """How well a model fits the points it was made from.
 
-    smape in percent; adjusted_r2 is NaN where it is not defined (a constant fits a constant).
+    smape in percent; adjusted_r2 is NaN where it is not defined (a constant fits a constant); rss
+    is in the square of the unit of the values.
     """
 
     smape: float
     adjusted_r2: float
     rss: float = float("nan")
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """What is needed to compute prediction intervals; filled by the modeler, read by `Model.interval`.
-
-    hypotheses: functions that compete, with their posterior weights; sigma: relative noise level (0.02 is 2 %),
-    degrees: degrees of freedom of sigma; covariance of the coefficients per hypothesis, where known.
-    """
-
-    functions: tuple[Function, ...]
-    weights: tuple[float, ...]
-    sigma: float
-    degrees: float
-    covariances: tuple[FloatArray, ...] = ()
 
 
 class Modeler(Protocol):
@@ -69,19 +59,169 @@ class Modeler(Protocol):
         """All series that share these coordinates, at once; one model per series, in order."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """The answer for a series: one or more segments, quality, the modeler's name, the points used."""
+    """The answer for a series: one or more segments, quality, the modeler's name, the points used.
+
+    coordinates: (n_points, n_parameters) and values: (n_points,) that were used, repetitions
+    reduced to one value; spreads: one per segment, empty where a modeler knows no uncertainty;
+    probability: posterior of the exponents of the leading term at four times the largest
+    coordinate, NaN where not known; change_probabilities: one per change point.
+    """
 
     parameters: tuple[str, ...]
-    pieces: tuple[Segment, ...]
+    segments: tuple[Segment, ...]
     quality: Quality
     modeler: str
     coordinates: FloatArray
     values: FloatArray
-    spread: Spread | None = None
-    changes: tuple[ChangePoint, ...] = ()
+    change_points: tuple[ChangePoint, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    probability: float = float("nan")
+    change_probabilities: tuple[float, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def smape(self) -> float:
+        """Symmetric mean absolute percentage error over the points used, 0 to 200 [REF §3.1]."""
+        return self.quality.smape
+
+    @property
+    def adjusted_r2(self) -> float:
+        """Adjusted coefficient of determination; NaN where it is not defined."""
+        return self.quality.adjusted_r2
+
+    @property
+    def function(self) -> Function:
+        """The function that holds at the largest values of the parameter."""
+        return self.segments[-1].function
+
+    def predict(self, points: ArrayLike) -> FloatArray:
+        """The most likely value at points of shape (n, n_parameters) or (n,); answers (n,).
+
+        Raises:
+            ModelingError: if the points do not fit the parameters.
+        """
+        table = columns(points, self.parameters)
+        answer = np.empty(len(table))
+        which = self._segment_of(table)
+        for i, segment in enumerate(self.segments):
+            answer[which == i] = segment.function(table[which == i])
+        return answer
+
+    def interval(self, points: ArrayLike, level: float = 0.95) -> FloatArray:
+        """Between which bounds a measurement at each point lies with this probability; (n, 2).
+
+        NaN where the modeler knows no uncertainty. Never below zero for values that never are.
+
+        Raises:
+            ModelingError: if the points do not fit the parameters, or level is not in (0, 1).
+        """
+        if not 0 < level < 1:
+            raise ModelingError(f"interval: level {level} is not between 0 and 1, as in 0.95")
+        table = columns(points, self.parameters)
+        answer = np.full((len(table), 2), np.nan)
+        which = self._segment_of(table)
+        for i, spread in enumerate(self.spreads):
+            if (which == i).any():
+                answer[which == i] = spread.interval(table[which == i], level=level)
+        return np.maximum(answer, 0.0) if (self.values >= 0).all() else answer
+
+    def leading(self, at: ArrayLike) -> tuple[Exponents, ...]:
+        """Exponents (alpha, beta) per parameter of the term that is largest at one point."""
+        point = columns(np.reshape(np.asarray(at, dtype=float), (1, -1)), self.parameters)
+        return self.segments[int(self._segment_of(point)[0])].function.leading(point)
+
+    def _segment_of(self, table: FloatArray) -> FloatArray:
+        if len(self.segments) == 1:
+            return np.zeros(len(table))
+        uppers = [(point.low + point.high) / 2 for point in self.change_points]
+        return np.searchsorted(np.array(uppers), table[:, 0], side="left").astype(float)
+
+    def __str__(self) -> str:
+        if len(self.segments) == 1:
+            return str(self.function)
+        name = self.parameters[0]
+        return "; ".join(
+            f"{segment.function} for "
+            + (
+                f"{name} <= {number(segment.upper)}"
+                if np.isfinite(segment.upper)
+                else f"{name} >= {number(segment.lower)}"
+            )
+            for segment in self.segments
+        )
+
+    def to_dict(self) -> dict[str, Any]:  # Any: JSON
+        """A form that JSON can hold; `from_dict` reads it back exactly."""
+        return {
+            "parameters": list(self.parameters),
+            "modeler": self.modeler,
+            "segments": [
+                {
+                    "lower": _finite(segment.lower),
+                    "upper": _finite(segment.upper),
+                    "function": segment.function.to_dict(),
+                }
+                for segment in self.segments
+            ],
+            "quality": {
+                "smape": _finite(self.quality.smape),
+                "adjusted_r2": _finite(self.quality.adjusted_r2),
+                "rss": _finite(self.quality.rss),
+            },
+            "coordinates": self.coordinates.tolist(),
+            "values": self.values.tolist(),
+            "change_points": [list(point) for point in self.change_points],
+            "spreads": [spread.to_dict() for spread in self.spreads],
+            "probability": _finite(self.probability),
+            "change_probabilities": list(self.change_probabilities),
+            "findings": [[item.code, item.text, item.where] for item in self.findings],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Model":
+        """Read what `to_dict` wrote."""
+        parameters = tuple(data["parameters"])
+        quality = data["quality"]
+        return cls(
+            parameters=parameters,
+            segments=tuple(
+                Segment(
+                    _number(item["lower"], -np.inf),
+                    _number(item["upper"], np.inf),
+                    Function.from_dict(item["function"]),
+                )
+                for item in data["segments"]
+            ),
+            quality=Quality(
+                *(_number(quality[n], np.nan) for n in ("smape", "adjusted_r2", "rss"))
+            ),
+            modeler=data["modeler"],
+            coordinates=np.array(data["coordinates"], dtype=float).reshape(-1, len(parameters)),
+            values=np.array(data["values"], dtype=float),
+            change_points=tuple(ChangePoint(*point) for point in data["change_points"]),
+            spreads=tuple(Spread.from_dict(item) for item in data["spreads"]),
+            probability=_number(data["probability"], np.nan),
+            change_probabilities=tuple(data["change_probabilities"]),
+            findings=tuple(Finding(*item) for item in data["findings"]),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and json.dumps(self.to_dict()) == json.dumps(
+            other.to_dict()
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.modeler, str(self)))
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _number(value: float | None, absent: float) -> float:
+    return absent if value is None else float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +237,8 @@ class SeriesModel:
 class Clusters:
     """The ranks of one metric of one call path at one coordinate, partitioned.
 
-    labels: one per rank, 0 for the smallest values, -1 where the rank has none; names[label] is the behaviour class.
+    labels: one per rank, 0 for the smallest values, -1 where the rank has none; names[label] is
+    the behaviour class.
     """
 
     callpath: CallPath

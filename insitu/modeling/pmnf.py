@@ -1,0 +1,190 @@
+"""Functions in the performance model normal form (PMNF): sums of powers and logarithms.
+
+f(x₁ … x_m) = c₀ + Σ_k c_k · Π_l x_l^α · log2(x_l)^β [· 2^(γ·x_l)]        [REF §2.1], [SEG §2]
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from insitu.errors import ModelingError
+from insitu.measurement import FloatArray
+
+ZERO = Fraction(0)
+ONE = Fraction(1)
+
+
+class Factor(NamedTuple):
+    """`x^alpha · log2(x)^beta · 2^(gamma·x)` of one parameter; gamma is zero but for exponential
+    growth.
+    """
+
+    parameter: str
+    alpha: Fraction = ZERO
+    beta: Fraction = ZERO
+    gamma: Fraction = ZERO
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Evaluate at values of the parameter; a logarithm of values below 1 counts as 0."""
+        return power(x, float(self.alpha), float(self.beta), float(self.gamma))
+
+    def __str__(self) -> str:
+        name = self.parameter
+        parts = []
+        if self.alpha:
+            parts.append(name + _exponent(self.alpha))
+        if self.beta:
+            parts.append(f"log2({name}){_exponent(self.beta)}")
+        if self.gamma:
+            parts.append(f"2^({name})" if self.gamma == 1 else f"2^({self.gamma} * {name})")
+        return " * ".join(parts) or "1"
+
+
+class Term(NamedTuple):
+    """A coefficient times a product of factors, at most one per parameter."""
+
+    coefficient: float
+    factors: tuple[Factor, ...]
+
+    def __str__(self) -> str:
+        return " * ".join([_number(self.coefficient), *map(str, self.factors)])
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A constant and a sum of terms over named parameters, in the order of columns of points."""
+
+    parameters: tuple[str, ...]
+    constant: float
+    terms: tuple[Term, ...] = ()
+
+    def __call__(self, points: ArrayLike) -> FloatArray:
+        """Evaluate at points of shape (n, n_parameters), or (n,) with one parameter; answers (n,).
+
+        Raises:
+            ModelingError: if the points have another number of columns than there are parameters.
+        """
+        table = columns(points, self.parameters)
+        total = np.full(len(table), float(self.constant))
+        for term in self.terms:
+            value = np.full(len(table), float(term.coefficient))
+            for factor in term.factors:
+                value = value * factor(table[:, self.parameters.index(factor.parameter)])
+            total = total + value
+        return total
+
+    def __str__(self) -> str:
+        parts = [str(term) for term in self.terms]
+        if self.constant or not parts:
+            parts.insert(0, _number(self.constant))
+        return " + ".join(parts).replace("+ -", "- ")
+
+    def leading_term(self, at: ArrayLike) -> Term | None:
+        """The term with the largest absolute value at one point; None if the function is
+        constant.
+        """
+        if not self.terms:
+            return None
+        point = np.asarray(at, dtype=float).reshape(1, -1)
+        sizes = [abs(Function(self.parameters, 0.0, (term,))(point)[0]) for term in self.terms]
+        return self.terms[int(np.argmax(sizes))]
+
+    def leading(self, at: ArrayLike) -> tuple[tuple[Fraction, Fraction], ...]:
+        """Exponents (alpha, beta) of the leading term at one point, one pair per parameter."""
+        term = self.leading_term(at)
+        factors = {factor.parameter: factor for factor in term.factors} if term else {}
+        absent = Factor("")
+        return tuple(
+            (factors.get(name, absent).alpha, factors.get(name, absent).beta)
+            for name in self.parameters
+        )
+
+    def to_dict(self) -> dict[str, Any]:  # Any: JSON
+        """A form that JSON can hold, exponents as text; `from_dict` reads it back exactly."""
+        return {
+            "parameters": list(self.parameters),
+            "constant": None if self.constant != self.constant else self.constant,
+            "terms": [
+                {
+                    "coefficient": term.coefficient,
+                    "factors": [
+                        {"parameter": factor.parameter}
+                        | {
+                            name: str(value)
+                            for name, value in zip(EXPONENT_NAMES, factor[1:], strict=True)
+                            if value or name != "exponential"
+                        }
+                        for factor in term.factors
+                    ],
+                }
+                for term in self.terms
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Function":
+        """Read what `to_dict` wrote."""
+        return cls(
+            tuple(data["parameters"]),
+            float("nan") if data["constant"] is None else float(data["constant"]),
+            tuple(
+                Term(
+                    float(term["coefficient"]),
+                    tuple(
+                        Factor(
+                            factor["parameter"],
+                            *(Fraction(factor.get(name, "0")) for name in EXPONENT_NAMES),
+                        )
+                        for factor in term["factors"]
+                    ),
+                )
+                for term in data["terms"]
+            ),
+        )
+
+
+EXPONENT_NAMES = ("exponent", "log", "exponential")
+
+
+def power(x: FloatArray, alpha: float, beta: float, gamma: float = 0.0) -> FloatArray:
+    """`x^alpha · log2(x)^beta · 2^(gamma·x)`; a logarithm of values below 1 counts as 0."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        value = np.power(x, alpha) if alpha else np.ones_like(x)
+        if beta:
+            value = value * np.power(np.log2(np.maximum(x, 1.0)), beta)
+        if gamma:
+            value = value * np.exp2(gamma * x)
+    return value
+
+
+def columns(points: ArrayLike, parameters: Sequence[str]) -> FloatArray:
+    """Points as an array of shape (n, n_parameters).
+
+    Raises:
+        ModelingError: if they have another shape.
+    """
+    table = np.asarray(points, dtype=np.float64)
+    if table.ndim <= 1 and len(parameters) == 1:
+        table = table.reshape(-1, 1)
+    if table.ndim == 1:
+        table = table.reshape(1, -1)
+    if table.ndim != 2 or table.shape[1] != len(parameters):
+        raise ModelingError(
+            f"points of shape {np.shape(points)} do not fit the parameters "
+            f"{', '.join(parameters)}; give an array of shape (n, {len(parameters)})"
+        )
+    return table
+
+
+def _exponent(value: Fraction) -> str:
+    if value == 1:
+        return ""
+    return f"^{value}" if value.denominator == 1 and value > 0 else f"^({value})"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"

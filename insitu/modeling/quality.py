@@ -1,0 +1,40 @@
+"""Measures of how well a function fits its points."""
+
+import numpy as np
+
+from insitu.measurement import FloatArray
+from insitu.modeling.base import Quality
+
+
+def smape(values: FloatArray, fitted: FloatArray) -> FloatArray:
+    """Symmetric mean absolute percentage error over the last axis, 0 to 200 [REF §3.1].
+
+    Points where both are zero count as exact; NaN in `values` is not measured.
+    """
+    total = np.abs(values) + np.abs(fitted)
+    error = np.abs(values - fitted) / np.where(total > 0, total / 2, 1.0)
+    measured = ~np.isnan(values)
+    count = np.maximum(measured.sum(axis=-1), 1)
+    return np.asarray(100 * np.where(measured, error, 0.0).sum(axis=-1) / count)
+
+
+def nrss(values: FloatArray, fitted: FloatArray) -> float:
+    """Root of the residual sum of squares divided by the mean of the values [SEG §3.1]."""
+    mean = float(np.mean(values))
+    root = float(np.sqrt(np.sum((values - fitted) ** 2)))
+    if mean == 0:
+        return 0.0 if root == 0 else float("inf")
+    return root / abs(mean)
+
+
+def quality(values: FloatArray, fitted: FloatArray, *, coefficients: int) -> Quality:
+    """All measures of one series; `coefficients` counts the constant too, and values are all
+    measured.
+    """
+    rss = float(np.sum((values - fitted) ** 2))
+    degrees = len(values) - coefficients
+    total = float(np.sum((values - np.mean(values)) ** 2)) if len(values) else 0.0
+    adjusted = float("nan")
+    if degrees > 0 and total > 0 and coefficients > 1:
+        adjusted = 1 - (rss / degrees) / (total / (len(values) - 1))
+    return Quality(smape=float(smape(values, fitted)), adjusted_r2=adjusted, rss=rss)

@@ -1,0 +1,115 @@
+"""What is known about a function besides its most likely form: the basis of prediction
+intervals.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from insitu.measurement import FloatArray
+from insitu.modeling.pmnf import power
+
+HALVINGS = 60  # of the bracket in which a quantile lies: down to rounding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """Functions that compete for one segment, k of them with t terms at most, over m parameters.
+
+    exponents: (k, t, m, 3) with alpha, beta, gamma of each factor; coefficients: (k, 1 + t), the
+    constant first; covariances: (k, 1 + t, 1 + t) of the coefficients; weights: (k,), their
+    posterior probabilities; sigma: relative noise of one measurement (0.02 is 2 %); degrees:
+    degrees of freedom of sigma, infinite where it is known.
+    """
+
+    exponents: FloatArray
+    coefficients: FloatArray
+    covariances: FloatArray
+    weights: FloatArray
+    sigma: float
+    degrees: float
+
+    def to_dict(self) -> dict[str, Any]:  # Any: JSON
+        """A form that JSON can hold; `from_dict` reads it back exactly."""
+        return {
+            "shape": list(self.exponents.shape),
+            "exponents": self.exponents.ravel().tolist(),
+            "coefficients": self.coefficients.tolist(),
+            "covariances": self.covariances.tolist(),
+            "weights": self.weights.tolist(),
+            "sigma": self.sigma,
+            "degrees": None if np.isinf(self.degrees) else self.degrees,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Spread":
+        """Read what `to_dict` wrote."""
+        degrees = data["degrees"]
+        return cls(
+            np.array(data["exponents"], dtype=float).reshape(data["shape"]),
+            np.array(data["coefficients"], dtype=float),
+            np.array(data["covariances"], dtype=float),
+            np.array(data["weights"], dtype=float),
+            float(data["sigma"]),
+            np.inf if degrees is None else float(degrees),
+        )
+
+    def interval(self, points: FloatArray, *, level: float) -> FloatArray:
+        """Between which bounds a measurement at each point will lie, with this probability.
+
+        The predictive distribution is a mixture of Student distributions, one per function, each as
+        wide as the noise and the uncertainty of its coefficients at that point.
+
+        Args:
+            points: (n, m). level: 0.95 for 95 %. Answers (n, 2).
+        """
+        centre, scale = self._predictive(points)
+        tail = (1 - level) / 2
+        reach = _quantile_of_student(1 - tail / 100, self.degrees)
+        low = (centre - reach * scale).min(axis=0)
+        high = (centre + reach * scale).max(axis=0)
+        bounds = [
+            self._quantile(centre, scale, share=share, low=low, high=high)
+            for share in (tail, 1 - tail)
+        ]
+        return np.stack(bounds, axis=1)
+
+    def _predictive(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        k, t = self.exponents.shape[:2]
+        design = np.ones((k, 1 + t, len(points)))
+        for i in range(k):
+            for j in range(t):
+                for column, exponent in enumerate(self.exponents[i, j]):
+                    design[i, 1 + j] *= power(points[:, column], *exponent)
+        centre = np.einsum("kc,kcn->kn", self.coefficients, design)
+        variance = np.einsum("kcn,kcd,kdn->kn", design, self.covariances, design)
+        return centre, np.sqrt(np.maximum(variance, 0) + (self.sigma * centre) ** 2)
+
+    def _quantile(
+        self,
+        centre: FloatArray,
+        scale: FloatArray,
+        *,
+        share: float,
+        low: FloatArray,
+        high: FloatArray,
+    ) -> FloatArray:
+        scale = np.where(scale > 0, scale, np.finfo(float).tiny)
+        for _ in range(HALVINGS):
+            middle = low + (high - low) / 2
+            standard = (middle - centre) / scale
+            below = self.weights @ (
+                special.ndtr(standard)
+                if np.isinf(self.degrees)
+                else special.stdtr(self.degrees, standard)
+            )
+            low = np.where(below < share, middle, low)
+            high = np.where(below < share, high, middle)
+        return low + (high - low) / 2
+
+
+def _quantile_of_student(share: float, degrees: float) -> float:
+    return float(special.ndtri(share) if np.isinf(degrees) else special.stdtrit(degrees, share))

@@ -1,0 +1,93 @@
+"""What every modeler and every model promises."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.errors import ModelingError
+from insitu.modeling.base import Model
+from insitu.modeling.modelers import MODELERS
+
+X = np.array([2.0, 4, 8, 16, 32])
+
+
+@pytest.mark.parametrize("name", MODELERS)
+@pytest.mark.parametrize(
+    ("values", "alpha", "beta"),
+    [(3 + 0.5 * X, 1, 0), (7 + 0 * X, 0, 0), (1 + 4 * np.log2(X), 0, 1), (2 + X**1.5, "3/2", 0)],
+)
+def test_noiseless_functions_are_found(name, values, alpha, beta):
+    [model] = insitu.fit(X, values[None], modeler=name)
+
+    assert model.leading([128]) == ((Fraction(alpha), Fraction(beta)),)
+
+
+@pytest.mark.parametrize("name", MODELERS)
+def test_a_model_survives_json_exactly(name):
+    [model] = insitu.fit(X, [[3.1, 4.3, 5.2, 9.4, 17.7]], modeler=name)
+
+    again = Model.from_dict(json.loads(json.dumps(model.to_dict())))
+
+    assert again == model
+    assert np.array_equal(again.interval([128]), model.interval([128]), equal_nan=True)
+    assert again.predict([128]) == model.predict([128])
+
+
+@pytest.mark.parametrize("name", MODELERS)
+@pytest.mark.parametrize("count", range(5))
+def test_few_points_give_a_finding(name, count):
+    [model] = insitu.fit(X[:count], [[4, 5, 7, 11][:count]], modeler=name)
+
+    assert [finding.code for finding in model.findings] == ["too-few-points"]
+    assert np.isnan(model.predict([64])).all() == (count == 0)
+
+
+@pytest.mark.parametrize("name", MODELERS)
+def test_one_and_two_points_are_constant(name):
+    models = [insitu.fit(X[:n], [[4.0, 5.0][:n]], modeler=name)[0] for n in (1, 2)]
+
+    assert [model.leading([64]) for model in models] == [((0, 0),), ((0, 0),)]
+
+
+@pytest.mark.parametrize("name", MODELERS)
+def test_what_is_not_finite_counts_as_not_measured(name):
+    points = [2, 4, 8, 16, 32, 64, 128]
+    values = [4.0, 5, np.nan, 11, 19, np.inf, 67]
+
+    with_gaps, without = (
+        insitu.fit(x, [y], modeler=name)[0]
+        for x, y in ((points, values), ([2, 4, 16, 32, 128], [4.0, 5, 11, 19, 67]))
+    )
+
+    assert with_gaps.predict(X) == pytest.approx(without.predict(X), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", MODELERS)
+def test_equal_points_are_repetitions(name):
+    merged = insitu.fit(X, [[[3, 5], [5, 5], [7, 7], [11, 11], [19, 19]]], modeler=name)
+    listed = insitu.fit([2, 2, 4, 8, 16, 32], [[3, 5, 5, 7, 11, 19]], modeler=name)
+
+    assert listed[0].function == merged[0].function
+
+
+@pytest.mark.parametrize("name", MODELERS)
+def test_no_model_predicts_a_negative_time(name):
+    rng = np.random.default_rng(7)
+    values = 100 / X + rng.uniform(0, 3, (50, 5))
+
+    models = insitu.fit(X, values, modeler=name)
+
+    assert all((model.predict([64, 1024, 65536]) >= 0).all() for model in models)
+
+
+def test_an_unknown_modeler_is_refused():
+    with pytest.raises(ModelingError, match="no modeler is called 'magic'"):
+        insitu.fit(X, [X], modeler="magic")
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ModelingError, match="do not fit 5 points"):
+        insitu.fit(X, [[1.0, 2.0]])
