@@ -1,0 +1,162 @@
+"""From an experiment to its models: cluster, match, reduce, fit, only what was touched."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from insitu.entities import CallPath, Finding
+from insitu.errors import ModelingError
+from insitu.measurement import Experiment, FloatArray
+from insitu.modeling import modelers
+from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.behaviour import Series, classify
+from insitu.modeling.cluster import THRESHOLD, BoolArray
+from insitu.modeling.places import Place, aligned, find_places
+
+MIN_COORDINATES = 3  # fewer cannot tell a constant from a growth
+
+
+def remodel(
+    experiment: Experiment,
+    *,
+    previous: ModelSet | None = None,
+    touched: Collection[CallPath] | None = None,
+    modeler: str = modelers.DEFAULT,
+    threshold: float = THRESHOLD,
+) -> ModelSet:
+    """Cluster the ranks of every run, recognise the classes across runs, model each of them.
+
+    Repetitions at one coordinate are averaged per rank before clustering [CLU §III-B]; the value of
+    a class in a run is the mean over its ranks.
+
+    Args:
+        experiment: runs that may be joined.
+        previous: models of an earlier state of the experiment, for what is not touched since.
+        touched: call paths whose values changed since `previous`; None for all of them.
+        modeler: name in the table of modelers.
+        threshold: relative distance at which a new cluster begins.
+
+    Returns:
+        Models, clusters and findings in a fixed order: the same with `previous` as without.
+    """
+    paths = sorted({path for _, table in experiment.runs for path in table.callpaths})
+    dirty = _dirty(paths, experiment, previous, touched)
+    places, findings = find_places(experiment)
+    result = _kept(previous, set(paths) - set(dirty)) if previous else ModelSet()
+    models, clusters = list(result.models), list(result.clusters)
+    findings += [*result.findings, *_sparse(experiment, places)]
+    enough = {place.coordinate for place in places}
+    for name, metric in sorted(experiment.metrics().items()):
+        tables = aligned(experiment, name, dirty)
+        known = classify(metric, dirty, tables=tables, places=places, threshold=threshold)
+        clusters += known.clusters
+        findings += known.findings
+        if len(enough) >= MIN_COORDINATES:
+            made, problems = _fit(known.series, experiment.parameters, places, modeler)
+            models += made
+            findings += problems
+    return ModelSet(
+        experiment.parameters,
+        sorted(models, key=lambda one: one.key),
+        sorted(clusters, key=lambda one: (one.callpath, one.metric, one.run.parameters)),
+        tuple(sorted(set(findings), key=lambda one: (one.where, one.code, one.text))),
+    )
+
+
+def _dirty(
+    paths: Sequence[CallPath],
+    experiment: Experiment,
+    previous: ModelSet | None,
+    touched: Collection[CallPath] | None,
+) -> list[CallPath]:
+    """What must be made anew: everything, where the models before had other parameters."""
+    if previous is None or touched is None or previous.parameters != experiment.parameters:
+        return list(paths)
+    known = {one.callpath for one in previous.clusters}
+    changed = set(touched)
+    return [path for path in paths if path in changed or path not in known]
+
+
+def _kept(previous: ModelSet, clean: set[CallPath]) -> ModelSet:
+    """The part of earlier models that is still true."""
+    places = set(map(str, clean))
+    return ModelSet(
+        previous.parameters,
+        [one for one in previous.models if one.key.callpath in clean],
+        [one for one in previous.clusters if one.callpath in clean],
+        tuple(
+            one
+            for one in previous.findings
+            if one.where in places or (clean and one.code == "not-modelled")
+        ),
+    )
+
+
+def _sparse(experiment: Experiment, places: Sequence[Place]) -> list[Finding]:
+    """Say that no model is made yet."""
+    number = len({place.coordinate for place in places})
+    if number >= MIN_COORDINATES or not experiment.runs:
+        return []
+    names = ", ".join(experiment.parameters)
+    return [
+        Finding(
+            "too-few-points",
+            f"models need {MIN_COORDINATES} values of {names}, {number} measured so far",
+        )
+    ]
+
+
+def _fit(
+    series: Sequence[Series], parameters: tuple[str, ...], places: Sequence[Place], modeler: str
+) -> tuple[list[SeriesModel], list[Finding]]:
+    """Fit series at once where they share coordinates."""
+    if not series:
+        return [], []
+    coordinates, cube = _by_coordinate(np.array([one.values for one in series]), places)
+    groups: dict[bytes, list[int]] = defaultdict(list)
+    measured: BoolArray = np.asarray(np.isfinite(cube).any(axis=2))
+    for index, row in enumerate(measured):
+        groups[row.tobytes()].append(index)
+    models: list[SeriesModel] = []
+    findings: list[Finding] = []
+    for members in groups.values():
+        at = measured[members[0]]
+        if at.sum() < MIN_COORDINATES:
+            findings += [_rare(series[index], int(at.sum())) for index in members]
+            continue
+        values = cube[members][:, at]
+        used = np.isfinite(values).any(axis=(0, 1))
+        try:
+            made = modelers.fit(
+                coordinates[at], values[:, :, used], parameters=parameters, modeler=modeler
+            )
+        except ModelingError as error:
+            findings.append(Finding("not-modelled", str(error)))
+            continue
+        models += [
+            SeriesModel(series[index].key, series[index].metric, model)
+            for index, model in zip(members, made, strict=True)
+        ]
+    return models, findings
+
+
+def _by_coordinate(values: FloatArray, places: Sequence[Place]) -> tuple[FloatArray, FloatArray]:
+    """From (n_series, n_runs) to coordinates and (n_series, n_coordinates, n_repetitions)."""
+    runs: dict[tuple[float, ...], list[int]] = defaultdict(list)
+    for place in places:
+        runs[place.coordinate] += place.runs
+    cube = np.full((len(values), len(runs), max(map(len, runs.values()))), np.nan)
+    for index, members in enumerate(runs.values()):
+        cube[:, index, : len(members)] = values[:, members]
+    return np.array(list(runs), dtype=np.float64), cube
+
+
+def _rare(series: Series, number: int) -> Finding:
+    key = series.key
+    return Finding(
+        "too-few-points",
+        f"{key.metric} of {key.callpath.name}, class {key.behaviour}: measured at {number} "
+        f"coordinates, {MIN_COORDINATES} are needed for a model",
+        str(key.callpath),
+    )

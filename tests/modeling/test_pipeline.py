@@ -1,0 +1,231 @@
+"""From an experiment to its models."""
+
+import numpy as np
+import pytest
+
+from insitu.entities import MEMORY_RSS, TIME, VISITS, CallPath, RunKey
+from insitu.measurement import Experiment, RunTable, SeriesKey
+from insitu.modeling.base import ModelSet
+from insitu.modeling.pipeline import remodel
+
+FLUX = CallPath.parse("main->flux")
+MAIN = CallPath.parse("main")
+NAN = float("nan")
+SIZES = (4, 8, 16, 32, 64)
+
+
+def run(values, *, repetition=0, metric=TIME, **parameters):
+    """One run: `values` maps call paths to the values of all ranks."""
+    paths = tuple(values)
+    array = np.array([values[path] for path in paths], dtype=float)
+    parameters = parameters or {"p": array.shape[1]}
+    return RunKey.of(parameters, repetition), RunTable(paths, (metric,), {metric.name: array})
+
+
+def ends(p, *, slow=4.0):
+    """A 1-D domain: the two end ranks grow with p, those between are constant."""
+    return [slow * p] + [1.0] * (p - 2) + [slow * p]
+
+
+def experiment(*runs, parameters=("p",)):
+    return Experiment(parameters, runs)
+
+
+def by_key(models):
+    return {one.key: one.model for one in models.models}
+
+
+def same(one: ModelSet, two: ModelSet):
+    """Equality of everything; arrays are compared by their elements."""
+    assert one.parameters == two.parameters
+    assert one.findings == two.findings
+    assert [model.key for model in one.models] == [model.key for model in two.models]
+    for left, right in zip(one.models, two.models, strict=True):
+        assert left.metric == right.metric
+        assert left.model.segments == right.model.segments
+        np.testing.assert_array_equal(left.model.values, right.model.values)
+    assert len(one.clusters) == len(two.clusters)
+    for left, right in zip(one.clusters, two.clusters, strict=True):
+        assert (left.callpath, left.metric, left.run) == (right.callpath, right.metric, right.run)
+        assert left.names == right.names
+        np.testing.assert_array_equal(left.labels, right.labels)
+
+
+def test_each_class_has_a_model_of_the_mean_over_its_ranks():
+    runs = [run({FLUX: ends(p)}) for p in SIZES]
+
+    models = by_key(remodel(experiment(*runs)))
+
+    assert set(models) == {SeriesKey(FLUX, "time", "1/2"), SeriesKey(FLUX, "time", "2/2")}
+    predicted = models[SeriesKey(FLUX, "time", "2/2")].predict(np.array([[256.0]]))
+    assert predicted == pytest.approx([1024.0], rel=1e-6)
+    constant = models[SeriesKey(FLUX, "time", "1/2")].predict(np.array([[256.0]]))
+    assert constant == pytest.approx([1.0], rel=1e-6)
+
+
+def test_a_single_class_is_all_ranks():
+    runs = [run({FLUX: [float(p)] * p}) for p in SIZES]
+
+    result = remodel(experiment(*runs))
+
+    assert list(by_key(result)) == [SeriesKey(FLUX, "time", "all")]
+    assert result.findings == ()
+    assert {one.names for one in result.clusters} == {("all",)}
+
+
+def test_clusters_say_for_every_rank_its_class():
+    result = remodel(experiment(*[run({FLUX: ends(p)}) for p in SIZES]))
+
+    first = result.clusters[0]
+    assert first.run == RunKey.of({"p": 4})
+    assert first.labels.tolist() == [1, 0, 0, 1]
+    assert first.names == ("1/2", "2/2")
+
+
+def test_where_numbers_differ_the_mean_is_modelled_besides_and_it_is_said():
+    runs = [run({FLUX: [8.0] * 2}), *[run({FLUX: ends(p)}) for p in SIZES]]
+
+    result = remodel(experiment(*runs))
+
+    assert [key.behaviour for key in by_key(result)] == ["1/2", "2/2", "all"]
+    (finding,) = result.findings
+    assert finding.code == "classes-differ"
+    assert "1 class at p=2; 2 classes at p=4 p=8 p=16 p=32 p=64" in finding.text
+
+
+def test_repetitions_are_averaged_per_rank_before_they_are_clustered():
+    """One slow repetition of one rank must not split what is alike on average [CLU §III-B]."""
+    runs = [run({FLUX: [1.0] * p}, repetition=r) for p in SIZES for r in range(3)]
+    noisy = np.ones(4)
+    noisy[2] = 1.2
+    runs[1] = run({FLUX: noisy}, repetition=1)
+
+    result = remodel(experiment(*runs))
+
+    (model,) = result.models
+    assert model.key.behaviour == "all"
+    assert len(result.clusters) == len(SIZES)
+
+
+def test_the_modeler_takes_the_median_over_repetitions():
+    runs = [run({FLUX: [p + r / 100] * p}, repetition=r) for p in SIZES for r in range(3)]
+
+    (model,) = remodel(experiment(*runs)).models
+
+    assert model.model.values == pytest.approx([p + 0.01 for p in SIZES])
+
+
+def test_a_call_path_that_is_missing_at_one_scale_is_modelled_from_the_others():
+    runs = [run({MAIN: [1.0] * p, FLUX: [float(p)] * p}) for p in (4, 8, 16, 32, 64)]
+    runs[1] = run({MAIN: [1.0] * 8})
+
+    models = by_key(remodel(experiment(*runs)))
+
+    assert models[SeriesKey(FLUX, "time", "all")].coordinates.ravel().tolist() == [4, 16, 32, 64]
+
+
+def test_a_call_path_seen_at_two_coordinates_only_is_named():
+    runs = [run({MAIN: [1.0] * p} | ({FLUX: [1.0] * p} if p < 16 else {})) for p in SIZES]
+
+    result = remodel(experiment(*runs))
+
+    assert [one.key.callpath for one in result.models] == [MAIN]
+    assert [(one.code, one.where) for one in result.findings] == [("too-few-points", str(FLUX))]
+
+
+def test_two_coordinates_are_too_few_for_any_model():
+    result = remodel(experiment(run({FLUX: [1.0] * 2}), run({FLUX: [1.0] * 4})))
+
+    assert result.models == []
+    assert len(result.clusters) == 2
+    assert [one.code for one in result.findings] == ["too-few-points"]
+
+
+def test_an_empty_experiment_has_no_models():
+    assert remodel(experiment()).models == []
+
+
+def test_one_rank_is_one_class():
+    runs = [run({FLUX: [float(n)]}, n=n, p=1) for n in SIZES]
+
+    (model,) = remodel(experiment(*runs, parameters=("n",))).models
+
+    assert model.key == SeriesKey(FLUX, "time", "all")
+
+
+def test_ranks_without_the_value_belong_to_no_class():
+    runs = [run({FLUX: [2.0, NAN] + [2.0] * (p - 2)}) for p in SIZES]
+
+    result = remodel(experiment(*runs))
+
+    assert result.clusters[0].labels.tolist() == [0, -1, 0, 0]
+    assert by_key(result)[SeriesKey(FLUX, "time", "all")].predict(
+        np.array([[128.0]])
+    ) == pytest.approx([2.0])
+
+
+def test_a_run_that_lacks_a_parameter_is_left_out_and_named():
+    runs = [run({FLUX: [1.0] * 2}, p=2, n=n) for n in (1, 2, 4, 8)]
+    lacking = run({FLUX: [9.0] * 2}, p=2)
+
+    result = remodel(experiment(*runs, lacking, parameters=("n",)))
+
+    assert [one.code for one in result.findings] == ["parameter-missing"]
+    assert "p=2#0" in result.findings[0].text
+
+
+def test_another_threshold_joins_what_ten_percent_parts():
+    runs = [run({FLUX: [1.0] * (p - 1) + [1.2]}) for p in SIZES]
+
+    assert len(remodel(experiment(*runs)).models) == 2
+    assert len(remodel(experiment(*runs), threshold=0.5).models) == 1
+
+
+def test_deterministic_metrics_and_levels_are_clustered_by_the_same_rule():
+    for metric in (VISITS, MEMORY_RSS):
+        runs = [run({FLUX: ends(p)}, metric=metric) for p in SIZES]
+
+        keys = set(by_key(remodel(experiment(*runs))))
+
+        assert keys == {
+            SeriesKey(FLUX, metric.name, "1/2"),
+            SeriesKey(FLUX, metric.name, "2/2"),
+        }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_incremental_equals_from_scratch(seed):
+    rng = np.random.default_rng(seed)
+    paths = [CallPath.parse(f"main->f{i}") for i in range(6)]
+    runs = []
+    for p in (2, 4, 8, 16, 32, 64):
+        for r in range(2):
+            chosen = [path for path in paths if rng.random() < 0.7]
+            values = {path: np.where(rng.random(p) < 0.3, 5.0, 1.0) * p for path in chosen}
+            runs.append(run(values or {MAIN: [1.0] * p}, repetition=r))
+
+    grown = ModelSet()
+    for end in range(1, len(runs) + 1):
+        touched = runs[end - 1][1].callpaths
+        grown = remodel(experiment(*runs[:end]), previous=grown, touched=touched)
+
+    same(grown, remodel(experiment(*runs)))
+
+
+def test_what_is_not_touched_is_not_fitted_again():
+    runs = [run({MAIN: [1.0] * p, FLUX: [float(p)] * p}) for p in SIZES]
+    first = remodel(experiment(*runs))
+
+    second = remodel(experiment(*runs), previous=first, touched=[FLUX])
+
+    assert by_key(second)[SeriesKey(MAIN, "time")] is by_key(first)[SeriesKey(MAIN, "time")]
+    assert by_key(second)[SeriesKey(FLUX, "time")] is not by_key(first)[SeriesKey(FLUX, "time")]
+
+
+def test_models_of_other_parameters_are_made_anew():
+    runs = [run({FLUX: [float(n)] * 2}, p=2, n=n) for n in SIZES]
+    stale = remodel(experiment(*runs, parameters=("p",)))
+
+    fresh = remodel(experiment(*runs, parameters=("n",)), previous=stale, touched=[])
+
+    assert [one.model.parameters for one in fresh.models] == [("n",)]
