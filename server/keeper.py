@@ -22,7 +22,7 @@ from insitu.server.events import (
     Sealed,
 )
 from insitu.server.journal import Journal
-from insitu.server.rendezvous import Lock
+from insitu.server.rendezvous import Lock, token_of
 from insitu.server.state import CampaignState
 from insitu.wire.messages import Hello
 
@@ -30,7 +30,7 @@ from insitu.wire.messages import Hello
 class Keeper:
     """A campaign under this process's lock, with its store, its journal and its state."""
 
-    def __init__(self, campaign: str, *, instance: str, token: str, beat_s: float) -> None:
+    def __init__(self, campaign: str, *, instance: str, beat_s: float) -> None:
         """Open the campaign, making it where it is not there yet.
 
         Raises:
@@ -40,13 +40,14 @@ class Keeper:
             self.store: Store = stack.enter_context(open_store(campaign, create=True))
             stack.enter_context(Lock(campaign))
             self._journal = stack.enter_context(Journal(campaign))
+            self.token = token_of(campaign)
             self._stack = stack.pop_all()
         records = self.store.runs()
         self._keys = {record.id: record.key for record in records}
         self._told: set[str] = set()  # what could not be done is said once
         self.state = CampaignState(
             instance=instance,
-            token=token,
+            token=self.token,
             beat_s=beat_s,
             sealed=[record.id for record in records if record.state is RunState.SEALED],
             partial=[record.id for record in records if record.state is RunState.PARTIAL],
@@ -126,7 +127,7 @@ class Keeper:
         self._keys[record.id] = key
         is_partial = record.state is RunState.PARTIAL
         size, rows = record.key.size, len(seal.table.callpaths)
-        text = f"run {key}: sealed, {size} ranks, {rows} call paths"
+        text = f"run {key}: sealed, {rows} call paths of {size} rank{'s' if size > 1 else ''}"
         if is_partial:
             text = f"run {key}: partial; " + record.findings[-1].text
         code = "run-partial" if is_partial else "run-sealed"

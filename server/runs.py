@@ -6,8 +6,12 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from insitu.entities import (
     RANKS,
+    TIME,
+    VISITS,
     Configuration,
     Finding,
     RunKey,
@@ -15,7 +19,8 @@ from insitu.entities import (
     RunState,
 )
 from insitu.errors import WireError
-from insitu.measurement import RunTable
+from insitu.measurement import FloatArray, RunTable
+from insitu.monitor.board import LiveRun
 from insitu.server.totals import (
     Dictionary,
     Register,
@@ -222,6 +227,31 @@ def result(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTable]:
         findings=tuple(findings),
     )
     return record, table_of(run.size, run.registers)
+
+
+def live_of(run: Run) -> LiveRun:
+    """The run as it is shown while it is measured."""
+    table = table_of(run.size, run.registers)
+    rows = [str(callpath) for callpath in table.callpaths]
+    means = {name: _means(table.values.get(name), len(rows)) for name in (VISITS.name, TIME.name)}
+    return LiveRun(
+        id=run.id,
+        key=RunKey.of({**run.parameters, RANKS: float(run.size)}),
+        state=run.state,
+        ranks_seen=len(run.registers),
+        ranks_ended=len(run.ends),
+        size=run.size,
+        callpaths=tuple(zip(rows, means[VISITS.name], means[TIME.name], strict=True)),
+    )
+
+
+def _means(values: FloatArray | None, rows: int) -> list[float]:
+    """The mean of each row over the ranks that have a value; 0 where none has."""
+    if values is None:
+        return [0.0] * rows
+    there = ~np.isnan(values)
+    sums: FloatArray = np.where(there, values, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    return [float(mean) for mean in sums]
 
 
 def named(ranks: Iterable[int]) -> str:

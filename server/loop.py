@@ -1,0 +1,239 @@
+"""The aggregator's loop: sockets, a timer, signals; it carries out what the state wants."""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import zmq
+
+from insitu.entities import RunState
+from insitu.errors import InsituError, WireError
+from insitu.monitor.board import LiveRun, board_of
+from insitu.server.events import (
+    Effect,
+    Event,
+    MessageArrived,
+    Note,
+    Refit,
+    Reply,
+    StopAsked,
+    Ticked,
+)
+from insitu.server.keeper import Keeper
+from insitu.server.refit import Refits
+from insitu.server.rendezvous import Address, withdraw
+from insitu.server.runs import Run, live_of
+from insitu.server.sockets import Sockets, bind
+from insitu.wire.codec import decode, encode
+from insitu.wire.messages import REFUSED, Reject
+
+BURST = 256  # messages before the timer gets its turn
+DRAIN_S = 0.2  # without a message, after a signal, before the runs are closed
+DRAIN_AT_MOST_S = 2.0
+SAID_AT_MOST = 1_000  # different sentences; a flood must not fill a log
+
+
+@dataclass(slots=True)
+class Aggregator:
+    """One campaign being measured."""
+
+    keeper: Keeper
+    refits: Refits
+    sockets: Sockets
+    beat_s: float
+    say: Callable[[str], None]
+    exit_with: str = ""
+    failures: int = 0  # of the loop itself; each is said
+    said: set[str] = field(default_factory=set)
+    parent: int = field(default_factory=os.getppid)
+    started: float = field(default_factory=time.time)
+    started_monotonic: float = field(default_factory=time.monotonic)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    refitting: "asyncio.Task[None] | None" = None
+    seen: dict[str, tuple[tuple[object, ...], LiveRun]] = field(default_factory=dict)
+
+    def now(self) -> float:
+        """Seconds since 1970, without the jumps of a clock that is set."""
+        return self.started + time.monotonic() - self.started_monotonic
+
+    async def run(self) -> None:
+        """Serve until it is asked to stop."""
+        await self._guard(self._carry_out(self.keeper.replay(self.now())))
+        if self.refits.is_due:
+            self._begin_refit()
+        receiving, beating = (asyncio.create_task(work()) for work in (self._receive, self._beat))
+        await self.stop.wait()
+        await _ended(receiving)
+        await self._drain()
+        await _ended(beating)
+        await self._turn(StopAsked(self.now()))
+        if self.refitting is not None:
+            await self.refitting
+        await self._guard(self._publish())
+
+    async def _receive(self) -> None:
+        for count in range(1 << 62):
+            await self._take(await self.sockets.agents.recv_multipart())
+            if count % BURST == 0:
+                await asyncio.sleep(0)
+
+    async def _drain(self) -> None:
+        """Let what is on its way arrive."""
+        end = time.monotonic() + DRAIN_AT_MOST_S
+        while time.monotonic() < end and await self.sockets.agents.poll(int(1000 * DRAIN_S)):
+            await self._take(await self.sockets.agents.recv_multipart())
+
+    async def _take(self, frames: list[bytes]) -> None:
+        peer = frames[0]
+        try:
+            if len(frames) != 2:
+                raise WireError(f"a message of {len(frames)} frames, not of 1 behind the peer")
+            event = MessageArrived(peer, decode(frames[1]), self.now())
+        except WireError as error:
+            self._say_once(f"a message was refused: {error}")
+            await self._reply(Reply(peer, Reject(REFUSED, str(error))))
+            return
+        await self._turn(event)
+
+    async def _turn(self, event: Event) -> None:
+        await self._guard(self._happen(event))
+
+    async def _happen(self, event: Event) -> None:
+        await self._carry_out(self.keeper.handle(event))
+
+    async def _carry_out(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Reply():
+                    await self._reply(effect)
+                case Refit(run):
+                    self.refits.touch(run)
+                    self._begin_refit()
+                case Note(finding):
+                    self._say_once(finding.text)
+
+    async def _reply(self, reply: Reply) -> None:
+        """An agent that is gone or does not read its answers will ask again."""
+        with contextlib.suppress(zmq.ZMQError):
+            await self.sockets.agents.send_multipart(
+                [reply.peer, encode(reply.message)], flags=zmq.NOBLOCK
+            )
+
+    async def _beat(self) -> None:
+        while True:
+            await self._turn(Ticked(self.now()))
+            await self._guard(self._publish())
+            if self.exit_with and self._is_over():
+                self.stop.set()
+            await asyncio.sleep(self.beat_s)
+
+    def _is_over(self) -> bool:
+        """Whether the run that this process was started for is, or nobody waits for it any more."""
+        state = self.keeper.state
+        is_settled = state.state_of(self.exit_with) in (RunState.SEALED, RunState.PARTIAL)
+        return (is_settled or os.getppid() != self.parent) and not state.is_measuring()
+
+    async def _publish(self) -> None:
+        runs = self.keeper.state.runs
+        live = [self._seen(run) for run in runs.values() if run.state is not RunState.PARTIAL]
+        self.seen = {run.id: self.seen[run.id] for run in live}
+        board = board_of(self.keeper.store.runs(), self.refits.models, live)
+        with contextlib.suppress(zmq.ZMQError):
+            text = json.dumps(board.to_dict(), allow_nan=False)
+            await self.sockets.boards.send(text.encode(), flags=zmq.NOBLOCK)
+
+    def _seen(self, run: Run) -> LiveRun:
+        """A run as it is shown; made anew only when something arrived."""
+        progress = (run.state, *run.progress())
+        known = self.seen.get(run.id)
+        if known is None or known[0] != progress:
+            known = self.seen[run.id] = (progress, live_of(run))
+        return known[1]
+
+    def _begin_refit(self) -> None:
+        if self.refitting is None or self.refitting.done():
+            self.refitting = asyncio.create_task(self._guard(self._refit()))
+
+    async def _refit(self) -> None:
+        """Make models in a thread of their own; what is sealed meanwhile has its turn after it."""
+        while self.refits.is_due:
+            try:
+                work = self.refits.begin()
+                self.refits.finish(await asyncio.to_thread(work))
+            except InsituError as error:
+                self._say_once(f"models were not made: {error}")
+                return
+
+    async def _guard(self, work: Awaitable[None]) -> None:
+        """The top of the loop: a failure in one thing must not end the others."""
+        try:
+            await work
+        except Exception:
+            self.failures += 1
+            self._say_once(f"failure of the aggregator itself:\n{traceback.format_exc()}")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self.said and len(self.said) < SAID_AT_MOST:
+            self.said.add(text)
+            self.say(text)
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def serve(
+    campaign: str,
+    *,
+    beat_s: float,
+    say: Callable[[str], None],
+    address: str = "",
+    exit_with: str = "",
+) -> None:
+    """Aggregate the runs of a campaign until a signal, or until one run is over.
+
+    Args:
+        campaign: its directory, made where it is not there yet.
+        beat_s: seconds between two messages of an agent.
+        say: takes sentences for people.
+        address: `tcp://HOST:PORT` for agents on other machines.
+        exit_with: the id of the run after which to end.
+
+    Raises:
+        CampaignError: another aggregator is running, or the campaign cannot be written.
+        UsageError: an address of an unknown kind.
+    """
+    instance = secrets.token_hex(8)
+    with ExitStack() as stack:
+        keeper = stack.enter_context(Keeper(campaign, instance=instance, beat_s=beat_s))
+        sockets = stack.enter_context(bind(campaign, address))
+        aggregator = Aggregator(
+            keeper, Refits(keeper.store), sockets, beat_s=beat_s, say=say, exit_with=exit_with
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, aggregator.stop.set)
+        Address(
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            instance=instance,
+            endpoint=sockets.endpoint,
+            boards=sockets.boards_endpoint,
+            token=keeper.token,
+            started=aggregator.started,
+            curve=sockets.curve,
+        ).write(campaign)
+        stack.callback(withdraw, campaign)
+        say(f"{campaign}: waiting for runs at {sockets.endpoint}; end with Ctrl-C or SIGTERM")
+        await aggregator.run()

@@ -1,0 +1,147 @@
+"""The aggregator's sockets: one for agents, one for boards; encrypted between machines."""
+
+import os
+import resource
+from dataclasses import dataclass
+from typing import Self
+
+import zmq
+import zmq.asyncio
+import zmq.auth
+from zmq.auth.asyncio import AsyncioAuthenticator
+
+from insitu.errors import CampaignError, UsageError
+from insitu.server.rendezvous import (
+    KEYS,
+    own_directory,
+    read_secret,
+    socket_directory,
+    socket_paths,
+)
+from insitu.wire.messages import MAX_FRAME_BYTES
+
+SERVER_KEY, CLIENT_KEY, ALLOWED = "server", "client", "clients"
+OPTIONS = (
+    (zmq.LINGER, 0),
+    (zmq.MAXMSGSIZE, MAX_FRAME_BYTES),
+    (zmq.HEARTBEAT_IVL, 5_000),
+    (zmq.HEARTBEAT_TIMEOUT, 20_000),
+    (zmq.HANDSHAKE_IVL, 5_000),
+    (zmq.BACKLOG, 4_096),
+    (zmq.RCVHWM, 8),  # per agent, which has one message outstanding
+    (zmq.SNDHWM, 16),
+)
+CLOSING_MS = 500  # for the last answers to leave
+
+
+@dataclass(slots=True)
+class Sockets:
+    """Bound sockets with their addresses."""
+
+    context: zmq.asyncio.Context
+    agents: zmq.asyncio.Socket
+    boards: zmq.asyncio.Socket
+    endpoint: str
+    boards_endpoint: str
+    curve: str = ""
+    authenticator: AsyncioAuthenticator | None = None
+
+    def close(self) -> None:
+        """Let the last answers leave, then close."""
+        self.agents.close(linger=CLOSING_MS)
+        self.boards.close(linger=0)
+        if self.authenticator is not None:
+            self.authenticator.stop()
+        self.context.term()
+        for endpoint in (self.endpoint, self.boards_endpoint):
+            if endpoint.startswith("ipc://") and os.path.exists(endpoint[6:]):
+                os.unlink(endpoint[6:])
+
+    def __enter__(self) -> Self:
+        """For `with`."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close."""
+        self.close()
+
+
+def bind(campaign: str, address: str = "") -> Sockets:
+    """Bind the sockets of a campaign; must be called in a running asyncio loop.
+
+    Args:
+        campaign: its directory.
+        address: `tcp://HOST:PORT` for other machines; without it, sockets of this machine.
+
+    Raises:
+        UsageError: an address of another kind.
+        CampaignError: the address cannot be bound, or the keys are open to others.
+    """
+    if address and not address.startswith("tcp://"):
+        raise UsageError(f"--bind {address}: must be tcp://HOST:PORT, as in tcp://0.0.0.0:5555")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    context = zmq.asyncio.Context()
+    agents, boards = context.socket(zmq.ROUTER), context.socket(zmq.PUB)
+    sockets = Sockets(context, agents, boards, "", "")
+    for socket in (agents, boards):
+        for option, value in OPTIONS:
+            socket.setsockopt(option, value)
+    agents.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    try:
+        if address:
+            _encrypt(sockets, campaign)
+            wishes = (address, address.rpartition(":")[0] + ":*")
+        else:
+            paths = socket_paths(campaign, socket_directory(dict(os.environ)))
+            wishes = (f"ipc://{paths[0]}", f"ipc://{paths[1]}")
+        for socket, wish in zip((agents, boards), wishes, strict=True):
+            socket.bind(wish)
+    except zmq.ZMQError as error:
+        sockets.close()
+        raise CampaignError(
+            f"{campaign}: cannot bind {address or 'its sockets'}: {error}"
+        ) from error
+    sockets.endpoint = agents.getsockopt_string(zmq.LAST_ENDPOINT)
+    sockets.boards_endpoint = boards.getsockopt_string(zmq.LAST_ENDPOINT)
+    return sockets
+
+
+def _encrypt(sockets: Sockets, campaign: str) -> None:
+    """Admit only who has the campaign's client key; without a list CURVE admits any stranger."""
+    keys = make_keys(campaign)
+    public, secret = zmq.auth.load_certificate(os.path.join(keys, f"{SERVER_KEY}.key_secret"))
+    sockets.authenticator = AsyncioAuthenticator(sockets.context)
+    sockets.authenticator.start()
+    sockets.authenticator.configure_curve(domain="*", location=os.path.join(keys, ALLOWED))
+    for socket in (sockets.agents, sockets.boards):
+        socket.curve_server = True
+        socket.curve_publickey, socket.curve_secretkey = public, secret
+    sockets.curve = keys
+
+
+def make_keys(campaign: str) -> str:
+    """The directory of the campaign's keys, made at first use.
+
+    Raises:
+        CampaignError: it is another's or open to others.
+    """
+    keys = os.path.join(os.path.realpath(campaign), KEYS)
+    allowed = os.path.join(keys, ALLOWED)
+    for directory in (keys, allowed):
+        own_directory(directory)
+    if not os.path.exists(os.path.join(allowed, f"{CLIENT_KEY}.key")):
+        before = os.umask(0o077)
+        try:
+            for name in (SERVER_KEY, CLIENT_KEY):
+                zmq.auth.create_certificates(keys, name)
+            with open(os.path.join(keys, f"{CLIENT_KEY}.key"), "rb") as public:
+                content = public.read()
+            with open(os.path.join(allowed, f"{CLIENT_KEY}.key"), "wb") as copy:
+                copy.write(content)
+        finally:
+            os.umask(before)
+    for name in (SERVER_KEY, CLIENT_KEY):
+        read_secret(os.path.join(keys, f"{name}.key_secret"))
+    return keys
