@@ -1,4 +1,5 @@
-"""The node's agent: reads the tables of its ranks at every beat and streams their totals to the aggregator."""
+"""The node's agent: reads the tables of its ranks at every beat and streams their totals to the
+aggregator."""
 
 import contextlib
 import fcntl
@@ -113,7 +114,8 @@ class Link:
 
 
 class Agent:
-    """Beats until its ranks have ended and the aggregator has their totals, or the linger is over."""
+    """Beats until its ranks have ended and the aggregator has their totals, or the linger is
+    over."""
 
     def __init__(self, directory: str) -> None:
         self.node = Node(directory)
@@ -263,7 +265,8 @@ def main(directory: str) -> None:
             agent.link.close()
         if not os.path.isdir(directory):
             return
-        # A rank that came while we were leaving found the lock taken: look once more after letting go.
+        # A rank that came while we were leaving found the lock taken: look once more after letting
+        # go.
         fcntl.flock(LOCK, fcntl.LOCK_UN)
         late = Node(directory)
         try:

@@ -1,6 +1,8 @@
-"""The first thing that runs inside a rank: makes its table, installs the collectors, starts the node's agent.
+"""The first thing that runs inside a rank: makes its table, installs the collectors, starts the
+node's agent.
 
-It is imported by `site/sitecustomize.py` before the application's first line and must never raise into it, print,
+It is imported by `site/sitecustomize.py` before the application's first line and must never raise
+into it, print,
 or load more than it needs.
 """
 
@@ -8,10 +10,13 @@ import atexit
 import os
 import sys
 import time
-from typing import Any
 
 from insitu.collectors import library, places
 from insitu.collectors.rank import RankInfo
+
+TYPE_CHECKING = False  # typing is not loaded in a rank
+if TYPE_CHECKING:
+    from typing import Any
 
 LINGER_S = (
     2.0  # under a batch system: how long a rank may wait for its agent to send the last totals
@@ -29,6 +34,7 @@ class Rank:
         self.timer = _open_timer(self.path, info, program_name(sys.orig_argv), meta)
 
     def start(self) -> None:
+        """From here on functions are timed."""
         self.timer.start(library_prefixes(), user_prefixes(sys.orig_argv), self.uncaught)
         atexit.register(self.finish)
 
@@ -50,7 +56,8 @@ class Rank:
             self._wait_for_agent()
 
     def _wait_for_agent(self) -> None:
-        """A batch system kills what outlives the step: let the agent send first, if it has somebody to send to."""
+        """A batch system kills what outlives the step: let the agent send first, if it has
+        somebody to send to."""
         if not os.path.exists(os.path.join(self.directory, "welcomed")):
             return
         deadline = time.monotonic() + LINGER_S
@@ -58,7 +65,7 @@ class Rank:
             time.sleep(0.02)
 
 
-def _open_timer(path: str, info: RankInfo, program: str, meta: str) -> Any:  # Any: either timer
+def _open_timer(path: str, info: RankInfo, program: str, meta: str) -> "Any":  # Any: either timer
     """The native timer, or its Python twin where the library is missing."""
     from insitu.collectors.function_timer import NativeTimer
 
@@ -94,7 +101,8 @@ def library_prefixes() -> str:
 
 
 def user_prefixes(argv: list[str]) -> str:
-    """What belongs to the program wherever it lies: the package that -m runs, the text of -c or of a pipe."""
+    """What belongs to the program wherever it lies: the package that -m runs, the text of -c or of
+    a pipe."""
     if "-m" not in argv[1:-1]:
         return "<string>" if "-c" in argv[1:-1] else "<stdin>"
     package = argv[argv.index("-m") + 1].partition(".")[0]
@@ -109,7 +117,7 @@ def wake_agent(directory: str) -> None:
         pipe = os.open(os.path.join(directory, places.WAKE), os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
         return
-    try:
+    try:  # noqa: SIM105  contextlib is not loaded in a rank
         os.write(pipe, b".")
     except OSError:
         pass
@@ -119,7 +127,8 @@ def wake_agent(directory: str) -> None:
 def start_agent(directory: str) -> None:
     """Start the node's agent unless another rank has; it holds the lock as long as it lives.
 
-    It is nobody's child and holds no descriptor of the application, so that no launcher waits for it and the
+    It is nobody's child and holds no descriptor of the application, so that no launcher waits for
+    it and the
     application never reaps a process that it did not start.
     """
     import fcntl

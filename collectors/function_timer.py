@@ -2,15 +2,15 @@
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from insitu.collectors.rank import RankInfo
-from insitu.collectors.table import ENDED
 
-TOOL_IDS = (
-    4,
-    3,
-)  # of sys.monitoring; 0 to 2 and 5 belong to debuggers, coverage, profilers, optimizers
+TYPE_CHECKING = False  # typing is not loaded in a rank
+if TYPE_CHECKING:
+    from typing import Any
+
+# Of sys.monitoring; 0 to 2 and 5 belong to debuggers, coverage, profilers, optimizers.
+TOOL_IDS = (4, 3)
 
 
 class NativeTimer:
@@ -20,12 +20,13 @@ class NativeTimer:
         OSError: the table cannot be made.
     """
 
-    def __init__(self, native: Any, path: str, info: RankInfo, program: str, meta: str) -> None:
+    def __init__(self, native: "Any", path: str, info: RankInfo, program: str, meta: str) -> None:
         self.native = native
         native.open(path, info.rank, info.size, program, meta.encode())
 
     def start(self, library: str, user: str, uncaught: Callable[[BaseException], None]) -> None:
-        """Install the frame evaluator (3.11) or the callbacks of sys.monitoring (3.12 and later)."""
+        """Install the frame evaluator (3.11) or the callbacks of sys.monitoring (3.12 and
+        later)."""
         is_evaluator = sys.version_info < (3, 12)
         callbacks = self.native.start(library, user, uncaught, is_evaluator)
         if not is_evaluator:
@@ -54,7 +55,8 @@ class NativeTimer:
         monitoring.set_events(tool, mask)
 
     def _follow_extension_modules(self) -> None:
-        """Look for MPI calls in every extension module as soon as it is loaded, before it initialises MPI."""
+        """Look for MPI calls in every extension module as soon as it is loaded, before it
+        initialises MPI."""
         loader = sys.modules["_frozen_importlib_external"].ExtensionFileLoader
         original = loader.create_module
         patch_mpi = self.native.patch_mpi
@@ -72,4 +74,4 @@ class NativeTimer:
 
     def end(self, status: int) -> None:
         """Close the open frames and mark the table as ended."""
-        self.native.end(ENDED, status)
+        self.native.end(status)

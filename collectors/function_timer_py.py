@@ -1,4 +1,5 @@
-"""The function timer in Python: what measures without a compiler, and the oracle of the native hook's tests.
+"""The function timer in Python: what measures without a compiler, and the oracle of the native
+hook's tests.
 
 It records the same call paths as the native hook, an order of magnitude slower, and no MPI calls.
 """
@@ -26,7 +27,8 @@ GENERATOR = 0x20 | 0x80 | 0x200  # co_flags of generators, coroutines, asynchron
 
 
 class _Stack:
-    """The open frames of one thread: row, start, time inside, whether folded; and the library calls skipped."""
+    """The open frames of one thread: row, start, time inside, whether folded; and the library
+    calls skipped."""
 
     def __init__(self, root: int, now: int) -> None:
         self.frames: list[list[int]] = [[root, now, 0, 0, 0]]  # row, start, inside, folded, skipped

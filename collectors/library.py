@@ -2,8 +2,10 @@
 
 import os
 import sys
-from types import ModuleType
-from typing import Any
+
+TYPE_CHECKING = False  # typing is not loaded in a rank
+if TYPE_CHECKING:
+    from typing import Any
 
 FILE = "libinsitu.so"
 MODULE = "insitu_native"
@@ -12,7 +14,8 @@ MODULE = "insitu_native"
 def find() -> str:
     """The path of the library, or "" where none was built.
 
-    It lies beside this file in a wheel and an in-place build, and in site-packages in an editable install.
+    It lies beside this file in a wheel and an in-place build, and in site-packages in an editable
+    install.
     """
     here = os.path.dirname(os.path.abspath(__file__))
     places = [here, *(os.path.join(entry, "insitu", "collectors") for entry in sys.path if entry)]
@@ -36,7 +39,7 @@ def why_unusable() -> str:
     return ""
 
 
-def load(path: str) -> Any:  # Any: a module made in C
+def load(path: str) -> "Any":  # Any: a module made in C
     """Load the library as a module into this interpreter, without ctypes or importlib's finders.
 
     Raises:
@@ -55,5 +58,4 @@ def load(path: str) -> Any:  # Any: a module made in C
         loader = None
         parent = ""
 
-    module: ModuleType = _imp.create_dynamic(Spec)  # type: ignore[arg-type]
-    return module
+    return _imp.create_dynamic(Spec)  # type: ignore[arg-type]

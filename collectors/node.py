@@ -1,4 +1,5 @@
-"""The ranks of one run on one node: their tables as messages, for the live agent and for ingest alike."""
+"""The ranks of one run on one node: their tables as messages, for the live agent and for ingest
+alike."""
 
 import fcntl
 import json
@@ -111,6 +112,7 @@ class Node:
         return self.ids[key]
 
     def live(self) -> list[Rank]:
+        """The ranks that have not ended."""
         return [rank for rank in self.ranks.values() if not rank.has_ended]
 
     @property
@@ -189,10 +191,10 @@ class Node:
             ends.append(_end(rank, head))
             refused = head["rows_refused"] + head["frames_refused"]
             if refused:
-                text = f"{refused} call paths or frames had no room; their time stays with their callers"
+                text = f"{refused} call paths or frames had no room: their callers have their time"
                 findings.append(("rows-truncated", text, f"rank {rank.number}"))
             if head["mpi_size"] == 1 and head["size"] > 1:
-                text = f"MPI says 1 rank, the launcher {head['size']}: it does not fit this MPI library"
+                text = f"MPI says 1 rank, the launcher {head['size']}: they do not fit together"
                 findings.append(("mpi-singletons", text, f"rank {rank.number}"))
         for name, text in self.damaged.items():
             findings.append(("table-damaged", text, name))
@@ -222,7 +224,8 @@ def _end(rank: Rank, head: dict[str, Any]) -> RankEnd:
 def _groups(
     rows: "array[int]", kinds: bytes, members: list[tuple[Rank, dict[str, Any]]]
 ) -> list[Group]:
-    """Times and visits of all rows, bytes of MPI rows only: a column that a row cannot have is not sent."""
+    """Times and visits of all rows, bytes of MPI rows only: a column that a row cannot have is not
+    sent."""
     ranks = array("i", [rank.number for rank, _ in members]).tobytes()
     tick_s = array("d", [rank.tick_s for rank, _ in members]).tobytes()
     table = members[0][0].table
@@ -248,7 +251,8 @@ def _groups(
 
 
 def _memory_groups(ranks: list[Rank]) -> list[Group]:
-    """Memory stands at the root of the call tree; one group per set of values that could be read."""
+    """Memory stands at the root of the call tree; one group per set of values that could be
+    read."""
     by_names: dict[tuple[str, ...], list[tuple[int, list[float]]]] = {}
     for rank in ranks:
         head = rank.table.header()
@@ -284,11 +288,13 @@ def meta_of(table: TableReader) -> dict[str, Any]:  # Any: JSON
     return meta if isinstance(meta, dict) else {}
 
 
-# ---- what ranks left behind -------------------------------------------------------------------------
+# ---- what ranks left behind
+# -------------------------------------------------------------------------
 
 
 def leftovers(campaign: str) -> list[str]:
-    """Run directories on this machine, and in the campaign's spool, that wait to be ingested: no agent holds them."""
+    """Run directories on this machine, and in the campaign's spool, that wait to be ingested: no
+    agent holds them."""
     campaign = os.path.realpath(campaign)
     found = [path for path in places.run_directories() if _campaign_of(path) == campaign]
     spool = os.path.join(campaign, "spool")

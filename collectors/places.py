@@ -22,7 +22,7 @@ def private(path: str) -> None:
     Raises:
         OSError: it cannot be made, or it belongs to somebody else or is open to others.
     """
-    try:
+    try:  # noqa: SIM105  contextlib is not loaded in a rank
         os.mkdir(path, 0o700)
     except FileExistsError:
         pass
@@ -32,6 +32,7 @@ def private(path: str) -> None:
 
 
 def user_directory(base: str) -> str:
+    """All runs of this user on this node."""
     return os.path.join(base, f"insitu-{os.getuid()}")
 
 

@@ -1,7 +1,6 @@
 """Which rank this process is, from what the launcher put into its environment."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 # Slurm's last: under mpiexec inside an allocation it is 0 in every rank.
 SOURCES = (
@@ -16,11 +15,14 @@ SOURCES = (
 JOBS = ("PMIX_NAMESPACE", "PMI_JOBID", "OMPI_MCA_ess_base_jobid")
 
 
-class RankInfo(NamedTuple):
+class RankInfo:
     """A rank and the number of ranks; MPI itself has the last word once it is initialised."""
 
-    rank: int
-    size: int
+    __slots__ = ("rank", "size")
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank = rank
+        self.size = size
 
 
 def find(environment: Mapping[str, str]) -> RankInfo | None:

@@ -19,7 +19,8 @@ class Memory:
 
 
 def probe(memory: Memory, pid: int, *, now_s: float, root: str = ROOT) -> bool:
-    """Read what is due; False when the process is gone. PSS takes 20 to 28 ms per GiB of small pages."""
+    """Read what is due; False when the process is gone. PSS takes 20 to 28 ms per GiB of small
+    pages."""
     directory = os.path.join(root, str(pid))
     try:
         fields = _fields(os.path.join(directory, "status"))
@@ -51,7 +52,8 @@ def _fields(path: str) -> dict[str, int]:
 
 
 def is_alive(pid: int, started: int, *, root: str = ROOT) -> bool:
-    """Whether the process with this number is still the one that was started then (field 22 of stat)."""
+    """Whether the process with this number is still the one that was started then (field 22 of
+    stat)."""
     try:
         with open(os.path.join(root, str(pid), "stat"), encoding="ascii", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()

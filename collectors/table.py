@@ -129,6 +129,7 @@ class TableReader:
         return bytes(self._bytes[head["meta_at"] : head["meta_at"] + head["meta_used"]])
 
     def close(self) -> None:
+        """Unmap the file."""
         self._bytes.release()
         self._map.close()
 
@@ -167,7 +168,8 @@ class TableReader:
     def totals(self, tick_s: float, *, is_alive: bool = False) -> dict[str, array]:  # type: ignore[type-arg]
         """The columns of all known rows, u8 per row, with the running part of open frames added.
 
-        A frame that is open before and after the columns were read is not in them; others are left out, so a
+        A frame that is open before and after the columns were read is not in them; others are left
+        out, so a
         live reading is at most one event old. In a table whose rank has ended this is exact.
         """
         head = self.header()

@@ -1,8 +1,8 @@
 """insitu: scalability models of MPI programs, made while they run."""
 
 import os
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing is not loaded in a rank
 if TYPE_CHECKING:
     from insitu.modeling.base import Model
     from insitu.modeling.cluster import cluster
@@ -21,12 +21,12 @@ _PUBLIC = {
 __all__ = ["Model", "__version__", "cluster", "fit"]
 
 
-def __getattr__(name: str) -> Any:  # Any: the public names have different types
+def __getattr__(name: str) -> object:
     """Load public names on first use: a rank must not import what it will not use."""
     if name not in _PUBLIC:
         raise AttributeError(f"module 'insitu' has no attribute '{name}'")
     from importlib import import_module
 
-    value = getattr(import_module(_PUBLIC[name]), name)
+    value: object = getattr(import_module(_PUBLIC[name]), name)
     globals()[name] = value
     return value

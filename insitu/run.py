@@ -1,4 +1,5 @@
-"""python -m insitu.run: outside MPI it launches the ranks, inside a rank it wraps the application."""
+"""python -m insitu.run: outside MPI it launches the ranks, inside a rank it wraps the
+application."""
 
 import os
 import sys
@@ -51,7 +52,8 @@ class Options:
 
 
 def parse(argv: list[str]) -> Options:
-    """Read options up to the first word that is none of ours: that begins the program's own command line.
+    """Read options up to the first word that is none of ours: that begins the program's own
+    command line.
 
     Raises:
         UsageError: an unknown option, a missing or bad value, no command.
@@ -183,7 +185,8 @@ def wrap(options: Options) -> None:
 
 
 def _job(campaign: str) -> str:
-    """What the ranks of this job share: the launcher's name for it, else the process that started them."""
+    """What the ranks of this job share: the launcher's name for it, else the process that started
+    them."""
     name = rank.job(os.environ)
     if not name:
         with open(f"/proc/{os.getppid()}/stat", encoding="ascii", errors="replace") as file:

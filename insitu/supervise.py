@@ -63,9 +63,11 @@ def _command(options: Options, run: str, campaign: str) -> Command:
 
 
 def run_program(command: Command) -> int:
-    """Start the program, pass signals on, and give back its exit code, 128 + N if signal N ended it.
+    """Start the program, pass signals on, and give back its exit code, 128 + N if signal N ended
+    it.
 
-    Signals of the terminal reach the program by themselves; those sent to this process alone are passed on.
+    Signals of the terminal reach the program by themselves; those sent to this process alone are
+    passed on.
     """
     waited = {*FORWARDED, signal.SIGINT, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
@@ -73,7 +75,8 @@ def run_program(command: Command) -> int:
         program = subprocess.Popen(
             command.argv,
             env={**os.environ, **command.environment},
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+            # safe: this process has no other thread
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
         )
     except OSError as error:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -90,7 +93,8 @@ def run_program(command: Command) -> int:
 
 
 class Aggregator:
-    """The aggregator of a campaign: the one that serves it already, or one of our own for this run."""
+    """The aggregator of a campaign: the one that serves it already, or one of our own for this
+    run."""
 
     def __init__(self, campaign: str, run: str) -> None:
         self.campaign = campaign
@@ -99,7 +103,8 @@ class Aggregator:
         self.log = os.path.join(campaign, "logs", "serve.log")
 
     def start(self) -> None:
-        """Find or start it. If it does not come up, the program runs all the same: its tables remain."""
+        """Find or start it. If it does not come up, the program runs all the same: its tables
+        remain."""
         if self.address() is not None:
             return
         with open(self.log, "ab") as log:
@@ -163,7 +168,8 @@ def _importable(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def report(options: Options, run: str, campaign: str, aggregator: Aggregator | None) -> None:
-    """Wait until the run is sealed, complete it from its tables if nobody else can, and say how it went."""
+    """Wait until the run is sealed, complete it from its tables if nobody else can, and say how it
+    went."""
     _report_trouble(run, campaign)
     if aggregator is None:
         if not options.is_quiet:
@@ -179,8 +185,8 @@ def report(options: Options, run: str, campaign: str, aggregator: Aggregator | N
     record = record or _record(run, campaign)
     if record is None:
         say(
-            f"no rank of this run was measured: {options.command[0]} started no Python 3.11 to 3.13 "
-            f"that reads PYTHONPATH, or its tables wait for: insitu ingest {campaign}"
+            f"no rank of this run was measured: {options.command[0]} started no Python 3.11 to "
+            f"3.13 that reads PYTHONPATH, or its tables wait for: insitu ingest {campaign}"
         )
     elif not options.is_quiet or record.state is RunState.PARTIAL:
         _say_record(record, campaign)

@@ -61,9 +61,9 @@ static PyObject *py_record(PyObject *module, PyObject *arguments) {
 
 static PyObject *py_end(PyObject *module, PyObject *arguments) {
   (void)module;
-  int state, status;
-  if (!_PyArg_ParseTuple_SizeT(arguments, "ii", &state, &status)) return NULL;
-  insitu_table_end(state, status);
+  int status;
+  if (!_PyArg_ParseTuple_SizeT(arguments, "i", &status)) return NULL;
+  insitu_table_end(INSITU_ENDED, status);
   return none();
 }
 
@@ -77,7 +77,7 @@ static PyMethodDef methods[] = {
     {"start", py_start, METH_VARARGS,
      "start(library, user, uncaught, is_evaluator): install the evaluator, or return six callbacks"},
     {"record", py_record, METH_VARARGS, "record(is_on): whether events are recorded"},
-    {"end", py_end, METH_VARARGS, "end(state, status): close open frames and mark the table"},
+    {"end", py_end, METH_VARARGS, "end(status): close open frames and mark the table"},
     {"patch_mpi", py_patch_mpi, METH_NOARGS, "patch_mpi(): time the MPI calls of newly loaded objects"},
     {NULL, NULL, 0, NULL}};
 

@@ -1,6 +1,7 @@
 """Python imports this before the program's first line, because PYTHONPATH names its folder.
 
-It takes itself out of the environment, so that children of the program are not measured, installs the collectors if
+It takes itself out of the environment, so that children of the program are not measured, installs
+the collectors if
 this process is a rank of a measured run, and hands over to the user's own sitecustomize.
 """
 
@@ -56,7 +57,8 @@ def _run() -> None:
 
 
 def _report(error: BaseException) -> None:
-    """Leave a line where the launcher finds it; the application's own streams stay the application's."""
+    """Leave a line where the launcher finds it; the application's own streams stay the
+    application's."""
     path = os.environ.get("INSITU_TROUBLE", "")
     if not path:
         return

@@ -14,13 +14,18 @@ LAUNCHERS = {
 
 # Programs that start ranks themselves: what follows is theirs.
 LAUNCHER_NAMES = frozenset(
-    ["mpiexec", "mpirun", "orterun", "prterun", "srun", "aprun", "jsrun", "lrun", "ibrun", "flux", "mpiexec.hydra", "mpiexec.gforker", "mpiexec.mpich", "mpirun.mpich", "mpiexec.openmpi", "mpirun.openmpi"]
+    (
+        *("mpiexec", "mpirun", "orterun", "prterun", "srun", "aprun", "jsrun", "lrun", "ibrun"),
+        *("flux", "mpiexec.hydra", "mpiexec.gforker", "mpiexec.mpich", "mpirun.mpich"),
+        *("mpiexec.openmpi", "mpirun.openmpi"),
+    )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What should run: the program with its arguments, how many ranks, what its environment gets."""
+    """What should run: the program with its arguments, how many ranks, what its environment
+    gets."""
 
     argv: tuple[str, ...]
     ranks: int

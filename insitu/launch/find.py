@@ -13,7 +13,8 @@ VERSION_TIMEOUT_S = 20
 
 
 def find_mpiexec(named: str = "") -> str:
-    """The path of mpiexec: the one named, the one beside this Python, the one on PATH; "" if there is none.
+    """The path of mpiexec: the one named, the one beside this Python, the one on PATH; "" if there
+    is none.
 
     Raises:
         LaunchError: the one that was named does not exist.
@@ -43,6 +44,7 @@ def family_of(mpiexec: str) -> str:
             errors="replace",
             timeout=VERSION_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LaunchError(f"{mpiexec}: does not answer to --version: {error}") from error
@@ -72,7 +74,8 @@ def find_launcher(mpiexec: str = "") -> Launcher:
 
 
 def program_argv(command: list[str]) -> tuple[str, ...]:
-    """The command line of one rank: Python scripts, -m and -c get this Python, programs stay as they are.
+    """The command line of one rank: Python scripts, -m and -c get this Python, programs stay as
+    they are.
 
     Raises:
         CommandNotFoundError: there is no such script or program.

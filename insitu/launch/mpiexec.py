@@ -17,7 +17,8 @@ class MPICH:
 
 
 class OpenMPI:
-    """Open MPI's mpiexec: wants to be told what to forward to other nodes, and when to oversubscribe."""
+    """Open MPI's mpiexec: wants to be told what to forward to other nodes, and when to
+    oversubscribe."""
 
     name = "openmpi"
 
