@@ -7,6 +7,7 @@ import numpy as np
 from insitu.entities import METRICS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import Model, ModelSet, SeriesModel
+from insitu.modeling.match import ALL
 
 _ORDER = {metric.name: place for place, metric in enumerate(METRICS)}
 _COSTS = (TIME_EXCLUSIVE.name, TIME.name, VISITS.name)
@@ -19,7 +20,7 @@ def shares(models: ModelSet) -> dict[CallPath, float]:
     Without times, visits or else the first metric decide.
     """
     metric = cost_metric(models)
-    costing = [series for series in models.models if series.key.metric == metric]
+    costing = _covering([series for series in models.models if series.key.metric == metric])
     points = {series.key: dict(measured(series.model)) for series in costing}
     largest = max((at for values in points.values() for at in values), default=())
     ranks = _ranks_at(models, metric, largest)
@@ -63,12 +64,19 @@ def measured(model: Model) -> list[tuple[tuple[float, ...], float]]:
     return sorted((tuple(at), value) for at, value in pairs if math.isfinite(value))
 
 
+def _covering(series: list[SeriesModel]) -> list[SeriesModel]:
+    """One class of all ranks where there is one, else the classes that part them."""
+    whole = {one.key.callpath for one in series if one.key.behaviour == ALL}
+    return [one for one in series if one.key.behaviour == ALL or one.key.callpath not in whole]
+
+
 def _ranks_at(models: ModelSet, metric: str, coordinate: tuple[float, ...]) -> dict[SeriesKey, int]:
     """How many ranks each class has at one coordinate."""
     ranks = {}
     for clusters in models.clusters:
         if clusters.metric == metric and clusters.run.coordinate(models.parameters) == coordinate:
-            counts = np.bincount(clusters.labels[clusters.labels >= 0])
-            for name, count in zip(clusters.names, counts.tolist(), strict=False):
+            counts = np.bincount(clusters.labels[clusters.labels >= 0]).tolist()
+            for name, count in zip(clusters.names, counts, strict=False):
                 ranks[SeriesKey(clusters.callpath, metric, name)] = count
+            ranks[SeriesKey(clusters.callpath, metric, ALL)] = sum(counts)
     return ranks

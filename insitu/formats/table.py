@@ -1,0 +1,137 @@
+"""Models as rows: for JSON Lines on standard output, for spreadsheets."""
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from insitu.measurement import Experiment
+from insitu.modeling.base import Model, ModelSet, SeriesModel
+
+LEVEL = 0.95
+FARTHER = 4.0  # the second interval is that many times beyond the largest measured point
+
+
+def model_row(series: SeriesModel) -> dict[str, Any]:  # Any: JSON
+    """Everything known of a series, as JSON can hold it.
+
+    Keys: callpath, metric, unit, class, text, modeler, parameters, segments (terms with exponents
+    as "1/2"), change_points, quality, interval (at the largest measured point and at four times
+    it), points.
+    """
+    model = series.model
+    return {
+        "callpath": str(series.key.callpath),
+        "metric": series.key.metric,
+        "unit": series.metric.unit,
+        "class": series.key.behaviour,
+        "text": str(model),
+        "modeler": model.modeler,
+        "parameters": list(model.parameters),
+        "segments": segments(model),
+        "change_points": [{"low": low, "high": high} for low, high in model.change_points],
+        "quality": {
+            "smape": finite(model.smape),
+            "adjusted_r2": finite(model.adjusted_r2),
+            "rss": finite(model.quality.rss),
+        },
+        "interval": predictions(model, _ends(model)),
+        "points": [
+            {"at": named(model.parameters, at), "value": finite(value)}
+            for at, value in zip(model.coordinates.tolist(), model.values.tolist(), strict=True)
+        ],
+    }
+
+
+def segments(model: Model) -> list[dict[str, Any]]:  # Any: JSON
+    """The segments of a model: bounds (null at the ends), constant, terms."""
+    rows = []
+    for segment in model.segments:
+        function = segment.function.to_dict()
+        rows.append(
+            {
+                "lower": finite(segment.lower),
+                "upper": finite(segment.upper),
+                "text": str(segment.function),
+                "constant": function["constant"],
+                "terms": function["terms"],
+            }
+        )
+    return rows
+
+
+def predictions(model: Model, points: list[list[float]]) -> list[dict[str, Any]]:  # Any: JSON
+    """The value and the 95 % interval of a model at points, null where not known."""
+    if not points:
+        return []
+    table = np.array(points)
+    values, bounds = model.predict(table).tolist(), model.interval(table, LEVEL).tolist()
+    return [
+        {
+            "at": named(model.parameters, at),
+            "value": finite(value),
+            "low": finite(low),
+            "high": finite(high),
+            "level": LEVEL,
+        }
+        for at, value, (low, high) in zip(points, values, bounds, strict=True)
+    ]
+
+
+def named(parameters: tuple[str, ...], at: list[float]) -> Mapping[str, float]:
+    """A coordinate as a JSON object; whole numbers as such."""
+    return {
+        name: int(value) if float(value).is_integer() else value
+        for name, value in zip(parameters, at, strict=True)
+    }
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON can hold it."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _ends(model: Model) -> list[list[float]]:
+    if not len(model.coordinates):
+        return []
+    largest = max(model.coordinates.tolist())
+    return [largest, [FARTHER * value for value in largest]]
+
+
+class Csv:
+    """One row per measured point of every series, with its model beside it."""
+
+    name = "csv"
+    suffix = ".csv"
+
+    def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
+        """See Exporter."""
+        text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
+        writer = csv.writer(text, lineterminator="\n")
+        tail = ("value", "model_value", "model", "smape", "adjusted_r2")
+        writer.writerow(("callpath", "metric", "unit", "class", *models.parameters, *tail))
+        for series in models.models:
+            writer.writerows(_csv_rows(series))
+        text.detach()
+
+
+def _csv_rows(series: SeriesModel) -> Iterator[list[object]]:
+    model = series.model
+    if not len(model.coordinates):
+        return
+    head = [str(series.key.callpath), series.key.metric, series.metric.unit, series.key.behaviour]
+    fitted = model.predict(model.coordinates).tolist()
+    tail = [str(model), finite(model.smape), finite(model.adjusted_r2)]
+    for at, value, predicted in zip(
+        model.coordinates.tolist(), model.values.tolist(), fitted, strict=True
+    ):
+        yield [
+            *head,
+            *named(model.parameters, at).values(),
+            finite(value),
+            finite(predicted),
+            *tail,
+        ]

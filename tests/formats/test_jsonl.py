@@ -1,0 +1,180 @@
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from insitu.entities import MEMORY_RSS, TIME, CallPath, Metric, RunKey
+from insitu.formats.base import EXPORTERS, Imported, exporter
+from insitu.formats.jsonl import JsonLines
+from insitu.measurement import Experiment, RunTable
+from insitu.modeling.base import ModelSet
+from tests.campaigns import heat_run
+
+MAIN = CallPath(("main",))
+
+
+def read(*lines: object) -> Imported:
+    return JsonLines().read(
+        line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines
+    )
+
+
+def test_lines_of_one_run_make_one_table():
+    found = read(
+        {
+            "callpath": "main->f",
+            "metric": "time",
+            "params": {"p": 2},
+            "repetition": 1,
+            "ranks": [1, 2],
+        },
+        {
+            "callpath": "main",
+            "metric": "time",
+            "params": {"p": 2},
+            "repetition": 1,
+            "ranks": [3, None],
+        },
+        {
+            "callpath": "main",
+            "metric": "memory_rss",
+            "params": {"p": 2},
+            "repetition": 1,
+            "value": 7,
+        },
+    )
+
+    assert found.bad == ()
+    ((key, table),) = found.runs
+    assert key == RunKey.of({"p": 2}, 1)
+    assert table.callpaths == (CallPath.parse("main->f"), MAIN)
+    assert table.metrics == (TIME, MEMORY_RSS)
+    assert np.array_equal(table.values["time"], [[1, 2], [3, math.nan]], equal_nan=True)
+    assert np.array_equal(table.values["memory_rss"], [[math.nan] * 2, [7, 7]], equal_nan=True)
+
+
+def test_a_run_that_does_not_say_p_has_as_many_ranks_as_values():
+    found = read({"params": {"n": 8}, "ranks": [1.0, 2.0, 3.0]})
+
+    assert found.runs[0][0] == RunKey.of({"p": 3, "n": 8})
+
+
+def test_lines_that_say_the_same_thing_again_are_repetitions():
+    found = read({"params": {"p": 4}, "value": 1.0}, {"params": {"p": 4}, "value": [2.0, 3.0]})
+
+    assert [(key.repetition, table.values["time"].item()) for key, table in found.runs] == [
+        (0, 1.0),
+        (1, 2.0),
+        (2, 3.0),
+    ]
+
+
+def test_an_unknown_metric_keeps_its_unit():
+    found = read({"metric": "flops", "unit": "flop", "value": 1})
+
+    assert found.runs[0][1].metrics == (Metric("flops", "flop"),)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{", "not JSON"),
+        (b"[1]", "not a JSON object"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"value": NaN}', "holds NaN; write null"),
+        (b'{"value": 1e999}', "not finite"),
+        (b'{"value": 1' + b"0" * 400 + b"}", "not finite"),
+        ({"value": "3"}, "'3', which is not a number"),
+        ({"value": True}, "True, which is not a number"),
+        ({"value": []}, "empty list"),
+        ({"value": [1, 2], "repetition": 0}, 'leave out "repetition"'),
+        ({}, 'needs one of "ranks"'),
+        ({"value": 1, "ranks": [1]}, 'needs one of "ranks"'),
+        ({"ranks": []}, "one value per rank"),
+        ({"ranks": 4}, "one value per rank"),
+        ({"value": 1, "callpath": ""}, '"callpath" is not a text'),
+        ({"value": 1, "callpath": "a->->b"}, "empty frame"),
+        ({"value": 1, "metric": 3}, '"metric" is not a text'),
+        ({"value": 1, "unit": 3}, '"unit" is not a text'),
+        ({"value": 1, "params": [4]}, '"params" is not an object'),
+        ({"value": 1, "params": {"two words": 4}}, "'two words' is not a name"),
+        ({"value": 1, "params": {"n": "big"}}, "parameter n holds 'big'"),
+        ({"value": 1, "repetition": -1}, '"repetition" is not a number'),
+    ],
+)
+def test_a_bad_line_is_told_by_its_number_and_the_others_are_kept(line: object, reason: str):
+    found = read({"value": 1.0}, b"", line, {"value": 2.0, "callpath": "main->f"})
+
+    assert [bad.number for bad in found.bad] == [3]
+    assert reason in found.bad[0].reason
+    assert found.lines == 3
+    assert len(found.runs[0][1].callpaths) == 2
+
+
+def test_a_second_value_for_the_same_thing_is_refused():
+    line = {"params": {"p": 4}, "repetition": 2, "value": 1.0}
+
+    found = read(line, line)
+
+    assert found.bad[0].reason == "says again what line 1 says"
+
+
+def test_another_number_of_ranks_in_one_run_is_refused():
+    found = read(
+        {"params": {"n": 1}, "repetition": 0, "callpath": "f", "ranks": [1, 2]},
+        {"params": {"n": 1}, "repetition": 0, "callpath": "g", "ranks": [1, 2, 3]},
+    )
+
+    assert found.bad[0].reason == "has 3 ranks, line 1 of the same run 2"
+
+
+def test_another_unit_for_one_metric_is_refused():
+    found = read(
+        {"metric": "m", "unit": "s", "value": 1},
+        {"metric": "m", "unit": "ms", "value": 1, "callpath": "f"},
+    )
+
+    assert "has unit 'ms', in lines before 's'" in found.bad[0].reason
+
+
+@given(st.lists(st.binary(max_size=60), max_size=5))
+def test_no_bytes_at_all_break_the_reader(lines: list[bytes]):
+    JsonLines().read(lines)
+
+
+def test_what_is_written_reads_back_as_it_was():
+    runs = [heat_run(2), heat_run(2, 1), heat_run(4)]
+    experiment = Experiment(("p",), tuple((record.key, table) for record, table in runs))
+    out = io.BytesIO()
+
+    JsonLines().write(experiment, ModelSet(("p",)), out)
+
+    found = JsonLines().read(out.getvalue().splitlines())
+    assert found.bad == ()
+    for (key, table), (key_again, again) in zip(experiment.runs, found.runs, strict=True):
+        assert key == key_again
+        assert set(table.metrics) == set(again.metrics)
+        assert same_values(table, again)
+
+
+def same_values(left: RunTable, right: RunTable) -> bool:
+    order = [right.callpaths.index(path) for path in left.callpaths]
+    return all(
+        np.array_equal(left.values[name], right.values[name][order], equal_nan=True)
+        for name in left.values
+    )
+
+
+@pytest.mark.parametrize("name", EXPORTERS)
+def test_every_format_writes_an_empty_campaign(name: str):
+    out = io.BytesIO()
+
+    exporter(name).write(Experiment(("p",), ()), ModelSet(), out)
+
+    assert not out.closed
+    assert exporter(name).name == name
