@@ -2,6 +2,7 @@
 
 import os
 import resource
+import socket
 from dataclasses import dataclass
 from typing import Self
 
@@ -85,9 +86,9 @@ def bind(campaign: str, address: str = "") -> Sockets:
     context = zmq.asyncio.Context()
     agents, boards = context.socket(zmq.ROUTER), context.socket(zmq.PUB)
     sockets = Sockets(context, agents, boards, "", "")
-    for socket in (agents, boards):
+    for unbound in (agents, boards):
         for option, value in OPTIONS:
-            socket.setsockopt(option, value)
+            unbound.setsockopt(option, value)
     agents.setsockopt(zmq.ROUTER_MANDATORY, 1)
     try:
         if address:
@@ -96,16 +97,24 @@ def bind(campaign: str, address: str = "") -> Sockets:
         else:
             paths = socket_paths(campaign, socket_directory(dict(os.environ)))
             wishes = (f"ipc://{paths[0]}", f"ipc://{paths[1]}")
-        for socket, wish in zip((agents, boards), wishes, strict=True):
-            socket.bind(wish)
+        for unbound, wish in zip((agents, boards), wishes, strict=True):
+            unbound.bind(wish)
     except zmq.ZMQError as error:
         sockets.close()
         raise CampaignError(
             f"{campaign}: cannot bind {address or 'its sockets'}: {error}"
         ) from error
-    sockets.endpoint = agents.getsockopt_string(zmq.LAST_ENDPOINT)
-    sockets.boards_endpoint = boards.getsockopt_string(zmq.LAST_ENDPOINT)
+    sockets.endpoint, sockets.boards_endpoint = _reached_at(agents), _reached_at(boards)
     return sockets
+
+
+def _reached_at(bound: zmq.asyncio.Socket) -> str:
+    """Where others reach a socket: one that is bound to every interface, by the host's name."""
+    endpoint = bound.getsockopt_string(zmq.LAST_ENDPOINT)
+    for everywhere in ("tcp://0.0.0.0:", "tcp://[::]:"):
+        if endpoint.startswith(everywhere):
+            return f"tcp://{socket.gethostname()}:{endpoint.removeprefix(everywhere)}"
+    return endpoint
 
 
 def _encrypt(sockets: Sockets, campaign: str) -> None:
@@ -115,9 +124,9 @@ def _encrypt(sockets: Sockets, campaign: str) -> None:
     sockets.authenticator = AsyncioAuthenticator(sockets.context)
     sockets.authenticator.start()
     sockets.authenticator.configure_curve(domain="*", location=os.path.join(keys, ALLOWED))
-    for socket in (sockets.agents, sockets.boards):
-        socket.curve_server = True
-        socket.curve_publickey, socket.curve_secretkey = public, secret
+    for unbound in (sockets.agents, sockets.boards):
+        unbound.curve_server = True
+        unbound.curve_publickey, unbound.curve_secretkey = public, secret
     sockets.curve = keys
 
 

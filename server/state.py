@@ -98,6 +98,19 @@ class CampaignState:
         """Whether any run is under way."""
         return any(run.state is not RunState.PARTIAL for run in self.runs.values())
 
+    def has(self, hello: Hello) -> bool:
+        """Whether all that the agent of a Hello had to say is on the disk."""
+        if hello.run in self.sealed:
+            return True
+        run = self.runs.get(hello.run)
+        session = run.sessions.get(hello.node) if run is not None else None
+        return (
+            session is not None
+            and session.hello.incarnation == hello.incarnation
+            and session.is_whole
+            and session.is_kept
+        )
+
     def _arrived(self, event: MessageArrived) -> list[Effect]:
         try:
             if isinstance(event.message, Hello):
@@ -109,7 +122,7 @@ class CampaignState:
             run_id, session = self._peers[event.peer]
             run = self.runs.get(run_id)
             if run is None or session is None:
-                return [Reply(event.peer, self._sealed_ack(event.message))]
+                return self._sealed_ack(event.peer, event.message)
             return self._spoken(run, session, event, event.message)
         except WireError as error:
             return [
@@ -144,7 +157,7 @@ class CampaignState:
     def _spoken(
         self, run: Run, session: Session, event: MessageArrived, message: Paths | Totals | Bye
     ) -> list[Effect]:
-        """A message of a session that is known; each is answered with how far we are."""
+        """A message of a session that is known; Paths is answered with the Totals that follow."""
         if run.sessions.get(session.hello.node) is not session:
             raise WireError(f"a newer agent speaks for node {session.hello.node}")
         session.heard_at = event.at
@@ -156,6 +169,7 @@ class CampaignState:
         match message:
             case Paths():
                 runs.take_paths(session, message)
+                return []
             case Totals():
                 runs.take_totals(run, session, message)
             case Bye():
@@ -243,6 +257,9 @@ class CampaignState:
         known = len(session.source.dictionary)
         return Reply(session.peer, Ack(self.instance, session.last_seq, known, is_durable))
 
-    def _sealed_ack(self, message: Paths | Totals | Bye) -> Message:
+    def _sealed_ack(self, peer: bytes, message: Paths | Totals | Bye) -> list[Effect]:
         """Everything of a sealed run is in the store."""
-        return Ack(self.instance, EVERYTHING, MAX_ROWS, is_durable=isinstance(message, Bye))
+        if isinstance(message, Paths):
+            return []
+        ack = Ack(self.instance, EVERYTHING, MAX_ROWS, is_durable=isinstance(message, Bye))
+        return [Reply(peer, ack)]
