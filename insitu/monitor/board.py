@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from insitu.campaign.load import joined
-from insitu.entities import TIME, CallPath, Finding, RunKey, RunRecord, RunState
+from insitu.entities import TIME, Finding, RunKey, RunRecord, RunState
 from insitu.errors import WireError
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.monitor.cost import by_cost, measured, shares
@@ -182,17 +182,3 @@ def _row(series: SeriesModel, share: float, live: float | None) -> SeriesRow:
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def last_frames(callpath: str, width: int) -> str:
-    """A call path in `width` characters: its end, which tells most, behind an ellipsis."""
-    if len(callpath) <= width:
-        return callpath
-    frames = CallPath.parse(callpath).frames
-    text = frames[-1]
-    for frame in reversed(frames[:-1]):
-        if len(frame) + len(text) + 5 > width:
-            break
-        text = f"{frame}->{text}"
-    text = f"…->{text}"
-    return text if len(text) <= width else "…" + text[-(width - 1) :] if width > 1 else "…"

@@ -9,8 +9,8 @@ from insitu.measurement import SeriesKey
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.match import ALL
 
-_ORDER = {metric.name: place for place, metric in enumerate(METRICS)}
 _COSTS = (TIME_EXCLUSIVE.name, TIME.name, VISITS.name)
+_ORDER = (*_COSTS, *(metric.name for metric in METRICS if metric.name not in _COSTS))
 
 
 def shares(models: ModelSet) -> dict[CallPath, float]:
@@ -55,7 +55,7 @@ def by_cost(models: ModelSet, share: dict[CallPath, float]) -> list[SeriesModel]
 
 def metric_place(name: str) -> int:
     """The place of a metric where several stand below each other; unknown ones come last."""
-    return _ORDER.get(name, len(_ORDER))
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
 
 
 def measured(model: Model) -> list[tuple[tuple[float, ...], float]]:

@@ -9,8 +9,9 @@ from insitu.errors import WireError
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import Clusters, Model, ModelSet, Quality, Segment, SeriesModel
 from insitu.modeling.pmnf import Function
-from insitu.monitor.board import Board, LiveRun, board_of, last_frames
+from insitu.monitor.board import Board, LiveRun, board_of
 from insitu.monitor.cost import shares
+from insitu.monitor.names import last_frames, printable
 from tests.campaigns import HALO, MAIN, REDUCE, SOLVE, heat_run
 
 
@@ -131,3 +132,11 @@ def test_what_is_no_board_is_refused(data: dict[str, object]):
 )
 def test_a_call_path_is_shortened_at_its_beginning(width: int, text: str):
     assert last_frames(str(HALO), width) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("größe → [b]x[/b]", "größe → [b]x[/b]"), ("a\x1b[2J\nb\u202e", "a\\x1b[2J\\nb\\u202e")],
+)
+def test_a_name_cannot_steer_the_terminal(name: str, text: str):
+    assert printable(name) == text

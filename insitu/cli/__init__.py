@@ -1,0 +1,115 @@
+"""The insitu command: which commands there are; the only place that prints errors and exits.
+
+A command is a module of this folder with a click command called `command`, imported when asked for.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from insitu import __version__
+from insitu.errors import InsituError
+
+# name: (group, what it does in a few words); the module is insitu.cli.NAME unless named below
+COMMANDS = {
+    "run": ("Measure", "run a program and measure each of its ranks"),
+    "serve": ("Measure", "gather the runs of a campaign as they are measured"),
+    "ingest": ("Measure", "bring in what ranks left behind when nobody listened"),
+    "import": ("Measure", "bring in measurements of other tools (JSON Lines)"),
+    "watch": ("Look", "see runs, call paths and models grow, live in the terminal"),
+    "models": ("Look", "how each call path grows with the scale, dearest first"),
+    "classes": ("Look", "which ranks behave alike"),
+    "predict": ("Look", "what the models say for a scale not measured yet"),
+    "plot": ("Look", "draw measured points with their models (PNG, SVG, PDF)"),
+    "export": ("Keep", "write a campaign for other tools (JSON, JSON Lines, CSV)"),
+    "refit": ("Keep", "make classes and models anew from the measured runs"),
+    "doctor": ("Keep", "tell what works on this machine, what to do about the rest"),
+}
+_MODULES = {"import": "insitu.cli.importing"}  # import is a word of Python
+INTERRUPTED = 130  # as a shell says it: 128 + SIGINT
+BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+HELP = """Scalability models of MPI programs, made while they run.
+
+\b
+Measure a program at several scales, then look at how it grows:
+    insitu run -n 4 --campaign heat.insitu -- ./heat.py --cells 256
+    insitu models heat.insitu
+"""
+
+
+class Commands(click.Group):
+    """The table as a click group: names and help are known without importing a command."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(_MODULES.get(cmd_name, f"insitu.cli.{cmd_name}"))
+        found: click.Command = module.command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by group."""
+        groups = dict.fromkeys(group for group, _ in COMMANDS.values())
+        for group in groups:
+            with formatter.section(group):
+                formatter.write_dl(
+                    [(name, text) for name, (of, text) in COMMANDS.items() if of == group],
+                    col_max=10,
+                )
+
+
+@click.group(
+    cls=Commands,
+    help=HELP,
+    epilog="`insitu COMMAND --help` tells more. A campaign is a directory, by custom NAME.insitu.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=True,
+)
+@click.version_option(__version__, message="insitu %(version)s")
+@click.pass_context
+def group(ctx: click.Context) -> None:
+    """Show the help when nothing is asked for; the text above is what people see."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; ends with its exit code."""
+    sys.exit(call(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Run one command, its errors printed; answers the exit code."""
+    try:
+        result = group.main(args=list(arguments), prog_name="insitu", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except InsituError as error:
+        _say(str(error))
+        return error.exit_code
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        hint = f"; see `{context.command_path} --help`" if context is not None else ""
+        _say(error.format_message().rstrip(".") + hint)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing to flush at exit
+        return BROKEN_PIPE
+
+
+def _say(text: str) -> None:
+    from insitu.monitor.names import printable
+
+    lines = " ".join(text.split("\n")) if "\n" in text else text
+    click.echo(f"insitu: {printable(lines)}", err=True)

@@ -1,0 +1,91 @@
+"""`insitu models`: how each call path grows."""
+
+import click
+
+from insitu.campaign.store import open_store
+from insitu.cli.output import (
+    Block,
+    Column,
+    campaign_argument,
+    is_chosen,
+    json_option,
+    kept_models,
+    print_blocks,
+    print_findings,
+    print_json,
+    series_options,
+)
+from insitu.entities import CallPath, number
+from insitu.formats.table import model_row
+from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.monitor.cost import by_cost, measured, shares
+from insitu.units import percent
+
+COLUMNS = (
+    Column("metric"),
+    Column("class"),
+    Column("model", is_wide=True),
+    Column("unit"),
+    Column("error", is_right=True),
+)
+
+
+@click.command(name="models")
+@campaign_argument
+@json_option
+@series_options
+def command(
+    campaign: str, is_json: bool, callpath: str | None, metric: str | None, top: int
+) -> None:
+    """Show how each call path of CAMPAIGN grows, the dearest at the largest scale first.
+
+    One line per metric and class of ranks: the model, and its mean error at the measured points
+    (SMAPE). The share is that of the call path in the cost of all.
+    """
+    with open_store(campaign) as store:
+        models = kept_models(store)
+    share = shares(models)
+    chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
+    paths = list(dict.fromkeys(one.key.callpath for one in chosen))
+    shown = set(paths[:top] if top > 0 else paths)
+    rows = [one for one in chosen if one.key.callpath in shown]
+    if is_json:
+        print_json(model_row(one) | {"share": share.get(one.key.callpath, 0.0)} for one in rows)
+        return
+    if models.models and not chosen:
+        click.echo("insitu: nothing matches --callpath and --metric", err=True)
+    if rows:
+        _print(models, rows, share)
+    if len(paths) > len(shown):
+        click.echo(f"{len(paths) - len(shown)} more call paths; leave out --top to see them")
+    print_findings(models.findings)
+
+
+def _print(models: ModelSet, rows: list[SeriesModel], share: dict[CallPath, float]) -> None:
+    click.echo(_title(models))
+    blocks: dict[CallPath, list[tuple[str, ...]]] = {}
+    for one in rows:
+        row = (
+            one.key.metric,
+            one.key.behaviour,
+            str(one.model),
+            one.metric.unit.replace("1", ""),
+            percent(one.model.smape / 100),
+        )
+        blocks.setdefault(one.key.callpath, []).append(row)
+    print_blocks(
+        "share",
+        COLUMNS,
+        [Block(percent(share.get(path, 0.0)), str(path), lines) for path, lines in blocks.items()],
+    )
+
+
+def _title(models: ModelSet) -> str:
+    points = {at for one in models.models for at, _ in measured(one.model)}
+    scales = sorted({at[0] for at in points})
+    names = ", ".join(models.parameters)
+    span = f"{number(scales[0])} … {number(scales[-1])}" if scales else ""
+    return (
+        f"{len(models.models)} models over {names}, {len(points)} points"
+        f" ({models.parameters[0]} = {span})\n"
+    )

@@ -1,0 +1,160 @@
+"""What the commands that look at a campaign have in common: their options, how they print."""
+
+import fnmatch
+import json
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import click
+
+from insitu.campaign.load import joined
+from insitu.campaign.store import SqliteStore
+from insitu.entities import Finding, number
+from insitu.measurement import SeriesKey
+from insitu.modeling.base import ModelSet
+from insitu.monitor.names import last_frames, printable
+
+MIN_WIDTH = 60
+MIN_WIDE = 16
+SHOWN_FINDINGS = 3
+Command = Callable[..., None]
+
+campaign_argument = click.argument("campaign", type=click.Path(), metavar="CAMPAIGN")
+json_option = click.option(
+    "--json", "is_json", is_flag=True, help="Print one JSON object per line, nothing else."
+)
+
+
+def series_options(function: Command) -> Command:
+    """Options that choose some of the series."""
+    for option in (
+        click.option(
+            "--top", default=0, metavar="N", help="Only the N dearest call paths; 0 is all."
+        ),
+        click.option("--metric", metavar="NAME", help="Only this metric, as in time."),
+        click.option(
+            "--callpath",
+            metavar="PATTERN",
+            help="Only call paths that contain PATTERN; * and ? match.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def is_chosen(key: SeriesKey, callpath: str | None, metric: str | None) -> bool:
+    """Whether the options choose a series."""
+    return (metric is None or key.metric == metric) and (
+        callpath is None or matches(str(key.callpath), callpath)
+    )
+
+
+def matches(text: str, pattern: str) -> bool:
+    """Whether a call path contains the pattern as it is, or matches it with * and ?."""
+    return pattern in text or fnmatch.fnmatchcase(text, pattern)
+
+
+def print_json(rows: Iterable[object]) -> None:
+    """JSON Lines on standard output."""
+    for row in rows:
+        click.echo(json.dumps(row, allow_nan=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; the one that is wide takes the room that is left, in several lines."""
+
+    title: str
+    is_right: bool = False
+    is_wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows under a heading of their own, as wide as the terminal; all of them are data."""
+
+    mark: str
+    heading: str
+    rows: Sequence[Sequence[str]]
+
+
+def print_blocks(title: str, columns: Sequence[Column], blocks: Sequence[Block]) -> None:
+    """A table whose rows stand in blocks, as wide as the terminal or 80 columns.
+
+    Args:
+        title: of the marks left of the headings, as in `share`.
+        columns: of the rows; exactly one of them is wide.
+        blocks: in the order in which they are printed.
+    """
+    total = max(shutil.get_terminal_size((80, 24)).columns, MIN_WIDTH)
+    indent = max(len(title), *(len(block.mark) for block in blocks)) + 2
+    cells = [[printable(cell) for cell in row] for block in blocks for row in block.rows]
+    widths = [
+        max(len(column.title), *(len(row[i]) for row in cells)) for i, column in enumerate(columns)
+    ]
+    wide = next(i for i, column in enumerate(columns) if column.is_wide)
+    others = sum(width for i, width in enumerate(widths) if i != wide)
+    room = total - indent - others - 2 * (len(columns) - 1)
+    widths[wide] = max(min(widths[wide], room), MIN_WIDE)
+    head = "  ".join(
+        _aligned(column.title, column, w) for column, w in zip(columns, widths, strict=True)
+    )
+    click.secho(f"{title:>{indent - 2}}  {head}".rstrip(), dim=True)
+    for block in blocks:
+        name = last_frames(block.heading, total - indent)
+        click.echo(f"{block.mark:>{indent - 2}}  " + click.style(name, bold=True))
+        for row in block.rows:
+            _print_row(row, columns, widths=widths, wide=wide, indent=indent)
+
+
+def _print_row(
+    row: Sequence[str], columns: Sequence[Column], *, widths: list[int], wide: int, indent: int
+) -> None:
+    folded = textwrap.wrap(printable(row[wide]), widths[wide]) or [""]
+    for i, line in enumerate(folded):
+        cells = [
+            line if k == wide else printable(cell) if i == 0 else "" for k, cell in enumerate(row)
+        ]
+        parts = zip(cells, columns, widths, strict=True)
+        text = "  ".join(_aligned(cell, column, width) for cell, column, width in parts)
+        click.echo(" " * indent + text.rstrip())
+
+
+def _aligned(text: str, column: Column, width: int) -> str:
+    return text.rjust(width) if column.is_right else text.ljust(width)
+
+
+def print_findings(findings: Sequence[Finding], *, is_json: bool = False) -> None:
+    """What a person should know, on standard error; a few of each kind, JSON readers get all."""
+    shown: dict[str, int] = {}
+    for finding in findings:
+        shown[finding.code] = shown.get(finding.code, 0) + 1
+        if shown[finding.code] <= SHOWN_FINDINGS or is_json:
+            click.echo(f"note: {printable(finding.text)}", err=True)
+    for code, count in shown.items():
+        if count > SHOWN_FINDINGS and not is_json:
+            click.echo(f"note: {count - SHOWN_FINDINGS} more of this kind ({code})", err=True)
+
+
+def kept_models(store: SqliteStore) -> ModelSet:
+    """The models of a campaign; where there are none, standard error says why."""
+    models = store.models()
+    if models.models:
+        return models
+    runs, _ = joined(store.runs())
+    if not runs:
+        hint = f"no complete run yet; measure with `insitu run --campaign {store.path} -- COMMAND`"
+    elif not models.clusters:
+        hint = f"no models yet; make them with `insitu refit {store.path}`"
+    else:
+        names = ", ".join(models.parameters)
+        hint = f"too few values of {names} for a model; measure at more scales"
+    click.echo(f"insitu: {printable(store.path)}: {hint}", err=True)
+    return models
+
+
+def place(parameters: Iterable[tuple[str, float]]) -> str:
+    """Parameters for a person: `p=16, n=256`."""
+    return ", ".join(f"{name}={number(value)}" for name, value in parameters)
