@@ -1,0 +1,205 @@
+"""A wheel, a wheel from the source distribution, an editable install and a bare checkout all work.
+
+One wheel serves every Python: its library needs no header of Python's. Each install is proved by a
+rank: a program that starts under the collectors, as insitu.run starts it, and leaves a table.
+"""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from insitu.collectors.table import TableReader
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[1]
+VERSIONS = ("3.11", "3.12", "3.13")
+HOOKS = {True: ("evaluator", "monitoring"), False: ("setprofile",)}
+BUILD = {
+    **os.environ,
+    "PYTHONPATH": sysconfig.get_path("purelib"),
+}  # pip, the build's back end, cmake
+PROGRAM = """
+import json, sys
+import insitu, insitu.server
+from insitu.collectors import library
+
+def work():
+    refused = []
+    for name in ("collectors", "server"):
+        sys.path[:0] = insitu.__path__
+        try:
+            __import__(name)
+        except ImportError as error:
+            refused.append(str(error))
+    return refused
+
+print(json.dumps({"insitu": insitu.__file__, "library": library.find(), "refused": work()}))
+"""
+
+
+def find_python(version: str) -> str:
+    """An interpreter of that version, or "": this one, one on PATH, one of pyenv's."""
+    if sys.version.startswith(version + "."):
+        return sys.executable
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    places = [shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))]
+    for path in places:
+        check = "import sys; print('%d.%d' % sys.version_info[:2])"
+        if path is not None:
+            asked = subprocess.run([path, "-c", check], capture_output=True, text=True, check=False)
+            if asked.stdout.strip() == version:
+                return str(path)
+    return ""
+
+
+@pytest.fixture(params=VERSIONS)
+def python(request, tmp_path):
+    """A new virtual environment with nothing in it."""
+    found = find_python(request.param)
+    if not found:
+        pytest.skip(f"there is no Python {request.param} here")
+    run([found, "-m", "venv", "--without-pip", tmp_path / "environment"], cwd=tmp_path)
+    return tmp_path / "environment" / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of this checkout without anything built."""
+    if importlib.util.find_spec("scikit_build_core") is None:
+        pytest.skip("scikit-build-core is not installed: pip install -e .[dev]")
+    path = tmp_path_factory.mktemp("checkout") / "insitu"
+    left_out = shutil.ignore_patterns(
+        ".*_cache", ".venv*", ".git", ".hypothesis", "build", "*.so", "__pycache__", "*.insitu"
+    )
+    shutil.copytree(ROOT, path, symlinks=True, ignore=left_out)
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout, tmp_path_factory):
+    return build_wheel(checkout, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def wheel_from_sdist(checkout, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sdist")
+    build = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
+    run([sys.executable, "-c", build, folder], cwd=checkout)
+    (sdist,) = folder.glob("insitu-*.tar.gz")
+    return build_wheel(sdist, tmp_path_factory.mktemp("wheel"))
+
+
+def build_wheel(source: Path, folder: Path) -> Path:
+    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", folder]
+    run([sys.executable, "-m", "pip", "wheel", *options, source], cwd=folder)
+    (path,) = folder.glob("insitu-*.whl")
+    return path
+
+
+def run(command: list, *, cwd: Path, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=env or BUILD,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def run_rank(python: Path, home: Path, folder: Path) -> dict:
+    """Start a program as one rank of a run; what it says of the insitu in `home`, and its hook."""
+    (folder / "program.py").write_text(PROGRAM)
+    collectors = home / "insitu" / "collectors"
+    library = collectors / "libinsitu.so"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(collectors / "site"),
+        "INSITU_PYTHONPATH": str(home),
+        "INSITU_RUN": "0" * 32,
+        "INSITU_HOME": str(home),
+        "INSITU_META": "{}",
+        "INSITU_SINGLE": "1",
+        "INSITU_AGENT": "off",
+        "INSITU_TABLES": str(folder),
+        "INSITU_LIBRARY": str(library) if library.exists() else "",
+        "INSITU_TROUBLE": str(folder / "trouble"),
+    }
+    said = json.loads(run([python, "program.py"], cwd=folder, env=environment))
+    assert not (folder / "trouble").exists(), (folder / "trouble").read_text()
+    (path,) = folder.rglob("*.table")
+    table = TableReader(str(path))
+    assert "work" in [row.name for row in table.new_rows()]
+    hook = table.header()["hook"].rstrip(b"\0").decode()
+    table.close()
+    return {**said, "hook": hook}
+
+
+def has_compiler() -> bool:
+    return any(shutil.which(name) for name in (os.environ.get("CC", "cc"), "gcc", "clang"))
+
+
+@pytest.mark.parametrize("built_from", ["wheel", "wheel_from_sdist"])
+def test_a_wheel_holds_what_runs_and_nothing_else(built_from, request):
+    path = request.getfixturevalue(built_from)
+
+    names = zipfile.ZipFile(path).namelist()
+
+    assert path.name.startswith("insitu-") and "-py3-none-" in path.name
+    assert len(names) == len(set(names))
+    assert {"insitu/collectors/site/sitecustomize.py", "insitu/server/__init__.py"} <= set(names)
+    assert ("insitu/collectors/libinsitu.so" in names) == has_compiler()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"insitu"}
+    assert [name for name in names if name.endswith((".c", ".h", ".def"))] == []
+
+
+@pytest.mark.parametrize("built_from", ["wheel", "wheel_from_sdist"])
+def test_an_installed_wheel_measures_a_rank(built_from, request, python, tmp_path):
+    path = request.getfixturevalue(built_from)
+    run([python, "-m", "pip", "install", "--no-deps", "--no-index", path], cwd=tmp_path)
+
+    home = (
+        python.parents[1]
+        / "lib"
+        / next((python.parents[1] / "lib").iterdir()).name
+        / "site-packages"
+    )
+    said = run_rank(python, home, tmp_path)
+
+    assert Path(said["insitu"]).is_relative_to(home)
+    assert bool(said["library"]) == has_compiler()
+    assert said["hook"] in HOOKS[has_compiler()]
+    assert len(said["refused"]) == 2
+
+
+def test_an_editable_install_measures_a_rank(python, checkout, tmp_path):
+    options = ["--no-deps", "--no-build-isolation", "--editable"]
+    shutil.copytree(checkout, tmp_path / "insitu", symlinks=True)
+    run([python, "-m", "pip", "install", *options, tmp_path / "insitu"], cwd=tmp_path)
+
+    said = run_rank(python, tmp_path / "insitu", tmp_path)
+
+    assert Path(said["insitu"]).is_relative_to(tmp_path / "insitu")
+    assert bool(said["library"]) == has_compiler()
+    assert said["hook"] in HOOKS[has_compiler()]
+    assert len(said["refused"]) == 2
+
+
+def test_a_bare_checkout_measures_a_rank_in_python(python, checkout, tmp_path):
+    said = run_rank(python, checkout, tmp_path)
+
+    assert Path(said["insitu"]).is_relative_to(checkout)
+    assert said["library"] == ""
+    assert said["hook"] in HOOKS[False]
+    assert len(said["refused"]) == 2
