@@ -165,13 +165,24 @@ def table_of(size: int, registers: Mapping[int, Register]) -> RunTable:
     }
     for group, source, lines, ranks in chosen:
         _scatter(values, _read(group, source, lines), places[id(source)], ranks)
-    filled = np.zeros(len(rows), dtype=bool)
-    for array in values.values():
-        filled |= ~np.isnan(array).all(axis=1)
+    return _without_blanks(RunTable(tuple(rows), tuple(metrics.values()), values))
+
+
+def _without_blanks(table: RunTable) -> RunTable:
+    """Leave out metrics and call paths for which no rank has a value."""
+    known = {name: ~np.isnan(array).all(axis=1) for name, array in table.values.items()}
+    metrics = tuple(metric for metric in table.metrics if known[metric.name].any())
+    filled = np.zeros(len(table.callpaths), dtype=bool)
+    for metric in metrics:
+        filled |= known[metric.name]
     return RunTable(
-        tuple(callpath for callpath, i in rows.items() if filled[i]),
-        tuple(metrics.values()),
-        {name: array[filled] for name, array in values.items()},
+        tuple(
+            callpath
+            for callpath, is_filled in zip(table.callpaths, filled, strict=True)
+            if is_filled
+        ),
+        metrics,
+        {metric.name: table.values[metric.name][filled] for metric in metrics},
     )
 
 
