@@ -6,6 +6,7 @@ from insitu.campaign.store import open_store
 from insitu.cli.output import (
     Block,
     Column,
+    about,
     campaign_argument,
     is_chosen,
     json_option,
@@ -58,7 +59,7 @@ def command(
         _print(models, rows, share)
     if len(paths) > len(shown):
         click.echo(f"{len(paths) - len(shown)} more call paths; leave out --top to see them")
-    print_findings(models.findings)
+    print_findings(about(models, shown))
 
 
 def _print(models: ModelSet, rows: list[SeriesModel], share: dict[CallPath, float]) -> None:

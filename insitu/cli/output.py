@@ -4,14 +4,14 @@ import fnmatch
 import json
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 import click
 
 from insitu.campaign.load import joined
 from insitu.campaign.store import SqliteStore
-from insitu.entities import Finding, number
+from insitu.entities import CallPath, Finding, number
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import ModelSet
 from insitu.monitor.names import last_frames, printable
@@ -136,6 +136,12 @@ def print_findings(findings: Sequence[Finding], *, is_json: bool = False) -> Non
     for code, count in shown.items():
         if count > SHOWN_FINDINGS and not is_json:
             click.echo(f"note: {count - SHOWN_FINDINGS} more of this kind ({code})", err=True)
+
+
+def about(models: ModelSet, shown: Container[CallPath]) -> list[Finding]:
+    """The findings about the call paths that are shown, with those about none."""
+    hidden = {str(one.callpath) for one in models.clusters if one.callpath not in shown}
+    return [finding for finding in models.findings if finding.where not in hidden]
 
 
 def kept_models(store: SqliteStore) -> ModelSet:

@@ -1,0 +1,178 @@
+"""`insitu classes`: which ranks behave alike."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+import numpy as np
+
+from insitu.campaign.store import open_store
+from insitu.cli.output import (
+    Block,
+    Column,
+    about,
+    campaign_argument,
+    is_chosen,
+    json_option,
+    kept_models,
+    place,
+    print_blocks,
+    print_findings,
+    print_json,
+    series_options,
+)
+from insitu.entities import CallPath, RunKey, number
+from insitu.formats.table import segments
+from insitu.measurement import SeriesKey
+from insitu.modeling.base import Clusters, Model
+from insitu.modeling.modelers import fit
+from insitu.monitor.cost import metric_place, shares
+from insitu.units import percent
+
+MIN_PLACES = 3  # fewer cannot tell a constant from a growth
+COLUMNS = (
+    Column("metric"),
+    Column("class"),
+    Column("ranks", is_wide=True),
+    Column("model of their number"),
+)
+
+
+@click.command(name="classes")
+@campaign_argument
+@json_option
+@series_options
+def command(
+    campaign: str, is_json: bool, callpath: str | None, metric: str | None, top: int
+) -> None:
+    """Show which ranks of CAMPAIGN behave alike, and how their number grows.
+
+    Ranks whose values differ by less than a tenth of each other are in one class. With --json a
+    line per call path, metric and scale tells the class of every rank.
+    """
+    with open_store(campaign) as store:
+        models = kept_models(store)
+    share = shares(models)
+    chosen = [one for one in models.clusters if is_chosen(key_of(one), callpath, metric)]
+    chosen.sort(key=lambda one: _order(one, share))
+    paths = list(dict.fromkeys(one.callpath for one in chosen))
+    shown = set(paths[:top] if top > 0 else paths)
+    rows = [one for one in chosen if one.callpath in shown]
+    numbers = rank_models(rows, models.parameters)
+    if is_json:
+        print_json(class_row(one, numbers) for one in rows)
+        return
+    _print(rows, numbers, share)
+    if len(paths) > len(shown):
+        click.echo(f"{len(paths) - len(shown)} more call paths; leave out --top to see them")
+    print_findings(about(models, shown))
+
+
+def key_of(clusters: Clusters) -> SeriesKey:
+    """The series of all ranks of these clusters."""
+    return SeriesKey(clusters.callpath, clusters.metric)
+
+
+def counts_of(clusters: Clusters) -> dict[str, int]:
+    """How many ranks each class has."""
+    counts = np.bincount(clusters.labels[clusters.labels >= 0], minlength=len(clusters.names))
+    return dict(zip(clusters.names, counts.tolist(), strict=True))
+
+
+def rank_models(
+    clusters: Sequence[Clusters], parameters: tuple[str, ...]
+) -> dict[SeriesKey, Model]:
+    """The number of ranks of each class as a model, where it has values at three places."""
+    numbers: dict[SeriesKey, dict[tuple[float, ...], int]] = defaultdict(dict)
+    for one in clusters:
+        at = one.run.coordinate(parameters)
+        for name, count in counts_of(one).items():
+            numbers[SeriesKey(one.callpath, one.metric, name)][at] = count
+    alike: dict[tuple[tuple[float, ...], ...], list[SeriesKey]] = defaultdict(list)
+    for key, values in numbers.items():
+        if len(values) >= MIN_PLACES:
+            alike[tuple(sorted(values))].append(key)
+    models: dict[SeriesKey, Model] = {}
+    for places, keys in alike.items():
+        table = np.array([[numbers[key][at] for at in places] for key in keys], dtype=float)
+        models.update(zip(keys, fit(np.array(places), table, parameters=parameters), strict=True))
+    return models
+
+
+def class_row(clusters: Clusters, numbers: Mapping[SeriesKey, Model]) -> dict[str, Any]:
+    """One line of JSON: the class of every rank at one scale.
+
+    `labels` are indices into `classes`, -1 where a rank has no value.
+    """
+    counts = counts_of(clusters)
+    models: dict[str, dict[str, Any]] = {}
+    for name in clusters.names:
+        model = numbers.get(SeriesKey(clusters.callpath, clusters.metric, name))
+        if model is not None:
+            models[name] = {"text": str(model), "segments": segments(model)}
+    return {
+        "callpath": str(clusters.callpath),
+        "metric": clusters.metric,
+        "params": {
+            name: int(value) if value.is_integer() else value
+            for name, value in clusters.run.parameters
+        },
+        "labels": clusters.labels.tolist(),
+        "classes": list(clusters.names),
+        "ranks": counts,
+        "ranks_model": models,
+    }
+
+
+def _order(clusters: Clusters, share: Mapping[CallPath, float]) -> tuple[object, ...]:
+    path = clusters.callpath
+    return (-share.get(path, 0.0), path, metric_place(clusters.metric), clusters.metric)
+
+
+def _print(
+    rows: Sequence[Clusters],
+    numbers: Mapping[SeriesKey, Model],
+    share: Mapping[CallPath, float],
+) -> None:
+    """Call paths whose ranks part; the others are only counted."""
+    parted: dict[CallPath, list[Clusters]] = defaultdict(list)
+    parting = {key_of(one) for one in rows if len(one.names) > 1}
+    for one in rows:
+        if key_of(one) in parting:
+            parted[one.callpath].append(one)
+    blocks = [
+        Block(percent(share.get(path, 0.0)), str(path), list(_lines(clusters, numbers)))
+        for path, clusters in parted.items()
+    ]
+    if blocks:
+        print_blocks("share", COLUMNS, blocks)
+    alike = len({one.callpath for one in rows}) - len(parted)
+    if alike:
+        paths = "call path" if alike == 1 else "call paths"
+        click.echo(f"{alike} {paths} more, on which all ranks behave alike")
+
+
+def _lines(
+    clusters: Sequence[Clusters], numbers: Mapping[SeriesKey, Model]
+) -> Iterator[tuple[str, ...]]:
+    of_metric: dict[str, dict[str, list[tuple[RunKey, int]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for one in clusters:
+        for name, count in counts_of(one).items():
+            of_metric[one.metric][name].append((one.run, count))
+    for metric, classes in of_metric.items():
+        for name, counts in sorted(classes.items()):
+            key = SeriesKey(clusters[0].callpath, metric, name)
+            model = str(numbers[key]) if key in numbers else "–"
+            yield metric, name, _counted(counts), model
+
+
+def _counted(counts: Sequence[tuple[RunKey, int]]) -> str:
+    """`2, 6, 14 at p=4, 8, 16`; with several parameters each count with its place."""
+    if all(len(run.parameters) == 1 for run, _ in counts):
+        name = counts[0][0].parameters[0][0]
+        at = ", ".join(number(run.parameters[0][1]) for run, _ in counts)
+        return f"{', '.join(str(count) for _, count in counts)} at {name}={at}"
+    return "; ".join(f"{count} at {place(run.parameters)}" for run, count in counts)

@@ -1,0 +1,127 @@
+"""`insitu import`: bring in measurements of other tools."""
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+
+import click
+import numpy as np
+
+from insitu.campaign.store import SqliteStore, open_store
+from insitu.cli.output import campaign_argument, json_option, print_findings, print_json
+from insitu.cli.refit import grow, sentence
+from insitu.entities import Configuration, RunKey, RunRecord, RunState
+from insitu.errors import UsageError
+from insitu.formats.base import Imported
+from insitu.formats.jsonl import JsonLines
+from insitu.measurement import RunTable
+
+SHOWN_LINES = 100
+
+
+@click.command(name="import")
+@campaign_argument
+@click.argument("file", type=click.Path(), metavar="FILE.jsonl")
+@json_option
+def command(campaign: str, file: str, is_json: bool) -> None:
+    r"""Bring the measurements of FILE.jsonl (- is standard input) into CAMPAIGN.
+
+    The campaign is made where there is none; classes and models are made anew afterwards. One line
+    of the file is
+
+    \b
+    {"callpath": "main->solve", "metric": "time", "unit": "s",
+     "params": {"p": 64}, "repetition": 0, "ranks": [0.1, 0.2]}
+
+    with one value per rank, or `"value": x` in the place of `"ranks"`. Lines with the same params
+    and repetition make a run; a run that does not say p has as many ranks as values.
+    """
+    from insitu.server.rendezvous import Lock
+
+    found = _read(file)
+    for bad in found.bad[:SHOWN_LINES]:
+        click.echo(f"insitu: {file}: line {bad.number}: {bad.reason}", err=True)
+    if len(found.bad) > SHOWN_LINES:
+        click.echo(f"insitu: {file}: {len(found.bad) - SHOWN_LINES} more such lines", err=True)
+    if not found.runs:
+        what = "no line that can be read" if found.lines else "is empty"
+        raise UsageError(f"{file}: {what}; nothing was imported, see `insitu import --help`")
+    with open_store(campaign, create=True) as store, Lock(campaign):
+        for key, table in found.runs:
+            keep(store, key, table, file=file)
+        models = grow(store)
+    print_findings(models.findings, is_json=is_json)
+    if is_json:
+        print_json(_row(key, table) for key, table in found.runs)
+    else:
+        click.echo(f"{campaign}: {len(found.runs)} runs imported; {sentence(models)}")
+    if found.bad:
+        raise UsageError(
+            f"{file}: {len(found.bad)} of {found.lines} lines were left out, see above; mend them"
+            " and import the file again"
+        )
+
+
+def keep(store: SqliteStore, key: RunKey, table: RunTable, *, file: str) -> None:
+    """Seal an imported run; what an earlier import said of the same run is kept beside it.
+
+    Raises:
+        UsageError: the earlier import had another number of ranks.
+    """
+    identity = f"import {key}"
+    runs = store.runs()
+    before = next((run for run in runs if run.id == identity), None)
+    if before is not None:
+        table = _joined(store.table(identity), table, key=key, file=file)
+        key = before.key
+    elif any(run.key == key for run in runs):
+        key = RunKey(key.parameters, store.next_repetition(dict(key.parameters)))
+    now = time.time()
+    configuration = Configuration.of({"imported": os.path.basename(file)})
+    store.seal(RunRecord(identity, key, RunState.SEALED, now, now, configuration), table)
+
+
+def _joined(before: RunTable, table: RunTable, *, key: RunKey, file: str) -> RunTable:
+    """Both tables; where both have a value, the second one's."""
+    size = max(before.size, table.size)
+    if {before.size, table.size} - {1, size}:
+        raise UsageError(
+            f"{file}: run {key} has {table.size} ranks here, {before.size} in an earlier import;"
+            " import it into another campaign"
+        )
+    callpaths = tuple(dict.fromkeys((*before.callpaths, *table.callpaths)))
+    metrics = {metric.name: metric for metric in (*before.metrics, *table.metrics)}
+    rows = {path: row for row, path in enumerate(callpaths)}
+    values = {name: np.full((len(callpaths), size), np.nan) for name in metrics}
+    for one in (before, table):
+        targets = [rows[path] for path in one.callpaths]
+        for name, array in one.values.items():
+            present = ~np.isnan(array).all(axis=1)
+            values[name][np.array(targets)[present]] = array[present]
+    return RunTable(callpaths, tuple(metrics.values()), values)
+
+
+def _read(file: str) -> Imported:
+    if file == "-":
+        return JsonLines().read(sys.stdin.buffer)
+    try:
+        with open(file, "rb") as lines:
+            return JsonLines().read(_without_end(lines))
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+def _without_end(lines: Iterable[bytes]) -> Iterable[bytes]:
+    return (line.rstrip(b"\r\n") for line in lines)
+
+
+def _row(key: RunKey, table: RunTable) -> dict[str, object]:
+    return {
+        "run": str(key),
+        "params": dict(key.parameters),
+        "repetition": key.repetition,
+        "callpaths": len(table.callpaths),
+        "metrics": [metric.name for metric in table.metrics],
+        "ranks": table.size,
+    }

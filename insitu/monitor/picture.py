@@ -1,0 +1,135 @@
+"""Measured points and models, drawn with matplotlib."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+
+from insitu.entities import CallPath, number
+from insitu.modeling.base import Model, SeriesModel
+from insitu.modeling.match import ALL
+from insitu.monitor.cost import measured
+from insitu.monitor.names import last_frames, printable
+from insitu.units import percent, quantity
+
+# Okabe and Ito's palette: told apart by people who see no red or no green.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+FARTHER = 2.0  # the models are drawn that many times beyond the last point
+WIDE = 8.0  # a spread of the scales above which an axis is logarithmic
+COLUMNS = 3
+NAME_WIDTH = 34
+TEXT_WIDTH = 38
+STYLE: Any = {  # Any: matplotlib names a hundred keys
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+}
+
+
+def draw(
+    series: Sequence[SeriesModel], share: Mapping[CallPath, float], *, title: str, file: str
+) -> None:
+    """Draw one field per call path, in the order in which they come.
+
+    Args:
+        series: of one metric.
+        share: of each call path in the cost of all.
+        title: above everything.
+        file: its suffix says the format.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    fields: dict[CallPath, list[SeriesModel]] = {}
+    for one in series:
+        fields.setdefault(one.key.callpath, []).append(one)
+    columns = min(COLUMNS, len(fields))
+    rows = -(-len(fields) // columns)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.0 * columns, 3.0 * rows + 0.6), layout="constrained")
+        figure.suptitle(printable(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes in grid.flat[len(fields) :]:
+            axes.set_axis_off()
+        for axes, (path, classes) in zip(grid.flat, fields.items(), strict=False):
+            _field(axes, classes)
+            heading = f"{last_frames(str(path), NAME_WIDTH)}   {percent(share.get(path, 0.0))}"
+            axes.set_title(heading, loc="left", fontsize=9, fontweight="bold")
+        figure.savefig(file, dpi=160)
+
+
+def _field(axes: Axes, classes: Sequence[SeriesModel]) -> None:
+    """Points, model and bounds of every class over the first parameter."""
+    lowest = np.inf
+    largest = 0.0
+    scales: set[float] = set()
+    for one, colour in zip(classes, _colours(len(classes)), strict=True):
+        points = measured(one.model)
+        if not points:
+            continue
+        x = np.array([at[0] for at, _ in points])
+        y = np.array([value for _, value in points])
+        scales.update(x.tolist())
+        lowest, largest = min(lowest, y.min()), max(largest, y.max())
+        _model(axes, one, x, colour)
+        axes.plot(x, y, "o", color=colour, markersize=4.5, markeredgecolor="white", zorder=3)
+    unit = classes[0].metric.unit
+    axes.set_xlabel(classes[0].model.parameters[0])
+    _scale_axes(axes, sorted(scales), lowest=lowest, largest=largest)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, unit)))
+    axes.legend(fontsize=7, frameon=False, loc="best", handlelength=1.4, borderaxespad=0.2)
+
+
+def _model(axes: Axes, one: SeriesModel, x: np.ndarray, colour: str) -> None:
+    """The curve, dashed beyond the measured points, within its bounds."""
+    model = one.model
+    end = FARTHER * x.max()
+    is_wide = x.min() > 0 and x.max() / x.min() >= WIDE
+    at = np.geomspace(x.min(), end, 160) if is_wide else np.linspace(x.min(), end, 160)
+    table = _along(model, at)
+    y = model.predict(table)
+    bounds = model.interval(table)
+    if np.isfinite(bounds).all():
+        axes.fill_between(at, bounds[:, 0], bounds[:, 1], color=colour, alpha=0.12, linewidth=0)
+    inside = at <= x.max()
+    name = "" if one.key.behaviour == ALL else f"{one.key.behaviour}: "
+    text = f"{name}{model}"
+    label = printable(text if len(text) <= TEXT_WIDTH else text[: TEXT_WIDTH - 1] + "…")
+    axes.plot(at[inside], y[inside], color=colour, linewidth=1.4, label=label)
+    axes.plot(at[~inside], y[~inside], color=colour, linewidth=1.2, linestyle=(0, (3, 2)))
+
+
+def _along(model: Model, at: np.ndarray) -> np.ndarray:
+    """Points along the first parameter, the others at their largest measured values."""
+    table = np.tile(model.coordinates.max(axis=0), (len(at), 1))
+    table[:, 0] = at
+    return table
+
+
+def _scale_axes(axes: Axes, scales: list[float], *, lowest: float, largest: float) -> None:
+    if scales and scales[0] > 0 and scales[-1] / scales[0] >= WIDE:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_minor_locator(NullLocator())
+    if lowest > 0 and largest / lowest >= WIDE:
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        low, high = axes.get_ylim()
+        axes.set_ylim(min(0.0, low), 1.15 * max(high, largest))
+
+
+def _colours(count: int) -> list[str]:
+    return [COLOURS[i % len(COLOURS)] for i in range(count)]
