@@ -1,0 +1,201 @@
+"""A first campaign: the stencil at several scales, its models, its classes of ranks, a picture.
+
+    python3 bootstrap.py demo          sets everything up, then runs this file
+
+Does what a person would type: `insitu serve` for the campaign, `insitu run` for each run, and then
+`insitu models`, `insitu classes` and `insitu plot`; each command is shown as it is to be typed.
+"""
+
+import argparse
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from insitu.campaign.store import open_store
+from insitu.entities import number
+from insitu.errors import InsituError
+from insitu.monitor.board import Board, board_of
+from insitu.monitor.names import last_frames
+from insitu.units import quantity
+
+STENCIL = Path(__file__).resolve().with_name("stencil2d.py")
+# From 9 ranks on the grid has corners, edges and an inside: four scales on which all classes agree.
+SCALES = (1, 2, 4, 8, 9, 12, 16, 20)
+REPETITIONS = 3
+SHOWN_ROWS = 6
+START_S = 30.0  # for the aggregator to say where it listens
+
+
+@dataclass
+class Campaign:
+    """Where the runs go, and what has been seen of them so far."""
+
+    path: Path
+    console: Console
+    board: Board = field(default_factory=Board)
+
+    def look(self) -> None:
+        """Read the models that the aggregator has made by now."""
+        with open_store(str(self.path)) as store:
+            self.board = board_of(store.runs(), store.models())
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, show, say what to try next; the exit code."""
+    options = parse(arguments)
+    console = Console(highlight=False)
+    path = Path(options.campaign)
+    if path.exists() and options.campaign == "demo.insitu":
+        shutil.rmtree(path)  # that of the last demonstration
+    elif path.exists():
+        console.print(f"{path} is there already; name another one with --campaign")
+        return 2
+    path.mkdir(mode=0o700)
+    began_s = time.monotonic()
+    measure(Campaign(path, console), options.ranks, options.repetitions)
+    measured_s = time.monotonic() - began_s
+    picture = path.with_suffix(".png")
+    look_at = "main->step"
+    insitu(console, "models", path, "--metric", "time", "--top", "8")
+    insitu(console, "classes", path, "--metric", "visits", "--callpath", look_at, "--top", "2")
+    insitu(console, "plot", path, "--callpath", look_at, "-o", picture)
+    console.print(
+        f"\n{len(options.ranks) * options.repetitions} runs in {measured_s:.0f} s are in "
+        f"[bold]{path}[/], their picture is [bold]{picture}[/]. Try next:\n\n"
+        "    source .venv/bin/activate\n"
+        f"    insitu predict {path} --at p=1024\n"
+        f"    insitu classes {path} --callpath MPI_Sendrecv --metric bytes_sent\n"
+        f"    insitu run -n 6 --campaign {path} -- examples/stencil2d.py\n"
+        f"    insitu watch {path}\n"
+        "    insitu --help\n",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="demo", description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("--campaign", default="demo.insitu", help="where the runs go (default: demo.insitu)")
+    add("--ranks", type=int, nargs="+", default=SCALES, metavar="P", help="the scales to run at")
+    add("--repetitions", type=int, default=REPETITIONS, metavar="N", help="runs at each scale")
+    return parser.parse_args(arguments)
+
+
+def measure(campaign: Campaign, scales: list[int], repetitions: int) -> None:
+    """Run the stencil at each scale, round by round, and show the models as they grow."""
+    command = ["-q", "-n", "P", "--campaign", str(campaign.path), "--", os.path.relpath(STENCIL)]
+    show_command(campaign.console, ["serve", str(campaign.path)])
+    show_command(campaign.console, ["run", *command])
+    progress = Progress(
+        TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    )
+    task = progress.add_task("starting", total=len(scales) * repetitions)
+    with serving(campaign), watched(campaign, progress):
+        for repetition in range(repetitions):
+            for ranks in scales:
+                progress.update(task, description=f"p = {ranks}, round {repetition + 1}")
+                said = run([str(ranks) if word == "P" else word for word in command])
+                campaign.look()
+                progress.advance(task)
+                if not campaign.console.is_terminal:
+                    campaign.console.print(f"  {said}")
+        progress.update(task, description="measured")
+
+
+def run(options: list[str]) -> str:
+    """One run of the stencil; what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "insitu.run", *options], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{done.stdout}{done.stderr}the run ended with {done.returncode}")
+    return done.stdout.strip()
+
+
+@contextmanager
+def serving(campaign: Campaign) -> Iterator[None]:
+    """The aggregator of the campaign, as long as the block lasts."""
+    log = campaign.path / "logs" / "demo.log"
+    log.parent.mkdir(mode=0o700)
+    with log.open("wb") as file:
+        command = [sys.executable, "-m", "insitu", "serve", str(campaign.path)]
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+    try:
+        deadline = time.monotonic() + START_S
+        while not (campaign.path / "aggregator.json").exists():
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"insitu serve did not start:\n{log.read_text(encoding='utf-8')}")
+            time.sleep(0.02)
+        yield
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait()
+
+
+@contextmanager
+def watched(campaign: Campaign, progress: Progress) -> Iterator[None]:
+    """Progress and the growing models on a terminal; elsewhere nothing that redraws."""
+    if not campaign.console.is_terminal:
+        yield
+        return
+
+    def screen() -> Group:
+        return Group("", progress, "", growth(campaign.board, campaign.console.width))
+
+    with Live(get_renderable=screen, console=campaign.console, refresh_per_second=8):
+        yield
+
+
+def growth(board: Board, width: int) -> Table:
+    """The dearest call paths: their mean time per rank at each scale, their models so far."""
+    rows = [row for row in board.series if row.metric == "time" and row.behaviour == "all"]
+    scales = sorted({at[0] for row in rows for at, _ in row.points})
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("dearest call paths" if rows else "models come with the third scale")
+    for scale in scales:
+        table.add_column(f"p={number(scale)}", justify="right")
+    if rows:
+        table.add_column("model of the time")
+    for row in rows[:SHOWN_ROWS]:
+        values = {at[0]: value for at, value in row.points}
+        cells = [quantity(values[at], row.unit) if at in values else "" for at in scales]
+        table.add_row(last_frames(row.callpath, max(width // 4, 24)), *cells, row.text)
+    return table
+
+
+def insitu(console: Console, *words: object) -> None:
+    """Show a command, then run it."""
+    show_command(console, [str(word) for word in words])
+    command = [sys.executable, "-m", "insitu", *map(str, words)]
+    if subprocess.call(command):
+        raise SystemExit(f"insitu {words[0]} failed")
+
+
+def show_command(console: Console, words: list[str]) -> None:
+    """Print a command as it is to be typed."""
+    console.print(f"\n[bold]$ insitu {shlex.join(words)}", soft_wrap=True)
+    console.file.flush()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except InsituError as error:
+        sys.exit(f"insitu: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
