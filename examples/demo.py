@@ -68,10 +68,9 @@ def main(arguments: list[str]) -> int:
     measure(Campaign(path, console), options.ranks, options.repetitions)
     measured_s = time.monotonic() - began_s
     picture = path.with_suffix(".png")
-    look_at = "main->step"
     insitu(console, "models", path, "--metric", "time", "--top", "8")
-    insitu(console, "classes", path, "--metric", "visits", "--callpath", look_at, "--top", "2")
-    insitu(console, "plot", path, "--callpath", look_at, "-o", picture)
+    insitu(console, "classes", path, "--metric", "visits", "--callpath", "main->step", "--top", "2")
+    insitu(console, "plot", path, "-o", picture)
     console.print(
         f"\n{len(options.ranks) * options.repetitions} runs in {measured_s:.0f} s are in "
         f"[bold]{path}[/], their picture is [bold]{picture}[/]. Try next:\n\n"
