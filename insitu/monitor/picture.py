@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from insitu.entities import CallPath, number
 from insitu.modeling.base import Model, SeriesModel
@@ -54,7 +54,7 @@ def draw(
     fields: dict[CallPath, list[SeriesModel]] = {}
     for one in series:
         fields.setdefault(one.key.callpath, []).append(one)
-    columns = min(COLUMNS, len(fields))
+    columns = len(fields) if len(fields) < 4 else 2 if len(fields) == 4 else COLUMNS
     rows = -(-len(fields) // columns)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.0 * columns, 3.0 * rows + 0.6), layout="constrained")
@@ -125,7 +125,8 @@ def _scale_axes(axes: Axes, scales: list[float], *, lowest: float, largest: floa
         axes.xaxis.set_minor_locator(NullLocator())
     if lowest > 0 and largest / lowest >= WIDE:
         axes.set_yscale("log")
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_minor_locator(NullLocator())
     else:
         low, high = axes.get_ylim()
         axes.set_ylim(min(0.0, low), 1.15 * max(high, largest))

@@ -1,0 +1,101 @@
+"""`insitu watch`: see a campaign grow."""
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from insitu.cli.output import (
+    Block,
+    Column,
+    campaign_argument,
+    json_option,
+    print_blocks,
+    print_json,
+)
+from insitu.monitor.board import Board
+from insitu.monitor.client import BoardClient
+from insitu.monitor.names import printable
+from insitu.monitor.trend import bar, news, points_of, ranks_of, spark
+from insitu.units import percent
+
+BEAT_S = 1.0
+FIRST_S = 1.5  # for an aggregator that runs to be heard before the files are asked
+SPARK_WIDTH = 10
+COLUMNS = (
+    Column("metric"),
+    Column("class"),
+    Column("points"),
+    Column("model", is_wide=True),
+    Column("error", is_right=True),
+)
+
+
+@click.command(name="watch")
+@campaign_argument
+@click.option("--once", is_flag=True, help="Print what there is to see, then end.")
+@json_option
+def command(campaign: str, once: bool, is_json: bool) -> None:
+    """Watch CAMPAIGN: its runs and ranks, call paths by cost, their models as they grow.
+
+    In a terminal: arrow keys choose a call path, m the metric, f shows the findings, q ends. Where
+    standard output is no terminal, a line for everything that is new.
+    """
+    if once:
+        with BoardClient(campaign) as client:
+            board = client.newest(FIRST_S) or client.kept() or Board()
+        if is_json:
+            print_json([board.to_dict()])
+        else:
+            _print(board)
+        return
+    if is_json:
+        print_json(board.to_dict() for board in boards(campaign))
+        return
+    if not sys.stdout.isatty():
+        before = None
+        for board in boards(campaign):
+            for line in news(before, board):
+                click.echo(line)
+            before = board
+        return
+    from insitu.monitor.terminal import Watch
+
+    with BoardClient(campaign) as client:
+        app = Watch(client, campaign)
+        app.run()
+    if app.trouble is not None:
+        raise app.trouble
+
+
+def boards(campaign: str) -> Iterator[Board]:
+    """All boards of a campaign as they come, without end."""
+    with BoardClient(campaign) as client:
+        while True:
+            board = client.newest(BEAT_S)
+            if board is not None:
+                yield board
+
+
+def _print(board: Board) -> None:
+    for run in board.runs:
+        name = printable(run.name)
+        click.echo(f"{name:<24} {run.state:<10} {bar(run, 12)} {ranks_of(run)}")
+    blocks: dict[str, Block] = {}
+    for row in board.series:
+        cells = (
+            row.metric,
+            row.behaviour,
+            spark(points_of(row), SPARK_WIDTH),
+            row.text,
+            "" if row.smape is None else percent(row.smape / 100),
+        )
+        head = blocks.setdefault(row.callpath, Block(percent(row.share), row.callpath, []))
+        blocks[row.callpath] = Block(head.mark, head.heading, [*head.rows, cells])
+    if blocks:
+        click.echo()
+        print_blocks("share", COLUMNS, list(blocks.values()))
+    if board.omitted:
+        click.echo(f"{board.omitted} more; `insitu models` shows all")
+    for finding in board.findings:
+        click.echo(f"note: {printable(finding.text)}")
