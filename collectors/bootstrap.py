@@ -31,7 +31,11 @@ class Rank:
         self.status = 0
         self.directory = places.make_run_directory(run)
         self.path = places.table_path(self.directory, info.rank)
-        self.timer = _open_timer(self.path, info, program_name(sys.orig_argv), meta)
+        try:
+            self.timer = _open_timer(self.path, info, program_name(sys.orig_argv), meta)
+        except OSError:
+            _remove_if_empty(self.directory)
+            raise
 
     def start(self) -> None:
         """From here on functions are timed."""
@@ -63,6 +67,13 @@ class Rank:
         deadline = time.monotonic() + LINGER_S
         while os.path.exists(self.path) and time.monotonic() < deadline:
             time.sleep(0.02)
+
+
+def _remove_if_empty(directory: str) -> None:
+    try:  # noqa: SIM105  contextlib is not loaded in a rank
+        os.rmdir(directory)
+    except OSError:
+        pass  # other ranks have tables there
 
 
 def _open_timer(path: str, info: RankInfo, program: str, meta: str) -> "Any":  # Any: either timer

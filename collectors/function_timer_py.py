@@ -260,6 +260,6 @@ def _row_name(code: CodeType, namespace: dict[str, object]) -> str:
     module = namespace.get("__name__")
     if not isinstance(module, str) or module == "__main__":
         return code.co_qualname
-    if module.startswith("importlib._bootstrap"):
+    if module.startswith(("importlib._bootstrap", "_frozen_importlib")):
         return "(import)"
     return module if code.co_name == "<module>" else f"{module}.{code.co_qualname}"

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from insitu.collectors import places, smaps
-from insitu.collectors.table import ABORTED, MPI, MPI_FINALISED, RUNNING, Row, TableReader
+from insitu.collectors.table import (
+    ABORTED,
+    MPI,
+    MPI_FINALISED,
+    MPI_INITIALISED,
+    RUNNING,
+    Row,
+    TableReader,
+)
 from insitu.entities import METRICS
 from insitu.errors import WireError
 from insitu.wire.messages import (
@@ -32,6 +40,7 @@ COLUMNS = tuple(
     Column(m.name, m.unit, m.kind.value, "u8" if m.name in IN_TABLE else "f8") for m in METRICS
 )
 INDEX = {column.name: i for i, column in enumerate(COLUMNS)}
+SETTLE_S = 5.0
 LOST = -1000  # exit status of a rank that ended without saying how
 
 
@@ -193,6 +202,9 @@ class Node:
             if refused:
                 text = f"{refused} call paths or frames had no room: their callers have their time"
                 findings.append(("rows-truncated", text, f"rank {rank.number}"))
+            if _has_aborted(head):
+                text = f"the rank ended the job with status {head['exit_status']}"
+                findings.append(("rank-aborted", text, f"rank {rank.number}"))
             if head["mpi_size"] == 1 and head["size"] > 1:
                 text = f"MPI says 1 rank, the launcher {head['size']}: they do not fit together"
                 findings.append(("mpi-singletons", text, f"rank {rank.number}"))
@@ -218,7 +230,13 @@ def _end(rank: Rank, head: dict[str, Any]) -> RankEnd:
         return RankEnd(rank.number, 0, True)  # left through os._exit or _exit after MPI_Finalize
     if head["state"] == RUNNING:
         return RankEnd(rank.number, LOST, False)
-    return RankEnd(rank.number, head["exit_status"], head["state"] != ABORTED)
+    return RankEnd(rank.number, head["exit_status"], not _has_aborted(head))
+
+
+def _has_aborted(head: dict[str, Any]) -> bool:
+    """MPI_Abort was called, or will be: an exception left the program while MPI was initialised."""
+    will_abort = head["exit_status"] != 0 and head["mpi_state"] == MPI_INITIALISED
+    return bool(head["state"] == ABORTED or will_abort)
 
 
 def _groups(
@@ -293,18 +311,39 @@ def meta_of(table: TableReader) -> dict[str, Any]:  # Any: JSON
 
 
 def leftovers(campaign: str) -> list[str]:
-    """Run directories on this machine, and in the campaign's spool, that wait to be ingested: no
-    agent holds them."""
+    """Run directories on this machine, and in the campaign's spool, whose tables wait for ingest.
+
+    An agent whose ranks have ended lets go within its linger: that is waited for.
+    """
     campaign = os.path.realpath(campaign)
     found = [path for path in places.run_directories() if _campaign_of(path) == campaign]
     spool = os.path.join(campaign, "spool")
     if os.path.isdir(spool):
         found += sorted(entry.path for entry in os.scandir(spool) if entry.is_dir())
-    return [path for path in found if not has_agent(path)]
+    deadline = time.monotonic() + SETTLE_S
+    while any(map(_is_ending, found)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return [path for path in found if os.path.isdir(path)]
+
+
+def _is_ending(directory: str) -> bool:
+    """Whether a live agent holds this run directory although all its ranks have ended."""
+    if not has_agent(directory):
+        return False
+    ranks = Node(directory)
+    try:
+        ranks.scan()
+    except OSError:
+        return False  # its agent has just removed it
+    return not ranks.live()
 
 
 def _campaign_of(directory: str) -> str:
-    for name in sorted(os.listdir(directory)):
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return ""  # its agent has just removed it
+    for name in names:
         if name.endswith(places.TABLE_SUFFIX):
             try:
                 table = TableReader(os.path.join(directory, name))

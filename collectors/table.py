@@ -13,7 +13,7 @@ from insitu.errors import WireError
 MAGIC = b"INSITUT1"
 VERSION = 1
 RUNNING, ENDED, ABORTED = 0, 1, 2
-MPI_FINALISED = 2
+MPI_INITIALISED, MPI_FINALISED = 1, 2
 PROGRAM, PYTHON, LIBRARY, MPI, THREAD = range(5)
 FOLDED = 1
 ROW_NAME = 20  # offsets of u4 in a row; its columns are described by the file itself

@@ -151,7 +151,9 @@ class Aggregator:
             self.process.kill()
 
     def last_words(self) -> str:
-        """The last line of its log."""
+        """How it ended: the signal, or the last line of its log."""
+        if self.process is not None and (self.process.poll() or 0) < 0:
+            return f"killed by signal {-self.process.returncode}"
         try:
             with open(self.log, encoding="utf-8", errors="replace") as file:
                 lines = [line.strip() for line in file if line.strip()]
@@ -207,7 +209,12 @@ def _wait(run: str, campaign: str, aggregator: Aggregator) -> RunRecord | None:
 def _has_tables(run: str) -> bool:
     from insitu.collectors import places
 
-    return any(os.path.basename(path) == run for path in places.run_directories())
+    return any(
+        name.endswith(places.TABLE_SUFFIX)
+        for path in places.run_directories()
+        if os.path.basename(path) == run
+        for name in os.listdir(path)
+    )
 
 
 def _record(run: str, campaign: str) -> RunRecord | None:

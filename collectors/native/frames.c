@@ -119,10 +119,11 @@ static size_t row_name(PyObject *code, PyObject *globals, unsigned flags, char *
     name[0] = '?';
     used = 1;
   }
-  static const char import_machinery[] = "importlib._bootstrap";
-  if (used > sizeof import_machinery && memcmp(name, import_machinery, sizeof import_machinery - 1) == 0) {
+  static const char *const machinery[] = {"importlib._bootstrap", "_frozen_importlib"};
+  for (int i = 0; i < 2; i++) {
+    if (used <= strlen(machinery[i]) || memcmp(name, machinery[i], strlen(machinery[i]))) continue;
     memcpy(name, "(import)", 8);
-    used = 8;
+    return 8;
   }
   return used;
 }

@@ -1,0 +1,158 @@
+"""Real processes: programs under a real mpiexec, measured by `python -m insitu.run`."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from insitu.campaign.store import open_store
+from insitu.collectors import library
+from insitu.entities import RunRecord
+from insitu.measurement import RunTable
+
+HERE = Path(__file__).resolve().parents[2]
+PYTHONS = {"mpich": Path(sys.executable), "openmpi": HERE / ".venv-openmpi" / "bin" / "python"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a measured program left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A folder with a campaign, an interpreter with an MPI, and tables in a place of their own."""
+
+    folder: Path
+    python: Path
+    tables: Path
+
+    @property
+    def campaign(self) -> Path:
+        return self.folder / "test.insitu"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        named = {"PYTHONPATH": str(HERE), "INSITU_TABLES": str(self.tables), "PYTHONHASHSEED": "0"}
+        if os.getuid() == 0:
+            named |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        path = f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"
+        return {**os.environ, **named, "PATH": path}
+
+    def script(self, text: str, name: str = "app.py") -> Path:
+        path = self.folder / name
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def command(self, *words: object) -> list[str]:
+        start = [str(self.python), "-m", "insitu.run", "--campaign", str(self.campaign)]
+        return [*start, *map(str, words)]
+
+    def run(self, *words: object, stdin: str = "", seconds: float = 120) -> Outcome:
+        return self.execute(self.command(*words), stdin=stdin, seconds=seconds)
+
+    def execute(self, argv: list[str], *, stdin: str = "", seconds: float = 120) -> Outcome:
+        done = subprocess.run(
+            argv,
+            cwd=self.folder,
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def start(self, argv: list[str]) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            argv,
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def insitu(self, *words: object) -> Outcome:
+        return self.execute([str(self.python), "-m", "insitu", *map(str, words)])
+
+    def records(self) -> list[RunRecord]:
+        with open_store(str(self.campaign)) as store:
+            return store.runs()
+
+    def table(self) -> RunTable:
+        """The values of the last run."""
+        with open_store(str(self.campaign)) as store:
+            return store.table(store.runs()[-1].id)
+
+    def values(self, callpath: str, metric: str) -> list[float]:
+        """One value per rank of the last run."""
+        table = self.table()
+        rows = [i for i, path in enumerate(table.callpaths) if str(path) == callpath]
+        assert rows, f"{callpath} is not among {[str(path) for path in table.callpaths]}"
+        return [float(value) for value in table.values[metric][rows[0]]]
+
+    def left_tables(self) -> list[Path]:
+        return sorted(self.tables.rglob("*.table"))
+
+
+def until(condition: object, seconds: float = 20.0) -> None:
+    """Wait for something that another process does; fails the test when it does not come."""
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {condition}"
+        time.sleep(0.02)
+
+
+def processes(word: str) -> list[int]:
+    """Processes whose command line holds this word."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if word.encode() in line:
+                found.append(int(entry.name))
+    return found
+
+
+def _bench(folder: Path, python: Path) -> Iterator[Bench]:
+    if not library.find():
+        pytest.skip("the native library is not built: no C compiler")
+    if not python.exists():
+        pytest.skip(f"no environment with this MPI at {python}")
+    if not (python.parent / "mpiexec").exists():
+        pytest.skip(f"no mpiexec beside {python}")
+    tables = folder / "tables"
+    tables.mkdir()
+    yield Bench(folder, python, tables)
+    for pid in processes(str(folder)):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """With the MPI of this environment."""
+    yield from _bench(tmp_path, PYTHONS["mpich"])
+
+
+@pytest.fixture(params=PYTHONS)
+def each_mpi(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    """Once with MPICH, once with Open MPI."""
+    yield from _bench(tmp_path, PYTHONS[request.param])

@@ -1,0 +1,221 @@
+"""What goes wrong around a run: the program always finishes and nothing measured is lost."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+
+from insitu.entities import RunState
+from tests.system.conftest import processes, until
+
+pytestmark = pytest.mark.mpi
+
+SLOW = """
+    import time
+    from mpi4py import MPI
+
+    def step():
+        time.sleep(0.02)
+
+    for _ in range(100):
+        step()
+    MPI.COMM_WORLD.Barrier()
+    if MPI.COMM_WORLD.rank == 0:
+        print("done", flush=True)
+"""
+QUICK = "def work(): pass\nfor _ in range(5): work()\nprint('done')\n"
+
+
+def live_tables(bench):
+    return lambda: bool(bench.left_tables())
+
+
+def agents(bench):
+    return [pid for pid in processes("insitu.collectors.agent") if str(bench.tables) in _line(pid)]
+
+
+def aggregators(bench):
+    return [pid for pid in processes(str(bench.campaign)) if "serve" in _line(pid)]
+
+
+def _line(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().decode().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+@contextmanager
+def tiny_disk(folder, kilobytes):
+    """A file system that is full after so many kilobytes."""
+    folder.mkdir(exist_ok=True)
+    size = f"size={kilobytes}k"
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], check=False)
+    if made.returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_killed_aggregator_costs_nothing(bench):
+    script = bench.script(SLOW)
+    process = bench.start(bench.command("-n", 2, "--beat", "0.2", script))
+    until(live_tables(bench))
+    until(lambda: aggregators(bench))
+
+    for pid in aggregators(bench):
+        os.kill(pid, signal.SIGKILL)
+    out, err = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (0, "done\n"), err
+    assert "the aggregator is gone" in err
+    (record,) = bench.records()
+    assert record.state is RunState.SEALED
+    assert bench.values("app.py->step", "visits") == [100, 100]
+    assert bench.left_tables() == []
+
+
+def test_a_killed_agent_costs_nothing(bench):
+    script = bench.script(SLOW)
+    process = bench.start(bench.command("-n", 2, "--beat", "0.2", script))
+    until(lambda: agents(bench))
+
+    for pid in agents(bench):
+        os.kill(pid, signal.SIGKILL)
+    out, err = process.communicate(timeout=200)
+
+    assert (process.returncode, out) == (0, "done\n"), err
+    bench.insitu("ingest", bench.campaign)
+    (record,) = bench.records()
+    assert record.state is RunState.SEALED
+    assert bench.values("app.py->step", "visits") == [100, 100]
+
+
+def test_an_aggregator_that_comes_late_gets_everything(bench):
+    script = bench.script(SLOW)
+    launched = bench.start(["mpiexec", "-n", "2", *bench.command("--beat", "0.2", script)])
+    until(live_tables(bench))
+
+    serve = bench.start([str(bench.python), "-m", "insitu", "serve", str(bench.campaign)])
+
+    assert launched.wait(60) == 0
+    until(lambda: bench.left_tables() == [])
+    serve.send_signal(signal.SIGTERM)
+    assert serve.wait(30) == 0
+    assert bench.records()[0].state is RunState.SEALED
+    assert bench.values("app.py->step", "visits") == [100, 100]
+
+
+def test_one_aggregator_serves_many_runs_and_refuses_a_second_one(bench):
+    script = bench.script(QUICK)
+    serve = bench.start([str(bench.python), "-m", "insitu", "serve", str(bench.campaign)])
+    until(lambda: (bench.campaign / "aggregator.json").exists())
+
+    second = bench.insitu("serve", bench.campaign)
+    for _ in range(2):
+        assert bench.run("-n", 2, script).code == 0
+
+    assert second.code == 3
+    assert "another aggregator" in second.err and len(second.err.splitlines()) == 1
+    assert len(bench.records()) == 2
+    serve.terminate()
+    assert serve.wait(30) == 0
+
+
+def test_a_campaign_of_a_newer_version_is_refused_before_the_program_starts(bench):
+    script = bench.script(QUICK)
+    assert bench.run(script).code == 0
+    with sqlite3.connect(bench.campaign / "campaign.db") as database:
+        database.execute("PRAGMA user_version = 999")
+        tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master")]
+        if "campaign" in tables:
+            columns = [row[1] for row in database.execute("PRAGMA table_info(campaign)")]
+            if "format" in columns:
+                database.execute("UPDATE campaign SET format = 999")
+
+    outcome = bench.run(script)
+
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "999" in outcome.err and "update insitu" in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+MANY = "\n".join(
+    (
+        *(f"def f{i}(): pass" for i in range(2000)),
+        *(f"f{i}()" for i in range(2000)),
+        "print('done')",
+    )
+)
+
+
+@pytest.mark.parametrize("kilobytes", [4, 96, 160])
+def test_no_room_for_a_table_never_harms_the_program(bench, kilobytes):
+    script = bench.script(MANY)
+
+    with tiny_disk(bench.tables, kilobytes):
+        outcome = bench.run("-n", 1, script)
+
+    assert (outcome.code, outcome.out) == (0, "done\n"), outcome.err
+    assert "insitu: a rank could not be measured: OSError" in outcome.err
+
+
+@pytest.mark.parametrize("kilobytes", [260, 400])
+def test_a_disk_that_fills_up_truncates_call_paths_and_says_so(bench, kilobytes):
+    script = bench.script(MANY)
+
+    with tiny_disk(bench.tables, kilobytes):
+        outcome = bench.run("-n", 1, script)
+
+    assert (outcome.code, outcome.out) == (0, "done\n"), outcome.err
+    assert "rows-truncated" in outcome.err
+    assert 100 < len(bench.table().callpaths) < 2000
+
+
+def test_a_full_disk_for_the_campaign_keeps_the_tables(bench):
+    script = bench.script(QUICK)
+    with tiny_disk(bench.campaign, 48):
+        outcome = bench.run(script)
+
+        assert outcome.code in (0, 3), outcome.err
+        assert outcome.out == ("done\n" if outcome.code == 0 else "")
+        assert "insitu: " in outcome.err
+        left = bench.left_tables()
+    if outcome.code == 0:
+        assert left
+        assert bench.insitu("ingest", bench.campaign).code == 0
+        assert bench.values("app.py->work", "visits") == [5]
+
+
+def test_ingesting_twice_does_no_harm(bench):
+    script = bench.script(QUICK)
+    assert bench.run("--agent", "off", script).code == 0
+    assert len(bench.left_tables()) == 1
+
+    first = bench.insitu("ingest", bench.campaign, "--json")
+    second = bench.insitu("ingest", bench.campaign, "--json")
+
+    assert (first.code, second.code) == (0, 0)
+    assert [json.loads(line)["state"] for line in first.out.splitlines()] == ["sealed"]
+    assert second.out == ""
+    assert len(bench.records()) == 1
+
+
+@pytest.mark.parametrize("free", [0, 2, 3, 4, 6, 12])
+def test_few_file_descriptors_never_harm_the_program(bench, free):
+    script = bench.script(QUICK)
+    limit = f"import resource, os; resource.setrlimit(resource.RLIMIT_NOFILE, ({free + 4}, {free + 4}))"
+    argv = [str(bench.python), "-c"]
+    start = f"{limit}; os.execv({str(bench.python)!r}, [{str(bench.python)!r}, {str(script)!r}])"
+
+    bare = bench.execute([*argv, start])
+    outcome = bench.run("-q", *argv, start)
+
+    assert (outcome.code, outcome.out) == (bare.code, bare.out)

@@ -1,0 +1,273 @@
+"""The program stays what it is under `python -m insitu.run`, and its run is measured."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from insitu.entities import RunState
+
+pytestmark = pytest.mark.mpi
+
+RING = """
+    import sys
+    import numpy as np
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+
+    def exchange(mine, theirs):
+        right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        comm.Sendrecv(mine, right, recvbuf=theirs, source=left)
+
+    def main(steps):
+        mine, theirs = np.ones(100), np.zeros(100)
+        for _ in range(steps):
+            exchange(mine, theirs)
+        comm.Allreduce(mine, theirs)
+
+    main(int(sys.argv[1]))
+    if comm.rank == 0:
+        print("done", sys.argv[1:], flush=True)
+"""
+FAILING = """
+    import os, signal, sys
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+
+    def work():
+        comm.Barrier()
+
+    work()
+    if comm.rank == 1:
+        {how}
+    comm.Barrier()
+"""
+
+
+def test_a_launched_program_is_measured_in_every_rank(each_mpi):
+    script = each_mpi.script(RING)
+
+    outcome = each_mpi.run("-n", 3, "--param", "n=7", "--", script, 5, "--n", "9")
+
+    assert (outcome.code, outcome.out) == (0, "done ['5', '--n', '9']\n"), outcome.err
+    (record,) = each_mpi.records()
+    assert record.state is RunState.SEALED
+    assert str(record.key) == "p=3,n=7#0"
+    assert each_mpi.values("app.py->main->exchange", "visits") == [5, 5, 5]
+    path = "app.py->main->exchange->MPI_Sendrecv"
+    assert each_mpi.values(path, "visits") == [5, 5, 5]
+    assert each_mpi.values(path, "bytes_sent") == [4000, 4000, 4000]
+    assert each_mpi.values(path, "bytes_received") == [4000, 4000, 4000]
+    assert each_mpi.values("app.py->main->MPI_Allreduce", "bytes_sent") == [800, 800, 800]
+    assert all(pss > 1e6 for pss in each_mpi.values("app.py", "memory_pss"))
+    assert each_mpi.left_tables() == []
+
+
+def test_the_users_own_launcher_is_left_alone(each_mpi):
+    script = each_mpi.script(RING)
+    more = [] if "openmpi" not in str(each_mpi.python) else ["--oversubscribe"]
+
+    outcome = each_mpi.run("--", "mpiexec", "-n", 2, *more, each_mpi.python, script, 3)
+
+    assert (outcome.code, outcome.out) == (0, "done ['3']\n"), outcome.err
+    assert each_mpi.values("app.py->main->exchange", "visits") == [3, 3]
+
+
+def test_inside_a_rank_it_wraps_that_rank_and_ingest_completes_the_run(each_mpi):
+    script = each_mpi.script(RING)
+    more = [] if "openmpi" not in str(each_mpi.python) else ["--oversubscribe"]
+
+    outcome = each_mpi.execute(["mpiexec", "-n", "2", *more, *each_mpi.command(script, 3)])
+
+    assert (outcome.code, outcome.out) == (0, "done ['3']\n"), outcome.err
+    assert "insitu ingest" in outcome.err
+    assert len(each_mpi.left_tables()) == 2
+    assert each_mpi.insitu("ingest", each_mpi.campaign).code == 0
+    assert each_mpi.values("app.py->main->exchange", "visits") == [3, 3]
+    assert each_mpi.left_tables() == []
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("raise ValueError('boom')", 1),
+        ("sys.exit(7)", 7),
+        ("MPI.COMM_WORLD.Abort(9)", 9),
+    ],
+)
+def test_one_failing_rank_ends_the_job_and_the_run_is_partial(each_mpi, how, code):
+    script = each_mpi.script(FAILING.format(how=how))
+
+    outcome = each_mpi.run("-n", 3, script)
+
+    assert outcome.code == code
+    assert ("ValueError: boom" in outcome.err) == ("boom" in how)
+    (record,) = each_mpi.records()
+    assert record.state is RunState.PARTIAL
+    assert 1 in record.missing
+    assert "partial" in outcome.err
+    assert each_mpi.values("app.py->work", "visits")[1] == 1
+
+
+def test_a_killed_rank_leaves_a_partial_run_with_what_it_measured(bench):
+    script = bench.script(FAILING.format(how="os.kill(os.getpid(), signal.SIGKILL)"))
+
+    outcome = bench.run("-n", 3, script)
+
+    assert outcome.code != 0
+    (record,) = bench.records()
+    assert record.state is RunState.PARTIAL
+    assert 1 in record.missing
+    assert bench.values("app.py->work", "visits")[1] == 1
+
+
+def test_os_exit_after_finalize_is_an_orderly_end(bench):
+    text = FAILING.format(how="pass") + "    MPI.Finalize()\n    os._exit(0)\n"
+
+    outcome = bench.run("-n", 2, bench.script(text))
+
+    assert outcome.code == 0
+    assert bench.records()[0].state is RunState.SEALED
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-c", "import sys; print(sys.argv, __name__, sys.path[0]); sys.exit(5)", "a", "-n", "--x"],
+        ["-m", "module", "a", "-n", "--x"],
+        ["script.py", "a", "-n", "--x"],
+    ],
+)
+def test_a_program_sees_what_python_shows_it(bench, words):
+    text = "import sys; print(sys.argv, __name__, sys.path[0], __file__); sys.exit(5)"
+    bench.script(text, "module.py")
+    bench.script(text, "script.py")
+
+    bare = bench.execute([str(bench.python), *words])
+    measured = bench.run("-q", "--", *words)
+
+    assert (measured.code, measured.out, measured.err) == (bare.code, bare.out, bare.err)
+    assert bare.code == 5
+
+
+def test_standard_input_and_tracebacks_are_the_programs_own(bench):
+    script = bench.script("import sys\nprint(sys.stdin.read().upper())\nopen('missing')\n")
+
+    bare = bench.execute([str(bench.python), str(script)], stdin="hello")
+    measured = bench.run("-q", script, stdin="hello")
+
+    assert (measured.code, measured.out, measured.err) == (bare.code, bare.out, bare.err)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_signals_reach_the_program(bench, number):
+    script = bench.script(
+        f"""
+        import signal, sys, time
+        signal.signal({int(number)}, lambda *_: (print("got it", flush=True), sys.exit(42)))
+        print("ready", flush=True)
+        while True:
+            time.sleep(0.01)
+        """
+    )
+    process = bench.start(bench.command("-q", script))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+
+    process.send_signal(number)
+
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (42, "got it\n"), err
+
+
+def test_a_program_killed_by_a_signal_returns_what_a_shell_would(bench):
+    script = bench.script("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+
+    assert bench.run(script).code == 128 + signal.SIGSEGV
+
+
+def test_children_of_the_program_are_not_measured(bench):
+    script = bench.script(
+        """
+        import os, subprocess, sys
+        names = [name for name in os.environ if name.startswith("INSITU")]
+        print(names, os.environ.get("PYTHONPATH"), flush=True)
+        subprocess.run([sys.executable, "-c", "import sys; print('sitecustomize' in sys.modules)"])
+        if os.fork() == 0:
+            os._exit(0)
+        os.wait()
+        def work(): pass
+        work()
+        """
+    )
+
+    outcome = bench.run("-q", script)
+
+    assert outcome.out.startswith(f"[] {os.environ.get('PYTHONPATH') or bench.environment['PYTHONPATH']}")
+    assert bench.values("app.py->work", "visits") == [1]
+    assert len(bench.records()) == 1
+
+
+def test_an_own_sitecustomize_still_runs(bench):
+    (bench.folder / "own").mkdir()
+    (bench.folder / "own" / "sitecustomize.py").write_text("import sys; sys.own = 'here'\n")
+    script = bench.script("import sys; print(sys.own)\n")
+    argv = bench.command("-q", script)
+
+    outcome = bench.execute(["env", f"PYTHONPATH={bench.environment['PYTHONPATH']}:own", *argv])
+
+    assert outcome.out == "here\n"
+
+
+def test_repetitions_are_counted(bench):
+    script = bench.script("def work(): pass\nwork()\n")
+
+    for _ in range(3):
+        assert bench.run("-q", "--param", "n=1", script).code == 0
+
+    assert [str(record.key) for record in bench.records()] == ["p=1,n=1#0", "p=1,n=1#1", "p=1,n=1#2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--bogus", "app.py"], 2, "unknown option --bogus"),
+        (["--param", "n", "app.py"], 2, "'n' is not NAME=VALUE"),
+        (["--param", "p=4", "app.py"], 2, "p is the number of ranks"),
+        (["-n", "four", "app.py"], 2, "-n: "),
+        (["-n", "2", "mpiexec", "-n", "2", "app.py"], 2, "leave one of them out"),
+        ([], 2, "no command to run"),
+        (["no-such-program"], 127, "no-such-program: command not found"),
+        (["no_such_script.py"], 127, "no_such_script.py: no such script"),
+        (["-n", "2", "--mpiexec", "/nowhere/mpiexec", "app.py"], 6, "/nowhere/mpiexec"),
+    ],
+)
+def test_bad_input_gets_one_clear_line_and_its_exit_code(bench, words, code, message):
+    bench.script("print('must not run')\n")
+
+    outcome = bench.run(*words)
+
+    assert outcome.code == code
+    assert outcome.out == ""
+    assert outcome.err.startswith("insitu: ")
+    assert message in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_no_mpiexec_is_said_with_what_to_do(bench):
+    script = bench.script("print('must not run')\n")
+    bare = bench.folder / "bin"
+    bare.mkdir()
+    (bare / "python").symlink_to(sys.executable)
+    argv = ["env", f"PATH={bare}", f"PYTHONPATH={bench.environment['PYTHONPATH']}"]
+    site = f"import sys; sys.executable='{bare}/python'; sys.argv[0]='run'; "
+    code = site + "from insitu.run import main; main()"
+
+    outcome = bench.execute([*argv, str(bench.python), "-c", code, "-n", "2", str(script)])
+
+    assert outcome.code == 6
+    assert outcome.out == ""
+    assert "no mpiexec" in outcome.err and "--mpiexec" in outcome.err
