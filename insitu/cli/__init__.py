@@ -90,15 +90,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def call(arguments: Sequence[str]) -> int:
     """Run one command, its errors printed; answers the exit code."""
     try:
-        result = group.main(args=list(arguments), prog_name="insitu", standalone_mode=False)
+        with group.make_context("insitu", list(arguments)) as context:
+            group.invoke(context)
         sys.stdout.flush()
-        return result if isinstance(result, int) else 0
+        return 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except InsituError as error:
         _say(str(error))
         return error.exit_code
     except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        hint = f"; see `{context.command_path} --help`" if context is not None else ""
+        asked = getattr(error, "ctx", None)
+        hint = f"; see `{asked.command_path} --help`" if asked is not None else ""
         _say(error.format_message().rstrip(".") + hint)
         return 2
     except (click.Abort, KeyboardInterrupt):

@@ -22,9 +22,9 @@ def command(campaign: str, form: str, output: str | None) -> None:
     """Write CAMPAIGN for other tools.
 
     \b
-    json   Extra-P's JSON: points, repetitions, one value per class; models beside them
-    jsonl  every rank's value, one line per run, call path and metric; `insitu import` reads it
-    csv    measured points beside their models, one row each, for spreadsheets and pandas
+    json   Extra-P's JSON: points with repetitions, per class; models beside them
+    jsonl  every rank's value per run, call path, metric; `insitu import` reads it
+    csv    a row per measured point with its model, for spreadsheets and pandas
     """
     chosen = exporter(form)
     with open_store(campaign) as store:

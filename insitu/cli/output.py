@@ -18,7 +18,8 @@ from insitu.monitor.names import last_frames, printable
 
 MIN_WIDTH = 60
 MIN_WIDE = 16
-SHOWN_FINDINGS = 3
+SHOWN_FINDINGS = 2
+NO_MODEL = ("too-few-points", "not-modelled")  # findings of modeling
 Command = Callable[..., None]
 
 campaign_argument = click.argument("campaign", type=click.Path(), metavar="CAMPAIGN")
@@ -147,18 +148,21 @@ def about(models: ModelSet, shown: Container[CallPath]) -> list[Finding]:
 def kept_models(store: SqliteStore) -> ModelSet:
     """The models of a campaign; where there are none, standard error says why."""
     models = store.models()
-    if models.models:
-        return models
+    if not models.models:
+        click.echo(f"insitu: {printable(why_none(store, models))}", err=True)
+    return models
+
+
+def why_none(store: SqliteStore, models: ModelSet) -> str:
+    """Why a campaign has no models, with what to do."""
     runs, _ = joined(store.runs())
     if not runs:
-        hint = f"no complete run yet; measure with `insitu run --campaign {store.path} -- COMMAND`"
-    elif not models.clusters:
-        hint = f"no models yet; make them with `insitu refit {store.path}`"
-    else:
-        names = ", ".join(models.parameters)
-        hint = f"too few values of {names} for a model; measure at more scales"
-    click.echo(f"insitu: {printable(store.path)}: {hint}", err=True)
-    return models
+        return (
+            f"{store.path}: no complete run yet; measure with"
+            f" `insitu run --campaign {store.path} -- COMMAND`"
+        )
+    reason = next((found.text for found in models.findings if found.code in NO_MODEL), "")
+    return f"{store.path}: no models: {reason or f'make them with `insitu refit {store.path}`'}"
 
 
 def place(parameters: Iterable[tuple[str, float]]) -> str:

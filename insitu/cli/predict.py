@@ -11,14 +11,14 @@ from insitu.cli.output import (
     campaign_argument,
     is_chosen,
     json_option,
-    kept_models,
     place,
     print_blocks,
     print_json,
     series_options,
+    why_none,
 )
 from insitu.entities import parse_assignment
-from insitu.errors import UsageError
+from insitu.errors import CampaignError, UsageError
 from insitu.formats.table import predictions
 from insitu.modeling.base import SeriesModel
 from insitu.monitor.cost import by_cost, shares
@@ -60,8 +60,10 @@ def command(
     A value per rank, with the bounds between which a measurement lies with 95 % probability.
     """
     with open_store(campaign) as store:
-        models = kept_models(store)
-    wanted = [coordinate(text, models.parameters) for text in points] if models.models else []
+        models = store.models()
+        if not models.models:
+            raise CampaignError(why_none(store, models))
+    wanted = [coordinate(text, models.parameters) for text in points]
     share = shares(models)
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
     if top > 0:

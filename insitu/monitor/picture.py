@@ -19,7 +19,8 @@ from insitu.units import percent, quantity
 # Okabe and Ito's palette: told apart by people who see no red or no green.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 FARTHER = 2.0  # the models are drawn that many times beyond the last point
-WIDE = 8.0  # a spread of the scales above which an axis is logarithmic
+WIDE = 8.0  # a spread above which an axis is logarithmic
+TOO_WIDE = 300.0  # a spread of values of which the smallest are none: a call that had nothing to do
 COLUMNS = 3
 NAME_WIDTH = 34
 TEXT_WIDTH = 38
@@ -118,12 +119,13 @@ def _along(model: Model, at: np.ndarray) -> np.ndarray:
 
 
 def _scale_axes(axes: Axes, scales: list[float], *, lowest: float, largest: float) -> None:
-    if scales and scales[0] > 0 and scales[-1] / scales[0] >= WIDE:
+    is_wide = bool(scales) and scales[0] > 0 and scales[-1] / scales[0] >= WIDE
+    if is_wide:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.xaxis.set_minor_locator(NullLocator())
-    if lowest > 0 and largest / lowest >= WIDE:
+    if is_wide and lowest > 0 and WIDE <= largest / lowest <= TOO_WIDE:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_minor_locator(NullLocator())

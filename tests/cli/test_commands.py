@@ -1,0 +1,268 @@
+"""What every command promises: help, JSON Lines, errors in one line with their exit code."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from insitu import __version__
+from insitu.cli import COMMANDS, group
+from insitu.cli.predict import coordinate
+from insitu.errors import UsageError
+from tests.campaigns import HALO, heat_campaign
+from tests.cli.conftest import Insitu
+
+READING = {
+    "models": ("models", "{heat}"),
+    "classes": ("classes", "{heat}"),
+    "predict": ("predict", "{heat}", "--at", "p=128"),
+    "watch": ("watch", "{heat}", "--once"),
+    "doctor": ("doctor",),
+}
+
+
+def test_help_names_every_command_without_importing_it():
+    code = "import sys, insitu.cli as c; c.call(['--help']); print('numpy' in sys.modules)"
+
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+
+    assert all(f"  {name}" in answer.stdout for name in COMMANDS)
+    assert answer.stdout.endswith("False\n")
+
+
+def test_no_command_shows_the_help(insitu: Insitu):
+    assert insitu().out == insitu("--help").out
+
+
+def test_version(insitu: Insitu):
+    assert insitu("--version").out == f"insitu {__version__}\n"
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "run"])
+def test_every_command_has_help_for_80_columns(name: str, insitu: Insitu):
+    answer = insitu(name, "--help")
+
+    assert answer.code == 0
+    assert answer.out.startswith(f"Usage: insitu {name}")
+    assert max(map(len, answer.lines)) <= 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_can_be_imported(name: str):
+    assert group.get_command(None, name).name == name  # type: ignore[arg-type, union-attr]
+
+
+@pytest.mark.parametrize("name", READING)
+def test_json_is_lines_of_json_alone(name: str, insitu: Insitu, heat: str):
+    arguments = [word.format(heat=heat) for word in READING[name]]
+
+    answer = insitu(*arguments, "--json")
+
+    assert answer.code == 0
+    assert all(isinstance(json.loads(line), dict) for line in answer.lines)
+    assert answer.lines
+
+
+@pytest.mark.parametrize("name", READING)
+def test_tables_are_readable_at_80_columns(name: str, insitu: Insitu, heat: str):
+    answer = insitu(*(word.format(heat=heat) for word in READING[name]))
+
+    table = [line for line in answer.lines if not line.startswith(("note:", "  "))]
+    assert answer.code == 0
+    assert name == "doctor" or max(map(len, table)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("models", "nix.insitu"), 3, "nix.insitu: no campaign here"),
+        (("refit", "nix.insitu"), 3, "nix.insitu: no campaign here"),
+        (("plot", "nix.insitu", "-o", "a.gif"), 2, "suffix must be one of .png, .svg, .pdf"),
+        (("modles", "x"), 2, "No such command 'modles'"),
+        (("models", "x", "--colour"), 2, "No such option"),
+        (("models",), 2, "Missing argument 'CAMPAIGN'; see `insitu models --help`"),
+        (("export", "x", "--to", "xml"), 2, "'xml' is not one of"),
+        (("import", "x.insitu", "nix.jsonl"), 2, "nix.jsonl: cannot be read: No such file"),
+        (("predict", "{heat}", "--at", "q=3"), 2, "no parameter 'q'; they are over p"),
+        (("predict", "{heat}", "--at", "p=few"), 2, "'few' is not a number, as in n=256"),
+        (("predict", "{heat}", "--at", "p=1,p=2"), 2, "'p' stands there twice"),
+        (("predict", "{heat}", "--at", "p=0"), 2, "models hold for values above 0"),
+        (
+            ("plot", "{heat}", "--metric", "joules"),
+            2,
+            "no model of joules to draw; metrics: bytes_",
+        ),
+    ],
+)
+def test_an_error_is_one_line_with_its_exit_code(
+    arguments: tuple[str, ...], code: int, text: str, insitu: Insitu, heat: str
+):
+    answer = insitu(*(word.format(heat=heat) for word in arguments))
+
+    assert answer.code == code
+    assert answer.out == ""
+    assert answer.err.count("\n") == 1
+    assert answer.err.startswith("insitu: ")
+    assert text in answer.err
+    assert not os.path.exists("x.insitu")
+
+
+def test_a_newer_campaign_is_refused_by_every_reader(insitu: Insitu):
+    heat_campaign("new.insitu", 1, (2,)).close()
+    with sqlite3.connect("new.insitu/campaign.db") as connection:
+        connection.execute("PRAGMA user_version = 7")
+
+    for name in ("models", "classes", "watch", "refit"):
+        answer = insitu(name, "new.insitu", *(("--once",) if name == "watch" else ()))
+        assert answer.code == 3
+        assert "written by insitu format 7, this insitu reads up to 1; update" in answer.err
+
+
+def test_what_a_terminal_would_obey_is_escaped(insitu: Insitu):
+    lines = [
+        {"callpath": "main->\x1b[2Jevil[red]", "params": {"p": p}, "value": 1.0 * p}
+        for p in (1, 2, 4, 8)
+    ]
+    given = "\n".join(map(json.dumps, lines)).encode()
+    insitu("import", "odd.insitu", "-", given=given)
+
+    for command in (("models", "odd.insitu"), ("watch", "odd.insitu", "--once")):
+        answer = insitu(*command)
+        assert "\x1b" not in answer.out + answer.err
+        assert "main->\\x1b[2Jevil[red]" in answer.out
+
+
+def test_a_closed_pipe_ends_the_command_silently(heat: str):
+    command = f"{sys.executable} -m insitu models {heat} --json | true; echo ${{PIPESTATUS[0]}}"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+    answer = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=True, env=environment
+    )
+
+    assert answer.stdout in ("141\n", "0\n")  # 0 where all was written before `true` had ended
+    assert "Error" not in answer.stderr
+
+
+def test_run_passes_its_arguments_on_untouched(insitu: Insitu, monkeypatch: pytest.MonkeyPatch):
+    passed: list[list[str]] = []
+    monkeypatch.setattr("insitu.run.main", passed.append)
+
+    insitu("run", "--campaign=a", "--", "./app", "--", "--help", "-o", "x")
+
+    assert passed == [["--campaign=a", "--", "./app", "--", "--help", "-o", "x"]]
+
+
+def test_models_are_those_of_the_campaign(insitu: Insitu, heat: str):
+    rows = [json.loads(line) for line in insitu("models", heat, "--json").lines]
+
+    row = next(
+        r for r in rows if r["callpath"] == "main->solve" and r["metric"] == "time_exclusive"
+    )
+    assert row["class"] == "all"
+    assert row["segments"][0]["terms"][0]["factors"] == [
+        {"parameter": "p", "exponent": "-1", "log": "0"}
+    ]
+    assert [point["at"] for point in row["points"]] == [{"p": p} for p in (4, 8, 16, 32, 64)]
+    assert [interval["at"] for interval in row["interval"]] == [{"p": 64}, {"p": 256}]
+    assert row["interval"][0]["low"] <= row["interval"][0]["value"] <= row["interval"][0]["high"]
+    assert row["quality"]["smape"] < 2
+
+
+def test_models_can_be_chosen(insitu: Insitu, heat: str):
+    def chosen(*options: str) -> set[tuple[str, str]]:
+        rows = [json.loads(line) for line in insitu("models", heat, "--json", *options).lines]
+        return {(row["callpath"], row["metric"]) for row in rows}
+
+    assert {metric for _, metric in chosen("--metric", "visits")} == {"visits"}
+    assert {path for path, _ in chosen("--callpath", "*Send*")} == {str(HALO)}
+    assert {path for path, _ in chosen("--top", "1")} == {str(HALO)}
+
+
+def test_classes_tell_the_class_of_every_rank_and_their_growing_number(insitu: Insitu, heat: str):
+    answer = insitu("classes", heat, "--json", "--callpath", "Sendrecv", "--metric", "bytes_sent")
+
+    rows = [json.loads(line) for line in answer.lines]
+    assert [row["params"] for row in rows] == [{"p": p} for p in (4, 8, 16, 32, 64)]
+    assert rows[1]["labels"] == [0, 1, 1, 1, 1, 1, 1, 0]
+    assert rows[1]["classes"] == ["1/2", "2/2"]
+    assert rows[1]["ranks"] == {"1/2": 2, "2/2": 6}
+    assert rows[1]["ranks_model"]["1/2"]["text"] == "2"
+
+
+def test_predictions_come_with_their_bounds(insitu: Insitu, heat: str):
+    answer = insitu(
+        "predict", heat, "--at", "p=128", "--at", "p=256", "--json", "--metric", "time_exclusive",
+        "--callpath", "main->solve",
+    )  # fmt: skip
+
+    row = next(row for row in map(json.loads, answer.lines) if row["callpath"] == "main->solve")
+    values = [found["value"] for found in row["predictions"]]
+    assert values == pytest.approx([8 / 128, 8 / 256], rel=0.02)
+    assert all(found["low"] < found["value"] < found["high"] for found in row["predictions"])
+
+
+def test_a_parameter_that_is_missing_is_asked_for():
+    with pytest.raises(UsageError, match=r"the models are over p, n; say n=VALUE as well"):
+        coordinate("p=64", ("p", "n"))
+
+
+def test_a_prediction_without_models_says_why_there_are_none(insitu: Insitu):
+    insitu("import", "a.insitu", "-", given=b'{"params": {"p": 4}, "value": 1}')
+
+    answer = insitu("predict", "a.insitu", "--at", "p=64")
+
+    assert answer.code == 3
+    assert "a.insitu: no models: models need 3 values of p, 1 measured so far" in answer.err
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_a_picture_is_drawn(suffix: str, insitu: Insitu, heat: str):
+    answer = insitu("plot", heat, "-o", f"heat.{suffix}")
+
+    assert answer.code == 0
+    assert os.path.getsize(f"heat.{suffix}") > 5000
+
+
+def test_a_picture_without_matplotlib_says_what_to_install(
+    insitu: Insitu, heat: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "insitu.monitor.picture", raising=False)
+
+    answer = insitu("plot", heat)
+
+    assert answer.code == 2
+    assert "pip install 'insitu[plot]'" in answer.err
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
+def test_an_export_is_the_same_in_a_file_as_on_standard_output(
+    form: str, insitu: Insitu, heat: str
+):
+    answer = insitu("export", heat, "--to", form)
+    insitu("export", heat, "--to", form, "-o", "out")
+
+    with open("out", encoding="utf-8") as file:
+        assert file.read() == answer.out
+    assert len(answer.lines) > 20
+
+
+def test_extrap_json_has_a_value_per_repetition(insitu: Insitu, heat: str):
+    document = json.loads(insitu("export", heat, "--to", "json").out)
+
+    points = document["measurements"][f"{HALO} [1/2]"]["bytes_sent"]
+    assert points[0] == {"point": [4.0], "values": [800.0, 800.0]}
+    assert document["parameters"] == ["p"]
+
+
+def test_doctor_says_what_works(insitu: Insitu):
+    rows = [json.loads(line) for line in insitu("doctor", "--json").lines]
+
+    assert {"Python", "C compiler", "MPI", "preload", "/dev/shm"} <= {row["name"] for row in rows}
+    assert {row["state"] for row in rows} <= {"ok", "missing", "limited"}

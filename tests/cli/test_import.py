@@ -1,0 +1,101 @@
+import json
+
+from tests.cli.conftest import Insitu
+
+
+def lines(*rows: dict[str, object]) -> bytes:
+    return "\n".join(map(json.dumps, rows)).encode()
+
+
+def growing(metric: str = "time") -> bytes:
+    return lines(
+        *(
+            {"callpath": "main", "metric": metric, "params": {"p": p}, "ranks": [2.0 * p] * p}
+            for p in (1, 2, 4, 8, 16)
+        )
+    )
+
+
+def model_texts(insitu: Insitu, campaign: str) -> dict[str, str]:
+    rows = map(json.loads, insitu("models", campaign, "--json").lines)
+    return {row["metric"]: row["text"] for row in rows}
+
+
+def test_an_import_makes_the_campaign_and_its_models(insitu: Insitu):
+    answer = insitu("import", "a.insitu", "-", given=growing())
+
+    assert answer.code == 0
+    assert "5 runs imported; 1 models, 1 classes over p" in answer.out
+    assert model_texts(insitu, "a.insitu") == {"time": "2 * p"}
+
+
+def test_to_import_twice_does_no_harm(insitu: Insitu):
+    insitu("import", "a.insitu", "-", given=growing())
+    first = insitu("export", "a.insitu", "--to", "jsonl").out
+
+    insitu("import", "a.insitu", "-", given=growing())
+
+    assert insitu("export", "a.insitu", "--to", "jsonl").out == first
+
+
+def test_metrics_may_come_in_files_of_their_own(insitu: Insitu):
+    insitu("import", "a.insitu", "-", given=growing())
+
+    insitu("import", "a.insitu", "-", given=growing("visits"))
+
+    assert model_texts(insitu, "a.insitu") == {"time": "2 * p", "visits": "2 * p"}
+
+
+def test_an_exported_campaign_imports_as_it_was(insitu: Insitu, heat: str):
+    text = insitu("export", heat, "--to", "jsonl").out
+
+    insitu("import", "again.insitu", "-", given=text.encode())
+
+    assert insitu("models", "again.insitu", "--json").out == insitu("models", heat, "--json").out
+
+
+def test_bad_lines_are_told_and_the_good_ones_kept(insitu: Insitu):
+    answer = insitu("import", "a.insitu", "-", given=growing() + b"\n{oops\n" + b'{"value": "x"}\n')
+
+    assert answer.code == 2
+    assert "-: line 6: not JSON" in answer.err
+    assert "-: line 7: \"value\" holds 'x', which is not a number" in answer.err
+    assert "2 of 7 lines were left out" in answer.err
+    assert model_texts(insitu, "a.insitu") == {"time": "2 * p"}
+
+
+def test_a_file_without_any_good_line_makes_no_campaign(insitu: Insitu):
+    answer = insitu("import", "a.insitu", "-", given=b"p,time\n1,2\n")
+
+    assert answer.code == 2
+    assert "no line that can be read; nothing was imported" in answer.err
+    assert insitu("models", "a.insitu").code == 3
+
+
+def test_another_number_of_ranks_than_before_is_refused(insitu: Insitu):
+    insitu("import", "a.insitu", "-", given=lines({"params": {"p": 4}, "ranks": [1, 2, 3, 4]}))
+
+    answer = insitu("import", "a.insitu", "-", given=lines({"params": {"p": 4}, "ranks": [1, 2]}))
+
+    assert answer.code == 2
+    assert "run p=4#0 has 2 ranks here, 4 in an earlier import" in answer.err
+
+
+def test_too_few_scales_are_told(insitu: Insitu):
+    insitu("import", "a.insitu", "-", given=lines({"params": {"p": 4}, "value": 1.0}))
+
+    answer = insitu("models", "a.insitu")
+
+    assert answer.code == 0
+    assert answer.out == ""
+    assert "models need 3 values of p, 1 measured so far" in answer.err
+
+
+def test_refit_makes_the_same_models_again(insitu: Insitu):
+    insitu("import", "a.insitu", "-", given=growing())
+    before = insitu("models", "a.insitu", "--json").out
+
+    answer = insitu("refit", "a.insitu", "--json")
+
+    assert json.loads(answer.out) == {"models": 1, "classes": 1, "parameters": ["p"]}
+    assert insitu("models", "a.insitu", "--json").out == before
