@@ -17,7 +17,7 @@ from insitu.launch.find import find_launcher, program_argv
 from insitu.run import Options, campaign_directory, rank_environment
 
 START_S = 20.0  # for an aggregator to say where it listens
-FIRST_WORD_S = 4.0  # after the program has ended: for a rank to have spoken
+FIRST_WORD_S = 2.0  # after the program has ended: for a rank to have spoken
 SEAL_S = 120.0  # for the last totals, the sealing and the models
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 TO_ALL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to the whole process group

@@ -52,8 +52,8 @@ def _run() -> None:
     except (
         Exception
     ) as error:  # the guest never fails its host; the aggregator reports the missing rank
-        _leave()
         _report(error)
+        _leave()
 
 
 def _report(error: BaseException) -> None:
