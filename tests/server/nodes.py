@@ -76,7 +76,7 @@ class ModelNode:
         memory = np.array([1e6 + rank for rank in self.ranks]).tobytes()
         return Totals(
             seq,
-            seq * 10**9,
+            10**18,
             (
                 Group(ranks, rows, ticks, (0, 1), (visits.tobytes(), (3 * visits).tobytes())),
                 Group(ranks, bytes(4), ticks, (2,), (memory,)),

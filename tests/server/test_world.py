@@ -24,6 +24,12 @@ from tests.server.nodes import RUN, ModelNode, column
 
 NODES = 2
 SIZE = 4
+FATES = st.sampled_from(["arrive", "arrive", "arrive", "late", "lost", "twice"])
+BEAT = st.tuples(
+    st.sampled_from([0.1, 0.1, 1.0, 6.0]),
+    st.tuples(FATES, FATES),
+    st.sampled_from([True, True, True, False]),
+)
 MANY = 300  # rounds within which a healed world must come to rest
 
 
@@ -61,8 +67,8 @@ class World(RuleBasedStateMachine):
         self.now = 0.0
         self.connections = 0
         self.instances = 0
-        self.to_server: list[tuple[bytes, bytes]] = []
-        self.to_agents: list[tuple[bytes, bytes]] = []
+        self.late: list[tuple[bytes, bytes]] = []
+        self.answers: list[tuple[bytes, bytes]] = []
         self.killed = killed
         self.agents = []
         self.history: dict[int, list] = {rank: [] for rank in range(SIZE)}
@@ -76,6 +82,7 @@ class World(RuleBasedStateMachine):
 
     def open(self):
         self.instances += 1
+        self.shown: dict[int, float] = {}
         self.keeper = Keeper(self.campaign, instance=f"i{self.instances}", beat_s=1.0)
         for agent in self.agents:
             agent.node.token = self.keeper.token
@@ -93,7 +100,7 @@ class World(RuleBasedStateMachine):
     def carry(self, effects):
         for effect in effects:
             if isinstance(effect, Reply):
-                self.to_agents.append((effect.peer, encode(effect.message)))
+                self.answers.append((effect.peer, encode(effect.message)))
 
     @rule(k=st.integers(0, NODES - 1), path=st.sampled_from(["solve", "halo", "sum"]))
     def work(self, k, path):
@@ -101,57 +108,78 @@ class World(RuleBasedStateMachine):
             self.agents[k].node.work(path)
             self.remember()
 
-    @rule(k=st.integers(0, NODES - 1))
+    @rule(
+        k=st.integers(0, NODES - 1),
+        what=st.sampled_from(["end", "disconnect", "restart_agent", "kill_aggregator", "silence"]),
+        tail=st.binary(max_size=40),
+    )
+    def fault(self, k, what, tail):
+        match what:
+            case "end":
+                self.end(k)
+            case "disconnect":
+                self.disconnect(k)
+            case "restart_agent":
+                self.restart_agent(k)
+            case "kill_aggregator":
+                self.kill_aggregator(tail)
+            case "silence":
+                self.tick(20.0)
+
     def end(self, k):
         self.agents[k].has_ended = True
 
-    @rule(k=st.integers(0, NODES - 1), wait_s=st.sampled_from([0.1, 1.0, 6.0]))
-    def speak(self, k, wait_s):
+    @rule(k=st.integers(0, NODES - 1), beats=st.lists(BEAT, min_size=1, max_size=6))
+    def speak(self, k, beats):
+        """An agent speaks some times; each of its messages, and the answers, have a fate."""
+        for wait_s, fates, is_answered in beats:
+            for sent, fate in zip(self.say(k, wait_s), fates, strict=False):
+                if fate in ("late", "twice"):
+                    self.late.append(sent)
+                if fate in ("arrive", "twice"):
+                    self.arrive(sent)
+            self.answer(is_answered=is_answered)
+            self.tick(0.1)
+
+    @rule(at=st.integers(0, 30), is_answered=st.booleans())
+    def overtaken(self, at, is_answered):
+        """A message of any age arrives."""
+        if self.late:
+            self.arrive(self.late.pop(at % len(self.late)))
+            self.answer(is_answered=is_answered)
+
+    def say(self, k, wait_s):
         self.now += wait_s
         agent = self.agents[k]
-        self.to_server += [(agent.peer, encode(m)) for m in agent.step(self.now)]
+        return [(agent.peer, encode(message)) for message in agent.step(self.now)]
 
-    @rule(at=st.integers(0, 30), is_kept=st.booleans())
-    def deliver(self, at, is_kept):
-        """Any message on its way arrives, perhaps to arrive once more."""
-        if self.to_server:
-            at %= len(self.to_server)
-            peer, frame = self.to_server[at] if is_kept else self.to_server.pop(at)
-            event = MessageArrived(peer, decode(frame), self.now)
-            self.carry(self.keeper.handle(event))
+    def arrive(self, sent):
+        peer, frame = sent
+        self.carry(self.keeper.handle(MessageArrived(peer, decode(frame), self.now)))
 
-    @rule(at=st.integers(0, 30))
-    def lose(self, at):
-        if self.to_server:
-            self.to_server.pop(at % len(self.to_server))
-
-    @rule(at=st.integers(0, 30), is_lost=st.booleans())
-    def answer(self, at, is_lost):
-        if self.to_agents:
-            peer, frame = self.to_agents.pop(at % len(self.to_agents))
+    def answer(self, *, is_answered):
+        """What the aggregator said reaches who is still connected."""
+        for peer, frame in self.answers:
             for agent in self.agents:
-                if agent.peer == peer and not is_lost:
+                if agent.peer == peer and is_answered:
                     agent.session.receive(decode(frame))
+        self.answers.clear()
 
-    @rule(wait_s=st.sampled_from([0.5, 3.0, 20.0]))
     def tick(self, wait_s):
         self.now += wait_s
         self.carry(self.keeper.handle(Ticked(self.now)))
 
-    @rule(k=st.integers(0, NODES - 1))
     def disconnect(self, k):
         """The connection breaks; what was on its way may still arrive, no answer does."""
         self.agents[k].peer = self.new_peer()
         self.agents[k].session.lose()
 
-    @rule(k=st.integers(0, NODES - 1))
     def restart_agent(self, k):
         """The agent is killed; another one finds the tables and speaks for them."""
         agent = self.agents[k]
         agent.node.incarnation += 1
         agent.session, agent.peer, agent.is_final = Session(), self.new_peer(), False
 
-    @rule(tail=st.binary(max_size=40))
     def kill_aggregator(self, tail):
         """Only files survive, perhaps with a torn record behind what was synced."""
         self.keeper.close()
@@ -172,7 +200,10 @@ class World(RuleBasedStateMachine):
         if run is not None:
             table = table_of(SIZE, run.registers)
             for rank in run.registers:
-                assert column(table, rank) in self.history[rank]
+                values = column(table, rank)
+                assert values in self.history[rank]
+                assert sum(values.values()) >= self.shown.get(rank, 0.0)  # time does not go back
+                self.shown[rank] = sum(values.values())
 
     @invariant()
     def what_an_agent_was_told_is_safe(self):
@@ -193,18 +224,18 @@ class World(RuleBasedStateMachine):
             shutil.rmtree(self.campaign)
 
     def heal(self):
-        """From now on nothing is lost and everything ends."""
+        """From now on nothing is lost and everything ends; what is late comes before the end."""
         for k in range(NODES):
             self.end(k)
+        while self.late:
+            self.overtaken(0, is_answered=True)
         for _ in range(MANY):
             if all(agent.session.is_durable for agent in self.agents):
                 return
             for k in range(NODES):
-                self.speak(k, 0.2)
-            while self.to_server:
-                self.deliver(0, is_kept=False)
-            while self.to_agents:
-                self.answer(0, is_lost=False)
+                for sent in self.say(k, 0.2):
+                    self.arrive(sent)
+            self.answer(is_answered=True)
         raise AssertionError(f"not at rest after {MANY} rounds: {self.agents}")
 
     def check_the_end(self):
