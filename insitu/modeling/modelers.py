@@ -12,9 +12,10 @@ from insitu.measurement import Points
 from insitu.modeling.base import Model, Modeler
 
 MODELERS = {
+    "evidence": "insitu.modeling.evidence:Evidence",
     "search": "insitu.modeling.search:Search",
 }
-DEFAULT = "search"
+DEFAULT = "evidence"
 
 
 def modeler(name: str = DEFAULT) -> Modeler:
@@ -58,8 +59,8 @@ def fit(
         table = table[:, :, None]
     if coordinates.ndim != 2 or coordinates.shape[1] != len(names):
         raise ModelingError(
-            f"fit: points of shape {coordinates.shape} do not fit the parameters {', '.join(names)}; "
-            f"give an array of shape (n_points, {len(names)})"
+            f"fit: points of shape {coordinates.shape} do not fit the parameters "
+            f"{', '.join(names)}; give an array of shape (n_points, {len(names)})"
         )
     if table.ndim != 3 or table.shape[1] != len(coordinates):
         raise ModelingError(

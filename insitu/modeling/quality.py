@@ -38,3 +38,24 @@ def quality(values: FloatArray, fitted: FloatArray, *, coefficients: int) -> Qua
     if degrees > 0 and total > 0 and coefficients > 1:
         adjusted = 1 - (rss / degrees) / (total / (len(values) - 1))
     return Quality(smape=float(smape(values, fitted)), adjusted_r2=adjusted, rss=rss)
+
+
+def qualities(values: FloatArray, fitted: FloatArray, columns: FloatArray) -> list[Quality]:
+    """The same for many series at once: (s, n), NaN in values not measured, columns (s,)."""
+    measured = ~np.isnan(values)
+    filled = np.where(measured, values, 0.0)
+    count = measured.sum(axis=1)
+    mean = filled.sum(axis=1) / np.maximum(count, 1)
+    rss = np.where(measured, (filled - fitted) ** 2, 0.0).sum(axis=1)
+    total = np.where(measured, (filled - mean[:, None]) ** 2, 0.0).sum(axis=1)
+    degrees = count - columns
+    defined = (degrees > 0) & (total > 0) & (columns > 1)
+    adjusted = 1 - (rss / np.maximum(degrees, 1)) / np.where(
+        defined, total / np.maximum(count - 1, 1), 1.0
+    )
+    adjusted = np.where(defined, adjusted, np.nan)
+    errors = smape(values, fitted)
+    return [
+        Quality(*three)
+        for three in zip(errors.tolist(), adjusted.tolist(), rss.tolist(), strict=True)
+    ]

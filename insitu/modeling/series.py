@@ -37,8 +37,8 @@ def reduce(points: Points) -> Series:
     values = np.asarray(points.values, dtype=np.float64)
     if coordinates.ndim != 2 or values.ndim != 3 or values.shape[1] != len(coordinates):
         raise ModelingError(
-            f"coordinates of shape {coordinates.shape} and values of shape {values.shape} do not fit; "
-            "give (n_points, n_parameters) and (n_series, n_points, n_repetitions)"
+            f"coordinates of shape {coordinates.shape} and values of shape {values.shape} do not "
+            "fit; give (n_points, n_parameters) and (n_series, n_points, n_repetitions)"
         )
     usable = np.isfinite(coordinates).all(axis=1)
     coordinates, values = coordinates[usable], values[:, usable]

@@ -1,0 +1,180 @@
+"""From a posterior over hypotheses to one function, its probability and its spread.
+
+The answer is one of the hypotheses: the one in whose leading term most posterior probability
+agrees, and around whose prediction at the target most predictive probability lies.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from insitu.measurement import FloatArray
+from insitu.modeling.lattice import Lattice
+from insitu.modeling.pmnf import Function, Term
+from insitu.modeling.posterior import Candidates
+from insitu.modeling.spread import Spread
+
+Number = TypeVar("Number", np.float64, np.intp)
+
+AHEAD = 4.0  # the target is this many times the largest coordinate [REF §4.1]
+KEPT = 6  # hypotheses that make up the spread of an answer
+CLOSE = 0.02  # predictions this near agree [REF §4.1]
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """What makes fits of scaled data fits of the data: values (s,) with sign, terms (T,)."""
+
+    values: FloatArray
+    terms: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known about one series on one segment."""
+
+    function: Function
+    spread: Spread | None
+    probability: float
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """Probability of each hypothesis (s, h), noise level (s,) and its degrees of freedom (s,)."""
+
+    hypotheses: FloatArray
+    sigma: FloatArray
+    degrees: FloatArray
+    evidence: FloatArray  # logarithm of the probability of the data
+
+
+def weigh(log_evidence: FloatArray, law: FloatArray, levels: FloatArray) -> Posterior:
+    """Posterior over hypotheses and noise.
+
+    Args:
+        log_evidence: (s, h, L). law: (s, L), probability of each level. levels: (L,).
+    """
+    joint = log_evidence + np.log(np.maximum(law, 1e-300))[:, None, :]
+    top = joint.max(axis=(1, 2), keepdims=True)
+    joint = np.exp(joint - top)
+    total = joint.sum(axis=(1, 2))
+    noise = joint.sum(axis=1) / total[:, None]
+    logs = np.log(levels)
+    mean = noise @ logs
+    variance = np.maximum(noise @ logs**2 - mean**2, 1e-3)
+    sigma = np.sqrt(noise @ levels**2)
+    degrees = np.clip(0.5 / variance, 2.0, 200.0)
+    evidence = np.log(total) + top[:, 0, 0]
+    return Posterior(joint.sum(axis=2) / total[:, None], sigma, degrees, evidence)
+
+
+def answers(
+    found: Candidates,
+    posterior: Posterior,
+    lattice: Lattice,
+    *,
+    parameter: str,
+    scales: Scales,
+    target: float,
+) -> list[Answer]:
+    """One answer per series; the target is the value of the parameter that decides what leads."""
+    kept = _Kept(found, posterior, lattice, scales, target)
+    chosen, agreement = kept.choose()
+    spreads = kept.spreads()
+    shapes, names = lattice.shapes, (parameter,)
+    rows = np.arange(len(chosen))
+    constant = kept.coefficients[rows, chosen].tolist()
+    first, second = kept.first[rows, chosen].tolist(), kept.second[rows, chosen].tolist()
+    columns = (kept.inverse_diagonal()[rows, chosen] > 0).sum(axis=1).tolist()
+    answer = []
+    for i, (c0, c1, c2) in enumerate(constant):
+        terms = () if c1 == 0 else (Term(c1, shapes[first[i]]),)
+        if c2 != 0:
+            terms = (*terms, Term(c2, shapes[second[i]]))
+        answer.append(Answer(Function(names, c0, terms), spreads[i], agreement[i], columns[i]))
+    return answer
+
+
+class _Kept:
+    """The most probable hypotheses of each series, in the units of the data."""
+
+    def __init__(
+        self,
+        found: Candidates,
+        posterior: Posterior,
+        lattice: Lattice,
+        scales: Scales,
+        target: float,
+    ) -> None:
+        count = min(2 * KEPT, posterior.hypotheses.shape[1])
+        order = np.argsort(-posterior.hypotheses, axis=1)[:, :count]
+
+        def take(values: NDArray[Number]) -> NDArray[Number]:
+            return np.take_along_axis(values, order, 1)
+
+        self.posterior, self.lattice = posterior, lattice
+        self.weights = take(posterior.hypotheses)
+        self.first, self.second = take(found.first), take(found.second)
+        size = np.append(1 / scales.terms, 1.0)
+        value = scales.values[:, None]
+        factor = [np.ones_like(self.weights), size[self.first], size[self.second]]
+        self.coefficients = np.stack(
+            [take(c) * f * value for c, f in zip(found.coefficients, factor, strict=True)], axis=2
+        )
+        self.inverse = [
+            take(v) * factor[i] * factor[j] * value**2
+            for v, (i, j) in zip(found.inverse, PLACES, strict=True)
+        ]
+        self.exponents = np.vstack([lattice.exponents, np.zeros(3)])
+        at = np.append(lattice.design(np.array([target]))[:, 0], 0.0)
+        self.at = at[self.first], at[self.second]
+
+    def inverse_diagonal(self) -> FloatArray:
+        return np.stack(self.inverse[:3], axis=2)
+
+    def choose(self) -> tuple[FloatArray, list[float]]:
+        """Which of the kept hypotheses is the answer, and the posterior of its leading term."""
+        a, b = self.at
+        of_first = self.coefficients[..., 1] * a
+        of_second = self.coefficients[..., 2] * b
+        leading = np.where(np.abs(of_second) > np.abs(of_first), self.second, self.first)
+        predicted = self.coefficients[..., 0] + of_first + of_second
+        v00, v11, v22, v01, v02, v12 = self.inverse
+        variance = v00 + a * a * v11 + b * b * v22 + 2 * (a * v01 + b * v02 + a * b * v12)
+        deviation = np.sqrt(np.maximum(variance, 0)) * self.posterior.sigma[:, None]
+        deviation = np.maximum(deviation, 1e-9 * np.abs(predicted) + 1e-300)
+        tried = slice(0, KEPT)
+        agree = (self.weights[:, None, :] * (leading[:, tried, None] == leading[:, None, :])).sum(
+            axis=2
+        )
+        centre, reach = predicted[:, tried, None], CLOSE * np.abs(predicted[:, tried, None])
+        distance = (centre - predicted[:, None, :]) / deviation[:, None, :]
+        width = reach / deviation[:, None, :]
+        near = special.ndtr(distance + width) - special.ndtr(distance - width)
+        near = (self.weights[:, None, :] * near).sum(axis=2)
+        chosen = np.argmax(agree + near, axis=1)
+        return chosen, np.take_along_axis(agree, chosen[:, None], 1)[:, 0].tolist()
+
+    def spreads(self) -> list[Spread]:
+        kept = slice(0, KEPT)
+        weights = self.weights[:, kept] / self.weights[:, kept].sum(axis=1, keepdims=True)
+        exponents = np.stack(
+            [self.exponents[self.first[:, kept]], self.exponents[self.second[:, kept]]], axis=2
+        )[:, :, :, None, :]
+        covariances = np.empty((*weights.shape, 3, 3))
+        variance = self.posterior.sigma[:, None] ** 2
+        for v, (i, j) in zip(self.inverse, PLACES, strict=True):
+            covariances[:, :, i, j] = covariances[:, :, j, i] = v[:, kept] * variance
+        coefficients = self.coefficients[:, kept]
+        sigma, degrees = self.posterior.sigma.tolist(), self.posterior.degrees.tolist()
+        return [
+            Spread(exponents[i], coefficients[i], covariances[i], weights[i], sigma[i], degrees[i])
+            for i in range(len(weights))
+        ]
+
+
+PLACES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # order of Candidates.inverse

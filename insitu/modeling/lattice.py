@@ -1,0 +1,136 @@
+"""The hypotheses that evidence weighs: a lattice of exponents with a prior on simple ones."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+
+from insitu.measurement import FloatArray, IntArray
+from insitu.modeling.pmnf import ONE, ZERO, Factor, power
+from insitu.modeling.space import FALLING, Shape
+
+HALF = Fraction(1, 2)
+DENOMINATORS = {1: 1.0, 2: 0.6, 3: 0.6, 4: 0.35, 5: 0.35}  # weight of an exponent by denominator
+LOGARITHMS = {ZERO: 1.0, ONE: 0.1, Fraction(2): 0.03, HALF: 0.003, Fraction(3, 2): 0.003}
+PURE_LOGARITHMS = {ONE: 1.0, Fraction(2): 0.5, HALF: 0.3, Fraction(3, 2): 0.3}
+HIGHEST = 4  # exponent
+STEEP = 0.3  # weight of exponents above 3
+FALLING_SHARE = 0.1  # of the prior of all single terms
+EXPONENTIAL_SHARE = 0.2  # where exponential growth is asked for
+CONSTANT, ONE_TERM, TWO_TERMS = 0.2, 0.7, 0.1  # prior of functions by the number of terms
+
+PAIRED = (
+    *((Fraction(i), ZERO) for i in (1, 2, 3)),
+    *((Fraction(i, 2), ZERO) for i in (1, 3, 5)),
+    *((Fraction(i, 3), ZERO) for i in (1, 2, 4, 5, 7, 8)),
+    *((ZERO, Fraction(i)) for i in (1, 2)),
+    *((Fraction(i), ONE) for i in (1, 2)),
+)
+PAIRED_FALLING = (
+    (Fraction(-1), (ZERO, ONE)),
+    (Fraction(-1), (ZERO, Fraction(2))),
+    (Fraction(-1), (HALF, ZERO)),
+    (Fraction(-1), (ONE, ZERO)),
+    (Fraction(-1), (ONE, ONE)),
+    (Fraction(-1), (Fraction(2), ZERO)),
+    (Fraction(-1), (Fraction(-1, 2), ZERO)),
+    (Fraction(-1), (Fraction(-2, 3), ZERO)),
+    (Fraction(-2, 3), (ZERO, ONE)),
+    (Fraction(-2, 3), (ONE, ZERO)),
+    (Fraction(-1, 2), (ZERO, ONE)),
+    (Fraction(-1, 2), (ONE, ZERO)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Single terms and pairs of them, with the logarithm of the prior of each.
+
+    shapes: T terms without coefficient; exponents: (T, 3) alpha, beta, gamma; pairs: (P, 2)
+    indices; constant, singles (T,), doubles (P,): logarithms of priors, which sum to 1 as
+    probabilities.
+    """
+
+    shapes: tuple[Shape, ...]
+    exponents: FloatArray
+    pairs: IntArray
+    constant: float
+    singles: FloatArray
+    doubles: FloatArray
+
+    def design(self, x: FloatArray) -> FloatArray:
+        """The value of each term at each value of the parameter: (T, n)."""
+        rows = np.empty((len(self.shapes), len(x)))
+        for i, exponent in enumerate(self.exponents):
+            rows[i] = power(x, *exponent)
+        return rows
+
+
+@lru_cache(maxsize=64)
+def lattice(parameter: str, *, exponential: bool = False) -> Lattice:
+    """Constant, one and two terms of a parameter.
+
+    Exponents have denominators 1 to 5, logarithms the powers 0, ½, 1, 3⁄2 and 2; simpler ones weigh
+    more. Falling powers are for strong scaling, alone and beside a growing term.
+
+    Args:
+        parameter: its name.
+        exponential: also 2^(γ·x) and x^α · 2^(γ·x).
+    """
+    weights = _rising()
+    terms = {(alpha, beta, ZERO): weight for (alpha, beta), weight in weights.items()}
+    falling = {(alpha, ZERO, ZERO): DENOMINATORS[alpha.denominator] for alpha in FALLING}
+    shares = [(terms, 1 - FALLING_SHARE), (falling, FALLING_SHARE)]
+    if exponential:
+        shares = [(part, share * (1 - EXPONENTIAL_SHARE)) for part, share in shares]
+        shares.append((_exponential(), EXPONENTIAL_SHARE))
+    joined: dict[tuple[Fraction, ...], float] = {}
+    for part, share in shares:
+        total = sum(part.values())
+        joined |= {key: share * weight / total for key, weight in part.items()}
+    keys = list(joined)
+    index = {key: i for i, key in enumerate(keys)}
+    singles = np.array(list(joined.values()))
+    pairs, doubles = _pairs(lambda a, b: index[(a, b, ZERO)], singles)
+    return Lattice(
+        shapes=tuple((Factor(parameter, *key),) for key in keys),
+        exponents=np.array([[float(value) for value in key] for key in keys]),
+        pairs=pairs,
+        constant=float(np.log(CONSTANT)),
+        singles=np.log(ONE_TERM * singles),
+        doubles=np.log(TWO_TERMS * doubles),
+    )
+
+
+def _rising() -> dict[tuple[Fraction, Fraction], float]:
+    powers = sorted({Fraction(i, d) for d in DENOMINATORS for i in range(1, HIGHEST * d + 1)})
+    weights = {(ZERO, beta): weight for beta, weight in PURE_LOGARITHMS.items()}
+    for alpha in powers:
+        simple = DENOMINATORS[alpha.denominator] * (STEEP if alpha > 3 else 1.0)
+        weights |= {(alpha, beta): simple * weight for beta, weight in LOGARITHMS.items()}
+    return weights
+
+
+def _exponential() -> dict[tuple[Fraction, Fraction, Fraction], float]:
+    rates = [Fraction(1, d) for d in (32, 16, 8, 4, 2)] + [Fraction(n, 4) for n in (3, 4, 6, 8)]
+    return {
+        (alpha, ZERO, rate): 1.0 if alpha == 0 else 0.2
+        for rate in rates
+        for alpha in (ZERO, HALF, ONE, Fraction(2))
+    }
+
+
+def _pairs(
+    index: Callable[[Fraction, Fraction], int], singles: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    chosen: list[Sequence[int]] = [*combinations([index(*pair) for pair in PAIRED], 2)]
+    rising = len(chosen)
+    chosen += [(index(alpha, ZERO), index(*other)) for alpha, other in PAIRED_FALLING]
+    pairs = np.array(chosen, dtype=np.intp)
+    weights = singles[pairs[:, 0]] * singles[pairs[:, 1]]
+    weights[:rising] *= (1 - FALLING_SHARE) / weights[:rising].sum()
+    weights[rising:] *= FALLING_SHARE / weights[rising:].sum()
+    return pairs, weights

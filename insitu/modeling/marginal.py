@@ -1,0 +1,86 @@
+"""The probability of data under a hypothesis, its coefficients integrated out.
+
+With relative errors the data of a series are ones and the columns of a hypothesis are t(x)/y.
+Given the noise σ the likelihood is Gaussian in the coefficients, around their least squares
+estimate. A coefficient is positive, and the largest share its term has of a value is log-uniform
+between LEAST and 1. What a term adds below NEGLIGIBLE·σ cannot be seen, so the hypothesis without
+it stands for that part. The integral over each coefficient is one-dimensional and comes from a
+table; the determinant of the normal equations accounts for what the estimates share.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from insitu.measurement import FloatArray
+
+LEAST = 1e-4  # smallest share of a term at its largest
+LOG_RANGE = float(-np.log(LEAST))
+NEGLIGIBLE = 0.5  # share of the noise below which a term cannot be seen
+LOG_TWO_PI = float(np.log(2 * np.pi))
+LOWEST, HIGHEST, FAR = -12.0, 6.9, 6.5  # estimates in standard deviations that the table covers
+ENTRIES = 4000
+
+
+@lru_cache(maxsize=1)
+def _table() -> FloatArray:
+    """q(z) = ∫₀^∞ (exp(vz - v²/2) - [v < 1]) / v dv, so that ∫_a^∞ φ(v - z)/v dv ≈ φ(z)(q(z) - ln
+    a).
+    """
+    below, above = np.logspace(-6, 0, 400), np.linspace(1, 22, 3000)
+    z = np.linspace(LOWEST, HIGHEST, ENTRIES)[:, None]
+    inner = np.expm1(below * z - below**2 / 2) / below
+    outer = np.exp(above * z - above**2 / 2) / above
+    return np.asarray(_integral(inner, below) + _integral(outer, above))
+
+
+def _integral(y: FloatArray, x: FloatArray) -> FloatArray:
+    return np.asarray(((y[:, 1:] + y[:, :-1]) / 2 * np.diff(x)).sum(axis=1))
+
+
+def log_mass(z: FloatArray, log_reach: FloatArray) -> FloatArray:
+    """ln ∫_a^∞ φ(v - z)/v dv with ln(1/a) = log_reach, element by element."""
+    scale = (ENTRIES - 1) / (HIGHEST - LOWEST)
+    index: NDArray[np.int32] = ((np.clip(z, LOWEST, HIGHEST) - LOWEST) * scale).astype(np.int32)
+    total = np.maximum(np.maximum(log_reach, 0.0) + _table()[index], 1e-3)
+    near = np.log(total) - (0.5 * z * z + 0.5 * LOG_TWO_PI)
+    far = np.maximum(z, 1.0)
+    return np.where(z > FAR, far**-2.0 - np.log(far), near)
+
+
+def negligible(levels: FloatArray) -> FloatArray:
+    """The part of the prior of a coefficient in which its term cannot be seen, for each noise
+    level.
+    """
+    share = (np.log(NEGLIGIBLE * levels) + LOG_RANGE) / LOG_RANGE
+    return np.asarray(np.clip(share, 1e-9, 1.0))
+
+
+def log_evidence(
+    levels: FloatArray,
+    *,
+    degrees: FloatArray,
+    rss: FloatArray,
+    log_determinant: FloatArray,
+    shares: tuple[FloatArray, ...],
+    deviations: tuple[FloatArray, ...],
+) -> FloatArray:
+    """Logarithm of the marginal likelihood at each noise level, prior of the hypothesis not
+    included.
+
+    Args:
+        levels: (L,) relative noise. degrees: number of points less the number of columns.
+        rss: weighted residual sum of squares; log_determinant: of the normal equations.
+        shares: the largest share of each term at its estimate; deviations: their standard
+            deviations at noise 1. All but levels of one shape; answers (…, L).
+    """
+    log_levels = np.log(levels)
+    answer = -(degrees[..., None] / 2) * (LOG_TWO_PI + 2 * log_levels)
+    answer = answer - (0.5 * rss[..., None]) * levels**-2.0 - 0.5 * log_determinant[..., None]
+    smallest = np.maximum(np.log(NEGLIGIBLE) + log_levels, -LOG_RANGE)
+    for share, deviation in zip(shares, deviations, strict=True):
+        log_deviation = np.log(deviation)[..., None] + log_levels
+        z = (share / deviation)[..., None] * levels**-1.0
+        answer += log_mass(z, log_deviation - smallest) - (log_deviation + np.log(LOG_RANGE))
+    return answer
