@@ -60,11 +60,12 @@ class Watch(App[None]):
         Binding("q", "quit", "quit"),
     ]
 
-    def __init__(self, client: BoardClient, campaign: str) -> None:
+    def __init__(self, client: BoardClient, campaign: str, *, beat_s: float = BEAT_S) -> None:
         """Show what `client` reads of `campaign`; whoever made the client closes it."""
         super().__init__()
         self.trouble: InsituError | None = None
         self._client = client
+        self._beat_s = beat_s
         self._campaign = campaign
         self._board = Board()
         self._metric: str | None = DEAREST
@@ -93,7 +94,7 @@ class Watch(App[None]):
         worker = get_current_worker()
         while not worker.is_cancelled:
             try:
-                board = self._client.newest(BEAT_S)
+                board = self._client.newest(self._beat_s)
             except InsituError as error:
                 self.trouble = error
                 self.call_from_thread(self.exit)

@@ -1,0 +1,104 @@
+"""Boards from a real socket and real files."""
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+import zmq
+
+from insitu.campaign.store import SqliteStore
+from insitu.entities import RunKey, RunState
+from insitu.errors import CampaignError, WireError
+from insitu.modeling.base import ModelSet
+from insitu.monitor.board import Board, LiveRun, board_of
+from insitu.monitor.client import BoardClient, find_address
+from tests.campaigns import heat_campaign, heat_run
+
+TRIES = 50  # of 0.1 s: a subscription needs a moment to arrive
+
+
+@pytest.fixture
+def store(tmp_path: os.PathLike[str]) -> Iterator[SqliteStore]:
+    with heat_campaign(os.path.join(tmp_path, "heat.insitu"), 1, (2, 4)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def publisher(store: SqliteStore) -> Iterator["zmq.Socket[bytes]"]:
+    """Publishes where aggregator.json says."""
+    context = zmq.Context()
+    socket = context.socket(zmq.PUB)
+    endpoint = f"ipc://{store.path}/boards"
+    socket.bind(endpoint)
+    address = {"instance": "1", "boards": endpoint, "curve": "", "pid": 1}
+    with open(os.path.join(store.path, "aggregator.json"), "w", encoding="utf-8") as file:
+        json.dump(address, file)
+    yield socket
+    socket.close(linger=0)
+    context.term()
+
+
+def heard(client: BoardClient, publisher: "zmq.Socket[bytes]", frame: bytes) -> Board:
+    """What the client hears of a frame that is published each beat."""
+    for _ in range(TRIES):
+        publisher.send(frame)
+        board = client.newest(0.1)
+        if board is not None and client.is_live:
+            return board
+    raise AssertionError("nothing heard")
+
+
+def test_without_an_aggregator_the_files_are_read_and_only_when_they_change(store: SqliteStore):
+    with BoardClient(store.path) as client:
+        first, second = client.newest(0.0), client.newest(0.0)
+        store.seal(*heat_run(8))
+        third = client.newest(0.0)
+
+    assert first is not None
+    assert [run.name for run in first.runs] == ["p=4#0", "p=2#0"]
+    assert second is None
+    assert third is not None
+    assert len(third.runs) == 3
+
+
+def test_an_aggregator_is_heard(store: SqliteStore, publisher: "zmq.Socket[bytes]"):
+    live = LiveRun("x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 1, 8)
+    board = board_of(store.runs(), ModelSet(), [live])
+
+    with BoardClient(store.path) as client:
+        assert heard(client, publisher, json.dumps(board.to_dict()).encode()) == board
+
+
+def test_the_files_are_read_again_when_the_aggregator_has_gone(
+    store: SqliteStore, publisher: "zmq.Socket[bytes]"
+):
+    with BoardClient(store.path) as client:
+        heard(client, publisher, json.dumps(Board().to_dict()).encode())
+        os.unlink(os.path.join(store.path, "aggregator.json"))
+
+        board = client.newest(0.0)
+
+        assert not client.is_live
+        assert board is not None
+        assert len(board.runs) == 2
+
+
+def test_the_board_of_another_version_is_refused(
+    store: SqliteStore, publisher: "zmq.Socket[bytes]"
+):
+    with BoardClient(store.path) as client, pytest.raises(WireError, match="not a board"):
+        heard(client, publisher, b'{"rows": []}')
+
+
+def test_a_campaign_that_is_not_there_is_refused(tmp_path: os.PathLike[str]):
+    with pytest.raises(CampaignError, match="no campaign here"):
+        BoardClient(os.path.join(tmp_path, "nix"))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', "null"])
+def test_an_address_that_cannot_be_read_is_none(text: str, tmp_path: os.PathLike[str]):
+    with open(os.path.join(tmp_path, "aggregator.json"), "w", encoding="utf-8") as file:
+        file.write(text)
+
+    assert find_address(str(tmp_path)) is None

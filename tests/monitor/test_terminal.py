@@ -1,0 +1,180 @@
+"""The live view, driven as a person would, without a terminal."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import DataTable, Static
+
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import SqliteStore
+from insitu.entities import Finding, RunKey, RunState
+from insitu.errors import CampaignError
+from insitu.modeling.base import ModelSet
+from insitu.modeling.pipeline import remodel
+from insitu.monitor.board import Board, LiveRun, board_of
+from insitu.monitor.client import BoardClient
+from insitu.monitor.terminal import Watch
+from tests.campaigns import heat_campaign
+
+SMALL, WIDE = (80, 24), (160, 45)
+
+
+@pytest.fixture
+def store(tmp_path: os.PathLike[str]) -> Iterator[SqliteStore]:
+    with heat_campaign(os.path.join(tmp_path, "heat.insitu"), 1, (4, 8, 16, 32, 64)) as opened:
+        opened.put_models(remodel(load_experiment(opened)))
+        yield opened
+
+
+def watch(
+    store: SqliteStore,
+    size: tuple[int, int],
+    look: Callable[[Watch, Pilot[None]], Awaitable[None]],
+) -> Watch:
+    """Run the application at a size, wait for its first board, let `look` drive it."""
+
+    async def run(app: Watch) -> None:
+        async with app.run_test(size=size) as pilot:
+            for _ in range(100):
+                await pilot.pause(0.05)
+                if app.trouble is not None or table_of(app).row_count:
+                    break
+            await look(app, pilot)
+
+    with BoardClient(store.path) as client:
+        app = Watch(client, "heat.insitu", beat_s=0.05)
+        asyncio.run(run(app))
+    return app
+
+
+def table_of(app: Watch) -> "DataTable[object]":
+    return app.query_one("#series", DataTable)
+
+
+def text_of(app: Watch, name: str) -> str:
+    return str(app.query_one(f"#{name}", Static).render())
+
+
+def rows_of(app: Watch) -> list[list[str]]:
+    table = table_of(app)
+    return [[str(cell) for cell in table.get_row_at(i)] for i in range(table.row_count)]
+
+
+def test_the_dearest_call_path_stands_first_with_its_model_and_trend(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        rows = rows_of(app)
+        assert rows[0][1].endswith("MPI_Sendrecv")
+        assert rows[0][-1] == "▄▄▄▄▄"
+        solve = next(row for row in rows if row[1] == "main->solve")
+        assert "p^(-1)" in solve[3]
+        assert "time_exclusive over p" in text_of(app, "title")
+        assert "p=64#0  sealed" in text_of(app, "runs")
+
+    watch(store, SMALL, look)
+
+
+def test_columns_fill_80_characters_and_no_more(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        for _ in range(2):
+            table = table_of(app)
+            assert table.virtual_size.width <= 80
+            await pilot.press("m")
+
+    watch(store, SMALL, look)
+
+
+def test_m_shows_the_next_metric_and_at_last_all_of_them(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        seen = []
+        for _ in range(5):
+            seen.append(text_of(app, "title").split(" · ")[1])
+            await pilot.press("m")
+        assert [name.split(" over")[0] for name in seen] == [
+            "time_exclusive",
+            "time",
+            "visits",
+            "bytes_sent",
+            "all metrics",
+        ]
+
+    watch(store, SMALL, look)
+
+
+def test_arrows_choose_the_call_path_that_is_told_in_full(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        first = text_of(app, "detail")
+        await pilot.press("down", "down")
+        await pilot.pause()
+        assert "main->solve->exchange->MPI_Sendrecv" in first
+        assert "main->solve->residual->MPI_Allreduce" in text_of(app, "detail")
+        assert "p = 4: 1" in text_of(app, "detail")
+
+    watch(store, SMALL, look)
+
+
+def test_the_chosen_row_stays_chosen_when_the_board_grows(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        await pilot.press("down", "down")
+        await pilot.pause()
+        before = text_of(app, "detail")
+        fewer = remodel(load_experiment(store)).models[:-1]
+        app.show(board_of(store.runs(), ModelSet(("p",), fewer)))
+        await pilot.pause()
+        assert text_of(app, "detail").splitlines()[0] == before.splitlines()[0]
+
+    watch(store, SMALL, look)
+
+
+def test_findings_are_shown_on_demand_and_always_where_there_is_room(store: SqliteStore):
+    async def small(app: Watch, pilot: Pilot[None]) -> None:
+        assert not app.query_one("#findings").display
+        await pilot.press("f")
+        await pilot.pause()
+        assert app.query_one("#findings").display
+
+    async def wide(app: Watch, pilot: Pilot[None]) -> None:
+        assert app.query_one("#findings").display
+        assert "classes-differ" in text_of(app, "findings")
+
+    watch(store, SMALL, small)
+    watch(store, WIDE, wide)
+
+
+def test_a_live_run_shows_its_ranks_and_what_they_spend(store: SqliteStore):
+    live = LiveRun(
+        "x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 2, 8, (("main->[b]new", 1, 0.5),)
+    )
+
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        app.show(board_of([], ModelSet(findings=(Finding("a", "[red]\x1b[2J"),)), [live]))
+        await pilot.pause()
+        assert "p=8#0  measuring ██▒▒▒▒·· 6 of 8 heard, 2 ended" in text_of(app, "runs")
+        assert rows_of(app)[0][1] == "main->[b]new"
+        assert "now 500 ms" in rows_of(app)[0]
+        assert "[red]\\x1b[2J" in text_of(app, "findings")
+
+    watch(store, SMALL, look)
+
+
+def test_an_empty_board_is_shown_too(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        app.show(Board())
+        await pilot.pause()
+        assert "no run yet" in text_of(app, "runs")
+        await pilot.press("m", "f", "down")
+
+    watch(store, SMALL, look)
+
+
+def test_a_campaign_that_cannot_be_read_any_more_ends_the_view(store: SqliteStore):
+    with sqlite3.connect(os.path.join(store.path, "campaign.db")) as connection:
+        connection.execute("DROP TABLE finding")
+
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        await pilot.pause()
+
+    assert isinstance(watch(store, SMALL, look).trouble, CampaignError)
