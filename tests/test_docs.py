@@ -133,6 +133,15 @@ def test_every_file_that_the_documents_name_is_there():
     assert missing == []
 
 
+def test_every_module_that_the_architecture_names_is_there():
+    text = (ROOT / "insitu" / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(?:[\w/]+/)?(\w+\.(?:py|c|h|def))`", text))
+    folders = ("insitu", "collectors", "server", "tests", "examples")
+    present = {path.name for folder in folders for path in (ROOT / folder).rglob("*.*")}
+
+    assert named - present == {"bootstrap.py"} - present
+
+
 @pytest.mark.mpi
 def test_the_first_campaign_works_when_pasted(tmp_path):
     (script,) = re.findall(r"```sh\n(.*?)```", section("A first campaign in five minutes"), re.S)
