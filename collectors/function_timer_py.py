@@ -36,7 +36,7 @@ class _Stack:
 
 
 class PythonTimer:
-    """Fills a table through sys.setprofile.
+    """Fills a table through sys.setprofile; a RecursionError of the program ends its measurement.
 
     Raises:
         OSError: the table cannot be made.

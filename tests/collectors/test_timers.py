@@ -1,0 +1,295 @@
+"""The native hook against its Python twin: the same visits per call path, on every interpreter here."""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from insitu.collectors import library
+from insitu.collectors.table import ENDED, TableReader
+from insitu.run import Options, rank_environment
+
+INTERPRETERS = {
+    f"{minor}": sorted(glob.glob(str(Path.home() / f".pyenv/versions/3.{minor}.*/bin/python3")))
+    for minor in (11, 12, 13)
+}
+
+TORTURE = """
+    import asyncio, contextlib, dataclasses, json, threading
+    from collections import namedtuple
+
+    def leaf(n=1):
+        return n
+
+    def fib(n):
+        return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+    def ping(n):
+        return pong(n - 1) if n else leaf()
+
+    def pong(n):
+        return ping(n - 1) if n else leaf()
+
+    def numbers(n):
+        for i in range(n):
+            yield leaf(i)
+
+    def delegating(n):
+        result = yield from numbers(n)
+        return result
+
+    def generators():
+        list(numbers(4))
+        list(delegating(3))
+        half = numbers(10)
+        next(half); next(half)
+        half.close()
+        never = numbers(5)
+        del never
+        thrown = numbers(5)
+        next(thrown)
+        with contextlib.suppress(ValueError):
+            thrown.throw(ValueError("in"))
+        unstarted = numbers(5)
+        with contextlib.suppress(ValueError):
+            unstarted.throw(ValueError("in"))
+
+    def raising(depth):
+        if depth == 0:
+            raise KeyError("deep")
+        leaf()
+        raising_other(depth - 1)
+
+    def raising_other(depth):
+        raising(depth)
+
+    def exceptions():
+        for _ in range(3):
+            with contextlib.suppress(KeyError):
+                raising(2)
+
+    class Cell:
+        def __init__(self):
+            self.value = leaf(3)
+
+        def __getitem__(self, at):
+            return leaf(at)
+
+        @property
+        def double(self):
+            return leaf(self.value) * 2
+
+        @staticmethod
+        def still():
+            return leaf()
+
+        @contextlib.contextmanager
+        def held(self):
+            leaf()
+            yield self
+            leaf()
+
+    @dataclasses.dataclass
+    class Point:
+        x: int
+
+    Pair = namedtuple("Pair", "a b")
+
+    def classes():
+        cell = Cell()
+        for i in range(5):
+            cell[i]
+            cell.double
+            Cell.still()
+        with cell.held():
+            leaf()
+        Point(1)
+        Pair(1, 2)
+
+    def callbacks():
+        sorted([3, 1, 2], key=lambda v: leaf(v))
+        json.loads("[1, 2]", object_hook=leaf)
+        json.loads('{"a": {"b": 1}}', object_hook=lambda d: leaf(d))
+        list(map(leaf, range(3)))
+
+    async def sleeper(n):
+        for _ in range(n):
+            await asyncio.sleep(0)
+            leaf()
+
+    async def gather():
+        await asyncio.gather(sleeper(2), sleeper(3))
+
+    def coroutines():
+        asyncio.run(gather())
+
+    def work(n):
+        for _ in range(n):
+            leaf()
+
+    def threads():
+        workers = [threading.Thread(target=work, args=(n,)) for n in (2, 3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    def dynamic():
+        scope = {"leaf": leaf}
+        exec("leaf()", scope)
+        eval("leaf()", scope)
+
+    def main():
+        fib(8)
+        ping(5)
+        generators()
+        exceptions()
+        classes()
+        callbacks()
+        coroutines()
+        threads()
+        dynamic()
+
+    for _ in range(3):
+        main()
+    print("ended")
+"""
+
+
+def measure(folder: Path, python: str, script: Path, shared: str) -> TableReader:
+    """Run a script measured, with the native library or, without one, the twin."""
+    tables = folder / ("native" if shared else "twin")
+    tables.mkdir()
+    environment = {
+        **os.environ,
+        **rank_environment(Options(command=[str(script)]), "0" * 32, str(folder)),
+        "INSITU_LIBRARY": shared,
+        "INSITU_TABLES": str(tables),
+        "INSITU_AGENT": "off",
+        "INSITU_SINGLE": "1",
+        "INSITU_TROUBLE": str(tables / "trouble"),
+    }
+    done = subprocess.run(
+        [python, str(script)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    trouble = tables / "trouble"
+    assert not trouble.exists(), trouble.read_text()
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+    (path,) = tables.rglob("*.table")
+    table = TableReader(str(path))
+    table.new_rows()
+    return table
+
+
+def paths(table: TableReader) -> list[str]:
+    found: list[str] = []
+    for row in table.rows:
+        found.append(f"{found[row.parent]}->{row.name}" if found else row.name)
+    return found
+
+
+def visits(table: TableReader) -> dict[str, int]:
+    """Visits per call path, without what the interpreter imports on its own."""
+    totals = table.totals(table.tick_s())["visits"]
+    result: dict[str, int] = {}
+    for path, count in zip(paths(table), totals, strict=True):
+        if "(import)" not in path:
+            result[path] = result.get(path, 0) + count
+    return result
+
+
+@pytest.fixture(params=INTERPRETERS)
+def python(request):
+    """An interpreter of each supported version."""
+    if f"{sys.version_info[1]}" == request.param:
+        return sys.executable
+    if not INTERPRETERS[request.param]:
+        pytest.skip(f"no Python 3.{request.param} in ~/.pyenv/versions")
+    return INTERPRETERS[request.param][0]
+
+
+@pytest.fixture
+def shared():
+    path = library.find()
+    if not path:
+        pytest.skip("the native library is not built: no C compiler")
+    return path
+
+
+@pytest.mark.native
+def test_the_native_hook_counts_what_its_twin_counts(tmp_path, python, shared):
+    script = tmp_path / "torture.py"
+    script.write_text(textwrap.dedent(TORTURE))
+
+    native = measure(tmp_path, python, script, shared)
+    twin = measure(tmp_path, python, script, "")
+
+    assert native.header()["hook"].rstrip(b"\0") in (b"evaluator", b"monitoring")
+    assert twin.header()["hook"].rstrip(b"\0") == b"setprofile"
+    counted, expected = visits(native), visits(twin)
+    assert counted == expected
+
+
+@pytest.mark.native
+def test_exclusive_times_add_up_to_the_whole(tmp_path, python, shared):
+    script = tmp_path / "torture.py"
+    script.write_text(textwrap.dedent(TORTURE).replace("    threads()\n", ""))
+
+    for table in (measure(tmp_path, python, script, shared), measure(tmp_path, python, script, "")):
+        totals = table.totals(table.tick_s())
+
+        assert table.header()["state"] == ENDED
+        assert sum(totals["time_exclusive"]) == totals["time"][0]
+        for row, name in zip(table.rows, paths(table), strict=True):
+            assert totals["time"][row.parent] >= 0, name
+
+
+@pytest.mark.native
+def test_deep_recursion_survives_under_the_native_hook(tmp_path, python, shared):
+    script = tmp_path / "deep.py"
+    script.write_text(
+        "import sys\nsys.setrecursionlimit(10**6)\n"
+        "def down(n): return n if not n else down(n - 1)\n"
+        "def main(): down(50_000)\nmain()\nmain()\nprint('ended')\n"
+    )
+
+    table = measure(tmp_path, python, script, shared)
+
+    assert visits(table)["deep.py->main"] == 2
+
+
+@pytest.mark.native
+def test_a_recursion_error_leaves_the_native_hook_in_order(tmp_path, python, shared):
+    script = tmp_path / "endless.py"
+    script.write_text(
+        "def endless(): endless()\n"
+        "def attempt():\n    try: endless()\n    except RecursionError: leaf()\n"
+        "def leaf(): pass\n"
+        "for _ in range(3): attempt()\nprint('ended')\n"
+    )
+
+    counted = visits(measure(tmp_path, python, script, shared))
+
+    assert counted["endless.py->attempt"] == counted["endless.py->attempt->leaf"] == 3
+    assert 2900 < counted["endless.py->attempt->endless"] < 3000
+
+
+@pytest.mark.native
+def test_the_meta_data_of_the_launcher_stand_in_the_table(tmp_path, shared):
+    script = tmp_path / "quick.py"
+    script.write_text("print('ended')\n")
+
+    table = measure(tmp_path, sys.executable, script, shared)
+
+    assert json.loads(table.meta())["run"] == "0" * 32
+    assert json.loads(table.meta())["campaign"] == str(tmp_path)
