@@ -139,7 +139,7 @@ def test_every_module_that_the_architecture_names_is_there():
     folders = ("insitu", "collectors", "server", "tests", "examples")
     present = {path.name for folder in folders for path in (ROOT / folder).rglob("*.*")}
 
-    assert named - present == {"bootstrap.py"} - present
+    assert named - present == set()
 
 
 @pytest.mark.mpi
