@@ -211,7 +211,9 @@ def test_ingesting_twice_does_no_harm(bench):
 @pytest.mark.parametrize("free", [0, 2, 3, 4, 6, 12])
 def test_few_file_descriptors_never_harm_the_program(bench, free):
     script = bench.script(QUICK)
-    limit = f"import resource, os; resource.setrlimit(resource.RLIMIT_NOFILE, ({free + 4}, {free + 4}))"
+    limit = (
+        f"import resource, os; resource.setrlimit(resource.RLIMIT_NOFILE, ({free + 4}, {free + 4}))"
+    )
     argv = [str(bench.python), "-c"]
     start = f"{limit}; os.execv({str(bench.python)!r}, [{str(bench.python)!r}, {str(script)!r}])"
 

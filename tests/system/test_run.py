@@ -206,7 +206,9 @@ def test_children_of_the_program_are_not_measured(bench):
 
     outcome = bench.run("-q", script)
 
-    assert outcome.out.startswith(f"[] {os.environ.get('PYTHONPATH') or bench.environment['PYTHONPATH']}")
+    assert outcome.out.startswith(
+        f"[] {os.environ.get('PYTHONPATH') or bench.environment['PYTHONPATH']}"
+    )
     assert bench.values("app.py->work", "visits") == [1]
     assert len(bench.records()) == 1
 
@@ -228,7 +230,11 @@ def test_repetitions_are_counted(bench):
     for _ in range(3):
         assert bench.run("-q", "--param", "n=1", script).code == 0
 
-    assert [str(record.key) for record in bench.records()] == ["p=1,n=1#0", "p=1,n=1#1", "p=1,n=1#2"]
+    assert [str(record.key) for record in bench.records()] == [
+        "p=1,n=1#0",
+        "p=1,n=1#1",
+        "p=1,n=1#2",
+    ]
 
 
 @pytest.mark.parametrize(

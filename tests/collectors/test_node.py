@@ -1,0 +1,163 @@
+"""Tables of several ranks as messages, and tables that are damaged."""
+
+import json
+import os
+import time
+from array import array
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from insitu.collectors import node, table
+from insitu.collectors.function_timer_py import PythonTimer
+from insitu.collectors.rank import RankInfo
+from insitu.errors import WireError
+from insitu.wire.codec import decode, encode
+from insitu.wire.messages import Bye, Hello, Paths, Totals
+
+META = json.dumps({"run": "0" * 32, "campaign": "/nowhere", "parameters": {"n": 4}})
+
+
+class Clock:
+    """Nanoseconds that pass only when told."""
+
+    def __init__(self) -> None:
+        self.now = time.monotonic_ns()
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def rank_table(folder, number, size, calls, *, is_ended=True):
+    """The table of a rank that called the named functions, each for a microsecond."""
+    clock = Clock()
+    path = os.path.join(folder, f"rank-{number:06d}-{number}.table")
+    timer = PythonTimer(path, RankInfo(number, size), "app.py", META, clock)
+    for name in calls:
+        code = compile("", "app.py", "exec").replace(co_name=name, co_qualname=name)
+        frame = type("Frame", (), {"f_code": code, "f_globals": {}, "f_lasti": 0})
+        timer.enter(timer.main, frame)
+        clock.now += 1000
+        timer.leave(timer.main, code)
+    if is_ended:
+        timer.end(0)
+    return timer, path
+
+
+def by_type(messages):
+    return {type(message): message for message in messages}
+
+
+def test_ranks_with_other_call_paths_share_one_dictionary(tmp_path):
+    rank_table(tmp_path, 0, 2, ["a", "b"])
+    rank_table(tmp_path, 1, 2, ["b", "c"])
+
+    found = by_type(node.messages(str(tmp_path)))
+
+    assert found[Paths].names == ("app.py", "a", "b", "c")
+    assert (found[Hello].size, found[Hello].ranks) == (2, (0, 1))
+    rows = [
+        array("I", group.rows).tolist() for group in found[Totals].groups if len(group.rows) > 4
+    ]
+    assert sorted(rows) == [[0, 1, 2], [0, 2, 3]]
+    assert all(end.is_complete and end.status == 0 for end in found[Bye].ends)
+
+
+def test_ranks_with_the_same_call_paths_travel_as_one_matrix(tmp_path):
+    for number in range(3):
+        rank_table(tmp_path, number, 3, ["a", "b"])
+
+    totals = by_type(node.messages(str(tmp_path)))[Totals]
+
+    (group,) = (group for group in totals.groups if len(group.rows) > 4)
+    assert array("i", group.ranks).tolist() == [0, 1, 2]
+    visits = array("Q", group.matrices[0]).tolist()
+    assert visits == [1, 1, 1] * 3
+    times = array("Q", group.matrices[1]).tolist()
+    assert times == [2000, 1000, 1000] * 3
+    assert array("d", group.tick_s).tolist() == [1e-9] * 3
+
+
+def test_what_a_node_says_survives_the_wire(tmp_path):
+    rank_table(tmp_path, 0, 1, ["a"])
+
+    for message in node.messages(str(tmp_path)):
+        assert decode(encode(message)) == message
+
+
+def test_a_rank_that_is_gone_without_an_end_is_lost(tmp_path):
+    timer, _ = rank_table(tmp_path, 0, 1, ["a"], is_ended=False)
+    timer._set("pid", 2**22 + 1)
+
+    (end,) = by_type(node.messages(str(tmp_path)))[Bye].ends
+
+    assert (end.status, end.is_complete) == (node.LOST, False)
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "mpi_state", "is_complete"),
+    [
+        (table.ENDED, 0, 0, True),
+        (table.ENDED, 3, 0, True),
+        (table.ENDED, 0, table.MPI_INITIALISED, True),
+        (table.ENDED, 3, table.MPI_INITIALISED, False),  # MPI is finalised later, by MPI_Abort
+        (table.ABORTED, 9, table.MPI_INITIALISED, False),
+        (table.RUNNING, 0, table.MPI_FINALISED, True),  # os._exit after MPI_Finalize
+    ],
+)
+def test_how_a_rank_ended_decides_whether_its_data_are_whole(
+    tmp_path, state, status, mpi_state, is_complete
+):
+    timer, _ = rank_table(tmp_path, 0, 1, ["a"])
+    for field, value in (("state", state), ("exit_status", status), ("mpi_state", mpi_state)):
+        timer._set(field, value)
+    timer._set("pid", 2**22 + 1)
+
+    (end,) = by_type(node.messages(str(tmp_path)))[Bye].ends
+
+    assert end.is_complete is is_complete
+
+
+def test_a_damaged_table_is_named_and_the_others_are_taken(tmp_path):
+    rank_table(tmp_path, 0, 2, ["a"])
+    (tmp_path / "rank-000001-1.table").write_bytes(b"rubbish" * 1000)
+
+    bye = by_type(node.messages(str(tmp_path)))[Bye]
+
+    assert [end.rank for end in bye.ends] == [0]
+    assert [code for code, _, _ in bye.findings] == ["table-damaged"]
+
+
+def test_a_folder_without_tables_is_refused(tmp_path):
+    with pytest.raises(WireError, match="nothing to bring in"):
+        node.messages(str(tmp_path))
+
+
+def test_a_table_of_another_version_says_what_to_do(tmp_path):
+    timer, path = rank_table(tmp_path, 0, 1, ["a"])
+    timer._set("version", 9)
+
+    with pytest.raises(WireError, match="version 9"):
+        table.TableReader(path)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_bytes_changed_anywhere_in_a_table_never_crash_the_reader(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("damage")
+    _, path = rank_table(folder, 0, 1, ["a", "b"])
+    interesting = [*range(300), *range(4096 + (64 << 10), 4096 + (64 << 10) + 192)]
+    changes = data.draw(
+        st.lists(st.tuples(st.sampled_from(interesting), st.integers(0, 255)), max_size=8)
+    )
+    with open(path, "r+b") as file:
+        for at, byte in changes:
+            file.seek(at)
+            file.write(bytes([byte]))
+
+    try:
+        messages = node.messages(str(folder))
+    except WireError:
+        return
+    assert len(messages) == 4

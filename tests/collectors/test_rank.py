@@ -1,0 +1,70 @@
+"""Which rank a process is, by what launchers put into its environment."""
+
+import pytest
+
+from insitu.collectors import rank
+from insitu.collectors.bootstrap import program_name, user_prefixes
+
+MPIEXEC_IN_SBATCH = {
+    "SLURM_PROCID": "0",
+    "SLURM_NTASKS": "4",
+    "SLURM_STEP_ID": "0",
+    "PMI_RANK": "3",
+    "PMI_SIZE": "4",
+}
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, None),
+        ({"PMI_RANK": "2", "PMI_SIZE": "4"}, (2, 4)),
+        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"}, (1, 3)),
+        ({"PMIX_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"}, (1, 3)),
+        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "7"}, (1, 2)),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, None),  # the batch script itself
+        (MPIEXEC_IN_SBATCH, (3, 4)),
+        ({"PMI_RANK": "x", "PMI_SIZE": "4"}, None),
+        ({"PMI_RANK": "4", "PMI_SIZE": "4"}, None),
+        ({"PMI_RANK": "2"}, None),
+    ],
+)
+def test_the_rank_is_read_from_the_launchers_variables(environment, expected):
+    found = rank.find(environment)
+
+    assert (found and (found.rank, found.size)) == expected
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, ""),
+        ({"PMIX_NAMESPACE": "prterun-1@1"}, "PMIX_NAMESPACE=prterun-1@1"),
+        ({"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "3"}, "slurm=12.3"),
+        ({"SLURM_JOB_ID": "12"}, ""),
+    ],
+)
+def test_ranks_of_one_job_share_its_name(environment, expected):
+    assert rank.job(environment) == expected
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["python", "dir/app.py", "-m"], "app.py"),
+        (["python", "-O", "-W", "error", "app.py"], "app.py"),
+        (["python", "-m", "package.tool", "x"], "package.tool"),
+        (["python", "-c", "print()"], "-c"),
+        (["python", "folder/"], "folder"),
+        (["python", "-"], "-"),
+        (["python"], "python"),
+    ],
+)
+def test_the_root_of_all_call_paths_is_called_like_the_program(argv, expected):
+    assert program_name(argv) == expected
+
+
+def test_the_package_of_dash_m_is_the_program_wherever_it_lies():
+    prefixes = user_prefixes(["python", "-m", "package.tool"]).split("\n")
+
+    assert prefixes and all(prefix.endswith("/package/") for prefix in prefixes)

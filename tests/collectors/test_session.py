@@ -1,0 +1,118 @@
+"""The agent's side of the protocol, event by event."""
+
+import pytest
+
+from insitu.collectors.session import ANSWER_WITHIN_S, HELLO_EVERY_S, Session, Step
+from insitu.wire.messages import NO_SESSION, REFUSED, Ack, Halt, Reject, Welcome
+
+WELCOME = Welcome(instance="a", known=0, last_seq=0, beat_ms=500)
+
+
+def step(session: Session, now: float, *, has_data: bool = True, has_ended: bool = False) -> Step:
+    return session.step(now, has_data=has_data, has_ended=has_ended)
+
+
+def welcomed() -> Session:
+    session = Session()
+    assert step(session, 0) is Step.HELLO
+    session.receive(WELCOME)
+    return session
+
+
+def test_hello_comes_before_data_and_is_repeated_until_it_is_answered():
+    session = Session()
+
+    steps = [step(session, now * HELLO_EVERY_S / 2) for now in range(5)]
+
+    assert steps == [Step.HELLO, Step.NOTHING, Step.HELLO, Step.NOTHING, Step.HELLO]
+
+
+def test_one_message_is_outstanding():
+    session = welcomed()
+
+    assert [step(session, 1), step(session, 2)] == [Step.TOTALS, Step.NOTHING]
+    session.receive(Ack("a", 1, 5, False))
+
+    assert step(session, 3) is Step.TOTALS
+    assert (session.known, session.seq) == (5, 2)
+
+
+def test_bye_follows_the_last_totals_until_it_is_durable():
+    session = welcomed()
+
+    assert step(session, 1, has_data=False, has_ended=True) is Step.BYE
+    session.receive(Ack("a", 1, 5, False))
+    assert step(session, 2, has_data=False, has_ended=True) is Step.BYE
+    session.receive(Ack("a", 1, 5, True))
+
+    assert session.is_durable
+    assert step(session, 3, has_data=False, has_ended=True) is Step.NOTHING
+
+
+def test_welcome_ends_the_waiting_of_hello():
+    """A watchdog that compared with the send time from before Welcome said Hello for ever."""
+    session = Session()
+    step(session, 0)
+    session.receive(WELCOME)
+
+    later = ANSWER_WITHIN_S + 1
+
+    assert step(session, later) is Step.TOTALS
+    assert step(session, later + 0.1) is Step.NOTHING
+    assert session.is_welcome
+
+
+def test_after_a_lost_connection_hello_goes_first():
+    """Data sent before Hello after a silent reconnect were refused, and the session never finished."""
+    session = welcomed()
+    step(session, 1)
+
+    session.lose()
+
+    assert step(session, 1.1) is Step.HELLO
+
+
+@pytest.mark.parametrize("answer", [Ack("b", 1, 5, False), Reject(NO_SESSION, "who are you?")])
+def test_another_aggregator_wants_hello_first(answer):
+    session = welcomed()
+    step(session, 1)
+
+    session.receive(answer)
+
+    assert step(session, 1.1) is Step.HELLO
+
+
+def test_silence_means_that_the_session_is_gone():
+    session = welcomed()
+    step(session, 1)
+
+    assert step(session, 1 + ANSWER_WITHIN_S) is Step.HELLO
+
+
+@pytest.mark.parametrize("answer", [Reject(REFUSED, "wrong token"), Halt("enough")])
+def test_who_is_refused_stops_sending(answer):
+    session = welcomed()
+
+    session.receive(answer)
+
+    assert step(session, 100) is Step.NOTHING
+    assert session.refusal in ("wrong token", "enough")
+
+
+def test_an_old_ack_before_welcome_changes_nothing():
+    session = Session()
+    step(session, 0)
+
+    session.receive(Ack("a", 9, 9, True))
+
+    assert not session.is_durable
+    assert session.known == 0
+
+
+def test_the_sequence_goes_on_where_the_aggregator_stands():
+    session = Session()
+    step(session, 0)
+    session.receive(Welcome(instance="a", known=7, last_seq=41, beat_ms=500))
+
+    assert step(session, 1) is Step.TOTALS
+    assert (session.seq, session.known, session.beat_s) == (42, 7, 0.5)

@@ -1,0 +1,60 @@
+"""Memory of another process, from files like those below /proc."""
+
+import os
+
+import pytest
+
+from insitu.collectors import smaps
+
+STATUS = "Name:\tapp\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nThreads:\t1\n"
+ROLLUP = "00400000-7fff [rollup]\nRss:     1024 kB\nPss:      512 kB\nPss_Anon: 100 kB\n"
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "status").write_text(STATUS)
+    (tmp_path / "7" / "smaps_rollup").write_text(ROLLUP)
+    return tmp_path
+
+
+def test_resident_and_proportional_memory_are_read_in_bytes(root):
+    memory = smaps.Memory()
+
+    assert smaps.probe(memory, 7, now_s=1.0, root=str(root))
+
+    assert (memory.rss, memory.rss_peak, memory.pss) == (1024 << 10, 2048 << 10, 512 << 10)
+
+
+def test_pss_is_read_again_only_after_a_multiple_of_its_cost(root):
+    memory = smaps.Memory(next_pss_s=10.0)
+
+    smaps.probe(memory, 7, now_s=9.0, root=str(root))
+    before = memory.pss
+    smaps.probe(memory, 7, now_s=10.0, root=str(root))
+
+    assert (before, memory.pss) == (None, 512 << 10)
+    assert memory.next_pss_s > 10.0
+
+
+def test_what_this_machine_cannot_measure_is_absent_and_not_zero(root):
+    (root / "7" / "smaps_rollup").unlink()
+    memory = smaps.Memory()
+
+    assert smaps.probe(memory, 7, now_s=1.0, root=str(root))
+
+    assert memory.pss is None
+    assert memory.next_pss_s == float("inf")
+
+
+def test_a_process_that_is_gone_is_no_error(root):
+    assert not smaps.probe(smaps.Memory(), 8, now_s=1.0, root=str(root))
+
+
+def test_a_process_is_told_from_another_one_with_its_number():
+    with open("/proc/self/stat", encoding="ascii") as file:
+        started = int(file.read().rpartition(")")[2].split()[19])
+
+    assert smaps.is_alive(os.getpid(), started)
+    assert not smaps.is_alive(os.getpid(), started + 1)
+    assert not smaps.is_alive(2**22 + 1, started)
