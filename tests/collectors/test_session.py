@@ -63,7 +63,8 @@ def test_welcome_ends_the_waiting_of_hello():
 
 
 def test_after_a_lost_connection_hello_goes_first():
-    """Data sent before Hello after a silent reconnect were refused, and the session never finished."""
+    """Data sent before Hello after a silent reconnect were refused, and the session never
+    finished."""
     session = welcomed()
     step(session, 1)
 

@@ -1,4 +1,5 @@
-"""The native hook against its Python twin: the same visits per call path, on every interpreter here."""
+"""The native hook against its Python twin: the same visits per call path, on every interpreter
+here."""
 
 import glob
 import json
