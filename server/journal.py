@@ -35,7 +35,7 @@ class Journal:
         except OSError as error:
             raise CampaignError(f"{self.path}: {error.strerror}") from error
         self._sizes: dict[str, int] = {}  # bytes of the records of each run that is needed
-        self._end = 0
+        self._end = os.fstat(self._file).st_size
 
     def replay(self) -> Iterator[Message]:
         """Every message that was kept, in order; the torn tail is cut off at the end.
@@ -100,8 +100,9 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the file; an empty journal is removed."""
+        is_empty = os.fstat(self._file).st_size == 0
         os.close(self._file)
-        if not self._end:
+        if is_empty:
             os.unlink(self.path)
 
     def __enter__(self) -> Self:

@@ -1,0 +1,344 @@
+"""The life of a run, event by event."""
+
+from dataclasses import replace
+
+import pytest
+
+from insitu.entities import RunState
+from insitu.server.events import (
+    Forget,
+    Keep,
+    Kept,
+    MessageArrived,
+    Note,
+    Refit,
+    Reply,
+    Seal,
+    Sealed,
+    StopAsked,
+    Ticked,
+)
+from insitu.server.runs import named
+from insitu.server.state import GRACE_S, SILENT_BEATS, CampaignState
+from insitu.wire.messages import (
+    NO_SESSION,
+    REFUSED,
+    Ack,
+    Bye,
+    Column,
+    Halt,
+    Paths,
+    RankEnd,
+    Reject,
+    Welcome,
+)
+from tests.server.nodes import RUN, TOKEN, ModelNode
+
+LOST_S = SILENT_BEATS + GRACE_S + 1.0
+
+
+def state_of(**more):
+    return CampaignState(instance="i1", token=TOKEN, beat_s=1.0, **more)
+
+
+def say(state, peer, *messages, at=0.0, is_trusted=False):
+    """Let messages arrive; the effects of the last one, what is to be kept and sealed done."""
+    effects = []
+    for message in messages:
+        effects = settle(state, state.handle(MessageArrived(peer, message, at, is_trusted)))
+    return effects
+
+
+def settle(state, effects):
+    """Carry out what is durable, as a disk without faults does."""
+    done = []
+    for effect in effects:
+        done.append(effect)
+        match effect:
+            case Keep(run, node, incarnation, _):
+                done += settle(state, state.handle(Kept(run, node, incarnation)))
+            case Seal(record, _):
+                is_partial = record.state is RunState.PARTIAL
+                done += settle(state, state.handle(Sealed(record.id, is_partial)))
+    return done
+
+
+def answers(effects):
+    return [effect.message for effect in effects if isinstance(effect, Reply)]
+
+
+def kinds(effects):
+    return [type(effect) for effect in effects]
+
+
+def seal_of(effects):
+    (seal,) = [effect for effect in effects if isinstance(effect, Seal)]
+    return seal.record
+
+
+def two_nodes():
+    return ModelNode("n0", [0, 1], 4), ModelNode("n1", [2, 3], 4)
+
+
+def test_an_agent_that_says_hello_is_welcome():
+    state = state_of()
+
+    effects = say(state, b"a", ModelNode("n0", [0], 1).hello())
+
+    assert answers(effects) == [Welcome("i1", 0, 0, 1000)]
+    assert state.state_of(RUN) is RunState.MEASURING
+
+
+def test_each_totals_is_acknowledged_with_what_is_known():
+    node = ModelNode("n0", [0], 1)
+
+    effects = say(state_of(), b"a", node.hello(), node.dictionary(), node.totals(1))
+
+    assert answers(effects) == [Ack("i1", 1, 1, False)]
+
+
+def test_totals_beyond_the_dictionary_are_not_acknowledged():
+    node = ModelNode("n0", [0], 1)
+
+    effects = say(state_of(), b"a", node.hello(), node.totals(1))
+
+    assert answers(effects) == [Ack("i1", 0, 0, False)]
+
+
+def test_a_stranger_is_told_to_say_hello():
+    (reject,) = answers(say(state_of(), b"a", ModelNode("n0", [0], 1).totals(1)))
+
+    assert reject.code == NO_SESSION
+
+
+def test_the_run_is_sealed_when_the_last_node_has_ended():
+    state = state_of()
+    a, b = two_nodes()
+    say(state, b"a", *a.messages())
+
+    effects = say(state, b"b", *b.messages())
+
+    assert kinds(effects) == [Keep, Reply, Seal, Forget, Refit]
+    assert answers(effects) == [Ack("i1", 1, 1, True)]
+    record = seal_of(effects)
+    assert record.state is RunState.SEALED
+    assert str(record.key) == "p=4,n=4#0"
+    assert record.exit_status == (0, 0, 0, 0)
+    assert record.configuration["command"] == "heat '-n 4'"
+    assert (record.started_at, record.ended_at) == (1e9, 1.1e9)
+    assert state.state_of(RUN) is RunState.SEALED
+
+
+def test_an_end_is_safe_only_when_it_is_kept():
+    state, node = state_of(), ModelNode("n0", [0, 1], 4)
+    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+
+    effects = state.handle(MessageArrived(b"a", node.bye(1), 0.0))
+
+    assert kinds(effects) == [Keep]
+    assert not state.has(node.hello())
+
+
+def test_what_could_not_be_kept_is_tried_again_each_beat():
+    state, node = state_of(), ModelNode("n0", [0, 1], 4)
+    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    state.handle(MessageArrived(b"a", node.bye(1), 0.0))
+
+    assert kinds(state.handle(Ticked(1.0))) == [Keep]
+
+
+def test_a_run_that_could_not_be_sealed_is_tried_again_each_beat():
+    state, node = state_of(), ModelNode("n0", [0], 1)
+    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    state.handle(MessageArrived(b"a", node.bye(1), 0.0))
+    state.handle(Kept(RUN, "n0", 1))
+
+    assert kinds(state.handle(Ticked(1.0))) == [Seal]
+
+
+def test_the_journal_holds_no_token():
+    state, node = state_of(), ModelNode("n0", [0], 1)
+
+    effects = say(state, b"a", *node.messages())
+
+    (keep,) = [effect for effect in effects if isinstance(effect, Keep)]
+    assert TOKEN not in repr(keep)
+
+
+def test_an_end_whose_totals_are_missing_starts_the_session_anew():
+    node = ModelNode("n0", [0], 1)
+
+    (reject,) = answers(say(state_of(), b"a", node.hello(), node.bye(3)))
+
+    assert reject.code == NO_SESSION
+
+
+def test_agents_of_a_sealed_run_are_told_that_all_is_safe():
+    node = ModelNode("n0", [0], 1)
+    state = state_of(sealed=[RUN])
+
+    (welcome,) = answers(say(state, b"a", node.hello()))
+    (ack,) = answers(say(state, b"a", node.bye(1)))
+
+    assert welcome.last_seq > 1
+    assert ack.is_durable
+
+
+def test_a_killed_rank_makes_the_run_partial_and_is_named():
+    state, node = state_of(), ModelNode("n0", [0, 1, 2], 3, statuses={1: -9})
+
+    effects = say(state, b"a", *node.messages())
+
+    record = seal_of(effects)
+    assert record.state is RunState.PARTIAL
+    assert record.missing == (1,)
+    assert record.exit_status == (0, -9, 0)
+    assert "2 of 3 ranks are whole; missing: 1" in record.findings[-1].text
+    assert Refit not in kinds(effects)
+
+
+def test_a_partial_run_is_completed_by_a_later_end():
+    state = state_of()
+    a, b = two_nodes()
+    say(state, b"a", *a.messages())
+    assert seal_of(settle(state, state.handle(StopAsked(9.0)))).state is RunState.PARTIAL
+
+    effects = say(state, b"b", *b.messages(), is_trusted=True)
+
+    assert seal_of(effects).state is RunState.SEALED
+
+
+def test_a_silent_node_is_named_after_five_beats():
+    state, node = state_of(), ModelNode("n0", [0, 1], 2)
+    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+
+    assert state.handle(Ticked(5.0)) == []
+    (note,) = state.handle(Ticked(5.1))
+
+    assert isinstance(note, Note)
+    assert note.finding.code == "rank-silent"
+    assert "n0 (ranks 0, 1)" in note.finding.text
+
+
+def test_a_node_that_speaks_again_is_not_called_silent_in_the_end():
+    state, node = state_of(), ModelNode("n0", [0, 1], 2)
+    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    state.handle(Ticked(5.1))
+
+    effects = say(state, b"a", node.totals(2), node.bye(2))
+
+    assert seal_of(effects).findings == ()
+
+
+def test_a_run_of_which_nothing_is_heard_becomes_partial_with_its_data_kept():
+    state = state_of()
+    a, b = two_nodes()
+    say(state, b"a", *a.messages())
+    say(state, b"b", b.hello(), b.dictionary(), b.totals(1))
+
+    effects = settle(state, state.handle(Ticked(LOST_S)))
+
+    assert Keep in kinds(effects)
+    assert seal_of(effects).missing == (2, 3)
+    assert state.state_of(RUN) is RunState.PARTIAL
+    assert not state.is_measuring()
+
+
+def test_a_partial_run_is_not_sealed_again_at_every_beat():
+    state, node = state_of(), ModelNode("n0", [0], 2)
+    say(state, b"a", *node.messages())
+    settle(state, state.handle(Ticked(LOST_S)))
+
+    assert state.handle(Ticked(2 * LOST_S)) == []
+
+
+def test_a_run_is_measured_while_one_of_its_nodes_speaks():
+    state = state_of()
+    a, b = two_nodes()
+    say(state, b"a", a.hello(), a.dictionary(), a.totals(1))
+    say(state, b"b", b.hello(), b.dictionary(), b.totals(1))
+
+    say(state, b"b", b.totals(2), at=LOST_S)
+    state.handle(Ticked(LOST_S + 0.1))
+
+    assert state.state_of(RUN) is RunState.MEASURING
+
+
+def test_a_newer_agent_takes_the_place_of_an_older_one():
+    state, old = state_of(), ModelNode("n0", [0], 1)
+    say(state, b"a", old.hello(), old.dictionary(), old.totals(7))
+    new = replace(old, incarnation=2)
+    new.work("solve")
+
+    say(state, b"b", new.hello(), new.dictionary(), new.totals(1))
+    (reject,) = answers(say(state, b"a", old.totals(8)))
+    effects = say(state, b"b", new.bye(1))
+
+    assert reject.code == REFUSED
+    assert [str(c) for c in seal_of_table(effects).callpaths] == ["main", "main->solve"]
+
+
+def seal_of_table(effects):
+    (seal,) = [effect for effect in effects if isinstance(effect, Seal)]
+    return seal.table
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"token": "b" * 64}, "token"),
+        ({"token": "é"}, "token"),
+        ({"schema": 2}, "schema 2"),
+        ({"size": 5}, "has 4 ranks"),
+        ({"configuration": '{"parameters": {"n": 5}}'}, "Hello says other"),
+        ({"configuration": "["}, "no JSON"),
+        ({"configuration": "[]"}, "no JSON object"),
+        ({"configuration": '{"parameters": 3}'}, "no JSON object"),
+        ({"configuration": '{"parameters": {"n": "four"}}'}, "no finite number"),
+        ({"configuration": '{"parameters": {"n": NaN}}'}, "no finite number"),
+        ({"configuration": '{"parameters": {"n": 1' + 400 * "0" + "}}"}, "no finite number"),
+        ({"columns": (Column("time", "ms", "total", "u8"),)}, "another unit"),
+        ({"node": "n0", "incarnation": 0}, "newer agent"),
+    ],
+)
+def test_an_agent_that_does_not_belong_to_the_run_is_refused(changes, reason):
+    state = state_of()
+    a, b = two_nodes()
+    say(state, b"a", a.hello())
+
+    (reject,) = answers(say(state, b"b", replace(b.hello(), **changes)))
+
+    assert reject.code == REFUSED
+    assert reason in reject.text
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Halt("stop"),
+        Paths(0, b"\x05\0\0\0", ("x",), ("",), bytes(4)),
+        Bye(0, (RankEnd(9, 0, True),), 1, "{}"),
+    ],
+)
+def test_a_message_that_makes_no_sense_is_refused_and_noted(message):
+    state = state_of()
+    say(state, b"a", ModelNode("n0", [0], 1).hello())
+
+    effects = say(state, b"a", message)
+
+    assert answers(effects)[0].code == REFUSED
+    assert kinds(effects) == [Reply, Note]
+
+
+def test_more_nodes_than_ranks_are_refused():
+    state = state_of()
+    say(state, b"a", ModelNode("n0", [0], 1).hello())
+
+    (answer,) = answers(say(state, b"b", ModelNode("n1", [0], 1).hello()))
+
+    assert isinstance(answer, Reject)
+
+
+def test_ranks_are_named_as_far_as_a_person_reads():
+    assert named(range(3)) == "0, 1, 2"
+    assert named(range(100)) == "0, 1, 2, 3, 4, 5, 6, 7 and 92 more"

@@ -1,0 +1,210 @@
+"""From totals to tables: joined by call path, scaled, summed, absent where nothing was visited."""
+
+import numpy as np
+import pytest
+
+from insitu.errors import WireError
+from insitu.server.totals import (
+    Dictionary,
+    Register,
+    Source,
+    lines_of,
+    rows_needed,
+    table_of,
+    totals_of,
+)
+from insitu.wire.messages import Column, Group, Paths, Totals
+from tests.server.nodes import COLUMNS, TICK_S, ModelNode, column
+
+
+def source_of(names, parents=None):
+    dictionary = Dictionary()
+    parents = np.asarray(parents or [0] * len(names), "<u4").tobytes()
+    dictionary.extend(Paths(0, parents, tuple(names), ("",) * len(names), bytes(4 * len(names))))
+    return Source(COLUMNS, dictionary)
+
+
+def group_of(ranks, rows, columns):
+    return Group(
+        np.array(ranks, "<i4").tobytes(),
+        np.array(rows, "<u4").tobytes(),
+        np.full(len(ranks), TICK_S).tobytes(),
+        tuple(columns),
+        tuple(np.array(matrix).tobytes() for matrix in columns.values()),
+    )
+
+
+def registers_of(source, *groups, size=8, seq=1):
+    found = lines_of(Totals(seq, 1, groups), source, size)
+    return {rank: Register((1, seq), source, tuple(lines)) for rank, lines in found.items()}
+
+
+def test_each_value_stands_in_the_row_of_its_call_path_and_the_column_of_its_rank():
+    source = source_of(["main", "solve"])
+    visits = np.array([[1, 10], [1, 20]], "<u8")
+
+    table = table_of(3, registers_of(source, group_of([2, 0], [0, 1], {0: visits})))
+
+    assert [str(c) for c in table.callpaths] == ["main", "main->solve"]
+    np.testing.assert_array_equal(table.values["visits"], [[1, np.nan, 1], [20, np.nan, 10]])
+
+
+def test_ticks_become_seconds():
+    source = source_of(["main"])
+    group = group_of([0], [0], {1: np.array([[6]], "<u8")})
+
+    assert table_of(1, registers_of(source, group)).values["time"].tolist() == [[6 * TICK_S]]
+
+
+def test_a_row_without_visits_has_no_values():
+    source = source_of(["main", "solve"])
+    group = group_of(
+        [0, 1],
+        [0, 1],
+        {0: np.array([[1, 0], [1, 2]], "<u8"), 1: np.array([[4, 0], [4, 2]], "<u8")},
+    )
+
+    table = table_of(2, registers_of(source, group))
+
+    assert np.isnan(table.values["time"][1]).tolist() == [True, False]
+
+
+def test_an_id_that_occurs_twice_is_summed():
+    source = source_of(["main"])
+    group = group_of([0], [0, 0], {0: np.array([[3, 4]], "<u8")})
+
+    assert table_of(1, registers_of(source, group)).values["visits"].tolist() == [[7]]
+
+
+def test_two_rows_of_one_call_path_are_summed():
+    source = source_of(["main", "solve", "solve"])
+    group = group_of([0], [0, 1, 2], {0: np.array([[1, 3, 4]], "<u8")})
+
+    table = table_of(1, registers_of(source, group))
+
+    assert column(table, 0) == {"main": 1, "main->solve": 7}
+
+
+def test_nodes_with_other_dictionaries_are_joined_by_call_path():
+    a, b = source_of(["main", "solve", "halo"]), source_of(["main", "halo", "io"])
+    visits = np.array([[1, 2, 3]], "<u8")
+    registers = registers_of(a, group_of([0], [0, 1, 2], {0: visits}))
+    registers |= registers_of(b, group_of([1], [0, 1, 2], {0: visits}))
+
+    table = table_of(2, registers)
+
+    assert column(table, 0) == {"main": 1, "main->solve": 2, "main->halo": 3}
+    assert column(table, 1) == {"main": 1, "main->halo": 2, "main->io": 3}
+
+
+def test_a_rank_may_stand_in_several_groups_of_a_message():
+    source = source_of(["main", "solve"])
+    visits = group_of([0, 1], [0, 1], {0: np.array([[1, 2], [1, 3]], "<u8")})
+    memory = group_of([1], [0], {2: np.array([[5e6]])})
+
+    table = table_of(2, registers_of(source, visits, memory))
+
+    assert column(table, 0, "memory_rss") == {}
+    assert column(table, 1, "memory_rss") == {"main": 5e6}
+
+
+def test_a_metric_that_no_rank_has_is_absent():
+    source = source_of(["main"])
+    group = group_of([0], [0], {0: np.array([[1]], "<u8"), 2: np.array([[np.nan]])})
+
+    assert [m.name for m in table_of(1, registers_of(source, group)).metrics] == ["visits"]
+
+
+def test_an_arrow_in_a_frame_does_not_part_it():
+    table_paths = source_of(["main", "operator->"]).dictionary.callpaths
+
+    assert table_paths[1].frames == ("main", "operator→")
+
+
+def test_rows_behind_a_gap_wait():
+    dictionary = Dictionary()
+
+    dictionary.extend(Paths(2, bytes(4), ("solve",), ("",), bytes(4)))
+
+    assert len(dictionary) == 0
+
+
+def test_rows_that_are_known_are_not_taken_again():
+    source = source_of(["main", "solve"])
+
+    source.dictionary.extend(Paths(1, bytes(8), ("solve", "halo"), ("", ""), bytes(8)))
+
+    assert source.dictionary.names == ["main", "solve", "halo"]
+
+
+@pytest.mark.parametrize("parent", [1, 7, 2**32 - 1])
+def test_a_row_below_itself_or_a_later_one_is_refused(parent):
+    with pytest.raises(WireError, match="names row"):
+        source_of(["main", "solve"], [0, parent])
+
+
+def test_a_message_says_how_many_rows_it_needs():
+    group = group_of([0], [0, 5], {0: np.array([[1, 1]], "<u8")})
+
+    assert rows_needed(Totals(1, 1, (group,))) == 6
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        group_of([8], [0], {0: np.array([[1]], "<u8")}),
+        group_of([-1], [0], {0: np.array([[1]], "<u8")}),
+        group_of([1, 1], [0], {0: np.array([[1], [1]], "<u8")}),
+        group_of([1], [0], {3: np.array([[1]], "<u8")}),
+        group_of([1], [0], {2: np.array([[np.inf]])}),
+        Group(bytes(4), bytes(4), np.array([np.nan]).tobytes(), (0,), (bytes(8),)),
+        Group(bytes(4), bytes(4), np.array([-1.0]).tobytes(), (0,), (bytes(8),)),
+    ],
+)
+def test_what_does_not_fit_the_session_is_refused(group):
+    with pytest.raises(WireError):
+        lines_of(Totals(1, 1, (group,)), source_of(["main"]), 8)
+
+
+def test_registers_written_as_messages_and_read_again_give_the_same_table():
+    node = ModelNode("n0", [0, 1, 2], 3)
+    node.work("solve")
+    source = source_of(node.paths)
+    registers = registers_of(source, *node.totals(1).groups, size=3)
+    node.work("halo")
+    source.dictionary.extend(node.dictionary())
+    newer = registers_of(source, *node.totals(2).groups, size=3, seq=2)
+    registers[1] = newer[1]  # the others' last totals are older
+
+    again: dict[int, Register] = {}
+    for message in totals_of(registers, last_seq=3, time_ns=1):
+        for rank, lines in lines_of(message, source, 3).items():
+            again[rank] = Register((1, message.seq), source, tuple(lines))
+
+    one, two = table_of(3, registers), table_of(3, again)
+    assert one.callpaths == two.callpaths
+    for name, values in one.values.items():
+        np.testing.assert_array_equal(values, two.values[name])
+
+
+def test_a_large_dictionary_is_written_in_several_messages():
+    names = [f"f{i}" for i in range(9000)]
+    source = source_of(names)
+
+    parts = source.dictionary.to_paths()
+
+    again = Dictionary()
+    for part in parts:
+        again.extend(part)
+    assert len(parts) > 1
+    assert again.names == names
+
+
+def test_columns_of_other_nodes_are_joined_by_name():
+    swapped = (Column("time", "s", "total", "u8"), Column("visits", "1", "total", "u8"))
+    a = source_of(["main"])
+    b = Source(swapped, source_of(["main"]).dictionary)
+    registers = registers_of(a, group_of([0], [0], {0: np.array([[5]], "<u8")}))
+    registers |= registers_of(b, group_of([1], [0], {1: np.array([[6]], "<u8")}))
+
+    assert table_of(2, registers).values["visits"].tolist() == [[5, 6]]
