@@ -105,6 +105,24 @@ def lattice(parameter: str, *, exponential: bool = False) -> Lattice:
     )
 
 
+@lru_cache(maxsize=64)
+def dense(parameter: str) -> Lattice:
+    """Near-continuous exponents, for telling a change of behaviour from a function off the lattice.
+
+    Exponents are multiples of 1⁄8 and 1⁄3, logarithms powers of quarters, all equally probable.
+    """
+    powers = {Fraction(i, 8) for i in range(8 * HIGHEST)} | {Fraction(i, 3) for i in range(12)}
+    keys = [(a, Fraction(b, 4), ZERO) for a in sorted(powers) for b in range(9) if a or b]
+    return Lattice(
+        shapes=tuple((Factor(parameter, *key),) for key in keys),
+        exponents=np.array([[float(value) for value in key] for key in keys]),
+        pairs=np.empty((0, 2), dtype=np.intp),
+        constant=float(np.log(CONSTANT)),
+        singles=np.full(len(keys), np.log((1 - CONSTANT) / len(keys))),
+        doubles=np.empty(0),
+    )
+
+
 def _rising() -> dict[tuple[Fraction, Fraction], float]:
     powers = sorted({Fraction(i, d) for d in DENOMINATORS for i in range(1, HIGHEST * d + 1)})
     weights = {(ZERO, beta): weight for beta, weight in PURE_LOGARITHMS.items()}

@@ -21,6 +21,7 @@ POOL_WEIGHT = 300.0  # of the law of all sizes for the law of one size, in serie
 PRIOR_CENTRE, PRIOR_WIDTH = np.log(0.02), 1.5  # of the logarithm of the level
 ROUNDS = 12
 SAMPLE = 600  # series that a law is learnt from
+SAMPLE_CUT = 64  # the same, where series are long enough to be cut
 FAINT = 2e-3  # levels less probable than this are left out, but for every STRIDE-th
 STRIDE = 4
 SHARED = 0.1  # of the variance of a measurement that repetitions have in common

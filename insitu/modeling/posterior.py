@@ -63,7 +63,9 @@ class Candidates:
     log_evidence: FloatArray
 
 
-def candidates(data: Data, lattice: Lattice, levels: FloatArray) -> Candidates:
+def candidates(
+    data: Data, lattice: Lattice, levels: FloatArray, *, pairs: bool = True
+) -> Candidates:
     """Fit every hypothesis, keep the best by score, and compute their evidence at each noise
     level.
     """
@@ -74,7 +76,7 @@ def candidates(data: Data, lattice: Lattice, levels: FloatArray) -> Candidates:
     count = min(SINGLES, len(prior))
     best = np.argpartition(-normal.score_singles(prior), count - 1, axis=1)[:, :count]
     parts += normal.singles(best, lattice.singles, levels, seen)
-    if data.rows.shape[1] > 2 and len(lattice.pairs):
+    if pairs and data.rows.shape[1] > 2 and len(lattice.pairs):
         doubles = _Doubles(normal, lattice.pairs)
         count = min(DOUBLES, len(lattice.pairs))
         score = doubles.score(lattice.doubles)

@@ -1,0 +1,206 @@
+"""Series on the same points, scaled, with the law of noise of their pools."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.measurement import FloatArray, IntArray
+from insitu.modeling import change, noise
+from insitu.modeling.answer import AHEAD, Answer, Posterior, Scales, answers, weigh
+from insitu.modeling.lattice import Lattice
+from insitu.modeling.pmnf import Function
+from insitu.modeling.posterior import Candidates, Data, candidates
+from insitu.modeling.series import Series
+
+AT_ONCE = 256  # series, so that the arrays of a batch stay in the cache
+SMALLEST = 1e-3  # values count at least as this part of the largest of their series
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Series that share a law of noise: their indices, the levels worth computing, the law (L,)."""
+
+    members: IntArray
+    levels: FloatArray
+    law: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answers of the segments of one series; one of them where behaviour does not change."""
+
+    answers: tuple[Answer, ...]
+    cuts: tuple[int, ...] = ()  # indices of the first points after a change
+    probability: float = 0.0  # of a change of behaviour
+    place: float = 0.0  # posterior of the cuts, given their number
+
+
+class Batch:
+    """Series of one parameter, made ready: relative errors, scaled terms, repetitions as
+    weights.
+    """
+
+    def __init__(
+        self, series: Series, metrics: list[str], parameter: str, lattice: Lattice
+    ) -> None:
+        self.series, self.metrics = series, metrics
+        self.parameter, self.lattice = parameter, lattice
+        self.x = series.coordinates[:, 0]
+        values = np.nan_to_num(series.values)
+        measured = ~np.isnan(series.values)
+        largest = np.abs(values).max(axis=1, initial=0.0)
+        sign = np.where(values.sum(axis=1) < 0, -1.0, 1.0)
+        self.scale = sign * np.where(largest > 0, largest, 1.0)
+        relative = values / self.scale[:, None]
+        weights = noise.weight_of_repetitions(series.counts)
+        weights = np.where(measured, weights / np.maximum(np.abs(relative), SMALLEST) ** 2, 0.0)
+        rows = lattice.design(self.x)
+        with np.errstate(invalid="ignore"):
+            size = np.abs(rows).max(axis=1, initial=0.0)
+        self.terms = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+        self.data = Data(
+            rows / self.terms[:, None],
+            weights,
+            weights * relative,
+            (weights * relative**2).sum(axis=1),
+            measured.sum(axis=1).astype(float),
+        )
+
+    def find(self) -> list[Found]:
+        """The answer for each series, cut into segments where behaviour changes."""
+        nothing = Answer(Function((self.parameter,), np.nan), None, np.nan, 1)
+        result = [Found((nothing,))] * len(self.scale)
+        for pool in self.pools():
+            for start in range(0, len(pool.members), AT_ONCE):
+                rows = pool.members[start : start + AT_ONCE]
+                law = np.exp(self.repetitions(rows, pool.levels)) * pool.law
+                found = candidates(self.data.part(rows), self.lattice, pool.levels)
+                posterior = weigh(found.log_evidence, law, pool.levels)
+                made = self._answers(rows, found, posterior, AHEAD * self.x[-1])
+                for row, answer in zip(rows.tolist(), made, strict=True):
+                    result[row] = Found((answer,))
+                for row, one in self._segmented(rows, posterior, law, pool.levels):
+                    result[row] = one
+        return result
+
+    def pools(self) -> list[Pool]:
+        """The series by metric, by whether they count, and by size; those never measured are left
+        out.
+        """
+        counted = noise.counted(self.series.values)
+        sizes = noise.sizes(self.series.values)
+        groups: dict[tuple[str, bool], list[int]] = defaultdict(list)
+        for i in np.flatnonzero(self.data.counts > 0).tolist():
+            groups[self.metrics[i], bool(counted[i])].append(i)
+        result = []
+        for (_, whole), indices in groups.items():
+            members = np.array(indices, dtype=np.intp)
+            levels = noise.COUNTED if whole else noise.LEVELS
+            sample = members[:: max(1, -(-len(members) // self._sample_size()))]
+            likelihood = self._likelihood(sample, levels)
+            common = noise.law(likelihood, noise.prior(levels), weight=noise.PRIOR_WEIGHT)
+            for size in np.unique(sizes[members]):
+                of_size = likelihood[sizes[sample] == size]
+                law = noise.law(of_size, common, weight=noise.POOL_WEIGHT)
+                keep = noise.worth_computing(law)
+                result.append(Pool(members[sizes[members] == size], levels[keep], law[keep]))
+        return result
+
+    def _sample_size(self) -> int:
+        return noise.SAMPLE if len(self.x) < change.MIN_POINTS else noise.SAMPLE_CUT
+
+    def repetitions(self, rows: IntArray, levels: FloatArray) -> FloatArray:
+        """Logarithm of what repetitions say about the noise of these series: (s, L)."""
+        return noise.likelihood_of_repetitions(
+            self.series.deviations[rows], self.series.counts[rows], levels
+        )
+
+    def _likelihood(self, rows: IntArray, levels: FloatArray) -> FloatArray:
+        """Logarithm of the probability of the data of some series at each noise level: (s, L)."""
+        answer = np.empty((len(rows), len(levels)))
+        for start in range(0, len(rows), AT_ONCE):
+            part = rows[start : start + AT_ONCE]
+            cut = self._partitions(part, levels, several=False)
+            answer[start : start + AT_ONCE] = cut.total()
+        return answer + self.repetitions(rows, levels)
+
+    def _partitions(
+        self, rows: IntArray, levels: FloatArray, *, several: bool
+    ) -> change.Partitions:
+        return change.partitions(
+            self.data.part(rows),
+            self.lattice,
+            levels,
+            parameter=self.parameter,
+            x=self.x,
+            several=several,
+        )
+
+    def _answers(
+        self, rows: IntArray, found: Candidates, posterior: Posterior, target: float
+    ) -> list[Answer]:
+        return answers(
+            found,
+            posterior,
+            self.lattice,
+            parameter=self.parameter,
+            scales=Scales(self.scale[rows], self.terms),
+            target=float(target),
+        )
+
+    def _segmented(
+        self, rows: IntArray, whole: Posterior, law: FloatArray, levels: FloatArray
+    ) -> list[tuple[int, Found]]:
+        """Those of the series whose behaviour changes."""
+        counts = self.data.counts[rows]
+        if len(self.x) < change.MIN_POINTS:
+            return []
+        worth = change.worth_cutting(whole.evidence, law, levels, counts)
+        if len(worth) == 0:
+            return []
+        rows, law = rows[worth], law[worth]
+        cut = self._partitions(rows, levels, several=False)
+        if len(self.x) >= 3 * change.shortest(len(self.x)):
+            likely = np.flatnonzero(1 - cut.changed(law)[0] > change.SUSPECTED)
+            if len(likely) == 0:
+                return []
+            rows, law = rows[likely], law[likely]
+            cut = self._partitions(rows, levels, several=True)
+        return self._cut(rows, cut, law, levels)
+
+    def _cut(
+        self, rows: IntArray, cut: change.Partitions, law: FloatArray, levels: FloatArray
+    ) -> list[tuple[int, Found]]:
+        """The answers of the segments of those series in which a change is probable enough."""
+        n, changed = len(self.x), cut.changed(law)
+        chosen: dict[int, tuple[list[int], float]] = {}
+        parts: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for i in np.flatnonzero(1 - changed[0] > change.DETECTED).tolist():
+            chosen[i] = cut.cuts(i, 1 + int(np.argmax(changed[1:, i])), law[i])
+            for span in change.bounds(chosen[i][0], n):
+                parts[span].append(i)
+        made: dict[tuple[int, tuple[int, int]], Answer] = {}
+        for span, members in parts.items():
+            found = self._segment(rows[members], span, cut.noise(np.array(members), law), levels)
+            made |= {(i, span): answer for i, answer in zip(members, found, strict=True)}
+        result = []
+        for i, (cuts, place) in chosen.items():
+            segments = tuple(made[i, span] for span in change.bounds(cuts, n))
+            result.append(
+                (int(rows[i]), Found(segments, tuple(cuts), float(1 - changed[0, i]), place))
+            )
+        return result
+
+    def _segment(
+        self, rows: IntArray, span: Sequence[int], law: FloatArray, levels: FloatArray
+    ) -> list[Answer]:
+        """Answers on some of the points; the law of noise is that of the whole series."""
+        part = self.data.part(rows, slice(*span))
+        found = candidates(part, self.lattice, levels)
+        top = found.log_evidence.max(axis=1, keepdims=True)
+        total = np.log(np.exp(found.log_evidence - top).sum(axis=1)) + top[:, 0]
+        posterior = weigh(found.log_evidence - total[:, None, :], law, levels)
+        last = span[1] == len(self.x)
+        return self._answers(rows, found, posterior, self.x[span[1] - 1] * (AHEAD if last else 1))

@@ -1,0 +1,70 @@
+"""Change points found by evidence."""
+
+import json
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.modeling.base import Model
+
+X = np.arange(1.0, 11)
+
+
+def noisy(values, *, level, count, seed=3):
+    rng = np.random.default_rng(seed)
+    return values * (1 + rng.uniform(-level, level, (count, len(values))))
+
+
+def test_a_jump_is_found_at_its_gap():
+    values = noisy(np.where(X <= 5, 3 + X, 40 + X), level=0.02, count=20)
+
+    models = insitu.fit(X, values)
+
+    assert [model.change_points for model in models] == [((5, 6),)] * 20
+
+
+def test_each_segment_has_its_function():
+    values = noisy(np.where(X <= 5, X**2, 300.0), level=0.01, count=20)
+
+    model = insitu.fit(X, values)[0]
+
+    (low, five, left), (six, high, right) = model.segments
+    assert (low, five, six, high) == (-np.inf, 5, 6, np.inf)
+    assert left.leading([5]) == ((2, 0),)
+    assert right.leading([40]) == ((0, 0),)
+    assert model.predict([3, 100]) == pytest.approx([9, 300], rel=0.02)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.37, 1.0, 1.83])
+def test_one_function_is_not_cut_even_off_the_lattice(alpha):
+    values = noisy(5 + X**alpha, level=0.02, count=50)
+
+    models = insitu.fit(X, values)
+
+    assert sum(bool(model.change_points) for model in models) <= 1
+
+
+def test_two_changes_are_found_by_dynamic_programming():
+    x = np.arange(1.0, 16)
+    values = noisy(np.select([x <= 5, x <= 10], [2 * x, 100 + x], 30), level=0.01, count=10)
+
+    models = insitu.fit(x, values)
+
+    assert [model.change_points for model in models] == [((5, 6), (10, 11))] * 10
+
+
+def test_five_points_are_never_cut():
+    models = insitu.fit(X[:5], noisy(np.array([1.0, 2, 3, 400, 500]), level=0.02, count=5))
+
+    assert not any(model.change_points for model in models)
+
+
+def test_a_model_with_segments_survives_json_exactly():
+    model = insitu.fit(X, noisy(np.where(X <= 5, 3 + X, 40 + X), level=0.02, count=2))[0]
+
+    again = Model.from_dict(json.loads(json.dumps(model.to_dict())))
+
+    assert again == model
+    assert str(again) == str(model)
+    assert "for p <= 5" in str(model)
