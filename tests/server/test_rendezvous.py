@@ -1,0 +1,102 @@
+"""Where agents find the aggregator, and that nobody else does."""
+
+import os
+import stat
+
+import pytest
+
+from insitu.errors import CampaignError
+from insitu.server.rendezvous import (
+    MAX_SOCKET_PATH,
+    Lock,
+    own_directory,
+    read_secret,
+    socket_directory,
+    socket_paths,
+    token_of,
+    write_secret,
+)
+
+
+def test_the_lock_is_for_one(tmp_path):
+    with (
+        Lock(str(tmp_path)),
+        pytest.raises(CampaignError, match=rf"another aggregator \(pid {os.getpid()} on host"),
+    ):
+        Lock(str(tmp_path))
+
+
+def test_the_lock_can_be_taken_again(tmp_path):
+    with Lock(str(tmp_path)):
+        pass
+
+    Lock(str(tmp_path)).close()
+
+
+def test_the_token_is_the_same_at_every_start(tmp_path):
+    token = token_of(str(tmp_path))
+
+    assert len(token) == 64
+    assert token_of(str(tmp_path)) == token
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
+def test_a_secret_that_others_can_read_is_refused(tmp_path, mode):
+    path = str(tmp_path / "secret")
+    write_secret(path, "word")
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    os.chmod(path, mode)
+
+    with pytest.raises(CampaignError, match="mode 0600"):
+        read_secret(path)
+
+
+def test_a_secret_behind_a_link_is_refused(tmp_path):
+    write_secret(str(tmp_path / "secret"), "word")
+    os.symlink(tmp_path / "secret", tmp_path / "link")
+
+    with pytest.raises(CampaignError):
+        read_secret(str(tmp_path / "link"))
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
+def test_a_directory_that_others_can_enter_is_refused(tmp_path, mode):
+    directory = tmp_path / "sockets"
+    directory.mkdir()
+    directory.chmod(mode)
+
+    with pytest.raises(CampaignError, match="mode 0700"):
+        own_directory(str(directory))
+
+
+def test_a_link_instead_of_a_directory_is_refused(tmp_path):
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    with pytest.raises(CampaignError, match="mode 0700"):
+        own_directory(str(tmp_path / "link"))
+
+
+def test_sockets_lie_in_the_runtime_directory(tmp_path):
+    assert socket_directory({"XDG_RUNTIME_DIR": str(tmp_path)}) == str(tmp_path / "insitu")
+
+
+def test_sockets_lie_in_tmp_where_the_runtime_directory_is_too_long_or_absent(tmp_path):
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+
+    for environment in ({"XDG_RUNTIME_DIR": str(deep)}, {"XDG_RUNTIME_DIR": "/nowhere"}, {}):
+        assert socket_directory(environment) == f"/tmp/insitu-{os.getuid()}"
+
+
+def test_the_sockets_of_a_campaign_are_found_under_every_name_of_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to("a")
+    directory = "/run/user/1000/insitu"
+
+    paths = socket_paths("a", directory)
+
+    assert socket_paths(str(tmp_path / "b"), directory) == paths
+    assert socket_paths("c", directory) != paths
+    assert max(map(len, paths)) <= MAX_SOCKET_PATH
