@@ -11,7 +11,7 @@ import numpy as np
 
 from insitu.campaign import records, schema, vectors
 from insitu.campaign.database import connect, make_directory, speaking
-from insitu.entities import CallPath, Finding, Metric, MetricKind, RunRecord
+from insitu.entities import CallPath, Finding, Metric, MetricKind, RunKey, RunRecord
 from insitu.errors import CampaignError
 from insitu.measurement import RunTable, SeriesKey
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
@@ -47,7 +47,7 @@ class SqliteStore:
         """Take over an open connection."""
         self.path = path
         self._connection = connection
-        self._kept: dict[SeriesKey, SeriesModel] = {}  # what put_models wrote last from here
+        self._kept = ModelSet()  # what put_models wrote last from here
         self._kept_at = -1  # the state of the file then
 
     def seal(self, run: RunRecord, table: RunTable) -> None:
@@ -126,44 +126,26 @@ class SqliteStore:
         return RunTable(callpaths, tuple(metrics.values()), values)
 
     def put_models(self, models: ModelSet) -> None:
-        """See Store. Models that are the same objects as last time are not written again."""
-        kept = {model.key: model for model in models.models}
-        if self._kept_at != self.changes():  # somebody else wrote models meanwhile
-            self._kept = {}
-        changed = [model for key, model in kept.items() if self._kept.get(key) is not model]
+        """See Store. What is the same object as last time is not written again."""
+        if self._kept_at != self.changes():  # nothing put yet, or somebody else wrote meanwhile
+            self._kept = ModelSet()
+        is_first = not self._kept.models and not self._kept.clusters
+        before, after = _by_key(self._kept), _by_key(models)
         with self._writing() as connection:
-            if self._kept:
-                gone = [key for key in self._kept if key not in kept]
-                connection.executemany(
-                    "DELETE FROM model WHERE callpath = ? AND metric = ? AND class = ?",
-                    [_series_row(key) for key in gone],
-                )
-            else:
-                connection.execute("DELETE FROM model")
-            connection.executemany(
-                "INSERT OR REPLACE INTO model VALUES (?, ?, ?, ?, ?, ?)",
-                (
-                    (
-                        *_series_row(series.key),
-                        series.metric.unit,
-                        series.metric.kind.value,
-                        json.dumps(series.model.to_dict()),
-                    )
-                    for series in changed
-                ),
-            )
-            connection.execute("DELETE FROM cluster")
-            connection.executemany(
-                "INSERT OR REPLACE INTO cluster VALUES (?, ?, ?, ?, ?, ?)",
-                (_cluster_row(clusters) for clusters in models.clusters),
-            )
+            for table in ("model", "cluster") if is_first else ():
+                connection.execute(f"DELETE FROM {table}")
+            for key in before.keys() - after.keys():
+                _delete(connection, key)
+            for key, made in after.items():
+                if before.get(key) is not made:
+                    _insert(connection, made)
             connection.execute("DELETE FROM finding")
             connection.executemany(
                 "INSERT INTO finding VALUES (?, ?, ?)",
                 ((found.code, found.text, found.where) for found in models.findings),
             )
             self._put("modelled parameters", json.dumps(models.parameters))
-        self._kept, self._kept_at = kept, self.changes()
+        self._kept, self._kept_at = models, self.changes()
 
     def models(self) -> ModelSet:
         """See Store. Sorted by series."""
@@ -172,12 +154,12 @@ class SqliteStore:
             series = connection.execute(
                 "SELECT * FROM model ORDER BY callpath, metric, class"
             ).fetchall()
-            clusters = connection.execute("SELECT * FROM cluster ORDER BY rowid").fetchall()
+            clusters = connection.execute("SELECT * FROM cluster").fetchall()
             findings = connection.execute("SELECT * FROM finding ORDER BY rowid").fetchall()
         return ModelSet(
             parameters=tuple(json.loads(parameters)),
             models=tuple(_series_of(row) for row in series),
-            clusters=tuple(self._clusters_of(row) for row in clusters),
+            clusters=tuple(sorted(map(self._clusters_of, clusters), key=_cluster_key)),
             findings=tuple(Finding(*row) for row in findings),
         )
 
@@ -287,8 +269,58 @@ class SqliteStore:
         return default if row is None else str(row[0])
 
 
-def _series_row(key: SeriesKey) -> tuple[str, str, str]:
-    return records.callpath_text(key.callpath), key.metric, key.behaviour
+Derived = SeriesModel | Clusters
+ClusterKey = tuple[CallPath, str, tuple[tuple[str, float], ...], int]
+
+
+def _by_key(models: ModelSet) -> dict[SeriesKey | ClusterKey, Derived]:
+    """Everything that has a row of its own."""
+    found: dict[SeriesKey | ClusterKey, Derived] = {one.key: one for one in models.models}
+    found.update((_cluster_key(one), one) for one in models.clusters)
+    return found
+
+
+def _cluster_key(clusters: Clusters) -> ClusterKey:
+    return clusters.callpath, clusters.metric, clusters.run.parameters, clusters.run.repetition
+
+
+def _delete(connection: sqlite3.Connection, key: SeriesKey | ClusterKey) -> None:
+    if isinstance(key, SeriesKey):
+        connection.execute(
+            "DELETE FROM model WHERE callpath = ? AND metric = ? AND class = ?",
+            (records.callpath_text(key.callpath), key.metric, key.behaviour),
+        )
+        return
+    callpath, metric, parameters, repetition = key
+    run = RunKey(parameters, repetition)
+    connection.execute(
+        "DELETE FROM cluster WHERE callpath = ? AND metric = ? AND parameters = ?"
+        " AND repetition = ?",
+        (records.callpath_text(callpath), metric, records.key_text(run), run.repetition),
+    )
+
+
+def _insert(connection: sqlite3.Connection, made: Derived) -> None:
+    if isinstance(made, SeriesModel):
+        row: tuple[object, ...] = (
+            records.callpath_text(made.key.callpath),
+            made.key.metric,
+            made.key.behaviour,
+            made.metric.unit,
+            made.metric.kind.value,
+            json.dumps(made.model.to_dict()),
+        )
+    else:
+        row = (
+            records.callpath_text(made.callpath),
+            made.metric,
+            records.key_text(made.run),
+            made.run.repetition,
+            json.dumps(made.names),
+            vectors.pack_labels(made.labels),
+        )
+    table = "model" if isinstance(made, SeriesModel) else "cluster"
+    connection.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
 def _series_of(row: tuple[str, str, str, str, str, str]) -> SeriesModel:
@@ -297,15 +329,4 @@ def _series_of(row: tuple[str, str, str, str, str, str]) -> SeriesModel:
         SeriesKey(records.callpath_of(callpath), metric, behaviour),
         Metric(metric, unit, MetricKind(kind)),
         Model.from_dict(json.loads(body)),
-    )
-
-
-def _cluster_row(clusters: Clusters) -> tuple[object, ...]:
-    return (
-        records.callpath_text(clusters.callpath),
-        clusters.metric,
-        records.key_text(clusters.run),
-        clusters.run.repetition,
-        json.dumps(clusters.names),
-        vectors.pack_labels(clusters.labels),
     )

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import click
 import numpy as np
@@ -48,8 +48,9 @@ def command(campaign: str, file: str, is_json: bool) -> None:
         what = "no line that can be read" if found.lines else "is empty"
         raise UsageError(f"{file}: {what}; nothing was imported, see `insitu import --help`")
     with open_store(campaign, create=True) as store, Lock(campaign):
+        known = {run.id: run.key for run in store.runs()}
         for key, table in found.runs:
-            keep(store, key, table, file=file)
+            keep(store, key, table, known=known, file=file)
         models = grow(store)
     print_findings(models.findings, is_json=is_json)
     if is_json:
@@ -63,19 +64,26 @@ def command(campaign: str, file: str, is_json: bool) -> None:
         )
 
 
-def keep(store: SqliteStore, key: RunKey, table: RunTable, *, file: str) -> None:
+def keep(
+    store: SqliteStore, key: RunKey, table: RunTable, *, known: Mapping[str, RunKey], file: str
+) -> None:
     """Seal an imported run; what an earlier import said of the same run is kept beside it.
+
+    Args:
+        store: where to.
+        key: of the run, as the file says it.
+        table: its values.
+        known: the runs that the campaign had before, by id.
+        file: for errors.
 
     Raises:
         UsageError: the earlier import had another number of ranks.
     """
     identity = f"import {key}"
-    runs = store.runs()
-    before = next((run for run in runs if run.id == identity), None)
-    if before is not None:
+    if identity in known:
         table = _joined(store.table(identity), table, key=key, file=file)
-        key = before.key
-    elif any(run.key == key for run in runs):
+        key = known[identity]
+    elif key in known.values():
         key = RunKey(key.parameters, store.next_repetition(dict(key.parameters)))
     now = time.time()
     configuration = Configuration.of({"imported": os.path.basename(file)})

@@ -2,6 +2,7 @@
 
 import click
 
+from insitu.campaign.config import Config, load_config
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
     Block,
@@ -20,6 +21,7 @@ from insitu.entities import CallPath, number
 from insitu.formats.table import model_row
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.monitor.cost import by_cost, measured, shares
+from insitu.monitor.names import printable
 from insitu.units import percent
 
 COLUMNS = (
@@ -56,14 +58,14 @@ def command(
     if models.models and not chosen:
         click.echo("insitu: nothing matches --callpath and --metric", err=True)
     if rows:
-        _print(models, rows, share)
+        _print(rows, share, _title(models, load_config(campaign)))
     if len(paths) > len(shown):
         click.echo(f"{len(paths) - len(shown)} more call paths; leave out --top to see them")
     print_findings(about(models, shown))
 
 
-def _print(models: ModelSet, rows: list[SeriesModel], share: dict[CallPath, float]) -> None:
-    click.echo(_title(models))
+def _print(rows: list[SeriesModel], share: dict[CallPath, float], title: str) -> None:
+    click.echo(f"{title}\n")
     blocks: dict[CallPath, list[tuple[str, ...]]] = {}
     for one in rows:
         row = (
@@ -81,12 +83,12 @@ def _print(models: ModelSet, rows: list[SeriesModel], share: dict[CallPath, floa
     )
 
 
-def _title(models: ModelSet) -> str:
+def _title(models: ModelSet, config: Config) -> str:
     points = {at for one in models.models for at, _ in measured(one.model)}
     scales = sorted({at[0] for at in points})
-    names = ", ".join(models.parameters)
+    names = ", ".join(map(config.axis, models.parameters))
     span = f"{number(scales[0])} … {number(scales[-1])}" if scales else ""
-    return (
-        f"{len(models.models)} models over {names}, {len(points)} points"
-        f" ({models.parameters[0]} = {span})\n"
+    return printable(
+        f"{config.name}: {len(models.models)} models over {names}, {len(points)} points"
+        f" ({models.parameters[0]} = {span})"
     )

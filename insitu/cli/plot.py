@@ -4,6 +4,7 @@ import os
 
 import click
 
+from insitu.campaign.config import load_config
 from insitu.campaign.store import open_store
 from insitu.cli.output import campaign_argument, is_chosen, kept_models
 from insitu.errors import UsageError
@@ -51,10 +52,15 @@ def command(
         )
     paths = list(dict.fromkeys(one.key.callpath for one in chosen))
     shown = set(paths[: max(top, 1)])
-    name = os.path.basename(os.path.abspath(campaign)).removesuffix(".insitu")
-    title = f"{name}: {chosen_metric} per rank"
+    config = load_config(campaign)
     try:
-        draw([one for one in chosen if one.key.callpath in shown], share, title=title, file=file)
+        draw(
+            [one for one in chosen if one.key.callpath in shown],
+            share,
+            title=f"{config.name}: {chosen_metric} per rank",
+            axis=config.axis(models.parameters[0]),
+            file=file,
+        )
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
     click.echo(f"{file}: {len(shown)} of {len(paths)} call paths")

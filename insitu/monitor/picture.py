@@ -39,7 +39,12 @@ STYLE: Any = {  # Any: matplotlib names a hundred keys
 
 
 def draw(
-    series: Sequence[SeriesModel], share: Mapping[CallPath, float], *, title: str, file: str
+    series: Sequence[SeriesModel],
+    share: Mapping[CallPath, float],
+    *,
+    title: str,
+    axis: str,
+    file: str,
 ) -> None:
     """Draw one field per call path, in the order in which they come.
 
@@ -47,6 +52,7 @@ def draw(
         series: of one metric.
         share: of each call path in the cost of all.
         title: above everything.
+        axis: the name of the first parameter, under every field.
         file: its suffix says the format.
 
     Raises:
@@ -65,6 +71,7 @@ def draw(
             axes.set_axis_off()
         for axes, (path, classes) in zip(grid.flat, fields.items(), strict=False):
             _field(axes, classes)
+            axes.set_xlabel(printable(axis))
             heading = f"{last_frames(str(path), NAME_WIDTH)}   {percent(share.get(path, 0.0))}"
             axes.set_title(heading, loc="left", fontsize=9, fontweight="bold")
         figure.savefig(file, dpi=160)
@@ -86,7 +93,6 @@ def _field(axes: Axes, classes: Sequence[SeriesModel]) -> None:
         _model(axes, one, x, colour)
         axes.plot(x, y, "o", color=colour, markersize=4.5, markeredgecolor="white", zorder=3)
     unit = classes[0].metric.unit
-    axes.set_xlabel(classes[0].model.parameters[0])
     _scale_axes(axes, sorted(scales), lowest=lowest, largest=largest)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, unit)))
     axes.legend(fontsize=7, frameon=False, loc="best", handlelength=1.4, borderaxespad=0.2)

@@ -105,15 +105,22 @@ class Watch(App[None]):
     def show(self, board: Board) -> None:
         """Draw a board."""
         self._board = board
-        self._draw()
+        if self._is_up:
+            self._draw()
+
+    @property
+    def _is_up(self) -> bool:
+        """Whether there is something to draw on; at the end events still come in."""
+        return bool(self.query("#series")) and bool(self.query("#detail"))
 
     def on_resize(self) -> None:
         """Columns follow the width."""
-        self.call_after_refresh(self._draw)
+        self.call_after_refresh(self.show, self._board)
 
     def on_data_table_row_highlighted(self) -> None:
         """Another call path was chosen."""
-        self._draw_detail()
+        if self._is_up:
+            self._draw_detail()
 
     def action_metric(self) -> None:
         """Show the next metric; after the last one all of them."""

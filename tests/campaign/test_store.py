@@ -13,6 +13,7 @@ from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import TIME, CallPath, RunKey, RunRecord, RunState
 from insitu.errors import CampaignError
 from insitu.measurement import RunTable
+from insitu.modeling.base import Clusters, ModelSet
 
 MAIN = CallPath(("main",))
 
@@ -154,3 +155,16 @@ def test_a_network_file_system_gets_no_write_ahead_log(path: str, monkeypatch: p
         (mode,) = store._connection.execute("PRAGMA journal_mode").fetchone()
 
     assert mode == "truncate"
+
+
+def test_models_that_another_process_wrote_are_replaced(path: str):
+    clusters = Clusters(MAIN, "time", RunKey.of({"p": 4}), np.zeros(4, dtype=np.intp), ("all",))
+    ours, theirs = open_store(path, create=True), open_store(path)
+    models = ModelSet(("p",), (), (clusters,))
+    ours.put_models(models)
+    theirs.put_models(ModelSet(("n",)))
+
+    ours.put_models(models)
+
+    assert theirs.models().parameters == ("p",)
+    assert len(theirs.models().clusters) == 1

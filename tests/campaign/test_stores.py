@@ -1,11 +1,13 @@
 """What every store promises, run over each of them."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from insitu.campaign.base import Store
+from insitu.campaign.load import load_experiment
 from insitu.campaign.memory import MemoryStore
 from insitu.campaign.store import open_store
 from insitu.entities import (
@@ -19,8 +21,10 @@ from insitu.entities import (
     RunState,
 )
 from insitu.errors import CampaignError
-from insitu.measurement import RunTable
-from insitu.modeling.base import Clusters, ModelSet
+from insitu.measurement import RunTable, SeriesKey
+from insitu.modeling.base import Clusters, ModelSet, SeriesModel
+from insitu.modeling.pipeline import remodel
+from tests.campaigns import heat_run
 
 MAIN, SOLVE, HALO = (
     CallPath.parse(text) for text in ("main", "main->solve", "main->solve->MPI_Isend [to 3]")
@@ -139,3 +143,21 @@ def test_classes_and_findings_are_read_back_and_replaced(store: Store):
         (SOLVE, "time", RunKey.of({"p": 4}, 2), ("all",))
     ]
     assert kept.clusters[0].labels.tolist() == [0, 0]
+
+
+def test_models_are_read_back_and_those_that_are_gone_are_dropped(store: Store):
+    for p in (1, 2, 4, 8):
+        store.seal(*heat_run(p))
+    models = remodel(load_experiment(store))
+    store.put_models(models)
+    kept = store.models()
+
+    store.put_models(replace(models, models=models.models[1:], clusters=models.clusters[1:]))
+
+    assert sorted(kept.models, key=key_of) == sorted(models.models, key=key_of)
+    assert sorted(store.models().models, key=key_of) == sorted(models.models[1:], key=key_of)
+    assert [one.run for one in store.models().clusters] == [one.run for one in models.clusters[1:]]
+
+
+def key_of(series: SeriesModel) -> SeriesKey:
+    return series.key

@@ -39,7 +39,7 @@ def watch(
 
     async def run(app: Watch) -> None:
         async with app.run_test(size=size) as pilot:
-            for _ in range(100):
+            for _ in range(1200):  # a minute, on a machine that is busy
                 await pilot.pause(0.05)
                 if app.trouble is not None or table_of(app).row_count:
                     break

@@ -1,0 +1,60 @@
+"""campaign.toml: what the user says about a campaign.
+
+    name = "Heat on a plate"      # the directory's name where it is not said
+
+    [parameters]                  # units of parameters, for people
+    n = "cells"
+
+The file is optional, and so is everything in it.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from insitu.errors import CampaignError
+
+FILE = "campaign.toml"
+KEYS = ("name", "parameters")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A campaign as people call it; `units` by name of the parameter."""
+
+    name: str
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    def axis(self, parameter: str) -> str:
+        """A parameter for people: `n [cells]`."""
+        unit = self.units.get(parameter, "")
+        return f"{parameter} [{unit}]" if unit else parameter
+
+
+def load_config(path: str) -> Config:
+    """Read campaign.toml of the campaign in directory `path`.
+
+    Raises:
+        CampaignError: it cannot be read, or says something that has no meaning.
+    """
+    file = os.path.join(path, FILE)
+    default = os.path.basename(os.path.abspath(path)).removesuffix(".insitu")
+    try:
+        with open(file, "rb") as stream:
+            data = tomllib.load(stream)
+    except FileNotFoundError:
+        return Config(default)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CampaignError(f"{file}: not TOML: {error}") from error
+    except OSError as error:
+        raise CampaignError(f"{file}: cannot be read: {error.strerror}") from error
+    unknown = sorted(set(data) - set(KEYS))
+    if unknown:
+        raise CampaignError(f"{file}: unknown key '{unknown[0]}'; there are {', '.join(KEYS)}")
+    name, units = data.get("name", default), data.get("parameters", {})
+    if not isinstance(name, str):
+        raise CampaignError(f'{file}: name is not a text, as in name = "heat"')
+    if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
+        raise CampaignError(f'{file}: [parameters] holds a unit per name, as in n = "cells"')
+    return Config(name, units)
