@@ -6,8 +6,6 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from insitu.entities import (
     RANKS,
     TIME,
@@ -19,13 +17,14 @@ from insitu.entities import (
     RunState,
 )
 from insitu.errors import WireError
-from insitu.measurement import FloatArray, RunTable
+from insitu.measurement import RunTable
 from insitu.monitor.board import LiveRun
 from insitu.server.totals import (
     Dictionary,
     Register,
     Source,
     lines_of,
+    means_of,
     rows_needed,
     table_of,
     totals_of,
@@ -221,7 +220,7 @@ def result(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTable]:
         state=state,
         started_at=min(session.hello.started_ns for session in run.sessions.values()) / 1e9,
         ended_at=max(byes) / 1e9 if byes else now,
-        configuration=_configuration(session.hello for session in run.sessions.values()),
+        configuration=_configuration(run.sessions.values()),
         exit_status=tuple(statuses.get(rank, STATUS_UNKNOWN) for rank in range(run.size)),
         missing=missing,
         findings=tuple(findings),
@@ -231,9 +230,7 @@ def result(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTable]:
 
 def live_of(run: Run) -> LiveRun:
     """The run as it is shown while it is measured."""
-    table = table_of(run.size, run.registers)
-    rows = [str(callpath) for callpath in table.callpaths]
-    means = {name: _means(table.values.get(name), len(rows)) for name in (VISITS.name, TIME.name)}
+    means = means_of(run.registers, (VISITS.name, TIME.name))
     return LiveRun(
         id=run.id,
         key=RunKey.of({**run.parameters, RANKS: float(run.size)}),
@@ -241,17 +238,12 @@ def live_of(run: Run) -> LiveRun:
         ranks_seen=len(run.registers),
         ranks_ended=len(run.ends),
         size=run.size,
-        callpaths=tuple(zip(rows, means[VISITS.name], means[TIME.name], strict=True)),
+        callpaths=tuple(
+            (str(callpath), float(visits), float(seconds))
+            for callpath, (visits, seconds) in means.items()
+            if visits > 0
+        ),
     )
-
-
-def _means(values: FloatArray | None, rows: int) -> list[float]:
-    """The mean of each row over the ranks that have a value; 0 where none has."""
-    if values is None:
-        return [0.0] * rows
-    there = ~np.isnan(values)
-    sums: FloatArray = np.where(there, values, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    return [float(mean) for mean in sums]
 
 
 def named(ranks: Iterable[int]) -> str:
@@ -290,13 +282,18 @@ def _number(name: str, value: object) -> float:
     raise WireError(f"parameter {name!r:.40} in Hello.configuration is no finite number")
 
 
-def _configuration(hellos: Iterable[Hello]) -> Configuration:
-    """What was set besides the parameters; values that differ between nodes are listed."""
+def _configuration(sessions: Iterable[Session]) -> Configuration:
+    """What was set besides the parameters; values that differ between nodes are listed.
+
+    `cost` is what measuring cost, one JSON object of its agent per node.
+    """
     values: dict[str, dict[str, None]] = {}
-    for hello in hellos:
-        for name, value in _described(hello).items():
+    for session in sessions:
+        for name, value in _described(session.hello).items():
             if name != "parameters":
                 values.setdefault(name, {})[_text(value)] = None
+        if session.bye is not None:
+            values.setdefault("cost", {})[f"{session.hello.node} {session.bye.cost}"] = None
     return Configuration.of({name: ", ".join(texts) for name, texts in values.items()})
 
 

@@ -168,6 +168,31 @@ def table_of(size: int, registers: Mapping[int, Register]) -> RunTable:
     return _without_blanks(RunTable(tuple(rows), tuple(metrics.values()), values))
 
 
+def means_of(registers: Mapping[int, Register], names: Sequence[str]) -> dict[CallPath, FloatArray]:
+    """The means over ranks of some metrics, without the table that they would be read from.
+
+    For each call path one number per name, 0 where no rank has a value. Where several rows of
+    a node stand for one call path, the ranks that visited the most visited of them are counted.
+    """
+    chosen = _chosen(registers)
+    rows = {c: i for i, c in enumerate(_union(source for _, source, _, _ in chosen))}
+    sums, counts = np.zeros((len(names), len(rows))), np.zeros((len(names), len(rows)))
+    for group, source, lines, _ in chosen:
+        numbers = _read(group, source, lines, only=names)
+        paths = source.dictionary.callpaths
+        places = np.array([rows[paths[row]] for row in numbers.rows], dtype=np.intp)
+        for i, name in enumerate(names):
+            array = numbers.columns.get(name)
+            if array is not None:
+                there = ~np.isnan(array)
+                here = np.zeros(len(rows))
+                np.maximum.at(here, places, there.sum(axis=1))
+                np.add.at(sums[i], places, np.where(there, array, 0.0).sum(axis=1))
+                counts[i] += here
+    means: FloatArray = sums / np.maximum(counts, 1.0)
+    return {callpath: means[:, i] for callpath, i in rows.items()}
+
+
 def _without_blanks(table: RunTable) -> RunTable:
     """Leave out metrics and call paths for which no rank has a value."""
     known = {name: ~np.isnan(array).all(axis=1) for name, array in table.values.items()}
@@ -228,7 +253,7 @@ class _Numbers:
     columns: dict[str, FloatArray]
 
 
-def _read(group: Group, source: Source, lines: Sequence[int]) -> _Numbers:
+def _read(group: Group, source: Source, lines: Sequence[int], only: Sequence[str] = ()) -> _Numbers:
     rows = np.frombuffer(group.rows, "<u4").astype(np.intp)
     ticks = np.frombuffer(group.tick_s, "<f8")[lines]
     shape = (len(group.ranks) // 4, rows.size)
@@ -236,6 +261,8 @@ def _read(group: Group, source: Source, lines: Sequence[int]) -> _Numbers:
     levels = {column.name for column in source.columns if column.kind == MetricKind.LEVEL}
     for index, matrix in zip(group.columns, group.matrices, strict=True):
         column = source.columns[index]
+        if only and column.name not in only:
+            continue
         raw = np.frombuffer(matrix, DTYPES[column.dtype]).reshape(shape)[lines]
         numbers = raw.T.astype(np.float64)
         if column.dtype == "u8" and column.unit == SECONDS:

@@ -9,6 +9,7 @@ from insitu.server.totals import (
     Register,
     Source,
     lines_of,
+    means_of,
     rows_needed,
     table_of,
     totals_of,
@@ -113,6 +114,21 @@ def test_a_metric_that_no_rank_has_is_absent():
     group = group_of([0], [0], {0: np.array([[1]], "<u8"), 2: np.array([[np.nan]])})
 
     assert [m.name for m in table_of(1, registers_of(source, group)).metrics] == ["visits"]
+
+
+def test_the_means_over_ranks_are_those_of_the_table():
+    a, b = ModelNode("n0", [0, 1], 3), ModelNode("n1", [2], 3)
+    a.work("solve")
+    b.work("halo", by=5)
+    registers = registers_of(source_of(a.paths), *a.totals(1).groups)
+    registers |= registers_of(source_of(b.paths), *b.totals(1).groups)
+
+    means = means_of(registers, ("visits", "time"))
+
+    table = table_of(3, registers)
+    for row, callpath in enumerate(table.callpaths):
+        for i, name in enumerate(("visits", "time")):
+            assert means[callpath][i] == np.nanmean(table.values[name][row])
 
 
 def test_an_arrow_in_a_frame_does_not_part_it():

@@ -1,0 +1,136 @@
+"""The files of a campaign while it is written: what is safe, and what is said when it is not."""
+
+import os
+import resource
+from contextlib import contextmanager
+
+import pytest
+
+from insitu.entities import RunState
+from insitu.errors import CampaignError
+from insitu.server.events import MessageArrived, Note, Reply, StopAsked, Ticked
+from insitu.server.keeper import Keeper
+from insitu.wire.messages import Ack
+from tests.server.nodes import RUN, ModelNode, column
+
+
+def open_keeper(campaign):
+    keeper = Keeper(str(campaign), instance="i1", beat_s=1.0)
+    keeper.replay(0.0)
+    return keeper
+
+
+def live(keeper, node, *, seq=1):
+    node.token = keeper.token
+    effects = []
+    for message in node.messages(seq):
+        effects = keeper.handle(MessageArrived(node.name.encode(), message, 0.0))
+    return effects
+
+
+def is_told_safe(effects):
+    acks = [e.message for e in effects if isinstance(e, Reply) and isinstance(e.message, Ack)]
+    return any(ack.is_durable for ack in acks)
+
+
+def notes(effects):
+    return [effect.finding for effect in effects if isinstance(effect, Note)]
+
+
+@contextmanager
+def full_disk():
+    """No file may grow."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_repetitions_are_numbered_as_they_are_sealed(tmp_path):
+    with open_keeper(tmp_path) as keeper:
+        for run in "abc":
+            live(keeper, ModelNode("n0", [0], 1, run=run * 32))
+
+        assert [str(record.key) for record in keeper.store.runs()] == [
+            "p=1,n=4#0",
+            "p=1,n=4#1",
+            "p=1,n=4#2",
+        ]
+
+
+def test_a_run_that_is_completed_keeps_its_number(tmp_path):
+    a, b = ModelNode("n0", [0], 2), ModelNode("n1", [1], 2)
+    with open_keeper(tmp_path) as keeper:
+        live(keeper, a)
+        keeper.handle(StopAsked(1.0))
+        live(keeper, ModelNode("n0", [0, 1], 2, run="f" * 32))
+        live(keeper, b)
+
+        states = {str(record.key): record.state for record in keeper.store.runs()}
+    assert states == {"p=2,n=4#0": RunState.SEALED, "p=2,n=4#1": RunState.SEALED}
+
+
+def test_the_totals_of_a_lost_node_survive_in_the_journal(tmp_path):
+    a, b = ModelNode("n0", [0], 2), ModelNode("n1", [1], 2)
+    with open_keeper(tmp_path) as keeper:
+        a.token = keeper.token
+        for message in a.messages()[:3]:  # it is killed before its end
+            keeper.handle(MessageArrived(b"a", message, 0.0))
+        keeper.handle(StopAsked(1.0))
+
+    with open_keeper(tmp_path) as keeper:
+        live(keeper, b)
+        keeper.handle(StopAsked(2.0))
+
+        (record,) = keeper.store.runs()
+        assert record.missing == (0,)
+        assert column(keeper.store.table(RUN), 0) == a.truth(0)
+
+
+def test_nobody_is_told_that_data_are_safe_while_the_disk_is_full(tmp_path):
+    with open_keeper(tmp_path) as keeper:
+        with full_disk():
+            effects = live(keeper, ModelNode("n0", [0], 1))
+        later = keeper.handle(Ticked(1.0))
+
+        assert not is_told_safe(effects)
+        assert [finding.code for finding in notes(effects)] == ["not-kept"]
+        assert is_told_safe(later)
+        assert keeper.store.runs()[0].state is RunState.SEALED
+
+
+def test_a_full_disk_is_said_once(tmp_path):
+    with open_keeper(tmp_path) as keeper, full_disk():
+        live(keeper, ModelNode("n0", [0], 1))
+        keeper.handle(Ticked(1.0))
+
+        assert notes(keeper.handle(Ticked(2.0))) == []
+
+
+def test_a_sealed_run_leaves_no_journal(tmp_path):
+    with open_keeper(tmp_path) as keeper:
+        live(keeper, ModelNode("n0", [0], 1))
+
+    assert "aggregator.journal" not in os.listdir(tmp_path)
+
+
+def test_an_aggregator_that_cannot_start_removes_nothing(tmp_path):
+    with open_keeper(tmp_path) as keeper:
+        live(keeper, ModelNode("n0", [0], 2))
+        size = os.path.getsize(tmp_path / "aggregator.journal")
+        with pytest.raises(CampaignError, match="another aggregator"):
+            open_keeper(tmp_path)
+
+    assert os.path.getsize(tmp_path / "aggregator.journal") == size
+
+
+def test_values_that_do_not_vary_between_nodes_are_said_once(tmp_path):
+    with open_keeper(tmp_path) as keeper:
+        live(keeper, ModelNode("n0", [0], 2))
+        live(keeper, ModelNode("n1", [1], 2))
+
+        configuration = keeper.store.runs()[0].configuration
+    assert configuration["command"] == "heat '-n 4'"
+    assert configuration["cost"] == 'n0 {"agent_cpu_s": 0.1}, n1 {"agent_cpu_s": 0.1}'
