@@ -105,8 +105,7 @@ class Watch(App[None]):
     def show(self, board: Board) -> None:
         """Draw a board."""
         self._board = board
-        if self._is_up:
-            self._draw()
+        self._draw()
 
     @property
     def _is_up(self) -> bool:
@@ -115,7 +114,7 @@ class Watch(App[None]):
 
     def on_resize(self) -> None:
         """Columns follow the width."""
-        self.call_after_refresh(self.show, self._board)
+        self.call_after_refresh(self._draw)
 
     def on_data_table_row_highlighted(self) -> None:
         """Another call path was chosen."""
@@ -139,6 +138,8 @@ class Watch(App[None]):
         self.screen.toggle_class("-told")
 
     def _draw(self) -> None:
+        if not self._is_up:
+            return
         self.query_one("#title", Static).update(self._title())
         width = SIDE - 4 if self.size.width >= WIDE else self.size.width - 2
         shown = 20 if self.size.width >= WIDE else 5

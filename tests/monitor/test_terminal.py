@@ -43,6 +43,7 @@ def watch(
                 await pilot.pause(0.05)
                 if app.trouble is not None or table_of(app).row_count:
                     break
+            assert table_of(app).row_count or app.trouble is not None
             await look(app, pilot)
 
     with BoardClient(store.path) as client:
