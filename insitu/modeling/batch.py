@@ -160,7 +160,7 @@ class Batch:
         worth = change.worth_cutting(whole.evidence, law, levels, counts)
         if len(worth) == 0:
             return []
-        rows, law = rows[worth], law[worth]
+        rows, law = rows[worth], change.floored(law[worth], levels)
         cut = self._partitions(rows, levels, several=False)
         if len(self.x) >= 3 * change.shortest(len(self.x)):
             likely = np.flatnonzero(1 - cut.changed(law)[0] > change.SUSPECTED)

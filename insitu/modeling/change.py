@@ -19,13 +19,14 @@ from insitu.modeling.posterior import Data, candidates
 MIN_POINTS = 6  # that a change of behaviour can be told from [SEG §1]
 LONG = 8  # points from which a segment must have LONGER
 SHORTER, LONGER = 2, 3  # points a segment must have
-CHANGED = 0.3  # prior of one or more change points; two or more among those, and so on
-DETECTED = 0.35  # posterior from which a change of behaviour is reported
+CHANGED = 0.5  # prior of one or more change points; two or more among those, and so on
+DETECTED = 0.2  # posterior from which a change of behaviour is reported
 MOST = 4  # change points
-COMMON = 1.5  # logarithm of the odds below which neighbouring places are not told apart
+COMMON = 2.0  # logarithm of the odds below which neighbouring places are not told apart
 DENSE_FROM = 6  # points from which a stretch may have near-continuous exponents
 DENSE_SHARE = 0.5  # of the prior
 PAIRS_FROM = 6  # points from which a stretch may have two terms
+FLOOR = 0.004  # noise that is assumed at least: smaller deviations are no change of behaviour
 LOWEST = -1e300
 
 Stretches = dict[tuple[int, int], FloatArray]  # [i, j) -> (s, L) logarithm of the evidence
@@ -182,6 +183,15 @@ def _log_number(stretches: Stretches, count: int, n: int) -> float:
 
 def _log_prior(count: int) -> float:
     return count * float(np.log(CHANGED)) + float(np.log(1 - CHANGED))
+
+
+def floored(law: FloatArray, levels: FloatArray) -> FloatArray:
+    """The law with what lies below FLOOR moved to the first level above it: (s, L)."""
+    low = levels < FLOOR
+    answer = np.where(low, 0.0, law)
+    if low.any() and not low.all():
+        answer[:, int(low.sum())] += law[:, low].sum(axis=1)
+    return answer if not low.all() else law
 
 
 def bounds(cuts: Sequence[int], n: int) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ HIGHEST = 4  # exponent
 STEEP = 0.3  # weight of exponents above 3
 FALLING_SHARE = 0.1  # of the prior of all single terms
 EXPONENTIAL_SHARE = 0.2  # where exponential growth is asked for
-CONSTANT, ONE_TERM, TWO_TERMS = 0.2, 0.7, 0.1  # prior of functions by the number of terms
+CONSTANT, ONE_TERM, TWO_TERMS = 0.2, 0.55, 0.25  # prior of functions by the number of terms
 
 PAIRED = (
     *((Fraction(i), ZERO) for i in (1, 2, 3)),

@@ -63,8 +63,9 @@ def log_evidence(
     degrees: FloatArray,
     rss: FloatArray,
     log_determinant: FloatArray,
-    shares: tuple[FloatArray, ...],
+    estimates: tuple[FloatArray, ...],
     deviations: tuple[FloatArray, ...],
+    largest: tuple[FloatArray, ...],
 ) -> FloatArray:
     """Logarithm of the marginal likelihood at each noise level, prior of the hypothesis not
     included.
@@ -72,15 +73,17 @@ def log_evidence(
     Args:
         levels: (L,) relative noise. degrees: number of points less the number of columns.
         rss: weighted residual sum of squares; log_determinant: of the normal equations.
-        shares: the largest share of each term at its estimate; deviations: their standard
-            deviations at noise 1. All but levels of one shape; answers (…, L).
+        estimates, deviations: of each coefficient, the latter at noise 1. largest: of each term
+            relative to the data, so that its share is the product with the coefficient. All but
+            levels of one shape; answers (…, L).
     """
     log_levels = np.log(levels)
     answer = -(degrees[..., None] / 2) * (LOG_TWO_PI + 2 * log_levels)
     answer = answer - (0.5 * rss[..., None]) * levels**-2.0 - 0.5 * log_determinant[..., None]
     smallest = np.maximum(np.log(NEGLIGIBLE) + log_levels, -LOG_RANGE)
-    for share, deviation in zip(shares, deviations, strict=True):
+    for estimate, deviation, size in zip(estimates, deviations, largest, strict=True):
         log_deviation = np.log(deviation)[..., None] + log_levels
-        z = (share / deviation)[..., None] * levels**-1.0
-        answer += log_mass(z, log_deviation - smallest) - (log_deviation + np.log(LOG_RANGE))
+        z = (estimate / deviation)[..., None] * levels**-1.0
+        reach = log_deviation + np.log(size)[..., None] - smallest
+        answer += log_mass(z, reach) - (log_deviation + np.log(LOG_RANGE))
     return answer

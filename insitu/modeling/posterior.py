@@ -148,8 +148,9 @@ class _Normal:
             degrees=self.counts - 1,
             rss=self.around,
             log_determinant=np.log(self.ones),
-            shares=(self.level * self.largest,),
-            deviations=(self.largest / np.sqrt(self.ones),),
+            estimates=(self.level,),
+            deviations=(1 / np.sqrt(self.ones),),
+            largest=(self.largest,),
         )
         evidence += np.log(np.exp(prior) + CONSTANT_ONLY * singles * seen)
         none = np.full(self.level.shape, -1, dtype=np.intp)
@@ -171,8 +172,9 @@ class _Normal:
             degrees=self.counts - 2,
             rss=np.maximum(self.around - slope * centred, 0.0),
             log_determinant=np.log(self.ones * spread),
-            shares=(offset * self.largest, slope * share),
-            deviations=(np.sqrt(variance) * self.largest, share / np.sqrt(spread)),
+            estimates=(offset, slope),
+            deviations=(np.sqrt(variance), 1 / np.sqrt(spread)),
+            largest=(self.largest, share),
         )
         feasible = (slope >= 0) & (offset >= 0) & (self.counts >= 2)
         evidence += prior[best][..., None] + _where(feasible & take(self.independent, best, 1))
@@ -185,8 +187,9 @@ class _Normal:
             degrees=self.counts - 1,
             rss=np.maximum(self.squares - alone * product, 0.0),
             log_determinant=np.log(square),
-            shares=(alone * share,),
-            deviations=(share / np.sqrt(square),),
+            estimates=(alone,),
+            deviations=(1 / np.sqrt(square),),
+            largest=(share,),
         )
         evidence += prior[best][..., None] + np.log(seen) + _where(square > 1e-200)
         return [
@@ -253,12 +256,9 @@ class _Doubles:
             degrees=normal.counts - 3,
             rss=np.maximum(normal.around - two.explained, 0.0),
             log_determinant=np.log(normal.ones * two.determinant),
-            shares=(offset * normal.largest, two.first * shares[0], two.second * shares[1]),
-            deviations=(
-                np.sqrt(v00) * normal.largest,
-                np.sqrt(v11) * shares[0],
-                np.sqrt(v22) * shares[1],
-            ),
+            estimates=(offset, two.first, two.second),
+            deviations=(np.sqrt(v00), np.sqrt(v11), np.sqrt(v22)),
+            largest=(normal.largest, *shares),
         )
         feasible = two.feasible & (offset >= 0) & (normal.counts >= 3) & independent
         weight = prior[best][..., None]
@@ -272,8 +272,9 @@ class _Doubles:
             degrees=normal.counts - 2,
             rss=np.maximum(normal.squares - two.explained, 0.0),
             log_determinant=np.log(two.determinant),
-            shares=(two.first * shares[0], two.second * shares[1]),
-            deviations=(np.sqrt(v11) * shares[0], np.sqrt(v22) * shares[1]),
+            estimates=(two.first, two.second),
+            deviations=(np.sqrt(v11), np.sqrt(v22)),
+            largest=shares,
         )
         evidence += weight + np.log(seen) + _where(two.feasible & (normal.counts >= 2))
         inverse = {1: v11, 2: v22, 5: v12}
