@@ -13,6 +13,7 @@ from insitu.cli.output import (
     Column,
     about,
     campaign_argument,
+    dearest,
     is_chosen,
     json_option,
     kept_models,
@@ -20,6 +21,7 @@ from insitu.cli.output import (
     print_blocks,
     print_findings,
     print_json,
+    print_left_out,
     series_options,
 )
 from insitu.entities import CallPath, RunKey, number
@@ -44,7 +46,7 @@ COLUMNS = (
 @json_option
 @series_options
 def command(
-    campaign: str, is_json: bool, callpath: str | None, metric: str | None, top: int
+    campaign: str, is_json: bool, callpath: str | None, metric: str | None, top: int | None
 ) -> None:
     """Show which ranks of CAMPAIGN behave alike, and how their number grows.
 
@@ -56,16 +58,14 @@ def command(
     share = shares(models)
     chosen = [one for one in models.clusters if is_chosen(key_of(one), callpath, metric)]
     chosen.sort(key=lambda one: _order(one, share))
-    paths = list(dict.fromkeys(one.callpath for one in chosen))
-    shown = set(paths[:top] if top > 0 else paths)
+    shown, left_out = dearest((one.callpath for one in chosen), top, is_json=is_json)
     rows = [one for one in chosen if one.callpath in shown]
     numbers = rank_models(rows, models.parameters)
     if is_json:
         print_json(class_row(one, numbers) for one in rows)
         return
     _print(rows, numbers, share)
-    if len(paths) > len(shown):
-        click.echo(f"{len(paths) - len(shown)} more call paths; leave out --top to see them")
+    print_left_out(left_out)
     print_findings(about(models, shown))
 
 

@@ -9,12 +9,14 @@ from insitu.cli.output import (
     Column,
     about,
     campaign_argument,
+    dearest,
     is_chosen,
     json_option,
     kept_models,
     print_blocks,
     print_findings,
     print_json,
+    print_left_out,
     series_options,
 )
 from insitu.entities import CallPath, number
@@ -38,7 +40,7 @@ COLUMNS = (
 @json_option
 @series_options
 def command(
-    campaign: str, is_json: bool, callpath: str | None, metric: str | None, top: int
+    campaign: str, is_json: bool, callpath: str | None, metric: str | None, top: int | None
 ) -> None:
     """Show how each call path of CAMPAIGN grows, the dearest at the largest scale first.
 
@@ -49,8 +51,7 @@ def command(
         models = kept_models(store)
     share = shares(models)
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
-    paths = list(dict.fromkeys(one.key.callpath for one in chosen))
-    shown = set(paths[:top] if top > 0 else paths)
+    shown, left_out = dearest((one.key.callpath for one in chosen), top, is_json=is_json)
     rows = [one for one in chosen if one.key.callpath in shown]
     if is_json:
         print_json(model_row(one) | {"share": share.get(one.key.callpath, 0.0)} for one in rows)
@@ -59,8 +60,7 @@ def command(
         click.echo("insitu: nothing matches --callpath and --metric", err=True)
     if rows:
         _print(rows, share, _title(models, load_config(campaign)))
-    if len(paths) > len(shown):
-        click.echo(f"{len(paths) - len(shown)} more call paths; leave out --top to see them")
+    print_left_out(left_out)
     print_findings(about(models, shown))
 
 

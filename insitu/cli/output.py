@@ -18,6 +18,7 @@ from insitu.monitor.names import last_frames, printable
 
 MIN_WIDTH = 60
 MIN_WIDE = 16
+TOP = 15  # call paths in a table for people who did not say how many
 SHOWN_FINDINGS = 2
 NO_MODEL = ("too-few-points", "not-modelled")  # findings of modeling
 Command = Callable[..., None]
@@ -32,7 +33,10 @@ def series_options(function: Command) -> Command:
     """Options that choose some of the series."""
     for option in (
         click.option(
-            "--top", default=0, metavar="N", help="Only the N dearest call paths; 0 is all."
+            "--top",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help=f"Only the N dearest call paths, 0 for all; tables show {TOP}.",
         ),
         click.option("--metric", metavar="NAME", help="Only this metric, as in time."),
         click.option(
@@ -55,6 +59,23 @@ def is_chosen(key: SeriesKey, callpath: str | None, metric: str | None) -> bool:
 def matches(text: str, pattern: str) -> bool:
     """Whether a call path contains the pattern as it is, or matches it with * and ?."""
     return pattern in text or fnmatch.fnmatchcase(text, pattern)
+
+
+def dearest(
+    paths: Iterable[CallPath], top: int | None, *, is_json: bool
+) -> tuple[set[CallPath], int]:
+    """The call paths to show of those in order of cost, and how many are left out."""
+    distinct = list(dict.fromkeys(paths))
+    count = top if top is not None else 0 if is_json else TOP
+    shown = set(distinct[:count] if count else distinct)
+    return shown, len(distinct) - len(shown)
+
+
+def print_left_out(number: int) -> None:
+    """Say how many call paths a table does not show."""
+    if number:
+        paths = "call path" if number == 1 else "call paths"
+        click.echo(f"{number} more {paths}; --top 0 shows all")
 
 
 def print_json(rows: Iterable[object]) -> None:

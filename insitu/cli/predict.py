@@ -9,11 +9,13 @@ from insitu.cli.output import (
     Block,
     Column,
     campaign_argument,
+    dearest,
     is_chosen,
     json_option,
     place,
     print_blocks,
     print_json,
+    print_left_out,
     series_options,
     why_none,
 )
@@ -53,7 +55,7 @@ def command(
     is_json: bool,
     callpath: str | None,
     metric: str | None,
-    top: int,
+    top: int | None,
 ) -> None:
     """Tell what the models of CAMPAIGN say for scales that were not measured.
 
@@ -66,9 +68,8 @@ def command(
     wanted = [coordinate(text, models.parameters) for text in points]
     share = shares(models)
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
-    if top > 0:
-        shown = set(list(dict.fromkeys(one.key.callpath for one in chosen))[:top])
-        chosen = [one for one in chosen if one.key.callpath in shown]
+    shown, left_out = dearest((one.key.callpath for one in chosen), top, is_json=is_json)
+    chosen = [one for one in chosen if one.key.callpath in shown]
     if is_json:
         print_json(_row(one, wanted) for one in chosen)
         return
@@ -79,6 +80,7 @@ def command(
     if blocks:
         rows = [Block(mark, path, lines) for path, (mark, lines) in blocks.items()]
         print_blocks("share", COLUMNS, rows)
+    print_left_out(left_out)
 
 
 def coordinate(text: str, parameters: Sequence[str]) -> list[float]:

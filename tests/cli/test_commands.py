@@ -266,3 +266,19 @@ def test_doctor_says_what_works(insitu: Insitu):
 
     assert {"Python", "C compiler", "MPI", "preload", "/dev/shm"} <= {row["name"] for row in rows}
     assert {row["state"] for row in rows} <= {"ok", "missing", "limited"}
+
+
+def test_tables_show_the_dearest_call_paths_and_say_what_they_leave_out(insitu: Insitu):
+    lines = [
+        {"callpath": f"main->f{i}", "params": {"p": p}, "value": 1.0 * p * (i + 1)}
+        for i in range(20)
+        for p in (1, 2, 4)
+    ]
+    insitu("import", "a.insitu", "-", given="\n".join(map(json.dumps, lines)).encode())
+
+    table, everything = insitu("models", "a.insitu"), insitu("models", "a.insitu", "--top", "0")
+
+    assert "main->f19" in table.out
+    assert table.lines[-1] == "5 more call paths; --top 0 shows all"
+    assert "main->f0" in everything.out
+    assert len(insitu("models", "a.insitu", "--json").lines) == 20

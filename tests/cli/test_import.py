@@ -1,5 +1,6 @@
 import json
 
+from insitu.server.rendezvous import Lock
 from tests.cli.conftest import Insitu
 
 
@@ -99,3 +100,14 @@ def test_refit_makes_the_same_models_again(insitu: Insitu):
 
     assert json.loads(answer.out) == {"models": 1, "classes": 1, "parameters": ["p"]}
     assert insitu("models", "a.insitu", "--json").out == before
+
+
+def test_an_import_into_a_campaign_that_an_aggregator_has_is_refused(insitu: Insitu):
+    insitu("import", "a.insitu", "-", given=growing())
+
+    with Lock("a.insitu"):
+        answer = insitu("import", "a.insitu", "-", given=growing("visits"))
+
+    assert answer.code == 3
+    assert "a.insitu" in answer.err
+    assert model_texts(insitu, "a.insitu") == {"time": "2 * p"}
