@@ -10,6 +10,7 @@ from insitu.errors import CampaignError, WireError
 from insitu.server.events import Effect, MessageArrived, Note, StopAsked
 from insitu.server.keeper import Keeper
 from insitu.server.refit import Refits
+from insitu.server.rendezvous import withdraw
 from insitu.server.runs import named
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Hello, Message
@@ -73,9 +74,12 @@ class Ingestion:
             CampaignError: the campaign cannot be written.
         """
         _raise_failures(self._keeper.handle(StopAsked(self._now)))
-        refits = Refits(self._keeper.store)
+        refits = Refits(self._keeper.store, is_behind=self._keeper.was_killed)
+        for run in self._keeper.state.sealed - self._before:
+            refits.touch(run)
         if refits.is_due:
             refits.finish(refits.begin()())
+        withdraw(self._keeper.campaign)
         return [self._became(run) for run in self._runs]
 
     def _became(self, run: str) -> Ingested:

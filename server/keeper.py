@@ -22,7 +22,7 @@ from insitu.server.events import (
     Sealed,
 )
 from insitu.server.journal import Journal
-from insitu.server.rendezvous import Lock, token_of
+from insitu.server.rendezvous import Lock, is_announced, token_of
 from insitu.server.state import CampaignState
 from insitu.wire.messages import Hello
 
@@ -36,13 +36,17 @@ class Keeper:
         Raises:
             CampaignError: another aggregator has it, or its files cannot be used.
         """
+        self.campaign = campaign
         with ExitStack() as stack:
             self.store: Store = stack.enter_context(open_store(campaign, create=True))
             stack.enter_context(Lock(campaign))
             self._journal = stack.enter_context(Journal(campaign))
             self.token = token_of(campaign)
             self._stack = stack.pop_all()
-        records = self.store.runs()
+        # Who ends well withdraws its address after its last models; the lock says nobody runs.
+        self.was_killed = is_announced(campaign)
+        self.records = self.store.runs()
+        records = self.records
         self._keys = {record.id: record.key for record in records}
         self._told: set[str] = set()  # what could not be done is said once
         self.state = CampaignState(
@@ -125,6 +129,7 @@ class Keeper:
         record = replace(record, key=key)
         self.store.seal(record, seal.table)
         self._keys[record.id] = key
+        self.records = self.store.runs()
         is_partial = record.state is RunState.PARTIAL
         size, rows = record.key.size, len(seal.table.callpaths)
         text = f"run {key}: sealed, {rows} call paths of {size} rank{'s' if size > 1 else ''}"

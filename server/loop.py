@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import operator
 import os
 import secrets
 import signal
@@ -15,8 +16,9 @@ from dataclasses import dataclass, field
 
 import zmq
 
-from insitu.entities import RunState
+from insitu.entities import RunRecord, RunState
 from insitu.errors import InsituError, WireError
+from insitu.modeling.base import ModelSet
 from insitu.monitor.board import LiveRun, board_of
 from insitu.server.events import (
     Effect,
@@ -59,6 +61,8 @@ class Aggregator:
     started_monotonic: float = field(default_factory=time.monotonic)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     refitting: "asyncio.Task[None] | None" = None
+    board: bytes = b""  # as it was published last, made of `shown`
+    shown: tuple[list[RunRecord], ModelSet, list[LiveRun]] | None = None
     seen: dict[str, tuple[tuple[object, ...], LiveRun]] = field(default_factory=dict)
 
     def now(self) -> float:
@@ -146,10 +150,12 @@ class Aggregator:
         runs = self.keeper.state.runs
         live = [self._seen(run) for run in runs.values() if run.state is not RunState.PARTIAL]
         self.seen = {run.id: self.seen[run.id] for run in live}
-        board = board_of(self.keeper.store.runs(), self.refits.models, live)
+        shown = (self.keeper.records, self.refits.models, live)
+        if self.shown is None or not all(map(_is_same, self.shown, shown)):
+            self.board = json.dumps(board_of(*shown).to_dict(), allow_nan=False).encode()
+            self.shown = shown
         with contextlib.suppress(zmq.ZMQError):
-            text = json.dumps(board.to_dict(), allow_nan=False)
-            await self.sockets.boards.send(text.encode(), flags=zmq.NOBLOCK)
+            await self.sockets.boards.send(self.board, flags=zmq.NOBLOCK)
 
     def _seen(self, run: Run) -> LiveRun:
         """A run as it is shown; made anew only when something arrived."""
@@ -187,6 +193,13 @@ class Aggregator:
             self.say(text)
 
 
+def _is_same(before: object, now: object) -> bool:
+    """Whether nothing was made anew: records, models and live runs are replaced, not changed."""
+    if isinstance(before, list) and isinstance(now, list):
+        return len(before) == len(now) and all(map(operator.is_, before, now))
+    return before is now
+
+
 async def _ended(task: "asyncio.Task[None]") -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -219,7 +232,12 @@ async def serve(
         keeper = stack.enter_context(Keeper(campaign, instance=instance, beat_s=beat_s))
         sockets = stack.enter_context(bind(campaign, address))
         aggregator = Aggregator(
-            keeper, Refits(keeper.store), sockets, beat_s=beat_s, say=say, exit_with=exit_with
+            keeper,
+            Refits(keeper.store, is_behind=keeper.was_killed),
+            sockets,
+            beat_s=beat_s,
+            say=say,
+            exit_with=exit_with,
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -16,16 +16,21 @@ class Refits:
     them is pure and may be done anywhere.
     """
 
-    def __init__(self, store: Store) -> None:
-        """Find what was sealed after the models of the campaign were made."""
+    def __init__(self, store: Store, *, is_behind: bool) -> None:
+        """Begin with the models that the store has.
+
+        Args:
+            store: of the campaign.
+            is_behind: the last writer was killed, perhaps between a run and its models.
+        """
         self._store = store
         self.models = store.models()
-        modelled = {clusters.run for clusters in self.models.clusters}
         self._dirty: set[CallPath] = set()
         self.is_due = False
-        for record in store.runs():
-            if record.state is RunState.SEALED and record.key not in modelled:
-                self.touch(record.id)
+        if is_behind:
+            for record in store.runs():
+                if record.state is RunState.SEALED:
+                    self.touch(record.id)
 
     def touch(self, run_id: str) -> None:
         """A run was sealed: the models of its call paths are to be made anew."""
