@@ -16,6 +16,7 @@ from insitu.collectors.rank import RankInfo
 
 TYPE_CHECKING = False  # typing is not loaded in a rank
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 LINGER_S = (
@@ -135,7 +136,7 @@ def wake_agent(directory: str) -> None:
     os.close(pipe)
 
 
-def start_agent(directory: str) -> None:
+def start_agent(directory: str, variables: "Mapping[str, str]") -> None:
     """Start the node's agent unless another rank has; it holds the lock as long as it lives.
 
     It is nobody's child and holds no descriptor of the application, so that no launcher waits for
@@ -153,14 +154,14 @@ def start_agent(directory: str) -> None:
     child = os.fork()
     if child == 0:
         try:
-            _become_agent(directory, lock)
+            _become_agent(directory, lock, variables)
         finally:
             os._exit(127)
     os.waitpid(child, 0)
     os.close(lock)
 
 
-def _become_agent(directory: str, lock: int) -> None:
+def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> None:
     os.setsid()
     if os.fork():
         os._exit(0)
@@ -176,15 +177,15 @@ def _become_agent(directory: str, lock: int) -> None:
     os.closerange(4, 1 << 20)
     os.set_inheritable(3, True)
     os.chdir(directory)
-    home = os.environ["INSITU_HOME"]
+    home = variables["INSITU_HOME"]
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); "
         "from insitu.collectors.agent import main; main(sys.argv[2])"
     )
-    python = os.environ["INSITU_PYTHON"]
-    environment = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "PYTHONPATH")}
-    if os.environ.get("INSITU_PYTHONPATH"):
-        environment["PYTHONPATH"] = os.environ["INSITU_PYTHONPATH"]
+    python = variables["INSITU_PYTHON"]
+    environment = {k: v for k, v in variables.items() if k not in ("LD_PRELOAD", "PYTHONPATH")}
+    if variables.get("INSITU_PYTHONPATH"):
+        environment["PYTHONPATH"] = variables["INSITU_PYTHONPATH"]
     os.execve(python, [python, "-c", code, home, directory], environment)
 
 
@@ -192,5 +193,5 @@ def start(info: RankInfo) -> None:
     """Install everything in this rank. On our trouble the application runs on, unmeasured."""
     rank = Rank(info, os.environ["INSITU_RUN"], os.environ["INSITU_META"])
     if os.environ.get("INSITU_AGENT", "on") != "off":
-        start_agent(rank.directory)
+        start_agent(rank.directory, os.environ)
     rank.start()

@@ -59,9 +59,10 @@ class PythonTimer:
         self.lock = threading.Lock()
         self.local = threading.local()
         self.names_used = 8
-        self._make_file(path, info, meta.encode())
+        self._make_file(path + ".new", info, meta.encode())
         self._add_row(0, table.PROGRAM, program, "", 0)
         self._count(0, 1, 0, 0)
+        os.rename(path + ".new", path)  # readers never see half a table
         self.main = _Stack(0, clock())
         self.local.stack = self.main
         self.pid = os.getpid()

@@ -73,11 +73,8 @@ class Node:
 
     def scan(self) -> None:
         """Open tables that appeared, read new rows, see which ranks have ended."""
-        for name in sorted(os.listdir(self.directory)):
-            if (
-                name.endswith(places.TABLE_SUFFIX)
-                and name not in self.ranks.keys() | self.damaged.keys()
-            ):
+        for name in places.tables(self.directory):
+            if name not in self.ranks.keys() | self.damaged.keys():
                 self._open(name)
         for name, rank in list(self.ranks.items()):
             try:
@@ -87,14 +84,8 @@ class Node:
                 del self.ranks[name]
 
     def _open(self, name: str) -> None:
-        path = os.path.join(self.directory, name)
-        if not os.path.getsize(path):
-            return  # being made this very moment
         try:
-            table = TableReader(path)
-            if not table.header()["rows_used"]:
-                table.close()
-                return
+            table = TableReader(os.path.join(self.directory, name))
         except WireError as error:
             self.damaged[name] = str(error)
             return
@@ -221,7 +212,7 @@ class Node:
             rank.table.close()
             os.unlink(os.path.join(self.directory, name))
         self.ranks.clear()
-        if not any(name.endswith(places.TABLE_SUFFIX) for name in os.listdir(self.directory)):
+        if not places.tables(self.directory):
             shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -331,27 +322,19 @@ def _is_ending(directory: str) -> bool:
     if not has_agent(directory):
         return False
     ranks = Node(directory)
-    try:
-        ranks.scan()
-    except OSError:
-        return False  # its agent has just removed it
+    ranks.scan()
     return not ranks.live()
 
 
 def _campaign_of(directory: str) -> str:
-    try:
-        names = sorted(os.listdir(directory))
-    except OSError:
-        return ""  # its agent has just removed it
-    for name in names:
-        if name.endswith(places.TABLE_SUFFIX):
-            try:
-                table = TableReader(os.path.join(directory, name))
-            except WireError:
-                continue
-            meta = meta_of(table)
-            table.close()
-            return os.path.realpath(str(meta.get("campaign", "")))
+    for name in places.tables(directory):
+        try:
+            table = TableReader(os.path.join(directory, name))
+        except WireError:
+            continue
+        meta = meta_of(table)
+        table.close()
+        return os.path.realpath(str(meta.get("campaign", "")))
     return ""
 
 

@@ -66,6 +66,14 @@ def run_directories() -> list[str]:
     return sorted(found, key=lambda path: os.stat(path).st_mtime if os.path.exists(path) else 0)
 
 
+def tables(directory: str) -> list[str]:
+    """The names of the tables in a run directory; none where it was just removed."""
+    try:
+        return sorted(name for name in os.listdir(directory) if name.endswith(TABLE_SUFFIX))
+    except OSError:
+        return []
+
+
 def table_path(directory: str, rank: int) -> str:
     """A name that no other process uses: a restarted rank gets a table of its own."""
     return os.path.join(directory, f"rank-{rank:06d}-{os.getpid()}{TABLE_SUFFIX}")

@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 
 from insitu.campaign.store import open_store
+from insitu.collectors import places
+from insitu.collectors.bootstrap import start_agent
 from insitu.entities import RunRecord, RunState, number
 from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, launcher
@@ -177,6 +179,7 @@ def report(options: Options, run: str, campaign: str, aggregator: Aggregator | N
         if not options.is_quiet:
             say(f"the tables wait; bring them in with: insitu ingest {campaign}")
         return
+    _revive_agent(run, rank_environment(options, run, campaign))
     record = _wait(run, campaign, aggregator)
     if record is None and not aggregator.is_running():
         say(f"the aggregator is gone ({aggregator.last_words()}); bringing in the tables")
@@ -206,15 +209,19 @@ def _wait(run: str, campaign: str, aggregator: Aggregator) -> RunRecord | None:
     return _record(run, campaign)
 
 
-def _has_tables(run: str) -> bool:
-    from insitu.collectors import places
+def _directories(run: str) -> list[str]:
+    return [path for path in places.run_directories() if os.path.basename(path) == run]
 
-    return any(
-        name.endswith(places.TABLE_SUFFIX)
-        for path in places.run_directories()
-        if os.path.basename(path) == run
-        for name in os.listdir(path)
-    )
+
+def _has_tables(run: str) -> bool:
+    return any(places.tables(path) for path in _directories(run))
+
+
+def _revive_agent(run: str, environment: Mapping[str, str]) -> None:
+    """If the agent of this node was killed, let another one send what the ranks have left."""
+    if _has_tables(run):
+        for directory in _directories(run):
+            start_agent(directory, {**os.environ, **environment})
 
 
 def _record(run: str, campaign: str) -> RunRecord | None:

@@ -136,10 +136,9 @@ static uint32_t add_row(uint32_t parent, PyObject *code, PyObject *globals, unsi
   PyObject *file = PyObject_GetAttrString(code, "co_filename");
   Py_ssize_t file_bytes = 0;
   const char *text = file ? PyUnicode_AsUTF8AndSize(file, &file_bytes) : NULL;
-  uint32_t row = insitu_row_add(parent, (uint64_t)(uintptr_t)code,
-                                flags & CODE_IS_LIBRARY ? INSITU_LIBRARY : INSITU_PYTHON, name, name_bytes,
-                                text ? text : "", text ? (size_t)file_bytes : 0,
-                                (uint32_t)attribute_number(code, "co_firstlineno"));
+  uint32_t row = insitu_row_add(
+      parent, (uint64_t)(uintptr_t)code, flags & CODE_IS_LIBRARY ? INSITU_LIBRARY : INSITU_PYTHON, name, name_bytes,
+      text ? text : "", text ? (size_t)file_bytes : 0, (uint32_t)attribute_number(code, "co_firstlineno"));
   if (row) Py_IncRef(code);
   if (file) Py_DecRef(file);
   PyErr_Restore(type, value, traceback);

@@ -16,10 +16,8 @@ static int is_main_code(PyObject *code) {
 static void tell_uncaught(PyObject *exception) {
   if (!on_uncaught) return;
   PyObject *answer = PyObject_CallFunctionObjArgs(on_uncaught, exception, NULL);
-  if (answer)
-    Py_DecRef(answer);
-  else
-    PyErr_Clear();
+  if (answer) Py_DecRef(answer);
+  else PyErr_Clear();
 }
 
 /* ---- CPython 3.11 ------------------------------------------------------------------------------------------- */
@@ -86,12 +84,12 @@ static PyObject *none(void) {
   return &_Py_NoneStruct;
 }
 
-#define EVENT(NAME, ACTION)                                                                               \
-  static PyObject *NAME(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names) {  \
-    (void)callable, (void)count, (void)names;                                                             \
-    struct insitu_thread *self = insitu_thread_self();                                                    \
-    if (__builtin_expect(self != NULL, 1)) ACTION;                                                        \
-    return none();                                                                                        \
+#define EVENT(NAME, ACTION)                                                                              \
+  static PyObject *NAME(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names) { \
+    (void)callable, (void)count, (void)names;                                                            \
+    struct insitu_thread *self = insitu_thread_self();                                                   \
+    if (__builtin_expect(self != NULL, 1)) ACTION;                                                       \
+    return none();                                                                                       \
   }
 EVENT(on_start, insitu_python_enter(self, arguments[0], NULL, 1, insitu_ticks()))
 EVENT(on_resume, insitu_python_enter(self, arguments[0], NULL, 0, insitu_ticks()))
@@ -105,8 +103,8 @@ static PyObject *on_unwind(PyObject *callable, PyObject *const *arguments, size_
   return none();
 }
 
-static PyMemberDef callback_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Callback, call), READONLY, NULL}, {NULL, 0, 0, 0, NULL}};
+static PyMemberDef callback_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Callback, call), READONLY, NULL},
+                                         {NULL, 0, 0, 0, NULL}};
 
 static PyObject *new_callback(PyTypeObject *type, Vectorcall call) {
   Callback *callback = (Callback *)_PyObject_New(type);
@@ -115,10 +113,9 @@ static PyObject *new_callback(PyTypeObject *type, Vectorcall call) {
 }
 
 PyObject *insitu_hook_callbacks(void) {
-  PyType_Slot slots[] = {
-      {Py_tp_call, (void *)PyVectorcall_Call}, {Py_tp_members, callback_members}, {0, NULL}};
-  PyType_Spec spec = {"insitu_native.Callback", sizeof(Callback), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+  PyType_Slot slots[] = {{Py_tp_call, (void *)PyVectorcall_Call}, {Py_tp_members, callback_members}, {0, NULL}};
+  PyType_Spec spec = {"insitu_native.Callback", sizeof(Callback), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+                      slots};
   PyTypeObject *type = (PyTypeObject *)PyType_FromSpec(&spec);
   if (!type) return NULL;
   return Py_BuildValue("(NNNNNN)", new_callback(type, on_start), new_callback(type, on_resume),

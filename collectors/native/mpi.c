@@ -1,9 +1,9 @@
 /* One wrapper per MPI call, without mpi.h: arguments pass as register-size integers for MPICH, Open MPI and the MPI 5
  * ABI alike, and sizes are asked from the library itself.
  *
- * Slots of the global offset tables are rewritten instead of exporting MPI_*: mpi4py holds weak references to calls that
- * an MPI library may lack, and an exported name would make them look present. Only slots whose PMPI_ twin exists are
- * touched. */
+ * Slots of the global offset tables are rewritten instead of exporting MPI_*: mpi4py holds weak references to calls
+ * that an MPI library may lack, and an exported name would make them look present. Only slots whose PMPI_ twin exists
+ * are touched. */
 #define _GNU_SOURCE
 #include "mpi.h"
 
@@ -45,7 +45,9 @@ static uint64_t element_bytes(A type) {
   return (uint64_t)bytes;
 }
 
-static uint64_t all_bytes(int64_t count, A type) { return count > 0 ? (uint64_t)count * element_bytes(type) : 0; }
+static uint64_t all_bytes(int64_t count, A type) {
+  return count > 0 ? (uint64_t)count * element_bytes(type) : 0;
+}
 
 static uint64_t received_bytes(A status, A type) {
   int count = 0;
@@ -137,20 +139,20 @@ static void leave(struct insitu_thread *self, uint64_t sent, uint64_t received, 
 #define AT(counts, at) count_at(counts, at, IS_LARGE)
 #define SUM(counts, comm) sum_of(counts, comm, IS_LARGE)
 
-#define WRAP(NAME, LARGE, COUNT, BEFORE, SENT, RECEIVED)                       \
-  static int (*real_##NAME##LARGE)(P##COUNT);                                  \
-  static int wrap_##NAME##LARGE(P##COUNT) {                                    \
-    struct insitu_thread *self = enter("MPI_" #NAME);                          \
-    if (__builtin_expect(!self, 0)) return real_##NAME##LARGE(V##COUNT);       \
-    BEFORE;                                                                    \
-    int failed = real_##NAME##LARGE(V##COUNT);                                 \
-    uint64_t now = insitu_ticks();                                             \
+#define WRAP(NAME, LARGE, COUNT, BEFORE, SENT, RECEIVED)                                \
+  static int (*real_##NAME##LARGE)(P##COUNT);                                           \
+  static int wrap_##NAME##LARGE(P##COUNT) {                                             \
+    struct insitu_thread *self = enter("MPI_" #NAME);                                   \
+    if (__builtin_expect(!self, 0)) return real_##NAME##LARGE(V##COUNT);                \
+    BEFORE;                                                                             \
+    int failed = real_##NAME##LARGE(V##COUNT);                                          \
+    uint64_t now = insitu_ticks();                                                      \
     leave(self, failed ? 0 : (uint64_t)(SENT), failed ? 0 : (uint64_t)(RECEIVED), now); \
-    return failed;                                                             \
+    return failed;                                                                      \
   }
 /* MPI_STATUS_IGNORE is 0 or 1: a status of our own takes its place, larger than any library's. */
-#define OWN_STATUS(status)                   \
-  _Alignas(16) char own_status[256];         \
+#define OWN_STATUS(status)           \
+  _Alignas(16) char own_status[256]; \
   if ((uintptr_t)(status) <= 1) status = (A)own_status
 
 #define IS_LARGE 0
@@ -304,7 +306,9 @@ struct image {
   size_t bytes[2];
 };
 
-static uintptr_t absolute(const struct image *image, uintptr_t at) { return at < image->base ? image->base + at : at; }
+static uintptr_t absolute(const struct image *image, uintptr_t at) {
+  return at < image->base ? image->base + at : at;
+}
 
 static void read_dynamic(struct image *image, const ElfW(Dyn) * entry) {
   for (; entry->d_tag != DT_NULL; entry++) {

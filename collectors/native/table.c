@@ -57,8 +57,8 @@ static uint64_t pid_started(void) {
 
 static void describe_columns(char *text, size_t capacity) {
   size_t used = 0;
-#define X(column, unit, kinds)                                                                    \
-  used += (size_t)snprintf(text + used, capacity - used, #column " " unit " " kinds " %zu;",      \
+#define X(column, unit, kinds)                                                               \
+  used += (size_t)snprintf(text + used, capacity - used, #column " " unit " " kinds " %zu;", \
                            offsetof(struct insitu_row, column));
   INSITU_COLUMNS(X)
 #undef X
@@ -92,7 +92,9 @@ static int back(uint64_t *backed, uint64_t at, uint64_t needed) {
   return 1;
 }
 
-static uint64_t align(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
+static uint64_t align(uint64_t bytes, uint64_t to) {
+  return (bytes + to - 1) / to * to;
+}
 
 static void thread_leave(void *value) {
   struct insitu_thread *self = value;
@@ -182,14 +184,25 @@ void insitu_stamp(void) {
   the_table.header->latest_ns = insitu_monotonic_ns();
 }
 
-static void fill_header(struct insitu_header *header, int rank, int size, uint64_t bytes[4]) {
+/* The places of meta data, rows, names and threads in the file, and its length. */
+enum { AT_META, AT_ROWS, AT_NAMES, AT_THREADS, AT_END };
+
+static void lay_out(uint64_t at[5]) {
+  at[AT_META] = 4096;
+  at[AT_ROWS] = at[AT_META] + INSITU_META_BYTES;
+  at[AT_NAMES] = at[AT_ROWS] + (uint64_t)INSITU_ROWS * sizeof(struct insitu_row);
+  at[AT_THREADS] = at[AT_NAMES] + INSITU_NAMES_BYTES;
+  at[AT_END] = at[AT_THREADS] + align((uint64_t)INSITU_THREADS * sizeof(struct insitu_thread), CHUNK);
+}
+
+static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[5]) {
   memcpy(header->magic, INSITU_MAGIC, 8);
   header->version = INSITU_VERSION;
   header->header_bytes = 4096;
-  header->meta_at = bytes[0];
-  header->rows_at = bytes[1];
-  header->names_at = bytes[2];
-  header->threads_at = bytes[3];
+  header->meta_at = at[AT_META];
+  header->rows_at = at[AT_ROWS];
+  header->names_at = at[AT_NAMES];
+  header->threads_at = at[AT_THREADS];
   header->row_bytes = sizeof(struct insitu_row);
   header->row_capacity = INSITU_ROWS;
   header->thread_bytes = sizeof(struct insitu_thread);
@@ -206,49 +219,49 @@ static void fill_header(struct insitu_header *header, int rank, int size, uint64
   describe_columns(header->columns, sizeof header->columns);
 }
 
+/* Make the file at the_table.path and map it, with room for its first rows; NULL and errno if that fails. */
+static char *map_new_file(const uint64_t at[5], size_t meta_bytes) {
+  int file = open(the_table.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return NULL;
+  char *base = MAP_FAILED;
+  int failed = ftruncate(file, (off_t)at[AT_END]) ? errno : 0;
+  if (!failed) failed = posix_fallocate(file, 0, (off_t)(at[AT_META] + align(meta_bytes + 1, 4096)));
+  if (!failed &&
+      (base = mmap(NULL, at[AT_END], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0)) == MAP_FAILED)
+    failed = errno;
+  close(file);
+  if (!failed && !(back(&rows_backed, at[AT_ROWS], 1) && back(&names_backed, at[AT_NAMES], 1) &&
+                   back(&threads_backed, at[AT_THREADS], sizeof(struct insitu_thread))))
+    failed = ENOSPC;
+  if (!failed) return base;
+  if (base != MAP_FAILED) munmap(base, at[AT_END]);
+  unlink(the_table.path);
+  errno = failed;
+  return NULL;
+}
+
 int insitu_table_create(const char *path, int rank, int size, const char *program, const char *meta,
                         size_t meta_bytes) {
+  static const char unfinished[] = ".new";
   if (insitu_table) return EEXIST;
-  if (strlen(path) >= sizeof the_table.path) return ENAMETOOLONG;
+  if (strlen(path) + sizeof unfinished > sizeof the_table.path) return ENAMETOOLONG;
   if (meta_bytes > INSITU_META_BYTES) return E2BIG;
-  strcpy(the_table.path, path);
+  strcat(strcpy(the_table.path, path), unfinished);
   insitu_clock_choose();
-  uint64_t meta_at = 4096, rows_at = meta_at + INSITU_META_BYTES;
-  uint64_t names_at = rows_at + (uint64_t)INSITU_ROWS * sizeof(struct insitu_row);
-  uint64_t threads_at = names_at + INSITU_NAMES_BYTES;
-  uint64_t total = threads_at + align((uint64_t)INSITU_THREADS * sizeof(struct insitu_thread), CHUNK);
-
-  int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return errno;
-  int failed = ftruncate(file, (off_t)total) ? errno : 0;
-  if (!failed) failed = posix_fallocate(file, 0, (off_t)(meta_at + align(meta_bytes + 1, 4096)));
-  char *base = MAP_FAILED;
-  if (!failed) {
-    base = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    if (base == MAP_FAILED) failed = errno;
-  }
-  close(file);
-  uint64_t places[4] = {meta_at, rows_at, names_at, threads_at};
-  if (!failed && !(back(&rows_backed, rows_at, 1) && back(&names_backed, names_at, 1) &&
-                   back(&threads_backed, threads_at, sizeof(struct insitu_thread))))
-    failed = ENOSPC;
-  if (failed) {
-    if (base != MAP_FAILED) munmap(base, total);
-    unlink(path);
-    return failed;
-  }
+  uint64_t at[5];
+  lay_out(at);
+  char *base = map_new_file(at, meta_bytes);
+  if (!base) return errno;
   the_table.header = (struct insitu_header *)base;
-  the_table.rows = (struct insitu_row *)(base + rows_at);
-  the_table.names = base + names_at;
-  the_table.threads = (struct insitu_thread *)(base + threads_at);
-  fill_header(the_table.header, rank, size, places);
-  memcpy(base + meta_at, meta, meta_bytes);
+  the_table.rows = (struct insitu_row *)(base + at[AT_ROWS]);
+  the_table.names = base + at[AT_NAMES];
+  the_table.threads = (struct insitu_thread *)(base + at[AT_THREADS]);
+  fill_header(the_table.header, rank, size, at);
+  memcpy(base + at[AT_META], meta, meta_bytes);
   the_table.header->meta_used = meta_bytes;
   the_table.header->names_used = 8; /* offset 0 means: no name yet */
   the_table.header->start_tick = insitu_ticks();
   the_table.header->start_ns = insitu_monotonic_ns();
-  pthread_key_create(&thread_key, thread_leave);
-  pthread_atfork(NULL, NULL, after_fork_in_child);
   insitu_table = &the_table;
   insitu_row_add(0, 0, INSITU_PROGRAM, program, strlen(program), "", 0, 0);
   the_table.threads[0].is_live = 1;
@@ -256,6 +269,16 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
   the_table.rows[0].visits = 1;
   insitu_push(&the_table.threads[0], 0, 0, the_table.header->start_tick);
   insitu_self = &the_table.threads[0];
+  pthread_key_create(&thread_key, thread_leave);
+  pthread_atfork(NULL, NULL, after_fork_in_child);
+  /* Readers look for the finished name only: they never see half a table. */
+  if (rename(the_table.path, path)) {
+    int failed = errno;
+    unlink(the_table.path);
+    after_fork_in_child();
+    return failed;
+  }
+  strcpy(the_table.path, path);
   return 0;
 }
 

@@ -20,11 +20,11 @@
 #define INSITU_META_BYTES (64u << 10)
 
 /* The columns of a row: name, unit, kinds of rows that have it. Times are ticks. */
-#define INSITU_COLUMNS(X)      \
-  X(visits, "1", "all")        \
-  X(time, "s", "all")          \
+#define INSITU_COLUMNS(X)       \
+  X(visits, "1", "all")         \
+  X(time, "s", "all")           \
   X(time_exclusive, "s", "all") \
-  X(bytes_sent, "B", "mpi")    \
+  X(bytes_sent, "B", "mpi")     \
   X(bytes_received, "B", "mpi")
 
 enum insitu_kind { INSITU_PROGRAM = 0, INSITU_PYTHON = 1, INSITU_LIBRARY = 2, INSITU_MPI = 3, INSITU_THREAD = 4 };
@@ -132,8 +132,7 @@ extern __thread struct insitu_thread *insitu_self;
 extern int insitu_is_on;
 
 /* Make the table file. Returns 0 or an errno; the application must run on without a table. */
-int insitu_table_create(const char *path, int rank, int size, const char *program, const char *meta,
-                        size_t meta_bytes);
+int insitu_table_create(const char *path, int rank, int size, const char *program, const char *meta, size_t meta_bytes);
 /* Close all open frames of this thread and mark the table as ended. */
 void insitu_table_end(int state, int exit_status);
 /* The area of this thread, made at its first event; NULL if there is no room. */

