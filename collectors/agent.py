@@ -249,7 +249,7 @@ class Agent:
             poller.register(self.link.monitor, zmq.POLLIN)
         is_waiting = not self.session.is_welcome or self.ended_at is not None
         limit_s = min(self.session.beat_s, 0.1) if is_waiting else self.session.beat_s
-        poller.poll(limit_s * 1000)
+        poller.poll(round(limit_s * 1000))
         with contextlib.suppress(BlockingIOError):
             os.read(self.wake, 4096)
 

@@ -175,8 +175,8 @@ class PythonTimer:
     def _thread_stack(self) -> _Stack:
         row = self._add_row(0, table.THREAD, "(thread)", "", 0)
         self._count(row, 1, 0, 0)
-        self.local.stack = _Stack(row, self.clock())
-        return self.local.stack
+        stack = self.local.stack = _Stack(row, self.clock())
+        return stack
 
     def _first_resume(self, code: CodeType) -> int:
         """Where the body of a generator starts; later resumes are no new visits."""

@@ -61,6 +61,7 @@ class CallPath:
 
     @classmethod
     def parse(cls, text: str) -> "CallPath":
+        """Read what `str` writes."""
         return cls(tuple(part.strip() for part in text.split(ARROW)))
 
     def __str__(self) -> str:
@@ -73,9 +74,11 @@ class CallPath:
 
     @property
     def parent(self) -> "CallPath | None":
+        """The caller; None for the program itself."""
         return CallPath(self.frames[:-1]) if len(self.frames) > 1 else None
 
     def child(self, frame: str) -> "CallPath":
+        """The path of a function that is called from here."""
         return CallPath((*self.frames, frame.replace(ARROW, "→")))
 
 
@@ -115,15 +118,18 @@ class Configuration:
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> "Configuration":
+        """Order the values by name."""
         return cls(tuple(sorted((name, str(value)) for name, value in values.items())))
 
     def __getitem__(self, name: str) -> str:
         return dict(self.values)[name]
 
     def get(self, name: str, default: str = "") -> str:
+        """The value of that name, or the default."""
         return dict(self.values).get(name, default)
 
     def to_json(self) -> str:
+        """An object of strings, its names in order."""
         return json.dumps(dict(self.values), sort_keys=True)
 
 
@@ -131,8 +137,8 @@ class Configuration:
 class Finding:
     """Something a person should know that is no error.
 
-    `code` is a stable word with hyphens (`classes-differ`, `rank-lost`), `text` a sentence for people,
-    `where` the run, call path or rank it is about.
+    `code` is a stable word with hyphens (`classes-differ`, `rank-lost`), `text` a sentence for
+    people, `where` the run, call path or rank it is about.
     """
 
     code: str
@@ -167,7 +173,9 @@ class RunRecord:
 
 def number(value: float) -> str:
     """Write a number as short as it can be read back: 64, 0.5, 1e+20."""
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+    if float(value).is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(float(value))
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

@@ -16,8 +16,9 @@ IntArray = NDArray[np.intp]
 class RunTable:
     """The result of a run, every rank's value kept.
 
-    `values[metric name]` has one row per call path and one column per rank, float64, NaN where that rank
-    has no such value (call path not visited, metric not available). Times are seconds, memory bytes.
+    `values[metric name]` has one row per call path and one column per rank, float64, NaN where that
+    rank has no such value (call path not visited, metric not available). Times are seconds, memory
+    bytes.
     """
 
     callpaths: tuple[CallPath, ...]
@@ -26,6 +27,7 @@ class RunTable:
 
     @property
     def size(self) -> int:
+        """The number of ranks."""
         return next((array.shape[1] for array in self.values.values()), 0)
 
 
@@ -33,8 +35,8 @@ class RunTable:
 class Experiment:
     """All measurements of a campaign in memory (in Extra-P's sense): what modeling gets.
 
-    `parameters` are the names that vary, or ("p",) where none does; `runs` are sealed runs in the order
-    in which they were measured.
+    `parameters` are the names that vary, or ("p",) where none does; `runs` are sealed runs in the
+    order in which they were measured.
     """
 
     parameters: tuple[str, ...]
@@ -45,6 +47,7 @@ class Experiment:
         return sorted({key.coordinate(self.parameters) for key, _ in self.runs})
 
     def metrics(self) -> dict[str, Metric]:
+        """All metrics of the runs, by name."""
         return {metric.name: metric for _, table in self.runs for metric in table.metrics}
 
 
@@ -61,7 +64,8 @@ class SeriesKey:
 class Points:
     """The data of series that share their coordinates.
 
-    coordinates: (n_points, n_parameters). values: (n_series, n_points, n_repetitions), NaN = not measured.
+    coordinates: (n_points, n_parameters). values: (n_series, n_points, n_repetitions), NaN where it
+    was not measured.
     """
 
     parameters: tuple[str, ...]
