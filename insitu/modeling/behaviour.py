@@ -14,6 +14,33 @@ from insitu.modeling.places import Place, mean_over_runs
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """One metric of several call paths.
+
+    tables: per run (n_paths, n_ranks), NaN where there is no value; places: which runs repeat each
+    other.
+    """
+
+    metric: Metric
+    paths: Sequence[CallPath]
+    tables: Sequence[FloatArray]
+    places: Sequence[Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Which ranks behave alike, and as what.
+
+    labels: per place (n_paths, n_ranks), the cluster of each rank, -1 where it has no value;
+    matchings: per call path which cluster is which class.
+    """
+
+    labels: Sequence[IntArray]
+    matchings: Sequence[Matching]
+    findings: Sequence[Finding]
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
     """What a model is made of: one value per run, NaN where it was not measured."""
 
@@ -22,111 +49,87 @@ class Series:
     values: FloatArray
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
-    """What is known of a metric before models are made."""
+def part_by_distance(measured: Measured, threshold: float) -> Partition:
+    """Cluster by relative distance, match where numbers agree: as the paper does [CLU §III-B].
 
-    series: list[Series]
-    clusters: list[Clusters]
-    findings: list[Finding]
-
-
-def classify(
-    metric: Metric,
-    paths: Sequence[CallPath],
-    *,
-    tables: Sequence[FloatArray],
-    places: Sequence[Place],
-    threshold: float,
-) -> Behaviour:
-    """Cluster the ranks at every place, match the clusters, reduce each class to its mean.
-
-    Args:
-        metric: what the tables hold.
-        paths: their rows.
-        tables: per run (n_paths, n_ranks), NaN where there is no value.
-        places: which runs repeat each other.
-        threshold: relative distance at which a new cluster begins.
+    Repetitions are averaged per rank before they are clustered.
     """
     labels = [
-        cluster(mean_over_runs([tables[run] for run in place.runs]), threshold) for place in places
+        cluster(mean_over_runs([measured.tables[run] for run in place.runs]), threshold)
+        for place in measured.places
     ]
-    counts = np.array([_count(at_place) for at_place in labels]).reshape(len(places), len(paths)).T
-    matchings = _matchings(counts, places)
-    values = _class_values(tables, places, labels, matchings)
-    everywhere = _mean_values(tables, places)
+    counts = cluster_counts(labels, len(measured.paths))
+    coordinates = [place.coordinate for place in measured.places]
+    keys = [place.key for place in measured.places]
+    known: dict[tuple[int, ...], Matching] = {}
+    matchings, findings = [], []
+    for path, row in zip(measured.paths, map(tuple, counts.tolist()), strict=True):
+        if row not in known:
+            known[row] = match_equal(row, coordinates)
+        matching = known[row]
+        matchings.append(matching)
+        if not matching.is_complete:
+            name = measured.metric.name
+            findings.append(differing(path, name, runs=keys, counts=row, matching=matching))
+    return Partition(labels, matchings, findings)
+
+
+def cluster_counts(labels: Sequence[IntArray], n_paths: int) -> IntArray:
+    """Number of clusters: (n_paths, n_places), 0 where there is no value."""
+    highest = [one.max(axis=1, initial=-1) for one in labels]
+    counts: IntArray = np.array(highest, dtype=np.intp).reshape(len(labels), n_paths).T + 1
+    return counts
+
+
+def describe(measured: Measured, partition: Partition) -> tuple[list[Series], list[Clusters]]:
+    """Reduce each class to its mean per run, and say for every rank what it is."""
+    counts = cluster_counts(partition.labels, len(measured.paths))
+    values = _class_values(measured, partition)
+    everywhere = _mean_values(measured)
     series: list[Series] = []
     clusters: list[Clusters] = []
-    findings: list[Finding] = []
-    narrow = [at_place.astype(np.int32) for at_place in labels]
-    for row, path in enumerate(paths):
+    narrow = [at_place.astype(np.int32) for at_place in partition.labels]
+    for row, path in enumerate(measured.paths):
         if not counts[row].any():
             continue
-        matching = matchings[row]
-        series += _series(path, metric, matching, values[row], everywhere[row])
+        matching = partition.matchings[row]
+        series += _series(path, measured.metric, matching, values[row], everywhere[row])
         for place, at_place, count, assigned in zip(
-            places, narrow, counts[row], matching.assigned, strict=True
+            measured.places, narrow, counts[row], matching.assigned, strict=True
         ):
             if count:
                 names = _names(matching, assigned, int(count))
-                clusters.append(Clusters(path, metric.name, place.key, at_place[row], names))
-        if not matching.is_complete:
-            keys = [place.key for place in places]
-            numbers = counts[row].tolist()
-            findings.append(
-                differing(path, metric.name, runs=keys, counts=numbers, matching=matching)
-            )
-    return Behaviour(series, clusters, findings)
+                clusters.append(
+                    Clusters(path, measured.metric.name, place.key, at_place[row], names)
+                )
+    return series, clusters
 
 
-def _count(labels: IntArray) -> IntArray:
-    highest: IntArray = labels.max(axis=1, initial=-1)
-    return highest + 1
-
-
-def _matchings(counts: IntArray, places: Sequence[Place]) -> list[Matching]:
-    """One matching per row; rows with the same numbers of clusters share it."""
-    coordinates = [place.coordinate for place in places]
-    known: dict[tuple[int, ...], Matching] = {}
-    result = []
-    for row in map(tuple, counts.tolist()):
-        if row not in known:
-            known[row] = match_equal(row, coordinates)
-        result.append(known[row])
-    return result
-
-
-def _class_values(
-    tables: Sequence[FloatArray],
-    places: Sequence[Place],
-    labels: Sequence[IntArray],
-    matchings: Sequence[Matching],
-) -> FloatArray:
+def _class_values(measured: Measured, partition: Partition) -> FloatArray:
     """Mean over the ranks of each class: (n_paths, n_runs, n_classes), NaN where there is none."""
+    matchings = partition.matchings
     number = max((len(matching.names) for matching in matchings), default=0)
-    values = np.full((len(matchings), len(tables), max(number, 1)), np.nan)
-    for index, (place, at_place) in enumerate(zip(places, labels, strict=True)):
+    values = np.full((len(matchings), len(measured.tables), max(number, 1)), np.nan)
+    for index, (place, at_place) in enumerate(zip(measured.places, partition.labels, strict=True)):
         assigned = [matching.assigned[index] or () for matching in matchings]
-        classes = np.full((len(matchings), max(map(len, assigned), default=0) + 2), -1)
+        beyond = max(map(len, assigned), default=0)  # the column of what is in no class
+        classes = np.full((len(matchings), beyond + 1), -1)
         for row, chosen in enumerate(assigned):
             classes[row, : len(chosen)] = chosen
-        beyond = classes.shape[1] - 1  # never assigned: also where label -1 points to
-        of_rank = np.take_along_axis(
-            classes, np.where(at_place < 0, beyond, np.minimum(at_place, beyond)), axis=1
-        )
+        column = np.where(at_place < 0, beyond, np.minimum(at_place, beyond))
+        of_rank = np.take_along_axis(classes, column, axis=1)
         for run in place.runs:
-            values[:, run] = class_means(tables[run], of_rank, values.shape[2])
+            values[:, run] = class_means(measured.tables[run], of_rank, values.shape[2])
     return values
 
 
-def _mean_values(tables: Sequence[FloatArray], places: Sequence[Place]) -> FloatArray:
+def _mean_values(measured: Measured) -> FloatArray:
     """Mean over all ranks: (n_paths, n_runs), NaN for runs that are at no place."""
-    rows = len(tables[0]) if tables else 0
-    values = np.full((rows, len(tables)), np.nan)
-    for place in places:
+    values = np.full((len(measured.paths), len(measured.tables)), np.nan)
+    for place in measured.places:
         for run in place.runs:
-            zeros = np.zeros(tables[run].shape, dtype=np.intp)
-            values[:, run] = class_means(tables[run], zeros, 1)[:, 0]
+            table = measured.tables[run]
+            values[:, run] = class_means(table, np.zeros(table.shape, dtype=np.intp), 1)[:, 0]
     return values
 
 

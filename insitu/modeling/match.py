@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from insitu.entities import CallPath, Finding, RunKey, number
+from insitu.entities import CallPath, Finding, RunKey
+from insitu.modeling.places import place_name
 
 ALL = "all"  # the class of all ranks
 ENOUGH = 4  # coordinates that a model of a subset of the runs needs [CLU §V]
@@ -76,7 +77,7 @@ def differing(
     by_count: dict[int, list[str]] = defaultdict(list)
     for run, count in zip(runs, counts, strict=True):
         if count:
-            by_count[count].append(_place(run))
+            by_count[count].append(place_name(run))
     parts = [
         f"{count} {'class' if count == 1 else 'classes'} at {' '.join(places)}"
         for count, places in sorted(by_count.items())
@@ -93,5 +94,18 @@ def differing(
     )
 
 
-def _place(run: RunKey) -> str:
-    return ",".join(f"{name}={number(value)}" for name, value in run.parameters)
+def matched_by_laws(
+    callpath: CallPath, *, runs: Sequence[RunKey], counts: Sequence[int], matching: Matching
+) -> Finding:
+    """Say which classes the runs have that lack some."""
+    parts = []
+    for run, count, assigned in zip(runs, counts, matching.assigned, strict=True):
+        if assigned is not None and 0 < count < len(matching.names):
+            names = " ".join(matching.names[index] for index in assigned)
+            parts.append(f"{place_name(run)} has only {names}")
+    return Finding(
+        "classes-matched",
+        f"{callpath.name}: not every run has all {len(matching.names)} behaviour classes; by the "
+        f"laws of their values and sizes {'; '.join(parts)}",
+        str(callpath),
+    )

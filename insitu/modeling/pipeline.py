@@ -10,10 +10,12 @@ from insitu.errors import ModelingError
 from insitu.measurement import Experiment, FloatArray
 from insitu.modeling import modelers
 from insitu.modeling.base import ModelSet, SeriesModel
-from insitu.modeling.behaviour import Series, classify
+from insitu.modeling.behaviour import Measured, Series, describe, part_by_distance
 from insitu.modeling.cluster import THRESHOLD, BoolArray
+from insitu.modeling.joint import Evidence, part_jointly
 from insitu.modeling.places import Place, aligned, find_places
 
+JOINT, PAPER = "joint", "paper"  # ways to find behaviour classes
 MIN_COORDINATES = 3  # fewer cannot tell a constant from a growth
 
 
@@ -24,22 +26,30 @@ def remodel(
     touched: Collection[CallPath] | None = None,
     modeler: str = modelers.DEFAULT,
     threshold: float = THRESHOLD,
+    classes: str = JOINT,
 ) -> ModelSet:
     """Cluster the ranks of every run, recognise the classes across runs, model each of them.
 
-    Repetitions at one coordinate are averaged per rank before clustering [CLU §III-B]; the value of
-    a class in a run is the mean over its ranks.
+    The value of a class in a run is the mean over its ranks.
 
     Args:
         experiment: runs that may be joined.
         previous: models of an earlier state of the experiment, for what is not touched since.
         touched: call paths whose values changed since `previous`; None for all of them.
         modeler: name in the table of modelers.
-        threshold: relative distance at which a new cluster begins.
+        threshold: relative distance at which a new cluster begins, where `classes` is "paper".
+        classes: "joint" uses counts as witnesses, a mixture of times over all runs where there are
+            none, and laws of value and size to match runs with different numbers of classes;
+            "paper" relative distance alone [CLU §III-B].
+
+    Raises:
+        ModelingError: if there is no such modeler or way to find classes.
 
     Returns:
         Models, clusters and findings in a fixed order: the same with `previous` as without.
     """
+    if classes not in (JOINT, PAPER):
+        raise ModelingError(f"no way to find classes is called '{classes}'; use {JOINT} or {PAPER}")
     paths = sorted({path for _, table in experiment.runs for path in table.callpaths})
     dirty = _dirty(paths, experiment, previous, touched)
     places, findings = find_places(experiment)
@@ -47,13 +57,18 @@ def remodel(
     models, clusters = list(result.models), list(result.clusters)
     findings += [*result.findings, *_sparse(experiment, places)]
     enough = {place.coordinate for place in places}
+    evidence = Evidence.of(experiment, _below(paths, dirty), places) if classes == JOINT else None
     for name, metric in sorted(experiment.metrics().items()):
-        tables = aligned(experiment, name, dirty)
-        known = classify(metric, dirty, tables=tables, places=places, threshold=threshold)
-        clusters += known.clusters
-        findings += known.findings
+        measured = Measured(metric, dirty, aligned(experiment, name, dirty), places)
+        if evidence is None:
+            partition = part_by_distance(measured, threshold)
+        else:
+            partition = part_jointly(measured, evidence)
+        series, parted = describe(measured, partition)
+        clusters += parted
+        findings += partition.findings
         if len(enough) >= MIN_COORDINATES:
-            made, problems = _fit(known.series, experiment.parameters, places, modeler)
+            made, problems = _fit(series, experiment.parameters, places, modeler)
             models += made
             findings += problems
     return ModelSet(
@@ -74,8 +89,19 @@ def _dirty(
     if previous is None or touched is None or previous.parameters != experiment.parameters:
         return list(paths)
     known = {one.callpath for one in previous.clusters}
-    changed = set(touched)
-    return [path for path in paths if path in changed or path not in known]
+    changed = {path for path in paths if path in set(touched) or path not in known}
+    above = {CallPath(path.frames[:end]) for path in changed for end in range(len(path.frames))}
+    return [path for path in paths if path in changed or path in above]
+
+
+def _below(paths: Sequence[CallPath], dirty: Sequence[CallPath]) -> list[CallPath]:
+    """What is made anew and all call paths below it: their counts are witnesses."""
+    roots = set(dirty)
+    return [
+        path
+        for path in paths
+        if any(CallPath(path.frames[:end]) in roots for end in range(len(path.frames) + 1))
+    ]
 
 
 def _kept(previous: ModelSet, clean: set[CallPath]) -> ModelSet:

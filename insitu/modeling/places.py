@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.entities import CallPath, Finding, RunKey
+from insitu.entities import CallPath, Finding, RunKey, number
 from insitu.measurement import Experiment, FloatArray
 
 
@@ -66,6 +66,11 @@ def mean_over_runs(tables: Sequence[FloatArray]) -> FloatArray:
     means = np.full(stack.shape[1:], np.nan)
     np.divide(np.where(present, stack, 0.0).sum(axis=0), numbers, out=means, where=numbers > 0)
     return means
+
+
+def place_name(run: RunKey) -> str:
+    """The parameters of a run without its repetition: `p=64,n=256`."""
+    return ",".join(f"{name}={number(value)}" for name, value in run.parameters)
 
 
 def _left_out(runs: Sequence[RunKey], parameters: Sequence[str]) -> list[Finding]:

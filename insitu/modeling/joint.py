@@ -1,0 +1,237 @@
+"""Behaviour classes from all that is known of a rank: counts where they tell, times where not."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from insitu.entities import TIME, CallPath, Finding, MetricKind
+from insitu.measurement import Experiment, FloatArray, IntArray
+from insitu.modeling.align import MOST_CLASSES, Groups, align
+from insitu.modeling.behaviour import Measured, Partition
+from insitu.modeling.cluster import BoolArray, class_means, cluster
+from insitu.modeling.match import Matching, class_names, differing, match_equal, matched_by_laws
+from insitu.modeling.mixture import Mixture, find_classes
+from insitu.modeling.places import Place, aligned, mean_over_runs, place_name
+from insitu.modeling.scatter import looks_uniform, repetition_spread, row_medians
+from insitu.modeling.witness import DISTINCT, Witness, count_labels, find_witnesses
+
+COUNT_SPREAD = 0.002  # relative, of counts about a law
+TIME_SPREAD = 0.01  # relative, least of times about a law
+RELEVANT = 0.01  # share of its root's time below which a call path is not worth a mixture
+LEAST_FLOOR = 1e-3  # relative spread below which no ranks are told apart by their times
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What counts tell per call path: by its own, or with those of all call paths below it."""
+
+    own: Mapping[CallPath, Witness]
+    below: Mapping[CallPath, Witness]
+    root_times: Mapping[CallPath, FloatArray]
+
+    @classmethod
+    def of(
+        cls, experiment: Experiment, paths: Sequence[CallPath], places: Sequence[Place]
+    ) -> "Evidence":
+        """Ask the deterministic metrics of these call paths."""
+        own, below = find_witnesses(experiment, paths, places)
+        roots = [path for path in paths if path.parent is None]
+        tables = aligned(experiment, TIME.name, roots)
+        means = [class_means(one, np.zeros(one.shape, dtype=np.intp), 1)[:, 0] for one in tables]
+        times = np.array(means).reshape(len(tables), len(roots)).T
+        return cls(own, below, dict(zip(roots, times, strict=True)))
+
+
+@dataclass(slots=True)
+class _Parting:
+    """A partition under way; `laws` remembers what was aligned already."""
+
+    measured: Measured
+    labels: list[IntArray]
+    matchings: list[Matching]
+    x: list[float]
+    findings: list[Finding] = field(default_factory=list)
+    laws: dict[tuple[object, ...], list[tuple[int, ...]]] = field(default_factory=dict)
+
+
+def part_jointly(measured: Measured, evidence: Evidence) -> Partition:
+    """Part ranks by counts where there are any that tell, else by a mixture over all runs.
+
+    Counts part by themselves; total times by the counts of their call path and of all below it,
+    other metrics by those of their call path; levels of memory only by themselves. Clusters are
+    matched across runs by laws of value and size, so that runs with fewer classes count too.
+    """
+    metric = measured.metric
+    places = measured.places
+    runs = [[measured.tables[run] for run in place.runs] for place in places]
+    means = [mean_over_runs(one) for one in runs]
+    labels = [np.where(np.isfinite(one), 0, -1) for one in means]
+    sizes = {place.size for place in places}
+    x = [float(place.size if len(sizes) > 1 else place.coordinate[0]) for place in places]
+    parting = _Parting(measured, labels, [], x)
+    if metric.is_deterministic:
+        parting.labels[:] = [count_labels(one) for one in means]
+        for row in range(len(measured.paths)):
+            _match(parting, row, [one[row] for one in means], spread=COUNT_SPREAD)
+    else:
+        known = evidence.below if metric.name == TIME.name else evidence.own
+        witnesses = {} if metric.kind is MetricKind.LEVEL else known
+        medians = [row_medians(np.stack(one, axis=-1)) for one in runs]
+        _part_times(parting, means, medians, witnesses, _minor(measured, evidence.root_times))
+    return Partition(parting.labels, parting.matchings, parting.findings)
+
+
+def _part_times(
+    parting: _Parting,
+    means: Sequence[FloatArray],
+    medians: Sequence[FloatArray],
+    witnesses: Mapping[CallPath, Witness],
+    minor: BoolArray,
+) -> None:
+    """Row by row: by a witness, as one class, by a mixture, by distance where a logarithm fails."""
+    measured = parting.measured
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = [np.log(one) for one in medians]
+    uniform = minor | looks_uniform(logs) if logs else minor
+    floors = np.fmax(repetition_spread(measured.tables, measured.places), LEAST_FLOOR)
+    for row, path in enumerate(measured.paths):
+        values = [one[row] for one in means]
+        if path in witnesses and witnesses[path].parts:
+            _part_by_witness(parting, row, values, witnesses[path])
+            continue
+        if any(np.any(one <= 0) for one in values):
+            for labels, one in zip(parting.labels, values, strict=True):
+                labels[row] = cluster(one)
+        elif not uniform[row]:
+            found = _mixture(parting, row, [one[row] for one in medians], float(floors[row]))
+            _match(parting, row, values, spread=max(found.spread, TIME_SPREAD))
+            continue
+        _match(parting, row, values, spread=TIME_SPREAD)
+
+
+def _minor(measured: Measured, root_times: Mapping[CallPath, FloatArray]) -> BoolArray:
+    """Times that are a small part of their root's in every run: (n_paths,).
+
+    Their ranks count as one class unless a witness parts them: the search is not worth its cost.
+    """
+    minor = np.zeros(len(measured.paths), dtype=bool)
+    if measured.metric.unit != TIME.unit:
+        return minor
+    means = [class_means(one, np.zeros(one.shape, dtype=np.intp), 1) for one in measured.tables]
+    for row, path in enumerate(measured.paths):
+        root = root_times.get(CallPath(path.frames[:1]))
+        if root is not None:
+            share = np.array([one[row, 0] for one in means]) / np.where(root > 0, root, np.nan)
+            known = share[np.isfinite(share)]
+            minor[row] = known.size > 0 and float(known.max()) < RELEVANT
+    return minor
+
+
+def _part_by_witness(
+    parting: _Parting, row: int, values: Sequence[FloatArray], witness: Witness
+) -> None:
+    """Take over the classes that counts tell, named in the order of the values."""
+    for labels, code, one in zip(parting.labels, witness.codes, values, strict=True):
+        labels[row] = cluster(np.where(np.isfinite(one), code + 1.0, np.nan), DISTINCT)
+    _match(parting, row, witness.values, spread=COUNT_SPREAD)
+    matching = parting.matchings[-1]
+    heights = np.full((len(values), len(matching.names)), np.nan)
+    for place, (labels, one) in enumerate(zip(parting.labels, values, strict=True)):
+        chosen = matching.assigned[place] or ()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means = class_means(one[None], labels[row][None], max(len(chosen), 1))[0]
+            heights[place, list(chosen)] = np.log(means / np.nanmean(one))[: len(chosen)]
+    heights = np.where(np.isfinite(heights), heights, np.nan)
+    order = np.argsort(_column_means(heights), kind="stable")
+    rank = np.argsort(order)
+    parting.matchings[-1] = Matching(
+        matching.names,
+        tuple(
+            tuple(int(rank[label]) for label in chosen) if chosen is not None else None
+            for chosen in matching.assigned
+        ),
+        matching.is_complete,
+    )
+
+
+def _column_means(values: FloatArray) -> FloatArray:
+    """Mean of each column without NaN; 0 where there is nothing."""
+    present = np.isfinite(values)
+    means: FloatArray = np.where(present, values, 0.0).sum(axis=0) / np.maximum(
+        present.sum(axis=0), 1
+    )
+    return means
+
+
+def _mixture(parting: _Parting, row: int, values: Sequence[FloatArray], floor: float) -> Mixture:
+    """Part by a mixture over all places; name the ranks that fit no class."""
+    used = [place for place, one in enumerate(values) if np.isfinite(one).any()]
+    present = [np.isfinite(values[place]) for place in used]
+    found = find_classes(
+        [values[place][ranks] for place, ranks in zip(used, present, strict=True)],
+        x=np.array([parting.x[place] for place in used]),
+        floor=floor,
+    )
+    strange = []
+    for place, ranks, labels, is_outlier in zip(
+        used, present, found.labels, found.is_outlier, strict=True
+    ):
+        parting.labels[place][row, ranks] = cluster(labels + 1.0, DISTINCT)
+        here = place_name(parting.measured.places[place].key)
+        strange += [f"rank {rank} at {here}" for rank in np.flatnonzero(ranks)[is_outlier]]
+    if strange:
+        path, metric = parting.measured.paths[row], parting.measured.metric.name
+        more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
+        parting.findings.append(
+            Finding(
+                "outlier-ranks",
+                f"{metric} of {path.name} fits no behaviour class: {', '.join(strange[:5])}{more}",
+                str(path),
+            )
+        )
+    return found
+
+
+def _match(parting: _Parting, row: int, values: Sequence[FloatArray], *, spread: float) -> None:
+    """Match the clusters of one call path, by laws where their number differs."""
+    labels = [one[row] for one in parting.labels]
+    counts = [int(one.max(initial=-1)) + 1 for one in labels]
+    places = parting.measured.places
+    path, keys = parting.measured.paths[row], [place.key for place in places]
+    most = max(counts, default=0)
+    if most > MOST_CLASSES or len({count for count in counts if count}) < 2:
+        matching = match_equal(counts, [place.coordinate for place in places])
+        parting.matchings.append(matching)
+        if not matching.is_complete:
+            name = parting.measured.metric.name
+            finding = differing(path, name, runs=keys, counts=counts, matching=matching)
+            parting.findings.append(finding)
+        return
+    groups = [
+        Groups(x, class_means(one[None], label[None], max(count, 1))[0, :count], _sizes(label))
+        for x, one, label, count in zip(parting.x, values, labels, counts, strict=True)
+    ]
+    assigned = _aligned(parting, groups, spread)
+    matching = Matching(class_names(most), tuple(one or None for one in assigned), True)
+    parting.matchings.append(matching)
+    parting.findings.append(matched_by_laws(path, runs=keys, counts=counts, matching=matching))
+
+
+def _sizes(labels: IntArray) -> FloatArray:
+    return np.bincount(labels[labels >= 0]).astype(np.float64)
+
+
+def _aligned(parting: _Parting, groups: Sequence[Groups], spread: float) -> list[tuple[int, ...]]:
+    """Align, once for all call paths whose clusters have the same sizes and proportions."""
+    scale = next((one.values[-1] for one in groups if one.values.size), 1.0) or 1.0
+    key: tuple[object, ...] = (
+        spread,
+        *(
+            (one.x, one.sizes.tobytes(), np.round(one.values / scale, 4).tobytes())
+            for one in groups
+        ),
+    )
+    if key not in parting.laws:
+        parting.laws[key] = align(groups, spread=spread)
+    return parting.laws[key]

@@ -1,0 +1,296 @@
+"""Behaviour classes from noisy times: one mixture for all runs of a series."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.measurement import FloatArray, IntArray
+from insitu.modeling.cluster import BoolArray
+from insitu.modeling.partition import centres, clear_centres
+
+MOST = 5  # classes tried
+OUTLIERS = 0.01  # prior share of ranks that are slow for reasons of their own
+OUTLIER_DENSITY = np.log(OUTLIERS / 1.2)  # they lie anywhere within a factor of e^1.2
+PRESENT = 0.7  # expected ranks from which on a class is present in a run
+NEAREST = 1.8  # standard deviations by which neighbouring classes must differ
+SCREENING, REFINING = 6, 25  # rounds of expectation and maximisation
+SHAPES: tuple[Callable[[FloatArray], FloatArray], ...] = (  # how classes drift apart with x
+    np.ones_like,
+    lambda x: np.log2(np.maximum(x, 1.0)),
+    lambda x: np.sqrt(np.maximum(x, 0.0)),
+)
+START_SPREADS = (0.0015, 0.01, 0.04)
+EQUAL_STEPS = np.array([0.03, 0.06, 0.12, 0.25, 0.5])
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Classes of one series.
+
+    labels: per run the cluster of each rank, ascending by value; is_outlier: per run which
+    ranks fit no class; spread: relative standard deviation of ranks within their class.
+    """
+
+    labels: tuple[IntArray, ...]
+    is_outlier: tuple[BoolArray, ...]
+    spread: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """Logarithms of all runs in one row, runs one after the other, near ones merged."""
+
+    y: FloatArray  # (n,)
+    weight: FloatArray  # (n,) ranks behind each
+    run: IntArray  # (n,)
+    starts: IntArray  # (n_runs,)
+    ranks: FloatArray  # (n_runs,)
+    centres: tuple[FloatArray, ...]  # per run candidates for a class
+    floor: float
+
+
+@dataclass(slots=True)
+class _State:
+    """Several hypotheses (first axis) about K classes.
+
+    Class c lies at base[run] + log(1 + excess_c · shape(x)).
+    """
+
+    excess: FloatArray  # (s, K), first is 0
+    shape: FloatArray  # (s, n_runs)
+    base: FloatArray  # (s, n_runs)
+    share: FloatArray  # (s, n_runs, K)
+    spread: FloatArray  # (s,)
+    likelihood: FloatArray  # (s,)
+
+    def pick(self, chosen: IntArray) -> "_State":
+        return _State(*(getattr(self, name)[chosen] for name in self.__slots__))
+
+    def offsets(self) -> FloatArray:
+        """(s, n_runs, K)"""
+        offsets: FloatArray = np.log1p(self.excess[:, None, :] * self.shape[:, :, None])
+        return offsets
+
+
+def find_classes(values: Sequence[FloatArray], *, x: FloatArray, floor: float) -> Mixture:
+    """Find classes that keep their ratio, or drift apart with x, in all runs together.
+
+    The logarithm of a rank's value is normal about its class, with one spread for all; a share of
+    ranks is slow for other reasons. The number of classes, and how their ratio depends on x, is
+    the one with the best Bayesian information criterion among those whose classes differ by more
+    than the noise.
+
+    Args:
+        values: per run one positive value per rank.
+        x: per run the number of ranks, or what else varies.
+        floor: least relative spread of ranks, from repetitions.
+    """
+    data = _prepare([np.log(one) for one in values], floor)
+    shapes = [shape(x) / max(float(np.median(shape(x))), 1e-300) for shape in SHAPES]
+    best, lowest, worse = _single(data), np.inf, 0
+    for count in range(1, MOST + 1):
+        state = _single(data) if count == 1 else _search(data, count, shapes)
+        criterion = _criterion(data, state)
+        chosen = int(np.argmin(criterion))
+        if criterion[chosen] < lowest:
+            best, lowest, worse = state.pick(np.array([chosen])), float(criterion[chosen]), 0
+        elif (worse := worse + 1) == 2:
+            break
+    logs = [np.log(one) for one in values]
+    spread, groups, criterion_of_groups = _loose(data)
+    if criterion_of_groups < lowest:
+        nearest = [
+            abs(one[:, None] - group).argmin(axis=1)
+            for one, group in zip(logs, groups, strict=True)
+        ]
+        normal = [np.zeros(len(one), dtype=bool) for one in logs]
+        return Mixture(tuple(nearest), tuple(normal), spread)
+    return _answer(logs, data, best)
+
+
+def _loose(data: _Data) -> tuple[float, list[FloatArray], float]:
+    """Groups that lie clearly apart, run by run, with no law of their ratio: spread, centres, cost.
+
+    What explains classes whose distance follows no shape, when noise is small beside it.
+    """
+    best: tuple[float, list[FloatArray], float] = (data.floor, [], np.inf)
+    parts = np.split(np.arange(len(data.y)), data.starts[1:])
+    for width in START_SPREADS:
+        spread = max(data.floor, width)
+        for _ in range(3):
+            groups = [
+                clear_centres(data.y[one], data.weight[one], spread, MOST + 1) for one in parts
+            ]
+            cost, square = 0.0, 0.0
+            for one, group in zip(parts, groups, strict=True):
+                distance = abs(data.y[one, None] - group)
+                size = np.bincount(
+                    distance.argmin(axis=1), weights=data.weight[one], minlength=len(group)
+                )
+                square += float(data.weight[one] @ distance.min(axis=1) ** 2)
+                cost += 3 * (len(group) - 1) * np.log(size.sum())
+                cost -= 2 * float(size @ np.log(np.maximum(size, 1e-9) / size.sum()))
+            ranks = float(data.ranks.sum())
+            cost += square / spread**2 + ranks * 2 * (np.log(spread) + 0.919)
+            if cost < best[2]:
+                best = (spread, groups, cost)
+            spread = max(data.floor, float(np.sqrt(square / ranks)))
+    return best
+
+
+def _prepare(logs: Sequence[FloatArray], floor: float) -> _Data:
+    """Merge values nearer than half the floor: the cost no longer depends on the ranks."""
+    ys, weights, runs, middles = [], [], [], []
+    for index, one in enumerate(logs):
+        cells, cell, counts = np.unique(
+            np.round(one / (floor / 2)), return_inverse=True, return_counts=True
+        )
+        y = np.bincount(cell.ravel(), weights=one) / counts
+        ys.append(y)
+        weights.append(counts.astype(np.float64))
+        runs.append(np.full(len(cells), index))
+        fine, coarse = (centres(y, weights[-1], floor * width, MOST + 1) for width in (1.5, 4.0))
+        middles.append(
+            np.unique(np.concatenate([fine[-1], fine[min(2, len(fine) - 1)], coarse[-1]]))
+        )
+    run = np.concatenate(runs)
+    starts = np.flatnonzero(np.diff(run, prepend=-1))
+    ranks = np.array([one.sum() for one in weights])
+    return _Data(
+        np.concatenate(ys), np.concatenate(weights), run, starts, ranks, tuple(middles), floor
+    )
+
+
+def _single(data: _Data) -> _State:
+    runs = len(data.starts)
+    state = _State(
+        np.zeros((1, 1)),
+        np.ones((1, runs)),
+        np.zeros((1, runs)),
+        np.ones((1, runs, 1)),
+        np.full(1, max(data.floor * 1.5, 0.005)),
+        np.zeros(1),
+    )
+    _place(data, state)
+    _improve(data, state, REFINING)
+    return state
+
+
+def _search(data: _Data, count: int, shapes: Sequence[FloatArray]) -> _State:
+    """Hypotheses with so many classes: screen many starts, refine the best."""
+    excesses, drifts = [], []
+    largest = np.argsort(-data.ranks, kind="stable")[:3]
+    for shape in shapes:
+        steps = np.expm1(np.log1p(EQUAL_STEPS)[:, None] * np.arange(count))
+        found = []
+        for width in (1.5, 4.0):
+            for run in largest:
+                here = data.run == run
+                groups = centres(data.y[here], data.weight[here], data.floor * width, count)
+                if len(groups) == count and shape[run] > 0:
+                    found.append(np.expm1(groups[-1] - groups[-1][0]) / shape[run])
+        starts = np.concatenate([steps, np.array(found).reshape(-1, count)])
+        excesses.append(starts)
+        drifts.append(np.broadcast_to(shape, (len(starts), len(shape))))
+    excess, drift = np.concatenate(excesses), np.concatenate(drifts)
+    states, runs = len(excess), len(data.starts)
+    state = _State(
+        excess,
+        drift,
+        np.zeros((states, runs)),
+        np.full((states, runs, count), 1 / count),
+        np.full(states, max(data.floor * 1.5, 0.005)),
+        np.zeros(states),
+    )
+    _place(data, state)
+    _improve(data, state, SCREENING)
+    state = state.pick(np.argsort(-state.likelihood, kind="stable")[:4])
+    _place(data, state)
+    _improve(data, state, REFINING)
+    return state
+
+
+def _place(data: _Data, state: _State) -> None:
+    """Choose the base of each run so that its classes lie where its values are."""
+    offsets = state.offsets()
+    tolerance = np.maximum(state.spread, 0.01)[:, None, None, None]
+    for run, middles in enumerate(data.centres):
+        here = slice(data.starts[run], data.starts[run + 1] if run + 1 < len(data.starts) else None)
+        bases = (middles[None, :, None] - offsets[:, run, None, :]).reshape(len(offsets), -1)
+        misfit = data.y[here][None, None, :, None] - bases[:, :, None, None]
+        misfit = ((misfit - offsets[:, run, None, None, :]) / tolerance) ** 2
+        score = (np.minimum(misfit.min(axis=3) / 2, 12.0) * data.weight[here]).sum(axis=2)
+        state.base[:, run] = np.take_along_axis(bases, score.argmin(axis=1)[:, None], 1)[:, 0]
+
+
+def _expect(data: _Data, state: _State) -> FloatArray:
+    """Probability that each value belongs to each class: (s, n, K); sets the likelihood."""
+    middle = (state.base[:, :, None] + state.offsets())[:, data.run]
+    spread = state.spread[:, None, None]
+    density = -(((data.y[:, None] - middle) / spread) ** 2) / 2 - np.log(spread) - 0.919
+    density += np.log(state.share * (1 - OUTLIERS))[:, data.run]
+    highest = np.maximum(density.max(axis=2), OUTLIER_DENSITY)
+    density = np.exp(density - highest[:, :, None])
+    total = density.sum(axis=2) + np.exp(OUTLIER_DENSITY - highest)
+    state.likelihood = ((np.log(total) + highest) * data.weight).sum(axis=1)
+    probability: FloatArray = density / total[:, :, None]
+    return probability
+
+
+def _improve(data: _Data, state: _State, rounds: int) -> None:
+    """Expectation and maximisation, in place."""
+    shape = state.shape[:, :, None]
+    for _ in range(rounds):
+        weight = _expect(data, state) * data.weight[:, None]
+        count = np.add.reduceat(weight, data.starts, axis=1)
+        total = np.add.reduceat(weight * data.y[:, None], data.starts, axis=1)
+        present = count.sum(axis=2)
+        classes = count.shape[2]
+        state.share = (count + 0.5 / classes) / (present[:, :, None] + 0.5)
+        offsets = state.offsets()
+        base = (total - count * offsets).sum(axis=2) / np.maximum(present, 1e-9)
+        state.base = np.where(present > 0.5, base, state.base)
+        slope = shape / (1 + state.excess[:, None, :] * shape)
+        residual = total - count * (state.base[:, :, None] + offsets)
+        step = (slope * residual).sum(axis=1) / ((count * slope**2).sum(axis=1) + 1e-9)
+        excess = state.excess + step
+        state.excess = np.maximum(excess - excess[:, :1], 0.0)
+        error = data.y[:, None] - (state.base[:, :, None] + state.offsets())[:, data.run]
+        square = (weight * error**2).sum(axis=(1, 2)) / np.maximum(present.sum(axis=1), 1.0)
+        state.spread = np.sqrt(np.maximum(square, data.floor**2))
+    _expect(data, state)
+
+
+def _criterion(data: _Data, state: _State) -> FloatArray:
+    """Bayesian information criterion; infinite where neighbours cannot be told apart."""
+    count = state.share * data.ranks[:, None]
+    used = count > PRESENT
+    classes = count.shape[2]
+    price = classes * np.log(data.ranks.sum())
+    price += 0.5 * ((used.sum(axis=2) - 1) * np.log(data.ranks)).sum(axis=1)
+    order = np.argsort(state.excess, axis=1)[:, None, :]
+    offsets = np.take_along_axis(state.offsets(), order, axis=2)
+    count = np.take_along_axis(count, order, axis=2) * np.take_along_axis(used, order, axis=2)
+    both = np.minimum(count[:, :, 1:], count[:, :, :-1])
+    distance = (both * np.diff(offsets, axis=2)).sum(axis=1) / np.maximum(both.sum(axis=1), 1e-9)
+    apart = (distance >= NEAREST * state.spread[:, None]) | (both.sum(axis=1) == 0)
+    return np.where(apart.all(axis=1), price - 2 * state.likelihood, np.inf)
+
+
+def _answer(logs: Sequence[FloatArray], data: _Data, state: _State) -> Mixture:
+    """The most probable class of each rank; outliers go to the likeliest class below them."""
+    order = np.argsort(state.excess[0])
+    middles = (state.base[:, :, None] + state.offsets())[0][:, order]
+    shares, spread = state.share[0][:, order], float(state.spread[0])
+    labels, outliers = [], []
+    for run, one in enumerate(logs):
+        error = one[:, None] - middles[run]
+        density = np.log(shares[run]) - (error / spread) ** 2 / 2 - np.log(spread) - 0.919
+        strange = density.max(axis=1) < OUTLIER_DENSITY
+        below = np.where(error > 0, shares[run], -1.0).argmax(axis=1)
+        labels.append(np.where(strange, below, density.argmax(axis=1)))
+        outliers.append(strange)
+    index = np.unique(np.concatenate(labels), return_inverse=True)[1].ravel()
+    cuts = np.cumsum([len(one) for one in logs])[:-1]
+    return Mixture(tuple(np.split(index, cuts)), tuple(outliers), spread)
