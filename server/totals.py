@@ -23,6 +23,8 @@ from insitu.wire.messages import (
 
 DTYPES = {"u8": np.dtype("<u8"), "f8": np.dtype("<f8")}
 SECONDS = "s"
+LONGEST_TICK_S = 1.0
+LARGEST = 1e300  # sums over the rows of a call path stay finite
 ROWS_PER_PATHS = MAX_FRAME_BYTES // (2 * MAX_NAME_BYTES + 64)  # the longest names still fit
 
 
@@ -107,7 +109,7 @@ def lines_of(totals: Totals, source: Source, size: int) -> dict[int, list[tuple[
     """Where each rank's totals stand in a message; what does not fit the session is refused.
 
     Raises:
-        WireError: unknown ranks or columns, a rank twice in a group, infinite numbers.
+        WireError: unknown ranks or columns, a rank twice in a group, numbers too large.
     """
     found: dict[int, list[tuple[Group, int]]] = {}
     for group in totals.groups:
@@ -125,14 +127,14 @@ def lines_of(totals: Totals, source: Source, size: int) -> dict[int, list[tuple[
 
 def _check_numbers(group: Group, source: Source) -> None:
     ticks = np.frombuffer(group.tick_s, "<f8")
-    if not (np.isfinite(ticks) & (ticks >= 0)).all():
-        raise WireError("a length of a tick that is no number of seconds")
+    if not ((ticks >= 0) & (ticks <= LONGEST_TICK_S)).all():
+        raise WireError(f"a tick that is not 0 to {LONGEST_TICK_S} seconds long")
     for column, matrix in zip(group.columns, group.matrices, strict=True):
         if column >= len(source.columns):
             raise WireError(f"column {column} was not announced in Hello")
         is_float = source.columns[column].dtype == "f8"
-        if is_float and np.isinf(np.frombuffer(matrix, "<f8")).any():
-            raise WireError(f"an infinite value of {source.columns[column].name}")
+        if is_float and (np.abs(np.frombuffer(matrix, "<f8")) > LARGEST).any():
+            raise WireError(f"a value of {source.columns[column].name} beyond {LARGEST}")
 
 
 def totals_of(registers: Mapping[int, Register], last_seq: int, time_ns: int) -> list[Totals]:

@@ -1,0 +1,77 @@
+"""A client with key and token may say anything well-formed: it spoils its own run at worst."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from insitu.server.events import Keep, Kept, MessageArrived, Seal, Sealed, StopAsked, Ticked
+from insitu.server.state import CampaignState
+from insitu.server.totals import table_of
+from insitu.wire.codec import decode, encode
+from insitu.wire.messages import SCHEMA, Group, Hello, Paths, Totals
+from tests.server.nodes import RUN, TOKEN, ModelNode, column
+from tests.wire.strategies import MESSAGES, hellos
+
+THEIRS = "f" * 32
+ADMITTED = hellos().map(
+    lambda hello: replace(
+        hello, schema=SCHEMA, token=TOKEN, run=THEIRS, size=4, ranks=(), configuration="{}"
+    )
+)
+
+
+@st.composite
+def nearly_fitting(draw):
+    """Totals and dictionaries whose ids are small enough to be taken now and then."""
+    ranks = draw(st.lists(st.integers(0, 4), max_size=3))
+    rows = draw(st.lists(st.integers(0, 3), max_size=3))
+    if draw(st.booleans()):
+        parents = np.array(rows, "<u4").tobytes()
+        names = tuple(draw(st.sampled_from(["main", "a->b", "", "x"])) for _ in rows)
+        return Paths(draw(st.integers(0, 3)), parents, names, names, parents)
+    columns = tuple(draw(st.lists(st.integers(0, 2), max_size=3, unique=True)))
+    size = 8 * len(ranks) * len(rows)
+    group = Group(
+        np.array(ranks, "<i4").tobytes(),
+        np.array(rows, "<u4").tobytes(),
+        draw(st.binary(min_size=8 * len(ranks), max_size=8 * len(ranks))),
+        columns,
+        tuple(draw(st.binary(min_size=size, max_size=size)) for _ in columns),
+    )
+    return Totals(draw(st.integers(0, 9)), 1, (group,) * draw(st.integers(1, 2)))
+
+
+def carried_out(state, effects):
+    """Do what effects ask for as the keeper does: keep through the codec, seal what is whole."""
+    for effect in effects:
+        match effect:
+            case Keep(run, node, incarnation, messages):
+                for message in messages:
+                    decode(encode(message))
+                carried_out(state, state.handle(Kept(run, node, incarnation)))
+            case Seal(record, table):
+                for array in table.values.values():
+                    assert array.shape == (len(table.callpaths), record.key.size)
+                    assert not np.isinf(array).any()
+                carried_out(state, state.handle(Sealed(record.id, bool(record.missing))))
+
+
+@settings(max_examples=300, deadline=None)
+@given(hello=ADMITTED, messages=st.lists(st.one_of(nearly_fitting(), MESSAGES), max_size=12))
+def test_whatever_is_said_after_a_valid_hello_the_other_run_stands(hello, messages):
+    state = CampaignState(instance="i1", token=TOKEN, beat_s=1.0)
+    node = ModelNode("n0", [0, 1], 3)
+    for message in node.messages()[:3]:
+        state.handle(MessageArrived(b"honest", message, 0.0))
+
+    for message in (hello, *messages):
+        theirs = replace(message, run=THEIRS) if isinstance(message, Hello) else message
+        carried_out(state, state.handle(MessageArrived(b"hostile", theirs, 1.0)))
+    carried_out(state, state.handle(Ticked(2.0)))
+
+    table = table_of(3, state.runs[RUN].registers)
+    assert [column(table, rank) for rank in node.ranks] == [node.truth(0), node.truth(1)]
+    assert np.isnan(table.values["visits"][:, 2]).all()
+    carried_out(state, state.handle(StopAsked(3.0)))
