@@ -1,0 +1,93 @@
+"""The hand-written declarations of Python's ABI against the real headers, where these are
+installed."""
+
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.collectors.test_timers import INTERPRETERS
+
+NATIVE = Path(__file__).resolve().parents[2] / "collectors" / "native"
+STRUCTS = {
+    "PyObject": ["ob_refcnt", "ob_type"],
+    "PyMethodDef": ["ml_name", "ml_meth", "ml_flags", "ml_doc"],
+    "PyModuleDef": ["m_name", "m_doc", "m_size", "m_methods", "m_slots", "m_free"],
+    "PyMemberDef": ["name", "type", "offset", "flags", "doc"],
+    "PyType_Slot": ["slot", "pfunc"],
+    "PyType_Spec": ["name", "basicsize", "itemsize", "flags", "slots"],
+}
+CONSTANTS = [
+    *("METH_VARARGS", "METH_NOARGS", "METH_O", "Py_tp_call", "Py_tp_members"),
+    *("T_PYSSIZET", "READONLY", "Py_TPFLAGS_DEFAULT", "Py_TPFLAGS_HAVE_VECTORCALL"),
+]
+FRAME = [
+    *("f_func", "f_globals", "f_builtins", "f_locals", "f_code", "frame_obj", "previous"),
+    *("prev_instr", "stacktop", "is_entry", "owner"),
+]
+REAL_HEADERS = "#include <Python.h>\n#include <structmember.h>\n#define PYTHON_API_VERSION PYTHON_API_VERSION\n"
+REAL_FRAME = (
+    "#define Py_BUILD_CORE\n#include <Python.h>\n#include <internal/pycore_frame.h>\n"
+    "#include <opcode.h>\n#define Frame311 _PyInterpreterFrame\n"
+    "#define RETURN_GENERATOR_311 RETURN_GENERATOR\n"
+)
+OURS = f'#include "{NATIVE / "python_abi.h"}"\n'
+
+
+def layout(folder: Path, name: str, headers: str, lines: list[str], include: str) -> str:
+    """What a program compiled against these headers prints."""
+    source, program = folder / f"{name}.c", folder / name
+    prints = "\n".join(lines)
+    source.write_text(
+        f"{headers}#include <stddef.h>\n#include <stdio.h>\nint main(void) {{\n{prints}\n}}\n"
+    )
+    command = ["cc", "-Wl,--unresolved-symbols=ignore-all", f"-I{include}", str(source)]
+    subprocess.run([*command, "-o", str(program)], check=True, capture_output=True)
+    return subprocess.run([program], check=True, capture_output=True, text=True).stdout
+
+
+def offsets(struct: str, fields: list[str]) -> list[str]:
+    return [f'printf("{struct}.{f} %zu\\n", offsetof({struct}, {f}));' for f in fields]
+
+
+@pytest.fixture(params=INTERPRETERS)
+def include(request):
+    """The folder of the real headers of an interpreter."""
+    places = [Path(path).parents[1] for path in INTERPRETERS[request.param]]
+    found = [p / "include" / f"python3.{request.param}" for p in places]
+    if f"{sys.version_info[1]}" == request.param:
+        found.insert(0, Path(sysconfig.get_path("include")))
+    found = [path for path in found if (path / "Python.h").exists()]
+    if not found:
+        pytest.skip(f"no Python.h of 3.{request.param}")
+    return request.param, str(found[0])
+
+
+@pytest.mark.native
+def test_our_declarations_are_those_of_the_stable_abi(tmp_path, include):
+    lines = [line for struct, fields in STRUCTS.items() for line in offsets(struct, fields)]
+    lines += [f'printf("{name} %ld\\n", (long)({name}));' for name in CONSTANTS]
+
+    ours = layout(tmp_path, "ours", OURS, lines, include[1])
+    theirs = layout(tmp_path, "theirs", REAL_HEADERS, lines, include[1])
+
+    assert ours == theirs
+    assert len(re.findall(r"\d+\n", ours)) == len(lines)
+
+
+@pytest.mark.native
+def test_our_frame_is_that_of_3_11(tmp_path, include):
+    if include[0] != "11":
+        pytest.skip("frames are only read on 3.11")
+    lines = [line.replace("struct ", "") for line in offsets("Frame311", FRAME)]
+    lines += ['printf("%d %d\\n", FRAME_OWNED_BY_GENERATOR, RETURN_GENERATOR_311);']
+
+    ours = layout(tmp_path, "ours", OURS, lines, include[1])
+    theirs = layout(tmp_path, "theirs", REAL_FRAME, lines, include[1])
+
+    assert ours.replace("Frame311", "") == theirs.replace("Frame311", "").replace(
+        "_PyInterpreterFrame", ""
+    )
