@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from insitu.campaign.base import Store
-from insitu.entities import RANKS, Configuration, Finding, RunRecord, RunState
+from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
 from insitu.measurement import Experiment
 
 _INTERPRETER = re.compile(r"python[0-9.]*\Z")
@@ -31,7 +31,8 @@ def joined(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Finding, .
     """Part the runs that make one experiment from the others, with a finding for each of these.
 
     Left out are runs that are not sealed, that measured another program than most, and that did not
-    set a parameter which other runs vary.
+    set a parameter which other runs vary. Runs that repeat each other with other arguments are
+    joined, with a finding.
     """
     findings: list[Finding] = []
     sealed = []
@@ -62,7 +63,7 @@ def joined(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Finding, .
             f"does not say {', '.join(unset)}, which others vary: left out; measure with {options}"
         )
         findings.append(Finding("parameter-not-set", f"run {run.key} {text}", str(run.key)))
-    return complete, tuple(findings)
+    return complete, (*findings, *_arguments_differ(complete))
 
 
 def varying_parameters(runs: Sequence[RunRecord]) -> tuple[str, ...]:
@@ -88,6 +89,24 @@ def application(configuration: Configuration) -> str:
     if words[0] in ("-m", "-c") and len(words) > 1:
         return words[1]
     return os.path.basename(words[0])
+
+
+def _arguments_differ(runs: Sequence[RunRecord]) -> list[Finding]:
+    """Repetitions that were started differently: something varies that is no parameter."""
+    commands: dict[str, set[str]] = {}
+    for run in runs:
+        place = str(RunKey(run.key.parameters)).removesuffix("#0")
+        commands.setdefault(place, set()).add(run.configuration.get("command"))
+    return [
+        Finding(
+            "arguments-differ",
+            f"runs at {place} were started as `{'`, `'.join(sorted(known))}`:"
+            " name what varies, as in --param n=256",
+            place,
+        )
+        for place, known in commands.items()
+        if len(known - {""}) > 1
+    ]
 
 
 def _words(command: str) -> list[str]:

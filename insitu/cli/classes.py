@@ -1,12 +1,13 @@
 """`insitu classes`: which ranks behave alike."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 import numpy as np
 
+from insitu.campaign.load import joined
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
     Block,
@@ -24,7 +25,7 @@ from insitu.cli.output import (
     print_left_out,
     series_options,
 )
-from insitu.entities import CallPath, RunKey, number
+from insitu.entities import CallPath, number
 from insitu.formats.table import segments
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import Clusters, Model
@@ -33,12 +34,14 @@ from insitu.monitor.cost import metric_place, shares
 from insitu.units import percent
 
 MIN_PLACES = 3  # fewer cannot tell a constant from a growth
+PLACES = 10  # scales in the table, the largest ones
 COLUMNS = (
-    Column("metric"),
     Column("class"),
-    Column("ranks", is_wide=True),
-    Column("model of their number"),
+    Column("ranks"),
+    Column("their number"),
+    Column("of", is_wide=True),
 )
+Parameters = tuple[tuple[str, float], ...]
 
 
 @click.command(name="classes")
@@ -55,6 +58,7 @@ def command(
     """
     with open_store(campaign) as store:
         models = kept_models(store)
+        _, left_out_runs = joined(store.runs())
     share = shares(models)
     chosen = [one for one in models.clusters if is_chosen(key_of(one), callpath, metric)]
     chosen.sort(key=lambda one: _order(one, share))
@@ -66,7 +70,7 @@ def command(
         return
     _print(rows, numbers, share)
     print_left_out(left_out)
-    print_findings(about(models, shown))
+    print_findings([*left_out_runs, *about(models, shown)])
 
 
 def key_of(clusters: Clusters) -> SeriesKey:
@@ -136,43 +140,49 @@ def _print(
     share: Mapping[CallPath, float],
 ) -> None:
     """Call paths whose ranks part; the others are only counted."""
-    parted: dict[CallPath, list[Clusters]] = defaultdict(list)
     parting = {key_of(one) for one in rows if len(one.names) > 1}
+    parted: dict[CallPath, list[Clusters]] = defaultdict(list)
     for one in rows:
         if key_of(one) in parting:
             parted[one.callpath].append(one)
-    blocks = [
-        Block(percent(share.get(path, 0.0)), str(path), list(_lines(clusters, numbers)))
-        for path, clusters in parted.items()
-    ]
-    if blocks:
-        print_blocks("share", COLUMNS, blocks)
+    shown = [one for clusters in parted.values() for one in clusters]
+    places = sorted({one.run.parameters for one in shown})[-PLACES:]
+    if parted:
+        click.echo(f"ranks per class at {_named(places)}\n")
+        print_blocks(
+            "share",
+            COLUMNS,
+            [
+                Block(percent(share.get(path, 0.0)), str(path), _lines(clusters, numbers, places))
+                for path, clusters in parted.items()
+            ],
+        )
     alike = len({one.callpath for one in rows}) - len(parted)
     if alike:
         paths = "call path" if alike == 1 else "call paths"
-        click.echo(f"{alike} {paths} more, on which all ranks behave alike")
+        click.echo(f"{alike} {paths}{' more' if parted else ''}, on which all ranks behave alike")
+
+
+def _named(places: Sequence[Parameters]) -> str:
+    """`p = 4, 8, 16`; with several parameters each place in full."""
+    if all(len(parameters) == 1 for parameters in places):
+        name = places[0][0][0]
+        return f"{name} = {', '.join(number(parameters[0][1]) for parameters in places)}"
+    return "; ".join(map(place, places))
 
 
 def _lines(
-    clusters: Sequence[Clusters], numbers: Mapping[SeriesKey, Model]
-) -> Iterator[tuple[str, ...]]:
-    of_metric: dict[str, dict[str, list[tuple[RunKey, int]]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    clusters: Sequence[Clusters], numbers: Mapping[SeriesKey, Model], places: Sequence[Parameters]
+) -> list[tuple[str, ...]]:
+    """A line per class; metrics whose classes are of the same sizes share it."""
+    counts: dict[str, dict[str, dict[Parameters, int]]] = defaultdict(lambda: defaultdict(dict))
     for one in clusters:
         for name, count in counts_of(one).items():
-            of_metric[one.metric][name].append((one.run, count))
-    for metric, classes in of_metric.items():
-        for name, counts in sorted(classes.items()):
-            key = SeriesKey(clusters[0].callpath, metric, name)
-            model = str(numbers[key]) if key in numbers else "–"
-            yield metric, name, _counted(counts), model
-
-
-def _counted(counts: Sequence[tuple[RunKey, int]]) -> str:
-    """`2, 6, 14 at p=4, 8, 16`; with several parameters each count with its place."""
-    if all(len(run.parameters) == 1 for run, _ in counts):
-        name = counts[0][0].parameters[0][0]
-        at = ", ".join(number(run.parameters[0][1]) for run, _ in counts)
-        return f"{', '.join(str(count) for _, count in counts)} at {name}={at}"
-    return "; ".join(f"{count} at {place(run.parameters)}" for run, count in counts)
+            counts[one.metric][name][one.run.parameters] = count
+    metrics: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for metric, classes in counts.items():
+        for name, at in sorted(classes.items()):
+            model = numbers.get(SeriesKey(clusters[0].callpath, metric, name))
+            sizes = " ".join(str(at.get(parameters, "–")) for parameters in places)
+            metrics[name, sizes, "" if model is None else str(model)].append(metric)
+    return [(*line, ", ".join(of)) for line, of in metrics.items()]

@@ -25,7 +25,7 @@ SHOWN_LINES = 100
 @click.argument("file", type=click.Path(), metavar="FILE.jsonl")
 @json_option
 def command(campaign: str, file: str, is_json: bool) -> None:
-    r"""Bring the measurements of FILE.jsonl (- is standard input) into CAMPAIGN.
+    """Bring the measurements of FILE.jsonl (- is standard input) into CAMPAIGN.
 
     The campaign is made where there is none; classes and models are made anew afterwards. One line
     of the file is

@@ -3,6 +3,7 @@
 import click
 
 from insitu.campaign.config import Config, load_config
+from insitu.campaign.load import joined
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
     Block,
@@ -49,6 +50,7 @@ def command(
     """
     with open_store(campaign) as store:
         models = kept_models(store)
+        _, left_out_runs = joined(store.runs())
     share = shares(models)
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
     shown, left_out = dearest((one.key.callpath for one in chosen), top, is_json=is_json)
@@ -61,7 +63,7 @@ def command(
     if rows:
         _print(rows, share, _title(models, load_config(campaign)))
     print_left_out(left_out)
-    print_findings(about(models, shown))
+    print_findings([*left_out_runs, *about(models, shown)])
 
 
 def _print(rows: list[SeriesModel], share: dict[CallPath, float], title: str) -> None:

@@ -34,7 +34,7 @@ def series_options(function: Command) -> Command:
     for option in (
         click.option(
             "--top",
-            type=click.IntRange(min=0),
+            type=int,
             metavar="N",
             help=f"Only the N dearest call paths, 0 for all; tables show {TOP}.",
         ),

@@ -70,6 +70,16 @@ def test_runs_of_one_program_join_whatever_its_arguments():
     assert findings == ()
 
 
+def test_repetitions_that_were_started_differently_are_told():
+    runs = [run({"p": 2}, command="./heat -n 4"), run({"p": 2}, command="./heat -n 8")]
+
+    alike, findings = joined(runs)
+
+    assert len(alike) == 2
+    assert [finding.code for finding in findings] == ["arguments-differ"]
+    assert "runs at p=2 were started as `./heat -n 4`, `./heat -n 8`" in findings[0].text
+
+
 def test_a_run_that_does_not_set_what_others_vary_is_left_out():
     runs, findings = joined([run({"p": 1}), run({"p": 1, "n": 4}), run({"p": 1, "n": 8})])
 

@@ -138,8 +138,10 @@ def test_findings_are_shown_on_demand_and_always_where_there_is_room(store: Sqli
         assert app.query_one("#findings").display
 
     async def wide(app: Watch, pilot: Pilot[None]) -> None:
+        app.show(board_of([], ModelSet(findings=(Finding("classes-differ", "2 and 3"),))))
+        await pilot.pause()
         assert app.query_one("#findings").display
-        assert "classes-differ" in text_of(app, "findings")
+        assert "classes-differ: 2 and 3" in text_of(app, "findings")
 
     watch(store, SMALL, small)
     watch(store, WIDE, wide)
