@@ -69,7 +69,7 @@ enum {
   T_PYSSIZET = 19,
   READONLY = 1,
 };
-#define Py_TPFLAGS_DEFAULT (1u << 18)
+#define Py_TPFLAGS_DEFAULT 0u
 #define Py_TPFLAGS_HAVE_VECTORCALL (1u << 11)
 #define PyModuleDef_HEAD_INIT {1, NULL}, NULL, 0, NULL
 

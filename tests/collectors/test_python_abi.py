@@ -28,7 +28,7 @@ FRAME = [
     *("f_func", "f_globals", "f_builtins", "f_locals", "f_code", "frame_obj", "previous"),
     *("prev_instr", "stacktop", "is_entry", "owner"),
 ]
-REAL_HEADERS = "#include <Python.h>\n#include <structmember.h>\n#define PYTHON_API_VERSION PYTHON_API_VERSION\n"
+REAL_HEADERS = "#include <Python.h>\n#include <structmember.h>\n"
 REAL_FRAME = (
     "#define Py_BUILD_CORE\n#include <Python.h>\n#include <internal/pycore_frame.h>\n"
     "#include <opcode.h>\n#define Frame311 _PyInterpreterFrame\n"
