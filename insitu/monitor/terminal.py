@@ -69,7 +69,8 @@ class Watch(App[None]):
         self._campaign = campaign
         self._board = Board()
         self._metric: str | None = DEAREST
-        self._drawn: tuple[object, ...] = ()
+        self._layout: tuple[dict[str, int], list[str]] = ({}, [])  # of the table as it is drawn
+        self._lines: list[list[Text]] = []
         self._rows: dict[str, SeriesRow] = {}
 
     def compose(self) -> ComposeResult:
@@ -172,26 +173,36 @@ class Watch(App[None]):
         return Text("\n").join(lines or [Text("no findings", style="dim")])
 
     def _draw_series(self) -> None:
-        """Fill the table anew where its content has changed; the chosen row stays chosen."""
+        """Change the cells that are new; where rows came or went, fill the table anew."""
         metric = self._shown_metric()
         rows = [row for row in self._board.series if metric in (ALL_METRICS, row.metric)]
         table: DataTable[Text] = self.query_one("#series", DataTable)
-        content = (table.size.width, *rows)
-        if content == self._drawn:
-            return
-        self._drawn = content
-        chosen, top = _chosen(table), table.scroll_y
         widths = _widths(max(table.size.width, 40), has_metric=metric == ALL_METRICS)
+        before = [""] + [row.callpath for row in rows]
+        lines = [
+            _cells(row, widths, is_new=row.callpath != before[i]) for i, row in enumerate(rows)
+        ]
+        self._rows = {"\0".join((row.callpath, row.metric, row.behaviour)): row for row in rows}
+        layout = (widths, list(self._rows))
+        if layout == self._layout:
+            for i, (old, new) in enumerate(zip(self._lines, lines, strict=True)):
+                for j in range(len(new)):
+                    if old[j] != new[j]:
+                        table.update_cell_at(Coordinate(i, j), new[j])
+        else:
+            self._fill(table, widths, lines)
+        self._layout, self._lines = layout, lines
+
+    def _fill(
+        self, table: "DataTable[Text]", widths: dict[str, int], lines: list[list[Text]]
+    ) -> None:
+        """All rows anew; the chosen one stays chosen."""
+        chosen, top = _chosen(table), table.scroll_y
         table.clear(columns=True)
         for name, width in widths.items():
             table.add_column(name, width=width)
-        self._rows = {}
-        before = ""
-        for row in rows:
-            key = "\0".join((row.callpath, row.metric, row.behaviour))
-            self._rows[key] = row
-            table.add_row(*_cells(row, widths, is_new=row.callpath != before), key=key)
-            before = row.callpath
+        for key, line in zip(self._rows, lines, strict=True):
+            table.add_row(*line, key=key)
         if chosen in self._rows:
             table.move_cursor(row=table.get_row_index(chosen), scroll=False)
             table.scroll_to(y=top, animate=False)
