@@ -12,6 +12,7 @@ from insitu.modeling import modelers
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.behaviour import Measured, Series, describe, part_by_distance
 from insitu.modeling.cluster import THRESHOLD, BoolArray
+from insitu.modeling.divergence import divergences
 from insitu.modeling.joint import Evidence, part_jointly
 from insitu.modeling.places import Place, aligned, find_places
 
@@ -70,7 +71,7 @@ def remodel(
         if len(enough) >= MIN_COORDINATES:
             made, problems = _fit(series, experiment.parameters, places, modeler)
             models += made
-            findings += problems
+            findings += [*problems, *divergences(made, parted, paths=dirty)]
     return ModelSet(
         experiment.parameters,
         sorted(models, key=lambda one: one.key),

@@ -1,0 +1,146 @@
+"""Classes that grow apart: which ranks will be slow, how many, and what that costs all others."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from insitu.entities import RANKS, CallPath, Finding, number
+from insitu.measurement import SeriesKey
+from insitu.modeling.base import Clusters, Exponents, Model, SeriesModel
+from insitu.modeling.match import ALL
+from insitu.modeling.sizes import size_laws
+
+FAR = 65_536.0  # ranks; more where runs come near it
+AHEAD = 16.0  # times the largest run, at least
+TIMES = 2.0  # how much longer the slowest class must take there
+WORSE = 1.5  # how much worse that must be than at the largest run
+GOOD = 10.0  # percent SMAPE: worse models tell nothing about growth
+UNITS = ("s", "B")
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The classes of one metric of one call path at a number of ranks that was not measured.
+
+    values: mean per class; ranks: how many have it, NaN where no law is known; imbalance: the
+    slowest class over the mean of all ranks, 1 where all are equal, NaN without laws of size.
+    """
+
+    callpath: CallPath
+    metric: str
+    at: float
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+    ranks: tuple[float, ...]
+    imbalance: float
+
+
+def outlooks(
+    models: Sequence[SeriesModel], clusters: Sequence[Clusters], *, at: float
+) -> list[Outlook]:
+    """What the models and size laws of behaviour classes say about `at` ranks.
+
+    For call paths with several classes in experiments over the number of ranks alone.
+    """
+    return [_outlook(one, laws, at) for one, laws in _groups(models, clusters)]
+
+
+def divergences(
+    models: Sequence[SeriesModel], clusters: Sequence[Clusters], *, paths: Collection[CallPath]
+) -> list[Finding]:
+    """Name the call paths whose slowest class grows away from its fastest."""
+    wanted = set(paths)
+    mine = [one for one in models if one.key.callpath in wanted and one.metric.unit in UNITS]
+    chosen = [one for one in clusters if one.callpath in wanted]
+    return [
+        finding
+        for group, laws in _groups(mine, chosen)
+        if (finding := _divergence(group, laws)) is not None
+    ]
+
+
+Group = list[SeriesModel]
+Laws = dict[SeriesKey, Model]
+
+
+def _groups(
+    models: Sequence[SeriesModel], clusters: Sequence[Clusters]
+) -> list[tuple[Group, Laws]]:
+    """Models of several classes of one metric of one call path, with their size laws."""
+    groups: dict[tuple[CallPath, str], Group] = defaultdict(list)
+    for one in models:
+        if one.key.behaviour != ALL and one.model.parameters == (RANKS,):
+            groups[one.key.callpath, one.key.metric].append(one)
+    several = {key: group for key, group in groups.items() if len(group) > 1}
+    laws = size_laws([one for one in clusters if (one.callpath, one.metric) in several], (RANKS,))
+    return [(group, laws) for group in several.values()]
+
+
+def _outlook(group: Group, laws: Laws, at: float) -> Outlook:
+    point = np.array([[at]])
+    values = np.array([float(one.model.predict(point)[0]) for one in group])
+    ranks = np.full(len(group), np.nan)
+    for index, one in enumerate(group):
+        if one.key in laws:
+            ranks[index] = max(float(laws[one.key].predict(point)[0]), 0.0)
+    mean = float(values @ ranks / ranks.sum()) if ranks.sum() > 0 else float("nan")
+    return Outlook(
+        group[0].key.callpath,
+        group[0].key.metric,
+        at,
+        tuple(one.key.behaviour for one in group),
+        tuple(values.tolist()),
+        tuple(ranks.tolist()),
+        float(values.max()) / mean if mean > 0 else float("nan"),
+    )
+
+
+def _divergence(group: Group, laws: Laws) -> Finding | None:
+    measured = max(float(one.model.coordinates.max()) for one in group)
+    at = max(FAR, AHEAD * measured)
+    far, near = _outlook(group, laws, at), _outlook(group, laws, measured)
+    slow, fast = int(np.argmax(far.values)), int(np.argmin(far.values))
+    lowest, now = far.values[fast], near.values[slow] / max(near.values[fast], 1e-300)
+    exponents = [group[index].model.leading([at])[0] for index in (slow, fast)]
+    if (
+        lowest <= 0
+        or far.values[slow] < TIMES * lowest
+        or far.values[slow] / lowest < WORSE * now
+        or exponents[0] <= exponents[1]
+        or max(group[index].model.smape for index in (slow, fast)) > GOOD
+    ):
+        return None
+    key = group[slow].key
+    share = f" ({far.ranks[slow]:,.0f} of them)" if np.isfinite(far.ranks[slow]) else ""
+    cost = (
+        f"; the slowest take {far.imbalance:.3g} times the mean of all"
+        if np.isfinite(far.imbalance)
+        else ""
+    )
+    return Finding(
+        "classes-diverge",
+        f"{key.metric} of {key.callpath.name}: ranks of class {far.names[slow]} "
+        f"{_growth(exponents[0])} while those of class {far.names[fast]} "
+        f"{_growth(exponents[1])}: at p = {at:,.0f} they{share} take "
+        f"{far.values[slow] / lowest:.3g} times as long, {now:.3g} times at p = "
+        f"{number(measured)}{cost}",
+        str(key.callpath),
+    )
+
+
+def _growth(exponents: Exponents) -> str:
+    """Words for a leading term: `stay constant`, `grow as p^½`."""
+    alpha, beta = exponents
+    if not alpha and not beta:
+        return "stay constant"
+    parts = [f"p{_power(alpha)}" if alpha else "", f"log{_power(beta)} p" if beta else ""]
+    verb = "fall" if alpha < 0 or (not alpha and beta < 0) else "grow"
+    return f"{verb} as {' '.join(part for part in parts if part)}"
+
+
+def _power(exponent: Fraction) -> str:
+    known = {Fraction(1): "", Fraction(1, 2): "^½", Fraction(1, 3): "^⅓", Fraction(2, 3): "^⅔"}
+    return known.get(exponent, f"^{exponent}")

@@ -1,0 +1,98 @@
+"""Size laws of behaviour classes, and what they say about larger runs."""
+
+import numpy as np
+import pytest
+
+from insitu.entities import TIME, CallPath, RunKey
+from insitu.measurement import Experiment, RunTable, SeriesKey
+from insitu.modeling.base import Clusters
+from insitu.modeling.divergence import outlooks
+from insitu.modeling.pipeline import remodel
+from insitu.modeling.sizes import size_laws
+
+FLUX = CallPath.parse("main->flux")
+NAMES = ("inner", "edge", "corner")
+
+
+def borders(rows, columns):
+    """How many borders of a 2-D domain each rank touches."""
+    i, j = np.divmod(np.arange(rows * columns), columns)
+    return (i == 0) * 1 + (i == rows - 1) + (j == 0) + (j == columns - 1)
+
+
+def square_runs(sides, *, time=None):
+    """Runs on square grids whose time depends on the borders of a rank and on p."""
+    runs = []
+    for side in sides:
+        values = time(borders(side, side), side**2)[None].astype(float)
+        runs.append((RunKey.of({"p": side**2}), RunTable((FLUX,), (TIME,), {"time": values})))
+    return Experiment(("p",), tuple(runs))
+
+
+def laws(sides):
+    clusters = []
+    for side in sides:
+        labels = borders(side, side)
+        found = sorted(set(labels.tolist()))
+        names = tuple(NAMES[one] for one in found)
+        dense = np.searchsorted(found, labels)
+        clusters.append(Clusters(FLUX, "time", RunKey.of({"p": side**2}), dense, names))
+    return size_laws(clusters, ("p",))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "text"),
+    [
+        ("corner", 4.0, "4"),
+        ("edge", 4 * 100 - 8, "-8 + 4 * p^(1/2)"),
+        ("inner", 98.0**2, "4 - 4 * p^(1/2) + 1 * p"),
+    ],
+)
+def test_sizes_in_a_plane_are_found_exactly(name, expected, text):
+    law = laws((2, 3, 4, 5, 6, 8))[SeriesKey(FLUX, "time", name)]
+
+    assert law.predict([[10_000.0]])[0] == expected
+    assert str(law) == text
+
+
+def test_a_class_seen_in_two_runs_has_no_law():
+    assert SeriesKey(FLUX, "time", "inner") not in laws((2, 3, 4))
+
+
+def test_an_experiment_with_a_fixed_number_of_ranks_has_no_size_laws():
+    one = Clusters(FLUX, "time", RunKey.of({"p": 4, "n": 1}), np.zeros(4, int), ("all",))
+
+    assert size_laws([one], ("n",)) == {}
+
+
+def test_a_class_that_grows_away_is_named_with_its_ranks_and_cost():
+    def time(touched, p):
+        return np.where(touched == 2, 1 + 0.25 * p**0.5, 1.0)
+
+    found = remodel(square_runs((3, 4, 6, 8, 12, 16), time=time))
+
+    (finding,) = [one for one in found.findings if one.code == "classes-diverge"]
+    assert finding.where == "main->flux"
+    assert "class 2/2 grow as p^½ while those of class 1/2 stay constant" in finding.text
+    assert "at p = 65,536 they (4 of them) take 65 times as long" in finding.text
+
+
+def test_classes_with_the_same_growth_do_not_diverge():
+    def time(touched, p):
+        return (1.0 + touched) * p**0.5
+
+    found = remodel(square_runs((3, 4, 6, 8, 12, 16), time=time))
+
+    assert [one.code for one in found.findings] == []
+
+
+def test_the_outlook_says_how_many_ranks_are_slow_and_what_it_costs():
+    def time(touched, p):
+        return 1.0 + touched
+
+    found = remodel(square_runs((3, 4, 6, 8, 12, 16), time=time))
+
+    (outlook,) = outlooks(found.models, found.clusters, at=10_000.0)
+    assert outlook.ranks == pytest.approx((98**2, 392, 4))
+    assert outlook.values == pytest.approx((1.0, 2.0, 3.0), rel=1e-6)
+    assert outlook.imbalance == pytest.approx(3 / (1 + 400 / 10_000), rel=1e-6)
