@@ -8,7 +8,7 @@ Compare [REF §3], which takes the best fit of one hypothesis and two thresholds
 segments explain a series better than one function does, it is cut [SEG].
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -20,8 +20,9 @@ from insitu.modeling.batch import Batch, Found
 from insitu.modeling.change import bounds
 from insitu.modeling.lattice import lattice
 from insitu.modeling.quality import qualities
-from insitu.modeling.search import Search, few_points
+from insitu.modeling.search import few_points
 from insitu.modeling.series import Series, reduce
+from insitu.modeling.several import Dependencies, several
 
 TOLD = 0.5  # posterior below which the growth of a series is said to be uncertain
 UNCERTAIN = "growth-uncertain"
@@ -29,17 +30,23 @@ UNCERTAIN = "growth-uncertain"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The default modeler. exponential: also consider 2^(γ·x) and x^α · 2^(γ·x)."""
+    """The default modeler.
+
+    exponential: also consider 2^(γ·x) and x^α · 2^(γ·x), with one parameter. dependencies: which
+    parameters may occur together in a term of a call path, where that is known.
+    """
 
     exponential: bool = False
+    dependencies: Dependencies = field(default_factory=dict)
     name: ClassVar[str] = "evidence"
     min_points: ClassVar[int] = 5
 
     def fit(self, points: Points) -> list[Model]:
         """See Modeler; the series of one call share what is learnt about noise."""
-        if len(points.parameters) > 1:
-            return Search().fit(points)
         series = reduce(points)
+        if len(points.parameters) > 1:
+            found = [Found((one,)) for one in several(points, series, self.dependencies)]
+            return _models(found, series, points.parameters, self.name)
         names = [key.metric for key in points.keys] or [""] * len(series.values)
         parameter = points.parameters[0]
         batch = Batch(series, names, parameter, lattice(parameter, exponential=self.exponential))

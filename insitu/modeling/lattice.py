@@ -13,9 +13,21 @@ from insitu.modeling.pmnf import ONE, ZERO, Factor, power
 from insitu.modeling.space import FALLING, Shape
 
 HALF = Fraction(1, 2)
-DENOMINATORS = {1: 1.0, 2: 0.6, 3: 0.6, 4: 0.35, 5: 0.35}  # weight of an exponent by denominator
-LOGARITHMS = {ZERO: 1.0, ONE: 0.1, Fraction(2): 0.03, HALF: 0.003, Fraction(3, 2): 0.003}
-PURE_LOGARITHMS = {ONE: 1.0, Fraction(2): 0.5, HALF: 0.3, Fraction(3, 2): 0.3}
+
+
+@dataclass(frozen=True, slots=True)
+class Taste:
+    """Weights of exponents before any data: by denominator, by the power of the logarithm."""
+
+    denominators: tuple[float, ...]  # of 1 to 5
+    logarithms: tuple[float, ...]  # powers 0, 1, 2, 1/2, 3/2 beside a power of x
+    pure: tuple[float, ...]  # powers 1, 2, 1/2, 3/2 alone
+
+
+ONE_PARAMETER = Taste((1, 0.6, 0.6, 0.35, 0.35), (1, 0.1, 0.03, 0.003, 0.003), (1, 0.5, 0.3, 0.3))
+# Several parameters leave fewer values of each, too few to tell fifths from logarithms.
+SEVERAL = Taste((1, 0.5, 0.5, 0.02, 0.005), (1, 0.4, 0.1, 0.0005, 0.0005), (1, 0.7, 0.02, 0.02))
+POWERS = (ZERO, ONE, Fraction(2), HALF, Fraction(3, 2))  # of logarithms
 HIGHEST = 4  # exponent
 STEEP = 0.3  # weight of exponents above 3
 FALLING_SHARE = 0.1  # of the prior of all single terms
@@ -70,7 +82,7 @@ class Lattice:
 
 
 @lru_cache(maxsize=64)
-def lattice(parameter: str, *, exponential: bool = False) -> Lattice:
+def lattice(parameter: str, *, exponential: bool = False, taste: Taste = ONE_PARAMETER) -> Lattice:
     """Constant, one and two terms of a parameter.
 
     Exponents have denominators 1 to 5, logarithms the powers 0, ½, 1, 3⁄2 and 2; simpler ones weigh
@@ -79,10 +91,11 @@ def lattice(parameter: str, *, exponential: bool = False) -> Lattice:
     Args:
         parameter: its name.
         exponential: also 2^(γ·x) and x^α · 2^(γ·x).
+        taste: which exponents count as simple.
     """
-    weights = _rising()
+    weights = _rising(taste)
     terms = {(alpha, beta, ZERO): weight for (alpha, beta), weight in weights.items()}
-    falling = {(alpha, ZERO, ZERO): DENOMINATORS[alpha.denominator] for alpha in FALLING}
+    falling = {(alpha, ZERO, ZERO): taste.denominators[alpha.denominator - 1] for alpha in FALLING}
     shares = [(terms, 1 - FALLING_SHARE), (falling, FALLING_SHARE)]
     if exponential:
         shares = [(part, share * (1 - EXPONENTIAL_SHARE)) for part, share in shares]
@@ -123,12 +136,15 @@ def dense(parameter: str) -> Lattice:
     )
 
 
-def _rising() -> dict[tuple[Fraction, Fraction], float]:
-    powers = sorted({Fraction(i, d) for d in DENOMINATORS for i in range(1, HIGHEST * d + 1)})
-    weights = {(ZERO, beta): weight for beta, weight in PURE_LOGARITHMS.items()}
+def _rising(taste: Taste) -> dict[tuple[Fraction, Fraction], float]:
+    powers = sorted({Fraction(i, d) for d in range(1, 6) for i in range(1, HIGHEST * d + 1)})
+    weights = {(ZERO, beta): w for beta, w in zip(POWERS[1:], taste.pure, strict=True)}
     for alpha in powers:
-        simple = DENOMINATORS[alpha.denominator] * (STEEP if alpha > 3 else 1.0)
-        weights |= {(alpha, beta): simple * weight for beta, weight in LOGARITHMS.items()}
+        simple = taste.denominators[alpha.denominator - 1] * (STEEP if alpha > 3 else 1.0)
+        weights |= {
+            (alpha, beta): simple * weight
+            for beta, weight in zip(POWERS, taste.logarithms, strict=True)
+        }
     return weights
 
 
