@@ -20,6 +20,7 @@ from insitu.errors import WireError
 from insitu.measurement import RunTable
 from insitu.monitor.board import LiveRun
 from insitu.server.totals import (
+    CallPaths,
     Dictionary,
     Register,
     Source,
@@ -50,9 +51,9 @@ class Session:
     is_silent: bool = False
 
     @classmethod
-    def of(cls, hello: Hello, at: float) -> "Session":
-        """The session that a Hello opens."""
-        return cls(hello, at, Source(hello.columns, Dictionary()))
+    def of(cls, hello: Hello, at: float, callpaths: CallPaths) -> "Session":
+        """The session that a Hello opens in a run with these call paths."""
+        return cls(hello, at, Source(hello.columns, Dictionary(callpaths)))
 
     @property
     def is_whole(self) -> bool:
@@ -67,6 +68,7 @@ class Run:
     id: str
     size: int
     parameters: dict[str, float]
+    callpaths: CallPaths = field(default_factory=CallPaths)
     sessions: dict[str, Session] = field(default_factory=dict)  # by node, the newest incarnation
     registers: dict[int, Register] = field(default_factory=dict)  # by rank
     ends: dict[int, tuple[tuple[int, int], RankEnd]] = field(default_factory=dict)
@@ -127,7 +129,7 @@ def welcome(run: Run, hello: Hello, at: float) -> Session:
     if known is None and len(run.sessions) >= run.size:
         raise WireError(f"run {run.id} of {run.size} ranks has {len(run.sessions)} nodes already")
     if known is None or known.hello.incarnation < hello.incarnation:
-        known = run.sessions[hello.node] = Session.of(hello, at)
+        known = run.sessions[hello.node] = Session.of(hello, at, run.callpaths)
     known.heard_at = at
     if run.state is RunState.EXPECTED:
         run.state = RunState.MEASURING

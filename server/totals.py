@@ -4,7 +4,7 @@ A rank's totals stay in the matrices in which they arrived; arriving costs check
 table is made by one scatter per matrix when somebody wants to see it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,15 +24,47 @@ from insitu.wire.messages import (
 DTYPES = {"u8": np.dtype("<u8"), "f8": np.dtype("<f8")}
 SECONDS = "s"
 LONGEST_TICK_S = 1.0
+MAX_FRAMES = 8_000_000  # of all call paths of a run; a chain of recursion costs its square
 LARGEST = 1e300  # sums over the rows of a call path stay finite
 ROWS_PER_PATHS = MAX_FRAME_BYTES // (2 * MAX_NAME_BYTES + 64)  # the longest names still fit
+
+
+class CallPaths:
+    """The call paths of all nodes of a run, each at one place, in the order in which they came."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.all: list[CallPath] = []
+        self._children: dict[tuple[int, str], int] = {}
+        self._places: dict[CallPath, int] = {}
+        self._frames = 0
+
+    def place(self, parent: int, name: str) -> int:
+        """The place of a frame below the call path at `parent`; -1 is above the root.
+
+        Raises:
+            WireError: the call paths of the run are too many or too deep.
+        """
+        found = self._children.get((parent, name))
+        if found is None:
+            frame = name.replace(ARROW, "→")
+            callpath = CallPath((*(self.all[parent].frames if parent >= 0 else ()), frame))
+            found = self._places.setdefault(callpath, len(self.all))
+            if found == len(self.all):
+                self._frames += len(callpath.frames)
+                if self._frames > MAX_FRAMES:
+                    raise WireError(f"more than {MAX_FRAMES} frames in the call paths of a run")
+                self.all.append(callpath)
+            self._children[parent, name] = found
+        return found
 
 
 @dataclass(slots=True)
 class Dictionary:
     """The call paths of one node, by row; append-only."""
 
-    callpaths: list[CallPath] = field(default_factory=list)
+    callpaths: CallPaths
+    places: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     parents: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
@@ -52,17 +84,19 @@ class Dictionary:
             return
         parents = np.frombuffer(paths.parents, "<u4").tolist()
         lines = np.frombuffer(paths.lines, "<u4").tolist()
+        places = self.places.tolist()
         for i in range(len(self) - paths.first, len(parents)):
-            row, parent = len(self), parents[i]
+            row, parent = len(places), parents[i]
             if parent >= max(row, 1):
                 raise WireError(f"row {row} of the dictionary names row {parent} as its parent")
-            frame = paths.names[i].replace(ARROW, "→")
-            above = self.callpaths[parent].frames if row else ()
-            self.callpaths.append(CallPath((*above, frame)))
-            self.parents.append(parent)
-            self.names.append(paths.names[i])
-            self.files.append(paths.files[i])
-            self.lines.append(lines[i])
+            places.append(self.callpaths.place(places[parent] if row else -1, paths.names[i]))
+        new = len(places) - len(self)
+        if new:
+            self.places = np.array(places, dtype=np.intp)
+            self.parents += parents[-new:]
+            self.names += paths.names[-new:]
+            self.files += paths.files[-new:]
+            self.lines += lines[-new:]
 
     def to_paths(self) -> list[Paths]:
         """All rows, in messages that fit into frames."""
@@ -155,19 +189,20 @@ def table_of(size: int, registers: Mapping[int, Register]) -> RunTable:
     are summed; a row that a rank never visited is NaN for that rank.
     """
     chosen = _chosen(registers)
+    callpaths = _callpaths_of(chosen)
     sources = {id(source): source for _, source, _, _ in chosen}.values()
-    rows = {callpath: i for i, callpath in enumerate(_union(source for source in sources))}
     metrics = {
         c.name: Metric(c.name, c.unit, MetricKind(c.kind)) for s in sources for c in s.columns
     }
-    values = {name: np.full((len(rows), size), np.nan) for name in metrics}
-    places = {
-        id(source): np.array([rows[c] for c in source.dictionary.callpaths], dtype=np.intp)
-        for source in sources
-    }
+    values = {name: np.full((len(callpaths), size), np.nan) for name in metrics}
     for group, source, lines, ranks in chosen:
-        _scatter(values, _read(group, source, lines), places[id(source)], ranks)
-    return _without_blanks(RunTable(tuple(rows), tuple(metrics.values()), values))
+        _scatter(values, _read(group, source, lines), ranks)
+    return _without_blanks(RunTable(callpaths, tuple(metrics.values()), values))
+
+
+def _callpaths_of(chosen: "_Chosen") -> tuple[CallPath, ...]:
+    """The call paths that the sources of a run share."""
+    return tuple(chosen[0][1].dictionary.callpaths.all) if chosen else ()
 
 
 def means_of(registers: Mapping[int, Register], names: Sequence[str]) -> dict[CallPath, FloatArray]:
@@ -177,22 +212,20 @@ def means_of(registers: Mapping[int, Register], names: Sequence[str]) -> dict[Ca
     a node stand for one call path, the ranks that visited the most visited of them are counted.
     """
     chosen = _chosen(registers)
-    rows = {c: i for i, c in enumerate(_union(source for _, source, _, _ in chosen))}
-    sums, counts = np.zeros((len(names), len(rows))), np.zeros((len(names), len(rows)))
+    callpaths = _callpaths_of(chosen)
+    sums, counts = np.zeros((len(names), len(callpaths))), np.zeros((len(names), len(callpaths)))
     for group, source, lines, _ in chosen:
         numbers = _read(group, source, lines, only=names)
-        paths = source.dictionary.callpaths
-        places = np.array([rows[paths[row]] for row in numbers.rows], dtype=np.intp)
         for i, name in enumerate(names):
             array = numbers.columns.get(name)
             if array is not None:
                 there = ~np.isnan(array)
-                here = np.zeros(len(rows))
-                np.maximum.at(here, places, there.sum(axis=1))
-                np.add.at(sums[i], places, np.where(there, array, 0.0).sum(axis=1))
+                here = np.zeros(len(callpaths))
+                np.maximum.at(here, numbers.places, there.sum(axis=1))
+                np.add.at(sums[i], numbers.places, np.where(there, array, 0.0).sum(axis=1))
                 counts[i] += here
     means: FloatArray = sums / np.maximum(counts, 1.0)
-    return {callpath: means[:, i] for callpath, i in rows.items()}
+    return {callpath: means[:, i] for i, callpath in enumerate(callpaths)}
 
 
 def _without_blanks(table: RunTable) -> RunTable:
@@ -242,23 +275,18 @@ def _part(group: Group, lines: Sequence[int]) -> Group:
     )
 
 
-def _union(sources: Iterable[Source]) -> dict[CallPath, None]:
-    """The call paths of all sources, in the order in which they were met."""
-    return {callpath: None for source in sources for callpath in source.dictionary.callpaths}
-
-
 @dataclass(frozen=True, slots=True)
 class _Numbers:
     """Some lines of a group as numbers (call path × rank), NaN where there is none."""
 
-    rows: IntArray
+    places: IntArray  # of its call paths, one for each row
     columns: dict[str, FloatArray]
 
 
 def _read(group: Group, source: Source, lines: Sequence[int], only: Sequence[str] = ()) -> _Numbers:
-    rows = np.frombuffer(group.rows, "<u4").astype(np.intp)
+    places = source.dictionary.places[np.frombuffer(group.rows, "<u4")]
     ticks = np.frombuffer(group.tick_s, "<f8")[lines]
-    shape = (len(group.ranks) // 4, rows.size)
+    shape = (len(group.ranks) // 4, places.size)
     columns: dict[str, FloatArray] = {}
     levels = {column.name for column in source.columns if column.kind == MetricKind.LEVEL}
     for index, matrix in zip(group.columns, group.matrices, strict=True):
@@ -275,14 +303,12 @@ def _read(group: Group, source: Source, lines: Sequence[int], only: Sequence[str
         absent = visits == 0
         for name, numbers in columns.items():  # memory may be known of a row that was not entered
             numbers[absent & ~(numbers > 0) if name in levels else absent] = np.nan
-    return _Numbers(rows, columns)
+    return _Numbers(places, columns)
 
 
-def _scatter(
-    values: Mapping[str, FloatArray], numbers: _Numbers, places: IntArray, ranks: Sequence[int]
-) -> None:
+def _scatter(values: Mapping[str, FloatArray], numbers: _Numbers, ranks: Sequence[int]) -> None:
     """Add numbers to the arrays of a run; where nothing was yet, NaN gives way to the number."""
-    targets, inverse = np.unique(places[numbers.rows], return_inverse=True)
+    targets, inverse = np.unique(numbers.places, return_inverse=True)
     at = np.ix_(targets, np.asarray(ranks, dtype=np.intp))
     for name, array in numbers.columns.items():
         there = ~np.isnan(array)

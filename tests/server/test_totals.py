@@ -5,6 +5,7 @@ import pytest
 
 from insitu.errors import WireError
 from insitu.server.totals import (
+    CallPaths,
     Dictionary,
     Register,
     Source,
@@ -18,8 +19,8 @@ from insitu.wire.messages import Column, Group, Paths, Totals
 from tests.server.nodes import COLUMNS, TICK_S, ModelNode, column
 
 
-def source_of(names, parents=None):
-    dictionary = Dictionary()
+def source_of(names, parents=None, callpaths=None):
+    dictionary = Dictionary(callpaths or CallPaths())
     parents = np.asarray(parents or [0] * len(names), "<u4").tobytes()
     dictionary.extend(Paths(0, parents, tuple(names), ("",) * len(names), bytes(4 * len(names))))
     return Source(COLUMNS, dictionary)
@@ -87,7 +88,9 @@ def test_two_rows_of_one_call_path_are_summed():
 
 
 def test_nodes_with_other_dictionaries_are_joined_by_call_path():
-    a, b = source_of(["main", "solve", "halo"]), source_of(["main", "halo", "io"])
+    run = CallPaths()
+    a = source_of(["main", "solve", "halo"], callpaths=run)
+    b = source_of(["main", "halo", "io"], callpaths=run)
     visits = np.array([[1, 2, 3]], "<u8")
     registers = registers_of(a, group_of([0], [0, 1, 2], {0: visits}))
     registers |= registers_of(b, group_of([1], [0, 1, 2], {0: visits}))
@@ -120,8 +123,9 @@ def test_the_means_over_ranks_are_those_of_the_table():
     a, b = ModelNode("n0", [0, 1], 3), ModelNode("n1", [2], 3)
     a.work("solve")
     b.work("halo", by=5)
-    registers = registers_of(source_of(a.paths), *a.totals(1).groups)
-    registers |= registers_of(source_of(b.paths), *b.totals(1).groups)
+    run = CallPaths()
+    registers = registers_of(source_of(a.paths, callpaths=run), *a.totals(1).groups)
+    registers |= registers_of(source_of(b.paths, callpaths=run), *b.totals(1).groups)
 
     means = means_of(registers, ("visits", "time"))
 
@@ -132,13 +136,13 @@ def test_the_means_over_ranks_are_those_of_the_table():
 
 
 def test_an_arrow_in_a_frame_does_not_part_it():
-    table_paths = source_of(["main", "operator->"]).dictionary.callpaths
+    callpaths = source_of(["main", "operator->"]).dictionary.callpaths
 
-    assert table_paths[1].frames == ("main", "operator→")
+    assert callpaths.all[1].frames == ("main", "operator→")
 
 
 def test_rows_behind_a_gap_wait():
-    dictionary = Dictionary()
+    dictionary = Dictionary(CallPaths())
 
     dictionary.extend(Paths(2, bytes(4), ("solve",), ("",), bytes(4)))
 
@@ -157,6 +161,13 @@ def test_rows_that_are_known_are_not_taken_again():
 def test_a_row_below_itself_or_a_later_one_is_refused(parent):
     with pytest.raises(WireError, match="names row"):
         source_of(["main", "solve"], [0, parent])
+
+
+def test_a_recursion_without_end_is_refused_before_it_fills_the_memory():
+    names = ["f"] * 10_000
+
+    with pytest.raises(WireError, match="frames in the call paths"):
+        source_of(names, [0, *range(len(names) - 1)])
 
 
 def test_a_message_says_how_many_rows_it_needs():
@@ -209,7 +220,7 @@ def test_a_large_dictionary_is_written_in_several_messages():
 
     parts = source.dictionary.to_paths()
 
-    again = Dictionary()
+    again = Dictionary(CallPaths())
     for part in parts:
         again.extend(part)
     assert len(parts) > 1
