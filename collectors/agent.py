@@ -17,7 +17,7 @@ from insitu.collectors.node import Node
 from insitu.collectors.session import Session, Step
 from insitu.errors import WireError
 from insitu.wire.codec import decode, encode
-from insitu.wire.messages import MAX_FRAME_BYTES, Message
+from insitu.wire.messages import MAX_FRAME_BYTES, Message, Totals
 
 LOCK = 3  # the descriptor that the first rank hands over
 LINGER_S = 2.0  # how long the agent outlives its last rank while the aggregator answers
@@ -217,7 +217,7 @@ class Agent:
     def _say(self, message: Message) -> None:
         assert self.link is not None
         if not self.link.send(message):
-            self.dropped += 1
+            self.dropped += isinstance(message, Totals)
             self.session.lose()
 
     def cost(self) -> dict[str, Any]:

@@ -132,6 +132,7 @@ class Node:
         configuration = {
             "parameters": meta.get("parameters", {}),
             "command": meta.get("command", []),
+            "program": self.paths[0][1],
             "host": socket.gethostname(),
             "python": meta.get("python", ""),
             "insitu": meta.get("insitu", ""),

@@ -79,8 +79,11 @@ def varying_parameters(runs: Sequence[RunRecord]) -> tuple[str, ...]:
 def application(configuration: Configuration) -> str:
     """The name of the program that a run measured, without its arguments; empty where unknown.
 
-    `python -m pkg` is `pkg`, `python3 app/heat.py --cells 4` is `heat.py`.
+    What the ranks say they ran, whoever launched them; else what was launched: `python -m pkg` is
+    `pkg`, `python3 app/heat.py --cells 4` is `heat.py`.
     """
+    if configuration.get("program"):
+        return configuration["program"]
     words = _words(configuration.get("command"))
     if words and _INTERPRETER.match(os.path.basename(words[0])):
         words = words[1:]

@@ -99,3 +99,9 @@ def test_a_run_that_does_not_set_what_others_vary_is_left_out():
 )
 def test_an_application_is_named_by_its_program(command: str, name: str):
     assert application(Configuration.of({"command": command})) == name
+
+
+def test_the_program_counts_and_not_the_launcher_in_front_of_it():
+    launched = Configuration.of({"command": "srun -n 4 python heat.py", "program": "heat.py"})
+
+    assert application(launched) == application(Configuration.of({"command": "heat.py"}))
