@@ -74,7 +74,7 @@ def _law(points: FloatArray, sizes: FloatArray, parameters: tuple[str, ...]) -> 
     weight = 1 / np.maximum(sizes, 1.0)
     best, lowest = (LAWS[0], np.array([sizes.mean()])), np.inf
     for exponents in LAWS:
-        design = np.stack([p ** float(exponent) for exponent in (0, *exponents)], axis=1)
+        design = np.stack([p ** float(exponent) for exponent in (Fraction(0), *exponents)], axis=1)
         if len(p) <= design.shape[1]:
             continue
         coefficients = np.linalg.lstsq(design * weight[:, None], sizes * weight, rcond=None)[0]
