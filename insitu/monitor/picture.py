@@ -23,7 +23,7 @@ WIDE = 8.0  # a spread above which an axis is logarithmic
 TOO_WIDE = 300.0  # a spread of values of which the smallest are none: a call that had nothing to do
 COLUMNS = 3
 NAME_WIDTH = 34
-TEXT_WIDTH = 38
+TEXT_WIDTH = 44
 STYLE: Any = {  # Any: matplotlib names a hundred keys
     "font.size": 9,
     "axes.spines.top": False,
@@ -99,22 +99,31 @@ def _field(axes: Axes, classes: Sequence[SeriesModel]) -> None:
 
 
 def _model(axes: Axes, one: SeriesModel, x: np.ndarray, colour: str) -> None:
-    """The curve, dashed beyond the measured points, within its bounds."""
+    """The curve, dashed beyond the measured points, within its bounds; a gap where it changes."""
     model = one.model
     end = FARTHER * x.max()
     is_wide = x.min() > 0 and x.max() / x.min() >= WIDE
     at = np.geomspace(x.min(), end, 160) if is_wide else np.linspace(x.min(), end, 160)
+    at = np.unique([*at, *x])
     table = _along(model, at)
     y = model.predict(table)
     bounds = model.interval(table)
-    if np.isfinite(bounds).all():
-        axes.fill_between(at, bounds[:, 0], bounds[:, 1], color=colour, alpha=0.12, linewidth=0)
-    inside = at <= x.max()
+    for low, high in model.change_points:
+        gap = (at > low) & (at < high)
+        y[gap], bounds[gap] = np.nan, np.nan
+        axes.axvspan(low, high, color=colour, alpha=0.08, linewidth=0)
+    axes.fill_between(at, bounds[:, 0], bounds[:, 1], color=colour, alpha=0.12, linewidth=0)
+    inside, beyond = at <= x.max(), at >= x.max()
+    axes.plot(at[inside], y[inside], color=colour, linewidth=1.4, label=_label(one))
+    axes.plot(at[beyond], y[beyond], color=colour, linewidth=1.2, linestyle=(0, (3, 2)))
+
+
+def _label(one: SeriesModel) -> str:
+    """The class and its model, a line for each segment."""
     name = "" if one.key.behaviour == ALL else f"{one.key.behaviour}: "
-    text = f"{name}{model}"
-    label = printable(text if len(text) <= TEXT_WIDTH else text[: TEXT_WIDTH - 1] + "…")
-    axes.plot(at[inside], y[inside], color=colour, linewidth=1.4, label=label)
-    axes.plot(at[~inside], y[~inside], color=colour, linewidth=1.2, linestyle=(0, (3, 2)))
+    lines = (name + str(one.model)).split("; ")
+    cut = (line if len(line) <= TEXT_WIDTH else line[: TEXT_WIDTH - 1] + "…" for line in lines)
+    return "\n".join(map(printable, cut))
 
 
 def _along(model: Model, at: np.ndarray) -> np.ndarray:

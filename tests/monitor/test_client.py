@@ -1,5 +1,6 @@
 """Boards from a real socket and real files."""
 
+import asyncio
 import json
 import os
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
 from insitu.monitor.board import Board, LiveRun, board_of
 from insitu.monitor.client import BoardClient, find_address
+from insitu.server.rendezvous import Address
+from insitu.server.sockets import bind
 from tests.campaigns import heat_campaign, heat_run
 
 TRIES = 50  # of 0.1 s: a subscription needs a moment to arrive
@@ -102,3 +105,30 @@ def test_an_address_that_cannot_be_read_is_none(text: str, tmp_path: os.PathLike
         file.write(text)
 
     assert find_address(str(tmp_path)) is None
+
+
+def test_boards_are_heard_between_machines_with_the_keys_of_the_campaign(store: SqliteStore):
+    board = board_of(store.runs(), ModelSet())
+
+    async def serve() -> Board | None:
+        with bind(store.path, "tcp://127.0.0.1:*") as sockets:
+            address = Address(
+                pid=1,
+                host="here",
+                instance="1",
+                endpoint=sockets.endpoint,
+                boards=sockets.boards_endpoint,
+                token="",
+                started=0.0,
+                curve=sockets.curve,
+            )
+            address.write(store.path)
+            with BoardClient(store.path) as client:
+                for _ in range(TRIES):
+                    await sockets.boards.send(json.dumps(board.to_dict()).encode())
+                    found = await asyncio.to_thread(client.newest, 0.1)
+                    if found is not None and client.is_live:
+                        return found
+        return None
+
+    assert asyncio.run(serve()) == board
