@@ -41,6 +41,7 @@ from insitu.wire.messages import REFUSED, Reject
 BURST = 256  # messages before the timer gets its turn
 DRAIN_S = 0.2  # without a message, after a signal, before the runs are closed
 DRAIN_AT_MOST_S = 2.0
+BOARD_SHARE = 10  # a board may take this part of the time: of a large run it comes less often
 SAID_AT_MOST = 1_000  # different sentences; a flood must not fill a log
 
 
@@ -61,6 +62,7 @@ class Aggregator:
     started_monotonic: float = field(default_factory=time.monotonic)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     refitting: "asyncio.Task[None] | None" = None
+    board_due: float = 0.0  # when it may be made again
     board: bytes = b""  # as it was published last, made of `shown`
     shown: tuple[list[RunRecord], ModelSet, list[LiveRun]] | None = None
     seen: dict[str, tuple[tuple[object, ...], LiveRun]] = field(default_factory=dict)
@@ -82,6 +84,7 @@ class Aggregator:
         await self._turn(StopAsked(self.now()))
         if self.refitting is not None:
             await self.refitting
+        self.board_due = 0.0
         await self._guard(self._publish())
 
     async def _receive(self) -> None:
@@ -147,6 +150,14 @@ class Aggregator:
         return (is_settled or os.getppid() != self.parent) and not state.is_measuring()
 
     async def _publish(self) -> None:
+        begun = time.monotonic()
+        if begun >= self.board_due:
+            self._make_board()
+            self.board_due = begun + BOARD_SHARE * (time.monotonic() - begun)
+        with contextlib.suppress(zmq.ZMQError):
+            await self.sockets.boards.send(self.board, flags=zmq.NOBLOCK)
+
+    def _make_board(self) -> None:
         runs = self.keeper.state.runs
         live = [self._seen(run) for run in runs.values() if run.state is not RunState.PARTIAL]
         self.seen = {run.id: self.seen[run.id] for run in live}
@@ -154,8 +165,6 @@ class Aggregator:
         if self.shown is None or not all(map(_is_same, self.shown, shown)):
             self.board = json.dumps(board_of(*shown).to_dict(), allow_nan=False).encode()
             self.shown = shown
-        with contextlib.suppress(zmq.ZMQError):
-            await self.sockets.boards.send(self.board, flags=zmq.NOBLOCK)
 
     def _seen(self, run: Run) -> LiveRun:
         """A run as it is shown; made anew only when something arrived."""
