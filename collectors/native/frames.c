@@ -151,52 +151,63 @@ static int is_main_module(PyObject *globals) {
   return text && strcmp(text, "__main__") == 0;
 }
 
+/* Whether this call only makes a generator, whose body begins when it is resumed. */
+static inline int only_makes_generator(unsigned flags, enum insitu_begin how) {
+  return how == INSITU_CALL && flags & CODE_IS_GENERATOR;
+}
+
 /* The slow path: this code was never seen below this row. */
-static void enter_unknown(struct insitu_thread *self, PyObject *code, PyObject *globals, int is_start, uint64_t now) {
+static int enter_unknown(struct insitu_thread *self, PyObject *code, PyObject *globals, enum insitu_begin how,
+                         uint64_t now) {
   struct insitu_frame *top = insitu_top(self);
   unsigned flags = insitu_code_flags(code);
   enum insitu_kind kind = insitu_table->rows[top->row].kind;
+  if (only_makes_generator(flags, how)) return 0;
   if (flags & CODE_IS_MODULE && top == self->frames && is_main_module(globals)) {
     insitu_push(self, top->row, INSITU_FOLDED, now); /* the body of __main__ is the program itself */
     insitu_table->rows[top->row].key = (uint64_t)(uintptr_t)code;
     Py_IncRef(code);
-    return;
+    return 1;
   }
   /* What the interpreter, runpy and threading do below the program's own functions is nobody's row. */
   if (flags & CODE_IS_LIBRARY && (kind == INSITU_LIBRARY || top == self->frames)) {
     top->skipped++;
-    return;
+    return 1;
   }
   uint32_t row = add_row(top->row, code, globals, flags);
   if (!row) {
-    row = top->row; /* no room: its time stays with the caller */
-    insitu_push(self, row, INSITU_FOLDED, now);
-    return;
+    insitu_push(self, top->row, INSITU_FOLDED, now); /* no room: its time stays with the caller */
+    return 1;
   }
-  insitu_table->rows[row].visits += (uint64_t)is_start;
+  insitu_table->rows[row].flags = flags;
+  insitu_table->rows[row].visits += how & 1;
   insitu_push(self, row, 0, insitu_ticks()); /* what it took to make the row is the caller's */
+  return 1;
 }
 
-void insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals, int is_start, uint64_t now) {
+int insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals, enum insitu_begin how,
+                        uint64_t now) {
   struct insitu_frame *top = insitu_top(self);
   struct insitu_row *rows = insitu_table->rows;
   uint64_t key = (uint64_t)(uintptr_t)code;
-  if (__builtin_expect(top->skipped != 0, 0) && insitu_code_flags(code) & CODE_IS_LIBRARY) {
-    top->skipped++;
-    return;
+  if (__builtin_expect(top->skipped != 0, 0)) {
+    unsigned flags = insitu_code_flags(code);
+    if (flags & CODE_IS_LIBRARY) {
+      if (only_makes_generator(flags, how)) return 0;
+      top->skipped++;
+      return 1;
+    }
   }
-  if (rows[top->row].key == key && rows[top->row].kind != INSITU_LIBRARY) {
-    rows[top->row].visits += (uint64_t)is_start; /* direct recursion: one row, time counted once */
-    insitu_push(self, top->row, INSITU_FOLDED, now);
-    return;
+  uint32_t row = top->row, fold = INSITU_FOLDED; /* direct recursion: one row, time counted once */
+  if (__builtin_expect(rows[row].key != key || rows[row].kind == INSITU_LIBRARY, 1)) {
+    row = insitu_child(row, key);
+    fold = 0;
+    if (__builtin_expect(!row, 0)) return enter_unknown(self, code, globals ? globals : PyEval_GetGlobals(), how, now);
   }
-  uint32_t row = insitu_child(top->row, key);
-  if (__builtin_expect(row != 0, 1)) {
-    rows[row].visits += (uint64_t)is_start;
-    insitu_push(self, row, 0, now);
-    return;
-  }
-  enter_unknown(self, code, globals ? globals : PyEval_GetGlobals(), is_start, now);
+  if (only_makes_generator(rows[row].flags, how)) return 0;
+  rows[row].visits += how & 1;
+  insitu_push(self, row, fold, now);
+  return 1;
 }
 
 void insitu_python_leave(struct insitu_thread *self, PyObject *code, uint64_t now) {

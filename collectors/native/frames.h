@@ -13,9 +13,14 @@ int insitu_frames_configure(PyObject *library, PyObject *user);
 /* What is known of a code object; the first question for each one asks Python. */
 unsigned insitu_code_flags(PyObject *code);
 
-/* A function starts in this thread: find or make its row and push a frame, or fold it. `is_start` is zero when a
- * generator resumes, which is no new visit. */
-void insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals, int is_start, uint64_t now);
+/* How a frame begins: a generator resumes, which is no new visit; a body starts; or a function is called, which only
+ * makes the generator if it is one. */
+enum insitu_begin { INSITU_RESUME = 0, INSITU_START = 1, INSITU_CALL = 3 };
+
+/* A frame begins in this thread: find or make its row and push a frame, or fold it. Returns 0 where nothing was begun
+ * and so nothing is to be left. */
+int insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals, enum insitu_begin how,
+                        uint64_t now);
 
 /* A function ends: returned, yielded or unwound. Frames above it whose end was never told are closed with it. */
 void insitu_python_leave(struct insitu_thread *self, PyObject *code, uint64_t now);

@@ -48,14 +48,12 @@ static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw) {
   struct insitu_thread *self = insitu_thread_self();
   if (!self) return next_evaluator(state, frame, is_throw);
   PyObject *code = frame->f_code;
-  int is_start = 1;
-  if (__builtin_expect(frame->owner == FRAME_OWNED_BY_GENERATOR, 0)) {
-    is_start = !is_throw && (*frame->prev_instr & 0xff) == RETURN_GENERATOR_311;
-  } else if (__builtin_expect(insitu_code_flags(code) & CODE_IS_GENERATOR, 0)) {
-    return next_evaluator(state, frame, is_throw); /* only makes the generator; its body starts when resumed */
-  }
+  enum insitu_begin how = INSITU_CALL;
+  if (__builtin_expect(frame->owner == FRAME_OWNED_BY_GENERATOR, 0))
+    how = !is_throw && (*frame->prev_instr & 0xff) == RETURN_GENERATOR_311 ? INSITU_START : INSITU_RESUME;
   uint32_t depth = self->depth + (uint32_t)self->overflow;
-  insitu_python_enter(self, code, frame->f_globals, is_start, insitu_ticks());
+  if (!insitu_python_enter(self, code, frame->f_globals, how, insitu_ticks()))
+    return next_evaluator(state, frame, is_throw);
   PyObject *result =
       depth < UNHOOK_DEPTH ? next_evaluator(state, frame, is_throw) : evaluate_unhooked(state, frame, is_throw);
   if (__builtin_expect(insitu_is_on, 1)) insitu_python_leave(self, code, insitu_ticks());
@@ -91,8 +89,8 @@ static PyObject *none(void) {
     if (__builtin_expect(self != NULL, 1)) ACTION;                                                       \
     return none();                                                                                       \
   }
-EVENT(on_start, insitu_python_enter(self, arguments[0], NULL, 1, insitu_ticks()))
-EVENT(on_resume, insitu_python_enter(self, arguments[0], NULL, 0, insitu_ticks()))
+EVENT(on_start, insitu_python_enter(self, arguments[0], NULL, INSITU_START, insitu_ticks()))
+EVENT(on_resume, insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME, insitu_ticks()))
 EVENT(on_leave, insitu_python_leave(self, arguments[0], insitu_ticks()))
 
 static PyObject *on_unwind(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names) {
