@@ -21,6 +21,7 @@ Number = TypeVar("Number", np.float64, np.intp)
 
 AHEAD = 4.0  # the target is this many times the largest coordinate [REF §4.1]
 KEPT = 6  # hypotheses that make up the spread of an answer
+SIMPLER = 0.03  # what a term must add in agreement
 CLOSE = 0.02  # predictions this near agree [REF §4.1]
 
 
@@ -156,7 +157,8 @@ class _Kept:
         width = reach / deviation[:, None, :]
         near = special.ndtr(distance + width) - special.ndtr(distance - width)
         near = (self.weights[:, None, :] * near).sum(axis=2)
-        chosen = np.argmax(agree + near, axis=1)
+        simple = (self.first[:, tried] < 0).astype(float) + (self.second[:, tried] < 0)
+        chosen = np.argmax(agree + near + SIMPLER * simple, axis=1)
         return chosen, np.take_along_axis(agree, chosen[:, None], 1)[:, 0].tolist()
 
     def spreads(self) -> list[Spread]:

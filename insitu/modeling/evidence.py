@@ -19,10 +19,12 @@ from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.batch import Batch, Found
 from insitu.modeling.change import bounds
 from insitu.modeling.lattice import lattice
+from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities
 from insitu.modeling.search import few_points
 from insitu.modeling.series import Series, reduce
 from insitu.modeling.several import Dependencies, several
+from insitu.modeling.space import Shape
 
 TOLD = 0.5  # posterior below which the growth of a series is said to be uncertain
 UNCERTAIN = "growth-uncertain"
@@ -57,10 +59,7 @@ def _models(
     found: list[Found], series: Series, parameters: tuple[str, ...], name: str
 ) -> list[Model]:
     x = series.coordinates
-    fitted = np.empty(series.values.shape)
-    for i, one in enumerate(found):
-        for (start, end), answer in zip(bounds(one.cuts, len(x)), one.answers, strict=True):
-            fitted[i, start:end] = answer.function(x[start:end])
+    fitted = _fitted(found, x)
     columns = np.array([sum(answer.columns for answer in one.answers) for one in found])
     measures = qualities(series.values, fitted, columns)
     full = np.isfinite(series.values.sum(axis=1))
@@ -79,7 +78,9 @@ def _models(
                 modeler=name,
                 coordinates=points,
                 values=values,
-                change_points=tuple(ChangePoint(x[k - 1, 0], x[k, 0]) for k in one.cuts),
+                change_points=tuple(
+                    ChangePoint(float(x[k - 1, 0]), float(x[k, 0])) for k in one.cuts
+                ),
                 spreads=tuple(answer.spread for answer in one.answers if answer.spread),
                 probability=last.probability,
                 change_probabilities=(one.probability * one.place,) * len(one.cuts),
@@ -87,6 +88,23 @@ def _models(
             )
         )
     return models
+
+
+def _fitted(found: list[Found], x: FloatArray) -> FloatArray:
+    """The functions of all series at all points; each term is evaluated once for all of them."""
+    parameters = found[0].answers[0].function.parameters if found else ()
+    known: dict[Shape, FloatArray] = {}
+    fitted = np.empty((len(found), len(x)))
+    for i, one in enumerate(found):
+        for (start, end), answer in zip(bounds(one.cuts, len(x)), one.answers, strict=True):
+            part = fitted[i, start:end]
+            part[:] = answer.function.constant
+            for coefficient, shape in answer.function.terms:
+                row = known.get(shape)
+                if row is None:
+                    row = known[shape] = Function(parameters, 0.0, (Term(1.0, shape),))(x)
+                part += coefficient * row[start:end]
+    return fitted
 
 
 def _segments(found: Found, x: FloatArray) -> tuple[Segment, ...]:

@@ -14,6 +14,8 @@ from insitu.modeling.base import Model, Modeler
 MODELERS = {
     "evidence": "insitu.modeling.evidence:Evidence",
     "search": "insitu.modeling.search:Search",
+    "refine": "insitu.modeling.refine:Refine",
+    "segmented": "insitu.modeling.segmented:Segmented",
 }
 DEFAULT = "evidence"
 

@@ -18,9 +18,9 @@ from insitu.modeling.base import Model, Segment
 from insitu.modeling.fit import fit_columns, relative_weights
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import quality
+from insitu.modeling.residual import spread_of
 from insitu.modeling.series import Series, reduce
 from insitu.modeling.space import Space, default_space
-from insitu.modeling.spread import Spread
 
 NON_CONSTANCY = 2.0  # [REF §3.3]
 CELLS = 2_000_000  # series × hypotheses × points at once: tens of megabytes
@@ -133,46 +133,8 @@ class _Traversal:
             modeler=name,
             coordinates=points,
             values=values,
-            spreads=self._spreads(chosen, function, points, values),
+            spreads=spread_of(function, points, values, constant=chosen[0] < 0),
             findings=few_points(len(values)),
-        )
-
-    def _spreads(
-        self, chosen: tuple[int, ...], function: Function, points: FloatArray, values: FloatArray
-    ) -> tuple[Spread, ...]:
-        degrees = len(values) - len(chosen)
-        if degrees < 1:
-            return ()
-        columns = [
-            Function(
-                self.space.parameters,
-                *((1.0, ()) if c < 0 else (0.0, (Term(1.0, self.space.terms[c]),))),
-            )
-            for c in (-1, *(c for c in chosen if c >= 0))
-        ]
-        weights = relative_weights(values[None])[0]
-        design = np.stack([column(points) for column in columns])
-        used = design if chosen[0] < 0 else design[1:]
-        sigma = float(np.sqrt(np.sum(weights * (values - function(points)) ** 2) / degrees))
-        inverse = np.linalg.pinv((used * weights) @ used.T, hermitian=True)
-        covariance = np.zeros((len(design), len(design)))
-        first = len(design) - len(used)
-        covariance[first:, first:] = sigma**2 * inverse
-        exponents = np.zeros((1, len(function.terms), len(self.space.parameters), 3))
-        for i, term in enumerate(function.terms):
-            for factor in term.factors:
-                place = self.space.parameters.index(factor.parameter)
-                exponents[0, i, place] = [float(value) for value in factor[1:]]
-        coefficients = [[function.constant, *(term.coefficient for term in function.terms)]]
-        return (
-            Spread(
-                exponents,
-                np.array(coefficients),
-                covariance[None],
-                np.ones(1),
-                sigma,
-                float(degrees),
-            ),
         )
 
 

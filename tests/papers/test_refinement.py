@@ -1,0 +1,66 @@
+"""Claims of paper 001, "Following the Blind Seer": iterative refinement [REF]."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.modeling.quality import smape
+from insitu.modeling.refine import Refine, mediant
+
+X = np.array([2.0, 4, 8, 16, 32])
+
+
+def test_the_mediant_of_a_half_and_one_is_two_thirds():
+    """[REF §3.3]."""
+    assert mediant(Fraction(1, 2), Fraction(1)) == Fraction(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "fitted", "error"), [([1, 3], [1, 3], 0.0), ([0, 0], [1, 2], 200.0)]
+)
+def test_smape_lies_between_0_and_200(values, fitted, error):
+    """[REF §3.1]; it does not break down where a value is 0."""
+    assert smape(np.array(values, dtype=float), np.array(fitted, dtype=float)) == error
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta"),
+    [
+        *(("1", "0"), ("2", "0"), ("3", "0"), ("0", "1"), ("0", "2"), ("1", "1"), ("1/2", "0")),
+        *(("3/2", "0"), ("5/2", "0"), ("2/3", "0"), ("4/3", "0"), ("7/3", "0"), ("3/4", "0")),
+    ],
+)
+def test_exponents_are_refined_until_they_fit(alpha, beta):
+    """[REF §3.3]: mediants reach every fraction, those with small denominators first."""
+    a, b = Fraction(alpha), Fraction(beta)
+
+    [model] = insitu.fit(X, [5 + 2 * X ** float(a) * np.log2(X) ** float(b)], modeler="refine")
+
+    assert model.leading([128]) == ((a, b),)
+
+
+def test_what_is_not_twice_as_good_as_the_constant_is_constant():
+    """[REF §3.3, step 3]."""
+    values = 100 * np.array([1.00, 1.02, 0.99, 1.01, 1.02])
+
+    default, eager = (
+        insitu.fit(X, [values], modeler=Refine(non_constancy=limit))[0] for limit in (2.0, 1.0)
+    )
+
+    assert not default.function.terms
+    assert eager.function.terms
+
+
+def test_a_finer_exponent_must_improve_smape_by_half():
+    """[REF §3.3, step 2]: acceptance threshold 1.5."""
+    rng = np.random.default_rng(4)
+    values = (5 + X**1.02) * (1 + rng.uniform(-0.02, 0.02, X.shape))
+
+    default, eager = (
+        insitu.fit(X, [values], modeler=Refine(acceptance=limit))[0] for limit in (1.5, 1.0)
+    )
+
+    assert default.leading([128])[0][0].denominator == 1
+    assert eager.leading([128]) != default.leading([128])
