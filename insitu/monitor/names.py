@@ -1,6 +1,8 @@
 """Names that come from programs, as text that is safe and short."""
 
-from insitu.entities import CallPath
+from insitu.entities import ARROW
+
+MOST_UNUSED = 6
 
 
 def printable(text: str) -> str:
@@ -11,15 +13,14 @@ def printable(text: str) -> str:
 
 
 def last_frames(callpath: str, width: int) -> str:
-    """A call path in `width` characters: its end, which tells most, behind an ellipsis."""
+    """A call path in `width` characters: its end, which tells most, behind an ellipsis.
+
+    Cut between frames where that leaves little room unused, else within one.
+    """
     callpath = printable(callpath)
     if len(callpath) <= width:
         return callpath
-    frames = CallPath.parse(callpath).frames
-    text = frames[-1]
-    for frame in reversed(frames[:-1]):
-        if len(frame) + len(text) + 5 > width:
-            break
-        text = f"{frame}->{text}"
-    text = f"…->{text}"
-    return text if len(text) <= width else "…" + text[-(width - 1) :] if width > 1 else "…"
+    tail = callpath[-(width - 1) :].removeprefix(ARROW[1:]) if width > 1 else ""
+    _, arrow, whole = tail[1:].partition(ARROW)  # whole frames; a cut arrow is none
+    fits = f"…{ARROW}{whole}"
+    return fits if arrow and len(fits) >= width - MOST_UNUSED else f"…{tail}"

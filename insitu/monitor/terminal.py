@@ -39,6 +39,7 @@ Screen { layout: vertical; }
 #findings { height: auto; max-height: 60%; padding: 0 1; display: none; overflow-y: auto; }
 .-told #findings { display: block; }
 #side { height: auto; }
+Screen.-low #detail { max-height: 4; }
 Screen.-wide { layout: grid; grid-size: 2; grid-columns: 46 1fr; grid-rows: 1 1fr 5; }
 .-wide #title { column-span: 2; }
 .-wide #side { height: 100%; border-right: solid $primary 40%; }
@@ -53,6 +54,7 @@ class Watch(App[None]):
 
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-high")]  # noqa: RUF012
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "metric", "metric"),
@@ -143,7 +145,7 @@ class Watch(App[None]):
             return
         self.query_one("#title", Static).update(self._title())
         width = SIDE - 4 if self.size.width >= WIDE else self.size.width - 2
-        shown = 20 if self.size.width >= WIDE else 5
+        shown = 20 if self.size.width >= WIDE else max(1, min(5, self.size.height // 4 - 1))
         names = min(max((len(run.name) for run in self._board.runs[:shown]), default=0), NAME)
         runs = [_run_line(run, names, width) for run in self._board.runs[:shown]]
         more = len(self._board.runs) - shown
@@ -256,9 +258,9 @@ def _cut(text: str, width: int) -> str:
 def _run_line(run: RunRow, name: int, width: int) -> Text:
     style = STATES.get(run.state, "")
     parts = [
-        (f"{_cut(run.name, name):<{name}}  ", ""),
+        (f"{_cut(run.name, name):<{name}} ", ""),
         (f"{run.state:<10}", style),
-        (bar(run, 8), style),
+        (bar(run, 6), style),
     ]
     line = Text.assemble(*parts, f" {ranks_of(run)}", no_wrap=True)
     line.truncate(width, overflow="ellipsis")

@@ -126,6 +126,8 @@ def test_what_is_no_board_is_refused(data: dict[str, object]):
     [
         (60, "main->solve->exchange->MPI_Sendrecv"),
         (30, "…->exchange->MPI_Sendrecv"),
+        (27, "…->exchange->MPI_Sendrecv"),
+        (24, "…exchange->MPI_Sendrecv"),
         (20, "…->MPI_Sendrecv"),
         (8, "…endrecv"),
     ],

@@ -73,7 +73,7 @@ def test_the_dearest_call_path_stands_first_with_its_model_and_trend(store: Sqli
         solve = next(row for row in rows if row[1] == "main->solve")
         assert "p^(-1)" in solve[3]
         assert "time_exclusive over p" in text_of(app, "title")
-        assert "p=64#0  sealed" in text_of(app, "runs")
+        assert "p=64#0 sealed" in text_of(app, "runs")
 
     watch(store, SMALL, look)
 
@@ -155,7 +155,7 @@ def test_a_live_run_shows_its_ranks_and_what_they_spend(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         app.show(board_of([], ModelSet(findings=(Finding("a", "[red]\x1b[2J"),)), [live]))
         await pilot.pause()
-        assert "p=8#0  measuring ██▒▒▒▒·· 6 of 8 heard, 2 ended" in text_of(app, "runs")
+        assert "p=8#0 measuring █▒▒▒·· 6 of 8 heard, 2 ended" in text_of(app, "runs")
         assert rows_of(app)[0][1] == "main->[b]new"
         assert "now 500 ms" in rows_of(app)[0]
         assert "[red]\\x1b[2J" in text_of(app, "findings")
