@@ -93,8 +93,9 @@ def _part_times(
     measured = parting.measured
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [np.log(one) for one in medians]
-    uniform = minor | looks_uniform(logs) if logs else minor
-    floors = np.fmax(repetition_spread(measured.tables, measured.places), LEAST_FLOOR)
+    spread = repetition_spread(measured.tables, measured.places)
+    uniform = minor | looks_uniform(logs, spread) if logs else minor
+    floors = np.fmax(spread, LEAST_FLOOR)
     for row, path in enumerate(measured.paths):
         values = [one[row] for one in means]
         if path in witnesses and witnesses[path].parts:

@@ -1,4 +1,4 @@
-"""How much ranks scatter: what repetitions tell, and whether ranks differ by more than noise."""
+"""How much ranks scatter: what repetitions tell, and whether ranks differ by more than that."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,7 @@ from insitu.modeling.cluster import BoolArray
 from insitu.modeling.places import Place
 
 NORMAL = 1.4826  # standard deviation over median absolute deviation, of a normal variable
-FAR = 4.5  # robust standard deviations: a rank beyond is no noise
-FLAT = -0.5  # excess kurtosis: less has more than one peak
+FAR = 5.0  # times the spread over repetitions: a rank beyond may be of another class
 SAME = 0.02  # relative range of ranks that nobody would call different
 
 
@@ -50,28 +49,22 @@ def repetition_spread(tables: Sequence[FloatArray], places: Sequence[Place]) -> 
     return spread
 
 
-def looks_uniform(logs: Sequence[FloatArray]) -> BoolArray:
-    """Whether the ranks of a call path may all be one class: (n_paths,).
+def looks_uniform(logs: Sequence[FloatArray], spread: FloatArray) -> BoolArray:
+    """Whether the ranks of a call path are surely one class: (n_paths,).
 
-    So it is where they lie within 2 % of each other at every place, or where none lies far from
-    the median and their distribution has one peak.
+    So it is where they lie within 2 % of each other at every place, or no further from the median
+    than repetitions of one rank do.
 
     Args:
         logs: per place (n_paths, n_ranks), logarithms of values, NaN where there is none.
+        spread: (n_paths,), of a rank over repetitions; NaN where nothing was repeated.
     """
     around = np.concatenate([one - row_medians(one)[:, None] for one in logs], axis=1)
-    present = np.isfinite(around)
-    spread = NORMAL * row_medians(abs(around))
-    size = np.where(present, abs(around), 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        is_near = size.max(axis=1, initial=0.0) <= FAR * spread
-        second = (size**2).sum(axis=1) / present.sum(axis=1)
-        kurtosis = (size**4).sum(axis=1) / present.sum(axis=1) / second**2 - 3
+    size = np.where(np.isfinite(around), abs(around), 0.0).max(axis=1, initial=0.0)
     ranges = [
         np.where(np.isfinite(one), one, -np.inf).max(axis=1, initial=-np.inf)
         - np.where(np.isfinite(one), one, np.inf).min(axis=1, initial=np.inf)
         for one in logs
     ]
-    is_same = np.max(ranges, axis=0) <= SAME
-    uniform: BoolArray = is_same | (is_near & (kurtosis > FLAT))
+    uniform: BoolArray = (np.max(ranges, axis=0) <= SAME) | (size <= FAR * spread)
     return uniform

@@ -1,0 +1,147 @@
+"""Behaviour classes found in populations with known classes, beside the way of the paper.
+
+    python tests/benchmarks/classes.py [--campaigns 2] [--seed 1]
+
+Domains in one, two and three dimensions at p = 4..256 (3-D 8..512), classes 5 to 50 % apart, noise
+of 1 to 5 %, four repetitions, one slow measurement in a hundred. Per row: adjusted Rand index of
+the classes found (mean over runs), share of campaigns whose classes are right in every run, and
+share of classes whose model is right within 5 % at four times the largest run.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from insitu.entities import TIME, VISITS, CallPath, RunKey
+from insitu.measurement import Experiment, RunTable, SeriesKey
+from insitu.modeling.base import ModelSet
+from insitu.modeling.pipeline import remodel
+
+PATH = CallPath.parse("main->flux")
+DOMAINS = ("ends", "plane", "oriented plane", "volume")
+GAPS = (0.05, 0.1, 0.2, 0.5)
+NOISES = (0.01, 0.02, 0.05)
+REPETITIONS = 4
+PLANES = {2**k: (2 ** (k // 2), 2 ** (k - k // 2)) for k in range(2, 11)}
+VOLUMES = {2**k: tuple(2 ** ((k + d) // 3) for d in range(3)) for k in range(3, 12)}
+
+
+def weights(domain, p):
+    """How much boundary work each rank has."""
+    if domain == "ends":
+        rank = np.arange(p)
+        return ((rank == 0) | (rank == p - 1)).astype(int)
+    grid = VOLUMES[p] if domain == "volume" else PLANES[p]
+    at = np.unravel_index(np.arange(p), grid)
+    borders = [(x == 0) * 1 + (x == n - 1) for x, n in zip(at, grid, strict=True)]
+    if domain == "oriented plane":
+        return np.minimum(borders[0], 1) * 2 + np.minimum(borders[1], 1)
+    return np.sum(borders, axis=0)
+
+
+def campaign(rng, domain, gap, noise):
+    """Experiment, true classes per run, and the noise-free time of a class at any p."""
+    base, drift = 10 ** rng.uniform(-1, 2), rng.choice([0.0, rng.uniform(0.1, 0.5)])
+    keeps_ratio = rng.random() < 0.5
+    growth = np.sqrt if rng.random() < 0.5 else np.log2
+
+    def truth(weight, p):
+        inner = base * (1 + drift * np.log2(p))
+        if keeps_ratio:
+            return inner * (1 + gap) ** weight
+        return inner + weight * gap * base * (1 + 4 * drift) * growth(p) / growth(16)
+
+    runs, classes = [], {}
+    for p in (8, 16, 32, 64, 128, 256, 512) if domain == "volume" else (4, 8, 16, 32, 64, 128, 256):
+        weight = classes[p] = weights(domain, p)
+        clean = truth(weight, p)
+        static = 1 + noise / 2 * np.clip(rng.standard_normal(p), -3, 3)
+        for repetition in range(REPETITIONS):
+            slow = np.where(rng.random(p) < 0.01, rng.uniform(1.3, 3, p), 1.0)
+            times = clean * static * (1 + noise * np.clip(rng.standard_normal(p), -3, 3)) * slow
+            times += 0.2 * noise * np.median(clean) * rng.exponential(size=p)
+            counts = 1e9 * (1 + drift * np.log2(p)) * (1 + gap / 3) ** weight
+            counts *= 1 + 0.001 * rng.standard_normal(p)
+            values = {"time": times[None], "visits": counts[None]}
+            runs.append(
+                (RunKey.of({"p": p}, repetition), RunTable((PATH,), (TIME, VISITS), values))
+            )
+    return Experiment(("p",), tuple(runs)), classes, truth
+
+
+def without_counts(experiment: Experiment) -> Experiment:
+    """The same with times only."""
+    runs = [
+        (key, RunTable(table.callpaths, (TIME,), {"time": table.values["time"]}))
+        for key, table in experiment.runs
+    ]
+    return Experiment(experiment.parameters, tuple(runs))
+
+
+def rand_index(one, two):
+    """Adjusted Rand index of two labellings."""
+    table = np.zeros((one.max() + 1, two.max() + 1))
+    np.add.at(table, (one, two), 1)
+    pairs = [float((x * (x - 1) / 2).sum()) for x in (table, table.sum(1), table.sum(0))]
+    expected = pairs[1] * pairs[2] / (len(one) * (len(one) - 1) / 2)
+    highest = (pairs[1] + pairs[2]) / 2
+    return 1.0 if highest == expected else (pairs[0] - expected) / (highest - expected)
+
+
+def judge(found: ModelSet, classes, truth) -> tuple[float, float, float]:
+    """Rand index, whether all runs are right, share of classes predicted within 5 %."""
+    indices, pairs = [], set()
+    for one in (one for one in found.clusters if one.metric == "time"):
+        true = classes[one.run.size]
+        indices.append(rand_index(one.labels, true))
+        pairs |= {(one.names[a], int(b)) for a, b in zip(one.labels, true, strict=True)}
+    right = len({a for a, _ in pairs}) == len(pairs) == len({b for _, b in pairs})
+    far = 4 * max(classes)
+    models = {one.key: one.model for one in found.models}
+    hits = []
+    for weight in np.unique(classes[max(classes)]):
+        names = {a for a, b in pairs if b == weight}
+        model = models.get(SeriesKey(PATH, "time", next(iter(names)))) if len(names) == 1 else None
+        true = truth(int(weight), far)
+        hits.append(model is not None and abs(model.predict([[far]])[0] / true - 1) <= 0.05)
+    return float(np.mean(indices)), float(right), float(np.mean(hits))
+
+
+def ways(experiment: Experiment, modeler: str) -> Iterator[tuple[str, ModelSet]]:
+    """Each way to find classes."""
+    times = without_counts(experiment)
+    yield "paper, time", remodel(times, classes="paper", modeler=modeler)
+    yield "insitu, time", remodel(times, modeler=modeler)
+    yield "insitu, time and counts", remodel(experiment, modeler=modeler)
+
+
+def main() -> None:
+    """Print a table: rows are ways and domains."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--campaigns", type=int, default=2, help="per domain, gap and noise")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--modeler", default="evidence")
+    options = parser.parse_args()
+    scores: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    start = time.perf_counter()
+    for place, (domain, gap, noise) in enumerate(product(DOMAINS, GAPS, NOISES)):
+        rng = np.random.default_rng([options.seed, place])
+        for _ in range(options.campaigns):
+            experiment, classes, truth = campaign(rng, domain, gap, noise)
+            for way, found in ways(experiment, options.modeler):
+                scores.setdefault((way, domain), []).append(judge(found, classes, truth))
+    print(f"{'way':25}{'domain':17}{'Rand index':>11}{'all right':>11}{'predicted':>11}")
+    for way in dict.fromkeys(way for way, _ in scores):
+        rows = {domain: scores[way, domain] for domain in DOMAINS}
+        rows["mean"] = [one for row in rows.values() for one in row]
+        for domain, row in rows.items():
+            index, right, predicted = np.mean(row, axis=0)
+            print(f"{way:25}{domain:17}{index:11.3f}{right:11.0%}{predicted:11.0%}")
+    print(f"{time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
