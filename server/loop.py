@@ -41,6 +41,7 @@ from insitu.wire.messages import REFUSED, Reject
 BURST = 256  # messages before the timer gets its turn
 DRAIN_S = 0.2  # without a message, after a signal, before the runs are closed
 DRAIN_AT_MOST_S = 2.0
+LOOK_S = 1.0  # people want to see something, however rarely agents speak
 BOARD_SHARE = 10  # a board may take this part of the time: of a large run it comes less often
 SAID_AT_MOST = 1_000  # different sentences; a flood must not fill a log
 
@@ -141,7 +142,7 @@ class Aggregator:
             await self._guard(self._publish())
             if self.exit_with and self._is_over():
                 self.stop.set()
-            await asyncio.sleep(self.beat_s)
+            await asyncio.sleep(min(self.beat_s, LOOK_S))
 
     def _is_over(self) -> bool:
         """Whether the run that this process was started for is, or nobody waits for it any more."""

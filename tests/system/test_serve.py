@@ -23,6 +23,7 @@ from tests.server.nodes import ModelNode, column
 
 HERE = Path(__file__).resolve().parents[2]
 WAIT_S = 20.0
+KILLS, RUNS = 8, 4
 
 
 class Serving:
@@ -233,7 +234,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(serve, speak, campaign):
     rng = random.Random(seed)
     nodes = [
         ModelNode(f"n{k}", [2 * k, 2 * k + 1], 6, run=f"{run:032x}")
-        for run in range(4)
+        for run in range(RUNS)
         for k in range(3)
     ]
     for node in nodes:
@@ -244,7 +245,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(serve, speak, campaign):
         address = serving.address()
         speaker = speak(address)
         speaker.socket.rcvtimeo = 500
-        if kills < 8:
+        if kills < KILLS:
             os.posix_spawn(
                 "/bin/sh",
                 ["sh", "-c", f"sleep {rng.uniform(0, 0.04):.4f}; kill -9 {serving.process.pid}"],
@@ -258,7 +259,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(serve, speak, campaign):
                     waiting.remove(node)
         except zmq.Again:
             pass
-        if kills < 8:
+        if kills < KILLS:
             serving.process.wait(WAIT_S)
             kills += 1
             serving = serve()
@@ -268,8 +269,8 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(serve, speak, campaign):
 
     assert code == 0, said
     records = runs(campaign)
-    assert [record.state for record in records] == [RunState.SEALED] * 4, f"seed {seed}"
-    assert sorted(record.key.repetition for record in records) == [0, 1, 2, 3]
+    assert [record.state for record in records] == [RunState.SEALED] * RUNS, f"seed {seed}"
+    assert sorted(record.key.repetition for record in records) == list(range(RUNS))
     with open_store(str(campaign)) as store:
         for node in nodes:
             table = store.table(node.run)
