@@ -130,6 +130,9 @@ def welcome(run: Run, hello: Hello, at: float) -> Session:
         raise WireError(f"run {run.id} of {run.size} ranks has {len(run.sessions)} nodes already")
     if known is None or known.hello.incarnation < hello.incarnation:
         known = run.sessions[hello.node] = Session.of(hello, at, run.callpaths)
+    elif known.hello.columns != hello.columns:
+        raise WireError(f"the agent of node {hello.node} changed its columns")
+    known.hello = hello  # it may know of more ranks by now
     known.heard_at = at
     if run.state is RunState.EXPECTED:
         run.state = RunState.MEASURING

@@ -330,6 +330,34 @@ def test_a_message_that_makes_no_sense_is_refused_and_noted(message):
     assert kinds(effects) == [Reply, Note]
 
 
+def test_an_agent_cannot_change_its_columns():
+    state, node = state_of(), ModelNode("n0", [0], 1)
+    say(state, b"a", node.hello())
+
+    (reject,) = answers(say(state, b"b", replace(node.hello(), columns=node.hello().columns[:1])))
+
+    assert reject.code == REFUSED
+
+
+def test_ranks_that_appear_later_are_named_when_their_node_is_silent():
+    state, node = state_of(), ModelNode("n0", [0, 1], 2)
+    say(state, b"a", replace(node.hello(), ranks=(0,)), node.hello())
+
+    (note,) = state.handle(Ticked(5.1))
+
+    assert "ranks 0, 1" in note.finding.text
+
+
+def test_a_run_is_measured_again_when_its_agents_come_back():
+    state, node = state_of(), ModelNode("n0", [0], 1)
+    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    settle(state, state.handle(Ticked(LOST_S)))
+
+    say(state, b"b", node.hello(), node.totals(2), at=LOST_S)
+
+    assert state.state_of(RUN) is RunState.MEASURING
+
+
 def test_more_nodes_than_ranks_are_refused():
     state = state_of()
     say(state, b"a", ModelNode("n0", [0], 1).hello())
