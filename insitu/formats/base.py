@@ -65,3 +65,17 @@ def exporter(name: str) -> Exporter:
     module, _, attribute = EXPORTERS[name].partition(":")
     found: Exporter = getattr(import_module(module), attribute)()
     return found
+
+
+def exporter_of(file: str) -> Exporter:
+    """The exporter whose files end as this one does.
+
+    Raises:
+        UsageError: no format is written into such files.
+    """
+    known = [exporter(name) for name in EXPORTERS]
+    for one in known:
+        if file.lower().endswith(one.suffix):
+            return one
+    suffixes = ", ".join(one.suffix for one in known)
+    raise UsageError(f"{file}: say --to {'|'.join(EXPORTERS)}, or end it in one of {suffixes}")
