@@ -154,13 +154,16 @@ class Batch:
         self, rows: IntArray, whole: Posterior, law: FloatArray, levels: FloatArray
     ) -> list[tuple[int, Found]]:
         """Those of the series whose behaviour changes."""
-        counts = self.data.counts[rows]
         if len(self.x) < change.MIN_POINTS:
             return []
-        worth = change.worth_cutting(whole.evidence, law, levels, counts)
+        part = self.data.part(rows)
+        law = change.floored(law, levels)
+        worth = change.worth_cutting(
+            part, self.lattice, whole=whole.evidence, law=law, levels=levels
+        )
         if len(worth) == 0:
             return []
-        rows, law = rows[worth], change.floored(law[worth], levels)
+        rows, law = rows[worth], law[worth]
         cut = self._partitions(rows, levels, several=False)
         if len(self.x) >= 3 * change.shortest(len(self.x)):
             likely = np.flatnonzero(1 - cut.changed(law)[0] > change.SUSPECTED)

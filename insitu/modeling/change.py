@@ -26,6 +26,10 @@ COMMON = 2.0  # logarithm of the odds below which neighbouring places are not to
 DENSE_FROM = 6  # points from which a stretch may have near-continuous exponents
 DENSE_SHARE = 0.5  # of the prior
 PAIRS_FROM = 6  # points from which a stretch may have two terms
+HARDLY = 0.03  # posterior below which a change is not looked for
+SIMPLE = {(0, 1, 0), (0.5, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (-1, 0, 0)}  # terms that hint
+PRICE_OF_CONSTANT, PRICE_OF_TERM, SLACK = 2.5, 3.0, 3.0  # logarithms of odds
+SUSPECTED = 0.05  # posterior from which more than one change point is looked for
 FLOOR = 0.004  # noise that is assumed at least: smaller deviations are no change of behaviour
 LOWEST = -1e300
 
@@ -200,18 +204,45 @@ def bounds(cuts: Sequence[int], n: int) -> list[tuple[int, int]]:
 
 
 def worth_cutting(
-    whole: FloatArray, law: FloatArray, levels: FloatArray, counts: FloatArray
+    data: Data, lattice: Lattice, *, whole: FloatArray, law: FloatArray, levels: FloatArray
 ) -> IntArray:
-    """Series that even perfect segments could explain much better than one function does.
+    """Series in which one cut could be more than hardly probable.
+
+    A bound from the residuals of a few simple terms left and right of each cut, and from what the
+    coefficients of two segments cost at least; much cheaper than the evidence.
 
     Args:
-        whole: (s,) logarithm of the evidence of one function. law: (s, L). counts: (s,) points.
+        whole: (s,) logarithm of the evidence of one function. law: (s, L).
     """
-    perfect = np.log(np.maximum(law, 1e-300)) - counts[:, None] / 2 * np.log(2 * np.pi * levels**2)
-    bound = np.logaddexp.reduce(perfect, axis=1)
-    return np.flatnonzero((bound - PRICE > whole + np.log(HARDLY)) & (counts >= MIN_POINTS))
+    n = data.weights.shape[1]
+    least = shortest(n)
+    cuts = np.arange(least, n - least + 1)
+    chosen = [i for i, exponent in enumerate(lattice.exponents) if tuple(exponent) in SIMPLE]
+    left = _residuals(data, data.rows[chosen])[:, :, cuts - 1]
+    right = _residuals(data, data.rows[chosen], backwards=True)[:, :, cuts]
+    answer = np.full(len(whole), LOWEST)
+    for level, share in zip(levels.tolist(), np.log(np.maximum(law, 1e-300)).T, strict=True):
+        charge = 2 * level**2 * PRICE_OF_TERM
+        misfit = np.minimum(left[0], left[1] + charge) + np.minimum(right[0], right[1] + charge)
+        price = 2 * (np.log(np.sqrt(n / 2) / level) + PRICE_OF_CONSTANT)
+        best = -misfit.min(axis=1) / (2 * level**2) - price + SLACK
+        value = best + share - data.counts / 2 * np.log(2 * np.pi * level**2)
+        answer = np.logaddexp(answer, value)
+    return np.flatnonzero((answer > whole + np.log(HARDLY)) & (data.counts >= MIN_POINTS))
 
 
-PRICE = 10.0  # what the coefficients and exponents of two segments cost at least, logarithm
-SUSPECTED = 0.05  # posterior from which more than one change point is looked for
-HARDLY = 0.02  # posterior below which it is not looked at
+def _residuals(data: Data, rows: FloatArray, *, backwards: bool = False) -> FloatArray:
+    """Residual sums of squares up to each point, or from it on: of the constant, of the best
+    term.
+    """
+    order = slice(None, None, -1) if backwards else slice(None)
+    w, m, t = data.weights[:, order], data.moments[:, order], rows[:, order]
+    ones, total = np.maximum(np.cumsum(w, axis=1), 1e-300), np.cumsum(m, axis=1)
+    squares = np.cumsum(m**2 / np.where(w > 0, w, 1.0), axis=1)
+    constant = np.maximum(squares - total**2 / ones, 0.0)
+    first = np.cumsum(w[:, None] * t, axis=2)
+    spread = np.cumsum(w[:, None] * t**2, axis=2) - first**2 / ones[:, None]
+    along = np.cumsum(m[:, None] * t, axis=2) - first * (total / ones)[:, None]
+    gain = np.where(spread > 1e-12 * ones[:, None], along**2 / np.maximum(spread, 1e-300), 0.0)
+    sloped = np.maximum(constant - gain.max(axis=1), 0.0)
+    return np.stack([constant, sloped])[:, :, order]

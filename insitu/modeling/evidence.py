@@ -24,7 +24,6 @@ from insitu.modeling.quality import qualities
 from insitu.modeling.search import few_points
 from insitu.modeling.series import Series, reduce
 from insitu.modeling.several import Dependencies, several
-from insitu.modeling.space import Shape
 
 TOLD = 0.5  # posterior below which the growth of a series is said to be uncertain
 UNCERTAIN = "growth-uncertain"
@@ -91,18 +90,18 @@ def _models(
 
 
 def _fitted(found: list[Found], x: FloatArray) -> FloatArray:
-    """The functions of all series at all points; each term is evaluated once for all of them."""
+    """The functions of all series at all points; each shared term is evaluated once."""
     parameters = found[0].answers[0].function.parameters if found else ()
-    known: dict[Shape, FloatArray] = {}
+    known: dict[int, FloatArray] = {}
     fitted = np.empty((len(found), len(x)))
     for i, one in enumerate(found):
         for (start, end), answer in zip(bounds(one.cuts, len(x)), one.answers, strict=True):
             part = fitted[i, start:end]
             part[:] = answer.function.constant
             for coefficient, shape in answer.function.terms:
-                row = known.get(shape)
+                row = known.get(id(shape))
                 if row is None:
-                    row = known[shape] = Function(parameters, 0.0, (Term(1.0, shape),))(x)
+                    row = known[id(shape)] = Function(parameters, 0.0, (Term(1.0, shape),))(x)
                 part += coefficient * row[start:end]
     return fitted
 

@@ -12,7 +12,7 @@ from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.lattice import Lattice
 from insitu.modeling.marginal import log_evidence, negligible
 
-SINGLES, DOUBLES = 10, 8  # hypotheses of one and two terms whose evidence is computed
+SINGLES, DOUBLES = 8, 6  # hypotheses of one and two terms whose evidence is computed
 TYPICAL_NOISE = 0.01  # for the score of the first stage
 PRICE_OF_CONSTANT = 2.0  # the same, logarithm
 DEPENDENT = 1e-11  # columns whose part of their own is smaller cannot be told apart
