@@ -15,6 +15,7 @@ from insitu.modeling.cluster import THRESHOLD, BoolArray
 from insitu.modeling.divergence import divergences
 from insitu.modeling.joint import Evidence, part_jointly
 from insitu.modeling.places import Place, aligned, find_places
+from insitu.modeling.rules import Rules, apply_rules
 
 JOINT, PAPER = "joint", "paper"  # ways to find behaviour classes
 MIN_COORDINATES = 3  # fewer cannot tell a constant from a growth
@@ -28,6 +29,7 @@ def remodel(
     modeler: str = modelers.DEFAULT,
     threshold: float = THRESHOLD,
     classes: str = JOINT,
+    rules: Sequence[Rules] = (),
 ) -> ModelSet:
     """Cluster the ranks of every run, recognise the classes across runs, model each of them.
 
@@ -42,9 +44,11 @@ def remodel(
         classes: "joint" uses counts as witnesses, a mixture of times over all runs where there are
             none, and laws of value and size to match runs with different numbers of classes;
             "paper" relative distance alone [CLU §III-B].
+        rules: what the user knows better, for the call paths and metrics they name.
 
     Raises:
         ModelingError: if there is no such modeler or way to find classes.
+        UsageError: if a rule names what a run does not have.
 
     Returns:
         Models, clusters and findings in a fixed order: the same with `previous` as without.
@@ -65,6 +69,8 @@ def remodel(
             partition = part_by_distance(measured, threshold)
         else:
             partition = part_jointly(measured, evidence)
+        if rules:
+            partition = apply_rules(measured, partition, rules)
         series, parted = describe(measured, partition)
         clusters += parted
         findings += partition.findings
