@@ -9,16 +9,21 @@ from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.cli.output import campaign_argument
 from insitu.errors import UsageError
-from insitu.formats.base import EXPORTERS, exporter
+from insitu.formats.base import EXPORTERS, exporter, exporter_of
 
 
 @click.command(name="export")
 @campaign_argument
-@click.option("--to", "form", type=click.Choice(list(EXPORTERS)), required=True, help="The format.")
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(list(EXPORTERS)),
+    help="The format; without it by the suffix of FILE.",
+)
 @click.option(
     "-o", "--output", metavar="FILE", help="Write into FILE; without it to standard output."
 )
-def command(campaign: str, form: str, output: str | None) -> None:
+def command(campaign: str, form: str | None, output: str | None) -> None:
     """Write CAMPAIGN for other tools.
 
     \b
@@ -26,7 +31,7 @@ def command(campaign: str, form: str, output: str | None) -> None:
     jsonl  every rank's value per run, call path, metric; `insitu import` reads it
     csv    a row per measured point with its model, for spreadsheets and pandas
     """
-    chosen = exporter(form)
+    chosen = exporter(form) if form else exporter_of(output or "-")
     with open_store(campaign) as store:
         experiment, models = load_experiment(store), store.models()
     if output is None or output == "-":

@@ -86,6 +86,7 @@ def test_tables_are_readable_at_80_columns(name: str, insitu: Insitu, heat: str)
         (("modles", "x"), 2, "No such command 'modles'"),
         (("models", "x", "--colour"), 2, "No such option"),
         (("models",), 2, "Missing argument 'CAMPAIGN'; see `insitu models --help`"),
+        (("export", "x"), 2, "-: say --to json|jsonl|csv, or end it in one of .json, .jsonl, .csv"),
         (("export", "x", "--to", "xml"), 2, "'xml' is not one of"),
         (("import", "x.insitu", "nix.jsonl"), 2, "nix.jsonl: cannot be read: No such file"),
         (("predict", "{heat}", "--at", "q=3"), 2, "no parameter 'q'; they are over p"),
@@ -251,6 +252,14 @@ def test_an_export_is_the_same_in_a_file_as_on_standard_output(
     with open("out", encoding="utf-8") as file:
         assert file.read() == answer.out
     assert len(answer.lines) > 20
+
+
+def test_the_suffix_of_a_file_says_its_format(insitu: Insitu, heat: str):
+    answer = insitu("export", heat, "-o", "heat.csv")
+
+    assert answer.code == 0
+    with open("heat.csv", encoding="utf-8") as file:
+        assert file.read() == insitu("export", heat, "--to", "csv").out
 
 
 def test_extrap_json_has_a_value_per_repetition(insitu: Insitu, heat: str):
