@@ -26,9 +26,13 @@ COMMON = 2.0  # logarithm of the odds below which neighbouring places are not to
 DENSE_FROM = 6  # points from which a stretch may have near-continuous exponents
 DENSE_SHARE = 0.5  # of the prior
 PAIRS_FROM = 6  # points from which a stretch may have two terms
-HARDLY = 0.03  # posterior below which a change is not looked for
-SIMPLE = {(0, 1, 0), (0.5, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (-1, 0, 0)}  # terms that hint
-PRICE_OF_CONSTANT, PRICE_OF_TERM, SLACK = 2.5, 3.0, 3.0  # logarithms of odds
+HARDLY = 0.05  # posterior below which a change is not looked for
+SIMPLE = {  # exponents of terms that hint at the misfit of all of them
+    *((0, j, 0) for j in (1, 2)),
+    *((i / 2, 0, 0) for i in (-2, 1, 2, 3, 4, 5, 6, 7)),
+    *((i, 1, 0) for i in (1, 2)),
+}
+PRICE_OF_CONSTANT, PRICE_OF_TERM, SLACK = 2.5, 3.0, 1.0  # logarithms of odds
 SUSPECTED = 0.05  # posterior from which more than one change point is looked for
 FLOOR = 0.004  # noise that is assumed at least: smaller deviations are no change of behaviour
 LOWEST = -1e300
