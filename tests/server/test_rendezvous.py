@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tempfile
 
 import pytest
 
@@ -77,8 +78,9 @@ def test_a_link_instead_of_a_directory_is_refused(tmp_path):
         own_directory(str(tmp_path / "link"))
 
 
-def test_sockets_lie_in_the_runtime_directory(tmp_path):
-    assert socket_directory({"XDG_RUNTIME_DIR": str(tmp_path)}) == str(tmp_path / "insitu")
+def test_sockets_lie_in_the_runtime_directory():
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        assert socket_directory({"XDG_RUNTIME_DIR": short}) == f"{short}/insitu"
 
 
 def test_sockets_lie_in_tmp_where_the_runtime_directory_is_too_long_or_absent(tmp_path):
