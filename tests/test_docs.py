@@ -12,6 +12,7 @@ import click
 import pytest
 
 from insitu import errors
+from insitu.campaign.config import load_config
 from insitu.cli import COMMANDS, group
 from insitu.entities import METRICS
 from insitu.formats.base import EXPORTERS
@@ -140,6 +141,13 @@ def test_every_module_that_the_architecture_names_is_there():
     present = {path.name for folder in folders for path in (ROOT / folder).rglob("*.*")}
 
     assert named - present == set()
+
+
+def test_the_campaign_file_of_the_readme_can_be_read(tmp_path):
+    (text,) = re.findall(r"```toml\n(.*?)```", README, re.S)
+    (tmp_path / "campaign.toml").write_text(text, encoding="utf-8")
+
+    assert load_config(str(tmp_path)).axis("n") == "n [cells]"
 
 
 @pytest.mark.mpi
