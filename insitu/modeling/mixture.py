@@ -132,7 +132,8 @@ def _loose(data: _Data) -> tuple[float, list[FloatArray], float]:
                 cost += 3 * (len(group) - 1) * np.log(size.sum())
                 cost -= 2 * float(size @ np.log(np.maximum(size, 1e-9) / size.sum()))
             ranks = float(data.ranks.sum())
-            cost += square / spread**2 + ranks * 2 * (np.log(spread) + 0.919)
+            cost += square / spread**2
+            cost += 2 * ranks * (np.log(spread) + 0.919 - np.log(1 - OUTLIERS))
             if cost < best[2]:
                 best = (spread, groups, cost)
             spread = max(data.floor, float(np.sqrt(square / ranks)))

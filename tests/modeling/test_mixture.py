@@ -1,0 +1,129 @@
+"""Behaviour classes from times alone, and what they are matched by."""
+
+import numpy as np
+import pytest
+
+from insitu.entities import RunKey
+from insitu.modeling.align import Groups, align
+from insitu.modeling.mixture import find_classes
+from insitu.modeling.partition import centres, clear_centres
+from insitu.modeling.places import Place
+from insitu.modeling.scatter import looks_uniform, repetition_spread, row_medians
+
+SIZES = (16, 36, 64, 144, 256)
+
+
+def touched(p):
+    """How many borders of a square domain each rank touches."""
+    side = int(p**0.5)
+    i, j = np.divmod(np.arange(p), side)
+    return (i == 0) * 1 + (i == side - 1) + (j == 0) + (j == side - 1)
+
+
+def noisy(rng, clean, noise):
+    return clean * np.exp(noise * rng.standard_normal(len(clean)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "law", [lambda p, touched: 1.2**touched, lambda p, touched: 1 + 0.05 * p**0.5 * touched]
+)
+def test_classes_that_noise_blurs_are_found_from_all_runs_together(law, seed):
+    """Classes 20 % apart or drifting, noise of 2 %: at most one rank in a hundred is mistaken."""
+    rng = np.random.default_rng(seed)
+    truth = [touched(p) for p in SIZES]
+    values = [noisy(rng, law(p, one), 0.02) for p, one in zip(SIZES, truth, strict=True)]
+
+    found = find_classes(values, x=np.array(SIZES, float), floor=0.01)
+
+    wrong = sum(int((a != b).sum()) for a, b in zip(found.labels, truth, strict=True))
+    assert wrong <= 5, f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_alone_is_one_class(seed):
+    rng = np.random.default_rng(seed)
+    values = [noisy(rng, np.full(p, 3.0), 0.05) for p in SIZES]
+
+    found = find_classes(values, x=np.array(SIZES, float), floor=0.02)
+
+    assert {int(label) for one in found.labels for label in one} == {0}
+    assert found.spread == pytest.approx(0.05, rel=0.15)
+
+
+def test_a_slow_rank_is_an_outlier_and_no_class():
+    rng = np.random.default_rng(1)
+    values = [noisy(rng, np.full(p, 3.0), 0.02) for p in SIZES]
+    values[2][17] *= 1.8
+
+    found = find_classes(values, x=np.array(SIZES, float), floor=0.02)
+
+    assert {int(label) for one in found.labels for label in one} == {0}
+    assert np.flatnonzero(found.is_outlier[2]).tolist() == [17]
+
+
+def test_clear_classes_without_any_law_are_found_run_by_run():
+    factors = dict(zip(SIZES, (3, 9, 2, 30, 5), strict=True))
+    values = [np.where(np.arange(p) < 2, factors[p], 1.0) for p in SIZES]
+
+    found = find_classes(values, x=np.array(SIZES, float), floor=1e-3)
+
+    assert [one.tolist() for one in found.labels] == [[1, 1] + [0] * (p - 2) for p in SIZES]
+
+
+def test_the_best_partition_is_exact():
+    y = np.array([0.0, 0.1, 5.0, 5.1, 9.0])
+
+    groups = centres(y, np.ones(5), 0.1, 4)
+
+    assert [len(one) for one in groups] == [1, 2, 3, 4]
+    assert groups[2] == pytest.approx([0.05, 5.05, 9.0])
+    assert clear_centres(y, np.ones(5), 0.1, 4) == pytest.approx([0.05, 5.05, 9.0])
+
+
+@pytest.mark.parametrize("growth", [lambda p: 1.0, lambda p: p**0.5, lambda p: 1 / p])
+def test_runs_that_lack_classes_are_matched_by_value_and_size(growth):
+    """Corners only at p = 4; corners and edges at p = 8; inner ranks from 16 on."""
+    full = [
+        Groups(
+            p,
+            growth(p) * np.array([1.0, 1.2, 1.5]),
+            np.array([p - 4 * p**0.5 + 4, 4 * p**0.5 - 8, 4]),
+        )
+        for p in (256.0, 64.0, 36.0, 16.0)
+    ]
+    eight = Groups(8.0, growth(8) * np.array([1.2, 1.5]), np.array([4.0, 4.0]))
+    four = Groups(4.0, growth(4) * np.array([1.5]), np.array([4.0]))
+
+    assert align([four, eight, *full], spread=0.01) == [(2,), (1, 2), *[(0, 1, 2)] * 4]
+
+
+def test_a_run_without_values_has_no_classes():
+    empty = Groups(2.0, np.zeros(0), np.zeros(0))
+
+    assert align([empty, Groups(4.0, np.ones(1), np.ones(1))], spread=0.01) == [(), (0,)]
+
+
+def test_the_median_leaves_out_what_is_missing():
+    values = np.array([[3.0, np.nan, 1.0], [np.nan, np.nan, np.nan], [1.0, 2.0, 4.0]])
+
+    np.testing.assert_array_equal(row_medians(values), [2.0, np.nan, 2.0])
+
+
+def test_repetitions_tell_how_much_a_rank_scatters():
+    rng = np.random.default_rng(3)
+    tables = [np.exp(0.05 * rng.standard_normal((1, 500))) for _ in range(9)]
+    place = Place(RunKey.of({"p": 500}), (500.0,), 500, tuple(range(9)))
+
+    spread = repetition_spread(tables, [place])
+
+    assert spread == pytest.approx([0.05 / 3], rel=0.2)
+    assert np.isnan(repetition_spread(tables[:1], [Place(place.key, (500.0,), 500, (0,))]))
+
+
+@pytest.mark.parametrize(
+    ("values", "spread", "expected"),
+    [([1.0, 1.01], np.nan, True), ([1.0, 1.2], np.nan, False), ([1.0, 1.0, 1.2], 0.1, True)],
+)
+def test_ranks_are_uniform_only_where_something_says_so(values, spread, expected):
+    assert looks_uniform([np.log([values])], np.array([spread])).tolist() == [expected]
