@@ -46,9 +46,11 @@ def count_labels(values: FloatArray) -> IntArray:
 def find_witnesses(
     experiment: Experiment, paths: Sequence[CallPath], places: Sequence[Place]
 ) -> tuple[dict[CallPath, Witness], dict[CallPath, Witness]]:
-    """Per call path what its own counts tell, and what those of all call paths below it add.
+    """Per call path what its own counts tell; and the same, or else what those below it tell.
 
-    Call paths that nothing is known of are left out.
+    Where the counts of a call path part ranks, those below it are not asked: a rank with a wall at
+    the top and one with a wall at the left call `boundary` once each, and are alike, though they
+    call different functions in it. Call paths that nothing is known of are left out.
     """
     own = _own(experiment, paths, places)
     below = dict(own)
@@ -57,7 +59,7 @@ def find_witnesses(
         parent = path.parent
         while parent is not None and parent not in known:
             parent = parent.parent
-        if parent is None or path not in below:
+        if parent is None or parent in own or path not in below:
             continue
         joined = _joined(below[parent], below[path]) if parent in below else below[path]
         if joined is not None:
