@@ -21,6 +21,7 @@ Number = TypeVar("Number", np.float64, np.intp)
 
 AHEAD = 4.0  # the target is this many times the largest coordinate [REF §4.1]
 KEPT = 6  # hypotheses that make up the spread of an answer
+AS_GOOD = 0.5  # posterior below which no constant is answered
 SIMPLER = 0.03  # what a term must add in agreement
 CLOSE = 0.02  # predictions this near agree [REF §4.1]
 
@@ -158,7 +159,9 @@ class _Kept:
         near = special.ndtr(distance + width) - special.ndtr(distance - width)
         near = (self.weights[:, None, :] * near).sum(axis=2)
         simple = (self.first[:, tried] < 0).astype(float) + (self.second[:, tried] < 0)
-        chosen = np.argmax(agree + near + SIMPLER * simple, axis=1)
+        # Growth has many forms that share its probability; a constant has one.
+        doubtful = (leading[:, tried] < 0) & (agree < AS_GOOD)
+        chosen = np.argmax(agree + near + SIMPLER * simple - 2.0 * doubtful, axis=1)
         return chosen, np.take_along_axis(agree, chosen[:, None], 1)[:, 0].tolist()
 
     def spreads(self) -> list[Spread]:

@@ -15,6 +15,8 @@ from insitu.modeling.marginal import log_evidence, negligible
 SINGLES, DOUBLES = 8, 6  # hypotheses of one and two terms whose evidence is computed
 TYPICAL_NOISE = 0.01  # for the score of the first stage
 PRICE_OF_CONSTANT = 2.0  # the same, logarithm
+USABLE = 1e-3  # values below this part of the largest have no ratio
+SMALLEST_RATIO = 1e-3
 DEPENDENT = 1e-11  # columns whose part of their own is smaller cannot be told apart
 CONSTANT_ONLY = 0.5  # weight of one-term functions whose term cannot be seen
 
@@ -82,7 +84,32 @@ def candidates(
         score = doubles.score(lattice.doubles)
         best = np.argpartition(-score, count - 1, axis=1)[:, :count]
         parts += doubles.fits(best, lattice.doubles, levels, seen)
-    return _joined(parts)
+    found = _joined(parts)
+    found.log_evidence[...] += _by_ratio(found, normal)[..., None] / (2 * levels**2)
+    return found
+
+
+def _by_ratio(found: Candidates, normal: "_Normal") -> FloatArray:
+    """What the residual sum of squares loses when errors are ratios: (s, h).
+
+    Least squares measures errors relative to the values, so nothing can be more than 100 % too low;
+    the logarithm of the ratio does not let a constant pass for noisy growth.
+    """
+    data = normal.data
+    extended = np.vstack([normal.rows, np.zeros(normal.rows.shape[1])])
+    offset, first, second = found.coefficients
+    change = np.zeros(offset.shape)
+    for i in range(extended.shape[1]):
+        column = extended[:, i]
+        fitted = offset + first * column[found.first] + second * column[found.second]
+        w, m = data.weights[:, i, None], data.moments[:, i, None]
+        value = m / np.where(w > 0, w, 1.0)
+        ratio = fitted / np.where(value > 0, value, 1.0)
+        usable = (w > 0) & (value > USABLE)
+        logarithm = np.log(np.clip(ratio, SMALLEST_RATIO, 1 / SMALLEST_RATIO))
+        weight = np.where(usable, w * value**2, 0.0)
+        change += weight * ((1 - ratio) ** 2 - logarithm**2)
+    return change
 
 
 def _pairless(data: Data) -> FloatArray:
