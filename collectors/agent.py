@@ -18,6 +18,7 @@ from insitu.collectors.session import Session, Step
 from insitu.errors import WireError
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import MAX_FRAME_BYTES, Message, Totals
+from insitu.wire.parts import parts
 
 LOCK = 3  # the descriptor that the first rank hands over
 LINGER_S = 2.0  # how long the agent outlives its last rank while the aggregator answers
@@ -210,7 +211,9 @@ class Agent:
             paths = self.node.new_paths(self.session.known)
             if paths is not None:
                 self._say(paths)
-            self._say(totals)
+            for part in parts(totals):
+                self._say(part)
+                self.session.seq = part.seq
         elif step is Step.BYE:
             self._say(self.node.bye(self.session.seq, self.cost()))
 

@@ -132,7 +132,7 @@ def meta(options: Options, run: str, campaign: str) -> dict[str, object]:
 
 
 def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str]:
-    """The variables that make a Python process of this run measure itself."""
+    """The variables that make the ranks of this run measure themselves, Python or compiled."""
     import json
 
     here = os.path.dirname(os.path.abspath(__file__))
@@ -152,6 +152,12 @@ def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str
         "INSITU_AGENT": options.agent,
         "INSITU_TROUBLE": os.path.join(campaign, "logs", f"trouble-{run}"),
     }
+    if environment["INSITU_LIBRARY"]:
+        preloaded = os.environ.get("LD_PRELOAD", "")
+        environment["LD_PRELOAD"] = ":".join(
+            filter(None, (environment["INSITU_LIBRARY"], preloaded))
+        )
+        environment |= {"INSITU_LD_PRELOAD": preloaded} if preloaded else {}
     return environment | ({"INSITU_PYTHONPATH": original} if original else {})
 
 

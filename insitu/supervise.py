@@ -190,8 +190,9 @@ def report(options: Options, run: str, campaign: str, aggregator: Aggregator | N
     record = record or _record(run, campaign)
     if record is None:
         say(
-            f"no rank of this run was measured: {options.command[0]} started no Python 3.11 to "
-            f"3.13 that reads PYTHONPATH, or its tables wait for: insitu ingest {campaign}"
+            f"no rank of this run was measured: {options.command[0]} started neither a Python 3.11 "
+            "to 3.13 that reads PYTHONPATH nor a program linked with a shared MPI library; or its "
+            f"tables wait for: insitu ingest {campaign}"
         )
     elif not options.is_quiet or record.state is RunState.PARTIAL:
         _say_record(record, campaign)

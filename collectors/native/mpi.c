@@ -272,7 +272,9 @@ static int open_library(void) {
     library = NULL;
     return 0;
   }
-  void *ompi_world = dlsym(library, "ompi_mpi_comm_world");
+  /* A program may hold the object itself, by a copy relocation: the global scope knows. */
+  void *ompi_world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");
+  if (!ompi_world) ompi_world = dlsym(library, "ompi_mpi_comm_world");
   if (ompi_world) {
     abi.in_place = 1, abi.proc_null = -2, abi.comm_world = (A)ompi_world;
   } else if (strstr(library_name, "libmpi_abi")) {

@@ -240,6 +240,17 @@ static char *map_new_file(const uint64_t at[5], size_t meta_bytes) {
   return NULL;
 }
 
+static void take_places(char *base, const uint64_t at[5]) {
+  the_table.header = (struct insitu_header *)base;
+  the_table.rows = (struct insitu_row *)(base + at[AT_ROWS]);
+  the_table.names = base + at[AT_NAMES];
+  the_table.threads = (struct insitu_thread *)(base + at[AT_THREADS]);
+  pthread_key_create(&thread_key, thread_leave);
+  pthread_atfork(NULL, NULL, after_fork_in_child);
+  insitu_table = &the_table;
+  insitu_self = &the_table.threads[0];
+}
+
 int insitu_table_create(const char *path, int rank, int size, const char *program, const char *meta,
                         size_t meta_bytes) {
   static const char unfinished[] = ".new";
@@ -252,25 +263,18 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
   lay_out(at);
   char *base = map_new_file(at, meta_bytes);
   if (!base) return errno;
-  the_table.header = (struct insitu_header *)base;
-  the_table.rows = (struct insitu_row *)(base + at[AT_ROWS]);
-  the_table.names = base + at[AT_NAMES];
-  the_table.threads = (struct insitu_thread *)(base + at[AT_THREADS]);
+  take_places(base, at);
   fill_header(the_table.header, rank, size, at);
   memcpy(base + at[AT_META], meta, meta_bytes);
   the_table.header->meta_used = meta_bytes;
   the_table.header->names_used = 8; /* offset 0 means: no name yet */
   the_table.header->start_tick = insitu_ticks();
   the_table.header->start_ns = insitu_monotonic_ns();
-  insitu_table = &the_table;
   insitu_row_add(0, 0, INSITU_PROGRAM, program, strlen(program), "", 0, 0);
   the_table.threads[0].is_live = 1;
   the_table.header->threads_used = 1;
   the_table.rows[0].visits = 1;
   insitu_push(&the_table.threads[0], 0, 0, the_table.header->start_tick);
-  insitu_self = &the_table.threads[0];
-  pthread_key_create(&thread_key, thread_leave);
-  pthread_atfork(NULL, NULL, after_fork_in_child);
   /* Readers look for the finished name only: they never see half a table. */
   if (rename(the_table.path, path)) {
     int failed = errno;
@@ -279,6 +283,32 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
     return failed;
   }
   strcpy(the_table.path, path);
+  return 0;
+}
+
+int insitu_table_attach(const char *path) {
+  if (insitu_table) return EEXIST;
+  if (strlen(path) >= sizeof the_table.path) return ENAMETOOLONG;
+  uint64_t at[5];
+  lay_out(at);
+  int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return errno;
+  struct stat status;
+  int failed = fstat(file, &status) ? errno : (uint64_t)status.st_size == at[AT_END] ? 0 : EINVAL;
+  char *base = MAP_FAILED;
+  if (!failed) base = mmap(NULL, at[AT_END], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  if (!failed && base == MAP_FAILED) failed = errno;
+  close(file);
+  if (failed) return failed;
+  const struct insitu_header *header = (const struct insitu_header *)base;
+  if (memcmp(header->magic, INSITU_MAGIC, 8) || header->version != INSITU_VERSION ||
+      header->pid != (uint64_t)getpid() || header->row_bytes != sizeof(struct insitu_row)) {
+    munmap(base, at[AT_END]);
+    return EINVAL;
+  }
+  strcpy(the_table.path, path);
+  insitu_clock_is_tsc = (int)header->is_tsc;
+  take_places(base, at);
   return 0;
 }
 

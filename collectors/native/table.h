@@ -133,6 +133,8 @@ extern int insitu_is_on;
 
 /* Make the table file. Returns 0 or an errno; the application must run on without a table. */
 int insitu_table_create(const char *path, int rank, int size, const char *program, const char *meta, size_t meta_bytes);
+/* Go on with the table that this process made before it became another program. Returns 0 or an errno. */
+int insitu_table_attach(const char *path);
 /* Close all open frames of this thread and mark the table as ended. */
 void insitu_table_end(int state, int exit_status);
 /* The area of this thread, made at its first event; NULL if there is no room. */

@@ -15,12 +15,13 @@ def _step_aside() -> None:
 
 
 def _leave() -> None:
-    """Undo what brought us here: PYTHONPATH and our own variables."""
-    original = os.environ.pop("INSITU_PYTHONPATH", "")
-    if original:
-        os.environ["PYTHONPATH"] = original
-    else:
-        os.environ.pop("PYTHONPATH", None)
+    """Undo what brought us here: PYTHONPATH, LD_PRELOAD and our own variables."""
+    for name in ("PYTHONPATH", "LD_PRELOAD"):
+        original = os.environ.pop(f"INSITU_{name}", "")
+        if original:
+            os.environ[name] = original
+        else:
+            os.environ.pop(name, None)
     for name in [name for name in os.environ if name.startswith("INSITU_")]:
         del os.environ[name]
 

@@ -1,0 +1,47 @@
+"""What a compiled rank is for a moment before its main: makes the table, becomes the program again.
+
+`native/preload.c` starts it in the rank's own process, with the path of the program and its
+arguments.
+"""
+
+import os
+
+from insitu.collectors import library, places
+from insitu.collectors.bootstrap import start_agent
+from insitu.collectors.rank import find
+
+
+def main(argv: list[str]) -> None:
+    """Execute the program `argv[0]` with the arguments `argv[1:]`; does not return."""
+    environment = dict(os.environ)
+    for name in [name for name in environment if name.startswith("INSITU_")]:
+        del environment[name]
+    if "INSITU_LD_PRELOAD" in os.environ:
+        environment["INSITU_LD_PRELOAD"] = os.environ["INSITU_LD_PRELOAD"]
+    try:
+        environment["INSITU_ATTACH"] = _make_table(os.path.basename(argv[0]))
+    except (OSError, ImportError) as error:
+        environment.pop("LD_PRELOAD", None)
+        _report(error)
+    os.execve(argv[0], argv[1:], environment)
+
+
+def _make_table(program: str) -> str:
+    info = find(os.environ)
+    if info is None:
+        raise OSError("the launcher says which rank this is, but not of how many")
+    native = library.load(os.environ.get("INSITU_LIBRARY", ""))
+    directory = places.make_run_directory(os.environ["INSITU_RUN"])
+    path = places.table_path(directory, info.rank)
+    native.open(path, info.rank, info.size, program, os.environ["INSITU_META"].encode())
+    if os.environ.get("INSITU_AGENT", "on") != "off":
+        start_agent(directory, os.environ)
+    return path
+
+
+def _report(error: Exception) -> None:
+    try:
+        with open(os.environ["INSITU_TROUBLE"], "a", encoding="utf-8") as file:
+            file.write(f"{type(error).__name__}: {error}\n")
+    except (OSError, KeyError):
+        return  # nobody to tell

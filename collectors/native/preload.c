@@ -1,0 +1,76 @@
+/* A compiled MPI program that was started with this library in LD_PRELOAD measures itself.
+ *
+ * Before main, the process becomes collectors/attach.py for a moment: it makes the table, starts the node's agent and
+ * becomes the program again, with the table's path in its environment. So all that needs thought is written once, in
+ * Python, and this page only decides whether the process is a rank. */
+#define _GNU_SOURCE
+#include "mpi.h"
+#include "python_abi.h"
+#include "table.h"
+
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ATTACH \
+  "import sys; sys.path.insert(0, sys.argv[1]); from insitu.collectors.attach import main; main(sys.argv[2:])"
+
+static int is_mpi_library(struct dl_phdr_info *object, size_t bytes, void *unused) {
+  (void)bytes, (void)unused;
+  const char *name = strrchr(object->dlpi_name, '/');
+  return strncmp(name ? name + 1 : object->dlpi_name, "libmpi", 6) == 0;
+}
+
+/* Python ranks measure themselves; shells and launchers hand the environment on to the program. */
+static int is_compiled_rank(void) {
+  static const char *const ranks[] = {"PMIX_RANK",           "PMI_RANK",    "OMPI_COMM_WORLD_RANK",
+                                      "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_ID"};
+  if (!getenv("INSITU_RUN") || !getenv("INSITU_PYTHON") || !getenv("INSITU_HOME")) return 0;
+  if (PyModule_Create2 || !dl_iterate_phdr(is_mpi_library, NULL)) return 0;
+  for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
+    if (getenv(ranks[i])) return 1;
+  return 0;
+}
+
+static void become_attach(int argc, char **argv) {
+  char itself[PATH_MAX];
+  ssize_t length = readlink("/proc/self/exe", itself, sizeof itself - 1);
+  char **words = malloc((size_t)(argc + 6) * sizeof *words);
+  if (length <= 0 || !words) return;
+  itself[length] = 0;
+  char *head[] = {getenv("INSITU_PYTHON"), "-c", ATTACH, getenv("INSITU_HOME"), itself};
+  memcpy(words, head, sizeof head);
+  memcpy(words + 5, argv, (size_t)(argc + 1) * sizeof *words);
+  const char *path = getenv("INSITU_PYTHONPATH"); /* this Python is not to be measured */
+  if (path) setenv("PYTHONPATH", path, 1);
+  else unsetenv("PYTHONPATH");
+  execv(words[0], words);
+  free(words); /* that Python cannot be started: the program runs on, unmeasured */
+}
+
+static void at_exit(int status, void *unused) {
+  (void)unused;
+  insitu_table_end(INSITU_ENDED, status);
+}
+
+__attribute__((constructor)) static void before_main(int argc, char **argv) {
+  const char *table = getenv("INSITU_ATTACH");
+  if (!table) {
+    if (is_compiled_rank()) become_attach(argc, argv);
+    return;
+  }
+  int failed = insitu_table_attach(table);
+  unsetenv("INSITU_ATTACH");
+  const char *preload = getenv("INSITU_LD_PRELOAD"); /* children of the program are not measured */
+  if (preload) setenv("LD_PRELOAD", preload, 1);
+  else unsetenv("LD_PRELOAD");
+  unsetenv("INSITU_LD_PRELOAD");
+  if (failed) return;
+  strcpy(insitu_table->header->hook, "preload");
+  insitu_is_on = 1;
+  insitu_mpi_patch();
+  on_exit(at_exit, NULL);
+}

@@ -1,0 +1,85 @@
+"""Compiled MPI programs are measured as they are, nothing rebuilt."""
+
+import subprocess
+
+import pytest
+
+from insitu.entities import RunState
+from tests.system.conftest import BINARIES
+
+pytestmark = [pytest.mark.mpi, pytest.mark.native]
+
+RING = """
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv) {
+  int rank, size;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  double mine[100] = {0}, theirs[100], sum;
+  int right = (rank + 1) % size, left = (rank + size - 1) % size;
+  for (int i = 0; i < 5; i++)
+    MPI_Sendrecv(mine, 100, MPI_DOUBLE, right, 0, theirs, 100, MPI_DOUBLE, left, 0,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Allreduce(mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) {
+    printf("%s %s %s\\n", argv[0], argv[1], getenv("LD_PRELOAD") ? "preloaded" : "clean");
+    fflush(stdout);
+    if (system("env | grep -c INSITU_") < 0) return 1;
+  }
+  if (argc > 3 && rank == 1) MPI_Abort(MPI_COMM_WORLD, atoi(argv[3]));
+  MPI_Finalize();
+  return atoi(argv[2]);
+}
+"""
+
+
+@pytest.fixture
+def ring(each_mpi):
+    """The program, compiled with the compiler wrapper of its MPI."""
+    source = each_mpi.folder / "ring.c"
+    source.write_text(RING)
+    compiler = BINARIES[each_mpi.mpi] / "mpicc"
+    command = [str(compiler), str(source), "-o", str(each_mpi.folder / "ring")]
+    if each_mpi.mpi == "openmpi":
+        command.append(f"-Wl,-rpath,{BINARIES['openmpi'].parent / 'lib'}")
+    subprocess.run(command, check=True, env=each_mpi.environment, capture_output=True)
+    return each_mpi
+
+
+@pytest.mark.parametrize("code", [0, 4])
+def test_a_compiled_program_is_measured_by_name(ring, code):
+    outcome = ring.run("-n", 3, "--", "./ring", "hello", code)
+
+    assert (outcome.code, outcome.out) == (code, "./ring hello clean\n0\n"), outcome.err
+    (record,) = ring.records()
+    assert record.state is RunState.SEALED
+    assert record.exit_status == (code,) * 3
+    assert ring.values("ring->MPI_Sendrecv", "visits") == [5, 5, 5]
+    assert ring.values("ring->MPI_Sendrecv", "bytes_sent") == [4000, 4000, 4000]
+    assert ring.values("ring->MPI_Sendrecv", "bytes_received") == [4000, 4000, 4000]
+    assert ring.values("ring->MPI_Allreduce", "bytes_sent") == [8, 8, 8]
+    assert ring.left_tables() == []
+
+
+def test_the_users_launcher_and_a_shell_script_in_between_are_left_alone(ring):
+    wrapper = ring.folder / "wrapper.sh"
+    wrapper.write_text('#!/bin/sh\n./ring "$@"\n')
+    wrapper.chmod(0o755)
+
+    outcome = ring.run("--", *ring.mpiexec, "-n", 2, "./wrapper.sh", "hello", 0)
+
+    assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
+    assert ring.values("ring->MPI_Sendrecv", "visits") == [5, 5]
+
+
+def test_an_abort_of_one_rank_is_the_end_of_the_job_and_the_run_is_partial(ring):
+    outcome = ring.run("-n", 3, "--", "./ring", "hello", 0, 9)
+
+    assert outcome.code == 9
+    (record,) = ring.records()
+    assert record.state is RunState.PARTIAL
+    assert 1 in record.missing
