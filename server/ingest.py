@@ -1,8 +1,8 @@
 """What dead agents would have said, brought into their campaign without a socket."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from insitu.entities import RunState
@@ -13,7 +13,8 @@ from insitu.server.refit import Refits
 from insitu.server.rendezvous import withdraw
 from insitu.server.runs import named
 from insitu.wire.codec import decode, encode
-from insitu.wire.messages import Hello, Message
+from insitu.wire.messages import Bye, Hello, Message, Totals
+from insitu.wire.parts import parts
 
 INSTANCE = "ingest"
 
@@ -56,7 +57,7 @@ class Ingestion:
             CampaignError: they cannot be kept.
         """
         hello: Hello | None = None
-        for message in messages:
+        for message in _framed(messages):
             checked = decode(encode(message))
             if isinstance(checked, Hello):
                 hello = checked
@@ -97,6 +98,20 @@ class Ingestion:
     def __exit__(self, *error: object) -> None:
         """Let go of the campaign."""
         self._stack.close()
+
+
+def _framed(messages: Iterable[Message]) -> Iterator[Message]:
+    """Messages that fit into frames: totals in parts, and the end after the last of them."""
+    later = 0
+    for message in messages:
+        if isinstance(message, Totals):
+            sent = parts(replace(message, seq=message.seq + later))
+            later += len(sent) - 1
+            yield from sent
+        elif isinstance(message, Bye):
+            yield replace(message, final_seq=message.final_seq + later)
+        else:
+            yield message
 
 
 def _raise_failures(effects: Iterable[Effect]) -> None:

@@ -89,6 +89,19 @@ def test_tables_are_not_brought_in_while_an_aggregator_runs(tmp_path):
         bring(tmp_path, *NODES)
 
 
+def test_a_node_with_more_totals_than_a_frame_holds_comes_in_whole(tmp_path):
+    node = ModelNode("n0", list(range(100)), 100)
+    node.paths += [f"f{i}" for i in range(6000)]
+    node.visits = {rank: [1] + [rank + 1] * 6000 for rank in node.ranks}
+
+    with Ingestion(str(tmp_path), now=1e9) as ingestion:
+        is_safe = ingestion.take(node.name, node.messages())
+
+    assert is_safe
+    with open_store(str(tmp_path)) as store:
+        assert column(store.table(RUN), 99) == node.truth(99)
+
+
 def test_models_are_made_of_what_was_brought_in(tmp_path):
     nodes = [ModelNode("n", list(range(p)), p, run=f"{p:032x}") for p in (1, 2, 4, 8, 16)]
     for node in nodes:

@@ -1,0 +1,61 @@
+"""Totals larger than a frame travel in parts; each rank stays whole in one of them."""
+
+import struct
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from insitu.wire.codec import decode, encode
+from insitu.wire.messages import Group, Totals
+from insitu.wire.parts import ROOM_BYTES, parts
+from tests.wire.strategies import groups
+
+
+def lines(messages):
+    """For each rank, its rows with their values in each column, in the order of the groups."""
+    found = {}
+    for message in messages:
+        for group in message.groups:
+            width = 2 * len(group.rows)
+            for i in range(len(group.ranks) // 4):
+                values = [matrix[width * i : width * (i + 1)] for matrix in group.matrices]
+                line = (group.rows, group.tick_s[8 * i : 8 * i + 8], group.columns, values)
+                found.setdefault(group.ranks[4 * i : 4 * i + 4], []).append(line)
+    return found
+
+
+def test_what_fits_into_a_frame_is_not_parted():
+    totals = Totals(3, 1, (Group(bytes(4), bytes(4), bytes(8), (0,), (bytes(8),)),))
+
+    assert parts(totals) == [totals]
+
+
+def test_each_part_fits_into_a_frame_and_says_what_was_said():
+    ranks, rows = 40, 20_000
+    matrix = b"".join(struct.pack("<Q", rank) * rows for rank in range(ranks))
+    group = Group(
+        struct.pack(f"<{ranks}i", *range(ranks)),
+        struct.pack(f"<{rows}I", *range(rows)),
+        bytes(8 * ranks),
+        (0, 1),
+        (matrix, matrix),
+    )
+
+    sent = parts(Totals(5, 1, (group,)))
+
+    assert [decode(encode(part)) for part in sent] == sent
+    assert [part.seq for part in sent] == list(range(5, 5 + len(sent)))
+    assert len(sent) > 2 * ranks * rows * 8 // ROOM_BYTES
+    assert lines(sent) == lines([Totals(5, 1, (group,))])
+
+
+@settings(max_examples=200)
+@given(st.lists(groups(), max_size=4), st.integers(0, 200))
+def test_parts_of_any_size_hold_each_rank_once(many, room_bytes):
+    totals = Totals(1, 1, tuple(many))
+
+    sent = parts(totals, room_bytes)
+
+    assert lines(sent) == lines([totals])
+    for rank in lines([totals]):
+        assert sum(rank in lines([part]) for part in sent) == 1
