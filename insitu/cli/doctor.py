@@ -1,8 +1,11 @@
 """`insitu doctor`: what works on this machine."""
 
+import ctypes
+import errno
 import importlib.util
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -160,29 +163,54 @@ def memory() -> Check:
 
 def counters() -> Check:
     """Whether hardware counters may be opened; insitu does not read them yet."""
-    path = "/proc/sys/kernel/perf_event_paranoid"
-    try:
-        with open(path, encoding="ascii") as file:
-            level = int(file.read())
-    except (OSError, ValueError):
-        return Check("counters", LIMITED, "no performance events", "a container may forbid them")
-    if level <= 2:
-        return Check("counters", OK, f"perf_event_paranoid is {level}")
-    advice = "sysctl kernel.perf_event_paranoid=2, as root"
-    return Check("counters", LIMITED, f"perf_event_paranoid is {level}", advice)
+    level = _read("/proc/sys/kernel/perf_event_paranoid") or "unknown"
+    reason = _count_instructions()
+    if not reason:
+        return Check("counters", OK, f"instructions can be counted, perf_event_paranoid is {level}")
+    advice = {
+        errno.EACCES: "sysctl kernel.perf_event_paranoid=2, as root",
+        errno.EPERM: "sysctl kernel.perf_event_paranoid=2, as root; a container may forbid them",
+        errno.ENOENT: "this machine, often a virtual one, has no hardware counters",
+    }.get(reason, "the kernel has no performance events, or a container forbids them")
+    return Check("counters", LIMITED, f"no instructions: {os.strerror(reason)}", advice)
+
+
+PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}  # the number of the system call
+HARDWARE_INSTRUCTIONS = struct.pack("<IIQ", 0, 112, 1)  # type, size of what follows, config
+USER_ONLY = 1 << 5 | 1 << 6  # neither the kernel nor a hypervisor
+
+
+def _count_instructions() -> int:
+    """Ask the kernel for a counter of this process's instructions: 0, or why not (an errno)."""
+    number = PERF_EVENT_OPEN.get(os.uname().machine)
+    if number is None:
+        return errno.ENOSYS
+    attributes = HARDWARE_INSTRUCTIONS + bytes(24) + struct.pack("<Q", USER_ONLY)
+    attributes = attributes.ljust(112, b"\0")
+    library = ctypes.CDLL(None, use_errno=True)
+    counter = library.syscall(number, attributes, 0, -1, -1, 0)
+    if counter < 0:
+        return ctypes.get_errno()
+    os.close(counter)
+    return 0
 
 
 def clock() -> Check:
     """What the ranks read the time from."""
     path = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-    try:
-        with open(path, encoding="ascii") as file:
-            source = file.read().strip()
-    except OSError:
-        source = "unknown"
+    source = _read(path) or "unknown"
     if source == "tsc" or os.uname().machine == "aarch64":
         return Check("clock", OK, f"{source}, read in the processor")
     return Check("clock", LIMITED, source, "each reading asks the kernel: calls cost more to time")
+
+
+def _read(path: str) -> str:
+    """A line of the kernel's, "" where it has none."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def _output(argv: list[str]) -> str:
