@@ -10,6 +10,8 @@ from insitu.measurement import FloatArray
 
 MOST_CLASSES = 8  # more are not told apart by their laws
 SIZE_SPREAD = 0.15  # relative, by which sizes may miss a simple law: grids are rarely square
+FOREIGN = 0.5  # relative distance from every law at which a cluster is of no known class
+UNLAWFUL = 0.2  # relative misfit of sizes that belong to no part of a domain
 WORST = 25.0  # one misfit says no more than this, in squared standard deviations
 LAWS: tuple[Callable[[FloatArray], FloatArray], ...] = (  # how values and sizes grow with x
     np.zeros_like,
@@ -42,14 +44,15 @@ def align(runs: Sequence[Groups], *, spread: float) -> list[tuple[int, ...]]:
     The runs with most clusters define the classes; every other run takes, in ascending order, the
     selection of classes that leaves value and size of each class nearest to a law `a + b·g(x)`, and
     lacks the classes whose size there is nearest to nothing. Runs are taken from the largest x to
-    the smallest, each adding to what the next is compared with.
+    the smallest, each adding to what the next is compared with. A run with a cluster that is
+    nowhere near any class has classes of its own.
 
     Args:
         runs: their clusters; none where a run has no values.
         spread: relative standard deviation of values about their law.
 
     Returns:
-        Per run the class of each cluster; empty for a run without clusters.
+        Per run the class of each cluster; empty for a run without clusters, or with its own.
     """
     count = max((len(one.sizes) for one in runs), default=0)
     result = [tuple(range(count)) if len(one.sizes) == count else () for one in runs]
@@ -59,9 +62,25 @@ def align(runs: Sequence[Groups], *, spread: float) -> list[tuple[int, ...]]:
         choices = list(combinations(range(count), len(runs[index].sizes)))
         seen = [_history(runs, known, result, label) for label in range(count)]
         scores = [_misfit(choice, seen, runs[index], spread) for choice in choices]
-        result[index] = choices[int(np.argmin(scores))]
-        known.append(index)
+        best = choices[int(np.argmin(scores))]
+        if not _is_foreign(best, seen, runs[index]):
+            result[index] = best
+            known.append(index)
     return result
+
+
+def _is_foreign(choice: tuple[int, ...], seen: Sequence[FloatArray], run: Groups) -> bool:
+    """Whether a cluster is nowhere near what the other runs say of the class it would be."""
+    for place, label in enumerate(choice):
+        x, values, _ = seen[label]
+        if len(x) < 3 or not np.all(values > 0):
+            continue
+        fitted, expected = fit_laws(x, values, run.x)
+        misfit = ((fitted - 1) ** 2).sum(axis=1)
+        near = misfit <= max(2 * float(misfit.min()), 1e-6)
+        if np.all(abs(run.values[place] - expected[near]) > FOREIGN * abs(expected[near])):
+            return True
+    return False
 
 
 def _history(
@@ -117,6 +136,29 @@ def fit_laws(x: FloatArray, y: FloatArray, at: float) -> tuple[FloatArray, Float
     level = weight.sum() / (weight @ weight)
     slope = scaled.sum(axis=1) / length
     return level * weight + slope[:, None] * scaled, level + slope * centred[:, -1]
+
+
+def sizes_are_lawful(sizes: FloatArray, x: FloatArray) -> bool:
+    """Whether classes have sizes as parts of a domain have, and not as noise makes them.
+
+    Each must be there in three runs at least, without a gap between them, and where it is there in
+    four or more, be near a law.
+
+    Args:
+        sizes: (n_runs, n_classes), 0 where a run lacks the class; x: (n_runs,).
+    """
+    if len(sizes) < 4:
+        return True
+    for size in sizes[np.argsort(x, kind="stable")].T:
+        there = np.flatnonzero(size)
+        if len(there) < 3 or there[-1] - there[0] + 1 > len(there):
+            return False
+        if len(there) >= 4:
+            one_more = size[there] + 1  # a rank more or less is no misfit
+            fitted, _ = fit_laws(np.sort(x)[there], one_more, float(np.max(x)))
+            if np.sqrt(((fitted - 1) ** 2).sum(axis=1) / (len(there) - 2)).min() > UNLAWFUL:
+                return False
+    return True
 
 
 def _expected_size(history: FloatArray, x: float) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 
 from insitu.entities import TIME, CallPath, Finding, MetricKind
 from insitu.measurement import Experiment, FloatArray, IntArray
-from insitu.modeling.align import MOST_CLASSES, Groups, align
+from insitu.modeling.align import MOST_CLASSES, Groups, align, sizes_are_lawful
 from insitu.modeling.behaviour import Measured, Partition
 from insitu.modeling.cluster import BoolArray, class_means, cluster
 from insitu.modeling.match import Matching, class_names, differing, match_equal, matched_by_laws
@@ -20,6 +20,7 @@ COUNT_SPREAD = 0.002  # relative, of counts about a law
 TIME_SPREAD = 0.01  # relative, least of times about a law
 RELEVANT = 0.01  # share of its root's time below which a call path is not worth a mixture
 LEAST_FLOOR = 1e-3  # relative spread below which no ranks are told apart by their times
+UNKNOWN_FLOOR = 0.02  # the same where nothing was repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def _part_times(
         logs = [np.log(one) for one in medians]
     spread = repetition_spread(measured.tables, measured.places)
     uniform = minor | looks_uniform(logs, spread) if logs else minor
-    floors = np.fmax(spread, LEAST_FLOOR)
+    floors = np.where(np.isnan(spread), UNKNOWN_FLOOR, np.fmax(spread, LEAST_FLOOR))
     for row, path in enumerate(measured.paths):
         values = [one[row] for one in means]
         if path in witnesses and witnesses[path].parts:
@@ -107,8 +108,26 @@ def _part_times(
         elif not uniform[row]:
             found = _mixture(parting, row, [one[row] for one in medians], float(floors[row]))
             _match(parting, row, values, spread=max(found.spread, TIME_SPREAD))
-            continue
+            if not np.isnan(spread[row]) or _is_lawful(parting, row):
+                continue
+            parting.matchings.pop()  # classes of one repetition whose sizes look like noise
+            parting.findings[:] = [one for one in parting.findings if one.where != str(path)]
+            for labels in parting.labels:
+                labels[row] = np.minimum(labels[row], 0)
         _match(parting, row, values, spread=TIME_SPREAD)
+
+
+def _is_lawful(parting: _Parting, row: int) -> bool:
+    """Whether the classes of the row matched last have sizes that follow laws."""
+    matching = parting.matchings[-1]
+    rows = []
+    for labels, assigned in zip(parting.labels, matching.assigned, strict=True):
+        if assigned is not None:
+            size = np.zeros(len(matching.names))
+            size[list(assigned)] = _sizes(labels[row])
+            rows.append(size)
+    x = [at for at, assigned in zip(parting.x, matching.assigned, strict=True) if assigned]
+    return sizes_are_lawful(np.array(rows), np.array(x))
 
 
 def _minor(measured: Measured, root_times: Mapping[CallPath, FloatArray]) -> BoolArray:
@@ -214,7 +233,8 @@ def _match(parting: _Parting, row: int, values: Sequence[FloatArray], *, spread:
         for x, one, label, count in zip(parting.x, values, labels, counts, strict=True)
     ]
     assigned = _aligned(parting, groups, spread)
-    matching = Matching(class_names(most), tuple(one or None for one in assigned), True)
+    complete = all(one or not count for one, count in zip(assigned, counts, strict=True))
+    matching = Matching(class_names(most), tuple(one or None for one in assigned), complete)
     parting.matchings.append(matching)
     parting.findings.append(matched_by_laws(path, runs=keys, counts=counts, matching=matching))
 

@@ -100,7 +100,9 @@ def matched_by_laws(
     """Say which classes the runs have that lack some."""
     parts = []
     for run, count, assigned in zip(runs, counts, matching.assigned, strict=True):
-        if assigned is not None and 0 < count < len(matching.names):
+        if assigned is None and count:
+            parts.append(f"{place_name(run)} has classes of its own")
+        elif assigned is not None and 0 < count < len(matching.names):
             names = " ".join(matching.names[index] for index in assigned)
             parts.append(f"{place_name(run)} has only {names}")
     return Finding(

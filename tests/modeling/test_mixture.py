@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.entities import RunKey
-from insitu.modeling.align import Groups, align
+from insitu.modeling.align import Groups, align, sizes_are_lawful
 from insitu.modeling.mixture import find_classes
 from insitu.modeling.partition import centres, clear_centres
 from insitu.modeling.places import Place
@@ -96,6 +96,31 @@ def test_runs_that_lack_classes_are_matched_by_value_and_size(growth):
     four = Groups(4.0, growth(4) * np.array([1.5]), np.array([4.0]))
 
     assert align([four, eight, *full], spread=0.01) == [(2,), (1, 2), *[(0, 1, 2)] * 4]
+
+
+def test_a_run_with_a_class_of_its_own_is_left_out():
+    """One rank that owns all four walls is neither corner nor edge."""
+    full = [Groups(p, np.array([1.0, 2.0]), np.array([p - 4, 4])) for p in (8.0, 16.0, 32.0)]
+    one = Groups(1.0, np.array([4.0]), np.array([1.0]))
+
+    assert align([one, *full], spread=0.01)[0] == ()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([[2, 2], [2, 6], [2, 14], [2, 30], [2, 62]], True),
+        ([[0, 4], [4, 4], [8, 4], [16, 4], [24, 4]], True),
+        ([[1, 3], [0, 8], [5, 11], [9, 23], [12, 52]], False),
+        ([[3, 1], [2, 6], [11, 5], [4, 28], [40, 24]], False),
+        ([[4, 0], [8, 0], [16, 0], [30, 2], [64, 0]], False),
+        ([[3, 1], [2, 6], [11, 5]], True),
+    ],
+)
+def test_sizes_as_noise_makes_them_are_told_from_those_of_a_domain(sizes, expected):
+    x = np.array([4.0, 8.0, 16.0, 32.0, 64.0][: len(sizes)])
+
+    assert sizes_are_lawful(np.array(sizes, float), x) is expected
 
 
 def test_a_run_without_values_has_no_classes():
