@@ -29,11 +29,10 @@ from insitu.entities import CallPath, number
 from insitu.formats.table import segments
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import Clusters, Model
-from insitu.modeling.modelers import fit
+from insitu.modeling.sizes import size_laws
 from insitu.monitor.cost import metric_place, shares
 from insitu.units import percent
 
-MIN_PLACES = 3  # fewer cannot tell a constant from a growth
 PLACES = 10  # scales in the table, the largest ones
 COLUMNS = (
     Column("class"),
@@ -53,8 +52,8 @@ def command(
 ) -> None:
     """Show which ranks of CAMPAIGN behave alike, and how their number grows.
 
-    Ranks whose values differ by less than a tenth of each other are in one class. With --json a
-    line per call path, metric and scale tells the class of every rank.
+    Counts decide, times confirm; a class keeps its name across runs. With --json a line per call
+    path, metric and scale tells the class of every rank.
     """
     with open_store(campaign) as store:
         models = kept_models(store)
@@ -64,7 +63,7 @@ def command(
     chosen.sort(key=lambda one: _order(one, share))
     shown, left_out = dearest((one.callpath for one in chosen), top, is_json=is_json)
     rows = [one for one in chosen if one.callpath in shown]
-    numbers = rank_models(rows, models.parameters)
+    numbers = size_laws(rows, models.parameters)
     if is_json:
         print_json(class_row(one, numbers) for one in rows)
         return
@@ -82,26 +81,6 @@ def counts_of(clusters: Clusters) -> dict[str, int]:
     """How many ranks each class has."""
     counts = np.bincount(clusters.labels[clusters.labels >= 0], minlength=len(clusters.names))
     return dict(zip(clusters.names, counts.tolist(), strict=True))
-
-
-def rank_models(
-    clusters: Sequence[Clusters], parameters: tuple[str, ...]
-) -> dict[SeriesKey, Model]:
-    """The number of ranks of each class as a model, where it has values at three places."""
-    numbers: dict[SeriesKey, dict[tuple[float, ...], int]] = defaultdict(dict)
-    for one in clusters:
-        at = one.run.coordinate(parameters)
-        for name, count in counts_of(one).items():
-            numbers[SeriesKey(one.callpath, one.metric, name)][at] = count
-    alike: dict[tuple[tuple[float, ...], ...], list[SeriesKey]] = defaultdict(list)
-    for key, values in numbers.items():
-        if len(values) >= MIN_PLACES:
-            alike[tuple(sorted(values))].append(key)
-    models: dict[SeriesKey, Model] = {}
-    for places, keys in alike.items():
-        table = np.array([[numbers[key][at] for at in places] for key in keys], dtype=float)
-        models.update(zip(keys, fit(np.array(places), table, parameters=parameters), strict=True))
-    return models
 
 
 def class_row(clusters: Clusters, numbers: Mapping[SeriesKey, Model]) -> dict[str, Any]:
