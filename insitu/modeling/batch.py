@@ -11,10 +11,12 @@ from insitu.modeling import change, noise
 from insitu.modeling.answer import AHEAD, Answer, Posterior, Scales, answers, weigh
 from insitu.modeling.lattice import Lattice
 from insitu.modeling.pmnf import Function
-from insitu.modeling.posterior import Candidates, Data, candidates
+from insitu.modeling.posterior import Candidates, candidates, fitted_mean, relative_data
 from insitu.modeling.series import Series
 
 AT_ONCE = 256  # series, so that the arrays of a batch stay in the cache
+NOISY = 0.05  # noise from which it matters what errors are relative to
+REWEIGHTED = 2  # rounds
 SMALLEST = 1e-3  # values count at least as this part of the largest of their series
 
 
@@ -54,19 +56,14 @@ class Batch:
         sign = np.where(values.sum(axis=1) < 0, -1.0, 1.0)
         self.scale = sign * np.where(largest > 0, largest, 1.0)
         relative = values / self.scale[:, None]
-        weights = noise.weight_of_repetitions(series.counts)
-        weights = np.where(measured, weights / np.maximum(np.abs(relative), SMALLEST) ** 2, 0.0)
+        trust = np.where(measured, noise.weight_of_repetitions(series.counts), 0.0)
         rows = lattice.design(self.x)
         with np.errstate(invalid="ignore"):
             size = np.abs(rows).max(axis=1, initial=0.0)
         self.terms = np.where(np.isfinite(size) & (size > 0), size, 1.0)
-        self.data = Data(
-            rows / self.terms[:, None],
-            weights,
-            weights * relative,
-            (weights * relative**2).sum(axis=1),
-            measured.sum(axis=1).astype(float),
-        )
+        self.relative = relative
+        rows = rows / self.terms[:, None]
+        self.data = relative_data(rows, trust, relative, np.maximum(np.abs(relative), SMALLEST))
 
     def find(self) -> list[Found]:
         """The answer for each series, cut into segments where behaviour changes."""
@@ -78,12 +75,41 @@ class Batch:
                 law = np.exp(self.repetitions(rows, pool.levels)) * pool.law
                 found = candidates(self.data.part(rows), self.lattice, pool.levels)
                 posterior = weigh(found.log_evidence, law, pool.levels)
+                noisy = np.flatnonzero(posterior.sigma > NOISY)
                 made = self._answers(rows, found, posterior, AHEAD * self.x[-1])
                 for row, answer in zip(rows.tolist(), made, strict=True):
+                    result[row] = Found((answer,))
+                for row, answer in self._reweighted(
+                    rows, noisy, found=found, posterior=posterior, law=law, pool=pool
+                ):
                     result[row] = Found((answer,))
                 for row, one in self._segmented(rows, posterior, law, pool.levels):
                     result[row] = one
         return result
+
+    def _reweighted(
+        self,
+        rows: IntArray,
+        noisy: IntArray,
+        *,
+        found: Candidates,
+        posterior: Posterior,
+        law: FloatArray,
+        pool: Pool,
+    ) -> list[tuple[int, Answer]]:
+        """Answers with errors relative to the function, not to values that are far from it."""
+        if len(noisy) == 0:
+            return []
+        mean = fitted_mean(found, posterior.hypotheses, self.data.rows)[noisy]
+        rows, law = rows[noisy], law[noisy]
+        for _ in range(REWEIGHTED):
+            size = np.maximum(np.abs(mean), SMALLEST)
+            data = relative_data(self.data.rows, self.data.trust[rows], self.relative[rows], size)
+            again = candidates(data, self.lattice, pool.levels)
+            weighed = weigh(again.log_evidence, law, pool.levels)
+            mean = fitted_mean(again, weighed.hypotheses, self.data.rows)
+        made = self._answers(rows, again, weighed, AHEAD * float(self.x[-1]))
+        return list(zip(rows.tolist(), made, strict=True))
 
     def pools(self) -> list[Pool]:
         """The series by metric, by whether they count, and by size; those never measured are left

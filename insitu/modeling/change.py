@@ -7,7 +7,7 @@ of five points instead, and assumes one change point.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -143,7 +143,7 @@ def partitions(
         part = data.part(slice(None), slice(i, j))
         evidence = _evidence(part, lattice, levels)
         if j - i >= DENSE_FROM:
-            off = Data(rows[:, i:j], part.weights, part.moments, part.squares, part.counts)
+            off = replace(part, rows=rows[:, i:j])
             evidence += np.log(1 - DENSE_SHARE)
             evidence = np.logaddexp(evidence, _evidence(off, near, levels) + np.log(DENSE_SHARE))
         enough = part.counts >= (least if j - i < n else 1)

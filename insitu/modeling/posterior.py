@@ -25,12 +25,14 @@ CONSTANT_ONLY = 0.5  # weight of one-term functions whose term cannot be seen
 class Data:
     """Series s in relative form on n points.
 
-    rows: (T, n), terms scaled to a largest value of 1; weights: (s, n), inverse square of the size
-    of each value, 0 where not measured; moments: (s, n), weight times value; squares: (s,) sum of
-    weight times squared value; counts: (s,) measured points.
+    rows: (T, n), terms scaled to a largest value of 1; trust: (s, n), how many measurements each
+    value is worth, 0 where not measured; weights: (s, n), trust by the square of the size that
+    errors are relative to; moments: (s, n), weight times value; squares: (s,) sum of weight times
+    squared value; counts: (s,) measured points.
     """
 
     rows: FloatArray
+    trust: FloatArray
     weights: FloatArray
     moments: FloatArray
     squares: FloatArray
@@ -42,11 +44,33 @@ class Data:
         safe = np.where(weights > 0, weights, 1.0)
         return Data(
             self.rows[:, points],
+            self.trust[series, points],
             weights,
             moments,
             (moments**2 / safe).sum(axis=1),
             (weights > 0).sum(axis=1).astype(float),
         )
+
+
+def relative_data(
+    rows: FloatArray, trust: FloatArray, values: FloatArray, size: FloatArray
+) -> Data:
+    """Data with errors relative to `size`, which is positive; trust is 0 where not measured."""
+    weights = np.where(trust > 0, trust / size**2, 0.0)
+    moments = weights * values
+    counts = (trust > 0).sum(axis=1).astype(float)
+    return Data(rows, trust, weights, moments, (moments * values).sum(axis=1), counts)
+
+
+def fitted_mean(found: "Candidates", probabilities: FloatArray, rows: FloatArray) -> FloatArray:
+    """The posterior mean of the function at each point: (s, n)."""
+    extended = np.vstack([np.where(np.isfinite(rows), rows, 0.0), np.zeros(rows.shape[1])])
+    offset, first, second = found.coefficients
+    answer = np.empty((len(offset), rows.shape[1]))
+    for i, column in enumerate(extended.T):
+        fitted = offset + first * column[found.first] + second * column[found.second]
+        answer[:, i] = (probabilities * fitted).sum(axis=1)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +131,8 @@ def _by_ratio(found: Candidates, normal: "_Normal") -> FloatArray:
         ratio = fitted / np.where(value > 0, value, 1.0)
         usable = (w > 0) & (value > USABLE)
         logarithm = np.log(np.clip(ratio, SMALLEST_RATIO, 1 / SMALLEST_RATIO))
-        weight = np.where(usable, w * value**2, 0.0)
-        change += weight * ((1 - ratio) ** 2 - logarithm**2)
+        lost = w * (value - fitted) ** 2 - data.trust[:, i, None] * logarithm**2
+        change += np.where(usable, lost, 0.0)
     return change
 
 

@@ -1,0 +1,189 @@
+"""Arithmetic of functions: sums, products, derivatives, crossing points, growth, formulas to
+paste.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+from insitu.errors import ModelingError
+from insitu.measurement import FloatArray
+from insitu.modeling.pmnf import ONE, Factor, Function, Term
+
+GRID = 2000  # places between which crossing points are looked for
+HALVINGS = 60
+LN2 = float(np.log(2.0))
+Growth = tuple[Fraction, Fraction, Fraction]  # gamma, alpha, beta: in the order that decides
+
+
+def add(a: Function, b: Function) -> Function:
+    """The sum, over the parameters of both; equal terms are joined."""
+    terms: dict[tuple[Factor, ...], float] = {}
+    for term in (*a.terms, *b.terms):
+        terms[term.factors] = terms.get(term.factors, 0.0) + term.coefficient
+    return _function(_joined(a, b), a.constant + b.constant, terms)
+
+
+def multiply(a: Function, b: Function) -> Function:
+    """The product, over the parameters of both."""
+    terms: dict[tuple[Factor, ...], float] = {}
+    for one in (Term(a.constant, ()), *a.terms):
+        for other in (Term(b.constant, ()), *b.terms):
+            factors = _product(one.factors, other.factors)
+            terms[factors] = terms.get(factors, 0.0) + one.coefficient * other.coefficient
+    return _function(_joined(a, b), terms.pop((), 0.0), terms)
+
+
+def derivative(function: Function, parameter: str) -> Function:
+    """The derivative with respect to one parameter, in the normal form again.
+
+    Raises:
+        ModelingError: if the function has no such parameter.
+    """
+    if parameter not in function.parameters:
+        raise ModelingError(
+            f"no parameter '{parameter}' in {function}; it has {', '.join(function.parameters)}"
+        )
+    terms: dict[tuple[Factor, ...], float] = {}
+    for term in function.terms:
+        for factor in term.factors:
+            if factor.parameter != parameter:
+                continue
+            rest = tuple(other for other in term.factors if other is not factor)
+            for weight, changed in _derivatives(factor):
+                key = _product(rest, (changed,))
+                terms[key] = terms.get(key, 0.0) + weight * term.coefficient
+    return _function(function.parameters, terms.pop((), 0.0), terms)
+
+
+def crossings(a: Function, b: Function, low: float, high: float) -> tuple[float, ...]:
+    """Where two functions of one parameter cross between two positive values, ascending.
+
+    Raises:
+        ModelingError: if there are several parameters or the bounds are not 0 < low < high.
+    """
+    if len(a.parameters) != 1 or a.parameters != b.parameters:
+        raise ModelingError(f"crossing of {a} and {b}: both need the same single parameter")
+    if not 0 < low < high < np.inf:
+        raise ModelingError(f"crossing between {low} and {high}: bounds must be 0 < low < high")
+    x = np.geomspace(low, high, GRID)
+    sign = np.sign(a(x) - b(x))
+    answer = [float(x[i]) for i in np.flatnonzero(sign == 0)]
+    for i in np.flatnonzero(sign[:-1] * sign[1:] < 0):
+        answer.append(_bisected(a, b, x[i : i + 2]))
+    return tuple(sorted(answer))
+
+
+def growth(function: Function, parameter: str) -> Growth:
+    """The fastest growth in one parameter, comparable: (gamma, alpha, beta), zeros for a
+    constant.
+    """
+    zero = Fraction(0)
+    found = [
+        (factor.gamma, factor.alpha, factor.beta)
+        for term in function.terms
+        for factor in term.factors
+        if factor.parameter == parameter and term.coefficient
+    ]
+    return max([*found, *([(zero, zero, zero)] if function.constant or not found else [])])
+
+
+def to_python(function: Function) -> str:
+    """An expression for Python with numpy as np, in the names of the parameters."""
+    parts = [repr(function.constant)]
+    for term in function.terms:
+        factors = [repr(term.coefficient)]
+        for factor in term.factors:
+            name = factor.parameter
+            if factor.alpha:
+                factors.append(f"{name}**({factor.alpha})")
+            if factor.beta:
+                factors.append(f"np.log2({name})**({factor.beta})")
+            if factor.gamma:
+                factors.append(f"2.0**({factor.gamma}*{name})")
+        parts.append(" * ".join(factors))
+    return " + ".join(parts)
+
+
+def to_latex(function: Function) -> str:
+    """The function as LaTeX mathematics, numbers to four digits."""
+    parts = [_latex_number(function.constant)] if function.constant or not function.terms else []
+    for term in function.terms:
+        factors = [_latex_number(term.coefficient)]
+        for factor in term.factors:
+            name = (
+                factor.parameter
+                if len(factor.parameter) == 1
+                else rf"\mathit{{{factor.parameter}}}"
+            )
+            if factor.alpha:
+                factors.append(name + _latex_power(factor.alpha))
+            if factor.beta:
+                factors.append(rf"\log_2{_latex_power(factor.beta)} {name}")
+            if factor.gamma:
+                exponent = name if factor.gamma == 1 else rf"{_latex_fraction(factor.gamma)} {name}"
+                factors.append(f"2^{{{exponent}}}")
+        parts.append(r" \cdot ".join(factors))
+    return " + ".join(parts).replace("+ -", "- ")
+
+
+def _function(
+    parameters: tuple[str, ...], constant: float, terms: dict[tuple[Factor, ...], float]
+) -> Function:
+    kept = (Term(value, factors) for factors, value in terms.items() if value)
+    return Function(parameters, constant, tuple(kept))
+
+
+def _joined(a: Function, b: Function) -> tuple[str, ...]:
+    return (*a.parameters, *(name for name in b.parameters if name not in a.parameters))
+
+
+def _product(a: tuple[Factor, ...], b: tuple[Factor, ...]) -> tuple[Factor, ...]:
+    factors: dict[str, Factor] = {}
+    for factor in (*a, *b):
+        other = factors.get(factor.parameter, Factor(factor.parameter))
+        sums = (x + y for x, y in zip(factor[1:], other[1:], strict=True))
+        factors[factor.parameter] = Factor(factor.parameter, *sums)
+    return tuple(factor for _, factor in sorted(factors.items()) if any(factor[1:]))
+
+
+def _derivatives(factor: Factor) -> list[tuple[float, Factor]]:
+    name, alpha, beta, gamma = factor
+    return [
+        (weight, changed)
+        for weight, changed in (
+            (float(alpha), Factor(name, alpha - ONE, beta, gamma)),
+            (float(beta) / LN2, Factor(name, alpha - ONE, beta - ONE, gamma)),
+            (float(gamma) * LN2, factor),
+        )
+        if weight
+    ]
+
+
+def _bisected(a: Function, b: Function, bounds: FloatArray) -> float:
+    low, high = (float(value) for value in bounds)
+    below = float((a([low]) - b([low]))[0])
+    for _ in range(HALVINGS):
+        middle = low + (high - low) / 2
+        value = float((a([middle]) - b([middle]))[0])
+        if value * below > 0:
+            low = middle
+        else:
+            high = middle
+    return low + (high - low) / 2
+
+
+def _latex_number(value: float) -> str:
+    mantissa, _, exponent = f"{value:.4g}".partition("e")
+    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if exponent else mantissa
+
+
+def _latex_fraction(value: Fraction) -> str:
+    if value.denominator == 1:
+        return str(value)
+    sign = "-" if value < 0 else ""
+    return rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
+
+
+def _latex_power(value: Fraction) -> str:
+    return "" if value == 1 else f"^{{{value}}}"

@@ -1,0 +1,100 @@
+"""What the default modeler promises beyond what every modeler does."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.modeling.evidence import Evidence
+from insitu.modeling.noise import LEVELS, law, prior
+
+X = np.array([8.0, 16, 32, 64, 128])
+TARGET = 512.0
+
+
+def noisy(values, *, level, count, seed=11):
+    rng = np.random.default_rng(seed)
+    return values * (1 + rng.uniform(-level, level, (count, len(values))))
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.1, 0.2])
+def test_constants_are_called_constant(level):
+    models = insitu.fit(X, noisy(np.full(5, 42.0), level=level, count=200))
+
+    assert sum(not model.function.terms for model in models) >= 196
+
+
+def test_exponents_are_named_through_noise():
+    models = insitu.fit(X, noisy(3 + 0.2 * X**1.5, level=0.02, count=100))
+
+    assert sum(model.leading([TARGET]) == ((Fraction(3, 2), 0),) for model in models) >= 90
+
+
+@pytest.mark.parametrize("alpha", [-1.0, -0.5, 0.0, 0.5, 2.0])
+def test_intervals_hold_a_further_measurement(alpha):
+    truth = 1 + X**alpha
+    models = insitu.fit(X, noisy(truth, level=0.05, count=200))
+    further = noisy(np.array([1 + TARGET**alpha]), level=0.05, count=200, seed=12)[:, 0]
+
+    bounds = np.array([model.interval([TARGET])[0] for model in models])
+
+    inside = (bounds[:, 0] <= further) & (further <= bounds[:, 1])
+    assert inside.mean() >= 0.90
+
+
+def test_strong_scaling_needs_no_option():
+    models = insitu.fit(X, noisy(100 / X + 0.5, level=0.02, count=50))
+
+    assert sum(model.leading([TARGET]) == ((-1, 0),) for model in models) >= 45
+
+
+def test_more_repetitions_make_intervals_narrower():
+    rng = np.random.default_rng(3)
+    values = (5 + X)[None, :, None] * (1 + rng.normal(0, 0.05, (30, 5, 20)))
+
+    few, many = (insitu.fit(X, values[:, :, :n]) for n in (2, 20))
+
+    def width(models):
+        return np.median([np.diff(model.interval([TARGET])[0]) for model in models])
+
+    assert width(many) < width(few)
+
+
+def test_counts_are_nearly_without_noise():
+    visits = np.array([[8 * 3 + 2, 16 * 3 + 2, 32 * 3 + 2, 64 * 3 + 2, 128 * 3 + 2.0]])
+
+    [model] = insitu.fit(X, visits)
+
+    low, high = model.interval([TARGET])[0]
+    assert model.leading([TARGET]) == ((1, 0),)
+    assert 0.999 < low / (512 * 3 + 2) <= high / (512 * 3 + 2) < 1.001
+
+
+def test_exponential_growth_is_found_where_it_is_asked_for():
+    x = np.arange(4.0, 24, 2)
+    values = noisy(3 + 0.01 * 2 ** (x / 2), level=0.01, count=5)
+
+    models = insitu.fit(x, values, modeler=Evidence(exponential=True))
+
+    assert all(model.function.terms[-1].factors[0].gamma == Fraction(1, 2) for model in models)
+
+
+def test_growth_that_cannot_be_told_is_said_to_be_uncertain():
+    [model] = insitu.fit(X, [[10.1, 14.3, 13.2, 19.4, 26.6]])
+
+    assert [finding.code for finding in model.findings] == ["growth-uncertain"]
+
+
+def test_the_same_data_give_the_same_models():
+    values = noisy(3 + X, level=0.1, count=20)
+
+    assert insitu.fit(X, values) == insitu.fit(X, values)
+
+
+def test_the_law_of_noise_finds_the_level_of_the_series():
+    likelihood = -5 * np.log(LEVELS) - 5 * 0.05**2 / (2 * LEVELS**2)
+
+    found = law(np.tile(likelihood, (200, 1)), prior(LEVELS), weight=1.0)
+
+    assert abs(np.log(LEVELS[np.argmax(found)] / 0.05)) < 0.3  # the grid has steps of 0.4
