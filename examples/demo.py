@@ -9,7 +9,6 @@ Does what a person would type: `insitu serve` for the campaign, `insitu run` for
 import argparse
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from rich.console import Console, Group
@@ -58,11 +58,12 @@ def main(arguments: list[str]) -> int:
     options = parse(arguments)
     console = Console(highlight=False)
     path = Path(options.campaign)
-    if path.exists() and options.campaign == "demo.insitu":
-        shutil.rmtree(path)  # that of the last demonstration
-    elif path.exists():
-        console.print(f"{path} is there already; name another one with --campaign")
-        return 2
+    if path.exists():
+        kept = next(
+            name for i in count(1) if not (name := path.with_stem(f"{path.stem}-{i}")).exists()
+        )
+        path.rename(kept)
+        console.print(f"{path} is there already: it is called {kept} from now on")
     path.mkdir(mode=0o700)
     began_s = time.monotonic()
     measure(Campaign(path, console), options.ranks, options.repetitions)
