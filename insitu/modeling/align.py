@@ -12,6 +12,7 @@ MOST_CLASSES = 8  # more are not told apart by their laws
 SIZE_SPREAD = 0.15  # relative, by which sizes may miss a simple law: grids are rarely square
 FOREIGN = 0.5  # relative distance from every law at which a cluster is of no known class
 UNLAWFUL = 0.2  # relative misfit of sizes that belong to no part of a domain
+UNSTEADY = 0.05  # the same of values
 WORST = 25.0  # one misfit says no more than this, in squared standard deviations
 LAWS: tuple[Callable[[FloatArray], FloatArray], ...] = (  # how values and sizes grow with x
     np.zeros_like,
@@ -138,27 +139,35 @@ def fit_laws(x: FloatArray, y: FloatArray, at: float) -> tuple[FloatArray, Float
     return level * weight + slope[:, None] * scaled, level + slope * centred[:, -1]
 
 
-def sizes_are_lawful(sizes: FloatArray, x: FloatArray) -> bool:
-    """Whether classes have sizes as parts of a domain have, and not as noise makes them.
+def are_lawful(sizes: FloatArray, values: FloatArray, x: FloatArray) -> bool:
+    """Whether classes are as parts of a domain are, and not as noise makes them.
 
-    Each must be there in three runs at least, without a gap between them, and where it is there in
-    four or more, be near a law.
+    Each must be there in three runs at least, without a gap between them; where it is there in four
+    or more, its size must be near a law or its value nearer still.
 
     Args:
-        sizes: (n_runs, n_classes), 0 where a run lacks the class; x: (n_runs,).
+        sizes: (n_runs, n_classes), 0 where a run lacks the class; values: the same, positive; x:
+            (n_runs,).
     """
     if len(sizes) < 4:
         return True
-    for size in sizes[np.argsort(x, kind="stable")].T:
+    order = np.argsort(x, kind="stable")
+    for size, value in zip(sizes[order].T, values[order].T, strict=True):
         there = np.flatnonzero(size)
         if len(there) < 3 or there[-1] - there[0] + 1 > len(there):
             return False
         if len(there) >= 4:
+            at = x[order][there]
             one_more = size[there] + 1  # a rank more or less is no misfit
-            fitted, _ = fit_laws(np.sort(x)[there], one_more, float(np.max(x)))
-            if np.sqrt(((fitted - 1) ** 2).sum(axis=1) / (len(there) - 2)).min() > UNLAWFUL:
+            if _scatter(at, one_more) > UNLAWFUL and _scatter(at, value[there]) > UNSTEADY:
                 return False
     return True
+
+
+def _scatter(x: FloatArray, y: FloatArray) -> float:
+    """Relative standard deviation about the best law."""
+    fitted, _ = fit_laws(x, y, float(x[-1]))
+    return float(np.sqrt(((fitted - 1) ** 2).sum(axis=1).min() / (len(x) - 2)))
 
 
 def _expected_size(history: FloatArray, x: float) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 
 from insitu.entities import TIME, CallPath, Finding, MetricKind
 from insitu.measurement import Experiment, FloatArray, IntArray
-from insitu.modeling.align import MOST_CLASSES, Groups, align, sizes_are_lawful
+from insitu.modeling.align import MOST_CLASSES, Groups, align, are_lawful
 from insitu.modeling.behaviour import Measured, Partition
 from insitu.modeling.cluster import BoolArray, class_means, cluster
 from insitu.modeling.match import Matching, class_names, differing, match_equal, matched_by_laws
@@ -108,7 +108,7 @@ def _part_times(
         elif not uniform[row]:
             found = _mixture(parting, row, [one[row] for one in medians], float(floors[row]))
             _match(parting, row, values, spread=max(found.spread, TIME_SPREAD))
-            if not np.isnan(spread[row]) or _is_lawful(parting, row):
+            if not np.isnan(spread[row]) or _is_lawful(parting, row, values):
                 continue
             parting.matchings.pop()  # classes of one repetition whose sizes look like noise
             parting.findings[:] = [one for one in parting.findings if one.where != str(path)]
@@ -117,17 +117,21 @@ def _part_times(
         _match(parting, row, values, spread=TIME_SPREAD)
 
 
-def _is_lawful(parting: _Parting, row: int) -> bool:
-    """Whether the classes of the row matched last have sizes that follow laws."""
+def _is_lawful(parting: _Parting, row: int, values: Sequence[FloatArray]) -> bool:
+    """Whether the classes of the row matched last are as parts of a domain are."""
     matching = parting.matchings[-1]
-    rows = []
-    for labels, assigned in zip(parting.labels, matching.assigned, strict=True):
-        if assigned is not None:
-            size = np.zeros(len(matching.names))
+    sizes, means, x = [], [], []
+    for labels, assigned, one, at in zip(
+        parting.labels, matching.assigned, values, parting.x, strict=True
+    ):
+        if assigned:
+            size, mean = np.zeros((2, len(matching.names)))
             size[list(assigned)] = _sizes(labels[row])
-            rows.append(size)
-    x = [at for at, assigned in zip(parting.x, matching.assigned, strict=True) if assigned]
-    return sizes_are_lawful(np.array(rows), np.array(x))
+            mean[list(assigned)] = class_means(one[None], labels[row][None], len(assigned))[0]
+            sizes.append(size)
+            means.append(mean)
+            x.append(at)
+    return are_lawful(np.array(sizes), np.array(means), np.array(x))
 
 
 def _minor(measured: Measured, root_times: Mapping[CallPath, FloatArray]) -> BoolArray:

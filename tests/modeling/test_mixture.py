@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.entities import RunKey
-from insitu.modeling.align import Groups, align, sizes_are_lawful
+from insitu.modeling.align import Groups, align, are_lawful
 from insitu.modeling.mixture import find_classes
 from insitu.modeling.partition import centres, clear_centres
 from insitu.modeling.places import Place
@@ -120,7 +120,15 @@ def test_a_run_with_a_class_of_its_own_is_left_out():
 def test_sizes_as_noise_makes_them_are_told_from_those_of_a_domain(sizes, expected):
     x = np.array([4.0, 8.0, 16.0, 32.0, 64.0][: len(sizes)])
 
-    assert sizes_are_lawful(np.array(sizes, float), x) is expected
+    values = np.array([[3.0, 9.0], [7.0, 2.0], [2.0, 8.0], [9.0, 1.0], [2.0, 6.0]])[: len(sizes)]
+
+    assert are_lawful(np.array(sizes, float), values, x) is expected
+
+
+def test_steady_values_make_up_for_sizes_of_an_oblong_grid():
+    sizes = np.array([[4, 4], [4, 12], [12, 12], [12, 28], [28, 28]], float)
+
+    assert are_lawful(sizes, np.ones((5, 2)), np.array([16.0, 32.0, 64.0, 128.0, 256.0]))
 
 
 def test_a_run_without_values_has_no_classes():

@@ -1,0 +1,123 @@
+"""Claims of the paper on spatially diverging performance [CLU], with its own examples."""
+
+import numpy as np
+import pytest
+
+from insitu.entities import TIME, CallPath, RunKey
+from insitu.measurement import Experiment, RunTable, SeriesKey
+from insitu.modeling.cluster import THRESHOLD, cluster
+from insitu.modeling.pipeline import remodel
+from insitu.modeling.rules import Rules, assign, parse_rule
+
+FLUX = CallPath.parse("DoubleMach->density_flux")
+RULES = (
+    parse_rule("corner: x in (0, nx-1) and y in (0, ny-1)"),
+    parse_rule("top and bottom edge: x in (0, nx-1)"),
+    parse_rule("left and right edge: y in (0, ny-1)"),
+)
+SQUARES = (16, 36, 64, 100, 144)
+MEDIANS = {0: 127.0, 1: 109.0, 2: 85.0, 3: 62.0}  # Table I, density flux, p = 64, s = 409,600
+
+
+def measured(time, sizes=SQUARES):
+    """An experiment with the time of each rank by its class under RULES and by p."""
+    runs = []
+    for p in sizes:
+        key = RunKey.of({"p": p})
+        values = np.array([time(int(one), p) for one in assign(RULES, key)], dtype=float)
+        runs.append((key, RunTable((FLUX,), (TIME,), {"time": values[None]})))
+    return Experiment(("p",), tuple(runs))
+
+
+def literal(experiment, **more):
+    return remodel(experiment, classes="paper", modeler="search", **more)
+
+
+def test_the_threshold_is_ten_percent():
+    """§III-B."""
+    assert THRESHOLD == 0.10
+
+
+def test_relative_distance_divides_by_the_smaller_of_the_two():
+    """§III-B: "their distance divided by the smaller of the distances … from the origin"."""
+    assert cluster([100.0, 109.9]).tolist() == [0, 0]
+    assert cluster([100.0, 110.1]).tolist() == [0, 1]
+
+
+def test_clusters_of_different_orders_of_magnitude_are_told_apart_at_once():
+    """§I, §III-B: "even if their absolute values differ by orders of magnitude"."""
+    rng = np.random.default_rng(2)
+    levels = np.repeat([1e-6, 1e-3, 1.0, 1e3], 50)
+
+    labels = cluster(levels * (1 + 0.02 * rng.uniform(-1, 1, 200)))
+
+    assert labels.tolist() == np.repeat(range(4), 50).tolist()
+
+
+@pytest.mark.parametrize(("p", "expected"), [(4, 1), (8, 2), (16, 4), (64, 4)])
+def test_the_number_of_classes_depends_on_the_number_of_processes(p, expected):
+    """§V: four processes are all corners, eight corners and one kind of edge, 16 have all."""
+    (run,) = measured(lambda one, _: MEDIANS[one], [p]).runs
+
+    assert cluster(run[1].values["time"])[0].max() + 1 == expected
+
+
+@pytest.mark.parametrize("p", SQUARES)
+def test_there_are_four_corners_and_the_edges_grow_with_the_root_of_p(p):
+    """§III-A, Fig. 1."""
+    counts = np.bincount(assign(RULES, RunKey.of({"p": p})), minlength=4)
+
+    assert counts.tolist() == [4, 2 * p**0.5 - 4, 2 * p**0.5 - 4, (p**0.5 - 2) ** 2]
+
+
+def test_a_single_cluster_is_modelled_as_before():
+    """§III-B: "If a single cluster is detected, the modeling can proceed as before"."""
+    found = literal(measured(lambda _, p: 3.0 + p))
+
+    assert [one.key.behaviour for one in found.models] == ["all"]
+    assert found.findings == ()
+
+
+def test_equal_numbers_of_clusters_match_in_ascending_order():
+    """§III-B; values as in Table I."""
+    found = literal(measured(lambda one, p: MEDIANS[one] * np.log2(p)))
+
+    models = {one.key.behaviour: one.model for one in found.models}
+    assert list(models) == ["1/4", "2/4", "3/4", "4/4"]
+    for name, median in zip(models, sorted(MEDIANS.values()), strict=True):
+        assert models[name].predict([[1024.0]])[0] == pytest.approx(10 * median, rel=1e-6)
+
+
+def test_with_different_numbers_models_come_from_the_subset_that_agrees():
+    """§III-B: "create performance models only using that subset"; §V needs four points at least."""
+    found = literal(measured(lambda one, _: MEDIANS[one], (4, 8, 16, 32, 64, 128, 256)))
+
+    corner = next(one for one in found.models if one.key.behaviour == "4/4")
+    assert corner.model.coordinates.ravel().tolist() == [16, 32, 64, 128, 256]
+    (finding,) = [one for one in found.findings if one.code == "classes-differ"]
+    assert "1 class at p=4; 2 classes at p=8; 4 classes at p=16 p=32" in finding.text
+
+
+def test_what_the_paper_leaves_to_the_user_is_matched_by_laws():
+    """Beyond the paper: its seven runs make one campaign of four classes."""
+    found = remodel(
+        measured(lambda one, _: MEDIANS[one], (4, 8, 16, 32, 64, 128, 256)), modeler="search"
+    )
+
+    names = {one.run.size: one.names for one in found.clusters}
+    assert names[4] == ("4/4",)
+    assert names[8] == ("2/4", "4/4")  # a grid of 4 x 2 has left and right edges only
+    corner = next(one for one in found.models if one.key.behaviour == "4/4")
+    assert corner.model.coordinates.ravel().tolist() == [4, 8, 16, 32, 64, 128, 256]
+
+
+def test_tuned_clusters_assign_ranks_by_the_decomposition():
+    """§V: noise hides the classes, rules of the domain decomposition bring them back."""
+    rng = np.random.default_rng(5)
+    noisy = measured(lambda one, _: MEDIANS[one] * rng.uniform(0.8, 1.2))
+
+    found = literal(noisy, rules=[Rules(RULES, callpath="density_flux")])
+
+    assert {one.key for one in found.models} == {
+        SeriesKey(FLUX, "time", name) for name in (*(rule.name for rule in RULES), "other")
+    }
