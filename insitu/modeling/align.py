@@ -7,8 +7,10 @@ from itertools import combinations
 import numpy as np
 
 from insitu.measurement import FloatArray
+from insitu.modeling.cluster import cluster
 
 MOST_CLASSES = 8  # more are not told apart by their laws
+SAME_LEVEL = 0.005  # relative distance of counts that are the same
 SIZE_SPREAD = 0.15  # relative, by which sizes may miss a simple law: grids are rarely square
 FOREIGN = 0.5  # relative distance from every law at which a cluster is of no known class
 UNLAWFUL = 0.2  # relative misfit of sizes that belong to no part of a domain
@@ -68,6 +70,29 @@ def align(runs: Sequence[Groups], *, spread: float) -> list[tuple[int, ...]]:
             result[index] = best
             known.append(index)
     return result
+
+
+def match_levels(runs: Sequence[Groups]) -> list[tuple[int, ...]] | None:
+    """Give clusters of equal value the same class, where values do not change with x.
+
+    They do not where the two largest of the runs with most clusters agree in all of them. Values
+    that only other runs have are classes of their own: one rank that owns all four walls.
+
+    Returns:
+        As `align`; None where values change, or would make too many classes.
+    """
+    count = max((len(one.sizes) for one in runs), default=0)
+    full = sorted((one.x, index) for index, one in enumerate(runs) if len(one.sizes) == count)
+    if count == 0 or len(full) < 2:
+        return None
+    last, before = (runs[index].values for _, index in full[-2:])
+    if np.any(abs(last - before) > SAME_LEVEL * abs(last)):
+        return None
+    levels = cluster(np.concatenate([one.values for one in runs]), SAME_LEVEL)
+    parts = np.split(levels, np.cumsum([len(one.values) for one in runs])[:-1])
+    if levels.max() >= MOST_CLASSES or any(len(set(one.tolist())) < len(one) for one in parts):
+        return None
+    return [tuple(int(level) for level in one) for one in parts]
 
 
 def _is_foreign(choice: tuple[int, ...], seen: Sequence[FloatArray], run: Groups) -> bool:

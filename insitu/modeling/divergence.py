@@ -107,6 +107,7 @@ def _divergence(group: Group, laws: Laws) -> Finding | None:
     exponents = [group[index].model.leading([at])[0] for index in (slow, fast)]
     if (
         lowest <= 0
+        or far.ranks[slow] < 0.5
         or far.values[slow] < TIMES * lowest
         or far.values[slow] / lowest < WORSE * now
         or exponents[0] <= exponents[1]

@@ -7,7 +7,7 @@ import numpy as np
 
 from insitu.entities import TIME, CallPath, Finding, MetricKind
 from insitu.measurement import Experiment, FloatArray, IntArray
-from insitu.modeling.align import MOST_CLASSES, Groups, align, are_lawful
+from insitu.modeling.align import MOST_CLASSES, Groups, align, are_lawful, match_levels
 from insitu.modeling.behaviour import Measured, Partition
 from insitu.modeling.cluster import BoolArray, class_means, cluster
 from insitu.modeling.match import Matching, class_names, differing, match_equal, matched_by_laws
@@ -224,7 +224,16 @@ def _match(parting: _Parting, row: int, values: Sequence[FloatArray], *, spread:
     places = parting.measured.places
     path, keys = parting.measured.paths[row], [place.key for place in places]
     most = max(counts, default=0)
-    if most > MOST_CLASSES or len({count for count in counts if count}) < 2:
+    groups = [
+        Groups(x, class_means(one[None], label[None], max(count, 1))[0, :count], _sizes(label))
+        for x, one, label, count in zip(parting.x, values, labels, counts, strict=True)
+        if most <= MOST_CLASSES
+    ]
+    assigned = match_levels(groups) if spread == COUNT_SPREAD and most > 1 else None
+    is_uneven = len({count for count in counts if count}) > 1
+    if assigned is None and is_uneven and groups:
+        assigned = _aligned(parting, groups, spread)
+    if assigned is None:
         matching = match_equal(counts, [place.coordinate for place in places])
         parting.matchings.append(matching)
         if not matching.is_complete:
@@ -232,15 +241,12 @@ def _match(parting: _Parting, row: int, values: Sequence[FloatArray], *, spread:
             finding = differing(path, name, runs=keys, counts=counts, matching=matching)
             parting.findings.append(finding)
         return
-    groups = [
-        Groups(x, class_means(one[None], label[None], max(count, 1))[0, :count], _sizes(label))
-        for x, one, label, count in zip(parting.x, values, labels, counts, strict=True)
-    ]
-    assigned = _aligned(parting, groups, spread)
     complete = all(one or not count for one, count in zip(assigned, counts, strict=True))
-    matching = Matching(class_names(most), tuple(one or None for one in assigned), complete)
+    names = class_names(max(label for one in assigned for label in one) + 1)
+    matching = Matching(names, tuple(one or None for one in assigned), complete)
     parting.matchings.append(matching)
-    parting.findings.append(matched_by_laws(path, runs=keys, counts=counts, matching=matching))
+    if any(count < len(names) for count in counts if count):
+        parting.findings.append(matched_by_laws(path, runs=keys, counts=counts, matching=matching))
 
 
 def _sizes(labels: IntArray) -> FloatArray:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.entities import RunKey
-from insitu.modeling.align import Groups, align, are_lawful
+from insitu.modeling.align import Groups, align, are_lawful, match_levels
 from insitu.modeling.mixture import find_classes
 from insitu.modeling.partition import centres, clear_centres
 from insitu.modeling.places import Place
@@ -104,6 +104,21 @@ def test_a_run_with_a_class_of_its_own_is_left_out():
     one = Groups(1.0, np.array([4.0]), np.array([1.0]))
 
     assert align([one, *full], spread=0.01)[0] == ()
+
+
+def test_counts_that_do_not_change_are_matched_by_their_level():
+    """A flat grid of 3 x 3 x 1 ranks owns 2, 3 and 4 faces, a cube of 27 ranks none to three."""
+    flat = Groups(9.0, np.array([2.0, 3.0, 4.0]), np.array([1.0, 4.0, 4.0]))
+    cube = Groups(27.0, np.array([1.0, 2.0, 3.0]), np.array([6.0, 12.0, 8.0]))
+    larger = Groups(64.0, np.array([1.0, 2.0, 3.0]), np.array([24.0, 24.0, 8.0]))
+
+    assert match_levels([flat, cube, larger]) == [(1, 2, 3), (0, 1, 2), (0, 1, 2)]
+
+
+def test_counts_that_grow_have_no_levels():
+    runs = [Groups(p, np.array([p, 2 * p]), np.array([2.0, p - 2])) for p in (4.0, 8.0, 16.0)]
+
+    assert match_levels(runs) is None
 
 
 @pytest.mark.parametrize(
