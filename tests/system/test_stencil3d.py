@@ -1,0 +1,54 @@
+"""The example stencil3d.py: its classes of ranks are found, in runs of every size."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import open_store
+from insitu.modeling.pipeline import remodel
+from insitu.modeling.rules import grid
+
+pytestmark = pytest.mark.mpi
+
+STENCIL = Path(__file__).resolve().parents[2] / "examples" / "stencil3d.py"
+STEP = "stencil3d.py->main->step"
+CELLS, STEPS = 4, 3
+
+
+def faces(p):
+    """How many faces of the block each rank owns."""
+    sides = grid(p, 3)
+    places = np.unravel_index(np.arange(p), sides)
+    return sum((at == 0) * 1 + (at == side - 1) for at, side in zip(places, sides, strict=True))
+
+
+def experiment(bench, sizes):
+    """Measure runs of these sizes."""
+    for p in sizes:
+        outcome = bench.run("-n", p, "--", STENCIL, "--cells", CELLS, "--steps", STEPS)
+        assert outcome.code == 0, outcome.err
+    with open_store(str(bench.campaign)) as store:
+        return load_experiment(store)
+
+
+def test_counts_are_those_of_the_docstring_and_classes_those_of_the_domain(bench):
+    sizes = (4, 8, 12)
+
+    measured = experiment(bench, sizes)
+
+    for key, table in measured.runs:
+        names = [str(path) for path in table.callpaths]
+        owned = faces(key.size)
+        boundary = table.values["visits"][names.index(f"{STEP}->boundary")]
+        assert np.nan_to_num(boundary).tolist() == (STEPS * owned).tolist()
+        sendrecv = names.index(f"{STEP}->exchange->MPI_Sendrecv")
+        expected = 8 * CELLS**2 * (6 - owned) * STEPS
+        assert table.values["bytes_sent"][sendrecv].tolist() == expected.tolist()
+    found = remodel(measured, modeler="search")
+    for one in found.clusters:
+        if str(one.callpath) == STEP and one.metric == "time":
+            owned = faces(one.run.size)
+            pairs = set(zip(one.labels.tolist(), owned.tolist(), strict=True))
+            assert len(pairs) == len(set(owned.tolist())) == len(one.names), one.run
