@@ -23,6 +23,7 @@ from insitu.wire.parts import parts
 LOCK = 3  # the descriptor that the first rank hands over
 LINGER_S = 2.0  # how long the agent outlives its last rank while the aggregator answers
 LONELY_S = 0.5  # and while it never did
+EAGER_S = 5.0  # how long a new agent looks for the aggregator ten times a second
 LOST_FACTOR = 10  # a beat of one second looks for the aggregator every ten beats at the least
 
 
@@ -129,6 +130,7 @@ class Agent:
         self.last_totals = 0.0
         self.looked_at = -1e9
         self.ended_at: float | None = None
+        self.started_at = time.monotonic()
         self.wake = self._open_wake()
 
     def _open_wake(self) -> int:
@@ -250,7 +252,8 @@ class Agent:
         if self.link is not None and self.link.socket is not None:
             poller.register(self.link.socket, zmq.POLLIN)
             poller.register(self.link.monitor, zmq.POLLIN)
-        is_waiting = not self.session.is_welcome or self.ended_at is not None
+        is_young = time.monotonic() - self.started_at < EAGER_S
+        is_waiting = self.ended_at is not None or (not self.session.is_welcome and is_young)
         limit_s = min(self.session.beat_s, 0.1) if is_waiting else self.session.beat_s
         poller.poll(round(limit_s * 1000))
         with contextlib.suppress(BlockingIOError):
