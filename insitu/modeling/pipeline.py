@@ -10,7 +10,7 @@ from insitu.errors import ModelingError
 from insitu.measurement import Experiment, FloatArray
 from insitu.modeling import modelers
 from insitu.modeling.base import ModelSet, SeriesModel
-from insitu.modeling.behaviour import Measured, Series, describe, part_by_distance
+from insitu.modeling.behaviour import Measured, Partition, Series, describe, part_by_distance
 from insitu.modeling.cluster import THRESHOLD, BoolArray
 from insitu.modeling.divergence import divergences
 from insitu.modeling.joint import Evidence, part_jointly
@@ -65,12 +65,7 @@ def remodel(
     evidence = Evidence.of(experiment, _below(paths, dirty), places) if classes == JOINT else None
     for name, metric in sorted(experiment.metrics().items()):
         measured = Measured(metric, dirty, aligned(experiment, name, dirty), places)
-        if evidence is None:
-            partition = part_by_distance(measured, threshold)
-        else:
-            partition = part_jointly(measured, evidence)
-        if rules:
-            partition = apply_rules(measured, partition, rules)
+        partition = _part(measured, evidence, threshold=threshold, rules=rules)
         series, parted = describe(measured, partition)
         clusters += parted
         findings += partition.findings
@@ -84,6 +79,17 @@ def remodel(
         sorted(clusters, key=lambda one: (one.callpath, one.metric, one.run.parameters)),
         tuple(sorted(set(findings), key=lambda one: (one.where, one.code, one.text))),
     )
+
+
+def _part(
+    measured: Measured, evidence: Evidence | None, *, threshold: float, rules: Sequence[Rules]
+) -> Partition:
+    """The classes of one metric: by all evidence or by distance, then as the user says."""
+    if evidence is None:
+        partition = part_by_distance(measured, threshold)
+    else:
+        partition = part_jointly(measured, evidence)
+    return apply_rules(measured, partition, rules) if rules else partition
 
 
 def _dirty(
