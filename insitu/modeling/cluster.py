@@ -59,18 +59,17 @@ def _may_part(rows: FloatArray, present: BoolArray, limits: FloatArray) -> BoolA
 
 
 def _sorted_labels(rows: FloatArray, present: BoolArray, limits: FloatArray) -> IntArray:
-    """Sort, part at the gaps, count the gaps below each rank."""
+    """Sort, find where clusters begin, count the beginnings not above each rank."""
     sortable = np.where(present, rows, np.inf)
-    order = np.argsort(sortable, axis=1, kind="stable")
-    ascending = np.take_along_axis(sortable, order, axis=1)
+    ascending = np.sort(sortable, axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
         gaps = np.diff(ascending, axis=1)
         smaller = np.minimum(abs(ascending[:, :-1]), abs(ascending[:, 1:]))
         parted = (gaps > 0) & (gaps >= limits[:, None] * smaller)  # a product: zero divides nothing
-    ranked = np.zeros(rows.shape, dtype=np.intp)
-    np.cumsum(parted, axis=1, out=ranked[:, 1:])
-    labels = np.empty_like(ranked)
-    np.put_along_axis(labels, order, ranked, axis=1)
+    labels = np.zeros(rows.shape, dtype=np.intp)
+    for row in np.flatnonzero(parted.any(axis=1)):
+        beginnings = ascending[row, 1:][parted[row]]
+        labels[row] = np.searchsorted(beginnings, sortable[row], side="right")
     labels[~present] = -1
     return labels
 
