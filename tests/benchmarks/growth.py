@@ -1,0 +1,222 @@
+"""Accuracy and speed of the modelers on random functions, beside Extra-P on the same data.
+
+    python tests/benchmarks/growth.py [--count 200] [--seed 1] [--extrap PYTHON] [--only one ...]
+
+Extra-P needs numpy < 2, so it lives in an environment of its own:
+
+    python -m venv /tmp/extrap && /tmp/extrap/bin/pip install extrap==4.2.5
+    python tests/benchmarks/growth.py --extrap /tmp/extrap/bin/python
+
+Extra-P models the first --peers series of each kind only, since it takes milliseconds for each.
+"""
+
+import argparse
+import pickle
+import subprocess
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import growth_data as data
+import numpy as np
+
+import insitu
+
+NOISES = (0.0, 0.01, 0.02, 0.05, 0.10, 0.15)
+PEER = Path(__file__).with_name("growth_extrap.py")
+
+
+def extrap(python, modeler, points, values, target):
+    task = pickle.dumps((modeler, np.asarray(points).tolist(), values.tolist(), list(target)))
+    answer = subprocess.run([python, PEER], input=task, capture_output=True, check=True)
+    return pickle.loads(answer.stdout)
+
+
+def percent(values):
+    return f"{100 * np.mean(values):5.1f}"
+
+
+def one(options):
+    """Leading exponents exact / predicted within 2 % at four times the largest scale [REF §4.1]."""
+    names = ["evidence", "search", "refine"] + (["basic", "refining"] if options.extrap else [])
+    right = {name: {kind: [] for kind in data.KINDS} for name in names}
+    seconds = {name: [] for name in names}
+    held = []
+    rng = np.random.default_rng([options.seed, 1])
+    for x in data.SCALES:
+        functions = [(k, *f) for k in data.KINDS for f in data.singles(rng, k, options.count)]
+        truth = np.array([data.value(t, c, x) for _, t, c in functions])
+        values = truth * (1 + rng.uniform(-options.noise, options.noise, truth.shape))
+        target = 4 * x[-1]
+        known = [
+            (data.leading(t, c, target), data.value(t, c, [target])[0]) for _, t, c in functions
+        ]
+        for name in names:
+            count = options.peers if name in ("basic", "refining") else options.count
+            rows = [i for i in range(len(values)) if i % options.count < count]
+            if name in ("basic", "refining"):
+                answers = extrap(options.extrap, name, x[:, None], values[rows], [target])
+                found = [(a[0][0][0][1:] if a[0] else (0, 0), a[1]) for a in answers]
+                seconds[name] += [a[3] for a in answers]
+            else:
+                start = time.process_time()
+                models = insitu.fit(x, values[rows], modeler=name)
+                seconds[name].append((time.process_time() - start) / len(rows))
+                found = [(m.leading([target])[0], m.predict([target])[0]) for m in models]
+                if name == "evidence":
+                    further = np.array([v for _, v in known]) * (
+                        1 + rng.uniform(-options.noise, options.noise, len(known))
+                    )
+                    bounds = np.array([m.interval([target])[0] for m in models[::10]])
+                    held += list((bounds[:, 0] <= further[::10]) & (further[::10] <= bounds[:, 1]))
+            for row, (exponents, predicted) in zip(rows, found, strict=True):
+                lead, expected = known[row]
+                exact = all(
+                    Fraction(a).limit_denominator(20) == Fraction(b).limit_denominator(20)
+                    for a, b in zip(exponents, lead, strict=True)
+                )
+                near = abs(predicted / expected - 1) <= 0.02
+                right[name][functions[row][0]].append((exact, near))
+    print(f"\none parameter, ±{options.noise:.0%}: exact / predicted within 2 %")
+    print("| modeler |", " | ".join(data.KINDS), "| mean | per model |")
+    for name in names:
+        cells = [np.mean(right[name][kind], axis=0) * 100 for kind in data.KINDS]
+        mean = np.mean(cells, axis=0)
+        row = " | ".join(f"{a:.0f} / {b:.0f}" for a, b in cells)
+        print(
+            f"| {name} | {row} | {mean[0]:.1f} / {mean[1]:.1f} "
+            f"| {np.mean(seconds[name]) * 1e6:.0f} µs |"
+        )
+    print(f"95 % intervals of evidence held {percent(held)} % of further measurements")
+
+
+def segments(options):
+    """Segmented or not, told right; change point named exactly [SEG §4.1]."""
+    names = ["evidence", "segmented"]
+    print(
+        "\nsegments, 5 + 5 points, mean over noise 0 to 15 %: "
+        "right, false alarms, exact change point"
+    )
+    for outside in (False, True):
+        for jump in data.JUMPS:
+            for name in names + (["Extra-P segmented"] if options.extrap else []):
+                rows = []
+                for level in NOISES:
+                    rng = np.random.default_rng([options.seed, int(level * 1000), outside])
+                    count = options.peers if name.startswith("Extra") else options.count
+                    sets = [
+                        data.segmented(rng, jump, count, noise=level, outside=outside, two=two)
+                        for two in (True, False)
+                    ]
+                    x = sets[0][0]
+                    if name.startswith("Extra"):
+                        cut = [
+                            [
+                                bool(a[2])
+                                for a in extrap(options.extrap, "segmented", x[:, None], y, [40.0])
+                            ]
+                            for _, y in sets
+                        ]
+                        exact = [False]
+                    else:
+                        models = [insitu.fit(x, y, modeler=name) for _, y in sets]
+                        cut = [
+                            [
+                                bool(m.change_points) or (name == "segmented" and bool(m.findings))
+                                for m in ms
+                            ]
+                            for ms in models
+                        ]
+                        exact = [m.change_points == ((5, 6),) for m in models[0]]
+                    rows.append((np.mean(cut[0]), np.mean(cut[1]), np.mean(exact)))
+                found, false, exact = np.mean(rows, axis=0)
+                space = "outside" if outside else "in"
+                print(
+                    f"| {space} the space | {jump} | {name} | {percent((found + 1 - false) / 2)} "
+                    f"| {percent(false)} | {percent(exact)} |",
+                    flush=True,
+                )
+
+
+def several(options):
+    """Exact set of terms / predicted within 5 % at four times the largest of both parameters."""
+    print("\ntwo parameters, ±2 and 5 %: exact / predicted within 5 %, time per model")
+    target = [4.0 * grid[-1] for grid in data.GRID[:2]]
+    for sparse in (False, True):
+        for name in ["evidence"] + (["Extra-P"] if options.extrap else []):
+            exact, near, seconds = [], [], []
+            for form in data.FORMS:
+                for level in (0.02, 0.05):
+                    rng = np.random.default_rng([options.seed, len(form), int(level * 100)])
+                    count = options.peers if name == "Extra-P" else options.count
+                    x, y, truth, keys = data.several(rng, form, count, noise=level, sparse=sparse)
+                    if name == "Extra-P":
+                        answers = extrap(options.extrap, "several", x, y, target)
+                        found = [(set(a[0]), a[1]) for a in answers]
+                        seconds += [a[3] for a in answers]
+                    else:
+                        start = time.process_time()
+                        models = insitu.fit(x, y, parameters=("p", "n"))
+                        seconds.append((time.process_time() - start) / len(y))
+                        found = [(terms(m), m.predict([target])[0]) for m in models]
+                    exact += [
+                        rounded(a) == rounded(key) for (a, _), key in zip(found, keys, strict=True)
+                    ]
+                    near += [abs(a / b - 1) <= 0.05 for (_, a), b in zip(found, truth, strict=True)]
+            design = "sparse, 10 points" if sparse else "full, 25 points"
+            print(
+                f"| {design} | {name} | {percent(exact)} / {percent(near)} "
+                f"| {np.mean(seconds) * 1e3:.1f} ms |",
+                flush=True,
+            )
+
+
+def terms(model):
+    places = {name: i for i, name in enumerate(model.parameters)}
+    return {
+        tuple((places[f.parameter], float(f.alpha), float(f.beta)) for f in t.factors)
+        for t in model.function.terms
+    }
+
+
+def rounded(keys):
+    return {
+        tuple(sorted((i, round(float(a), 6), round(float(b), 6)) for i, a, b in key))
+        for key in keys
+    }
+
+
+def speed(options):
+    """Time per model of 10,000 series, no matter what is right."""
+    print("\nspeed of evidence, 10,000 series")
+    rng = np.random.default_rng(options.seed)
+    for n in (5, 7, 10):
+        x = 2.0 ** np.arange(1, n + 1)
+        exponents = rng.choice([0, 0.5, 1, 1.5, 2], (10_000, 1))
+        truth = (
+            10 ** rng.uniform(-2, 3, (10_000, 1))
+            + 10 ** rng.uniform(-2, 3, (10_000, 1)) * x**exponents
+        )
+        values = truth * (1 + rng.uniform(-0.02, 0.02, truth.shape))
+        insitu.fit(x, values[:10])
+        start = time.process_time()
+        insitu.fit(x, values)
+        print(f"| {n} points | {(time.process_time() - start) / len(values) * 1e6:.0f} µs |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--peers", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--noise", type=float, default=0.02)
+    parser.add_argument("--extrap", help="a Python that has Extra-P")
+    parts = {"one": one, "segments": segments, "several": several, "speed": speed}
+    parser.add_argument("--only", nargs="+", choices=parts, default=list(parts))
+    options = parser.parse_args()
+    for name in options.only:
+        parts[name](options)
+
+
+if __name__ == "__main__":
+    main()
