@@ -35,7 +35,8 @@ STENCIL = Path(__file__).resolve().with_name("stencil2d.py")
 # From 9 ranks on the grid has corners, edges and an inside: four scales on which all classes agree.
 SCALES = (1, 2, 4, 8, 9, 12, 16, 20)
 REPETITIONS = 3
-SHOWN_ROWS = 6
+SHOWN_ROWS = 8
+NAME_WIDTH, VALUE_WIDTH, MODEL_WIDTH = 26, 10, 36  # columns of the growing table
 START_S = 30.0  # for the aggregator to say where it listens
 
 
@@ -162,19 +163,23 @@ def watched(campaign: Campaign, progress: Progress) -> Iterator[None]:
 
 
 def growth(board: Board, width: int) -> Table:
-    """The dearest call paths: their mean time per rank at each scale, their models so far."""
-    rows = [row for row in board.series if row.metric == "time" and row.behaviour == "all"]
+    """The dearest call paths: their mean time per rank at the largest scales, the models so far."""
+    rows = [row for row in board.series if row.metric == "time"]
     scales = sorted({at[0] for row in rows for at, _ in row.points})
+    scales = scales[-max((width - NAME_WIDTH - MODEL_WIDTH) // VALUE_WIDTH, 1) :]
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    table.add_column("dearest call paths" if rows else "models come with the third scale")
+    heading = "dearest call paths" if rows else "models come with the third scale"
+    table.add_column(heading, no_wrap=True, width=NAME_WIDTH if rows else None)
     for scale in scales:
-        table.add_column(f"p={number(scale)}", justify="right")
+        table.add_column(f"p={number(scale)}", justify="right", no_wrap=True)
     if rows:
-        table.add_column("model of the time")
+        table.add_column("class", no_wrap=True)
+        table.add_column("model of the time", no_wrap=True)
     for row in rows[:SHOWN_ROWS]:
         values = {at[0]: value for at, value in row.points}
         cells = [quantity(values[at], row.unit) if at in values else "" for at in scales]
-        table.add_row(last_frames(row.callpath, max(width // 4, 24)), *cells, row.text)
+        name = last_frames(row.callpath, NAME_WIDTH)
+        table.add_row(name, *cells, row.behaviour, row.text)
     return table
 
 
