@@ -52,24 +52,31 @@ class _Data:
 
 @dataclass(slots=True)
 class _State:
-    """Several hypotheses (first axis) about K classes.
+    """Several hypotheses s about K classes; classes come first, so that sums over them are fast.
 
     Class c lies at base[run] + log(1 + excess_c · shape(x)).
     """
 
-    excess: FloatArray  # (s, K), first is 0
+    excess: FloatArray  # (K, s), first is 0
+    share: FloatArray  # (K, s, n_runs)
     shape: FloatArray  # (s, n_runs)
     base: FloatArray  # (s, n_runs)
-    share: FloatArray  # (s, n_runs, K)
     spread: FloatArray  # (s,)
     likelihood: FloatArray  # (s,)
 
     def pick(self, chosen: IntArray) -> "_State":
-        return _State(*(getattr(self, name)[chosen] for name in self.__slots__))
+        return _State(
+            self.excess[:, chosen],
+            self.share[:, chosen],
+            self.shape[chosen],
+            self.base[chosen],
+            self.spread[chosen],
+            self.likelihood[chosen],
+        )
 
     def offsets(self) -> FloatArray:
-        """(s, n_runs, K)"""
-        offsets: FloatArray = np.log1p(self.excess[:, None, :] * self.shape[:, :, None])
+        """(K, s, n_runs)"""
+        offsets: FloatArray = np.log1p(self.excess[:, :, None] * self.shape)
         return offsets
 
 
@@ -163,16 +170,22 @@ def _prepare(logs: Sequence[FloatArray], floor: float) -> _Data:
     )
 
 
-def _single(data: _Data) -> _State:
+def _start(data: _Data, excess: FloatArray, shape: FloatArray) -> _State:
+    """Hypotheses (K, s) before anything is fitted."""
+    classes, states = excess.shape
     runs = len(data.starts)
-    state = _State(
-        np.zeros((1, 1)),
-        np.ones((1, runs)),
-        np.zeros((1, runs)),
-        np.ones((1, runs, 1)),
-        np.full(1, max(data.floor * 1.5, 0.005)),
-        np.zeros(1),
+    return _State(
+        excess,
+        np.full((classes, states, runs), 1 / classes),
+        shape,
+        np.zeros((states, runs)),
+        np.full(states, max(data.floor * 1.5, 0.005)),
+        np.zeros(states),
     )
+
+
+def _single(data: _Data) -> _State:
+    state = _start(data, np.zeros((1, 1)), np.ones((1, len(data.starts))))
     _place(data, state)
     _improve(data, state, REFINING)
     return state
@@ -194,16 +207,7 @@ def _search(data: _Data, count: int, shapes: Sequence[FloatArray]) -> _State:
         starts = np.concatenate([steps, np.array(found).reshape(-1, count)])
         excesses.append(starts)
         drifts.append(np.broadcast_to(shape, (len(starts), len(shape))))
-    excess, drift = np.concatenate(excesses), np.concatenate(drifts)
-    states, runs = len(excess), len(data.starts)
-    state = _State(
-        excess,
-        drift,
-        np.zeros((states, runs)),
-        np.full((states, runs, count), 1 / count),
-        np.full(states, max(data.floor * 1.5, 0.005)),
-        np.zeros(states),
-    )
+    state = _start(data, np.concatenate(excesses).T.copy(), np.concatenate(drifts))
     _place(data, state)
     _improve(data, state, SCREENING)
     state = state.pick(np.argsort(-state.likelihood, kind="stable")[:4])
@@ -215,75 +219,76 @@ def _search(data: _Data, count: int, shapes: Sequence[FloatArray]) -> _State:
 def _place(data: _Data, state: _State) -> None:
     """Choose the base of each run so that its classes lie where its values are."""
     offsets = state.offsets()
-    tolerance = np.maximum(state.spread, 0.01)[:, None, None, None]
-    for run, middles in enumerate(data.centres):
-        here = slice(data.starts[run], data.starts[run + 1] if run + 1 < len(data.starts) else None)
-        bases = (middles[None, :, None] - offsets[:, run, None, :]).reshape(len(offsets), -1)
-        misfit = data.y[here][None, None, :, None] - bases[:, :, None, None]
-        misfit = ((misfit - offsets[:, run, None, None, :]) / tolerance) ** 2
-        score = (np.minimum(misfit.min(axis=3) / 2, 12.0) * data.weight[here]).sum(axis=2)
+    tolerance = np.maximum(state.spread, 0.01)[:, None, None]
+    ends = [*data.starts[1:].tolist(), len(data.y)]
+    for run, (middles, start, end) in enumerate(zip(data.centres, data.starts, ends, strict=True)):
+        here = offsets[:, :, run]  # (K, s)
+        bases = (middles[:, None] - here.T[:, None, :]).reshape(here.shape[1], -1)
+        above = data.y[start:end] - bases[:, :, None]
+        misfit = abs(above - here[0][:, None, None])
+        for offset in here[1:]:
+            np.minimum(misfit, abs(above - offset[:, None, None]), out=misfit)
+        score = np.minimum((misfit / tolerance) ** 2 / 2, 12.0) @ data.weight[start:end]
         state.base[:, run] = np.take_along_axis(bases, score.argmin(axis=1)[:, None], 1)[:, 0]
 
 
 def _expect(data: _Data, state: _State) -> FloatArray:
-    """Probability that each value belongs to each class: (s, n, K); sets the likelihood."""
-    middle = (state.base[:, :, None] + state.offsets())[:, data.run]
-    spread = state.spread[:, None, None]
-    density = -(((data.y[:, None] - middle) / spread) ** 2) / 2 - np.log(spread) - 0.919
-    density += np.log(state.share * (1 - OUTLIERS))[:, data.run]
-    highest = np.maximum(density.max(axis=2), OUTLIER_DENSITY)
-    density = np.exp(density - highest[:, :, None])
-    total = density.sum(axis=2) + np.exp(OUTLIER_DENSITY - highest)
-    state.likelihood = ((np.log(total) + highest) * data.weight).sum(axis=1)
-    probability: FloatArray = density / total[:, :, None]
-    return probability
+    """Probability that each value belongs to each class: (K, s, n); sets the likelihood."""
+    spread = state.spread[:, None]
+    density = (data.y - (state.base + state.offsets())[:, :, data.run]) / spread
+    density *= -0.5 * density
+    density += np.log(state.share * ((1 - OUTLIERS) / spread))[:, :, data.run] - 0.919
+    highest = np.maximum(density.max(axis=0), OUTLIER_DENSITY)
+    density -= highest
+    np.exp(density, out=density)
+    total = density.sum(axis=0) + np.exp(OUTLIER_DENSITY - highest)
+    state.likelihood = (np.log(total) + highest) @ data.weight
+    density /= total
+    return density
 
 
 def _improve(data: _Data, state: _State, rounds: int) -> None:
     """Expectation and maximisation, in place."""
-    shape = state.shape[:, :, None]
     for _ in range(rounds):
-        weight = _expect(data, state) * data.weight[:, None]
-        count = np.add.reduceat(weight, data.starts, axis=1)
-        total = np.add.reduceat(weight * data.y[:, None], data.starts, axis=1)
-        present = count.sum(axis=2)
-        classes = count.shape[2]
-        state.share = (count + 0.5 / classes) / (present[:, :, None] + 0.5)
+        weight = _expect(data, state) * data.weight
+        count = np.add.reduceat(weight, data.starts, axis=2)
+        total = np.add.reduceat(weight * data.y, data.starts, axis=2)
+        present = count.sum(axis=0)
+        state.share = (count + 0.5 / len(count)) / (present + 0.5)
         offsets = state.offsets()
-        base = (total - count * offsets).sum(axis=2) / np.maximum(present, 1e-9)
+        base = (total - count * offsets).sum(axis=0) / np.maximum(present, 1e-9)
         state.base = np.where(present > 0.5, base, state.base)
-        slope = shape / (1 + state.excess[:, None, :] * shape)
-        residual = total - count * (state.base[:, :, None] + offsets)
-        step = (slope * residual).sum(axis=1) / ((count * slope**2).sum(axis=1) + 1e-9)
+        slope = state.shape / (1 + state.excess[:, :, None] * state.shape)
+        residual = total - count * (state.base + offsets)
+        step = (slope * residual).sum(axis=2) / ((count * slope**2).sum(axis=2) + 1e-9)
         excess = state.excess + step
-        state.excess = np.maximum(excess - excess[:, :1], 0.0)
-        error = data.y[:, None] - (state.base[:, :, None] + state.offsets())[:, data.run]
-        square = (weight * error**2).sum(axis=(1, 2)) / np.maximum(present.sum(axis=1), 1.0)
+        state.excess = np.maximum(excess - excess[0], 0.0)
+        error = data.y - (state.base + state.offsets())[:, :, data.run]
+        square = (weight * error**2).sum(axis=(0, 2)) / np.maximum(present.sum(axis=1), 1.0)
         state.spread = np.sqrt(np.maximum(square, data.floor**2))
     _expect(data, state)
 
 
 def _criterion(data: _Data, state: _State) -> FloatArray:
     """Bayesian information criterion; infinite where neighbours cannot be told apart."""
-    count = state.share * data.ranks[:, None]
+    count = state.share * data.ranks
     used = count > PRESENT
-    classes = count.shape[2]
-    price = classes * np.log(data.ranks.sum())
-    price += 0.5 * ((used.sum(axis=2) - 1) * np.log(data.ranks)).sum(axis=1)
-    order = np.argsort(state.excess, axis=1)[:, None, :]
-    offsets = np.take_along_axis(state.offsets(), order, axis=2)
-    count = np.take_along_axis(count, order, axis=2) * np.take_along_axis(used, order, axis=2)
-    both = np.minimum(count[:, :, 1:], count[:, :, :-1])
-    distance = (both * np.diff(offsets, axis=2)).sum(axis=1) / np.maximum(both.sum(axis=1), 1e-9)
-    apart = (distance >= NEAREST * state.spread[:, None]) | (both.sum(axis=1) == 0)
-    return np.where(apart.all(axis=1), price - 2 * state.likelihood, np.inf)
+    price = len(count) * np.log(data.ranks.sum())
+    price += 0.5 * (used.sum(axis=0) - 1) @ np.log(data.ranks)
+    order = np.argsort(state.excess, axis=0)[:, :, None]
+    offsets = np.take_along_axis(state.offsets(), order, axis=0)
+    count = np.take_along_axis(count * used, order, axis=0)
+    both = np.minimum(count[1:], count[:-1])
+    distance = (both * np.diff(offsets, axis=0)).sum(axis=2) / np.maximum(both.sum(axis=2), 1e-9)
+    apart = (distance >= NEAREST * state.spread) | (both.sum(axis=2) == 0)
+    return np.where(apart.all(axis=0), price - 2 * state.likelihood, np.inf)
 
 
 def _answer(logs: Sequence[FloatArray], data: _Data, state: _State) -> Mixture:
     """The most probable class of each rank; outliers go to the likeliest class below them."""
-    order = np.argsort(state.excess[0])
-    middles = (state.base[:, :, None] + state.offsets())[0][:, order]
-    shares, spread = state.share[0][:, order], float(state.spread[0])
+    order = np.argsort(state.excess[:, 0])
+    middles = (state.base + state.offsets())[order, 0].T
+    shares, spread = state.share[order, 0].T, float(state.spread[0])
     labels, outliers = [], []
     for run, one in enumerate(logs):
         error = one[:, None] - middles[run]
