@@ -120,6 +120,8 @@ def _part_times(
 def _is_lawful(parting: _Parting, row: int, values: Sequence[FloatArray]) -> bool:
     """Whether the classes of the row matched last are as parts of a domain are."""
     matching = parting.matchings[-1]
+    if not matching.is_complete:
+        return False
     sizes, means, x = [], [], []
     for labels, assigned, one, at in zip(
         parting.labels, matching.assigned, values, parting.x, strict=True

@@ -86,7 +86,7 @@ def _law(points: FloatArray, sizes: FloatArray, parameters: tuple[str, ...]) -> 
             best = (exponents, coefficients)
             break
         criterion = len(p) * np.log(misfit @ misfit + 1e-4) + design.shape[1] * np.log(len(p))
-        if criterion < lowest:
+        if criterion < lowest and len(p) >= 2 * design.shape[1]:
             best, lowest = (exponents, coefficients), criterion
     exponents, coefficients = best
     terms = tuple(
