@@ -71,14 +71,14 @@ def main(arguments: list[str]) -> int:
     measured_s = time.monotonic() - began_s
     picture = path.with_suffix(".png")
     insitu(console, "models", path, "--metric", "time", "--top", "8")
-    insitu(console, "classes", path, "--metric", "visits", "--callpath", "main->step", "--top", "2")
+    insitu(console, "classes", path, "--metric", "visits", "--callpath", "MPI_Sendrecv")
     insitu(console, "plot", path, "-o", picture)
     console.print(
         f"\n{len(options.ranks) * options.repetitions} runs in {measured_s:.0f} s are in "
         f"[bold]{path}[/], their picture is [bold]{picture}[/]. Try next:\n\n"
         "    source .venv/bin/activate\n"
         f"    insitu predict {path} --at p=1024\n"
-        f"    insitu classes {path} --callpath MPI_Sendrecv --metric bytes_sent\n"
+        f"    insitu classes {path} --callpath boundary --metric visits\n"
         f"    insitu run -n 6 --campaign {path} -- examples/stencil2d.py\n"
         f"    insitu watch {path}\n"
         "    insitu --help\n",
