@@ -93,7 +93,7 @@ def _part_times(
     """Row by row: by a witness, as one class, by a mixture, by distance where a logarithm fails."""
     measured = parting.measured
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = [np.log(one) for one in medians]
+        logs = [np.where(one > 0, np.log(one), np.nan) for one in medians]
     spread = repetition_spread(measured.tables, measured.places)
     uniform = minor | looks_uniform(logs, spread) if logs else minor
     floors = np.where(np.isnan(spread), UNKNOWN_FLOOR, np.fmax(spread, LEAST_FLOOR))
@@ -102,7 +102,7 @@ def _part_times(
         if path in witnesses and witnesses[path].parts:
             _part_by_witness(parting, row, values, witnesses[path])
             continue
-        if any(np.any(one <= 0) for one in values):
+        if any(np.any(one[row] <= 0) for one in medians):
             for labels, one in zip(parting.labels, values, strict=True):
                 labels[row] = cluster(one)
         elif not uniform[row]:
@@ -167,7 +167,8 @@ def _part_by_witness(
         chosen = matching.assigned[place] or ()
         with np.errstate(divide="ignore", invalid="ignore"):
             means = class_means(one[None], labels[row][None], max(len(chosen), 1))[0]
-            heights[place, list(chosen)] = np.log(means / np.nanmean(one))[: len(chosen)]
+            middle = class_means(one[None], np.zeros((1, len(one)), dtype=np.intp), 1)[0, 0]
+            heights[place, list(chosen)] = np.log(means / middle)[: len(chosen)]
     heights = np.where(np.isfinite(heights), heights, np.nan)
     order = np.argsort(_column_means(heights), kind="stable")
     rank = np.argsort(order)

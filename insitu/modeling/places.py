@@ -41,7 +41,10 @@ def find_places(experiment: Experiment) -> tuple[list[Place], list[Finding]]:
 
 
 def aligned(experiment: Experiment, metric: str, paths: Sequence[CallPath]) -> list[FloatArray]:
-    """The values of a metric per run: (n_paths, n_ranks), NaN where a run lacks a call path."""
+    """The values of a metric per run: (n_paths, n_ranks), NaN where it was not measured.
+
+    What is infinite was not measured either.
+    """
     rows = {path: row for row, path in enumerate(paths)}
     tables = []
     for _, table in experiment.runs:
@@ -51,7 +54,8 @@ def aligned(experiment: Experiment, metric: str, paths: Sequence[CallPath]) -> l
             targets = [(rows[path], i) for i, path in enumerate(table.callpaths) if path in rows]
             if targets:
                 target, source = np.array(targets).T
-                result[target] = values[source]
+                found = values[source]
+                result[target] = np.where(np.isfinite(found), found, np.nan)
         tables.append(result)
     return tables
 

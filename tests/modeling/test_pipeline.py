@@ -148,6 +148,31 @@ def test_an_empty_experiment_has_no_models():
     assert remodel(experiment()).models == []
 
 
+@pytest.mark.parametrize("classes", ["joint", "paper"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda p: np.zeros(p),
+        lambda p: -np.arange(1.0, p + 1),
+        lambda p: np.where(np.arange(p) % 2, 0.0, 1.0),
+        lambda p: np.full(p, NAN),
+        lambda p: np.full(p, np.inf),
+        lambda p: 3.0 ** np.arange(p),
+        lambda p: np.where(np.arange(p) == 0, NAN, 2.0),
+    ],
+    ids=["zeros", "negative", "some zero", "missing", "infinite", "all different", "one missing"],
+)
+@pytest.mark.filterwarnings("error")
+def test_odd_values_have_classes_and_models_or_none(values, classes):
+    runs = [run({FLUX: values(p)}, repetition=r) for p in (1, 2, 4, 8, 16) for r in range(2)]
+
+    result = remodel(experiment(*runs), classes=classes, modeler="search")
+
+    for one in result.clusters:
+        assert len(one.labels) == one.run.size
+        assert one.labels.max() == len(one.names) - 1
+
+
 def test_one_rank_is_one_class():
     runs = [run({FLUX: [float(n)]}, n=n, p=1) for n in SIZES]
 
