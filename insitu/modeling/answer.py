@@ -21,6 +21,7 @@ Number = TypeVar("Number", np.float64, np.intp)
 
 AHEAD = 4.0  # the target is this many times the largest coordinate [REF §4.1]
 KEPT = 6  # hypotheses that make up the spread of an answer
+HUGE = 1e60  # values of terms at the target above which they do not decide
 AS_GOOD = 0.4  # posterior below which no constant is answered
 SIMPLER = 0.03  # what a term must add in agreement
 CLOSE = 0.02  # predictions this near agree [REF §4.1]
@@ -120,19 +121,28 @@ class _Kept:
 
         self.posterior, self.lattice = posterior, lattice
         self.weights = take(posterior.hypotheses)
+
+        def possible(values: FloatArray) -> FloatArray:
+            return np.where(self.weights > 0, values, 0.0)
+
         self.first, self.second = take(found.first), take(found.second)
         size = np.append(1 / scales.terms, 1.0)
         value = scales.values[:, None]
         factor = [np.ones_like(self.weights), size[self.first], size[self.second]]
         self.coefficients = np.stack(
-            [take(c) * f * value for c, f in zip(found.coefficients, factor, strict=True)], axis=2
+            [
+                possible(take(c)) * f * value
+                for c, f in zip(found.coefficients, factor, strict=True)
+            ],
+            axis=2,
         )
         self.inverse = [
-            take(v) * factor[i] * factor[j] * value**2
+            possible(take(v)) * factor[i] * factor[j] * value**2
             for v, (i, j) in zip(found.inverse, PLACES, strict=True)
         ]
         self.exponents = np.vstack([lattice.exponents, np.zeros(3)])
         at = np.append(lattice.design(np.array([target]))[:, 0], 0.0)
+        at = np.where(np.abs(at) < HUGE, at, 0.0)
         self.at = at[self.first], at[self.second]
 
     def inverse_diagonal(self) -> FloatArray:
@@ -148,7 +158,8 @@ class _Kept:
         v00, v11, v22, v01, v02, v12 = self.inverse
         variance = v00 + a * a * v11 + b * b * v22 + 2 * (a * v01 + b * v02 + a * b * v12)
         deviation = np.sqrt(np.maximum(variance, 0)) * self.posterior.sigma[:, None]
-        deviation = np.maximum(deviation, 1e-9 * np.abs(predicted) + 1e-300)
+        deviation = np.maximum(deviation, 1e-9 * np.abs(predicted))
+        deviation = np.where((self.weights > 0) & (deviation > 1 / HUGE), deviation, 1.0)
         tried = slice(0, KEPT)
         agree = (self.weights[:, None, :] * (leading[:, tried, None] == leading[:, None, :])).sum(
             axis=2

@@ -17,6 +17,7 @@ from insitu.modeling.series import Series
 AT_ONCE = 256  # series, so that the arrays of a batch stay in the cache
 NOISY = 0.05  # noise from which it matters what errors are relative to
 REWEIGHTED = 2  # rounds
+TINY = 1e-60  # terms smaller than this everywhere, or as large, are left out
 SMALLEST = 1e-3  # values count at least as this part of the largest of their series
 
 
@@ -60,7 +61,9 @@ class Batch:
         rows = lattice.design(self.x)
         with np.errstate(invalid="ignore"):
             size = np.abs(rows).max(axis=1, initial=0.0)
-        self.terms = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+        usable = np.isfinite(size) & (size > TINY) & (size < 1 / TINY)
+        self.terms = np.where(usable, size, 1.0)
+        rows[~usable] = np.nan
         self.relative = relative
         rows = rows / self.terms[:, None]
         self.data = relative_data(rows, trust, relative, np.maximum(np.abs(relative), SMALLEST))

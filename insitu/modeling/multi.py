@@ -15,7 +15,7 @@ import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
 from insitu.modeling import noise
-from insitu.modeling.batch import SMALLEST
+from insitu.modeling.batch import SMALLEST, TINY
 from insitu.modeling.lattice import SEVERAL, lattice
 from insitu.modeling.marginal import log_evidence, negligible
 from insitu.modeling.noise import BoolArray
@@ -95,7 +95,7 @@ class Table:
             rows = terms.design(series.coordinates[:, column])
             with np.errstate(invalid="ignore"):
                 most = np.abs(rows).max(axis=1, initial=0.0)
-            usable = np.isfinite(most) & (most > 0)
+            usable = np.isfinite(most) & (most > TINY) & (most < 1 / TINY)
             most = np.where(usable, most, 1.0)
             self.rows.append(np.where(usable[:, None], rows / most[:, None], np.nan))
             self.sizes.append(most)
@@ -215,7 +215,8 @@ class _Columns:
             normal[~regular] = np.eye(size)
             coefficients = np.linalg.solve(normal, (right[chosen] / scale)[..., None])[..., 0]
             rss = np.maximum(squares - (coefficients * right[chosen] / scale).sum(axis=1), 0.0)
-            feasible = regular & (coefficients >= 0).all(axis=1)
+            only_constant = (chosen == 0).all(axis=1)
+            feasible = regular & ((coefficients >= 0).all(axis=1) | only_constant)
             score = prior - measured / 2 * np.log(rss + measured * TYPICAL_NOISE**2)
             score -= 2.0 * size
             found += [

@@ -17,6 +17,7 @@ TYPICAL_NOISE = 0.01  # for the score of the first stage
 PRICE_OF_CONSTANT = 2.0  # the same, logarithm
 USABLE = 1e-3  # values below this part of the largest have no ratio
 SMALLEST_RATIO = 1e-3
+VANISHING = 1e-60  # columns whose square is smaller are zero on the points measured
 DEPENDENT = 1e-11  # columns whose part of their own is smaller cannot be told apart
 CONSTANT_ONLY = 0.5  # weight of one-term functions whose term cannot be seen
 
@@ -154,7 +155,7 @@ class _Normal:
         self.square = np.maximum(data.weights @ (rows * rows).T, 1e-300)
         self.product = data.moments @ rows.T
         spread = self.square - self.mean**2 * self.ones
-        self.independent = spread > DEPENDENT * self.square
+        self.independent = spread > np.maximum(DEPENDENT * self.square, VANISHING)
         self.spread = np.where(self.independent, spread, self.square)
         self.centred = self.product - self.mean * self.total
         self.level = self.total / self.ones
@@ -242,7 +243,7 @@ class _Normal:
             deviations=(1 / np.sqrt(square),),
             largest=(share,),
         )
-        evidence += prior[best][..., None] + np.log(seen) + _where(square > 1e-200)
+        evidence += prior[best][..., None] + np.log(seen) + _where(square > VANISHING)
         return [
             with_constant,
             _family((best, none), (None, alone, None), {1: 1 / square}, evidence),
@@ -340,8 +341,8 @@ class _Two:
     ) -> None:
         self.aa, self.bb, self.ab, self.ay, self.by = aa, bb, ab, ay, by
         determinant = aa * bb - ab * ab
-        sound = determinant > DEPENDENT * aa * bb
-        self.determinant = np.where(sound, determinant, aa * bb)
+        sound = determinant > np.maximum(DEPENDENT * aa * bb, VANISHING)
+        self.determinant = np.where(sound, determinant, np.maximum(aa * bb, 1e-300))
         self.first = (ay * bb - by * ab) / self.determinant
         self.second = (by * aa - ay * ab) / self.determinant
         self.feasible = sound & (self.first >= 0) & (self.second >= 0)

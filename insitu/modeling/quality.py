@@ -12,7 +12,8 @@ def smape(values: FloatArray, fitted: FloatArray) -> FloatArray:
     Points where both are zero count as exact; NaN in `values` is not measured.
     """
     total = np.abs(values) + np.abs(fitted)
-    error = np.abs(values - fitted) / np.where(total > 0, total / 2, 1.0)
+    with np.errstate(invalid="ignore"):  # functions may be infinite where nothing was measured
+        error = np.abs(values - fitted) / np.where(total > 0, total / 2, 1.0)
     measured = ~np.isnan(values)
     count = np.maximum(measured.sum(axis=-1), 1)
     return np.asarray(100 * np.where(measured, error, 0.0).sum(axis=-1) / count)
@@ -46,7 +47,8 @@ def qualities(values: FloatArray, fitted: FloatArray, columns: FloatArray) -> li
     filled = np.where(measured, values, 0.0)
     count = measured.sum(axis=1)
     mean = filled.sum(axis=1) / np.maximum(count, 1)
-    rss = np.where(measured, (filled - fitted) ** 2, 0.0).sum(axis=1)
+    rss = np.where(measured, filled - fitted, 0.0)
+    rss = (rss**2).sum(axis=1)
     total = np.where(measured, (filled - mean[:, None]) ** 2, 0.0).sum(axis=1)
     degrees = count - columns
     defined = (degrees > 0) & (total > 0) & (columns > 1)

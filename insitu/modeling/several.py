@@ -26,6 +26,9 @@ def several(points: Points, series: Series, dependencies: Dependencies) -> list[
             {path: [["p"], ["n"]]} for no interaction; call paths not named may have any.
     """
     names = points.parameters
+    nothing = Answer(Function(names, np.nan), None, np.nan, 1)
+    if not (series.counts > 0).any():
+        return [nothing] * len(series.values)
     table = Table(series, names)
     counted = noise.counted(series.values)
     answers: list[tuple[int, Answer]] = []
@@ -47,7 +50,6 @@ def several(points: Points, series: Series, dependencies: Dependencies) -> list[
             (int(row), _answer(table, int(row), one, np.exp(extra) * law, levels))
             for row, one, extra in zip(members, weighed, scatter, strict=True)
         ]
-    nothing = Answer(Function(names, np.nan), None, np.nan, 1)
     known = dict(answers)
     return [known.get(row, nothing) for row in range(len(series.values))]
 

@@ -39,7 +39,9 @@ class Space:
         rows = np.ones((len(self.terms), len(table)))
         for i, shape in enumerate(self.terms):
             for factor in shape:
-                rows[i] *= factor(table[:, self.parameters.index(factor.parameter)])
+                value = factor(table[:, self.parameters.index(factor.parameter)])
+                with np.errstate(invalid="ignore"):  # 0 · ∞: such a term is left out
+                    rows[i] *= value
         return rows
 
 

@@ -92,3 +92,23 @@ def test_an_unknown_modeler_is_refused():
 def test_shapes_that_do_not_fit_are_refused():
     with pytest.raises(ModelingError, match="do not fit 5 points"):
         insitu.fit(X, [[1.0, 2.0]])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", MODELERS)
+@pytest.mark.parametrize("seed", range(20))
+def test_any_data_give_models(name, seed):
+    rng = np.random.default_rng(seed)
+    n, series, repetitions = rng.integers((0, 1, 1), (12, 4, 4))
+    x = [rng.uniform(0, 100, n), rng.integers(0, 4, n), 2.0 ** rng.integers(0, 12, n)][seed % 3]
+    values = rng.normal(5, rng.uniform(0, 6), (series, n, repetitions))
+    values *= 10 ** rng.uniform(-12, 12, (series, 1, 1))
+    kind = rng.random(values.shape)
+    values[kind < 0.1] = np.nan
+    values[(kind > 0.1) & (kind < 0.15)] = 0.0
+    values[(kind > 0.15) & (kind < 0.17)] = np.inf
+
+    models = insitu.fit(x, values, modeler=name)
+
+    assert [Model.from_dict(json.loads(json.dumps(model.to_dict()))) for model in models] == models
+    assert len(models) == series
