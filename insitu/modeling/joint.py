@@ -25,11 +25,16 @@ UNKNOWN_FLOOR = 0.02  # the same where nothing was repeated
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What counts tell per call path: by its own, or with those of all call paths below it."""
+    """What counts tell per call path: by its own, or with those of all call paths below it.
+
+    root_times: mean time per run of the call paths that have no parent; mixtures: those found so
+    far, by their values: at a leaf, inclusive and exclusive times are the same.
+    """
 
     own: Mapping[CallPath, Witness]
     below: Mapping[CallPath, Witness]
     root_times: Mapping[CallPath, FloatArray]
+    mixtures: dict[bytes, Mixture] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -53,6 +58,7 @@ class _Parting:
     matchings: list[Matching]
     x: list[float]
     findings: list[Finding] = field(default_factory=list)
+    mixtures: dict[bytes, Mixture] = field(default_factory=dict)
     laws: dict[tuple[object, ...], list[tuple[int, ...]]] = field(default_factory=dict)
 
 
@@ -70,7 +76,7 @@ def part_jointly(measured: Measured, evidence: Evidence) -> Partition:
     labels = [np.where(np.isfinite(one), 0, -1) for one in means]
     sizes = {place.size for place in places}
     x = [float(place.size if len(sizes) > 1 else place.coordinate[0]) for place in places]
-    parting = _Parting(measured, labels, [], x)
+    parting = _Parting(measured, labels, [], x, mixtures=evidence.mixtures)
     if metric.is_deterministic:
         parting.labels[:] = [count_labels(one) for one in means]
         for row in range(len(measured.paths)):
@@ -195,11 +201,14 @@ def _mixture(parting: _Parting, row: int, values: Sequence[FloatArray], floor: f
     """Part by a mixture over all places; name the ranks that fit no class."""
     used = [place for place, one in enumerate(values) if np.isfinite(one).any()]
     present = [np.isfinite(values[place]) for place in used]
-    found = find_classes(
-        [values[place][ranks] for place, ranks in zip(used, present, strict=True)],
-        x=np.array([parting.x[place] for place in used]),
-        floor=floor,
-    )
+    mark = np.concatenate([[floor], *values]).tobytes()
+    if mark not in parting.mixtures:
+        parting.mixtures[mark] = find_classes(
+            [values[place][ranks] for place, ranks in zip(used, present, strict=True)],
+            x=np.array([parting.x[place] for place in used]),
+            floor=floor,
+        )
+    found = parting.mixtures[mark]
     strange = []
     for place, ranks, labels, is_outlier in zip(
         used, present, found.labels, found.is_outlier, strict=True
