@@ -2,7 +2,7 @@
 
     python3 bootstrap.py demo            a first campaign, in a minute or two
     python3 bootstrap.py test            the tests; further arguments go to pytest
-    python3 bootstrap.py bench           the benchmarks; further arguments go to them
+    python3 bootstrap.py bench           the benchmarks, or the one that is named
     python3 bootstrap.py setup           only what the others do first
 
 Needs Python 3.11 or newer, pip and, for the native collectors, a C compiler. Everything goes into
@@ -42,7 +42,7 @@ STAMP = ENVIRONMENT / "bootstrap.stamp"
 JOBS = {
     "demo": [str(HERE / "examples" / "demo.py")],
     "test": ["-m", "pytest", "-n", "2"],  # system tests mostly wait
-    "bench": [str(HERE / "tests" / "benchmarks" / "overhead.py")],
+    "bench": ["-m", "tests.benchmarks"],
 }
 
 

@@ -1,0 +1,28 @@
+"""All benchmarks, or the named one with its options.
+
+python -m tests.benchmarks [overhead | growth | classes] [OPTIONS OF THAT ONE]
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+NAMES = ("overhead", "growth", "classes")
+
+
+def main(arguments: list[str]) -> int:
+    """Run them one after the other; the exit code of the first that fails."""
+    if arguments and arguments[0] not in NAMES:
+        print(__doc__)
+        return 2
+    for name in arguments[:1] or NAMES:
+        print(f"\n== {name}", flush=True)
+        program = Path(__file__).with_name(f"{name}.py")
+        code = subprocess.call([sys.executable, str(program), *arguments[1:]])
+        if code:
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
