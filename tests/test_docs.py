@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 
 from insitu import errors
@@ -141,6 +142,21 @@ def test_every_module_that_the_architecture_names_is_there():
     present = {path.name for folder in folders for path in (ROOT / folder).rglob("*.*")}
 
     assert named - present == set()
+
+
+def test_the_python_of_the_readme_runs_and_says_what_is_written():
+    (text,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    names: dict[str, object] = {}
+    for line in text.splitlines():
+        code, _, said = line.partition("  # ")
+        if not said:
+            exec(code, names)
+            continue
+        answer = eval(code, names)
+        if isinstance(answer, str):
+            assert answer == said.strip()
+        else:
+            assert answer == pytest.approx(np.array(ast.literal_eval(said.strip())), abs=0.01)
 
 
 def test_the_campaign_file_of_the_readme_can_be_read(tmp_path):
