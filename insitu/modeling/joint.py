@@ -13,7 +13,7 @@ from insitu.modeling.cluster import BoolArray, class_means, cluster
 from insitu.modeling.match import Matching, class_names, differing, match_equal, matched_by_laws
 from insitu.modeling.mixture import Mixture, find_classes
 from insitu.modeling.places import Place, aligned, mean_over_runs, place_name
-from insitu.modeling.scatter import looks_uniform, repetition_spread, row_medians
+from insitu.modeling.scatter import is_chance, looks_uniform, repetition_spread, row_medians
 from insitu.modeling.witness import DISTINCT, Witness, count_labels, find_witnesses
 
 COUNT_SPREAD = 0.002  # relative, of counts about a law
@@ -101,7 +101,9 @@ def _part_times(
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [np.where(one > 0, np.log(one), np.nan) for one in medians]
     spread = repetition_spread(measured.tables, measured.places)
-    uniform = minor | looks_uniform(logs, spread) if logs else minor
+    uniform = minor | is_chance(measured.tables, measured.places)
+    if logs:
+        uniform |= looks_uniform(logs, spread)
     floors = np.where(np.isnan(spread), UNKNOWN_FLOOR, np.fmax(spread, LEAST_FLOOR))
     for row, path in enumerate(measured.paths):
         values = [one[row] for one in means]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import chdtrc
 
 from insitu.measurement import FloatArray
 from insitu.modeling.cluster import BoolArray
@@ -10,6 +11,7 @@ from insitu.modeling.places import Place
 
 NORMAL = 1.4826  # standard deviation over median absolute deviation, of a normal variable
 FAR = 5.0  # times the spread over repetitions: a rank beyond may be of another class
+CHANCE = 0.001  # probability below which an order of ranks is none
 SAME = 0.02  # relative range of ranks that nobody would call different
 
 
@@ -47,6 +49,36 @@ def repetition_spread(tables: Sequence[FloatArray], places: Sequence[Place]) -> 
     middle = row_medians(np.concatenate(deviations, axis=1))
     spread: FloatArray = NORMAL * middle * 1.1 / np.sqrt(np.mean(repetitions))
     return spread
+
+
+def is_chance(tables: Sequence[FloatArray], places: Sequence[Place]) -> BoolArray:
+    """Whether the order of ranks is another in every repetition: (n_paths,).
+
+    Friedman's test: were ranks alike, R·n·(n+1)/12 times the scatter of their mean places would be
+    chi-squared with n - 1 degrees of freedom for each run with n ranks. False where nothing was
+    repeated.
+    """
+    paths = len(tables[0]) if tables else 0
+    statistic, degrees = np.zeros(paths), np.zeros(paths)
+    for place in places:
+        if len(place.runs) > 1 and place.size > 1:
+            values = np.stack([tables[run] for run in place.runs])
+            order = _places(values).sum(axis=0)
+            ranks, number = place.size, len(place.runs)
+            scatter = ((order - order.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+            known = np.isfinite(values).all(axis=(0, 2))
+            statistic += np.where(known, 12 * scatter / (number * ranks * (ranks + 1)), 0.0)
+            degrees += np.where(known, ranks - 1, 0)
+    chance: BoolArray = (degrees > 0) & (chdtrc(np.maximum(degrees, 1), statistic) > CHANCE)
+    return chance
+
+
+def _places(values: FloatArray) -> FloatArray:
+    """The place of each value along the last axis, in ascending order; equal ones share theirs."""
+    first = values.argsort(axis=-1, kind="stable").argsort(axis=-1)
+    last = values[..., ::-1].argsort(axis=-1, kind="stable").argsort(axis=-1)[..., ::-1]
+    places: FloatArray = (first + last) / 2
+    return places
 
 
 def looks_uniform(logs: Sequence[FloatArray], spread: FloatArray) -> BoolArray:

@@ -8,7 +8,7 @@ from insitu.modeling.align import Groups, align, are_lawful, match_levels
 from insitu.modeling.mixture import find_classes
 from insitu.modeling.partition import centres, clear_centres
 from insitu.modeling.places import Place
-from insitu.modeling.scatter import looks_uniform, repetition_spread, row_medians
+from insitu.modeling.scatter import is_chance, looks_uniform, repetition_spread, row_medians
 
 SIZES = (16, 36, 64, 144, 256)
 
@@ -167,6 +167,29 @@ def test_repetitions_tell_how_much_a_rank_scatters():
 
     assert spread == pytest.approx([0.05 / 3], rel=0.2)
     assert np.isnan(repetition_spread(tables[:1], [Place(place.key, (500.0,), 500, (0,))]))
+
+
+@pytest.mark.parametrize(
+    ("static", "expected"), [(0.0, True), (0.1, False)], ids=["noise", "slow ranks"]
+)
+def test_only_an_order_of_ranks_that_repeats_is_no_chance(static, expected):
+    rng = np.random.default_rng(8)
+    slow = 1 + static * (np.arange(64) < 8)
+    tables = [slow[None] * np.exp(0.05 * rng.standard_normal((1, 64))) for _ in range(4)]
+    place = Place(RunKey.of({"p": 64}), (64.0,), 64, (0, 1, 2, 3))
+
+    assert is_chance(tables, [place]).tolist() == [expected]
+
+
+def test_equal_ranks_have_no_order_that_could_repeat():
+    tables = [np.ones((1, 64))] * 4
+    place = Place(RunKey.of({"p": 64}), (64.0,), 64, (0, 1, 2, 3))
+
+    assert is_chance(tables, [place]).tolist() == [True]
+
+
+def test_an_order_seen_once_may_be_no_chance():
+    assert is_chance([np.ones((1, 4))], [Place(RunKey.of({}), (4.0,), 4, (0,))]).tolist() == [False]
 
 
 @pytest.mark.parametrize(
