@@ -22,7 +22,7 @@ Number = TypeVar("Number", np.float64, np.intp)
 AHEAD = 4.0  # the target is this many times the largest coordinate [REF §4.1]
 KEPT = 6  # hypotheses that make up the spread of an answer
 HUGE = 1e60  # values of terms at the target above which they do not decide
-AS_GOOD = 0.4  # posterior below which no constant is answered
+AS_GOOD = 0.3  # posterior below which no constant is answered
 SIMPLER = 0.03  # what a term must add in agreement
 CLOSE = 0.02  # predictions this near agree [REF §4.1]
 

@@ -193,6 +193,8 @@ class Batch:
         if len(worth) == 0:
             return []
         rows, law = rows[worth], law[worth]
+        likely = law.max(axis=0) > noise.FAINT
+        law, levels = law[:, likely], levels[likely]
         cut = self._partitions(rows, levels, several=False)
         if len(self.x) >= 3 * change.shortest(len(self.x)):
             likely = np.flatnonzero(1 - cut.changed(law)[0] > change.SUSPECTED)

@@ -25,7 +25,7 @@ MOST = 4  # change points
 COMMON = 2.0  # logarithm of the odds below which neighbouring places are not told apart
 DENSE_FROM = 6  # points from which a stretch may have near-continuous exponents
 DENSE_SHARE = 0.5  # of the prior
-PAIRS_FROM = 6  # points from which a stretch may have two terms
+PAIRS_FROM = 8  # points from which a stretch may have two terms
 HARDLY = 0.05  # posterior below which a change is not looked for
 SIMPLE = {  # exponents of terms that hint at the misfit of all of them
     *((0, j, 0) for j in (1, 2)),

@@ -12,7 +12,7 @@ from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.lattice import Lattice
 from insitu.modeling.marginal import log_evidence, negligible
 
-SINGLES, DOUBLES = 8, 6  # hypotheses of one and two terms whose evidence is computed
+SINGLES, DOUBLES = 6, 4  # hypotheses of one and two terms whose evidence is computed
 TYPICAL_NOISE = 0.01  # for the score of the first stage
 PRICE_OF_CONSTANT = 2.0  # the same, logarithm
 USABLE = 1e-3  # values below this part of the largest have no ratio
