@@ -69,36 +69,63 @@ def _sizes(clusters: Sequence[Clusters]) -> Mapping[str, FloatArray]:
 
 
 def _law(points: FloatArray, sizes: FloatArray, parameters: tuple[str, ...]) -> Model:
-    """The simplest law that fits well, else the one with the best information criterion."""
+    """The simplest law that fits well, if need be only from some number of ranks on.
+
+    The smallest domains are degenerate: two ranks have no four corners. Where no law fits three
+    runs or more well, the one with the best information criterion is taken.
+    """
     p = points[:, parameters.index(RANKS)]
-    weight = 1 / np.maximum(sizes, 1.0)
+    for first in sorted(set(p.tolist()))[: 1 - MIN_RUNS]:
+        held = p >= first
+        for exponents in LAWS:
+            coefficients, misfit = _fit(p[held], sizes[held], exponents)
+            spare = 1 if held.all() else 2  # runs more than coefficients; the last few may mislead
+            if len(misfit) >= len(coefficients) + spare and np.max(abs(misfit)) <= WELL:
+                lower = -np.inf if held.all() else first
+                return _model(points, sizes, parameters, exponents, coefficients, lower=lower)
     best, lowest = (LAWS[0], np.array([sizes.mean()])), np.inf
     for exponents in LAWS:
-        design = np.stack([p ** float(exponent) for exponent in (Fraction(0), *exponents)], axis=1)
-        if len(p) <= design.shape[1]:
-            continue
-        coefficients = np.linalg.lstsq(design * weight[:, None], sizes * weight, rcond=None)[0]
-        halves = np.round(2 * coefficients) / 2
-        if np.all(abs(design @ halves - sizes) < 1e-6):
-            coefficients = halves
-        misfit = (design @ coefficients - sizes) * weight
-        if np.max(abs(misfit)) <= WELL:
-            best = (exponents, coefficients)
-            break
-        criterion = len(p) * np.log(misfit @ misfit + 1e-4) + design.shape[1] * np.log(len(p))
-        if criterion < lowest and len(p) >= 2 * design.shape[1]:
+        coefficients, misfit = _fit(p, sizes, exponents)
+        criterion = len(p) * np.log(misfit @ misfit + 1e-4) + len(coefficients) * np.log(len(p))
+        if criterion < lowest and len(p) >= 2 * len(coefficients):
             best, lowest = (exponents, coefficients), criterion
-    exponents, coefficients = best
+    return _model(points, sizes, parameters, *best, lower=-np.inf)
+
+
+def _fit(
+    p: FloatArray, sizes: FloatArray, exponents: tuple[Fraction, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Coefficients of the constant and the powers, and the relative misfit of each run."""
+    weight = 1 / np.maximum(sizes, 1.0)
+    design = np.stack([p ** float(exponent) for exponent in (Fraction(0), *exponents)], axis=1)
+    coefficients = np.linalg.lstsq(design * weight[:, None], sizes * weight, rcond=None)[0]
+    halves = np.round(2 * coefficients) / 2
+    if np.all(abs(design @ halves - sizes) < 1e-6):
+        coefficients = halves
+    return coefficients, (design @ coefficients - sizes) * weight
+
+
+def _model(
+    points: FloatArray,
+    sizes: FloatArray,
+    parameters: tuple[str, ...],
+    exponents: tuple[Fraction, ...],
+    coefficients: FloatArray,
+    *,
+    lower: float,
+) -> Model:
+    """A law as a model of one segment, from `lower` on."""
     terms = tuple(
         Term(float(coefficient), (Factor(RANKS, exponent),))
         for coefficient, exponent in zip(coefficients[1:], exponents, strict=True)
         if coefficient
     )
     function = Function(parameters, float(coefficients[0]), terms)
+    held = points[:, parameters.index(RANKS)] >= lower
     return Model(
         parameters=parameters,
-        segments=(Segment(-np.inf, np.inf, function),),
-        quality=quality(sizes, function(points), coefficients=len(terms) + 1),
+        segments=(Segment(lower, np.inf, function),),
+        quality=quality(sizes[held], function(points[held]), coefficients=len(terms) + 1),
         modeler="sizes",
         coordinates=points,
         values=sizes,

@@ -55,6 +55,18 @@ def test_sizes_in_a_plane_are_found_exactly(name, expected, text):
     assert str(law) == text
 
 
+def test_a_law_may_begin_where_the_domain_is_no_longer_degenerate():
+    clusters = [
+        Clusters(FLUX, "time", RunKey.of({"p": p}), np.zeros(min(p, 4), dtype=int), ("corner",))
+        for p in (2, 4, 8, 16)
+    ]
+
+    law = size_laws(clusters, ("p",))[SeriesKey(FLUX, "time", "corner")]
+
+    assert law.predict([[10_000.0]])[0] == 4.0
+    assert law.segments[0].lower == 4.0
+
+
 def test_a_class_seen_in_two_runs_has_no_law():
     assert SeriesKey(FLUX, "time", "inner") not in laws((2, 3, 4))
 
