@@ -98,9 +98,9 @@ def _fit(
     """Coefficients of the constant and the powers, and the relative misfit of each run."""
     weight = 1 / np.maximum(sizes, 1.0)
     design = np.stack([p ** float(exponent) for exponent in (Fraction(0), *exponents)], axis=1)
-    coefficients: FloatArray
-    coefficients = np.linalg.lstsq(design * weight[:, None], sizes * weight, rcond=None)[0]
-    halves: FloatArray = np.round(2 * coefficients) / 2
+    solved = np.linalg.lstsq(design * weight[:, None], sizes * weight, rcond=None)[0]
+    coefficients = solved.astype(np.float64)
+    halves = np.round(2 * coefficients) / 2
     if np.all(abs(design @ halves - sizes) < 1e-6):
         coefficients = halves
     return coefficients, (design @ coefficients - sizes) * weight
