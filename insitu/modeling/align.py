@@ -99,6 +99,8 @@ def _is_foreign(choice: tuple[int, ...], seen: Sequence[FloatArray], run: Groups
     """Whether a cluster is nowhere near what the other runs say of the class it would be."""
     for place, label in enumerate(choice):
         x, values, _ = seen[label]
+        if len(x) and np.all((values == 0) != (run.values[place] == 0)):
+            return True  # doing something is not what those do that do nothing
         if len(x) < 3 or not np.all(values > 0):
             continue
         fitted, expected = fit_laws(x, values, run.x)

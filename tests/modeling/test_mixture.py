@@ -106,6 +106,14 @@ def test_a_run_with_a_class_of_its_own_is_left_out():
     assert align([one, *full], spread=0.01)[0] == ()
 
 
+def test_doing_nothing_is_a_class_of_its_own():
+    """One rank alone has no neighbour to send to."""
+    alone = Groups(1.0, np.array([0.0]), np.array([1.0]))
+    full = Groups(16.0, np.array([2.0, 3.0, 4.0]), np.array([4.0, 8.0, 4.0]))
+
+    assert align([alone, full], spread=0.01) == [(), (0, 1, 2)]
+
+
 def test_counts_that_do_not_change_are_matched_by_their_level():
     """A flat grid of 3 x 3 x 1 ranks owns 2, 3 and 4 faces, a cube of 27 ranks none to three."""
     flat = Groups(9.0, np.array([2.0, 3.0, 4.0]), np.array([1.0, 4.0, 4.0]))
