@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from insitu.collectors.table import TableReader
+from tests.interpreters import VERSIONS, find_python
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
-VERSIONS = ("3.11", "3.12", "3.13")
 HOOKS = {True: ("evaluator", "monitoring"), False: ("setprofile",)}
 BUILD = {
     **os.environ,
@@ -44,21 +44,6 @@ def work():
 
 print(json.dumps({"insitu": insitu.__file__, "library": library.find(), "refused": work()}))
 """
-
-
-def find_python(version: str) -> str:
-    """An interpreter of that version, or "": this one, one on PATH, one of pyenv's."""
-    if sys.version.startswith(version + "."):
-        return sys.executable
-    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-    places = [shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))]
-    for path in places:
-        check = "import sys; print('%d.%d' % sys.version_info[:2])"
-        if path is not None:
-            asked = subprocess.run([path, "-c", check], capture_output=True, text=True, check=False)
-            if asked.stdout.strip() == version:
-                return str(path)
-    return ""
 
 
 @pytest.fixture(params=VERSIONS)

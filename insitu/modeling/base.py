@@ -54,6 +54,7 @@ class Modeler(Protocol):
 
     name: str
     min_points: int
+    shares_noise: bool  # whether a series' model depends on the other series of its metric
 
     def fit(self, points: Points) -> list["Model"]:
         """All series that share these coordinates, at once; one model per series, in order."""

@@ -41,6 +41,7 @@ class Evidence:
     dependencies: Dependencies = field(default_factory=dict)
     name: ClassVar[str] = "evidence"
     min_points: ClassVar[int] = 5
+    shares_noise: ClassVar[bool] = True
 
     def fit(self, points: Points) -> list[Model]:
         """See Modeler; the series of one call share what is learnt about noise."""

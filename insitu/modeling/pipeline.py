@@ -38,7 +38,8 @@ def remodel(
     Args:
         experiment: runs that may be joined.
         previous: models of an earlier state of the experiment, for what is not touched since.
-        touched: call paths whose values changed since `previous`; None for all of them.
+        touched: call paths whose values changed since `previous`; None for all of them. A modeler
+            that shares noise among series is asked for all of them anyway.
         modeler: name in the table of modelers.
         threshold: relative distance at which a new cluster begins, where `classes` is "paper".
         classes: "joint" uses counts as witnesses, a mixture of times over all runs where there are
@@ -56,6 +57,8 @@ def remodel(
     if classes not in (JOINT, PAPER):
         raise ModelingError(f"no way to find classes is called '{classes}'; use {JOINT} or {PAPER}")
     paths = sorted({path for _, table in experiment.runs for path in table.callpaths})
+    if modelers.modeler(modeler).shares_noise:
+        touched = None  # every run tells all series more about their noise
     dirty = _dirty(paths, experiment, previous, touched)
     places, findings = find_places(experiment)
     result = _kept(previous, set(paths) - set(dirty)) if previous else ModelSet()

@@ -44,6 +44,7 @@ class Refine:
     non_constancy: float = 2.0
     name: ClassVar[str] = "refine"
     min_points: ClassVar[int] = 5
+    shares_noise: ClassVar[bool] = False
 
     def fit(self, points: Points) -> list[Model]:
         """See Modeler; one parameter only. Below three points the answer is the constant.

@@ -34,6 +34,7 @@ class Search:
     space: Space | None = None
     name: ClassVar[str] = "search"
     min_points: ClassVar[int] = 5
+    shares_noise: ClassVar[bool] = False
 
     def fit(self, points: Points) -> list[Model]:
         """See Modeler. Below five points only functions with two degrees of freedom left are

@@ -43,6 +43,7 @@ class Segmented:
     ratio: float = 4.0  # ε
     name: ClassVar[str] = "segmented"
     min_points: ClassVar[int] = 5
+    shares_noise: ClassVar[bool] = False
 
     def fit(self, points: Points) -> list[Model]:
         """See Modeler; one parameter only. Below six points nothing is segmented.

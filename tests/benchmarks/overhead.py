@@ -58,9 +58,11 @@ print(time.process_time() - began)
 def main() -> None:
     """Run the pairs and print medians and quartiles of their ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--pairs", type=int, default=10, help="2 or more")
     parser.add_argument("--ranks", type=int, default=1)
     options = parser.parse_args()
+    if options.pairs < 2:
+        parser.error("--pairs: quartiles need 2 or more")
     with tempfile.TemporaryDirectory() as folder:
         stencil, fine = Path(folder, "stencil.py"), Path(folder, "fine.py")
         stencil.write_text(STENCIL.format(path=str(HERE / "examples" / "stencil2d.py")))

@@ -3,13 +3,11 @@ installed."""
 
 import re
 import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
-from tests.collectors.test_timers import INTERPRETERS
+from tests.interpreters import VERSIONS, find_python
 
 NATIVE = Path(__file__).resolve().parents[2] / "collectors" / "native"
 STRUCTS = {
@@ -53,17 +51,15 @@ def offsets(struct: str, fields: list[str]) -> list[str]:
     return [f'printf("{struct}.{f} %zu\\n", offsetof({struct}, {f}));' for f in fields]
 
 
-@pytest.fixture(params=INTERPRETERS)
+@pytest.fixture(params=VERSIONS)
 def include(request):
     """The folder of the real headers of an interpreter."""
-    places = [Path(path).parents[1] for path in INTERPRETERS[request.param]]
-    found = [p / "include" / f"python3.{request.param}" for p in places]
-    if f"{sys.version_info[1]}" == request.param:
-        found.insert(0, Path(sysconfig.get_path("include")))
-    found = [path for path in found if (path / "Python.h").exists()]
-    if not found:
-        pytest.skip(f"no Python.h of 3.{request.param}")
-    return str(found[0])
+    found = find_python(request.param)
+    ask = "import sysconfig; print(sysconfig.get_path('include'))"
+    answer = found and subprocess.check_output([found, "-c", ask], text=True).strip()
+    if not answer or not Path(answer, "Python.h").exists():
+        pytest.skip(f"no Python.h of {request.param}")
+    return answer
 
 
 @pytest.mark.native
@@ -79,7 +75,7 @@ def test_our_declarations_are_those_of_the_stable_abi(tmp_path, include):
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("include", ["11"], indirect=True)
+@pytest.mark.parametrize("include", ["3.11"], indirect=True)
 def test_our_frame_is_that_of_3_11(tmp_path, include):
     lines = [line.replace("struct ", "") for line in offsets("Frame311", FRAME)]
     lines += ['printf("%d %d\\n", FRAME_OWNED_BY_GENERATOR, RETURN_GENERATOR_311);']

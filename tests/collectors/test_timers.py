@@ -1,7 +1,6 @@
 """The native hook against its Python twin: the same visits per call path, on every interpreter
 here."""
 
-import glob
 import json
 import os
 import subprocess
@@ -14,11 +13,7 @@ import pytest
 from insitu.collectors import library
 from insitu.collectors.table import ENDED, TableReader
 from insitu.run import Options, rank_environment
-
-INTERPRETERS = {
-    f"{minor}": sorted(glob.glob(str(Path.home() / f".pyenv/versions/3.{minor}.*/bin/python3")))
-    for minor in (11, 12, 13)
-}
+from tests.interpreters import VERSIONS, find_python
 
 TORTURE = """
     import asyncio, contextlib, dataclasses, json, sys, threading
@@ -210,14 +205,13 @@ def visits(table: TableReader) -> dict[str, int]:
     return result
 
 
-@pytest.fixture(params=INTERPRETERS)
+@pytest.fixture(params=VERSIONS)
 def python(request):
     """An interpreter of each supported version."""
-    if f"{sys.version_info[1]}" == request.param:
-        return sys.executable
-    if not INTERPRETERS[request.param]:
-        pytest.skip(f"no Python 3.{request.param} in ~/.pyenv/versions")
-    return INTERPRETERS[request.param][0]
+    found = find_python(request.param)
+    if not found:
+        pytest.skip(f"no Python {request.param} on PATH or among pyenv's")
+    return found
 
 
 @pytest.fixture

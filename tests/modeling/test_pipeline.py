@@ -221,9 +221,10 @@ def test_deterministic_metrics_and_levels_are_clustered_by_the_same_rule():
         }
 
 
+@pytest.mark.parametrize("modeler", ["search", "evidence"])
 @pytest.mark.parametrize("classes", ["joint", "paper"])
 @pytest.mark.parametrize("seed", range(3))
-def test_incremental_equals_from_scratch(seed, classes):
+def test_incremental_equals_from_scratch(seed, classes, modeler):
     rng = np.random.default_rng(seed)
     paths = [CallPath.parse(f"main->f{i}") for i in range(6)]
     runs = []
@@ -241,10 +242,10 @@ def test_incremental_equals_from_scratch(seed, classes):
             previous=grown,
             touched=touched,
             classes=classes,
-            modeler="search",
+            modeler=modeler,
         )
 
-    same(grown, remodel(experiment(*runs), classes=classes, modeler="search"))
+    same(grown, remodel(experiment(*runs), classes=classes, modeler=modeler))
 
 
 def test_counts_part_the_times_of_ranks_that_noise_would_hide():
@@ -292,9 +293,9 @@ def test_an_unknown_way_to_find_classes_is_refused():
 
 def test_what_is_not_touched_is_not_fitted_again():
     runs = [run({HALO: [1.0] * p, FLUX: [float(p)] * p}) for p in SIZES]
-    first = remodel(experiment(*runs))
+    first = remodel(experiment(*runs), modeler="search")
 
-    second = remodel(experiment(*runs), previous=first, touched=[FLUX])
+    second = remodel(experiment(*runs), previous=first, touched=[FLUX], modeler="search")
 
     assert by_key(second)[SeriesKey(HALO, "time")] is by_key(first)[SeriesKey(HALO, "time")]
     assert by_key(second)[SeriesKey(FLUX, "time")] is not by_key(first)[SeriesKey(FLUX, "time")]
