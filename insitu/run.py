@@ -132,7 +132,7 @@ def meta(options: Options, run: str, campaign: str) -> dict[str, object]:
 
 
 def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str]:
-    """The variables that make the ranks of this run measure themselves, Python or compiled."""
+    """The variables that make a Python process of this run measure itself."""
     import json
 
     here = os.path.dirname(os.path.abspath(__file__))
@@ -152,13 +152,20 @@ def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str
         "INSITU_AGENT": options.agent,
         "INSITU_TROUBLE": os.path.join(campaign, "logs", f"trouble-{run}"),
     }
-    if environment["INSITU_LIBRARY"]:
-        preloaded = os.environ.get("LD_PRELOAD", "")
-        environment["LD_PRELOAD"] = ":".join(
-            filter(None, (environment["INSITU_LIBRARY"], preloaded))
-        )
-        environment |= {"INSITU_LD_PRELOAD": preloaded} if preloaded else {}
     return environment | ({"INSITU_PYTHONPATH": original} if original else {})
+
+
+def preload(argv: tuple[str, ...]) -> dict[str, str]:
+    """The variables that make a compiled rank measure itself; none where `argv` is our own Python.
+
+    The dynamic linker takes neither blanks nor colons in a path.
+    """
+    path = library.find()
+    if not path or argv[0] == sys.executable or set(path) & set(" \t\n:"):
+        return {}
+    before = os.environ.get("LD_PRELOAD", "")
+    variables = {"LD_PRELOAD": ":".join(filter(None, (path, before)))}
+    return variables | ({"INSITU_LD_PRELOAD": before} if before else {})
 
 
 def campaign_directory(options: Options) -> str:
@@ -181,7 +188,7 @@ def wrap(options: Options) -> None:
 
         campaign = campaign_directory(options)
         run = hashlib.sha256(_job(campaign).encode()).hexdigest()[:32]
-        environment |= rank_environment(options, run, campaign)
+        environment |= rank_environment(options, run, campaign) | preload(argv)
         info = rank.find(os.environ)
         if info is not None and info.rank == 0 and not options.is_quiet:
             _tell_where(campaign)

@@ -16,7 +16,7 @@ from insitu.entities import RunRecord, RunState, number
 from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, launcher
 from insitu.launch.find import find_launcher, program_argv
-from insitu.run import Options, campaign_directory, rank_environment
+from insitu.run import Options, campaign_directory, preload, rank_environment
 
 START_S = 20.0  # for an aggregator to say where it listens
 FIRST_WORD_S = 2.0  # after the program has ended: for a rank to have spoken
@@ -45,13 +45,13 @@ def supervise(options: Options) -> int:
 
 
 def _command(options: Options, run: str, campaign: str) -> Command:
-    environment = rank_environment(options, run, campaign)
-    if os.path.basename(options.command[0]) in LAUNCHER_NAMES:
-        if options.ranks is not None:
-            raise UsageError(f"-n and {options.command[0]} both start ranks; leave one of them out")
-        argv = (program_argv(options.command)[0], *options.command[1:])
-        return Command(argv, environment)
+    is_launcher = os.path.basename(options.command[0]) in LAUNCHER_NAMES
+    if is_launcher and options.ranks is not None:
+        raise UsageError(f"-n and {options.command[0]} both start ranks; leave one of them out")
     argv = program_argv(options.command)
+    environment = rank_environment(options, run, campaign) | preload(argv)
+    if is_launcher:
+        return Command(argv, environment)
     job = Job(
         argv=argv,
         ranks=options.ranks or 1,

@@ -16,11 +16,12 @@ def _step_aside() -> None:
 
 def _leave() -> None:
     """Undo what brought us here: PYTHONPATH, LD_PRELOAD and our own variables."""
+    library = os.environ.get("INSITU_LIBRARY") or None
     for name in ("PYTHONPATH", "LD_PRELOAD"):
         original = os.environ.pop(f"INSITU_{name}", "")
         if original:
             os.environ[name] = original
-        else:
+        elif name == "PYTHONPATH" or os.environ.get(name) == library:
             os.environ.pop(name, None)
     for name in [name for name in os.environ if name.startswith("INSITU_")]:
         del os.environ[name]

@@ -57,9 +57,8 @@ def remodel(
     if classes not in (JOINT, PAPER):
         raise ModelingError(f"no way to find classes is called '{classes}'; use {JOINT} or {PAPER}")
     paths = sorted({path for _, table in experiment.runs for path in table.callpaths})
-    if modelers.modeler(modeler).shares_noise:
-        touched = None  # every run tells all series more about their noise
-    dirty = _dirty(paths, experiment, previous, touched)
+    is_shared = modelers.modeler(modeler).shares_noise  # a run tells all series of their noise
+    dirty = _dirty(paths, experiment, previous, None if is_shared else touched)
     places, findings = find_places(experiment)
     result = _kept(previous, set(paths) - set(dirty)) if previous else ModelSet()
     models, clusters = list(result.models), list(result.clusters)
