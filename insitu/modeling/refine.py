@@ -12,14 +12,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from insitu.errors import ModelingError
 from insitu.measurement import FloatArray, Points
 from insitu.modeling.base import Model, Segment
 from insitu.modeling.pmnf import ONE, ZERO, Factor, Function, Term
 from insitu.modeling.quality import quality, smape
 from insitu.modeling.residual import spread_of
 from insitu.modeling.search import few_points
-from insitu.modeling.series import reduce
+from insitu.modeling.series import one_parameter
 
 ALPHAS, BETAS = range(6), range(3)  # integers to begin with: α < 6, β < 3 [REF §3.2]
 SLICES = (ZERO, ONE, Fraction(2), None)  # fixed β; None: α = 0 and β varies [REF §3.2]
@@ -52,16 +51,8 @@ class Refine:
         Raises:
             ModelingError: for several parameters.
         """
-        if len(points.parameters) != 1:
-            raise ModelingError(
-                f"modeler 'refine' knows one parameter, not {', '.join(points.parameters)}; "
-                "use 'evidence' or 'search'"
-            )
-        series = reduce(points)
         models = []
-        for values in series.values:
-            measured = ~np.isnan(values)
-            x, y = series.coordinates[measured], values[measured]
+        for x, y in one_parameter(points, self.name):
             function = self._function(points.parameters[0], x[:, 0], y)
             models.append(
                 Model(

@@ -15,7 +15,6 @@ from typing import ClassVar
 import numpy as np
 
 from insitu.entities import Finding
-from insitu.errors import ModelingError
 from insitu.measurement import FloatArray, Points
 from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.pmnf import Function
@@ -23,7 +22,7 @@ from insitu.modeling.quality import nrss, quality
 from insitu.modeling.refine import hypothesis
 from insitu.modeling.residual import spread_of
 from insitu.modeling.search import few_points
-from insitu.modeling.series import reduce
+from insitu.modeling.series import one_parameter
 from insitu.modeling.spread import Spread
 
 EXPONENTS = tuple(Fraction(i, 2) for i in range(7))  # I [SEG §2]
@@ -51,18 +50,10 @@ class Segmented:
         Raises:
             ModelingError: for several parameters.
         """
-        if len(points.parameters) != 1:
-            raise ModelingError(
-                f"modeler 'segmented' knows one parameter, not {', '.join(points.parameters)}; "
-                "use 'evidence' or 'search'"
-            )
-        series = reduce(points)
-        models = []
-        for values in series.values:
-            measured = ~np.isnan(values)
-            coordinates = series.coordinates[measured]
-            models.append(self._model(points.parameters[0], coordinates, values[measured]))
-        return models
+        return [
+            self._model(points.parameters[0], coordinates, values)
+            for coordinates, values in one_parameter(points, self.name)
+        ]
 
     def _model(self, parameter: str, coordinates: FloatArray, y: FloatArray) -> Model:
         x = coordinates[:, 0]

@@ -24,6 +24,22 @@ class Series:
     deviations: FloatArray
 
 
+def one_parameter(points: Points, modeler: str) -> list[tuple[FloatArray, FloatArray]]:
+    """What was measured of each series: coordinates (n_points, 1) and values (n_points,).
+
+    Raises:
+        ModelingError: for several parameters, naming the modeler that knows only one.
+    """
+    if len(points.parameters) != 1:
+        raise ModelingError(
+            f"modeler '{modeler}' knows one parameter, not {', '.join(points.parameters)}; "
+            "use 'evidence' or 'search'"
+        )
+    series = reduce(points)
+    known = [(values, ~np.isnan(values)) for values in series.values]
+    return [(series.coordinates[measured], values[measured]) for values, measured in known]
+
+
 def reduce(points: Points) -> Series:
     """Merge repetitions and points with equal coordinates; what is not finite counts as not
     measured.
