@@ -16,12 +16,13 @@ def main(argv: list[str]) -> None:
     environment = dict(os.environ)
     for name in [name for name in environment if name.startswith("INSITU_")]:
         del environment[name]
-    if "INSITU_LD_PRELOAD" in os.environ:
-        environment["INSITU_LD_PRELOAD"] = os.environ["INSITU_LD_PRELOAD"]
+    before = os.environ.get("INSITU_LD_PRELOAD")  # the user's own
     try:
         environment["INSITU_ATTACH"] = _make_table(os.path.basename(argv[0]))
+        environment |= {"INSITU_LD_PRELOAD": before} if before else {}
     except (OSError, ImportError) as error:
-        environment.pop("LD_PRELOAD", None)
+        del environment["LD_PRELOAD"]
+        environment |= {"LD_PRELOAD": before} if before else {}
         _report(error)
     os.execve(argv[0], argv[1:], environment)
 
@@ -33,9 +34,12 @@ def _make_table(program: str) -> str:
     native = library.load(os.environ.get("INSITU_LIBRARY", ""))
     directory = places.make_run_directory(os.environ["INSITU_RUN"])
     path = places.table_path(directory, info.rank)
-    native.open(path, info.rank, info.size, program, os.environ["INSITU_META"].encode())
-    if os.environ.get("INSITU_AGENT", "on") != "off":
-        start_agent(directory, os.environ)
+    try:
+        native.open(path, info.rank, info.size, program, os.environ["INSITU_META"].encode())
+    except OSError:
+        places.remove_if_empty(directory)
+        raise
+    start_agent(directory, os.environ)
     return path
 
 

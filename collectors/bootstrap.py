@@ -35,7 +35,7 @@ class Rank:
         try:
             self.timer = _open_timer(self.path, info, program_name(sys.orig_argv), meta)
         except OSError:
-            _remove_if_empty(self.directory)
+            places.remove_if_empty(self.directory)
             raise
 
     def start(self) -> None:
@@ -68,13 +68,6 @@ class Rank:
         deadline = time.monotonic() + LINGER_S
         while os.path.exists(self.path) and time.monotonic() < deadline:
             time.sleep(0.02)
-
-
-def _remove_if_empty(directory: str) -> None:
-    try:  # noqa: SIM105  contextlib is not loaded in a rank
-        os.rmdir(directory)
-    except OSError:
-        pass  # other ranks have tables there
 
 
 def _open_timer(path: str, info: RankInfo, program: str, meta: str) -> "Any":  # Any: either timer
@@ -143,6 +136,8 @@ def start_agent(directory: str, variables: "Mapping[str, str]") -> None:
     it and the
     application never reaps a process that it did not start.
     """
+    if variables.get("INSITU_AGENT") == "off":
+        return
     import fcntl
 
     lock = os.open(os.path.join(directory, places.AGENT_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
@@ -192,6 +187,5 @@ def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> 
 def start(info: RankInfo) -> None:
     """Install everything in this rank. On our trouble the application runs on, unmeasured."""
     rank = Rank(info, os.environ["INSITU_RUN"], os.environ["INSITU_META"])
-    if os.environ.get("INSITU_AGENT", "on") != "off":
-        start_agent(rank.directory, os.environ)
+    start_agent(rank.directory, os.environ)
     rank.start()

@@ -54,6 +54,14 @@ def make_run_directory(run: str) -> str:
     raise failure or OSError("no directory for tables")
 
 
+def remove_if_empty(directory: str) -> None:
+    """Leave no run directory behind in which no table could be made."""
+    try:  # noqa: SIM105  contextlib is not loaded in a rank
+        os.rmdir(directory)
+    except OSError:
+        pass  # other ranks have tables there
+
+
 def run_directories() -> list[str]:
     """The directories of all runs of this user on this node, oldest first."""
     found = []

@@ -136,11 +136,7 @@ def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str
     import json
 
     here = os.path.dirname(os.path.abspath(__file__))
-    site = os.path.join(here, "collectors", "site")
-    if not os.path.isdir(site):
-        from insitu import collectors
-
-        site = os.path.join(os.path.dirname(os.path.abspath(collectors.__file__)), "site")
+    site = os.path.join(os.path.dirname(os.path.abspath(library.__file__)), "site")
     original = os.environ.get("PYTHONPATH", "")
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, (site, original))),

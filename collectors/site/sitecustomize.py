@@ -1,8 +1,8 @@
 """Python imports this before the program's first line, because PYTHONPATH names its folder.
 
 It takes itself out of the environment, so that children of the program are not measured, installs
-the collectors if
-this process is a rank of a measured run, and hands over to the user's own sitecustomize.
+the collectors if this process is a rank of a measured run, and hands over to the user's own
+sitecustomize.
 """
 
 import os
@@ -51,9 +51,7 @@ def _run() -> None:
     try:
         if _measure():
             _leave()
-    except (
-        Exception
-    ) as error:  # the guest never fails its host; the aggregator reports the missing rank
+    except Exception as error:  # the guest never fails its host
         _report(error)
         _leave()
 

@@ -91,3 +91,13 @@ def test_an_abort_of_one_rank_is_the_end_of_the_job_and_the_run_is_partial(ring)
     (record,) = ring.records()
     assert record.state is RunState.PARTIAL
     assert 1 in record.missing
+
+
+def test_without_room_for_a_table_it_runs_on_with_its_own_environment(ring):
+    ring.tables.rmdir()
+    ring.tables.write_text("not a folder")
+
+    outcome = ring.run("-n", 2, "--", "./ring", "hello", 0)
+
+    assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
+    assert "a rank could not be measured" in outcome.err
