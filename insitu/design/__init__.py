@@ -1,0 +1,1 @@
+"""What to run next: which call path depends on what, and the fewest experiments that show it."""

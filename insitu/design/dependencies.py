@@ -1,0 +1,283 @@
+"""Which call path depends on which parameter, and how: what a design is deduced from [DET §3.1].
+
+A call path does its work in *nests*, loops within loops, that add up; a nest is a product over the
+parameters that set how often it runs. `restrict` of a two-grid solver may do
+`vol / procs + cubes / procs`: two nests, with an exponent for each parameter. Where only the names
+are known, as from a taint analysis, the exponent is None.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from insitu.errors import UsageError
+
+Monomial = Mapping[str, Fraction]  # a product of powers of parameters
+EXPONENT_LIMIT = 64
+
+
+class Status(StrEnum):
+    """How a dependency came to be known."""
+
+    OBSERVED = "observed"  # counts changed with the parameter
+    REFUTED = "refuted"  # said by an analysis, but counts did not change where they should
+    LABELLED = "labelled only"  # said by an analysis or by the user; no count has shown it
+    NONDETERMINISTIC = "non-deterministic"  # counts differ between equal runs
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """One additive part of a call path's work: a product over parameters, ordered by name."""
+
+    factors: tuple[tuple[str, Fraction | None], ...]
+
+    @classmethod
+    def of(cls, factors: Mapping[str, Fraction | int | None] | Iterable[str]) -> "Nest":
+        """From exponents by parameter, or from names alone; exponents of 0 are no factors."""
+        if not isinstance(factors, Mapping):
+            return cls(tuple((name, None) for name in sorted(set(factors))))
+        return cls(
+            tuple(
+                (name, None if power is None else Fraction(power))
+                for name, power in sorted(factors.items())
+                if power != 0
+            )
+        )
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The parameters on which it depends."""
+        return frozenset(name for name, _ in self.factors)
+
+    def substituted(self, derived: Mapping[str, Monomial]) -> "Nest":
+        """The same in independent parameters: dependent ones replaced, and what cancels gone.
+
+        `cubes * spacing` with spacing = vol / cubes is `vol` [DET §5.1.1, Listing 1]. A name
+        without an exponent stays a dependency on everything that it is made of.
+        """
+        powers: dict[str, Fraction | None] = {}
+        for name, power in self.factors:
+            for base, times in _base(name, derived).items():
+                before = powers.get(base, Fraction(0))
+                unknown = power is None or before is None
+                powers[base] = None if unknown else before + power * times  # type: ignore[operator]
+        return Nest.of(powers)
+
+    def __str__(self) -> str:
+        above = [_power(name, power) for name, power in self.factors if power is None or power > 0]
+        below = [_power(name, -power) for name, power in self.factors if power and power < 0]
+        text = " * ".join(above) or "1"
+        return " / ".join([text, *below])
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """The work of one call path: its nests, and the share of all work at the base configuration."""
+
+    callpath: str
+    nests: tuple[Nest, ...] = ()
+    share: float = 0.0
+    status: Status = Status.OBSERVED
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """All parameters on which the call path depends."""
+        return frozenset().union(*(nest.parameters for nest in self.nests))
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What is known about a program before it is measured.
+
+    parameters: the independent ones, in the user's order. derived: parameters that are products of
+    others, as in spacing = vol / cubes. iteration: the one that says how often the main loop runs,
+    all work being proportional to it; empty where there is none. ranks: the one that is the number
+    of ranks; empty where none is.
+    """
+
+    parameters: tuple[str, ...]
+    dependencies: tuple[Dependency, ...]
+    derived: tuple[tuple[str, tuple[tuple[str, Fraction], ...]], ...] = ()
+    iteration: str = ""
+    ranks: str = ""
+
+    def resolved(self) -> tuple[Dependency, ...]:
+        """The dependencies in independent parameters, without the iteration parameter.
+
+        Raises:
+            UsageError: a call path depends on a parameter that is not known.
+        """
+        derived = {name: dict(powers) for name, powers in self.derived}
+        found = []
+        for one in self.dependencies:
+            nests = [nest.substituted(derived) for nest in one.nests]
+            unknown = sorted(set().union(*(n.parameters for n in nests)) - set(self.parameters))
+            if unknown:
+                raise UsageError(
+                    f"{one.callpath} depends on '{unknown[0]}', which is no parameter;"
+                    f" there are {', '.join(self.parameters)}"
+                )
+            bare = [
+                Nest(tuple(part for part in nest.factors if part[0] != self.iteration))
+                for nest in nests
+            ]
+            kept = tuple(dict.fromkeys(nest for nest in bare if nest.factors))
+            found.append(Dependency(one.callpath, kept, one.share, one.status))
+        return tuple(found)
+
+    def to_json(self) -> str:
+        """What `read_structure` reads."""
+        return json.dumps(
+            {
+                "parameters": list(self.parameters),
+                "derived": {
+                    name: {base: str(power) for base, power in powers}
+                    for name, powers in self.derived
+                },
+                "iteration": self.iteration,
+                "ranks": self.ranks,
+                "callpaths": [
+                    {
+                        "callpath": one.callpath,
+                        "share": one.share,
+                        "status": str(one.status),
+                        "nests": [
+                            {
+                                name: None if power is None else str(power)
+                                for name, power in nest.factors
+                            }
+                            for nest in one.nests
+                        ],
+                    }
+                    for one in self.dependencies
+                ],
+            },
+            indent=1,
+        )
+
+
+def read_structure(text: str, where: str) -> Structure:
+    """Read what `Structure.to_json` wrote, or the profile of a taint analysis [DET Fig. 2].
+
+    Args:
+        text: JSON.
+        where: the file's name, for errors.
+
+    Raises:
+        UsageError: not JSON, or not of this form.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{where}: not JSON: {error}") from error
+    try:
+        if "functions" in data:
+            return _tainted(data)
+        return Structure(
+            parameters=tuple(map(str, data["parameters"])),
+            dependencies=tuple(
+                Dependency(
+                    str(one["callpath"]),
+                    tuple(_nest(nest) for nest in one["nests"]),
+                    float(one.get("share", 0.0)),
+                    Status(one.get("status", Status.LABELLED)),
+                )
+                for one in data["callpaths"]
+            ),
+            derived=tuple(
+                (str(name), tuple((base, _exponent(power)) for base, power in powers.items()))
+                for name, powers in data.get("derived", {}).items()
+            ),
+            iteration=str(data.get("iteration", "")),
+            ranks=str(data.get("ranks", "")),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+        raise UsageError(
+            f"{where}: not what `insitu detect` writes ({type(error).__name__}: {error});"
+            ' it holds "parameters" and "callpaths", each with its "nests"'
+        ) from error
+
+
+def parse_derived(text: str) -> tuple[str, tuple[tuple[str, Fraction], ...]]:
+    """Read `spacing=vol/cubes` or `cells=n*n*m` as a name and the powers of its parameters.
+
+    Raises:
+        UsageError: it does not look like that.
+    """
+    name, equals, product = (part.strip() for part in text.partition("="))
+    powers: dict[str, Fraction] = {}
+    sign = 1
+    for word in product.replace("*", " * ").replace("/", " / ").split():
+        if word in "*/":
+            sign = 1 if word == "*" else -1
+        elif word.isidentifier():
+            powers[word] = powers.get(word, Fraction(0)) + sign
+        elif word != "1":
+            raise UsageError(f"'{text}': '{word}' is no parameter; write spacing=vol/cubes")
+    if not equals or not name.isidentifier() or not powers:
+        raise UsageError(f"'{text}' is not NAME=PRODUCT, as in spacing=vol/cubes")
+    return name, tuple(sorted(powers.items()))
+
+
+def _base(name: str, derived: Mapping[str, Monomial], depth: int = 0) -> dict[str, Fraction]:
+    """A parameter in independent ones."""
+    if name not in derived:
+        return {name: Fraction(1)}
+    if depth > len(derived):
+        raise UsageError(f"the dependent parameter '{name}' is defined by itself")
+    powers: dict[str, Fraction] = {}
+    for inner, power in derived[name].items():
+        for base, times in _base(inner, derived, depth + 1).items():
+            powers[base] = powers.get(base, Fraction(0)) + power * times
+    return powers
+
+
+def _tainted(data: Mapping[str, object]) -> Structure:
+    """The parametric profile of Perf-Taint: the parameters of the loops of each function."""
+    functions = data["functions"]
+    names = data["params"]
+    if not isinstance(functions, Mapping) or not isinstance(names, list):
+        raise TypeError("params is a list and functions an object")
+    return Structure(
+        parameters=tuple(map(str, names)),
+        dependencies=tuple(
+            Dependency(str(name), tuple(_loops(one)), status=Status.LABELLED)
+            for name, one in functions.items()
+        ),
+    )
+
+
+def _loops(function: Mapping[str, object]) -> list[Nest]:
+    """Loops are names, or lists of names where loops are nested; MPI adds its own parameters."""
+    found = []
+    for kind in ("loops", "MPI"):
+        labels = function.get(kind) or []
+        if not isinstance(labels, list):
+            raise TypeError(f"{kind} is a list of parameters")
+        found += [Nest.of([one] if isinstance(one, str) else map(str, one)) for one in labels]
+    return found
+
+
+def _nest(data: Mapping[str, object] | list[str]) -> Nest:
+    if isinstance(data, list):
+        return Nest.of(map(str, data))
+    return Nest.of(
+        {name: None if power is None else _exponent(power) for name, power in data.items()}
+    )
+
+
+def _exponent(value: object) -> Fraction:
+    power = Fraction(str(value))
+    if abs(power) > EXPONENT_LIMIT or power.denominator > EXPONENT_LIMIT:
+        raise ValueError(f"exponent {value} is out of range")
+    return power
+
+
+def _power(name: str, power: Fraction | None) -> str:
+    if power is None:
+        return f"f({name})"
+    return (
+        name if power == 1 else f"{name}^{power}" if power.denominator == 1 else f"{name}^({power})"
+    )

@@ -1,0 +1,84 @@
+"""The main loop: whether its iterations cost the same, and how many of them are enough.
+
+[DET §3.2] accepts a loop when the coefficient of variation of its iterations is small. That refuses
+a loop which works more every fifth step, though it is perfectly linear in the number of steps, and
+accepts one that slowly grows by 30 %. So the trend decides, and the variation only says how many
+iterations a run should have.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy import stats
+
+MIN_ITERATIONS = 5  # [DET §3.3]
+PRECISION = 0.05  # of the mean of a run's iterations, with 95 % probability
+Z95 = 1.96
+DRIFT_LIMIT = 0.05  # from the first to the last iteration, as a share of the median
+SIGNIFICANCE = 0.01  # of Mann and Kendall's test
+WARM_UP_SHARE = 0.1
+SLOPES_LIMIT = 400  # iterations whose pairs are compared; more are averaged in blocks first
+
+
+@dataclass(frozen=True, slots=True)
+class LoopVerdict:
+    """What the times of a loop's iterations say.
+
+    is_linear: all iterations cost the same, apart from noise and what comes back regularly, so the
+    run's time is proportional to their number. drift: growth from the first to the last iteration
+    as a share of the median. variation: their coefficient of variation. iterations: how many a run
+    should have so that its mean is known to 5 %. reason: a sentence for people.
+    """
+
+    is_linear: bool
+    drift: float
+    variation: float
+    iterations: int
+    reason: str
+
+
+def judge_loop(times: Sequence[float]) -> LoopVerdict:
+    """Whether a main loop is linear in the number of its iterations.
+
+    Drift by the slope of Theil and Sen, its significance by the rank test of Mann and Kendall; the
+    first tenth of the iterations, at least one, is warm-up and left out.
+
+    Args:
+        times: of each iteration in order, in seconds, or amounts of work; not negative.
+    """
+    values = np.asarray(times, dtype=float)
+    values = values[math.ceil(WARM_UP_SHARE * len(values)) :]
+    if len(values) < MIN_ITERATIONS:
+        text = f"{len(times)} iterations are too few to tell; at least {MIN_ITERATIONS + 1} are"
+        return LoopVerdict(False, math.nan, math.nan, MIN_ITERATIONS, text)
+    mean, median = float(values.mean()), float(np.median(values))
+    variation = float(values.std(ddof=1) / mean) if mean > 0 else 0.0
+    iterations = iterations_for(variation)
+    drift, probability = _trend(values)
+    if median > 0:
+        drift /= median
+    if abs(drift) > DRIFT_LIMIT and probability < SIGNIFICANCE:
+        word = "grow" if drift > 0 else "shrink"
+        text = f"iterations {word} by {abs(drift):.0%} over the loop: not linear"
+        return LoopVerdict(False, drift, variation, iterations, text)
+    text = f"no drift; coefficient of variation {variation:.2f}"
+    return LoopVerdict(True, drift, variation, iterations, text)
+
+
+def iterations_for(variation: float) -> int:
+    """How many iterations give the mean to 5 %: (1.96 CV / 0.05)^2, at least five [DET §3.3]."""
+    return max(MIN_ITERATIONS, math.ceil((Z95 * variation / PRECISION) ** 2))
+
+
+def _trend(values: np.ndarray) -> tuple[float, float]:
+    """Growth over the whole loop by the median slope, and the probability of it without a trend."""
+    if len(values) > SLOPES_LIMIT:
+        values = np.array([block.mean() for block in np.array_split(values, SLOPES_LIMIT)])
+    at = np.arange(len(values))
+    result = stats.kendalltau(at, values)
+    probability = float(result.pvalue) if math.isfinite(result.pvalue) else 1.0
+    slopes = [(values[j] - values[i]) / (j - i) for i, j in combinations(range(len(values)), 2)]
+    return float(np.median(slopes)) * (len(values) - 1), probability

@@ -1,0 +1,54 @@
+"""Whether a main loop is linear: what drifts is not, what comes back regularly is."""
+
+import numpy as np
+import pytest
+
+from insitu.design.mainloop import iterations_for, judge_loop
+
+LENGTHS = (7, 20, 50, 100, 1000)
+
+
+def noise(count: int, seed: int, amount: float = 0.05) -> np.ndarray:
+    return 1 + amount * np.random.default_rng(seed).standard_normal(count)
+
+
+def test_equal_iterations_are_linear():
+    accepted = [judge_loop(noise(n, seed)).is_linear for n in LENGTHS for seed in range(40)]
+    assert sum(accepted) >= 0.97 * len(accepted)
+
+
+@pytest.mark.parametrize("count", [20, 50, 100, 1000])
+def test_growth_by_30_percent_is_not_linear(count):
+    grown = np.linspace(1, 1.3, count)
+    verdicts = [judge_loop(grown * noise(count, seed)) for seed in range(20)]
+    assert not any(verdict.is_linear for verdict in verdicts)
+    assert all("grow by" in verdict.reason for verdict in verdicts)
+
+
+@pytest.mark.parametrize("count", [20, 50, 100])
+def test_residual_every_fifth_step_is_linear(count):
+    every_fifth = 1 + 0.8 * (np.arange(count) % 5 == 4)
+    verdict = judge_loop(every_fifth * noise(count, 1))
+    assert verdict.is_linear
+    assert verdict.variation > 0.2  # what the test of [DET §3.2] alone would refuse
+
+
+def test_warm_up_does_not_count():
+    assert judge_loop([9.0, 4.0, 1.5, *noise(40, 2)]).is_linear
+
+
+def test_too_few_iterations_say_nothing():
+    verdict = judge_loop([1.0, 1.0, 1.0])
+    assert not verdict.is_linear
+    assert "too few" in verdict.reason
+
+
+def test_zeros_and_constants():
+    assert judge_loop([0.0] * 20).is_linear
+    assert judge_loop([2.0] * 20).variation == 0
+
+
+def test_more_variation_needs_more_iterations():
+    assert iterations_for(0.0067) == 5  # Kripke [DET §5.1.2]
+    assert iterations_for(0.05) == 5  # Pace3D [DET §5.1.1]
+    assert iterations_for(0.2) == 62
