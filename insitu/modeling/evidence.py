@@ -8,7 +8,7 @@ Compare [REF §3], which takes the best fit of one hypothesis and two thresholds
 segments explain a series better than one function does, it is cut [SEG].
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +18,8 @@ from insitu.measurement import FloatArray, Points
 from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.batch import Batch, Found
 from insitu.modeling.change import bounds
-from insitu.modeling.lattice import lattice
+from insitu.modeling.lattice import HIGHEST, lattice
+from insitu.modeling.noise import BoolArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities
 from insitu.modeling.search import few_points
@@ -26,6 +27,8 @@ from insitu.modeling.series import Series, reduce
 from insitu.modeling.several import Dependencies, several
 
 TOLD = 0.5  # posterior below which the growth of a series is said to be uncertain
+MIN_STEEP = 6  # points from which growth can be called steep
+STEEP_GAIN = 1.5  # what a series must grow by over its last quarter
 UNCERTAIN = "growth-uncertain"
 
 
@@ -33,8 +36,9 @@ UNCERTAIN = "growth-uncertain"
 class Evidence:
     """The default modeler.
 
-    exponential: also consider 2^(γ·x) and x^α · 2^(γ·x), with one parameter. dependencies: which
-    parameters may occur together in a term of a call path, where that is known.
+    exponential: also consider 2^(γ·x), x^α · 2^(γ·x) and powers up to 8 for every series of one
+    parameter; otherwise they are considered for those that grow faster than x⁴. dependencies:
+    which parameters may occur together in a term of a call path, where that is known.
     """
 
     exponential: bool = False
@@ -49,10 +53,48 @@ class Evidence:
         if len(points.parameters) > 1:
             found = [Found((one,)) for one in several(points, series, self.dependencies)]
             return _models(found, series, points.parameters, self.name)
+        found = self._one_parameter(points, series)
+        return _models(found, series, points.parameters, self.name)
+
+    def _one_parameter(self, points: Points, series: Series) -> list[Found]:
         names = [key.metric for key in points.keys] or [""] * len(series.values)
-        parameter = points.parameters[0]
-        batch = Batch(series, names, parameter, lattice(parameter, exponential=self.exponential))
-        return _models(batch.find(), series, points.parameters, self.name)
+        parameter, x = points.parameters[0], series.coordinates[:, 0]
+        steep = grows_steeply(series) | self.exponential
+        found: dict[int, Found] = {}
+        for fast in (False, True):
+            rows = np.flatnonzero(steep == fast)
+            if len(rows) == 0:
+                continue
+            terms = lattice(parameter, exponential=float(np.ptp(x)) or 1.0 if fast else None)
+            part = replace(
+                series,
+                values=series.values[rows],
+                counts=series.counts[rows],
+                deviations=series.deviations[rows],
+            )
+            batch = Batch(part, [names[row] for row in rows], parameter, terms)
+            found |= dict(zip(rows.tolist(), batch.find(), strict=True))
+        return [found[row] for row in range(len(series.values))]
+
+
+def grows_steeply(series: Series) -> BoolArray:
+    """Which series of one parameter grow faster than the powers of the lattice can: (s,).
+
+    Told by the power that joins the first and the last of the last quarter of the points measured.
+    """
+    known = np.isfinite(series.values)
+    numbers = known.sum(axis=1)
+    rows = np.arange(len(known))
+    order = np.argsort(~known, axis=1, kind="stable")  # measured points first, ascending
+    if known.shape[1] == 0:
+        return np.zeros(len(known), dtype=bool)
+    first = order[rows, np.maximum(numbers - 1 - np.maximum(numbers // 4, 1), 0)]
+    last = order[rows, np.maximum(numbers - 1, 0)]
+    x, y = series.coordinates[:, 0], np.abs(np.nan_to_num(series.values))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = np.log(y[rows, last] / y[rows, first])
+        power = times / np.log(x[last] / x[first])
+    return np.asarray((numbers >= MIN_STEEP) & (power > HIGHEST) & (times > np.log(STEEP_GAIN)))
 
 
 def _models(

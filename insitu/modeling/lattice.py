@@ -31,7 +31,15 @@ POWERS = (ZERO, ONE, Fraction(2), HALF, Fraction(3, 2))  # of logarithms
 HIGHEST = 4  # exponent
 STEEP = 0.3  # weight of exponents above 3
 FALLING_SHARE = 0.1  # of the prior of all single terms
-EXPONENTIAL_SHARE = 0.2  # where exponential growth is asked for
+EXPONENTIAL_SHARE = 0.3  # where exponential growth is considered
+STEEPER = tuple(Fraction(i, 2) for i in range(9, 17))  # powers considered beside it
+STEEPER_WEIGHT = 4.0  # of all of them; simple rates weigh 1 each
+SIMPLE_RATES = tuple(Fraction(n, d) for n, d in ((1, 8), (1, 4), (1, 2), (1, 1), (2, 1), (3, 1)))
+BESIDE = {0: 1.0, 1: 0.3, 2: 0.2, 3: 0.1, 4: 0.1}  # powers of x beside simple rates
+BESIDE_OTHERS = {0: 1.0, 1: 0.2, 2: 0.1}  # and beside other rates
+OTHER_RATES = 4.0  # weight of all rates that are not simple
+DOUBLINGS = 1.0, 64.0  # over the range of the parameter, by other rates
+RATES_PER_DECADE = 50  # neighbours differ by 5 %
 CONSTANT, ONE_TERM, TWO_TERMS = 0.2, 0.55, 0.25  # prior of functions by the number of terms
 
 PAIRED = (
@@ -82,7 +90,9 @@ class Lattice:
 
 
 @lru_cache(maxsize=64)
-def lattice(parameter: str, *, exponential: bool = False, taste: Taste = ONE_PARAMETER) -> Lattice:
+def lattice(
+    parameter: str, *, exponential: float | None = None, taste: Taste = ONE_PARAMETER
+) -> Lattice:
     """Constant, one and two terms of a parameter.
 
     Exponents have denominators 1 to 5, logarithms the powers 0, ½, 1, 3⁄2 and 2; simpler ones weigh
@@ -90,16 +100,17 @@ def lattice(parameter: str, *, exponential: bool = False, taste: Taste = ONE_PAR
 
     Args:
         parameter: its name.
-        exponential: also 2^(γ·x) and x^α · 2^(γ·x).
+        exponential: the range of the parameter, where growth may also be x^α with α up to 8,
+            2^(γ·x) or x^α · 2^(γ·x); rates γ double the term once to 64 times over the range.
         taste: which exponents count as simple.
     """
     weights = _rising(taste)
     terms = {(alpha, beta, ZERO): weight for (alpha, beta), weight in weights.items()}
     falling = {(alpha, ZERO, ZERO): taste.denominators[alpha.denominator - 1] for alpha in FALLING}
     shares = [(terms, 1 - FALLING_SHARE), (falling, FALLING_SHARE)]
-    if exponential:
+    if exponential is not None:
         shares = [(part, share * (1 - EXPONENTIAL_SHARE)) for part, share in shares]
-        shares.append((_exponential(), EXPONENTIAL_SHARE))
+        shares.append((_exponential(exponential), EXPONENTIAL_SHARE))
     joined: dict[tuple[Fraction, ...], float] = {}
     for part, share in shares:
         total = sum(part.values())
@@ -148,13 +159,27 @@ def _rising(taste: Taste) -> dict[tuple[Fraction, Fraction], float]:
     return weights
 
 
-def _exponential() -> dict[tuple[Fraction, Fraction, Fraction], float]:
-    rates = [Fraction(1, d) for d in (32, 16, 8, 4, 2)] + [Fraction(n, 4) for n in (3, 4, 6, 8)]
-    return {
-        (alpha, ZERO, rate): 1.0 if alpha == 0 else 0.2
-        for rate in rates
-        for alpha in (ZERO, HALF, ONE, Fraction(2))
+def _exponential(span: float) -> dict[tuple[Fraction, Fraction, Fraction], float]:
+    low, high = (RATES_PER_DECADE * np.log10(number / span) for number in DOUBLINGS)
+    steps = range(int(np.ceil(low)), int(np.floor(high)) + 1)
+    rates = {_rounded(10 ** (step / RATES_PER_DECADE)) for step in steps} - {*SIMPLE_RATES}
+    weights = {
+        (Fraction(alpha), ZERO, rate): weight
+        for rate in SIMPLE_RATES
+        for alpha, weight in BESIDE.items()
     }
+    weights |= {
+        (Fraction(alpha), ZERO, rate): weight * OTHER_RATES / len(rates)
+        for rate in rates
+        for alpha, weight in BESIDE_OTHERS.items()
+    }
+    weights |= {(alpha, ZERO, ZERO): STEEPER_WEIGHT / len(STEEPER) for alpha in STEEPER}
+    return weights
+
+
+def _rounded(rate: float) -> Fraction:
+    """To three significant digits."""
+    return Fraction(f"{rate:.3g}")
 
 
 def _pairs(

@@ -1,7 +1,8 @@
 """Extra-P on the series of growth.py; runs in an environment of its own, in which Extra-P is.
 
 Reads a pickle of (modeler, points, values, target) from standard input and answers one of (terms,
-prediction, change points, seconds) per series on standard output.
+prediction, change points, seconds) per series on standard output; of ("predict", modeler, points,
+values, targets) the predictions at all targets.
 """
 
 import pickle
@@ -42,9 +43,28 @@ def described(function, target):
     return [key for _, key in sorted(found, reverse=True)]
 
 
+def predictions(name, points, values, targets):
+    """What Extra-P predicts at several targets, NaN where it makes no model."""
+    answers = []
+    for series in values:
+        measured = [
+            Measurement(Coordinate(*point), None, None, value)
+            for point, value in zip(points, series, strict=True)
+        ]
+        model = MODELERS[name]().create_model(measured)
+        function = model.hypothesis.function if model else None
+        places = [target[0] if len(target) == 1 else target for target in targets]
+        answers.append([float(function.evaluate(p)) if function else float("nan") for p in places])
+    return answers
+
+
 def main():
-    name, points, values, target = pickle.load(sys.stdin.buffer)
+    task = pickle.load(sys.stdin.buffer)
     warnings.filterwarnings("ignore")
+    if task[0] == "predict":
+        pickle.dump(predictions(*task[1:]), sys.stdout.buffer)
+        return
+    name, points, values, target = task
     place = target[0] if len(target) == 1 else target
     answers = []
     for series in values:

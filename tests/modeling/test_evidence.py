@@ -71,13 +71,42 @@ def test_counts_are_nearly_without_noise():
     assert 0.999 < low / (512 * 3 + 2) <= high / (512 * 3 + 2) < 1.001
 
 
-def test_exponential_growth_is_found_where_it_is_asked_for():
+@pytest.mark.parametrize("exponential", [False, True], ids=["by default", "asked for"])
+@pytest.mark.parametrize(
+    ("function", "alpha", "gamma"),
+    [
+        (lambda x: 3 + 0.01 * 2 ** (x / 2), 0, Fraction(1, 2)),
+        (lambda x: x * 2**x, 1, 1),
+        (lambda x: 5 + x**3 * 2**x, 3, 1),
+        (lambda x: x**4 * 2**x, 4, 1),
+    ],
+)
+def test_exponential_growth_is_found(function, alpha, gamma, exponential):
     x = np.arange(4.0, 24, 2)
-    values = noisy(3 + 0.01 * 2 ** (x / 2), level=0.01, count=5)
+    values = noisy(function(x), level=0.01, count=5)
 
-    models = insitu.fit(x, values, modeler=Evidence(exponential=True))
+    models = insitu.fit(x, values, modeler=Evidence(exponential=exponential))
 
-    assert all(model.function.terms[-1].factors[0].gamma == Fraction(1, 2) for model in models)
+    leading = [model.function.leading_term([24.0]).factors[0] for model in models]
+    assert sum((one.alpha, one.gamma) == (alpha, gamma) for one in leading) >= 4
+
+
+def test_exponential_growth_that_doubles_at_no_simple_rate_is_predicted():
+    x = np.arange(70.0, 100, 2)
+    truth = 2 ** (0.4375 * x - 30)
+
+    models = insitu.fit(x, noisy(truth, level=0.05, count=5))
+
+    predicted = [model.predict([104])[0] / 2 ** (0.4375 * 104 - 30) for model in models]
+    assert predicted == pytest.approx([1.0] * 5, rel=0.15)  # 5 % noise, a third of the range ahead
+
+
+def test_slow_growth_is_no_exponential_unless_asked_for():
+    x = np.arange(1.0, 11)
+
+    models = insitu.fit(x, noisy(5 + x**3, level=0.02, count=20))
+
+    assert not any(f.gamma for m in models for t in m.function.terms for f in t.factors)
 
 
 def test_growth_that_cannot_be_told_is_said_to_be_uncertain():

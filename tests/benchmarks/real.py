@@ -1,0 +1,130 @@
+"""Measurements of real programs, the largest scale left out: who predicts it best.
+
+    python tests/benchmarks/real.py FILE.jsonl ... [--extrap PYTHON]
+
+Each line of a file is one series: {"dataset", "callpath", "metric", "params": names, "points": one
+coordinate per entry, "values": repetitions per point}. Series of a dataset that share metric and
+points are fitted in one call, on all points but those where the first parameter is largest; these
+are predicted. The error of a series is its symmetric mean absolute percentage error there.
+Series that never exceed 100 clock readings of a nanosecond are left out: they show the clock.
+Extra-P lives in an environment of its own, see growth.py; its modes are basic, refining and
+segmented, and for several parameters its only one.
+"""
+
+import argparse
+import json
+import pickle
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+import insitu
+
+PEER = Path(__file__).with_name("growth_extrap.py")
+FAINT = 1e-7  # seconds
+SEGMENTED_FROM = 6  # points that Extra-P's segmented mode needs
+MODES = {False: ("basic", "refining", "segmented"), True: ("several",)}
+
+
+def series(paths):
+    """Groups of series that share dataset, metric and points: (dataset, params, points, values)."""
+    groups = defaultdict(list)
+    for path in paths:
+        for line in Path(path).read_text().splitlines():
+            one = json.loads(line)
+            middle = np.array([np.median(repetitions) for repetitions in one["values"]])
+            if middle.max() <= (FAINT if one["unit"] == "s" else 0):
+                continue
+            key = (one["dataset"], one["metric"], tuple(one["params"]), json.dumps(one["points"]))
+            groups[key].append((one["callpath"], one["values"]))
+    for (dataset, metric, params, points), members in groups.items():
+        width = max(len(values) for _, table in members for values in table)
+        values = np.full((len(members), len(members[0][1]), width), np.nan)
+        for i, (_, table) in enumerate(members):
+            for j, repetitions in enumerate(table):
+                values[i, j, : len(repetitions)] = repetitions
+        names = [f"{callpath} {metric}" for callpath, _ in members]
+        yield dataset, params, np.array(json.loads(points), dtype=float), values, names
+
+
+def last(points, values, target):
+    """The value at the largest scale measured, with the other parameters as at the target."""
+    answer = []
+    for place in target:
+        near = np.abs(np.log(points[:, 1:] / place[1:])).sum(axis=1)
+        rows = np.flatnonzero(near == near.min())
+        answer.append(values[rows[np.argmax(points[rows, 0])]])
+    return np.array(answer)
+
+
+def line(points, values, target):
+    """Least squares of the logarithms."""
+    good = values > 0
+    if good.sum() < 2:
+        return last(points, values, target)
+    design = np.column_stack([np.ones(good.sum()), np.log(points[good])])
+    weights = np.linalg.lstsq(design, np.log(values[good]), rcond=None)[0]
+    return np.exp(np.column_stack([np.ones(len(target)), np.log(target)]) @ weights)
+
+
+def peers(python, mode, points, values, targets):
+    """Extra-P's predictions: (n_series, n_targets)."""
+    task = ("predict", mode, points.tolist(), values.tolist(), targets.tolist())
+    run = subprocess.run([python, PEER], input=pickle.dumps(task), capture_output=True, check=True)
+    return np.array(pickle.loads(run.stdout), dtype=float)
+
+
+def smape(predicted, measured):
+    total = np.abs(predicted) + np.abs(measured)
+    error = 2 * np.abs(predicted - measured) / np.where(total > 0, total, 1.0)
+    return 100 * np.mean(np.where(np.isfinite(predicted), error, 2.0), axis=-1)
+
+
+def judge(options):
+    errors, held = defaultdict(lambda: defaultdict(list)), defaultdict(list)
+    negative = defaultdict(int)
+    for dataset, params, points, values, names in series(options.files):
+        middle = np.nanmedian(values, axis=2)
+        known = points[:, 0] < points[:, 0].max()
+        before, target = points[known], points[~known]
+        models = insitu.fit(before, values[:, known], parameters=params)
+        found = {
+            "evidence": np.array([model.predict(target) for model in models]),
+            "last value": np.array([last(before, row, target) for row in middle[:, known]]),
+            "log-log line": np.array([line(before, row, target) for row in middle[:, known]]),
+        }
+        for mode in MODES[len(params) > 1] if options.extrap else ():
+            if mode == "segmented" and len(before) < SEGMENTED_FROM:
+                continue
+            found[f"Extra-P {mode}"] = peers(options.extrap, mode, before, middle[:, known], target)
+        for name, predicted in found.items():
+            errors[dataset][name] += smape(predicted, middle[:, ~known]).tolist()
+            negative[name] += int((predicted < 0).sum())
+        bounds = np.array([model.interval(target) for model in models])
+        inside = (bounds[..., 0] <= middle[:, ~known]) & (middle[:, ~known] <= bounds[..., 1])
+        held[dataset] += inside.ravel().tolist()
+        for i, name in enumerate(names if options.all else ()):
+            scores = {m: smape(f[i], middle[i, ~known]) for m, f in found.items()}
+            shown = " ".join(f"{m} {s:.1f}" for m, s in scores.items())
+            print(f"{dataset} {name}: {models[i]} | {shown} | {inside[i].tolist()}")
+    print("\nlargest scale left out, symmetric error in percent: median / mean")
+    for dataset, found in errors.items():
+        print(f"{dataset}, {len(found['evidence'])} series")
+        for name, values in found.items():
+            print(f"| {name} | {np.median(values):.1f} / {np.mean(values):.1f} |")
+        print(f"95 % intervals of evidence held {100 * np.mean(held[dataset]):.1f} %")
+    print("negative predictions:", dict(negative))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="+", metavar="FILE.jsonl")
+    parser.add_argument("--extrap", help="a Python that has Extra-P")
+    parser.add_argument("--all", action="store_true", help="print every series")
+    judge(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()
