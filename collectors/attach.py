@@ -19,9 +19,11 @@ def main(argv: list[str]) -> None:
     before = os.environ.get("INSITU_LD_PRELOAD")  # the user's own
     try:
         environment["INSITU_ATTACH"] = _make_table(os.path.basename(argv[0]))
+        environment["INSITU_HEAP"] = os.environ.get("INSITU_HEAP", "on")
         environment |= {"INSITU_LD_PRELOAD": before} if before else {}
     except (OSError, ImportError) as error:
-        del environment["LD_PRELOAD"]
+        for name in ("INSITU_HEAP", "INSITU_ATTACH", "LD_PRELOAD"):
+            environment.pop(name, None)
         environment |= {"LD_PRELOAD": before} if before else {}
         _report(error)
     os.execve(argv[0], argv[1:], environment)

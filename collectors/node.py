@@ -11,7 +11,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
-from insitu.collectors import places, smaps
+from insitu.collectors import heap, places, smaps
 from insitu.collectors.table import (
     ABORTED,
     MPI,
@@ -35,7 +35,10 @@ from insitu.wire.messages import (
     Totals,
 )
 
-IN_TABLE = {"visits", "time", "time_exclusive", "bytes_sent", "bytes_received"}
+IN_TABLE = {
+    *("visits", "time", "time_exclusive", "bytes_sent", "bytes_received"),
+    *("allocations", "bytes_allocated", "heap_peak"),
+}
 COLUMNS = tuple(
     Column(m.name, m.unit, m.kind.value, "u8" if m.name in IN_TABLE else "f8") for m in METRICS
 )
@@ -169,6 +172,7 @@ class Node:
         due = [r for r in self.ranks.values() if everything or not r.is_final]
         fallback = max((rank.tick_s for rank in self.ranks.values()), default=0.0)
         groups: dict[tuple[bytes, bytes], list[tuple[Rank, dict[str, Any]]]] = {}
+        heaps: list[heap.RankHeap] = []
         for rank in due:
             tick_s = rank.tick_s or fallback
             if not tick_s:
@@ -177,10 +181,13 @@ class Node:
             totals = rank.table.totals(tick_s, is_alive=not rank.has_ended)
             kinds = bytes(row.kind == MPI for row in rank.table.rows)
             groups.setdefault((rank.node_rows.tobytes(), kinds), []).append((rank, totals))
+            found = heap.heap_of(rank.number, rank.table.rows, rank.node_rows, totals)
+            heaps += [found] if found else []
             rank.is_final = rank.has_ended
         built: list[Group] = []
         for (rows, kinds), members in groups.items():
             built += _groups(array("I", rows), kinds, members)
+        built += heap.groups(heaps, tuple(INDEX[name] for name in heap.NAMES))
         built += _memory_groups(due)
         return Totals(seq, time.time_ns(), tuple(built))
 

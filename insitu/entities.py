@@ -41,6 +41,10 @@ BYTES_RECEIVED = Metric("bytes_received", "B")
 MEMORY_RSS = Metric("memory_rss", "B", MetricKind.LEVEL)
 MEMORY_RSS_PEAK = Metric("memory_rss_peak", "B", MetricKind.LEVEL)
 MEMORY_PSS = Metric("memory_pss", "B", MetricKind.LEVEL)
+ALLOCATIONS = Metric("allocations", "1")
+BYTES_ALLOCATED = Metric("bytes_allocated", "B")
+HEAP_GROWTH = Metric("heap_growth", "B", MetricKind.LEVEL)
+HEAP_PEAK = Metric("heap_peak", "B", MetricKind.LEVEL)
 METRICS = (
     VISITS,
     TIME,
@@ -50,6 +54,10 @@ METRICS = (
     MEMORY_RSS,
     MEMORY_RSS_PEAK,
     MEMORY_PSS,
+    ALLOCATIONS,
+    BYTES_ALLOCATED,
+    HEAP_GROWTH,
+    HEAP_PEAK,
 )
 
 

@@ -20,6 +20,7 @@ launcher with its own options (mpiexec, srun, ...). `--` ends the options of ins
   --mpiexec PATH        another mpiexec than the one beside this Python or on PATH
   --beat SECONDS        how often totals are sent (default: 1)
   --agent on|off        off: leave the tables for `insitu ingest` (default: on)
+  --heap on|off         count heap memory per call path (default: on)
   -q, --quiet           say nothing but errors
   -h, --help            show this page
 
@@ -33,6 +34,7 @@ WITH_VALUE = {
     "--mpiexec": "mpiexec",
     "--beat": "beat",
     "--agent": "agent",
+    "--heap": "heap",
 }
 
 
@@ -47,6 +49,7 @@ class Options:
     mpiexec: str = ""
     beat: float = 1.0
     agent: str = "on"
+    heap: str = "on"
     is_quiet: bool = False
     wants_help: bool = False
 
@@ -108,7 +111,7 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
             if parameter in options.parameters:
                 raise ValueError(f"{parameter} is given twice")
             options.parameters[parameter] = number
-        elif what == "agent" and value not in ("on", "off"):
+        elif what in ("agent", "heap") and value not in ("on", "off"):
             raise ValueError(f"'{value}' is neither on nor off")
         else:
             setattr(options, what, value)
@@ -146,18 +149,21 @@ def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str
         "INSITU_LIBRARY": library.find(),
         "INSITU_PYTHON": sys.executable,
         "INSITU_AGENT": options.agent,
+        "INSITU_HEAP": options.heap,
         "INSITU_TROUBLE": os.path.join(campaign, "logs", f"trouble-{run}"),
     }
     return environment | ({"INSITU_PYTHONPATH": original} if original else {})
 
 
-def preload(argv: tuple[str, ...]) -> dict[str, str]:
-    """The variables that make a compiled rank measure itself; none where `argv` is our own Python.
+def preload(argv: tuple[str, ...], options: Options) -> dict[str, str]:
+    """The variables that make a compiled rank measure itself, and every rank its heap.
 
-    The dynamic linker takes neither blanks nor colons in a path.
+    Our own Python without its heap needs none. The dynamic linker takes neither blanks nor colons
+    in a path.
     """
     path = library.find()
-    if not path or argv[0] == sys.executable or set(path) & set(" \t\n:"):
+    is_python = argv[0] == sys.executable
+    if not path or (is_python and options.heap == "off") or set(path) & set(" \t\n:"):
         return {}
     before = os.environ.get("LD_PRELOAD", "")
     variables = {"LD_PRELOAD": ":".join(filter(None, (path, before)))}
@@ -184,7 +190,7 @@ def wrap(options: Options) -> None:
 
         campaign = campaign_directory(options)
         run = hashlib.sha256(_job(campaign).encode()).hexdigest()[:32]
-        environment |= rank_environment(options, run, campaign) | preload(argv)
+        environment |= rank_environment(options, run, campaign) | preload(argv, options)
         info = rank.find(os.environ)
         if info is not None and info.rank == 0 and not options.is_quiet:
             _tell_where(campaign)

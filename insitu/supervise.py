@@ -49,7 +49,7 @@ def _command(options: Options, run: str, campaign: str) -> Command:
     if is_launcher and options.ranks is not None:
         raise UsageError(f"-n and {options.command[0]} both start ranks; leave one of them out")
     argv = program_argv(options.command)
-    environment = rank_environment(options, run, campaign) | preload(argv)
+    environment = rank_environment(options, run, campaign) | preload(argv, options)
     if is_launcher:
         return Command(argv, environment)
     job = Job(

@@ -4,6 +4,7 @@
  * becomes the program again, with the table's path in its environment. So all that needs thought is written once, in
  * Python, and this page only decides whether the process is a rank. */
 #define _GNU_SOURCE
+#include "heap.h"
 #include "mpi.h"
 #include "python_abi.h"
 #include "table.h"
@@ -28,7 +29,7 @@ static int is_mpi_library(struct dl_phdr_info *object, size_t bytes, void *unuse
 static int is_compiled_rank(void) {
   static const char *const ranks[] = {"PMIX_RANK",           "PMI_RANK",    "OMPI_COMM_WORLD_RANK",
                                       "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_ID"};
-  if (!getenv("INSITU_RUN") || !getenv("INSITU_PYTHON") || !getenv("INSITU_HOME")) return 0;
+  if (!secure_getenv("INSITU_RUN") || !getenv("INSITU_PYTHON") || !getenv("INSITU_HOME")) return 0;
   if (PyModule_Create2 || !dl_iterate_phdr(is_mpi_library, NULL)) return 0;
   for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
     if (getenv(ranks[i])) return 1;
@@ -57,13 +58,16 @@ static void at_exit(int status, void *unused) {
 }
 
 __attribute__((constructor)) static void before_main(int argc, char **argv) {
-  const char *table = getenv("INSITU_ATTACH");
+  /* A program with the rights of another user keeps to itself: the linker hands it nothing, and we ask for nothing. */
+  const char *table = secure_getenv("INSITU_ATTACH"), *heap = secure_getenv("INSITU_HEAP");
+  if (heap && strcmp(heap, "off") == 0) insitu_heap_stop();
   if (!table) {
     if (is_compiled_rank()) become_attach(argc, argv);
     return;
   }
   int failed = insitu_table_attach(table);
   unsetenv("INSITU_ATTACH");
+  unsetenv("INSITU_HEAP");
   const char *preload = getenv("INSITU_LD_PRELOAD"); /* children of the program are not measured */
   if (preload) setenv("LD_PRELOAD", preload, 1);
   else unsetenv("LD_PRELOAD");

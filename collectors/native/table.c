@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "table.h"
 
+#include "heap.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,6 +21,7 @@ int insitu_clock_is_tsc;
 
 static struct insitu_table the_table;
 static pthread_key_t thread_key;
+static __thread int has_no_area; /* it was refused one, or has given it back: it is not asked for again */
 static pthread_mutex_t growth = PTHREAD_MUTEX_INITIALIZER; /* only on the slow path: a new row, a new thread */
 
 static size_t read_file(const char *path, char *text, size_t capacity) {
@@ -101,8 +104,10 @@ static void thread_leave(void *value) {
   if (!insitu_table) return;
   uint64_t now = insitu_ticks();
   while (self->depth) insitu_pop(self, now);
-  atomic_store_explicit(&self->is_live, 0, memory_order_release);
   insitu_self = NULL;
+  has_no_area = 1;
+  insitu_heap_leave();
+  atomic_store_explicit(&self->is_live, 0, memory_order_release);
 }
 
 static void after_fork_in_child(void) {
@@ -115,6 +120,7 @@ static void after_fork_in_child(void) {
 struct insitu_thread *insitu_thread_enter(void) {
   struct insitu_header *header = the_table.header;
   struct insitu_thread *self = NULL;
+  if (has_no_area) return NULL;
   pthread_mutex_lock(&growth);
   uint32_t used = atomic_load_explicit(&header->threads_used, memory_order_relaxed);
   for (uint32_t i = 1; i < used; i++)
@@ -126,9 +132,11 @@ struct insitu_thread *insitu_thread_enter(void) {
   }
   if (self) atomic_store_explicit(&self->is_live, 1, memory_order_relaxed);
   pthread_mutex_unlock(&growth);
+  has_no_area = !self;
   if (!self) return NULL;
   if (!self->root) self->root = insitu_row_add(0, 0, INSITU_THREAD, "(thread)", 8, "", 0, 0);
   if (!self->root) {
+    has_no_area = 1;
     atomic_store_explicit(&self->is_live, 0, memory_order_release);
     return NULL;
   }

@@ -20,12 +20,16 @@
 #define INSITU_META_BYTES (64u << 10)
 
 /* The columns of a row: name, unit, kinds of rows that have it. Times are ticks. */
-#define INSITU_COLUMNS(X)       \
-  X(visits, "1", "all")         \
-  X(time, "s", "all")           \
-  X(time_exclusive, "s", "all") \
-  X(bytes_sent, "B", "mpi")     \
-  X(bytes_received, "B", "mpi")
+#define INSITU_COLUMNS(X)                  \
+  X(visits, "1", "all")                    \
+  X(time, "s", "all")                      \
+  X(time_exclusive, "s", "all")            \
+  X(bytes_sent, "B", "mpi")                \
+  X(bytes_received, "B", "mpi")            \
+  X(allocations, "1", "heap")              \
+  X(bytes_allocated, "B", "heap")          \
+  X(heap_growth, "B", "heap") /* signed */ \
+  X(heap_peak, "B", "heap")
 
 enum insitu_kind { INSITU_PROGRAM = 0, INSITU_PYTHON = 1, INSITU_LIBRARY = 2, INSITU_MPI = 3, INSITU_THREAD = 4 };
 enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2 };
@@ -42,7 +46,7 @@ struct insitu_row {
 #define X(column, unit, kinds) uint64_t column;
   INSITU_COLUMNS(X)
 #undef X
-  uint64_t spare[7];
+  uint64_t spare[3];
 };
 _Static_assert(sizeof(struct insitu_row) == 128, "a row is two cache lines");
 

@@ -1,0 +1,227 @@
+/* The malloc family, counted on its way to the allocator: what a call path allocates, keeps, and the most that was
+ * live.
+ *
+ * Preloaded, these names come before the allocator's own; calls go on to the next definition, which is the program's
+ * jemalloc or tcmalloc where it has one. Loaded without LD_PRELOAD nobody calls them, and the heap is not measured.
+ * Blocks get no header: their size is what malloc_usable_size says, when they come and when they go. */
+#define _GNU_SOURCE
+#include "heap.h"
+
+#include "table.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define BATCH (64 << 10) /* bytes that a thread may keep to itself: the peak is exact to threads x 64 KiB */
+
+static _Atomic int64_t live; /* bytes of the process, up to what threads have pending */
+static __thread int64_t pending;
+static int is_off;
+
+/* ---- the allocator behind us ---------------------------------------------------------------------------------- */
+
+static void *first_malloc(size_t);
+static void *first_calloc(size_t, size_t);
+static void *first_realloc(void *, size_t);
+static void first_free(void *);
+static size_t no_size(void *block) {
+  (void)block;
+  return 0;
+}
+
+/* Until the first call has looked for the allocator, these look for it; afterwards nothing asks again. */
+static void *(*next_malloc)(size_t) = first_malloc;
+static void *(*next_calloc)(size_t, size_t) = first_calloc;
+static void *(*next_realloc)(void *, size_t) = first_realloc;
+static void (*next_free)(void *) = first_free;
+static size_t (*next_size)(void *) = no_size;
+static int (*next_posix_memalign)(void **, size_t, size_t);
+static void *(*next_aligned_alloc)(size_t, size_t), *(*next_memalign)(size_t, size_t);
+static void *(*next_valloc)(size_t), *(*next_pvalloc)(size_t);
+
+/* Looking for the allocator may itself allocate (dlsym of an older glibc): that comes from here and is never freed. */
+static _Alignas(16) char arena[4096];
+static size_t arena_used;
+static int is_looking;
+
+static int is_in_arena(const void *block) {
+  return (uintptr_t)block - (uintptr_t)arena < sizeof arena;
+}
+
+static void *arena_block(size_t bytes) {
+  size_t at = arena_used;
+  if (bytes > sizeof arena - at) return NULL;
+  arena_used = (at + bytes + 15) & ~(size_t)15;
+  return arena + at;
+}
+
+static const void *object_of(const void *function) {
+  Dl_info info;
+  return function && dladdr(function, &info) ? info.dli_fbase : NULL;
+}
+
+static void look(void) {
+  if (is_looking) return;
+  is_looking = 1;
+  int saved = errno;
+  void *(*found)(size_t) = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
+  next_calloc = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc");
+  next_realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
+  next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
+  next_posix_memalign = (int (*)(void **, size_t, size_t))dlsym(RTLD_NEXT, "posix_memalign");
+  next_aligned_alloc = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
+  next_memalign = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign");
+  next_valloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "valloc");
+  next_pvalloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "pvalloc");
+  size_t (*size)(void *) = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
+  const void *object = object_of((const void *)found);
+  /* Only the allocator itself can tell how large its blocks are. */
+  if (object && object == object_of((const void *)next_free) && object == object_of((const void *)size))
+    next_size = size;
+  next_malloc = found;
+  errno = saved;
+}
+
+static void *first_malloc(size_t bytes) {
+  if (is_looking) return arena_block(bytes);
+  look();
+  return next_malloc(bytes);
+}
+
+static void *first_calloc(size_t count, size_t bytes) {
+  if (is_looking) return arena_block(count * bytes); /* never used before: it is zero */
+  look();
+  return next_calloc(count, bytes);
+}
+
+static void *first_realloc(void *block, size_t bytes) {
+  if (is_looking) return NULL;
+  look();
+  return next_realloc(block, bytes);
+}
+
+static void first_free(void *block) {
+  look();
+  next_free(block);
+}
+
+/* ---- counting ------------------------------------------------------------------------------------------------- */
+
+static void flush(void) {
+  atomic_fetch_add_explicit(&live, pending, memory_order_relaxed);
+  pending = 0;
+}
+
+void insitu_heap_leave(void) {
+  flush();
+}
+
+static void after_fork_in_child(void) {
+  is_off = 1;
+}
+
+__attribute__((constructor)) static void prepare(void) {
+  if (!is_looking) look();
+  pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+void insitu_heap_stop(void) {
+  is_off = 1;
+}
+
+/* Bytes that come (positive) or go, in the call path that runs. Before the start only the process's total is kept. */
+static inline void count(int64_t bytes, int is_allocation) {
+  if (__builtin_expect(is_off, 0)) return;
+  pending += bytes;
+  struct insitu_thread *self = insitu_thread_self();
+  if (__builtin_expect(self != NULL, 1)) {
+    struct insitu_row *row = &insitu_table->rows[insitu_top(self)->row];
+    row->heap_growth += (uint64_t)bytes;
+    if (is_allocation) {
+      row->allocations++;
+      row->bytes_allocated += (uint64_t)bytes;
+      /* Relaxed: other threads' bytes are an estimate anyway, by what they have pending. */
+      int64_t now = atomic_load_explicit(&live, memory_order_relaxed) + pending;
+      if (now > (int64_t)row->heap_peak) row->heap_peak = (uint64_t)now;
+    }
+    if (__builtin_expect((uint64_t)(pending + BATCH) > 2 * BATCH, 0)) flush();
+  } else {
+    flush(); /* a thread without an area may end at any time */
+  }
+}
+
+static inline void *came(void *block) {
+  if (__builtin_expect(block != NULL, 1)) count((int64_t)next_size(block), 1);
+  return block;
+}
+
+/* ---- the names that programs call ----------------------------------------------------------------------------- */
+
+EXPORT void *malloc(size_t bytes) {
+  return came(next_malloc(bytes));
+}
+
+EXPORT void *calloc(size_t number, size_t bytes) {
+  return came(next_calloc(number, bytes));
+}
+
+EXPORT void free(void *block) {
+  if (!block || __builtin_expect(is_in_arena(block), 0)) return;
+  count(-(int64_t)next_size(block), 0);
+  next_free(block);
+}
+
+/* A block that grows is one that goes and one that comes. */
+EXPORT void *realloc(void *block, size_t bytes) {
+  if (__builtin_expect(is_in_arena(block), 0)) {
+    void *moved = malloc(bytes);
+    size_t there = (size_t)(arena + sizeof arena - (char *)block);
+    if (moved) memcpy(moved, block, bytes < there ? bytes : there);
+    return moved;
+  }
+  int64_t before = block ? (int64_t)next_size(block) : 0;
+  void *moved = next_realloc(block, bytes);
+  if (moved || !bytes) count(-before, 0); /* else it failed, and the block is still there */
+  return came(moved);
+}
+
+EXPORT void *reallocarray(void *block, size_t number, size_t bytes) {
+  size_t all;
+  if (__builtin_mul_overflow(number, bytes, &all)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return realloc(block, all);
+}
+
+EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes) {
+  if (__builtin_expect(!next_posix_memalign, 0)) look();
+  int failed = next_posix_memalign(block, alignment, bytes);
+  if (!failed) came(*block);
+  return failed;
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
+  if (__builtin_expect(!next_aligned_alloc, 0)) look();
+  return came(next_aligned_alloc(alignment, bytes));
+}
+
+EXPORT void *memalign(size_t alignment, size_t bytes) {
+  if (__builtin_expect(!next_memalign, 0)) look();
+  return came(next_memalign(alignment, bytes));
+}
+
+EXPORT void *valloc(size_t bytes) {
+  if (__builtin_expect(!next_valloc, 0)) look();
+  return came(next_valloc(bytes));
+}
+
+EXPORT void *pvalloc(size_t bytes) {
+  if (__builtin_expect(!next_pvalloc, 0)) look();
+  return came(next_pvalloc(bytes));
+}
