@@ -223,6 +223,7 @@ class PythonTimer:
             *(ROW_BYTES, ROWS, table.THREAD_HEAD.size, 1, table.FRAME.size, 0, 0, 0, 8, len(meta)),
             *(info.rank, info.size, -1, -1, os.getpid(), started, time.time_ns()),
             *(now, now, now, now, 0, table.RUNNING, 0, 0, 0, 0, 0, 0, 0, b"setprofile", COLUMNS),
+            *([0] * 6),
         )
         table.HEADER.pack_into(self.map, 0, *values)
         self.map[4096 : 4096 + len(meta)] = meta

@@ -21,7 +21,7 @@ from insitu.collectors.table import (
     Row,
     TableReader,
 )
-from insitu.entities import METRICS
+from insitu.entities import METRICS, POSITIONS
 from insitu.errors import WireError
 from insitu.wire.messages import (
     SCHEMA,
@@ -188,7 +188,7 @@ class Node:
         for (rows, kinds), members in groups.items():
             built += _groups(array("I", rows), kinds, members)
         built += heap.groups(heaps, tuple(INDEX[name] for name in heap.NAMES))
-        built += _memory_groups(due)
+        built += _root_groups(due)
         return Totals(seq, time.time_ns(), tuple(built))
 
     def bye(self, final_seq: int, cost: dict[str, Any]) -> Bye:
@@ -267,9 +267,9 @@ def _groups(
     return groups
 
 
-def _memory_groups(ranks: list[Rank]) -> list[Group]:
-    """Memory stands at the root of the call tree; one group per set of values that could be
-    read."""
+def _root_groups(ranks: list[Rank]) -> list[Group]:
+    """Memory, and the rank's place in a Cartesian communicator, stand at the root of the call
+    tree; one group per set of values that could be read."""
     by_names: dict[tuple[str, ...], list[tuple[int, list[float]]]] = {}
     for rank in ranks:
         head = rank.table.header()
@@ -279,6 +279,8 @@ def _memory_groups(ranks: list[Rank]) -> list[Group]:
             "memory_pss": rank.memory.pss,
         }
         values = {name: float(value) for name, value in known.items() if value}
+        for axis, metric in enumerate(POSITIONS[: head["cart_axes"]]):
+            values[metric.name] = float(head[f"cart_{axis}"])
         if values:
             by_names.setdefault(tuple(values), []).append((rank.number, list(values.values())))
     return [

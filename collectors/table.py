@@ -32,6 +32,8 @@ _LAYOUT = (
     *(("ended_ns", "Q"), ("state", "I"), ("exit_status", "i"), ("mpi_state", "I")),
     *(("is_tsc", "I"), ("memory_rss", "Q"), ("memory_rss_peak", "Q"), ("rows_refused", "Q")),
     *(("frames_refused", "Q"), ("hook", "24s"), ("columns", "1024s")),
+    *(("cart_axes", "i"), ("cart_ranks", "i"), ("cart_0", "i"), ("cart_1", "i"), ("cart_2", "i")),
+    ("cart_3", "i"),
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
 FIELDS = tuple(name for name, _ in _LAYOUT)

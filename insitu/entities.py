@@ -12,10 +12,14 @@ RANKS = "p"  # the parameter that every run has: its number of ranks
 
 
 class MetricKind(StrEnum):
-    """How a metric behaves in time: a total only grows, a level may fall."""
+    """How a metric behaves in time: a total only grows, a level may fall, a place is none.
+
+    A place says where a rank is and is not modelled.
+    """
 
     TOTAL = "total"
     LEVEL = "level"
+    PLACE = "place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ ALLOCATIONS = Metric("allocations", "1")
 BYTES_ALLOCATED = Metric("bytes_allocated", "B")
 HEAP_GROWTH = Metric("heap_growth", "B", MetricKind.LEVEL)
 HEAP_PEAK = Metric("heap_peak", "B", MetricKind.LEVEL)
+POSITIONS = tuple(Metric(f"position_{axis}", "1", MetricKind.PLACE) for axis in "xyzt")
 METRICS = (
     VISITS,
     TIME,
@@ -58,6 +63,7 @@ METRICS = (
     BYTES_ALLOCATED,
     HEAP_GROWTH,
     HEAP_PEAK,
+    *POSITIONS,
 )
 
 

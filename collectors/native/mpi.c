@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "mpi.h"
 
+#include "cart.h"
 #include "table.h"
 
 #include <dlfcn.h>
@@ -23,7 +24,8 @@ typedef int (*Function)();
 
 /* What differs between the ABIs. */
 static struct {
-  A in_place, proc_null, comm_world;
+  A in_place, proc_null, comm_world, comm_null;
+  int is_mpich; /* handles are int, not pointers */
 } abi;
 static int (*type_size)(A, int *), (*comm_size)(A, int *), (*comm_rank)(A, int *), (*get_count)(A, A, int *);
 
@@ -74,6 +76,14 @@ static int64_t sum_of(A counts, A comm, int is_large) {
   int64_t sum = 0;
   for (int i = 0, size = size_of(comm); i < size; i++) sum += count_at(counts, i, is_large);
   return sum;
+}
+
+/* Where this rank is in a Cartesian communicator that was just made. Nothing is sent. */
+static void *library;
+static uint64_t remember_place(A comm) {
+  A made = abi.is_mpich ? *(int *)comm : *(A *)comm;
+  if (made != abi.comm_null) insitu_cart_made(library, made);
+  return 0;
 }
 
 /* ---- one event ------------------------------------------------------------------------------------------------ */
@@ -135,6 +145,7 @@ static void leave(struct insitu_thread *self, uint64_t sent, uint64_t received, 
 #define ROOT(root, comm) ((int)(root) == rank_in(comm))
 #define SIZE(comm) ((uint64_t)size_of(comm))
 #define RANK(comm) rank_in(comm)
+#define PLACE(comm) remember_place(comm)
 #define IN_PLACE(buffer) ((buffer) == abi.in_place)
 #define AT(counts, at) count_at(counts, at, IS_LARGE)
 #define SUM(counts, comm) sum_of(counts, comm, IS_LARGE)
@@ -237,7 +248,6 @@ static struct call calls[] = {
 
 static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER;
 static unsigned long long objects_seen;
-static void *library;
 static char library_name[1024];
 
 static int by_name(const void *left, const void *right) {
@@ -277,10 +287,14 @@ static int open_library(void) {
   if (!ompi_world) ompi_world = dlsym(library, "ompi_mpi_comm_world");
   if (ompi_world) {
     abi.in_place = 1, abi.proc_null = -2, abi.comm_world = (A)ompi_world;
+    abi.comm_null = (A)dlsym(RTLD_DEFAULT, "ompi_mpi_comm_null");
+    if (!abi.comm_null) abi.comm_null = (A)dlsym(library, "ompi_mpi_comm_null");
   } else if (strstr(library_name, "libmpi_abi")) {
-    abi.in_place = 1, abi.proc_null = -3, abi.comm_world = 0x101; /* MPI 5.0, appendix A: the standard ABI */
+    abi.in_place = 1, abi.proc_null = -3, abi.comm_world = 0x101,
+    abi.comm_null = 0x100; /* MPI 5.0, appendix A: the standard ABI */
   } else {
     abi.in_place = -1, abi.proc_null = -1, abi.comm_world = 0x44000000; /* the MPICH ABI */
+    abi.comm_null = 0x04000000, abi.is_mpich = 1;
   }
   qsort(calls, CALLS, sizeof *calls, by_name);
   for (size_t i = 0; i < CALLS; i++) *calls[i].real = resolve(calls[i].name);

@@ -18,6 +18,7 @@
 #define INSITU_DEPTH 1023 /* frames of one thread that are recorded; deeper ones are counted into the last */
 #define INSITU_NAMES_BYTES (8u << 20)
 #define INSITU_META_BYTES (64u << 10)
+#define INSITU_AXES 4 /* of a Cartesian communicator; of one with more no places are kept */
 
 /* The columns of a row: name, unit, kinds of rows that have it. Times are ticks. */
 #define INSITU_COLUMNS(X)                  \
@@ -117,6 +118,9 @@ struct insitu_header {
   uint64_t frames_refused;
   char hook[24];
   char columns[1024]; /* "name unit kinds offset;" per column */
+  int32_t cart_axes;  /* of the largest Cartesian communicator, 0 while there is none */
+  int32_t cart_ranks;
+  int32_t cart_at[INSITU_AXES]; /* where this rank is in it */
 };
 _Static_assert(sizeof(struct insitu_header) <= 4096, "the header is one page");
 

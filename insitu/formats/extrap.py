@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from insitu.entities import CallPath, RunKey
+from insitu.entities import CallPath, MetricKind, RunKey
 from insitu.formats.table import model_row
 from insitu.measurement import Experiment, FloatArray, RunTable, SeriesKey
 from insitu.modeling.base import Clusters, ModelSet
@@ -45,7 +45,7 @@ def _measurements(experiment: Experiment, models: ModelSet) -> dict[str, Any]:  
     for _, table in experiment.runs:
         for path in table.callpaths:
             for metric in table.metrics:
-                if (path, metric.name) not in modelled:
+                if (path, metric.name) not in modelled and metric.kind is not MetricKind.PLACE:
                     keys.append(SeriesKey(path, metric.name, ALL))
                     modelled.add((path, metric.name))
     clusters: Mapping[Place, Clusters] = {

@@ -9,7 +9,7 @@ from insitu.entities import CallPath, Finding, Metric
 from insitu.measurement import FloatArray, IntArray, SeriesKey
 from insitu.modeling.base import Clusters
 from insitu.modeling.cluster import class_means, cluster
-from insitu.modeling.match import ALL, Matching, class_names, differing, match_equal
+from insitu.modeling.match import ALL, Matching, differing, match_equal, unmatched_names
 from insitu.modeling.places import Place, mean_over_runs
 
 
@@ -60,18 +60,25 @@ def part_by_distance(measured: Measured, threshold: float) -> Partition:
     ]
     counts = cluster_counts(labels, len(measured.paths))
     coordinates = [place.coordinate for place in measured.places]
-    keys = [place.key for place in measured.places]
     known: dict[tuple[int, ...], Matching] = {}
-    matchings, findings = [], []
-    for path, row in zip(measured.paths, map(tuple, counts.tolist()), strict=True):
+    matchings = []
+    for row in map(tuple, counts.tolist()):
         if row not in known:
             known[row] = match_equal(row, coordinates)
-        matching = known[row]
-        matchings.append(matching)
-        if not matching.is_complete:
-            name = measured.metric.name
-            findings.append(differing(path, name, runs=keys, counts=row, matching=matching))
-    return Partition(labels, matchings, findings)
+        matchings.append(known[row])
+    return Partition(labels, matchings, [])
+
+
+def differences(measured: Measured, partition: Partition) -> list[Finding]:
+    """Tell of the call paths of which not every run could be matched."""
+    counts = cluster_counts(partition.labels, len(measured.paths)).tolist()
+    keys = [place.key for place in measured.places]
+    name = measured.metric.name
+    return [
+        differing(path, name, runs=keys, counts=row, matching=matching)
+        for path, row, matching in zip(measured.paths, counts, partition.matchings, strict=True)
+        if not matching.is_complete
+    ]
 
 
 def cluster_counts(labels: Sequence[IntArray], n_paths: int) -> IntArray:
@@ -149,5 +156,5 @@ def _series(
 
 def _names(matching: Matching, assigned: tuple[int, ...] | None, count: int) -> tuple[str, ...]:
     if assigned is None:
-        return class_names(count)
+        return unmatched_names(count)
     return tuple(matching.names[index] for index in assigned)

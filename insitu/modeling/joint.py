@@ -10,7 +10,7 @@ from insitu.measurement import Experiment, FloatArray, IntArray
 from insitu.modeling.align import MOST_CLASSES, Groups, align, are_lawful, match_levels
 from insitu.modeling.behaviour import Measured, Partition
 from insitu.modeling.cluster import BoolArray, class_means, cluster
-from insitu.modeling.match import Matching, class_names, differing, match_equal, matched_by_laws
+from insitu.modeling.match import Matching, class_names, match_equal
 from insitu.modeling.mixture import Mixture, find_classes
 from insitu.modeling.places import Place, aligned, mean_over_runs, place_name
 from insitu.modeling.scatter import is_chance, looks_uniform, repetition_spread, row_medians
@@ -236,7 +236,6 @@ def _match(parting: _Parting, row: int, values: Sequence[FloatArray], *, spread:
     labels = [one[row] for one in parting.labels]
     counts = [int(one.max(initial=-1)) + 1 for one in labels]
     places = parting.measured.places
-    path, keys = parting.measured.paths[row], [place.key for place in places]
     most = max(counts, default=0)
     groups = [
         Groups(x, class_means(one[None], label[None], max(count, 1))[0, :count], _sizes(label))
@@ -248,19 +247,11 @@ def _match(parting: _Parting, row: int, values: Sequence[FloatArray], *, spread:
     if assigned is None and is_uneven and groups:
         assigned = _aligned(parting, groups, spread)
     if assigned is None:
-        matching = match_equal(counts, [place.coordinate for place in places])
-        parting.matchings.append(matching)
-        if not matching.is_complete:
-            name = parting.measured.metric.name
-            finding = differing(path, name, runs=keys, counts=counts, matching=matching)
-            parting.findings.append(finding)
+        parting.matchings.append(match_equal(counts, [place.coordinate for place in places]))
         return
     complete = all(one or not count for one, count in zip(assigned, counts, strict=True))
     names = class_names(max(label for one in assigned for label in one) + 1)
-    matching = Matching(names, tuple(one or None for one in assigned), complete)
-    parting.matchings.append(matching)
-    if any(count < len(names) for count in counts if count):
-        parting.findings.append(matched_by_laws(path, runs=keys, counts=counts, matching=matching))
+    parting.matchings.append(Matching(names, tuple(one or None for one in assigned), complete))
 
 
 def _sizes(labels: IntArray) -> FloatArray:

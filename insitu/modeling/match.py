@@ -1,13 +1,15 @@
 """Recognising the same behaviour class in runs at other coordinates."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from insitu.entities import CallPath, Finding, RunKey
+from insitu.modeling.base import Clusters
 from insitu.modeling.places import place_name
 
 ALL = "all"  # the class of all ranks
+SAID = 4  # differences between runs that one sentence names
 ENOUGH = 4  # coordinates that a model of a subset of the runs needs [CLU §V]
 
 
@@ -19,18 +21,25 @@ class Matching:
     assigned: per run the class of each of its clusters; None where the run has no value or its
         clusters could not be matched.
     is_complete: whether every run with values is matched.
+    is_given: whether the user said which ranks are which class.
     """
 
     names: tuple[str, ...]
     assigned: tuple[tuple[int, ...] | None, ...]
     is_complete: bool
+    is_given: bool = False
 
 
 def class_names(count: int) -> tuple[str, ...]:
-    """Names by rank order: `all`, or `1/3`, `2/3`, `3/3` ascending by value."""
+    """Numbers ascending by value, until classes get names that last; `all` for a single one."""
     if count == 1:
         return (ALL,)
-    return tuple(f"{index + 1}/{count}" for index in range(count))
+    return tuple(str(index + 1) for index in range(count))
+
+
+def unmatched_names(count: int) -> tuple[str, ...]:
+    """Names of clusters of a run that are no known class, ascending by value."""
+    return (ALL,) if count == 1 else tuple(f"unmatched {index + 1}" for index in range(count))
 
 
 def match_equal(counts: Sequence[int], coordinates: Sequence[tuple[float, ...]]) -> Matching:
@@ -82,8 +91,14 @@ def differing(
         f"{count} {'class' if count == 1 else 'classes'} at {' '.join(places)}"
         for count, places in sorted(by_count.items())
     ]
+    left_out = [
+        place_name(run)
+        for run, count, assigned in zip(runs, counts, matching.assigned, strict=True)
+        if count and assigned is None
+    ]
     if len(matching.names) > 1:
-        made = f"classes are modelled where there are {len(matching.names)}"
+        names = ", ".join(matching.names)
+        made = f"{names} are modelled without {' '.join(left_out)}"
     else:
         made = f"no {ENOUGH} coordinates agree on several classes, so none is modelled"
     return Finding(
@@ -94,20 +109,25 @@ def differing(
     )
 
 
-def matched_by_laws(
-    callpath: CallPath, *, runs: Sequence[RunKey], counts: Sequence[int], matching: Matching
-) -> Finding:
-    """Say which classes the runs have that lack some."""
-    parts = []
-    for run, count, assigned in zip(runs, counts, matching.assigned, strict=True):
-        if assigned is None and count:
-            parts.append(f"{place_name(run)} has classes of its own")
-        elif assigned is not None and 0 < count < len(matching.names):
-            names = " ".join(matching.names[index] for index in assigned)
-            parts.append(f"{place_name(run)} has only {names}")
-    return Finding(
-        "classes-matched",
-        f"{callpath.name}: not every run has all {len(matching.names)} behaviour classes; by the "
-        f"laws of their values and sizes {'; '.join(parts)}",
-        str(callpath),
-    )
+def lacking(clusters: Iterable[Clusters]) -> list[Finding]:
+    """Say once for all call paths which runs lack which classes that other runs have."""
+    series: dict[tuple[CallPath, str], list[Clusters]] = defaultdict(list)
+    for one in clusters:
+        series[one.callpath, one.metric].append(one)
+    said: dict[str, set[CallPath]] = defaultdict(set)
+    for (path, _), members in series.items():
+        every = {name for one in members for name in one.names}
+        for one in members if len(every) > 1 else ():
+            if len(one.names) < len(every) and ALL not in one.names:
+                said[f"{place_name(one.run)} has only {', '.join(one.names)}"].add(path)
+    if not said:
+        return []
+    often = sorted(said, key=lambda text: (-len(said[text]), text))
+    parts = [f"{text} ({_paths(len(said[text]))})" for text in often[:SAID]]
+    more = f"; and {len(often) - SAID} more" if len(often) > SAID else ""
+    text = f"not every run has all behaviour classes: {'; '.join(parts)}{more}"
+    return [Finding("classes-matched", text)]
+
+
+def _paths(count: int) -> str:
+    return "1 call path" if count == 1 else f"{count} call paths"

@@ -5,15 +5,25 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from insitu.entities import CallPath, Finding
+from insitu.entities import CallPath, Finding, MetricKind
 from insitu.errors import ModelingError
 from insitu.measurement import Experiment, FloatArray
 from insitu.modeling import modelers
-from insitu.modeling.base import ModelSet, SeriesModel
-from insitu.modeling.behaviour import Measured, Partition, Series, describe, part_by_distance
+from insitu.modeling.base import Clusters, ModelSet, SeriesModel
+from insitu.modeling.behaviour import (
+    Measured,
+    Partition,
+    Series,
+    describe,
+    differences,
+    part_by_distance,
+)
 from insitu.modeling.cluster import THRESHOLD, BoolArray
 from insitu.modeling.divergence import divergences
+from insitu.modeling.domain import find_domains
 from insitu.modeling.joint import Evidence, part_jointly
+from insitu.modeling.match import lacking
+from insitu.modeling.naming import Namer
 from insitu.modeling.places import Place, aligned, find_places
 from insitu.modeling.rules import Rules, apply_rules
 
@@ -65,18 +75,32 @@ def remodel(
     findings += [*result.findings, *_sparse(experiment, places)]
     enough = {place.coordinate for place in places}
     evidence = Evidence.of(experiment, _below(paths, dirty), places) if classes == JOINT else None
+    namer = Namer.of(find_domains(experiment, places), [place.size for place in places])
     for name, metric in sorted(experiment.metrics().items()):
+        if metric.kind is MetricKind.PLACE:
+            continue
         measured = Measured(metric, dirty, aligned(experiment, name, dirty), places)
         partition = _part(measured, evidence, threshold=threshold, rules=rules)
+        partition = namer.name(measured, partition, is_literal=classes == PAPER)
         series, parted = describe(measured, partition)
         clusters += parted
-        findings += partition.findings
+        findings += [*partition.findings, *differences(measured, partition)]
         if len(enough) >= MIN_COORDINATES:
             made, problems = _fit(series, experiment.parameters, places, modeler)
             models += made
             findings += [*problems, *divergences(made, parted, paths=dirty)]
+    findings += lacking(clusters)
+    return _sorted(experiment.parameters, models, clusters, findings)
+
+
+def _sorted(
+    parameters: tuple[str, ...],
+    models: Sequence[SeriesModel],
+    clusters: Sequence[Clusters],
+    findings: Sequence[Finding],
+) -> ModelSet:
     return ModelSet(
-        experiment.parameters,
+        parameters,
         sorted(models, key=lambda one: one.key),
         sorted(clusters, key=lambda one: (one.callpath, one.metric, one.run.parameters)),
         tuple(sorted(set(findings), key=lambda one: (one.where, one.code, one.text))),

@@ -14,7 +14,7 @@ from insitu.errors import UsageError
 from insitu.measurement import IntArray
 from insitu.modeling.behaviour import Measured, Partition
 from insitu.modeling.cluster import cluster
-from insitu.modeling.match import Matching, differing, match_equal
+from insitu.modeling.match import Matching, match_equal
 from insitu.modeling.places import mean_over_runs
 
 OTHER = "other"  # ranks that no rule names
@@ -127,7 +127,6 @@ def apply_rules(measured: Measured, partition: Partition, rules: Iterable[Rules]
         if rule is None:
             continue
         findings = [one for one in findings if one.where != str(path)]
-        keys = [place.key for place in measured.places]
         for place, one in zip(measured.places, labels, strict=True):
             value = mean_over_runs([measured.tables[run][row] for run in place.runs])
             if rule.classes:
@@ -140,16 +139,6 @@ def apply_rules(measured: Measured, partition: Partition, rules: Iterable[Rules]
         elif rule.threshold is not None:
             counts = [int(one[row].max(initial=-1)) + 1 for one in labels]
             matchings[row] = match_equal(counts, [place.coordinate for place in measured.places])
-            if not matchings[row].is_complete:
-                findings.append(
-                    differing(
-                        path,
-                        measured.metric.name,
-                        runs=keys,
-                        counts=counts,
-                        matching=matchings[row],
-                    )
-                )
     return Partition(labels, matchings, findings)
 
 
@@ -165,7 +154,7 @@ def _named(names: Sequence[str], labels: Sequence[IntArray]) -> Matching:
         here = [label for label in used if np.any(one == label)]
         one[one >= 0] = np.searchsorted(here, one[one >= 0])
         assigned.append(tuple(used.index(label) for label in here) or None)
-    return Matching(tuple(names[label] for label in used), tuple(assigned), True)
+    return Matching(tuple(names[label] for label in used), tuple(assigned), True, is_given=True)
 
 
 def _names(classes: Sequence[ClassRule], run: RunKey) -> dict[str, Value]:

@@ -37,7 +37,7 @@ from insitu.wire.messages import (
 NUMBERS: dict[type, int] = {kind: number for number, kind in KINDS.items()}
 _INTEGERS = range(-(1 << 63), 1 << 63)
 _DTYPES = ("u8", "f8")
-_KINDS = ("total", "level")
+_KINDS = ("total", "level", "place")
 _HEX = frozenset("0123456789abcdef")
 
 

@@ -191,9 +191,9 @@ def test_classes_tell_the_class_of_every_rank_and_their_growing_number(insitu: I
     rows = [json.loads(line) for line in answer.lines]
     assert [row["params"] for row in rows] == [{"p": p} for p in (4, 8, 16, 32, 64)]
     assert rows[1]["labels"] == [0, 1, 1, 1, 1, 1, 1, 0]
-    assert rows[1]["classes"] == ["1/2", "2/2"]
-    assert rows[1]["ranks"] == {"1/2": 2, "2/2": 6}
-    assert rows[1]["ranks_model"]["1/2"]["text"] == "2"
+    assert rows[1]["classes"] == ["end", "inner"]
+    assert rows[1]["ranks"] == {"end": 2, "inner": 6}
+    assert rows[1]["ranks_model"]["end"]["text"] == "2"
 
 
 def test_predictions_come_with_their_bounds(insitu: Insitu, heat: str):
@@ -265,7 +265,7 @@ def test_the_suffix_of_a_file_says_its_format(insitu: Insitu, heat: str):
 def test_extrap_json_has_a_value_per_repetition(insitu: Insitu, heat: str):
     document = json.loads(insitu("export", heat, "--to", "json").out)
 
-    points = document["measurements"][f"{HALO} [1/2]"]["bytes_sent"]
+    points = document["measurements"][f"{HALO} [end]"]["bytes_sent"]
     assert points[0] == {"point": [4.0], "values": [800.0, 800.0]}
     assert document["parameters"] == ["p"]
 

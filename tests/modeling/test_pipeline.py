@@ -60,10 +60,10 @@ def test_each_class_has_a_model_of_the_mean_over_its_ranks():
 
     models = by_key(remodel(experiment(*runs)))
 
-    assert set(models) == {SeriesKey(FLUX, "time", "1/2"), SeriesKey(FLUX, "time", "2/2")}
-    predicted = models[SeriesKey(FLUX, "time", "2/2")].predict(np.array([[256.0]]))
+    assert set(models) == {SeriesKey(FLUX, "time", "inner"), SeriesKey(FLUX, "time", "end")}
+    predicted = models[SeriesKey(FLUX, "time", "end")].predict(np.array([[256.0]]))
     assert predicted == pytest.approx([1024.0], rel=1e-6)
-    constant = models[SeriesKey(FLUX, "time", "1/2")].predict(np.array([[256.0]]))
+    constant = models[SeriesKey(FLUX, "time", "inner")].predict(np.array([[256.0]]))
     assert constant == pytest.approx([1.0], rel=1e-6)
 
 
@@ -83,7 +83,7 @@ def test_clusters_say_for_every_rank_its_class():
     first = result.clusters[0]
     assert first.run == RunKey.of({"p": 4})
     assert first.labels.tolist() == [1, 0, 0, 1]
-    assert first.names == ("1/2", "2/2")
+    assert first.names == ("inner", "end")
 
 
 def test_where_numbers_differ_the_mean_is_modelled_besides_and_it_is_said():
@@ -91,7 +91,7 @@ def test_where_numbers_differ_the_mean_is_modelled_besides_and_it_is_said():
 
     result = remodel(experiment(*runs), classes="paper")
 
-    assert [key.behaviour for key in by_key(result)] == ["1/2", "2/2", "all"]
+    assert [key.behaviour for key in by_key(result)] == ["all", "end", "inner"]
     (finding,) = [one for one in result.findings if one.code == "classes-differ"]
     assert "1 class at p=2; 2 classes at p=4 p=8 p=16 p=32 p=64" in finding.text
 
@@ -216,8 +216,8 @@ def test_deterministic_metrics_and_levels_are_clustered_by_the_same_rule():
         keys = set(by_key(remodel(experiment(*runs))))
 
         assert keys == {
-            SeriesKey(FLUX, metric.name, "1/2"),
-            SeriesKey(FLUX, metric.name, "2/2"),
+            SeriesKey(FLUX, metric.name, "inner"),
+            SeriesKey(FLUX, metric.name, "end"),
         }
 
 
@@ -278,12 +278,14 @@ def test_runs_with_fewer_classes_are_matched_by_laws_of_value_and_size():
     result = remodel(experiment(*runs))
 
     assert [one.names for one in result.clusters] == [
-        ("3/3",),
-        ("2/3", "3/3"),
-        *[("1/3", "2/3", "3/3")] * 4,
+        ("A",),
+        ("B", "A"),
+        *[("C", "B", "A")] * 4,
     ]
     assert [one.code for one in result.findings] == ["classes-matched"]
-    assert "p=4 has only 3/3; p=8 has only 2/3 3/3" in result.findings[0].text
+    assert (
+        "p=4 has only A (1 call path); p=8 has only B, A (1 call path)" in result.findings[0].text
+    )
 
 
 def test_an_unknown_way_to_find_classes_is_refused():

@@ -117,4 +117,4 @@ def test_another_threshold_holds_for_the_call_path_it_is_given_for():
     found = remodel(Experiment(("n",), tuple(runs)), rules=[Rules(callpath="halo", threshold=0.5)])
 
     by_path = {one.callpath: one.names for one in found.clusters}
-    assert by_path == {FLUX: ("1/2", "2/2"), halo: ("all",)}
+    assert by_path == {FLUX: ("rank 0", "others"), halo: ("all",)}

@@ -83,8 +83,8 @@ def test_equal_numbers_of_clusters_match_in_ascending_order():
     found = literal(measured(lambda one, p: MEDIANS[one] * np.log2(p)))
 
     models = {one.key.behaviour: one.model for one in found.models}
-    assert list(models) == ["1/4", "2/4", "3/4", "4/4"]
-    for name, median in zip(models, sorted(MEDIANS.values()), strict=True):
+    assert list(models) == ["A", "B", "C", "D"]  # corner, top or bottom, left or right, inner
+    for name, median in zip("DCBA", sorted(MEDIANS.values()), strict=True):
         assert models[name].predict([[1024.0]])[0] == pytest.approx(10 * median, rel=1e-6)
 
 
@@ -92,7 +92,7 @@ def test_with_different_numbers_models_come_from_the_subset_that_agrees():
     """§III-B: "create performance models only using that subset"; §V needs four points at least."""
     found = literal(measured(lambda one, _: MEDIANS[one], (4, 8, 16, 32, 64, 128, 256)))
 
-    corner = next(one for one in found.models if one.key.behaviour == "4/4")
+    corner = next(one for one in found.models if one.key.behaviour == "A")
     assert corner.model.coordinates.ravel().tolist() == [16, 32, 64, 128, 256]
     (finding,) = [one for one in found.findings if one.code == "classes-differ"]
     assert "1 class at p=4; 2 classes at p=8; 4 classes at p=16 p=32" in finding.text
@@ -105,9 +105,9 @@ def test_what_the_paper_leaves_to_the_user_is_matched_by_laws():
     )
 
     names = {one.run.size: one.names for one in found.clusters}
-    assert names[4] == ("4/4",)
-    assert names[8] == ("2/4", "4/4")  # a grid of 4 x 2 has left and right edges only
-    corner = next(one for one in found.models if one.key.behaviour == "4/4")
+    assert names[4] == ("A",)
+    assert names[8] == ("B", "A")  # a grid of 4 x 2 has left and right edges only
+    corner = next(one for one in found.models if one.key.behaviour == "A")
     assert corner.model.coordinates.ravel().tolist() == [4, 8, 16, 32, 64, 128, 256]
 
 

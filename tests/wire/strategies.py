@@ -27,7 +27,7 @@ def hellos(draw):
             m.Column(
                 name,
                 draw(NAMES),
-                draw(st.sampled_from(["total", "level"])),
+                draw(st.sampled_from(["total", "level", "place"])),
                 draw(st.sampled_from(["u8", "f8"])),
             )
             for name in names

@@ -1,0 +1,66 @@
+"""Where ranks are in a Cartesian domain, as the program itself laid it out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.entities import POSITIONS
+from insitu.measurement import Experiment, IntArray, RunTable
+from insitu.modeling.places import Place
+
+KINDS = {  # of a rank, by the number of walls that it owns, in 1, 2 and 3 dimensions
+    1: ("inner", "end"),
+    2: ("inner", "edge", "corner"),
+    3: ("inner", "face", "edge", "corner"),
+}
+AXES = "xyzt"
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The places of the ranks of a run.
+
+    at: (n_ranks, n_axes), as MPI_Cart_coords gives it, -1 for ranks that are nowhere; sides: how
+    many ranks the domain is long along each axis.
+    """
+
+    at: IntArray
+    sides: tuple[int, ...]
+
+    def walls(self) -> tuple[IntArray, IntArray]:
+        """Whether each rank is first, and whether it is last, along each axis: (n_ranks, n_axes).
+
+        A rank alone along an axis is both.
+        """
+        first = (self.at == 0).astype(np.intp)
+        last = (self.at == np.array(self.sides) - 1).astype(np.intp)
+        return first, last
+
+
+def domain_of(tables: Sequence[RunTable]) -> Domain | None:
+    """The domain of runs that repeat each other; None where no Cartesian communicator is known."""
+    for table in tables:
+        columns = []
+        for metric in POSITIONS:
+            values = table.values.get(metric.name)
+            known = None if values is None else values[np.isfinite(values).any(axis=1)]
+            if known is None or not len(known):
+                break
+            columns.append(np.where(np.isfinite(known[0]), known[0], -1.0))
+        if columns:
+            at = np.stack(columns, axis=1).astype(np.intp)
+            at[at.min(axis=1) < 0] = -1
+            return Domain(at, tuple((at.max(axis=0) + 1).tolist()))
+    return None
+
+
+def find_domains(experiment: Experiment, places: Sequence[Place]) -> list[Domain | None]:
+    """The domain of each place."""
+    return [domain_of([experiment.runs[run][1] for run in place.runs]) for place in places]
+
+
+def kind_name(walls: int, axes: int) -> str:
+    """What a rank with so many walls is called: `corner`; `3 walls` where a side is one long."""
+    names = KINDS.get(axes, KINDS[1][:1])
+    return names[walls] if walls < len(names) else f"{walls} wall{'' if walls == 1 else 's'}"

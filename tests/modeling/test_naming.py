@@ -1,0 +1,152 @@
+"""Names of behaviour classes, and what they stay the same under."""
+
+import numpy as np
+import pytest
+
+from insitu.entities import POSITIONS, TIME, VISITS, CallPath, RunKey
+from insitu.measurement import Experiment, RunTable
+from insitu.modeling.domain import Domain, domain_of, kind_name
+from insitu.modeling.naming import letter
+from insitu.modeling.pipeline import remodel
+
+FLUX = CallPath.parse("main->flux")
+PLANES = ((2, 2), (4, 2), (3, 3), (4, 4), (8, 4), (8, 8))
+
+
+def walls(sides):
+    """How many walls each rank of a grid owns along each axis: (n_ranks, n_axes)."""
+    at = np.stack(np.unravel_index(np.arange(np.prod(sides)), sides), axis=1)
+    return at, (at == 0) * 1 + (at == np.array(sides) - 1)
+
+
+def run(sides, values, *, metric=VISITS, is_placed=True, repetition=0):
+    at, _ = walls(sides)
+    table = {metric.name: np.asarray(values, dtype=float)[None]}
+    metrics = [metric]
+    for axis in range(len(sides) if is_placed else 0):
+        table[POSITIONS[axis].name] = at[:, axis].astype(float)[None]
+        metrics.append(POSITIONS[axis])
+    return RunKey.of({"p": len(at)}, repetition), RunTable((FLUX,), tuple(metrics), table)
+
+
+def names(runs, metric="visits", **more):
+    found = remodel(Experiment(("p",), tuple(runs)), modeler="search", **more)
+    return {one.run.size: one.names for one in found.clusters if one.metric == metric}
+
+
+def by_walls(sides):
+    return 10.0 + 5 * walls(sides)[1].sum(axis=1)
+
+
+def test_ranks_of_a_plane_are_corners_edges_and_inner_ones():
+    found = names([run(sides, by_walls(sides)) for sides in PLANES])
+
+    assert found == {
+        4: ("corner",),
+        8: ("edge", "corner"),
+        9: ("inner", "edge", "corner"),
+        16: ("inner", "edge", "corner"),
+        32: ("inner", "edge", "corner"),
+        64: ("inner", "edge", "corner"),
+    }
+
+
+def test_a_run_added_later_renames_nothing():
+    runs = [run(sides, by_walls(sides), is_placed=False) for sides in PLANES]
+
+    every = names(runs)
+
+    for end in range(2, len(runs)):
+        for size, some in names(runs[:end]).items():
+            assert some == every[size] or some == ("all",)
+    assert every[4] == ("A",)
+    assert every[64] == ("C", "B", "A")
+
+
+def test_the_same_classes_have_the_same_names_in_the_paper_s_way():
+    runs = [run(sides, by_walls(sides)) for sides in PLANES]
+
+    assert names(runs, classes="paper")[64] == ("inner", "edge", "corner")
+    assert names(runs, classes="paper")[4] == ("all",)  # left unmatched: one class there
+
+
+def test_edges_that_differ_are_named_by_their_axis():
+    """Listing 1 of [CLU]: rows and columns are dear to a different degree."""
+    runs = []
+    for sides in PLANES[2:]:
+        x, y = walls(sides)[1].T
+        runs.append(run(sides, 10.0 + 5 * x + 2 * y))
+
+    assert names(runs)[16] == ("inner", "edge y", "edge x", "corner")
+
+
+def test_walls_that_differ_are_named_by_their_side():
+    runs = []
+    for sides in PLANES[2:]:
+        at, _ = walls(sides)
+        runs.append(run(sides, 10.0 + 5 * (at[:, 0] == 0) + 50 * (at[:, 0] == sides[0] - 1)))
+
+    assert names(runs)[16] == ("B", "A", "C")  # a whole row is no one kind of ranks
+    ends = [(n,) for n in (4, 8, 16, 32)]
+    line = [run(sides, 10.0 + 5 * (walls(sides)[0][:, 0] == 0)) for sides in ends]
+    assert names(line)[8] == ("others", "rank 0")
+
+
+def test_ranks_of_a_block_are_corners_edges_faces_and_inner_ones():
+    blocks = ((2, 2, 2), (4, 2, 2), (3, 3, 3), (4, 4, 4), (5, 4, 4))
+
+    found = names([run(sides, by_walls(sides)) for sides in blocks])
+
+    assert found[8] == ("corner",)
+    assert found[16] == ("edge", "corner")
+    assert found[64] == ("inner", "face", "edge", "corner")
+
+
+def test_two_classes_of_which_one_is_the_inside_are_inner_and_boundary():
+    runs = [run(sides, 10.0 + 5 * (walls(sides)[1].sum(axis=1) > 0)) for sides in PLANES[2:]]
+
+    assert names(runs)[64] == ("inner", "boundary")
+
+
+def test_a_class_that_noise_spoils_is_named_by_what_most_of_its_ranks_are():
+    rng = np.random.default_rng(2)
+    runs = []
+    for sides in ((4, 4), (8, 4), (8, 8), (16, 8), (16, 16)):
+        clean = 1 + 0.08 * walls(sides)[1].sum(axis=1)
+        for repetition in range(3):
+            noise = np.exp(0.02 * rng.standard_normal(len(clean)))
+            runs.append(run(sides, clean * noise, metric=TIME, repetition=repetition))
+
+    assert names(runs, "time")[256] == ("inner", "edge", "corner")
+
+
+def test_without_a_domain_the_numbers_of_ranks_may_tell():
+    def first(sides):
+        return np.where(np.arange(sides[0]) == 0, 40.0, 10.0)
+
+    runs = [run((n,), first((n,)), is_placed=False) for n in (1, 2, 4, 8, 16)]
+
+    assert names(runs)[1] == ("rank 0",)
+    assert names(runs)[8] == ("others", "rank 0")
+
+
+@pytest.mark.parametrize(
+    ("walls", "axes", "expected"),
+    [(0, 2, "inner"), (2, 2, "corner"), (3, 2, "3 walls"), (1, 3, "face"), (2, 4, "2 walls")],
+)
+def test_kinds_of_ranks(walls, axes, expected):
+    assert kind_name(walls, axes) == expected
+
+
+def test_a_rank_outside_the_grid_is_nowhere():
+    table = RunTable((FLUX,), POSITIONS[:1], {"position_x": np.array([[0.0, 1.0, np.nan]])})
+
+    domain = domain_of([table])
+
+    assert isinstance(domain, Domain)
+    assert domain.at.ravel().tolist() == [0, 1, -1]
+    assert domain.sides == (2,)
+
+
+def test_letters_go_on_after_z():
+    assert [letter(index) for index in (0, 25, 26, 51, 52)] == ["A", "Z", "AA", "AZ", "BA"]
