@@ -6,74 +6,41 @@ which a loop with a constant part gives. Each combination has an evidence as in 
 Sparse designs need one line per parameter and a point off the lines for each interaction.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations, product
 
 import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
 from insitu.modeling import noise
 from insitu.modeling.batch import SMALLEST, TINY
+from insitu.modeling.combine import Plan, plan
 from insitu.modeling.lattice import SEVERAL, lattice
 from insitu.modeling.marginal import log_evidence, negligible
-from insitu.modeling.noise import BoolArray
-from insitu.modeling.posterior import TYPICAL_NOISE
+from insitu.modeling.posterior import SMALLEST_RATIO, TYPICAL_NOISE, USABLE
 from insitu.modeling.series import Series
 
 BEST = {2: 12, 3: 7, 4: 4}  # terms kept per parameter, by the number of parameters
-WEIGHED = 32  # combinations whose evidence is computed
-PRIOR_OF_CONSTANT = 0.1
+WEIGHED = {2: 32, 3: 64, 4: 64}  # combinations whose evidence is computed
 DEPENDENT = 1e-9  # determinant of normalised columns below which they cannot be told apart
 MIN_LINE = 3  # points of a line that tells growth
-
-Groups = tuple[tuple[int, ...], ...]  # parameters that make up each product of a structure
+PRICE_OF_COLUMN = 2.0  # logarithm of odds, for the choice of what is weighed
+AT_ONCE = 400_000  # numbers in the largest array, so that it stays in the cache
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """Combinations of one series and their evidence.
+    """The most probable combinations of some series, q each with k columns at most.
 
-    terms: per combination, per product, (parameter, index in its lattice); constants: whether the
-    combination has a constant; estimates and inverse normal equations per combination, constant
-    first; log_evidence: (h, L), prior included.
+    terms: (s, m, K) indices of the kept terms in the lattices of the m parameters; chosen: (s, q)
+    combinations of the plan; estimates: (s, q, k), inverses: (s, q, k, k) of the normal equations,
+    zero where a combination has fewer columns; log_evidence: (s, q, L), prior included.
     """
 
-    terms: list[tuple[tuple[tuple[int, int], ...], ...]]
-    constants: list[bool]
-    estimates: list[FloatArray]
-    inverses: list[FloatArray]
+    terms: IntArray
+    chosen: IntArray
+    estimates: FloatArray
+    inverses: FloatArray
     log_evidence: FloatArray
-
-
-@lru_cache(maxsize=16)
-def structures(count: int) -> tuple[tuple[Groups, float], ...]:
-    """Ways to combine one term per parameter, with their prior: (products, probability)."""
-    found: dict[Groups, float] = {(): PRIOR_OF_CONSTANT}
-    share = (1 - PRIOR_OF_CONSTANT) / count
-    for size in range(1, count + 1):
-        subsets = list(combinations(range(count), size))
-        for subset in subsets:
-            forms = [*_partitions(subset), *_nested(subset)]
-            for form in forms:
-                found[form] = share / len(subsets) / len(forms)
-    return tuple(found.items())
-
-
-def _partitions(items: tuple[int, ...]) -> list[Groups]:
-    if not items:
-        return [()]
-    first, answer = items[0], []
-    for groups in _partitions(items[1:]):
-        answer.append(((first,), *groups))
-        for i, group in enumerate(groups):
-            answer.append((*groups[:i], (first, *group), *groups[i + 1 :]))
-    return answer
-
-
-def _nested(subset: tuple[int, ...]) -> list[Groups]:
-    return [((one,), subset) for one in subset] if len(subset) == 2 else []
 
 
 class Table:
@@ -87,19 +54,21 @@ class Table:
         sign = np.where(values.sum(axis=1) < 0, -1.0, 1.0)
         self.scale = sign * np.where(largest > 0, largest, 1.0)
         self.relative = values / self.scale[:, None]
-        weights = noise.weight_of_repetitions(series.counts)
-        size = np.maximum(np.abs(self.relative), SMALLEST)
-        self.weights = np.where(series.counts > 0, weights / size**2, 0.0)
-        self.rows, self.sizes = [], []
+        trust = noise.weight_of_repetitions(series.counts)
+        self.trust = np.where(series.counts > 0, trust, 0.0)
+        self.rows, self.sizes, self.usable = [], [], []
         for column, terms in enumerate(self.lattices):
             rows = terms.design(series.coordinates[:, column])
             with np.errstate(invalid="ignore"):
                 most = np.abs(rows).max(axis=1, initial=0.0)
             usable = np.isfinite(most) & (most > TINY) & (most < 1 / TINY)
             most = np.where(usable, most, 1.0)
-            self.rows.append(np.where(usable[:, None], rows / most[:, None], np.nan))
+            varies = len(np.unique(series.coordinates[:, column])) > 1
+            self.rows.append(np.where(usable[:, None], rows / most[:, None], 0.0))
             self.sizes.append(most)
+            self.usable.append(usable & varies)
         self.lines = [self._lines(column) for column in range(len(parameters))]
+        self.plan: Plan = plan(len(parameters), BEST[len(parameters)])
 
     def _lines(self, column: int) -> list[IntArray]:
         """Points that differ in one parameter only."""
@@ -108,156 +77,191 @@ class Table:
         lines = [np.flatnonzero(index.ravel() == i) for i in range(int(index.max()) + 1)]
         return [line for line in lines if len(line) >= MIN_LINE]
 
-    def best_terms(self, row: int, column: int, allowed: bool) -> list[int]:
-        """The terms of one parameter that describe the lines of one series best."""
-        terms = self.lattices[column]
-        rows = self.rows[column]
-        usable = np.isfinite(rows).all(axis=1)
-        varies = len(np.unique(self.series.coordinates[:, column])) > 1
-        if not allowed or not varies:
-            return []
-        score = np.where(usable, terms.singles, -np.inf)
-        if self.lines[column]:
-            rss = np.zeros(len(rows))
-            points = 0
-            for line in self.lines[column]:
-                w, y = self.weights[row, line], self.relative[row, line]
-                if (w > 0).sum() < MIN_LINE:
-                    continue
-                rss += _misfit(np.nan_to_num(rows[:, line]), w, y)
-                points += int((w > 0).sum())
-            score = score - points / 2 * np.log(rss + max(points, 1) * TYPICAL_NOISE**2)
-        order = np.argsort(-score, kind="stable")[: BEST[len(self.parameters)]]
-        return [int(i) for i in order if np.isfinite(score[i])]
+    def at_once(self) -> int:
+        """How many series to weigh in one call."""
+        numbers = len(self.plan.pairs) * len(self.series.coordinates)
+        return max(1, AT_ONCE // max(numbers, 1))
 
-    def weigh(self, row: int, levels: FloatArray, allowed: Sequence[BoolArray]) -> Weighed:
-        """The most probable combinations of one series and their evidence.
+    def weigh(
+        self,
+        members: IntArray,
+        levels: FloatArray,
+        structures: FloatArray,
+        *,
+        size: FloatArray | None = None,
+    ) -> Weighed:
+        """The most probable combinations of some series and their evidence.
 
         Args:
-            allowed: products that may occur, each as (n_parameters,) of the parameters in it.
+            members: (s,) indices of the series. structures: (s, n_structures), logarithm of the
+                prior of each structure of the plan. size: (s, n) what errors are relative to; the
+                values if not given.
         """
-        count = len(self.parameters)
-        may = [any(bool(group[i]) for group in allowed) for i in range(count)]
-        terms = [self.best_terms(row, i, may[i]) for i in range(count)]
-        columns = _Columns(self, row)
-        hypotheses: dict[int, list[tuple[tuple[int, ...], float]]] = {}
-        for groups, probability in structures(count):
-            if not all(_within(group, allowed) for group in groups):
-                continue
-            used = sorted({i for group in groups for i in group})
-            for choice in product(*(terms[i] for i in used)):
-                chosen = dict(zip(used, choice, strict=True))
-                prior = np.log(probability) + sum(
-                    float(self.lattices[i].singles[term]) for i, term in chosen.items()
-                )
-                indices = tuple(
-                    columns.of(tuple((i, chosen[i]) for i in group)) for group in groups
-                )
-                hypotheses.setdefault(len(indices) + 1, []).append(((0, *indices), prior))
-                if indices:
-                    hypotheses.setdefault(len(indices), []).append((indices, prior))
-        return columns.weigh(hypotheses, levels)
+        y, trust = self.relative[members], self.trust[members]
+        size = np.maximum(np.abs(y) if size is None else size, SMALLEST)
+        w = trust / size**2
+        kept = [self._best_terms(column, w, y) for column in range(len(self.parameters))]
+        terms = np.stack([best for best, _ in kept], axis=1)
+        design = self.plan.columns([r[terms[:, i]] for i, r in enumerate(self.rows)])
+        prior = self.plan.prior([score for _, score in kept], structures)
+        score = self._scores(design, w, y, prior)
+        most = min(WEIGHED[len(self.parameters)], score.shape[1])
+        chosen = np.argpartition(-score, most - 1, axis=1)[:, :most]
+        possible = np.isfinite(np.take_along_axis(score, chosen, 1))
+        prior = np.where(possible, np.take_along_axis(prior, chosen, 1), -np.inf)
+        fits = _Fits(self.plan.members[chosen], design, w, y, trust)
+        return Weighed(terms, chosen, *fits.evidence(levels, prior))
+
+    def _best_terms(self, column: int, w: FloatArray, y: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The terms of one parameter that describe the lines of each series best: (s, K).
+
+        With their prior as logarithm, -inf where a term is not usable.
+        """
+        prior = np.where(self.usable[column], self.lattices[column].singles, -np.inf)
+        rss = np.zeros((len(w), len(prior)))
+        points = np.zeros((len(w), 1))
+        for line in self.lines[column]:
+            told = (w[:, line] > 0).sum(axis=1, keepdims=True)
+            told = np.where(told < MIN_LINE, 0, told)
+            rss += np.where(
+                told > 0, _misfit(self.rows[column][:, line], w[:, line], y[:, line]), 0
+            )
+            points += told
+        floor = np.maximum(points, 1) * TYPICAL_NOISE**2
+        score = prior - points / 2 * np.log(rss + floor)
+        best = np.argsort(-score, axis=1, kind="stable")[:, : BEST[len(self.parameters)]]
+        return best, prior[best]
+
+    def _scores(
+        self, design: FloatArray, w: FloatArray, y: FloatArray, prior: FloatArray
+    ) -> FloatArray:
+        """How good each combination of the plan looks: (s, h), -inf where it is not possible."""
+        first, second = self.plan.pairs.T
+        weighted = design * w[:, None, :]
+        gram = np.einsum("spn,spn->sp", weighted[:, first], design[:, second])
+        right = np.einsum("scn,sn->sc", weighted, y)
+        squares = (w * y**2).sum(axis=1)[:, None]
+        measured = (w > 0).sum(axis=1)[:, None]
+        root = np.sqrt(np.maximum(gram[:, self.plan.squares], 1e-300))
+        gram = gram / (root[:, first] * root[:, second])
+        right = right / root
+        answer = np.full(prior.shape, -np.inf)
+        for family in self.plan.families:
+            size = family.columns.shape[1]
+            explained, feasible = _eliminated(
+                [[gram[:, places] for places in row] for row in family.places],
+                [right[:, column] for column in family.columns.T],
+            )
+            if family.only_constant:
+                feasible = np.ones_like(feasible)
+            rss = np.maximum(squares - explained, 0.0)
+            score = prior[:, family.combinations] - PRICE_OF_COLUMN * size
+            score = score - measured / 2 * np.log(rss + measured * TYPICAL_NOISE**2)
+            answer[:, family.combinations] = np.where(feasible & (measured >= size), score, -np.inf)
+        return answer
 
 
 def _misfit(rows: FloatArray, w: FloatArray, y: FloatArray) -> FloatArray:
-    """Weighted residual sum of squares of constant + term for each term, coefficients free."""
-    total = w.sum()
-    mean, level = rows @ w / total, float(w @ y / total)
-    centred = rows - mean[:, None]
-    spread = np.maximum((centred**2) @ w, 1e-12)
-    along = centred @ (w * (y - level))
-    return np.asarray(np.maximum(float(w @ (y - level) ** 2) - along**2 / spread, 0.0))
+    """Weighted residual sum of squares of constant + term: (s, T), coefficients free."""
+    total = np.maximum(w.sum(axis=1, keepdims=True), 1e-300)
+    sums = (w * y).sum(axis=1, keepdims=True)
+    mean = w @ rows.T / total
+    spread = np.maximum(w @ (rows**2).T - mean**2 * total, 1e-12 * total)
+    along = (w * y) @ rows.T - mean * sums
+    around = (w * y**2).sum(axis=1, keepdims=True) - sums**2 / total
+    return np.asarray(np.maximum(around - along**2 / spread, 0.0))
 
 
-def _within(group: tuple[int, ...], allowed: Sequence[BoolArray]) -> bool:
-    return any(all(bool(product[i]) for i in group) for product in allowed)
+def _eliminated(
+    normal: list[list[FloatArray]], right: list[FloatArray]
+) -> tuple[FloatArray, np.ndarray]:
+    """Solve many normal equations with ones on the diagonal, given by their lower triangles.
+
+    Answers what the solution explains of the sum of squares, and whether columns are independent
+    and no coefficient is negative; both in the shape of the elements.
+    """
+    size = len(right)
+    lower = [list(row) for row in normal]
+    right = list(right)
+    determinant = np.ones_like(right[0])
+    explained = np.zeros_like(right[0])
+    pivots = []
+    for k in range(size):
+        pivot = np.maximum(lower[k][k], 1e-12)
+        determinant = determinant * pivot
+        pivots.append(pivot)
+        explained = explained + right[k] ** 2 / pivot
+        factors = [lower[i][k] / pivot for i in range(k + 1, size)]
+        for i, factor in enumerate(factors, start=k + 1):
+            for j in range(k + 1, i + 1):
+                lower[i][j] = lower[i][j] - factor * lower[j][k]
+            right[i] = right[i] - factor * right[k]
+    feasible = determinant > DEPENDENT
+    solution: list[FloatArray] = []
+    for k in reversed(range(size)):
+        rest = right[k]
+        for i, value in enumerate(reversed(solution), start=k + 1):
+            rest = rest - lower[i][k] * value
+        solution.append(rest / pivots[k])
+        feasible = feasible & (solution[-1] >= 0)
+    return explained, feasible
 
 
-class _Columns:
-    """Products of terms of one series, and least squares of many subsets of them."""
+class _Fits:
+    """Least squares of chosen combinations: (s, q, k) columns of the design, -1 for none."""
 
-    def __init__(self, table: Table, row: int) -> None:
-        self.table = table
-        self.w, self.y = table.weights[row], table.relative[row]
-        self.known: dict[tuple[tuple[int, int], ...], int] = {(): 0}
-        self.values = [np.ones(len(self.y))]
+    def __init__(
+        self, columns: IntArray, design: FloatArray, w: FloatArray, y: FloatArray, trust: FloatArray
+    ) -> None:
+        self.columns, self.design = columns, design
+        self.w, self.y, self.trust = w, y, trust
 
-    def of(self, factors: tuple[tuple[int, int], ...]) -> int:
-        """The index of a product of terms (parameter, index in its lattice)."""
-        index = self.known.get(factors)
-        if index is None:
-            index = self.known[factors] = len(self.values)
-            value = np.ones(len(self.y))
-            for parameter, term in factors:
-                value = value * self.table.rows[parameter][term]
-            self.values.append(value)
-        return index
-
-    def weigh(
-        self, hypotheses: dict[int, list[tuple[tuple[int, ...], float]]], levels: FloatArray
-    ) -> Weighed:
-        design = np.array(self.values)
-        gram = (design * self.w) @ design.T
-        right = design @ (self.w * self.y)
-        squares = float(self.w @ self.y**2)
-        measured = int((self.w > 0).sum())
-        root = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-        found = []
-        for size, members in hypotheses.items():
-            if size > measured:
-                continue
-            chosen = np.array([indices for indices, _ in members], dtype=np.intp)
-            prior = np.array([prior for _, prior in members])
-            normal = gram[chosen[:, :, None], chosen[:, None, :]]
-            scale = root[chosen]
-            normal = normal / (scale[:, :, None] * scale[:, None, :])
-            regular = np.linalg.det(normal) > DEPENDENT
-            normal[~regular] = np.eye(size)
-            coefficients = np.linalg.solve(normal, (right[chosen] / scale)[..., None])[..., 0]
-            rss = np.maximum(squares - (coefficients * right[chosen] / scale).sum(axis=1), 0.0)
-            only_constant = (chosen == 0).all(axis=1)
-            feasible = regular & ((coefficients >= 0).all(axis=1) | only_constant)
-            score = prior - measured / 2 * np.log(rss + measured * TYPICAL_NOISE**2)
-            score -= 2.0 * size
-            found += [
-                (float(score[i]), chosen[i], float(prior[i]), float(rss[i]))
-                for i in np.flatnonzero(feasible)
-            ]
-        found.sort(key=lambda one: -one[0])
-        return self._evidence(found[:WEIGHED], gram, right, measured, levels)
-
-    def _evidence(
-        self,
-        found: list[tuple[float, IntArray, float, float]],
-        gram: FloatArray,
-        right: FloatArray,
-        measured: int,
-        levels: FloatArray,
-    ) -> Weighed:
-        names = list(self.known)
-        relative = np.sqrt(self.w) * np.array(self.values)
-        largest = np.maximum(relative.max(axis=1), 1e-300)
+    def evidence(
+        self, levels: FloatArray, prior: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Estimates, inverse normal equations, logarithm of the evidence with the prior."""
+        s, q, k = self.columns.shape
+        estimates, inverses = np.zeros((s, q, k)), np.zeros((s, q, k, k))
+        answer = np.full((s, q, len(levels)), -np.inf)
+        sizes = (self.columns >= 0).sum(axis=2)
         seen = np.log(negligible(levels))
-        evidence, terms, constants = [], [], []
-        estimates: list[FloatArray] = []
-        inverses: list[FloatArray] = []
-        for _, chosen, prior, rss in found:
-            normal = gram[np.ix_(chosen, chosen)]
-            inverse: FloatArray = np.asarray(np.linalg.inv(normal), dtype=np.float64)
-            estimate = inverse @ right[chosen]
-            has_constant = bool(chosen[0] == 0)
-            value = log_evidence(
-                levels,
-                degrees=np.array(float(measured - len(chosen))),
-                rss=np.array(rss),
-                log_determinant=np.array(np.linalg.slogdet(normal)[1]),
-                estimates=tuple(np.asarray(one) for one in estimate),
-                deviations=tuple(np.sqrt(np.maximum(np.diag(inverse), 1e-300))),
-                largest=tuple(largest[chosen]),
-            )
-            evidence.append(value + prior + (0.0 if has_constant else seen))
-            estimates.append(estimate)
-            inverses.append(inverse)
-            constants.append(has_constant)
-            terms.append(tuple(names[i] for i in chosen if i != 0))
-        return Weighed(terms, constants, estimates, inverses, np.array(evidence))
+        for size in np.unique(sizes):
+            i, j = np.nonzero((sizes == size) & np.isfinite(prior))
+            if len(i) == 0:
+                continue
+            columns = self.columns[i, j, :size]
+            estimate, inverse, value = self._of_size(i, columns, levels)
+            without = (columns[:, 0] != 0)[:, None] * seen
+            estimates[i, j, :size] = estimate
+            inverses[i, j, :size, :size] = inverse
+            answer[i, j] = value + prior[i, j][:, None] + without
+        return estimates, inverses, answer
+
+    def _of_size(
+        self, rows: IntArray, columns: IntArray, levels: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        design = self.design[rows[:, None], columns]
+        w, y, trust = self.w[rows], self.y[rows], self.trust[rows]
+        root = np.sqrt(w)
+        weighted = design * root[:, None, :]
+        length = np.sqrt(np.maximum((weighted**2).sum(axis=2), 1e-300))
+        unit = weighted / length[:, :, None]
+        normal = unit @ unit.transpose(0, 2, 1)
+        inverse = np.linalg.inv(normal)
+        estimate = (inverse @ (unit @ (root * y)[:, :, None]))[:, :, 0] / length
+        inverse = inverse / (length[:, :, None] * length[:, None, :])
+        fitted = np.einsum("ak,akn->an", estimate, design)
+        missed = w * (y - fitted) ** 2
+        value = log_evidence(
+            levels,
+            degrees=(w > 0).sum(axis=1) - float(columns.shape[1]),
+            rss=missed.sum(axis=1),
+            log_determinant=np.linalg.slogdet(normal)[1] + 2 * np.log(length).sum(axis=1),
+            estimates=tuple(estimate.T),
+            deviations=tuple(np.sqrt(np.maximum(np.diagonal(inverse, axis1=1, axis2=2), 1e-300)).T),
+            largest=tuple(np.maximum(weighted.max(axis=2), 1e-300).T),
+        )
+        ratio = np.clip(fitted / np.where(y > 0, y, 1.0), SMALLEST_RATIO, 1 / SMALLEST_RATIO)
+        by_ratio = missed - trust * np.log(ratio) ** 2
+        change = np.where((w > 0) & (y > USABLE), by_ratio, 0.0).sum(axis=1)
+        return estimate, inverse, value + change[:, None] / (2 * levels**2)

@@ -1,21 +1,24 @@
 """Models over several parameters from the evidence of combinations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from scipy import special
 
 from insitu.entities import CallPath
-from insitu.measurement import FloatArray, Points
+from insitu.measurement import FloatArray, IntArray, Points
 from insitu.modeling import noise
-from insitu.modeling.answer import AHEAD, CLOSE, KEPT, Answer, Posterior, weigh
+from insitu.modeling.answer import AHEAD, CLOSE, HUGE, KEPT, Answer, Posterior, weigh
+from insitu.modeling.batch import NOISY
+from insitu.modeling.combine import structures
 from insitu.modeling.multi import Table, Weighed
-from insitu.modeling.noise import BoolArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.series import Series
 from insitu.modeling.spread import Spread
 
 Dependencies = Mapping[CallPath, Sequence[Sequence[str]]]  # parameters that may be multiplied
+TOLD = 0.8  # prior of the very products that a call path is said to depend on
+SPREAD = 24  # combinations that make up the spread of an answer
 
 
 def several(points: Points, series: Series, dependencies: Dependencies) -> list[Answer]:
@@ -23,122 +26,233 @@ def several(points: Points, series: Series, dependencies: Dependencies) -> list[
 
     Args:
         dependencies: for a call path, the sets of parameters that may occur in one term, as in
-            {path: [["p"], ["n"]]} for no interaction; call paths not named may have any.
+            {path: [["p"], ["n"]]} for no interaction; call paths not named may have any. The sum
+            of just these products is what is expected.
     """
     names = points.parameters
     nothing = Answer(Function(names, np.nan), None, np.nan, 1)
-    if not (series.counts > 0).any():
+    measured = np.asarray((series.counts > 0).any(axis=1))
+    if not measured.any():
         return [nothing] * len(series.values)
     table = Table(series, names)
+    priors = _structures(points, len(series.values), dependencies)
+    metrics = np.array([key.metric for key in points.keys] or [""] * len(measured))
     counted = noise.counted(series.values)
-    answers: list[tuple[int, Answer]] = []
-    for whole in (False, True):
-        members = np.flatnonzero((counted == whole) & (series.counts > 0).any(axis=1))
-        levels = noise.COUNTED if whole else noise.LEVELS
-        weighed = [
-            table.weigh(int(row), levels, _allowed(points, int(row), dependencies))
-            for row in members
+    found: dict[int, Answer] = {}
+    for metric in np.unique(metrics):
+        for whole in (False, True):
+            members = np.flatnonzero(measured & (counted == whole) & (metrics == metric))
+            if len(members):
+                found |= _pool(table, members, priors, noise.COUNTED if whole else noise.LEVELS)
+    return [found.get(row, nothing) for row in range(len(measured))]
+
+
+def _structures(points: Points, count: int, dependencies: Dependencies) -> FloatArray:
+    """Logarithm of the prior of each structure for each series, by what it may depend on."""
+    names = points.parameters
+    forms = structures(len(names))
+    shares = np.array([share for _, share in forms])
+    answer = np.tile(np.log(shares), (count, 1))
+    for row, key in enumerate(points.keys):
+        told = dependencies.get(key.callpath)
+        if told is None:
+            continue
+        products = [{names.index(name) for name in group if name in names} for group in told]
+        possible = [
+            all(any(set(group) <= product for product in products) for group in groups)
+            for groups, _ in forms
         ]
-        scatter = noise.likelihood_of_repetitions(
-            series.deviations[members], series.counts[members], levels
-        )
-        likelihood = [np.logaddexp.reduce(one.log_evidence, axis=0) for one in weighed]
-        law = noise.prior(levels)
-        if weighed:
-            law = noise.law(np.array(likelihood) + scatter, law, weight=noise.PRIOR_WEIGHT)
-        answers += [
-            (int(row), _answer(table, int(row), one, np.exp(extra) * law, levels))
-            for row, one, extra in zip(members, weighed, scatter, strict=True)
+        weights = np.where(possible, shares, 0.0)
+        weights /= weights.sum()
+        exact = [
+            sorted(map(set, groups), key=sorted) == sorted(products, key=sorted)
+            for groups, _ in forms
         ]
-    known = dict(answers)
-    return [known.get(row, nothing) for row in range(len(series.values))]
+        if any(exact):
+            weights = (1 - TOLD) * weights + TOLD * np.array(exact, dtype=float)
+        answer[row] = np.log(np.maximum(weights, 1e-300))
+        answer[row, ~np.array(possible)] = -np.inf
+    return answer
 
 
-def _allowed(points: Points, row: int, dependencies: Dependencies) -> list[BoolArray]:
-    groups = dependencies.get(points.keys[row].callpath) if points.keys else None
-    if groups is None:
-        return [np.ones(len(points.parameters), dtype=bool)]
-    return [np.array([name in group for name in points.parameters]) for group in groups]
+def _pool(
+    table: Table, members: IntArray, priors: FloatArray, levels: FloatArray
+) -> dict[int, Answer]:
+    """The answers of series that share a law of noise, which a sample of them tells."""
+    stride = max(1, -(-len(members) // noise.SAMPLE))
+    sample = members[::stride]
+    rest = np.setdiff1d(members, sample)
+    first = [(rows, table.weigh(rows, levels, priors[rows])) for rows in _parts(table, sample)]
+    likelihood = np.concatenate(
+        [np.logaddexp.reduce(weighed.log_evidence, axis=1) for _, weighed in first]
+    )
+    likelihood = likelihood + _repetitions(table, sample, levels)
+    law = noise.law(likelihood, noise.prior(levels), weight=noise.PRIOR_WEIGHT)
+    later = ((rows, table.weigh(rows, levels, priors[rows])) for rows in _parts(table, rest))
+    found: dict[int, Answer] = {}
+    for part in (first, later):
+        for rows, weighed in part:
+            laws = np.exp(_repetitions(table, rows, levels)) * law
+            answers = _Answers(table, rows, weighed, laws, levels)
+            found |= dict(zip(rows.tolist(), answers.make(), strict=True))
+            noisy = np.flatnonzero(answers.posterior.sigma > NOISY)
+            if len(noisy):
+                size = np.abs(answers.mean()[noisy])
+                again = table.weigh(rows[noisy], levels, priors[rows[noisy]], size=size)
+                answers = _Answers(table, rows[noisy], again, laws[noisy], levels)
+                found |= dict(zip(rows[noisy].tolist(), answers.make(), strict=True))
+    return found
 
 
-def _answer(
-    table: Table, row: int, weighed: Weighed, law: FloatArray, levels: FloatArray
-) -> Answer:
-    posterior = weigh(weighed.log_evidence[None], law[None], levels)
-    weights, sigma = posterior.hypotheses[0], float(posterior.sigma[0])
-    target = AHEAD * table.series.coordinates.max(axis=0)
-    functions = [_function(table, row, weighed, i) for i in range(len(weights))]
-    predicted = np.array([function(target[None])[0] for function in functions])
-    deviation = np.array([_deviation(table, row, weighed, i, target) for i in range(len(weights))])
-    deviation = np.maximum(deviation * sigma, 1e-9 * np.abs(predicted) + 1e-300)
-    order = np.argsort(-weights, kind="stable")
-    best, chosen, agreement = -1.0, int(order[0]), 0.0
-    for i in order[:KEPT].tolist():
-        agree = float(
-            sum(w for w, t in zip(weights, weighed.terms, strict=True) if t == weighed.terms[i])
-        )
-        distance = (predicted[i] - predicted) / deviation
-        width = CLOSE * abs(predicted[i]) / deviation
-        near = float(weights @ (special.ndtr(distance + width) - special.ndtr(distance - width)))
-        if agree + near > best:
-            best, chosen, agreement = agree + near, i, agree
-    spread = _spread(table, row, weighed, order[: 2 * KEPT].tolist(), posterior)
-    return Answer(functions[chosen], spread, agreement, len(weighed.estimates[chosen]))
+def _parts(table: Table, members: IntArray) -> Iterator[IntArray]:
+    step = table.at_once()
+    return (members[start : start + step] for start in range(0, len(members), step))
 
 
-def _scales(table: Table, row: int, weighed: Weighed, i: int) -> FloatArray:
-    """What turns coefficients of scaled columns into those of the data, constant first."""
-    sizes = [1.0] * weighed.constants[i]
-    sizes += [
-        float(np.prod([1 / table.sizes[parameter][term] for parameter, term in factors]))
-        for factors in weighed.terms[i]
-    ]
-    return np.asarray(np.array(sizes) * table.scale[row])
+def _repetitions(table: Table, rows: IntArray, levels: FloatArray) -> FloatArray:
+    series = table.series
+    return noise.likelihood_of_repetitions(series.deviations[rows], series.counts[rows], levels)
 
 
-def _function(table: Table, row: int, weighed: Weighed, i: int) -> Function:
-    values = (weighed.estimates[i] * _scales(table, row, weighed, i)).tolist()
-    constant = values.pop(0) if weighed.constants[i] else 0.0
-    terms = []
-    for coefficient, factors in zip(values, weighed.terms[i], strict=True):
-        shape = tuple(table.lattices[p].shapes[term][0] for p, term in factors)
-        if coefficient != 0:
-            terms.append(Term(coefficient, shape))
-    return Function(table.parameters, constant, tuple(terms))
+class _Answers:
+    """From the combinations of some series to one function each, and its spread."""
+
+    def __init__(
+        self,
+        table: Table,
+        rows: IntArray,
+        weighed: Weighed,
+        law: FloatArray,
+        levels: FloatArray,
+    ) -> None:
+        posterior: Posterior = weigh(weighed.log_evidence, law, levels)
+        order = np.argsort(-posterior.hypotheses, axis=1, kind="stable")
+        self.table, self.rows, self.posterior, self.terms = table, rows, posterior, weighed.terms
+        self.weights = np.take_along_axis(posterior.hypotheses, order, 1)
+        self.chosen = np.take_along_axis(weighed.chosen, order, 1)
+        self.columns = table.plan.members[self.chosen]
+        self.estimates = np.take_along_axis(weighed.estimates, order[:, :, None], 1)
+        self.inverses = np.take_along_axis(weighed.inverses, order[:, :, None, None], 1)
+
+    def mean(self) -> FloatArray:
+        """The posterior mean of the function at each point, relative: (s, n)."""
+        rows = [r[self.terms[:, i]] for i, r in enumerate(self.table.rows)]
+        values = self._values(self.table.plan.columns(rows))
+        mean = np.einsum("sq,sqk,sqkn->sn", self.weights, self.estimates, values)
+        return np.asarray(mean)
+
+    def _values(self, design: FloatArray) -> FloatArray:
+        """The columns of each combination: (s, q, k, n), zero where it has none."""
+        padded = np.concatenate([design, np.zeros_like(design[:, :1])], axis=1)
+        return np.asarray(padded[np.arange(len(design))[:, None, None], self.columns])
+
+    def make(self) -> list[Answer]:
+        chosen, agreement = self._choose()
+        spreads = self._spreads()
+        answers = []
+        for i, k in enumerate(chosen.tolist()):
+            columns = int((self.columns[i, k] >= 0).sum())
+            answers.append(Answer(self._function(i, k), spreads[i], float(agreement[i]), columns))
+        return answers
+
+    def _choose(self) -> tuple[IntArray, FloatArray]:
+        """The combination in whose terms and prediction most probability agrees."""
+        table = self.table
+        target = AHEAD * table.series.coordinates.max(axis=0)
+        rows = []
+        for i, terms in enumerate(table.lattices):
+            at = terms.design(target[i : i + 1])[:, 0] / table.sizes[i]
+            rows.append(np.where(np.abs(at) < HUGE, at, 0.0)[self.terms[:, i], None])
+        at = self._values(table.plan.columns(rows))[..., 0]
+        predicted = (at * self.estimates).sum(axis=2)
+        variance = np.einsum("sqk,sqkl,sql->sq", at, self.inverses, at)
+        deviation = np.sqrt(np.maximum(variance, 0.0)) * self.posterior.sigma[:, None]
+        deviation = np.maximum(deviation, 1e-9 * np.abs(predicted) + 1e-300)
+        keys = table.plan.keys[self.chosen]
+        tried = slice(0, KEPT)
+        agree = ((keys[:, tried, None] == keys[:, None, :]) * self.weights[:, None, :]).sum(axis=2)
+        centre = predicted[:, tried, None]
+        distance = (centre - predicted[:, None, :]) / deviation[:, None, :]
+        width = CLOSE * np.abs(centre) / deviation[:, None, :]
+        near = special.ndtr(distance + width) - special.ndtr(distance - width)
+        near = (self.weights[:, None, :] * near).sum(axis=2)
+        chosen = np.argmax(np.where(self.weights[:, tried] > 0, agree + near, -1.0), axis=1)
+        return chosen, np.take_along_axis(agree, chosen[:, None], 1)[:, 0]
+
+    def _function(self, i: int, k: int) -> Function:
+        table = self.table
+        values = (self.estimates[i, k] * self._scales(i, k)).tolist()
+        constant, terms = 0.0, []
+        for column, value in zip(self.columns[i, k].tolist(), values, strict=True):
+            if column == 0:
+                constant = value
+            elif column > 0 and value != 0:
+                shape = tuple(
+                    table.lattices[p].shapes[self.terms[i, p, slot]][0]
+                    for p, slot in table.plan.factors[column]
+                )
+                terms.append(Term(value, shape))
+        return Function(table.parameters, constant, tuple(terms))
+
+    def _scales(self, i: int, k: int) -> FloatArray:
+        """What turns coefficients of scaled columns into those of the data."""
+        table = self.table
+        sizes = [
+            np.prod([1 / table.sizes[p][self.terms[i, p, slot]] for p, slot in factors])
+            for factors in (table.plan.factors[column] for column in self.columns[i, k])
+        ]
+        return np.asarray(np.array(sizes) * table.scale[self.rows[i]])
+
+    def _spreads(self) -> list[Spread]:
+        """The most probable combinations of each series, in the units of the data."""
+        table, plan, count = self.table, self.table.plan, SPREAD
+        columns = self.columns[:, :count]
+        s, q, k = columns.shape
+        m = len(table.parameters)
+        first = (columns[:, :, 0] == 0).astype(np.intp)
+        exponents = np.zeros((s, q, k, m, 3))
+        scales = np.ones((s, q, k))
+        slots = plan.column_slots[columns]
+        for p in range(m):
+            terms = self.terms[np.arange(s)[:, None, None], p, slots[..., p]]
+            used = slots[..., p] >= 0
+            exponents[..., p, :] = np.where(used[..., None], table.lattices[p].exponents[terms], 0)
+            scales /= np.where(used, table.sizes[p][terms], 1.0)
+        scales *= table.scale[self.rows][:, None, None]
+        coefficients = self.estimates[:, :count] * scales
+        covariances = self.inverses[:, :count] * scales[..., :, None] * scales[..., None, :]
+        covariances *= self.posterior.sigma[:, None, None, None] ** 2
+        without = first == 0
+        shifted = _shifted(coefficients, covariances, exponents, without)
+        weights = self.weights[:, :count] / self.weights[:, :count].sum(axis=1, keepdims=True)
+        return [
+            Spread(
+                shifted[2][i],
+                shifted[0][i],
+                shifted[1][i],
+                weights[i],
+                float(self.posterior.sigma[i]),
+                float(self.posterior.degrees[i]),
+            )
+            for i in range(s)
+        ]
 
 
-def _deviation(table: Table, row: int, weighed: Weighed, i: int, at: FloatArray) -> float:
-    """Standard deviation of a prediction at noise 1."""
-    values = [1.0] * weighed.constants[i]
-    for factors in weighed.terms[i]:
-        shape = tuple(table.lattices[p].shapes[term][0] for p, term in factors)
-        values.append(float(Function(table.parameters, 0.0, (Term(1.0, shape),))(at[None])[0]))
-    direction = np.array(values) * _scales(table, row, weighed, i)
-    return float(np.sqrt(max(float(direction @ weighed.inverses[i] @ direction), 0.0)))
-
-
-def _spread(
-    table: Table,
-    row: int,
-    weighed: Weighed,
-    order: Sequence[int],
-    posterior: Posterior,
-) -> Spread:
-    sigma, degrees = float(posterior.sigma[0]), float(posterior.degrees[0])
-    most = max(len(weighed.terms[i]) for i in order)
-    count, parameters = len(order), len(table.parameters)
-    exponents = np.zeros((count, most, parameters, 3))
-    coefficients = np.zeros((count, 1 + most))
-    covariances = np.zeros((count, 1 + most, 1 + most))
-    for k, i in enumerate(order):
-        scales = _scales(table, row, weighed, i)
-        first = 0 if weighed.constants[i] else 1
-        places = np.arange(first, first + len(scales))
-        coefficients[k, places] = weighed.estimates[i] * scales
-        covariance = weighed.inverses[i] * np.outer(scales, scales) * sigma**2
-        covariances[k, places[:, None], places] = covariance
-        for j, factors in enumerate(weighed.terms[i]):
-            for parameter, term in factors:
-                exponents[k, j, parameter] = table.lattices[parameter].exponents[term]
-    kept = posterior.hypotheses[0, order]
-    return Spread(exponents, coefficients, covariances, kept / kept.sum(), sigma, degrees)
+def _shifted(
+    coefficients: FloatArray,
+    covariances: FloatArray,
+    exponents: FloatArray,
+    without: np.ndarray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The same with a place for the constant first in all combinations, then their terms."""
+    s, q, k = coefficients.shape
+    values, spread = np.zeros((s, q, k + 1)), np.zeros((s, q, k + 1, k + 1))
+    shape = np.zeros((s, q, k, *exponents.shape[3:]))
+    values[:, :, :k], spread[:, :, :k, :k] = coefficients, covariances
+    shape[:, :, : k - 1] = exponents[:, :, 1:]
+    values[without] = 0.0
+    spread[without] = 0.0
+    values[without, 1:] = coefficients[without]
+    spread[without, 1:, 1:] = covariances[without]
+    shape[without] = exponents[without]
+    return values, spread, shape

@@ -138,54 +138,6 @@ def segments(options):
                 )
 
 
-def several(options):
-    """Exact set of terms / predicted within 5 % at four times the largest of both parameters."""
-    print("\ntwo parameters, ±2 and 5 %: exact / predicted within 5 %, time per model")
-    target = [4.0 * grid[-1] for grid in data.GRID[:2]]
-    for sparse in (False, True):
-        for name in ["evidence"] + (["Extra-P"] if options.extrap else []):
-            exact, near, seconds = [], [], []
-            for form in data.FORMS:
-                for level in (0.02, 0.05):
-                    rng = np.random.default_rng([options.seed, len(form), int(level * 100)])
-                    count = options.peers if name == "Extra-P" else options.count
-                    x, y, truth, keys = data.several(rng, form, count, noise=level, sparse=sparse)
-                    if name == "Extra-P":
-                        answers = extrap(options.extrap, "several", x, y, target)
-                        found = [(set(a[0]), a[1]) for a in answers]
-                        seconds += [a[3] for a in answers]
-                    else:
-                        start = time.process_time()
-                        models = insitu.fit(x, y, parameters=("p", "n"))
-                        seconds.append((time.process_time() - start) / len(y))
-                        found = [(terms(m), m.predict([target])[0]) for m in models]
-                    exact += [
-                        rounded(a) == rounded(key) for (a, _), key in zip(found, keys, strict=True)
-                    ]
-                    near += [abs(a / b - 1) <= 0.05 for (_, a), b in zip(found, truth, strict=True)]
-            design = "sparse, 10 points" if sparse else "full, 25 points"
-            print(
-                f"| {design} | {name} | {percent(exact)} / {percent(near)} "
-                f"| {np.mean(seconds) * 1e3:.1f} ms |",
-                flush=True,
-            )
-
-
-def terms(model):
-    places = {name: i for i, name in enumerate(model.parameters)}
-    return {
-        tuple((places[f.parameter], float(f.alpha), float(f.beta)) for f in t.factors)
-        for t in model.function.terms
-    }
-
-
-def rounded(keys):
-    return {
-        tuple(sorted((i, round(float(a), 6), round(float(b), 6)) for i, a, b in key))
-        for key in keys
-    }
-
-
 def speed(options):
     """Time per model of 10,000 series, no matter what is right."""
     print("\nspeed of evidence, 10,000 series")
@@ -211,7 +163,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--noise", type=float, default=0.02)
     parser.add_argument("--extrap", help="a Python that has Extra-P")
-    parts = {"one": one, "segments": segments, "several": several, "speed": speed}
+    parts = {"one": one, "segments": segments, "speed": speed}
     parser.add_argument("--only", nargs="+", choices=parts, default=list(parts))
     options = parser.parse_args()
     for name in options.only:

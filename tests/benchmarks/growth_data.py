@@ -19,6 +19,12 @@ JUMPS = ("any", "moderate", "none")  # W, M and C: how far functions are apart a
 GRID = [[4, 8, 16, 32, 64], [10, 20, 40, 80, 160], [2, 4, 6, 8, 10]]
 PLAIN = [(1 / 3, 0), (1 / 2, 0), (2 / 3, 0), (1, 0), (3 / 2, 0), (2, 0), (0, 1), (0, 2), (1, 1)]
 FORMS = {"t + u": [(0,), (1,)], "t u": [(0, 1)], "t + t u": [(0,), (0, 1)], "t": [(0,)]}
+FORMS_OF_THREE = {
+    "t + u + v": [(0,), (1,), (2,)],
+    "t u v": [(0, 1, 2)],
+    "t u + v": [(0, 1), (2,)],
+    "t u": [(0, 1)],
+}
 
 
 def term(exponents, x):
@@ -85,32 +91,39 @@ def _segment(rng, x, outside):
     return c[0] + c[1] * term(exponents, x)
 
 
-def several(rng, form, count, *, noise, sparse):
-    """Functions of two parameters: points, values (count, n), truths at the target, term keys.
+def forms(count):
+    """The sums and products of terms of so many parameters."""
+    return FORMS if count == 2 else FORMS_OF_THREE
 
-    The target is four times the largest value of both.
+
+def several(rng, form, number, *, noise, sparse, count=2):
+    """Functions of some parameters: points, values (number, n), truths at the target, term keys.
+
+    The target is four times the largest value of all.
     """
-    points = np.array(list(product(*GRID[:2])), dtype=float)
-    if sparse:  # a line along each axis through the smallest point, and one point off them
-        low, inner = [g[0] for g in GRID[:2]], [g[2] for g in GRID[:2]]
-        on_line = (points == low).any(axis=1)
-        points = points[on_line | (points == inner).all(axis=1)]
-    centre = [np.array([np.exp(np.log(g).mean())]) for g in GRID[:2]]
-    target = np.array([[4.0 * g[-1] for g in GRID[:2]]])
+    grids = GRID[:count]
+    points = np.array(list(product(*grids)), dtype=float)
+    if sparse:  # a line along each axis through the smallest point, one point off them per pair
+        off = (points != [g[0] for g in grids]).sum(axis=1)
+        middle = (points == [g[2] for g in grids]).sum(axis=1)
+        points = points[(off <= 1) | ((off == 2) & (middle == 2))]
+    centre = [np.array([np.exp(np.log(g).mean())]) for g in grids]
+    target = np.array([[4.0 * g[-1] for g in grids]])
+    groups = forms(count)[form]
     values, truths, keys = [], [], []
-    for _ in range(count):
-        exponents = [PLAIN[i] for i in rng.integers(len(PLAIN), size=2)]
+    for _ in range(number):
+        exponents = [PLAIN[i] for i in rng.integers(len(PLAIN), size=count)]
         scale = 10 ** rng.uniform(-2, 3)
 
         def at(places, group, exponents=exponents):
             return np.prod([term(exponents[i], places[i]) for i in group], axis=0)
 
         constant = scale * 10 ** rng.uniform(-1, 0)
-        weights = [scale * 10 ** rng.uniform(-1, 0) / at(centre, g) for g in FORMS[form]]
+        weights = [scale * 10 ** rng.uniform(-1, 0) / at(centre, g) for g in groups]
         for table, out in ((points, values), (target, truths)):
-            parts = [w * at(table.T, g) for w, g in zip(weights, FORMS[form], strict=True)]
+            parts = [w * at(table.T, g) for w, g in zip(weights, groups, strict=True)]
             out.append(constant + sum(parts))
-        keys.append({tuple((i, *exponents[i]) for i in group) for group in FORMS[form]})
+        keys.append({tuple((i, *exponents[i]) for i in group) for group in groups})
     measured = np.array(values)
     measured = measured * (1 + rng.uniform(-noise, noise, measured.shape))
     return points, measured, np.array(truths)[:, 0], keys
