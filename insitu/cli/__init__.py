@@ -24,6 +24,8 @@ COMMANDS = {
     "classes": ("Look", "which ranks behave alike"),
     "predict": ("Look", "what the models say for a scale not measured yet"),
     "plot": ("Look", "draw measured points with their models (PNG, SVG, PDF)"),
+    "detect": ("Plan", "learn which call path depends on which parameter, from tiny runs"),
+    "design": ("Plan", "the fewest runs that show how a program scales"),
     "export": ("Keep", "write a campaign for other tools (JSON, JSON Lines, CSV)"),
     "refit": ("Keep", "make classes and models anew from the measured runs"),
     "doctor": ("Keep", "tell what works on this machine, what to do about the rest"),

@@ -1,0 +1,74 @@
+"""`python -m insitu.collectors.counting SCRIPT [ARGUMENT]...`: run a program that counts."""
+
+import atexit
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType, TracebackType
+
+from insitu.collectors.counting import counters, rewrite
+
+
+def main(arguments: list[str]) -> None:
+    """Become the program: `SCRIPT ARGUMENT...` or `-m MODULE ARGUMENT...`."""
+    directory = _leave()
+    spec = None
+    if arguments[0] == "-m":
+        sys.path[0] = os.getcwd()
+        rewrite.install(sys.path[0])
+        spec = _find(arguments[1])
+        path, arguments = spec.origin or "", arguments[1:]
+    else:
+        path = arguments[0]
+        sys.path[0] = os.path.dirname(os.path.abspath(path))
+        rewrite.install(sys.path[0])
+    sys.argv = [path, *arguments[1:]]
+    module = ModuleType("__main__")
+    vars(module).update(rewrite.namespace(), __file__=path, __builtins__=__builtins__)
+    if spec is not None:
+        vars(module).update(__spec__=spec, __package__=spec.parent)
+    sys.modules["__main__"] = module
+    sys.excepthook = _end_all
+    with open(path, "rb") as file:
+        code = rewrite.compile_counted(file.read(), path)
+    atexit.register(counters.write, directory)
+    before = counters.enter(os.path.basename(path))
+    try:
+        exec(code, vars(module))
+    finally:
+        counters.leave(before)
+
+
+def _leave() -> str:
+    """Take out of the environment what brought us here; answers where counts go."""
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    original = os.environ.pop("INSITU_PYTHONPATH", "")
+    os.environ.pop("PYTHONPATH", None)
+    if original:
+        os.environ["PYTHONPATH"] = original
+    os.environ.pop("INSITU_COUNTED", None)
+    return os.environ.pop(counters.VARIABLE)
+
+
+def _find(name: str) -> ModuleSpec:
+    """The module that -m names; of a package its __main__."""
+    spec = find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = find_spec(f"{name}.__main__")
+    if spec is None or not spec.origin:
+        sys.exit(f"{sys.executable}: No module named {name}")
+    return spec
+
+
+def _end_all(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+    """Print an error as Python does, and end the other ranks, which would wait for this one."""
+    sys.__excepthook__(kind, error, where)
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and mpi.COMM_WORLD.Get_size() > 1:
+        sys.stderr.flush()
+        mpi.COMM_WORLD.Abort(1)
+
+
+main(sys.argv[1:])

@@ -1,0 +1,294 @@
+"""Rewriting a program's source so that it counts, and the import hook that does it."""
+
+import ast
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+
+from insitu.collectors.counting import counters
+
+TYPE_CHECKING = False  # typing is not loaded in a rank
+if TYPE_CHECKING:
+    from typing import Any
+
+PREFIX = "_insitu_"
+FUNCTIONS = ("enter", "leave", "add", "result", "product", "iterate", "call")
+# These look at the frame that calls them.
+FRAME_BOUND = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "breakpoint"})
+Loop = ast.For | ast.While
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+def compile_counted(source: bytes | str, path: str) -> CodeType:
+    """Compile a module so that it counts.
+
+    Raises:
+        SyntaxError: as compile does.
+    """
+    tree = ast.parse(source, path)
+    counters.rewritten.add(path)
+    counted = ast.fix_missing_locations(Rewriter().visit(tree))
+    return compile(counted, path, "exec", dont_inherit=True)
+
+
+def namespace() -> "dict[str, Any]":
+    """The names that rewritten code uses."""
+    return {PREFIX + name: getattr(counters, name) for name in FUNCTIONS}
+
+
+class Rewriter(ast.NodeTransformer):
+    """Makes loops, functions, comprehensions, array operations and calls count."""
+
+    def __init__(self) -> None:
+        self._loops = 0
+        self._in_class = False
+        self._names: list[str] = []
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Count visits, and let what happens inside count for this call path."""
+        return self._function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        """As any function."""
+        return self._function(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        """A body of a class keeps its names to itself: no counters of loops there."""
+        before, self._in_class = self._in_class, True
+        self._names.append(node.name)
+        node.body = [self.visit(one) for one in node.body]
+        self._names.pop()
+        self._in_class = before
+        return node
+
+    def visit_For(self, node: ast.For) -> "ast.AST | list[ast.stmt]":
+        """Count iterations."""
+        self.generic_visit(node)
+        return self._loop(node, node.lineno)
+
+    def visit_While(self, node: ast.While) -> "ast.AST | list[ast.stmt]":
+        """Count iterations."""
+        self.generic_visit(node)
+        return self._loop(node, node.lineno)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """Annotations stay as they are."""
+        if node.value is not None:
+            node.value = self.visit(node.value)
+        return node
+
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:
+        """Patterns stay as they are."""
+        node.guard = self.visit(node.guard) if node.guard else None
+        node.body = self._body(node.body)
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """Count the elements of a result; a product of matrices counts what it is given."""
+        self.generic_visit(node)
+        if isinstance(node.op, ast.MatMult):
+            site = ast.Constant(f"array:{node.lineno}")
+            return ast.copy_location(_invoke("product", site, node.left, node.right), node)
+        return _result(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """Count the elements of a result."""
+        self.generic_visit(node)
+        is_constant = isinstance(node.operand, ast.Constant)
+        return node if is_constant else _result(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """Count the elements of a result."""
+        self.generic_visit(node)
+        return _result(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> "ast.AST | list[ast.stmt]":
+        """Count the elements of an array that is changed in place."""
+        self.generic_visit(node)
+        return self._with_target(node, node.target)
+
+    def visit_Assign(self, node: ast.Assign) -> "ast.AST | list[ast.stmt]":
+        """Count the elements of a slice that is assigned to."""
+        self.generic_visit(node)
+        target = node.targets[0]
+        if isinstance(target, ast.Subscript) and _has_slice(target):
+            return self._with_target(node, target)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Count what a function of a library is given."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in FRAME_BOUND:
+            return node
+        site = ast.Constant(f"call:{node.lineno}")
+        name = ast.Name(PREFIX + "call", ast.Load())
+        return ast.copy_location(ast.Call(name, [site, node.func, *node.args], node.keywords), node)
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        """Count iterations."""
+        return self._comprehension(node)
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.AST:
+        """Count iterations."""
+        return self._comprehension(node)
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        """Count iterations."""
+        return self._comprehension(node)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
+        """Count iterations."""
+        return self._comprehension(node)
+
+    def _function(self, node: Function) -> ast.AST:
+        before, self._in_class = self._in_class, False
+        self._names.append(node.name)
+        name = node.name
+        node.decorator_list = [self.visit(one) for one in node.decorator_list]
+        node.args.defaults = [self.visit(one) for one in node.args.defaults]
+        node.args.kw_defaults = [one and self.visit(one) for one in node.args.kw_defaults]
+        has_text = ast.get_docstring(node, clean=False) is not None
+        text, rest = node.body[:has_text], node.body[has_text:]
+        is_generator = _yields(node)
+        rest = self._body(rest)
+        if not is_generator:
+            token = PREFIX + "before"
+            begin = ast.Assign([ast.Name(token, ast.Store())], _invoke("enter", ast.Constant(name)))
+            end: list[ast.stmt] = [ast.Expr(_invoke("leave", ast.Name(token, ast.Load())))]
+            rest = [
+                begin,
+                ast.Try(body=rest or [ast.Pass()], handlers=[], orelse=[], finalbody=end),
+            ]
+        node.body = [*text, *rest]
+        self._names.pop()
+        self._in_class = before
+        return node
+
+    def _body(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        found: list[ast.stmt] = []
+        for one in body:
+            new = self.visit(one)
+            found += new if isinstance(new, list) else [new]
+        return found
+
+    def _loop(self, node: Loop, line: int) -> "ast.AST | list[ast.stmt]":
+        if self._in_class:
+            return node
+        self._loops += 1
+        name = f"{PREFIX}n{self._loops}"
+        start = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(0))
+        step = ast.AugAssign(ast.Name(name, ast.Store()), ast.Add(), ast.Constant(1))
+        node.body = [step, *node.body]
+        site = ast.Constant(f"loop:{line}")
+        done: list[ast.stmt] = [
+            ast.Expr(_invoke("add", site, ast.Name(name, ast.Load()))),
+            ast.Expr(_invoke("add", ast.Constant(f"entries:{line}"), ast.Constant(1))),
+        ]
+        counted = ast.Try(body=[node], handlers=[], orelse=[], finalbody=done)
+        return [ast.copy_location(one, node) for one in (start, counted)]
+
+    def _with_target(self, node: ast.stmt, target: ast.expr) -> "ast.AST | list[ast.stmt]":
+        """A statement, then a look at what it changed; not where looking would do more."""
+        if self._in_class or any(
+            isinstance(one, ast.Call | ast.NamedExpr) for one in ast.walk(target)
+        ):
+            return node
+        look = _loading(target)
+        site = ast.Constant(f"array:{target.lineno}")
+        return [node, ast.copy_location(ast.Expr(_invoke("result", site, look)), node)]
+
+    def _comprehension(self, node: Comprehension) -> ast.AST:
+        self.generic_visit(node)
+        for one in node.generators:
+            if not one.is_async:
+                site = ast.Constant(f"loop:{node.lineno}:{one.iter.col_offset}")
+                one.iter = _invoke("iterate", site, one.iter)
+        return node
+
+
+def _result(node: ast.expr) -> ast.expr:
+    """A call around an expression, which counts the elements of its value and answers it."""
+    site = ast.Constant(f"array:{node.lineno}")
+    return ast.copy_location(_invoke("result", site, node), node)
+
+
+def _invoke(name: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(PREFIX + name, ast.Load()), list(args), [])
+
+
+def _has_slice(target: ast.Subscript) -> bool:
+    parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    return any(isinstance(part, ast.Slice) for part in parts)
+
+
+def _loading(target: ast.expr) -> ast.expr:
+    """The same expression as a value."""
+    text = ast.unparse(target)
+    return ast.parse(text, mode="eval").body
+
+
+def _yields(node: Function) -> bool:
+    """Whether it is a generator or a coroutine: its work counts where it is asked for."""
+    if isinstance(node, ast.AsyncFunctionDef):
+        return True
+    waiting: list[ast.AST] = list(node.body)
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ast.Yield | ast.YieldFrom | ast.Await):
+            return True
+        if not isinstance(one, Function | ast.Lambda | ast.ClassDef):
+            waiting += ast.iter_child_nodes(one)
+    return False
+
+
+class CountedLoader(SourceFileLoader):
+    """Loads a module of the program so that it counts; compiled files are neither used nor made."""
+
+    def path_stats(self, path: str) -> "dict[str, Any]":
+        """There is no compiled file to compare with.
+
+        Raises:
+            OSError: always, as where a file has no dates.
+        """
+        raise OSError("counted modules have no compiled file")
+
+    def source_to_code(  # type: ignore[override]  # one of its bases has it static
+        self, data: "Any", path: "Any", *, _optimize: int = -1
+    ) -> CodeType:
+        """Compile what counts."""
+        return compile_counted(data, os.fspath(path))
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run it with the names that it uses."""
+        vars(module).update(namespace())
+        super().exec_module(module)
+
+
+class CountedFinder(MetaPathFinder):
+    """Finds the program's own modules, those below `top`, and lets them count."""
+
+    def __init__(self, top: str) -> None:
+        self._top = os.path.join(os.path.realpath(top), "")
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As the usual finder; others find what is not the program's."""
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or not isinstance(spec.loader, SourceFileLoader) or not spec.origin:
+            return None
+        place = os.path.realpath(spec.origin)
+        is_library = any(part in place for part in ("site-packages", "dist-packages"))
+        if is_library or not place.startswith(self._top) or fullname.startswith("insitu."):
+            return None
+        spec.loader = CountedLoader(fullname, spec.origin)
+        return spec
+
+
+def install(top: str) -> None:
+    """Let all modules below the folder `top` count from now on."""
+    sys.meta_path.insert(0, CountedFinder(top))

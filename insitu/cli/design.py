@@ -1,0 +1,170 @@
+"""`insitu design`: the fewest runs that show how a program scales."""
+
+import os
+from typing import Literal
+
+import click
+
+from insitu.cli.output import json_option, print_json
+from insitu.design.deduce import Pairing, Rule, deduce
+from insitu.design.dependencies import Structure, parse_derived, read_structure
+from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
+from insitu.design.levels import parse_levels
+from insitu.design.mainloop import iterations_for
+from insitu.entities import number
+from insitu.errors import UsageError
+
+Method = Literal["deduced", "full", "sparse"]
+
+
+@click.command(name="design")
+@click.argument("dependencies", type=click.Path(), metavar="DEPENDENCIES.json")
+@click.option(
+    "--levels",
+    "levels",
+    multiple=True,
+    required=True,
+    metavar="NAME=VALUES",
+    help="The values of a parameter, as in n=32,64,96 or p=8..128:5; may be repeated.",
+)
+@click.option(
+    "--derived",
+    multiple=True,
+    metavar="NAME=PRODUCT",
+    help="A parameter that follows from others, as in spacing=vol/cubes.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["deduced", "full", "sparse"]),
+    default="deduced",
+    show_default=True,
+    help="full and sparse are the classical designs, to compare.",
+)
+@click.option(
+    "--rule",
+    type=click.Choice(["additive", "paper"]),
+    default="additive",
+    show_default=True,
+    help="paper: a full grid over all parameters of a call path, even those that add up.",
+)
+@click.option(
+    "--pairing",
+    type=click.Choice(["ascending", "cheapest", "mixed"]),
+    default="ascending",
+    show_default=True,
+    help="Of parameters that move together.",
+)
+@click.option(
+    "--variation",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="CV",
+    help="Coefficient of variation of the main loop's iterations; tells how many a run needs.",
+)
+@json_option
+def command(
+    *,
+    dependencies: str,
+    levels: tuple[str, ...],
+    derived: tuple[str, ...],
+    method: Method,
+    rule: Rule,
+    pairing: Pairing,
+    variation: float,
+    is_json: bool,
+) -> None:
+    """Say which configurations to run, the cheapest first.
+
+    DEPENDENCIES.json is what `insitu detect` found, or the profile of a taint analysis: which call
+    path depends on which parameter. What does not meet in a call path is varied together, what acts
+    through the main loop not at all.
+    """
+    chosen: dict[str, tuple[float, ...]] = {}
+    for text in levels:
+        name, values = parse_levels(text)
+        if name in chosen:
+            raise UsageError(f"--levels {text}: '{name}' stands there twice")
+        chosen[name] = values
+    structure = _read(dependencies, derived)
+    design = _design(
+        structure,
+        chosen,
+        method=method,
+        rule=rule,
+        pairing=pairing,
+        iterations=iterations_for(variation),
+    )
+    if is_json:
+        print_json(_row(point, design, is_check=False) for point in design.points)
+        print_json(_row(point, design, is_check=True) for point in design.checks)
+        return
+    _print(design)
+
+
+def _read(path: str, derived: tuple[str, ...]) -> Structure:
+    try:
+        with open(path, encoding="utf-8") as file:
+            structure = read_structure(file.read(), os.path.basename(path))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise UsageError(f"{path}: cannot be read: {reason}; `insitu detect` makes it") from error
+    if not derived:
+        return structure
+    more = tuple(map(parse_derived, derived))
+    names = {name for name, _ in more}
+    return Structure(
+        tuple(name for name in structure.parameters if name not in names),
+        structure.dependencies,
+        (*structure.derived, *more),
+        structure.iteration,
+        structure.ranks,
+    )
+
+
+def _design(
+    structure: Structure,
+    levels: Levels,
+    *,
+    method: Method,
+    rule: Rule,
+    pairing: Pairing,
+    iterations: int,
+) -> ExperimentDesign:
+    if method == "full":
+        return full_factorial(levels)
+    if method == "sparse":
+        return sparse(levels)
+    return deduce(structure, levels, rule=rule, pairing=pairing, iterations=iterations)
+
+
+def _row(point: Point, design: ExperimentDesign, *, is_check: bool) -> dict[str, object]:
+    return {
+        "params": dict(point.values),
+        "repetitions": design.repetitions,
+        "iterations": design.iterations or None,
+        "check": is_check,
+    }
+
+
+def _print(design: ExperimentDesign) -> None:
+    names = [name for name, _ in design.points[0].values]
+    cells = [[number(value) for _, value in point.values] for point in design.points]
+    checks = [[number(value) for _, value in point.values] for point in design.checks]
+    widths = [max(len(row[i]) for row in (names, *cells, *checks)) for i in range(len(names))]
+
+    def line(row: list[str]) -> str:
+        return "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+
+    click.secho(line(names), dim=True)
+    for row in cells:
+        click.echo(line(row))
+    for row in checks:
+        click.echo(f"{line(row)}  check: what moved together moves apart")
+    times = "once" if design.repetitions == 1 else f"{design.repetitions} times"
+    loop = f", with {design.iterations} iterations or more" if design.iterations else ""
+    click.echo(
+        f"\n{len(design.points)} configurations, each {times}{loop}: {design.runs} runs instead of"
+        f" {design.full_runs}"
+    )
+    for text in design.insights:
+        click.echo(f"- {text}")

@@ -1,0 +1,94 @@
+"""What counted pilot runs leave: files of insitu's own counters, or callgrind's profiles."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+
+from insitu.design.blackbox import Site
+from insitu.errors import UsageError
+
+ARROW = "->"
+_NAMED = re.compile(r"\((\d+)\)(?: (.+))?\Z")
+
+
+def read_counts(directory: str) -> dict[Site, float]:
+    """The greatest count of all ranks by site, from every file of a pilot run.
+
+    Raises:
+        UsageError: a file cannot be read.
+    """
+    found: dict[Site, float] = {}
+    for name in sorted(os.listdir(directory)):
+        path = os.path.join(directory, name)
+        if name.endswith(".json"):
+            rows = _own(path)
+        elif name.endswith(".callgrind"):
+            rows = _callgrind(path)
+        else:
+            continue
+        totals: dict[Site, float] = {}
+        for site, amount in rows:
+            totals[site] = totals.get(site, 0.0) + amount
+        for site, amount in totals.items():
+            found[site] = max(found.get(site, 0.0), amount)
+    return found
+
+
+def _own(path: str) -> Iterator[tuple[Site, float]]:
+    """Rows of `[[frames], site, amount]`."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            for frames, site, amount in json.load(file):
+                if frames:
+                    yield (ARROW.join(frames), str(site)), float(amount)
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"{path}: no counts of a pilot run: {error}") from error
+
+
+def _callgrind(path: str) -> Iterator[tuple[Site, float]]:
+    """Instructions of each function of the program itself, without what it calls.
+
+    Only the object that was started counts: libraries, MPI's polling among them, do not. The format
+    is that of callgrind's manual: names are given once and then called by their number, and the
+    line after `calls=` is the cost of the callee.
+    """
+    objects: dict[str, str] = {}
+    functions: dict[str, str] = {}
+    program, here, function, is_callee = "", "", "", False
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in map(str.rstrip, file):
+                key, equals, value = line.partition("=")
+                if line.startswith("cmd: "):
+                    program = os.path.basename(line.split()[1])
+                elif equals and key == "ob":
+                    here = _name(value, objects)
+                elif equals and key == "fn":
+                    function = _name(value, functions)
+                elif equals and key == "calls":
+                    is_callee = True
+                elif equals and key in ("cob", "cfn", "cfi", "cfl", "fl", "fi", "fe"):
+                    names = {"cob": objects, "cfn": functions}.get(key)
+                    if names is not None:
+                        _name(value, names)
+                elif line[:1].isdigit() or line[:1] in "+-*":
+                    parts = line.split()
+                    is_own = not is_callee and os.path.basename(here) == program
+                    is_named = not function.startswith("0x")
+                    if is_own and is_named and len(parts) > 1 and parts[1].isdigit():
+                        yield (function, "instructions"), float(parts[1])
+                    is_callee = False
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _name(text: str, known: dict[str, str]) -> str:
+    """`(3) main` gives number 3 its name, `(3)` calls it by it."""
+    found = _NAMED.match(text)
+    if found is None:
+        return text
+    number, name = found.groups()
+    if name:
+        known[number] = name
+    return known.get(number, number)

@@ -1,0 +1,121 @@
+"""`insitu detect` and `insitu design` with real programs."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+SOLVER = """
+import sys
+
+def sweep(n, m):
+    for i in range(n):
+        for j in range(m):
+            pass
+
+def boundary(m):
+    for i in range(m):
+        pass
+
+def main(n, m, steps):
+    for step in range(steps):
+        sweep(n, m)
+        boundary(m)
+
+main(*map(int, sys.argv[1:]))
+"""
+SOLVER_C = """
+#include <stdlib.h>
+volatile double sum;
+__attribute__((noinline)) static void sweep(int n) { for (int i = 0; i < n * n; i++) sum += i; }
+int main(int argc, char **argv) { sweep(atoi(argv[argc - 1])); return 0; }
+"""
+
+
+@pytest.fixture
+def detected(insitu, tmp_path):
+    (tmp_path / "solver.py").write_text(SOLVER)
+    params = ("--param", "n=20,40,80", "--param", "m=10,30,50", "--param", "steps=3,6,9")
+    words = (sys.executable, "solver.py", "{n}", "{m}", "{steps}")
+    return insitu("detect", *params, "--json", "--", *words)
+
+
+def test_dependencies_and_the_design_that_follows(insitu, detected):
+    assert detected.code == 0, detected.err
+    rows = {row["callpath"]: row for row in map(json.loads, detected.lines)}
+    assert rows["solver.py->main->sweep"]["parameters"] == ["m", "n", "steps"]
+    assert rows["solver.py->main->boundary"]["parameters"] == ["m", "steps"]
+    assert {"m": "1", "n": "1", "steps": "1"} in rows["solver.py->main->sweep"]["nests"]
+
+    levels = ("--levels", "n=100..1600:5", "--levels", "m=10,20,30", "--levels", "steps=100")
+    design = insitu("design", "dependencies.json", *levels)
+    assert design.code == 0, design.err
+    assert "15 configurations, each once, with 5 iterations or more: 15 runs instead of 75" in (
+        design.out
+    )
+    assert "steps acts linearly through the main loop" in design.out
+
+    asked = insitu("design", "dependencies.json", *levels, "--method", "full", "--json")
+    rows = [json.loads(line) for line in asked.lines]
+    assert len(rows) == 15
+    assert all(row["repetitions"] == 5 for row in rows)
+
+
+def test_what_is_printed_for_people(insitu, tmp_path):
+    (tmp_path / "solver.py").write_text(SOLVER)
+    words = (sys.executable, "solver.py", "{n}", "4", "{steps}")
+    answer = insitu("detect", "--param", "n=20,40,80", "--param", "steps=30,60,90", "--", *words)
+    assert answer.code == 0, answer.err
+    assert "main loop: solver.py->main, line" in answer.out
+    assert "steps need not be varied" in answer.out
+    assert "n * steps" in answer.out
+
+
+def test_instructions_of_a_compiled_program(insitu, tmp_path):
+    if shutil.which("valgrind") is None:
+        pytest.skip("no valgrind on this machine")
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler on this machine")
+    (tmp_path / "solver.c").write_text(SOLVER_C)
+    subprocess.run([compiler, "-O1", "-o", "solver", "solver.c"], cwd=tmp_path, check=True)
+    answer = insitu("detect", "--param", "n=100,200,300", "--json", "--", "./solver", "{n}")
+    assert answer.code == 0, answer.err
+    rows = {row["callpath"]: row for row in map(json.loads, answer.lines)}
+    assert rows["sweep"]["nests"] == [{"n": "2"}]
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "code", "said"),
+    [
+        ("import sys; sys.exit(3)", "{n}", 6, "ended with exit code 3"),
+        ("import time; time.sleep(60)", "{n}", 6, "took longer than 0.5 s and was ended"),
+        ("1 / 0", "{n}", 6, "ZeroDivisionError"),
+        ("pass", "{q}", 2, "names {q}, which is no parameter; there are n"),
+        ("pass", "{", 2, "parameters are written {n}"),
+    ],
+)
+def test_pilot_that_cannot_be_used(insitu, tmp_path, program, words, code, said):
+    (tmp_path / "app.py").write_text(program)
+    command = (sys.executable, "app.py", words)
+    answer = insitu("detect", "--timeout", "0.5", "--param", "n=1,2,3", "--", *command)
+    assert answer.code == code
+    assert said in answer.err
+    assert not (tmp_path / "dependencies.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere.json", "--levels", "n=1,2"), "`insitu detect` makes it"),
+        (("here.json", "--levels", "n=1,2"), "not what `insitu detect` writes"),
+        (("here.json", "--levels", "n"), "not NAME=VALUES"),
+    ],
+)
+def test_design_that_cannot_be_made(insitu, tmp_path, arguments, said):
+    (tmp_path / "here.json").write_text("{}")
+    answer = insitu("design", *arguments)
+    assert answer.code == 2
+    assert said in answer.err

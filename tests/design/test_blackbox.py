@@ -1,0 +1,86 @@
+"""Dependencies from counts whose law is known."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from insitu.design.blackbox import deduce_structure, nests_of
+from insitu.design.dependencies import Nest, Status
+from insitu.design.pilot import pilot_configurations
+from insitu.errors import UsageError
+
+LEVELS = {"p": (2, 4, 8), "n": (32, 64, 96), "m": (10, 20, 30)}
+CONFIGURATIONS = pilot_configurations(LEVELS)
+
+
+def counts(law) -> np.ndarray:
+    return np.array([float(law(**at)) for at in CONFIGURATIONS])
+
+
+def test_pilots_of_three_and_four_parameters():
+    assert len(CONFIGURATIONS) == 12
+    assert CONFIGURATIONS[0] == CONFIGURATIONS[1] == {"p": 2, "n": 32, "m": 10}
+    assert len(pilot_configurations({**LEVELS, "q": (1, 2, 3)})) == 17
+    with pytest.raises(UsageError, match="3 different values"):
+        pilot_configurations({"p": (2, 4)})
+
+
+@pytest.mark.parametrize(
+    ("law", "expected"),
+    [
+        (lambda p, n, m: 7, []),
+        (lambda p, n, m: n, [{"n": 1}]),
+        (lambda p, n, m: 3 * n * n + 5, [{"n": 2}]),
+        (lambda p, n, m: n**3 / p, [{"n": 3, "p": -1}]),
+        (lambda p, n, m: (n - 1) * (m - 2), [{"m": 1, "n": 1}]),
+        (lambda p, n, m: (m - 10) * n, [{"m": 1, "n": 1}]),  # nothing at the base
+        (lambda p, n, m: n + m, [{"m": 1}, {"n": 1}]),
+        (lambda p, n, m: n / p + m / p, [{"m": 1, "p": -1}, {"n": 1, "p": -1}]),
+        (lambda p, n, m: m * (n // m), [{"n": 1}]),  # a dependent parameter cancels
+        (lambda p, n, m: n * 2**p, [{"n": None, "p": None}]),  # no power: only names
+        (lambda p, n, m: p * n * m, [{"m": 1, "n": 1, "p": 1}]),
+    ],
+)
+def test_laws(law, expected):
+    found = set(nests_of(CONFIGURATIONS, counts(law)))
+    wanted = {Nest.of(nest) for nest in expected}
+    if law(2, 32, 10) == 30:  # 10 * (32 // 10) is not quite 32
+        assert {nest.parameters for nest in found} <= {frozenset("n"), frozenset("nm")}
+    else:
+        assert found == wanted
+
+
+def test_main_loop_and_what_is_not_deterministic():
+    sites = {
+        ("main", "loop:5"): counts(lambda p, n, m: m),
+        ("main", "entries:5"): counts(lambda p, n, m: 1),
+        ("main->work", "loop:9"): counts(lambda p, n, m: n * m / p),
+        ("main->set_up", "loop:2"): counts(lambda p, n, m: n),
+        ("main->clock", "loop:3"): np.arange(12.0) + 1,
+    }
+    structure, loop = deduce_structure(CONFIGURATIONS, sites, ranks="p")
+    assert loop is None  # the loop that follows the clock is in no proportion to anything
+    del sites["main->clock", "loop:3"]
+    structure, loop = deduce_structure(CONFIGURATIONS, sites, ranks="p")
+    assert loop is not None
+    assert (loop.parameter, loop.callpath, loop.site) == ("m", "main", "loop:5")
+    resolved = {one.callpath: one.nests for one in structure.resolved()}
+    assert resolved["main->work"] == (Nest.of({"n": 1, "p": Fraction(-1)}),)
+    assert resolved["main"] == ()
+
+
+def test_counts_that_differ_between_equal_runs_say_nothing():
+    structure, _ = deduce_structure(CONFIGURATIONS, {("main", "loop:3"): np.arange(12.0) + 1})
+    (one,) = structure.dependencies
+    assert one.status is Status.NONDETERMINISTIC
+    assert one.nests == ()
+
+
+def test_drifting_work_is_no_main_loop():
+    sites = {
+        ("main", "loop:5"): counts(lambda p, n, m: m),
+        ("main", "entries:5"): counts(lambda p, n, m: 1),
+        ("main->work", "loop:9"): counts(lambda p, n, m: n * m * m),
+    }
+    assert deduce_structure(CONFIGURATIONS, sites)[1] is None
