@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import time
+from dataclasses import replace
 from typing import Any
 
 import zmq
@@ -128,6 +129,7 @@ class Agent:
         self.dropped = 0
         self.errors: list[str] = []
         self.last_totals = 0.0
+        self.unsent: list[Totals] = []  # parts of totals that are larger than a frame
         self.looked_at = -1e9
         self.ended_at: float | None = None
         self.started_at = time.monotonic()
@@ -199,25 +201,36 @@ class Agent:
         if self.link.socket is None:
             return
         has_ended = not self.node.live()
-        not_final = any(not rank.is_final for rank in self.node.ranks.values())
         is_due = now - self.last_totals >= self.session.beat_s * 0.9 or has_ended
-        step = self.session.step(now, has_data=not_final and is_due, has_ended=has_ended)
-        if step is Step.HELLO:
-            self._say(self.node.hello())
-            for rank in self.node.ranks.values():
-                rank.is_final = False  # a new session gets everything once
-        elif step is Step.TOTALS:
+        if self.session.is_behind:
+            self._begin_again()
+        has_data = bool(self.unsent) or (is_due and self.node.has_news())
+        rows = len(self.node.paths)
+        match self.session.step(now, has_data=has_data, has_ended=has_ended, rows=rows):
+            case Step.HELLO:
+                self._begin_again()  # a new session gets everything once
+                self._say(self.node.hello())
+            case Step.DIGEST:
+                self._say(self.node.digest())
+            case Step.PATHS:
+                self._say(self.node.new_paths(self.session.known)[0])
+            case Step.TOTALS:
+                self._say_totals(now)
+            case Step.BYE:
+                self._say(self.node.bye(self.session.seq, self.cost()))
+
+    def _begin_again(self) -> None:
+        self.unsent.clear()
+        for rank in self.node.ranks.values():
+            rank.is_final = False
+
+    def _say_totals(self, now: float) -> None:
+        """The totals of this beat, or the next part of them: one message is outstanding."""
+        if not self.unsent:
             self.beats += 1
             self.last_totals = now
-            totals = self.node.totals(self.session.seq)
-            paths = self.node.new_paths(self.session.known)
-            if paths is not None:
-                self._say(paths)
-            for part in parts(totals):
-                self._say(part)
-                self.session.seq = part.seq
-        elif step is Step.BYE:
-            self._say(self.node.bye(self.session.seq, self.cost()))
+            self.unsent = parts(self.node.totals(self.session.seq))
+        self._say(replace(self.unsent.pop(0), seq=self.session.seq))
 
     def _say(self, message: Message) -> None:
         assert self.link is not None

@@ -233,7 +233,8 @@ class PythonTimer:
         struct.pack_into(code, self.map, at, value)
 
     def _add_row(self, parent: int, kind: int, name: str, file: str, line: int) -> int:
-        text, place = name.encode()[:1000], file.encode()[-1000:]
+        text = name.encode(errors="surrogatepass")[:1000]
+        place = file.encode(errors="surrogatepass")[-1000:]
         record = (table.NAME.size + len(text) + len(place) + 7) // 8 * 8
         with self.lock:
             row = len(self.kinds)

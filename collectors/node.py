@@ -23,10 +23,13 @@ from insitu.collectors.table import (
 )
 from insitu.entities import METRICS, POSITIONS
 from insitu.errors import WireError
+from insitu.wire.digest import EMPTY, extended
 from insitu.wire.messages import (
+    ROWS_PER_PATHS,
     SCHEMA,
     Bye,
     Column,
+    Digest,
     Group,
     Hello,
     Message,
@@ -71,6 +74,7 @@ class Node:
         self.damaged: dict[str, str] = {}
         self.ids: dict[tuple[int, str], int] = {}
         self.paths: list[tuple[int, str, str, int]] = []
+        self._digest = EMPTY  # of all rows of the dictionary
 
     # ---- what there is ------------------------------------------------------------------------
 
@@ -112,6 +116,7 @@ class Node:
         if key not in self.ids:
             self.ids[key] = len(self.paths)
             self.paths.append((parent, row.name, row.file, row.line))
+            self._digest = extended(self._digest, parent, row.name, row.file, row.line)
         return self.ids[key]
 
     def live(self) -> list[Rank]:
@@ -154,18 +159,29 @@ class Node:
             columns=COLUMNS,
         )
 
-    def new_paths(self, known: int) -> Paths | None:
-        """The dictionary from row `known` on, None if there is nothing new."""
-        fresh = self.paths[known:]
-        if not fresh:
-            return None
+    def digest(self) -> Digest:
+        """What tells the dictionary from others, without its names."""
+        return Digest(len(self.paths), self._digest)
+
+    def new_paths(self, known: int) -> list[Paths]:
+        """The dictionary from row `known` on, in messages that fit into frames."""
+        return [
+            self._paths(first, self.paths[first : first + ROWS_PER_PATHS])
+            for first in range(known, len(self.paths), ROWS_PER_PATHS)
+        ]
+
+    def _paths(self, first: int, rows: list[tuple[int, str, str, int]]) -> Paths:
         return Paths(
-            first=known,
-            parents=array("I", [parent for parent, *_ in fresh]).tobytes(),
-            names=tuple(name for _, name, _, _ in fresh),
-            files=tuple(file for _, _, file, _ in fresh),
-            lines=array("I", [line for *_, line in fresh]).tobytes(),
+            first=first,
+            parents=array("I", [parent for parent, *_ in rows]).tobytes(),
+            names=tuple(name for _, name, _, _ in rows),
+            files=tuple(file for _, _, file, _ in rows),
+            lines=array("I", [line for *_, line in rows]).tobytes(),
         )
+
+    def has_news(self) -> bool:
+        """Whether a rank is alive, or its totals after its end have not been taken yet."""
+        return any(not rank.is_final for rank in self.ranks.values())
 
     def totals(self, seq: int, *, everything: bool = False) -> Totals:
         """The totals of all ranks that are alive or have ended since, or of every rank."""
@@ -374,9 +390,8 @@ def messages(directory: str, *, token: str = "") -> list[Message]:
     if not node.ranks:
         reasons = "; ".join(node.damaged.values()) or "no table in it"
         raise WireError(f"{directory}: nothing to bring in: {reasons}")
-    paths = node.new_paths(0)
     totals = node.totals(1, everything=True)
-    return [node.hello(), *([paths] if paths else []), totals, node.bye(1, {})]
+    return [node.hello(), *node.new_paths(0), totals, node.bye(1, {})]
 
 
 def remove(directory: str) -> None:

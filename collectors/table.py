@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from insitu.errors import WireError
+from insitu.wire.messages import MAX_NAME_BYTES
 
 MAGIC = b"INSITUT1"
 VERSION = 1
@@ -154,9 +155,7 @@ class TableReader:
         text = record + NAME.size
         name = bytes(self._bytes[text : text + name_bytes])
         file = bytes(self._bytes[text + name_bytes : text + name_bytes + file_bytes])
-        return Row(
-            parent, kind, name.decode("utf-8", "replace"), file.decode("utf-8", "replace"), line
-        )
+        return Row(parent, kind, _text(name), _text(file), line)
 
     def tick_s(self) -> float:
         """Seconds per tick; 0.0 while the two clocks are not far enough apart to tell."""
@@ -231,6 +230,12 @@ class TableReader:
                 totals["time"][row] += elapsed
             totals["time_exclusive"][row] += max(elapsed - inside - above, 0)
             above = elapsed
+
+
+def _text(name: bytes) -> str:
+    """A name as it may travel: bytes that are no UTF-8 grow when they are replaced."""
+    text = name.decode("utf-8", "replace").encode()
+    return text[:MAX_NAME_BYTES].decode("utf-8", "ignore")
 
 
 def _columns(path: str, text: bytes, row_bytes: int) -> tuple[Column, ...]:

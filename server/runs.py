@@ -19,9 +19,8 @@ from insitu.entities import (
 from insitu.errors import WireError
 from insitu.measurement import RunTable
 from insitu.monitor.board import LiveRun
+from insitu.server.dictionary import CallPaths, Dictionary
 from insitu.server.totals import (
-    CallPaths,
-    Dictionary,
     Register,
     Source,
     lines_of,
@@ -30,7 +29,7 @@ from insitu.server.totals import (
     table_of,
     totals_of,
 )
-from insitu.wire.messages import Bye, Hello, Message, Paths, RankEnd, Totals
+from insitu.wire.messages import Bye, Hello, Message, RankEnd, Totals
 
 STATUS_UNKNOWN = -1000
 NAMED_AT_MOST = 8  # ranks named in a sentence before it says how many more there are
@@ -137,15 +136,6 @@ def welcome(run: Run, hello: Hello, at: float) -> Session:
     if run.state is RunState.EXPECTED:
         run.state = RunState.MEASURING
     return known
-
-
-def take_paths(session: Session, paths: Paths) -> None:
-    """Add rows to the dictionary of a session.
-
-    Raises:
-        WireError: the rows make no tree.
-    """
-    session.source.dictionary.extend(paths)
 
 
 def take_totals(run: Run, session: Session, totals: Totals) -> bool:

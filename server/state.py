@@ -29,6 +29,7 @@ from insitu.wire.messages import (
     SCHEMA,
     Ack,
     Bye,
+    Digest,
     Hello,
     Message,
     Paths,
@@ -40,7 +41,8 @@ from insitu.wire.messages import (
 SILENT_BEATS = 5
 GRACE_S = 5.0  # beyond the silence, before a run is called partial
 MAX_RUNS = 4_096  # not sealed, at one time
-EVERYTHING = 1 << 62  # the last seq of a sealed run: nothing need be sent again
+Said = Paths | Digest | Totals | Bye  # by an agent that has said Hello
+EVERYTHING = 1 << 62  # acknowledged of a sealed run, whatever is said
 
 
 class CampaignState:
@@ -115,7 +117,7 @@ class CampaignState:
         try:
             if isinstance(event.message, Hello):
                 return self._hello(event, event.message)
-            if not isinstance(event.message, Paths | Totals | Bye):
+            if not isinstance(event.message, Said):
                 raise WireError(f"{type(event.message).__name__} is not for the aggregator")
             if event.peer not in self._peers:
                 return [Reply(event.peer, Reject(NO_SESSION, "no session: Hello first"))]
@@ -131,13 +133,14 @@ class CampaignState:
             ]
 
     def _hello(self, event: MessageArrived, hello: Hello) -> list[Effect]:
-        if hello.schema != SCHEMA:
-            raise WireError(f"the agent speaks schema {hello.schema}, this is {SCHEMA}")
+        if not 1 <= hello.schema <= SCHEMA:
+            text = f"the agent speaks schema {hello.schema}, this aggregator up to {SCHEMA}"
+            raise WireError(f"{text}; update insitu where the aggregator runs")
         if not event.is_trusted and not hmac.compare_digest(hello.token.encode(), self._token):
             raise WireError("the token is not that of this campaign")
         if hello.run in self.sealed:
             self._peers[event.peer] = (hello.run, None)
-            return [Reply(event.peer, self._welcome(MAX_ROWS, EVERYTHING))]
+            return [Reply(event.peer, self._welcome(MAX_ROWS, 0))]
         run = self.runs.get(hello.run)
         if run is None:
             if len(self.runs) >= MAX_RUNS:
@@ -155,9 +158,13 @@ class CampaignState:
         return [Reply(event.peer, self._welcome(known, session.last_seq))]
 
     def _spoken(
-        self, run: Run, session: Session, event: MessageArrived, message: Paths | Totals | Bye
+        self,
+        run: Run,
+        session: Session,
+        event: MessageArrived,
+        message: Said,
     ) -> list[Effect]:
-        """A message of a session that is known; Paths is answered with the Totals that follow."""
+        """A message of a session that is known."""
         if run.sessions.get(session.hello.node) is not session:
             raise WireError(f"a newer agent speaks for node {session.hello.node}")
         session.heard_at = event.at
@@ -168,8 +175,9 @@ class CampaignState:
             run.state = RunState.MEASURING
         match message:
             case Paths():
-                runs.take_paths(session, message)
-                return []
+                session.source.dictionary.extend(message)
+            case Digest(rows, digest):
+                session.source.dictionary.adopt(rows, digest)
             case Totals():
                 runs.take_totals(run, session, message)
             case Bye():
@@ -260,9 +268,7 @@ class CampaignState:
         known = len(session.source.dictionary)
         return Reply(session.peer, Ack(self.instance, session.last_seq, known, is_durable))
 
-    def _sealed_ack(self, peer: bytes, message: Paths | Totals | Bye) -> list[Effect]:
+    def _sealed_ack(self, peer: bytes, message: Said) -> list[Effect]:
         """Everything of a sealed run is in the store."""
-        if isinstance(message, Paths):
-            return []
         ack = Ack(self.instance, EVERYTHING, MAX_ROWS, is_durable=isinstance(message, Bye))
         return [Reply(peer, ack)]

@@ -5,114 +5,20 @@ table is made by one scatter per matrix when somebody wants to see it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.entities import ARROW, VISITS, CallPath, Metric, MetricKind
+from insitu.entities import VISITS, CallPath, Metric, MetricKind
 from insitu.errors import WireError
 from insitu.measurement import FloatArray, IntArray, RunTable
-from insitu.wire.messages import (
-    MAX_FRAME_BYTES,
-    MAX_NAME_BYTES,
-    Column,
-    Group,
-    Paths,
-    Totals,
-)
+from insitu.server.dictionary import Dictionary
+from insitu.wire.messages import Column, Group, Totals
 
 DTYPES = {"u8": np.dtype("<u8"), "f8": np.dtype("<f8")}
 SECONDS = "s"
 LONGEST_TICK_S = 1.0
-MAX_FRAMES = 8_000_000  # of all call paths of a run; a chain of recursion costs its square
 LARGEST = 1e300  # sums over the rows of a call path stay finite
-ROWS_PER_PATHS = MAX_FRAME_BYTES // (2 * MAX_NAME_BYTES + 64)  # the longest names still fit
-
-
-class CallPaths:
-    """The call paths of all nodes of a run, each at one place, in the order in which they came."""
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        self.all: list[CallPath] = []
-        self._children: dict[tuple[int, str], int] = {}
-        self._places: dict[CallPath, int] = {}
-        self._frames = 0
-
-    def place(self, parent: int, name: str) -> int:
-        """The place of a frame below the call path at `parent`; -1 is above the root.
-
-        Raises:
-            WireError: the call paths of the run are too many or too deep.
-        """
-        found = self._children.get((parent, name))
-        if found is None:
-            frame = name.replace(ARROW, "→")
-            callpath = CallPath((*(self.all[parent].frames if parent >= 0 else ()), frame))
-            found = self._places.setdefault(callpath, len(self.all))
-            if found == len(self.all):
-                self._frames += len(callpath.frames)
-                if self._frames > MAX_FRAMES:
-                    raise WireError(f"more than {MAX_FRAMES} frames in the call paths of a run")
-                self.all.append(callpath)
-            self._children[parent, name] = found
-        return found
-
-
-@dataclass(slots=True)
-class Dictionary:
-    """The call paths of one node, by row; append-only."""
-
-    callpaths: CallPaths
-    places: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    parents: list[int] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        """The number of rows that are known."""
-        return len(self.names)
-
-    def extend(self, paths: Paths) -> None:
-        """Take the rows that are not known yet; rows behind a gap are left for the next time.
-
-        Raises:
-            WireError: a row names a parent that is not before it.
-        """
-        if paths.first > len(self):
-            return
-        parents = np.frombuffer(paths.parents, "<u4").tolist()
-        lines = np.frombuffer(paths.lines, "<u4").tolist()
-        places = self.places.tolist()
-        for i in range(len(self) - paths.first, len(parents)):
-            row, parent = len(places), parents[i]
-            if parent >= max(row, 1):
-                raise WireError(f"row {row} of the dictionary names row {parent} as its parent")
-            places.append(self.callpaths.place(places[parent] if row else -1, paths.names[i]))
-        new = len(places) - len(self)
-        if new:
-            self.places = np.array(places, dtype=np.intp)
-            self.parents += parents[-new:]
-            self.names += paths.names[-new:]
-            self.files += paths.files[-new:]
-            self.lines += lines[-new:]
-
-    def to_paths(self) -> list[Paths]:
-        """All rows, in messages that fit into frames."""
-        return [
-            self._part(first, min(first + ROWS_PER_PATHS, len(self)))
-            for first in range(0, len(self), ROWS_PER_PATHS)
-        ]
-
-    def _part(self, first: int, end: int) -> Paths:
-        return Paths(
-            first,
-            np.asarray(self.parents[first:end], "<u4").tobytes(),
-            tuple(self.names[first:end]),
-            tuple(self.files[first:end]),
-            np.asarray(self.lines[first:end], "<u4").tobytes(),
-        )
 
 
 @dataclass(frozen=True, slots=True)

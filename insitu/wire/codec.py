@@ -19,6 +19,7 @@ import msgpack
 from insitu.errors import WireError
 from insitu.wire import messages
 from insitu.wire.messages import (
+    DIGEST_BYTES,
     KINDS,
     LONGEST,
     MAGIC,
@@ -28,6 +29,7 @@ from insitu.wire.messages import (
     MAX_RANKS,
     MAX_ROWS,
     Column,
+    Digest,
     Group,
     Hello,
     Message,
@@ -222,6 +224,11 @@ def _check_paths(paths: Paths) -> None:
         raise WireError("Paths has columns of different lengths")
 
 
+def _check_digest(digest: Digest) -> None:
+    if not 0 < digest.rows <= MAX_ROWS or len(digest.digest) != DIGEST_BYTES:
+        raise WireError(f"Digest needs 1 to {MAX_ROWS} rows and {DIGEST_BYTES} bytes")
+
+
 def _check_group(group: Group) -> None:
     size, rows = len(group.ranks) // 4, len(group.rows) // 4
     if len(group.ranks) % 4 or len(group.rows) % 4 or len(group.tick_s) != 8 * size:
@@ -238,5 +245,6 @@ _CHECKS: dict[type, Callable[[Any], None]] = {  # Any: each takes its own class
     Hello: _check_hello,
     Column: _check_column,
     Paths: _check_paths,
+    Digest: _check_digest,
     Group: _check_group,
 }

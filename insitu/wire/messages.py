@@ -7,20 +7,25 @@ never renumbered.
 The state of a rank is the message with the highest (incarnation, seq): totals, not deltas, so that
 lost, doubled and reordered messages cannot corrupt it. One message is outstanding per agent; the
 newest replaces older ones. After a reconnect, a `Reject` with code NO_SESSION or a new server
-instance, `Hello` and `Paths` go first.
+instance, `Hello` goes first. Each message is answered. Call paths go by their `Digest`, and as
+`Paths` only where the aggregator has not heard them from another node of the run.
+
+Schema history: 1, the first; 2 adds `Digest`, and answers `Paths` with `Ack`.
 """
 
 from dataclasses import dataclass, field
 
-SCHEMA = 1
+SCHEMA = 2
 MAGIC = b"INS1"
 MAX_FRAME_BYTES = 8 << 20
 MAX_RANKS = 4_000_000
 MAX_ROWS = 65_536  # call paths of one node
 MAX_NAME_BYTES = 1_024
 MAX_METRICS = 64
+ROWS_PER_PATHS = MAX_FRAME_BYTES // (2 * MAX_NAME_BYTES + 64)  # the longest names still fit
 MAX_TEXT_BYTES = 65_536  # JSON objects and sentences for people
 MAX_FINDINGS = 4_096  # of one node
+DIGEST_BYTES = 16
 
 NO_SESSION = 1  # Hello first
 REFUSED = 2  # wrong token, wrong size, wrong schema: stop sending, keep the tables
@@ -64,6 +69,17 @@ class Paths:
     names: tuple[str, ...]
     files: tuple[str, ...]
     lines: bytes  # u4
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The first `rows` rows of the node's dictionary have this digest (`insitu.wire.digest`).
+
+    An aggregator that knows these rows takes them; its `Ack` says how many are known.
+    """
+
+    rows: int
+    digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +168,14 @@ class Halt:
     text: str
 
 
-Message = Hello | Paths | Totals | Bye | Welcome | Ack | Reject | Halt
+Message = Hello | Paths | Digest | Totals | Bye | Welcome | Ack | Reject | Halt
 KINDS: dict[int, type] = {
     1: Hello,
     2: Paths,
     3: Totals,
     # 4 is kept for phase marks
     5: Bye,
+    6: Digest,
     65: Welcome,
     66: Ack,
     67: Reject,
@@ -170,6 +187,7 @@ LONGEST: dict[str, int] = {
     "Hello.ranks": MAX_RANKS,
     "Hello.configuration": MAX_TEXT_BYTES,
     "Hello.columns": MAX_METRICS,
+    "Digest.digest": DIGEST_BYTES,
     "Paths.parents": 4 * MAX_ROWS,
     "Paths.names": MAX_ROWS,
     "Paths.files": MAX_ROWS,

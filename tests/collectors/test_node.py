@@ -29,11 +29,11 @@ class Clock:
         return self.now
 
 
-def rank_table(folder, number, size, calls, *, is_ended=True):
+def rank_table(folder, number, size, calls, *, is_ended=True, meta=META):
     """The table of a rank that called the named functions, each for a microsecond."""
     clock = Clock()
     path = os.path.join(folder, f"rank-{number:06d}-{number}.table")
-    timer = PythonTimer(path, RankInfo(number, size), "app.py", META, clock)
+    timer = PythonTimer(path, RankInfo(number, size), "app.py", meta, clock)
     for name in calls:
         code = compile("", "app.py", "exec").replace(co_name=name, co_qualname=name)
         frame = type("Frame", (), {"f_code": code, "f_globals": {}, "f_lasti": 0})
@@ -161,3 +161,11 @@ def test_bytes_changed_anywhere_in_a_table_never_crash_the_reader(tmp_path_facto
     except WireError:
         return
     assert len(messages) == 4
+
+
+def test_names_that_are_no_unicode_fit_into_a_message(tmp_path):
+    rank_table(tmp_path, 0, 1, ["x" * 990 + "\udcff" * 10])
+
+    paths = by_type(node.messages(str(tmp_path)))[Paths]
+
+    assert decode(encode(paths)).names[1].startswith("x" * 990)

@@ -8,8 +8,8 @@ from insitu.wire.messages import NO_SESSION, REFUSED, Ack, Halt, Reject, Welcome
 WELCOME = Welcome(instance="a", known=0, last_seq=0, beat_ms=500)
 
 
-def step(session: Session, now: float, *, has_data: bool = True, has_ended: bool = False) -> Step:
-    return session.step(now, has_data=has_data, has_ended=has_ended)
+def step(session: Session, now: float, *, has_data=True, has_ended=False, rows=0) -> Step:
+    return session.step(now, has_data=has_data, has_ended=has_ended, rows=rows)
 
 
 def welcomed() -> Session:
@@ -117,3 +117,44 @@ def test_the_sequence_goes_on_where_the_aggregator_stands():
 
     assert step(session, 1) is Step.TOTALS
     assert (session.seq, session.known, session.beat_s) == (42, 7, 0.5)
+
+
+def test_call_paths_go_by_their_digest_first():
+    session = welcomed()
+
+    first = step(session, 1, rows=5)
+    session.receive(Ack("a", 0, 5, False))  # another node has sent them
+
+    assert [first, step(session, 1.1, rows=5)] == [Step.DIGEST, Step.TOTALS]
+
+
+def test_call_paths_that_nobody_has_sent_go_with_their_names():
+    session = welcomed()
+
+    steps = []
+    for known in (0, 3, 5, 5):  # in two parts
+        steps.append(step(session, 1, rows=5))
+        session.receive(Ack("a", session.seq, known, False))
+
+    assert steps == [Step.DIGEST, Step.PATHS, Step.PATHS, Step.TOTALS]
+
+
+def test_totals_that_were_not_taken_are_due_again():
+    session = welcomed()
+    step(session, 1)
+
+    session.receive(Ack("a", 0, 0, False))
+    was_behind = session.is_behind
+    step(session, 1.1)
+
+    assert (was_behind, session.is_behind) == (True, False)
+
+
+def test_a_second_welcome_says_that_totals_on_their_way_were_not_taken():
+    """The next part of totals followed a part that was lost, and the Bye covered both."""
+    session = welcomed()
+    step(session, 1)
+
+    session.receive(WELCOME)
+
+    assert session.is_behind

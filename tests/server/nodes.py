@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from insitu.wire.messages import SCHEMA, Bye, Column, Group, Hello, Paths, RankEnd, Totals
+from insitu.wire.digest import EMPTY, extended
+from insitu.wire.messages import SCHEMA, Bye, Column, Digest, Group, Hello, Paths, RankEnd, Totals
 
 COLUMNS = (
     Column("visits", "1", "total", "u8"),
@@ -67,6 +68,12 @@ class ModelNode:
         names = tuple(self.paths[first:])
         zeros = bytes(4 * len(names))
         return Paths(first, zeros, names, ("heat.py",) * len(names), zeros)
+
+    def digest(self) -> Digest:
+        digest = EMPTY
+        for name in self.paths:
+            digest = extended(digest, 0, name, "heat.py", 0)
+        return Digest(len(self.paths), digest)
 
     def totals(self, seq: int) -> Totals:
         rows = np.arange(len(self.paths), dtype="<u4").tobytes()

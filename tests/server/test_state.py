@@ -20,6 +20,7 @@ from insitu.server.events import (
 )
 from insitu.server.runs import named
 from insitu.server.state import GRACE_S, SILENT_BEATS, CampaignState
+from insitu.server.totals import table_of
 from insitu.wire.messages import (
     NO_SESSION,
     REFUSED,
@@ -32,7 +33,7 @@ from insitu.wire.messages import (
     Reject,
     Welcome,
 )
-from tests.server.nodes import RUN, TOKEN, ModelNode
+from tests.server.nodes import RUN, TOKEN, ModelNode, column
 
 LOST_S = SILENT_BEATS + GRACE_S + 1.0
 
@@ -95,6 +96,31 @@ def test_each_totals_is_acknowledged_with_what_is_known():
     effects = say(state_of(), b"a", node.hello(), node.dictionary(), node.totals(1))
 
     assert answers(effects) == [Ack("i1", 1, 1, False)]
+
+
+def test_call_paths_of_another_node_of_the_run_are_known_by_their_digest():
+    a, b = two_nodes()
+    for node in (a, b):
+        node.work("solve")
+    state = state_of()
+    say(state, b"a", a.hello(), a.dictionary())
+    a.work("late")
+
+    known = say(state, b"b", b.hello(), b.digest())
+    unknown = say(state, b"a", a.digest())
+    say(state, b"a", a.dictionary(2), a.totals(1))
+    say(state, b"b", b.totals(1))
+
+    assert [answers(known)[-1].known, answers(unknown)[-1].known] == [2, 2]
+    table = table_of(4, state.runs[RUN].registers)
+    for node in (a, b):
+        assert all(column(table, rank) == node.truth(rank) for rank in node.ranks)
+
+
+def test_an_agent_of_the_first_schema_is_welcome():
+    effects = say(state_of(), b"a", replace(two_nodes()[0].hello(), schema=1))
+
+    assert isinstance(answers(effects)[0], Welcome)
 
 
 def test_totals_beyond_the_dictionary_are_not_acknowledged():
@@ -180,7 +206,7 @@ def test_agents_of_a_sealed_run_are_told_that_all_is_safe():
     (welcome,) = answers(say(state, b"a", node.hello()))
     (ack,) = answers(say(state, b"a", node.bye(1)))
 
-    assert welcome.last_seq > 1
+    assert isinstance(welcome, Welcome)
     assert ack.is_durable
 
 
@@ -288,7 +314,7 @@ def seal_of_table(effects):
     [
         ({"token": "b" * 64}, "token"),
         ({"token": "é"}, "token"),
-        ({"schema": 2}, "schema 2"),
+        ({"schema": 99}, "schema 99"),
         ({"size": 5}, "has 4 ranks"),
         ({"configuration": '{"parameters": {"n": 5}}'}, "Hello says other"),
         ({"configuration": "["}, "no JSON"),

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from insitu.errors import WireError
+from insitu.server.dictionary import CallPaths, Dictionary
 from insitu.server.totals import (
-    CallPaths,
-    Dictionary,
     Register,
     Source,
     lines_of,

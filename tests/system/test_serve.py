@@ -15,10 +15,13 @@ import zmq
 import zmq.auth
 
 from insitu.campaign.store import open_store
+from insitu.collectors import agent
 from insitu.entities import RunState
 from insitu.monitor.board import Board
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import NO_SESSION, REFUSED, Ack, Reject, Welcome
+from insitu.wire.parts import parts
+from tests.collectors.test_node import rank_table
 from tests.server.nodes import ModelNode, column
 
 HERE = Path(__file__).resolve().parents[2]
@@ -80,7 +83,7 @@ class Speaker:
         """All that an agent says in its life; the last answer."""
         answer = self.ask(node.hello())
         assert isinstance(answer, Welcome), answer
-        self.socket.send(encode(node.dictionary()))
+        self.ask(node.dictionary())
         self.ask(node.totals(1))
         return self.ask(node.bye(1))
 
@@ -217,7 +220,7 @@ def test_boards_are_published_each_beat(serve, speak):
     node = ModelNode("n0", [0], 2, token=address["token"])
     speaker = speak(address)
     speaker.ask(node.hello())
-    speaker.socket.send(encode(node.dictionary()))
+    speaker.ask(node.dictionary())
     speaker.ask(node.totals(1))
 
     board = Board.from_dict(json.loads(eyes.recv()))
@@ -296,3 +299,21 @@ def test_between_machines_only_the_key_of_the_campaign_is_let_in(serve, speak, t
 
     assert answer.is_durable
     assert len(refused) == 2
+
+
+def test_totals_of_more_parts_than_a_pipe_holds_arrive(serve, campaign, tmp_path, monkeypatch):
+    """They went all at once, filled the pipe, and the agent said Hello again for ever."""
+    serve().address()
+    run, ranks = "5" * 32, 24
+    tables = tmp_path / "run"
+    tables.mkdir(0o700)
+    meta = json.dumps({"run": run, "campaign": str(campaign), "beat": 0.1})
+    for rank in range(ranks):
+        rank_table(tables, rank, ranks, ["solve"], meta=meta)
+    monkeypatch.setattr(agent, "parts", lambda totals: parts(totals, room_bytes=1))
+
+    agent.Agent(str(tables)).run()
+
+    (record,) = runs(campaign)
+    assert (record.state, record.key.size) == (RunState.SEALED, ranks)
+    assert not tables.exists()

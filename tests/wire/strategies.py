@@ -65,6 +65,7 @@ ENDS = st.builds(m.RankEnd, INTEGERS, INTEGERS, st.booleans())
 MESSAGES = st.one_of(
     hellos(),
     paths(),
+    st.builds(m.Digest, st.integers(1, m.MAX_ROWS), st.binary(min_size=16, max_size=16)),
     st.builds(m.Totals, INTEGERS, INTEGERS, st.lists(groups(), max_size=3).map(tuple)),
     st.builds(
         m.Bye,

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from insitu.errors import WireError
 from insitu.wire import messages as m
 from insitu.wire.codec import decode, encode
+from insitu.wire.digest import EMPTY, extended
 from tests.wire.strategies import MESSAGES
 
-GOLDEN = Path(__file__).parent / "golden" / "v1"
+GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES = {
     "hello": m.Hello(
         1,
@@ -34,6 +35,7 @@ EXAMPLES = {
         ("stencil.py", "stencil.py"),
         struct.pack("<2I", 1, 20),
     ),
+    "digest": m.Digest(2, bytes(range(16))),
     "totals": m.Totals(
         3,
         1_795_267_921_000_000_000,
@@ -110,13 +112,20 @@ def test_every_truncated_message_is_refused(message):
     assert all(refuses(frame[:length]) for length in range(len(frame)))
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_the_bytes_of_version_1_are_read_for_ever(name):
-    assert decode((GOLDEN / f"{name}.bin").read_bytes()) == EXAMPLES[name]
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("v*/*.bin")), ids=str)
+def test_the_bytes_of_every_version_are_read_for_ever(path):
+    assert decode(path.read_bytes()) == EXAMPLES[path.stem]
+
+
+def test_a_dictionary_has_the_digest_that_it_had_in_version_2():
+    digest = extended(extended(EMPTY, 0, "main", "heat.py", 1), 0, "löse", "heat.py", 20)
+
+    assert digest.hex() == "e558d9cc8ecc3402ebb304be6c20d3b4"
 
 
 def test_every_kind_of_message_has_golden_bytes():
     assert {type(message) for message in EXAMPLES.values()} == set(m.KINDS.values())
+    assert {path.stem for path in GOLDEN.glob("v*/*.bin")} == EXAMPLES.keys()
 
 
 def test_a_field_with_a_default_may_be_absent():
@@ -149,6 +158,8 @@ def test_a_field_with_a_default_may_be_absent():
         [2, 0, b"", ["one"], ["file"], b""],
         [2, m.MAX_ROWS, bytes(4), ["one"], ["file"], bytes(4)],
         [2, -1, b"", [], [], b""],
+        [6, 0, bytes(16)],
+        [6, 1, bytes(15)],
         [3, 1, 1, [[bytes(4), bytes(4), bytes(8), [0], [bytes(16)]]]],
         [3, 1, 1, [[bytes(4), bytes(4), bytes(4), [0], [bytes(8)]]]],
         [3, 1, 1, [[bytes(4), bytes(4), bytes(8), [0, 0], [bytes(8), bytes(8)]]]],

@@ -1,0 +1,13 @@
+"""The digest of a node's dictionary: equal digests mean equal call paths, row for row."""
+
+import hashlib
+
+from insitu.wire.messages import DIGEST_BYTES
+
+EMPTY = bytes(DIGEST_BYTES)
+
+
+def extended(digest: bytes, parent: int, name: str, file: str, line: int) -> bytes:
+    """The digest of a dictionary with one row more; each digest names all rows up to its own."""
+    row = f"{parent} {line} {len(name)} {name}{file}".encode()
+    return hashlib.blake2b(digest + row, digest_size=DIGEST_BYTES).digest()
