@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from insitu.campaign.store import open_store
 from insitu.collectors import places
@@ -20,6 +21,7 @@ from insitu.run import Options, campaign_directory, preload, rank_environment
 
 START_S = 20.0  # for an aggregator to say where it listens
 FIRST_WORD_S = 2.0  # after the program has ended: for a rank to have spoken
+MODELS_S = 30.0  # for the models of a sealed run
 SEAL_S = 120.0  # for the last totals, the sealing and the models
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 TO_ALL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to the whole process group
@@ -203,11 +205,25 @@ def _wait(run: str, campaign: str, aggregator: Aggregator) -> RunRecord | None:
     while aggregator.is_running() and time.monotonic() - ended < SEAL_S:
         record = _record(run, campaign)
         if record is not None and aggregator.process is None:
+            _wait_for_models(record, campaign, aggregator)
             return record
         if record is None and time.monotonic() - ended > FIRST_WORD_S and not _has_tables(run):
             return None
         time.sleep(0.05)
     return _record(run, campaign)
+
+
+def _wait_for_models(record: RunRecord, campaign: str, aggregator: Aggregator) -> None:
+    """An aggregator that serves on makes the models next: who asks for them now wants them."""
+    deadline = time.monotonic() + MODELS_S
+    while record.state is RunState.SEALED and aggregator.is_running():
+        with suppress(CampaignError), open_store(campaign) as store:
+            if record.id not in store.unmodelled():
+                return
+        if time.monotonic() > deadline:
+            say("its models are being made")
+            return
+        time.sleep(0.05)
 
 
 def _directories(run: str) -> list[str]:

@@ -75,9 +75,7 @@ class Ingestion:
             CampaignError: the campaign cannot be written.
         """
         _raise_failures(self._keeper.handle(StopAsked(self._now)))
-        refits = Refits(self._keeper.store, is_behind=self._keeper.was_killed)
-        for run in self._keeper.state.sealed - self._before:
-            refits.touch(run)
+        refits = Refits(self._keeper.store)
         if refits.is_due:
             refits.finish(refits.begin()())
         withdraw(self._keeper.campaign)

@@ -22,7 +22,7 @@ from insitu.server.events import (
     Sealed,
 )
 from insitu.server.journal import Journal
-from insitu.server.rendezvous import Lock, is_announced, token_of
+from insitu.server.rendezvous import Lock, token_of
 from insitu.server.state import CampaignState
 from insitu.wire.messages import Hello
 
@@ -43,8 +43,6 @@ class Keeper:
             self._journal = stack.enter_context(Journal(campaign))
             self.token = token_of(campaign)
             self._stack = stack.pop_all()
-        # Who ends well withdraws its address after its last models; the lock says nobody runs.
-        self.was_killed = is_announced(campaign)
         self.records = self.store.runs()
         records = self.records
         self._keys = {record.id: record.key for record in records}

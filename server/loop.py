@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import socket
+import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 import zmq
 
 from insitu.entities import RunRecord, RunState
-from insitu.errors import InsituError, WireError
+from insitu.errors import InsituError, ModelingError, WireError
 from insitu.modeling.base import ModelSet
 from insitu.monitor.board import LiveRun, board_of
 from insitu.server.events import (
@@ -41,6 +42,7 @@ from insitu.wire.messages import REFUSED, Reject
 BURST = 256  # messages before the timer gets its turn
 DRAIN_S = 0.2  # without a message, after a signal, before the runs are closed
 DRAIN_AT_MOST_S = 2.0
+REFIT_AT_MOST_S = 2.0  # after a signal
 LOOK_S = 1.0  # people want to see something, however rarely agents speak
 BOARD_SHARE = 10  # a board may take this part of the time: of a large run it comes less often
 SAID_AT_MOST = 1_000  # different sentences; a flood must not fill a log
@@ -62,6 +64,7 @@ class Aggregator:
     started: float = field(default_factory=time.time)
     started_monotonic: float = field(default_factory=time.monotonic)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    signalled: asyncio.Event = field(default_factory=asyncio.Event)
     refitting: "asyncio.Task[None] | None" = None
     board_due: float = 0.0  # when it may be made again
     board: bytes = b""  # as it was published last, made of `shown`
@@ -71,6 +74,11 @@ class Aggregator:
     def now(self) -> float:
         """Seconds since 1970, without the jumps of a clock that is set."""
         return self.started + time.monotonic() - self.started_monotonic
+
+    def ask_to_stop(self) -> None:
+        """A signal: end soon."""
+        self.signalled.set()
+        self.stop.set()
 
     async def run(self) -> None:
         """Serve until it is asked to stop."""
@@ -83,8 +91,7 @@ class Aggregator:
         await self._drain()
         await _ended(beating)
         await self._turn(StopAsked(self.now()))
-        if self.refitting is not None:
-            await self.refitting
+        await self._end_refit()
         self.board_due = 0.0
         await self._guard(self._publish())
 
@@ -184,10 +191,22 @@ class Aggregator:
         while self.refits.is_due:
             try:
                 work = self.refits.begin()
-                self.refits.finish(await asyncio.to_thread(work))
+                self.refits.finish(await _apart(work))
             except InsituError as error:
                 self._say_once(f"models were not made: {error}")
                 return
+
+    async def _end_refit(self) -> None:
+        """Let the models be made; after a signal, only if they come at once."""
+        if self.refitting is None:
+            return
+        signal_arrived = asyncio.create_task(self.signalled.wait())
+        await asyncio.wait((self.refitting, signal_arrived), return_when=asyncio.FIRST_COMPLETED)
+        _, unfinished = await asyncio.wait((self.refitting,), timeout=REFIT_AT_MOST_S)
+        signal_arrived.cancel()
+        if unfinished:
+            await _ended(self.refitting)
+            self.say("models are behind the runs; the next aggregator or insitu refit makes them")
 
     async def _guard(self, work: Awaitable[None]) -> None:
         """The top of the loop: a failure in one thing must not end the others."""
@@ -208,6 +227,33 @@ def _is_same(before: object, now: object) -> bool:
     if isinstance(before, list) and isinstance(now, list):
         return len(before) == len(now) and all(map(operator.is_, before, now))
     return before is now
+
+
+async def _apart(work: Callable[[], ModelSet]) -> ModelSet:
+    """Do pure work in a thread that the end of the process does not wait for.
+
+    Raises:
+        InsituError: what the work raised, or that it failed otherwise: its thread says how.
+    """
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+    outcome: list[ModelSet | InsituError] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except InsituError as error:
+            outcome.append(error)
+        finally:
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=run, daemon=True).start()
+    await done.wait()
+    result = outcome[0] if outcome else ModelingError("a failure of insitu itself, shown above")
+    if isinstance(result, InsituError):
+        raise result
+    return result
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:
@@ -243,7 +289,7 @@ async def serve(
         sockets = stack.enter_context(bind(campaign, address))
         aggregator = Aggregator(
             keeper,
-            Refits(keeper.store, is_behind=keeper.was_killed),
+            Refits(keeper.store),
             sockets,
             beat_s=beat_s,
             say=say,
@@ -251,7 +297,7 @@ async def serve(
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, aggregator.stop.set)
+            loop.add_signal_handler(number, aggregator.ask_to_stop)
         Address(
             pid=os.getpid(),
             host=socket.gethostname(),

@@ -4,9 +4,37 @@ from collections.abc import Callable
 
 from insitu.campaign.base import Store
 from insitu.campaign.load import load_experiment
-from insitu.entities import CallPath, RunState
+from insitu.entities import CallPath
+from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
 from insitu.modeling.pipeline import remodel
+
+TABLES_BYTES = 1 << 30  # of sealed runs that stay in memory between refits
+
+
+class Tables:
+    """The values of sealed runs, which never change: read once, as far as there is room."""
+
+    def __init__(self, store: Store, room_bytes: int = TABLES_BYTES) -> None:
+        """Begin with none."""
+        self._store = store
+        self._room_bytes = room_bytes
+        self._held: dict[str, RunTable] = {}
+
+    def table(self, run_id: str) -> RunTable:
+        """The values of a run.
+
+        Raises:
+            CampaignError: they cannot be read.
+        """
+        held = self._held.get(run_id)
+        if held is None:
+            held = self._store.table(run_id)
+            size = sum(array.nbytes for array in held.values.values())
+            if size <= self._room_bytes:
+                self._room_bytes -= size
+                self._held[run_id] = held
+        return held
 
 
 class Refits:
@@ -16,26 +44,27 @@ class Refits:
     them is pure and may be done anywhere.
     """
 
-    def __init__(self, store: Store, *, is_behind: bool) -> None:
-        """Begin with the models that the store has.
-
-        Args:
-            store: of the campaign.
-            is_behind: the last writer was killed, perhaps between a run and its models.
-        """
+    def __init__(self, store: Store) -> None:
+        """Begin with the models that the store has, and the runs that they do not know."""
         self._store = store
+        self._tables = Tables(store)
         self.models = store.models()
         self._dirty: set[CallPath] = set()
-        self.is_due = False
-        if is_behind:
-            for record in store.runs():
-                if record.state is RunState.SEALED:
-                    self.touch(record.id)
+        self._unmodelled: set[str] = set()
+        self._modelled = {run.id for run in store.runs()} - set(store.unmodelled())
+        self._begun: set[str] = set()
+        for run_id in store.unmodelled():
+            self.touch(run_id)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a run is not in the models, nor in the work that has begun."""
+        return bool(self._unmodelled)
 
     def touch(self, run_id: str) -> None:
         """A run was sealed: the models of its call paths are to be made anew."""
-        self._dirty.update(self._store.table(run_id).callpaths)
-        self.is_due = True
+        self._dirty.update(self._tables.table(run_id).callpaths)
+        self._unmodelled.add(run_id)
 
     def begin(self) -> Callable[[], ModelSet]:
         """The work that is due, with all data it needs.
@@ -43,8 +72,9 @@ class Refits:
         Raises:
             CampaignError: a run cannot be read.
         """
-        experiment = load_experiment(self._store)
-        touched, self._dirty, self.is_due = frozenset(self._dirty), set(), False
+        experiment = load_experiment(self._store, self._tables.table)
+        touched, self._dirty = frozenset(self._dirty), set()
+        self._begun, self._unmodelled = self._unmodelled, set()
         previous = self.models
         return lambda: remodel(experiment, previous=previous, touched=touched)
 
@@ -55,4 +85,5 @@ class Refits:
             CampaignError: they cannot be written; the next refit makes them again.
         """
         self.models = models
-        self._store.put_models(models)
+        self._modelled |= self._begun
+        self._store.put_models(models, of=self._modelled)

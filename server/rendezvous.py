@@ -37,11 +37,6 @@ class Address:
         write_secret(os.path.join(campaign, ADDRESS), json.dumps(asdict(self), indent=1) + "\n")
 
 
-def is_announced(campaign: str) -> bool:
-    """Whether an aggregator says that it is running; one that was killed says so, too."""
-    return os.path.exists(os.path.join(campaign, ADDRESS))
-
-
 def withdraw(campaign: str) -> None:
     """Say that no aggregator is running."""
     try:

@@ -1,6 +1,6 @@
 """What a store of campaigns can do, whatever it is made of."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol, Self
 
 from insitu.entities import RunRecord
@@ -38,8 +38,14 @@ class Store(Protocol):
             CampaignError: there is no such run, or its values are damaged.
         """
 
-    def put_models(self, models: ModelSet) -> None:
-        """Let `models` be all models, classes and findings of modeling that are kept."""
+    def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
+        """Let `models` be all models, classes and findings of modeling that are kept.
+
+        They were made when the runs `of` these ids were sealed; None: those that are sealed now.
+        """
+
+    def unmodelled(self) -> list[str]:
+        """The ids of sealed runs that were not there yet when the models were made."""
 
     def models(self) -> ModelSet:
         """The models, classes and findings kept last; none before the first `put_models`."""

@@ -5,17 +5,21 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from insitu.campaign.base import Store
 from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
-from insitu.measurement import Experiment
+from insitu.measurement import Experiment, RunTable
 
 _INTERPRETER = re.compile(r"python[0-9.]*\Z")
 
 
-def load_experiment(store: Store) -> Experiment:
+def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None) -> Experiment:
     """Read all runs that may be joined, every rank's value kept.
+
+    Args:
+        store: of the campaign.
+        table: the values of a run by its id, where they need not be read from the store.
 
     Raises:
         CampaignError: a run cannot be read.
@@ -23,7 +27,7 @@ def load_experiment(store: Store) -> Experiment:
     runs, _ = joined(store.runs())
     return Experiment(
         parameters=varying_parameters(runs),
-        runs=tuple((run.key, store.table(run.id)) for run in runs),
+        runs=tuple((run.key, (table or store.table)(run.id)) for run in runs),
     )
 
 

@@ -1,9 +1,9 @@
 """A campaign in memory, for notebooks and tests."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Self
 
-from insitu.campaign.records import check_shapes
+from insitu.campaign.records import check_shapes, sealed
 from insitu.entities import RunKey, RunRecord
 from insitu.errors import CampaignError
 from insitu.measurement import RunTable
@@ -17,6 +17,7 @@ class MemoryStore:
         """Start without runs."""
         self._runs: dict[str, tuple[RunRecord, RunTable]] = {}
         self._models = ModelSet()
+        self._modelled: frozenset[str] = frozenset()
 
     def seal(self, run: RunRecord, table: RunTable) -> None:
         """See Store."""
@@ -39,9 +40,14 @@ class MemoryStore:
             raise CampaignError(f"the campaign in memory has no run '{run_id}'")
         return self._runs[run_id][1]
 
-    def put_models(self, models: ModelSet) -> None:
+    def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
         """See Store."""
         self._models = models
+        self._modelled = frozenset(sealed(self.runs()) if of is None else of)
+
+    def unmodelled(self) -> list[str]:
+        """See Store."""
+        return [run for run in sealed(self.runs()) if run not in self._modelled]
 
     def models(self) -> ModelSet:
         """See Store."""

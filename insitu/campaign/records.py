@@ -1,7 +1,7 @@
 """Runs as the columns of campaign.db, and back."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from insitu.entities import CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 from insitu.measurement import RunTable
@@ -27,6 +27,11 @@ def key_of(parameters: str, repetition: int) -> RunKey:
     return RunKey(
         tuple((str(name), float(value)) for name, value in json.loads(parameters)), repetition
     )
+
+
+def sealed(runs: Iterable[RunRecord]) -> list[str]:
+    """The ids of the runs that are modelled."""
+    return [run.id for run in runs if run.state is RunState.SEALED]
 
 
 def run_row(run: RunRecord) -> tuple[object, ...]:

@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
@@ -125,12 +125,13 @@ class SqliteStore:
         callpaths = tuple(records.callpath_of(texts[identity]) for identity in ids)
         return RunTable(callpaths, tuple(metrics.values()), values)
 
-    def put_models(self, models: ModelSet) -> None:
+    def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
         """See Store. What is the same object as last time is not written again."""
         if self._kept_at != self.changes():  # nothing put yet, or somebody else wrote meanwhile
             self._kept = ModelSet()
         is_first = not self._kept.models and not self._kept.clusters
         before, after = _by_key(self._kept), _by_key(models)
+        modelled = sorted(records.sealed(self.runs()) if of is None else of)
         with self._writing() as connection:
             for table in ("model", "cluster") if is_first else ():
                 connection.execute(f"DELETE FROM {table}")
@@ -145,6 +146,7 @@ class SqliteStore:
                 ((found.code, found.text, found.where) for found in models.findings),
             )
             self._put("modelled parameters", json.dumps(models.parameters))
+            self._put("modelled runs", json.dumps(modelled))
         self._kept, self._kept_at = models, self.changes()
 
     def models(self) -> ModelSet:
@@ -162,6 +164,12 @@ class SqliteStore:
             clusters=tuple(sorted(map(self._clusters_of, clusters), key=_cluster_key)),
             findings=tuple(Finding(*row) for row in findings),
         )
+
+    def unmodelled(self) -> list[str]:
+        """See Store."""
+        with speaking(self.path):
+            modelled = frozenset(json.loads(self._get("modelled runs", "[]")))
+        return [run for run in records.sealed(self.runs()) if run not in modelled]
 
     def changes(self) -> int:
         """A number that changes when another process has written to the campaign."""

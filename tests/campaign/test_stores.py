@@ -159,5 +159,17 @@ def test_models_are_read_back_and_those_that_are_gone_are_dropped(store: Store):
     assert [one.run for one in store.models().clusters] == [one.run for one in models.clusters[1:]]
 
 
+def test_the_store_knows_which_runs_the_models_do_not_know(store: Store):
+    store.seal(*heat_run(1))
+    before = store.unmodelled()
+
+    store.put_models(ModelSet())
+    store.seal(*heat_run(2))
+    between = store.unmodelled()
+    store.put_models(ModelSet(), of=[heat_run(2)[0].id])
+
+    assert [before, between, store.unmodelled()] == [["0001-0-"], ["0002-0-"], ["0001-0-"]]
+
+
 def key_of(series: SeriesModel) -> SeriesKey:
     return series.key

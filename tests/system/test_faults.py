@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from insitu.campaign.store import open_store
 from insitu.entities import RunState
 from tests.system.conftest import processes, until
 
@@ -120,6 +121,8 @@ def test_one_aggregator_serves_many_runs_and_refuses_a_second_one(bench):
     second = bench.insitu("serve", bench.campaign)
     for _ in range(2):
         assert bench.run("-n", 2, script).code == 0
+        with open_store(str(bench.campaign)) as store:
+            assert store.unmodelled() == []  # who asks for models now gets those of this run
 
     assert second.code == 3
     assert "another aggregator" in second.err and len(second.err.splitlines()) == 1
