@@ -21,7 +21,7 @@ from insitu.collectors.table import (
     Row,
     TableReader,
 )
-from insitu.entities import METRICS, POSITIONS
+from insitu.entities import DETERMINISTIC, METRICS, POSITIONS
 from insitu.errors import WireError
 from insitu.wire.digest import EMPTY, extended
 from insitu.wire.messages import (
@@ -39,8 +39,8 @@ from insitu.wire.messages import (
 )
 
 IN_TABLE = {
-    *("visits", "time", "time_exclusive", "bytes_sent", "bytes_received"),
-    *("allocations", "bytes_allocated", "heap_peak"),
+    *("time", "time_exclusive", "allocations", "bytes_allocated", "heap_peak"),
+    *DETERMINISTIC,
 }
 COLUMNS = tuple(
     Column(m.name, m.unit, m.kind.value, "u8" if m.name in IN_TABLE else "f8") for m in METRICS

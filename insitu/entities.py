@@ -36,12 +36,17 @@ class Metric:
         return self.name in DETERMINISTIC
 
 
-DETERMINISTIC = frozenset({"visits", "bytes_sent", "bytes_received"})
+DETERMINISTIC = frozenset(
+    {"visits", "bytes_sent", "bytes_received", "messages_sent", "messages_received", "comm_ranks"}
+)
 VISITS = Metric("visits", "1")
 TIME = Metric("time", "s")
 TIME_EXCLUSIVE = Metric("time_exclusive", "s")
 BYTES_SENT = Metric("bytes_sent", "B")
 BYTES_RECEIVED = Metric("bytes_received", "B")
+MESSAGES_SENT = Metric("messages_sent", "1")
+MESSAGES_RECEIVED = Metric("messages_received", "1")
+COMM_RANKS = Metric("comm_ranks", "1")
 MEMORY_RSS = Metric("memory_rss", "B", MetricKind.LEVEL)
 MEMORY_RSS_PEAK = Metric("memory_rss_peak", "B", MetricKind.LEVEL)
 MEMORY_PSS = Metric("memory_pss", "B", MetricKind.LEVEL)
@@ -64,6 +69,9 @@ METRICS = (
     HEAP_GROWTH,
     HEAP_PEAK,
     *POSITIONS,
+    MESSAGES_SENT,
+    MESSAGES_RECEIVED,
+    COMM_RANKS,
 )
 
 

@@ -1,16 +1,14 @@
 /* Where a rank is in the largest Cartesian communicator that the program made. */
 #include "cart.h"
 
+#include "mpi_library.h"
 #include "table.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
-typedef intptr_t A;
-
-void insitu_cart_made(void *library, intptr_t comm) {
-  int (*count)(A, int *) = (int (*)(A, int *))dlsym(library, "PMPI_Cartdim_get");
-  int (*get)(A, A, int *, int *, int *) = (int (*)(A, A, int *, int *, int *))dlsym(library, "PMPI_Cart_get");
+void insitu_cart_made(intptr_t comm) {
+  int (*count)(A, int *) = (int (*)(A, int *))insitu_mpi_resolve("MPI_Cartdim_get");
+  int (*get)(A, A, int *, int *, int *) = (int (*)(A, A, int *, int *, int *))insitu_mpi_resolve("MPI_Cart_get");
   int axes = 0, sides[INSITU_AXES], is_periodic[INSITU_AXES], at[INSITU_AXES] = {0};
   if (!insitu_table || !count || !get || count(comm, &axes) || axes < 1 || axes > INSITU_AXES) return;
   if (get(comm, axes, sides, is_periodic, at)) return;

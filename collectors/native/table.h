@@ -30,7 +30,10 @@
   X(allocations, "1", "heap")              \
   X(bytes_allocated, "B", "heap")          \
   X(heap_growth, "B", "heap") /* signed */ \
-  X(heap_peak, "B", "heap")
+  X(heap_peak, "B", "heap")                \
+  X(messages_sent, "1", "mpi")             \
+  X(messages_received, "1", "mpi")         \
+  X(comm_ranks, "1", "mpi")
 
 enum insitu_kind { INSITU_PROGRAM = 0, INSITU_PYTHON = 1, INSITU_LIBRARY = 2, INSITU_MPI = 3, INSITU_THREAD = 4 };
 enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2 };
@@ -47,7 +50,6 @@ struct insitu_row {
 #define X(column, unit, kinds) uint64_t column;
   INSITU_COLUMNS(X)
 #undef X
-  uint64_t spare[3];
 };
 _Static_assert(sizeof(struct insitu_row) == 128, "a row is two cache lines");
 

@@ -85,14 +85,14 @@ EXPECTED = {
     "point_to_point->MPI_Recv": (1, [0] * P, [B] * P),
     "point_to_point->MPI_Irecv": (1, [0] * P, [0] * P),
     "point_to_point->MPI_Wait": (1, [0] * P, [0] * P),
-    "point_to_point->MPI_Waitall": (1, [0] * P, [0] * P),
+    "point_to_point->MPI_Waitall": (1, [0] * P, [B] * P),
     "derived->MPI_Sendrecv": (1, [48] * P, [48] * P),
     "collectives->MPI_Barrier": (1, [0] * P, [0] * P),
     "collectives->MPI_Bcast": (1, [B * at for at in ROOT], [B * (not at) for at in ROOT]),
     "collectives->MPI_Reduce": (1, [B] * P, [B * at for at in ROOT]),
     "collectives->MPI_Allreduce": (2, [2 * B] * P, [2 * B] * P),
     "collectives->MPI_Scan": (1, [B] * P, [B] * P),
-    "collectives->MPI_Exscan": (1, [B] * P, [B] * P),
+    "collectives->MPI_Exscan": (1, [B] * P, [B * (rank > 0) for rank in range(P)]),
     "collectives->MPI_Gather": (1, [B] * P, [P * B * at for at in ROOT]),
     "collectives->MPI_Scatter": (1, [P * B * at for at in ROOT], [B] * P),
     "collectives->MPI_Allgather": (2, [2 * B] * P, [2 * P * B] * P),
@@ -108,6 +108,17 @@ EXPECTED = {
     "communicators->MPI_Comm_free": (2, [0] * P, [0] * P),
     "started->MPI_Iallreduce": (1, [B] * P, [B] * P),
     "started->MPI_Wait": (1, [0] * P, [0] * P),
+}
+# call below app.py: messages sent and received by every rank
+MESSAGES = {
+    "point_to_point->MPI_Sendrecv": (2, 2),
+    "point_to_point->MPI_Sendrecv_replace": (1, 1),
+    "point_to_point->MPI_Isend": (2, 0),
+    "point_to_point->MPI_Recv": (0, 1),
+    "point_to_point->MPI_Irecv": (0, 0),
+    "point_to_point->MPI_Wait": (0, 0),
+    "point_to_point->MPI_Waitall": (0, 1),
+    "collectives->MPI_Alltoallv": (0, 0),
 }
 
 
@@ -126,6 +137,10 @@ def test_calls_and_bytes_are_exact(each_mpi):
         found[call] = (rows[0][0], rows[1], rows[2])
         assert len(set(rows[0])) == 1, call
     assert found == EXPECTED
+    for call, (sent, received) in MESSAGES.items():
+        assert each_mpi.values(f"app.py->{call}", "messages_sent") == [sent] * P, call
+        assert each_mpi.values(f"app.py->{call}", "messages_received") == [received] * P, call
+    assert each_mpi.values("app.py->collectives->MPI_Allreduce", "comm_ranks") == [2 * P] * P
     recorded = {str(path).removeprefix("app.py->") for path in each_mpi.table().callpaths}
     assert {path for path in recorded if "MPI_" in path and "import" not in path} <= {
         *EXPECTED,

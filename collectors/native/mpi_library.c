@@ -1,0 +1,296 @@
+/* Constants of the ABI that is loaded, and sizes asked from the library itself, remembered per thread. */
+#define _GNU_SOURCE
+#include "mpi_library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct insitu_mpi_abi insitu_mpi;
+int insitu_mpi_is_multiple = 1;
+__thread struct insitu_mpi_thread *insitu_mpi_mine;
+
+static void *library;
+static const void *core[2]; /* where the objects begin that define PMPI_Init and MPI_Init */
+static int (*type_size)(A, int *), (*type_size_x)(A, int64_t *), (*comm_size)(A, int *), (*comm_rank)(A, int *),
+    (*comm_remote_size)(A, int *), (*comm_test_inter)(A, int *), (*get_count)(A, A, int *),
+    (*get_elements_x)(A, A, int64_t *), (*test_cancelled)(A, int *), (*query_thread)(int *), (*topo_test)(A, int *),
+    (*cartdim_get)(A, int *), (*cart_shift)(A, A, A, int *, int *), (*graph_neighbors_count)(A, A, int *),
+    (*dist_graph_neighbors_count)(A, int *, int *, int *);
+
+/* ---- which library -------------------------------------------------------------------------------------------- */
+
+Function insitu_mpi_resolve(const char *name) {
+  char twin[128] = "P";
+  strncat(twin, name, sizeof twin - 2);
+  return (Function)dlsym(library, twin);
+}
+
+static int find_library(struct dl_phdr_info *object, size_t bytes, void *unused) {
+  (void)bytes, (void)unused;
+  const char *name = strrchr(object->dlpi_name, '/');
+  if (strncmp(name ? name + 1 : object->dlpi_name, "libmpi", 6)) return 0;
+  library = dlopen(object->dlpi_name, RTLD_LAZY | RTLD_NOLOAD); /* it may be loaded RTLD_LOCAL, by mpi4py */
+  if (library && !insitu_mpi_resolve("MPI_Init")) library = NULL;
+  return library != NULL;
+}
+
+static void *symbol(const char *name) {
+  /* A program may hold the object itself, by a copy relocation: the global scope knows. */
+  void *found = dlsym(RTLD_DEFAULT, name);
+  return found ? found : dlsym(library, name);
+}
+
+static void choose_abi(const char *path) {
+  void *ompi_world = symbol("ompi_mpi_comm_world");
+  const char *name = strrchr(path, '/');
+  if (ompi_world) {
+    insitu_mpi = (struct insitu_mpi_abi){
+        .in_place = 1,
+        .proc_null = -2,
+        .root = -4,
+        .comm_world = (A)ompi_world,
+        .comm_null = (A)symbol("ompi_mpi_comm_null"),
+        .datatype_null = (A)symbol("ompi_mpi_datatype_null"),
+        .byte = (A)symbol("ompi_mpi_byte"),
+        .no_op = (A)symbol("ompi_mpi_op_no_op"),
+        .no_message = (A)symbol("ompi_message_no_proc"),
+        .cart = 1,
+        .graph = 2,
+        .dist_graph = 3,
+        .thread_multiple = 3,
+        .handle_bytes = sizeof(void *),
+        .status_bytes = 24,
+    };
+  } else if (strncmp(name ? name + 1 : path, "libmpi_abi", 10) == 0) {
+    insitu_mpi = (struct insitu_mpi_abi){
+        .in_place = 1, /* MPI 5.0, appendix A: the standard ABI */
+        .proc_null = -3,
+        .root = -4,
+        .comm_world = 0x101,
+        .comm_null = 0x100,
+        .datatype_null = 0x200,
+        .byte = 0x247,
+        .no_op = 0x3d,
+        .no_message = 0x129,
+        .cart = 211,
+        .graph = 212,
+        .dist_graph = 213,
+        .thread_multiple = 4096,
+        .handle_bytes = sizeof(void *),
+        .status_bytes = 32,
+    };
+  } else {
+    insitu_mpi = (struct insitu_mpi_abi){
+        .in_place = -1, /* the ABI that MPICH, Intel MPI and MVAPICH share */
+        .proc_null = -1,
+        .root = -3,
+        .comm_world = 0x44000000,
+        .comm_null = 0x04000000,
+        .datatype_null = 0x0c000000,
+        .byte = 0x4c00010d,
+        .no_op = 0x5800000e,
+        .no_message = 0x6c000000,
+        .graph = 1,
+        .cart = 2,
+        .dist_graph = 3,
+        .thread_multiple = 3,
+        .handle_bytes = sizeof(int),
+        .status_bytes = 20,
+    };
+  }
+}
+
+int insitu_mpi_open(void) {
+  if (library) return 1;
+  if (!dl_iterate_phdr(find_library, NULL)) return 0;
+  const struct {
+    const char *name;
+    void *place;
+  } needed[] = {
+      {"MPI_Type_size", &type_size},
+      {"MPI_Type_size_x", &type_size_x},
+      {"MPI_Comm_size", &comm_size},
+      {"MPI_Comm_rank", &comm_rank},
+      {"MPI_Comm_remote_size", &comm_remote_size},
+      {"MPI_Comm_test_inter", &comm_test_inter},
+      {"MPI_Get_count", &get_count},
+      {"MPI_Get_elements_x", &get_elements_x},
+      {"MPI_Test_cancelled", &test_cancelled},
+      {"MPI_Query_thread", &query_thread},
+      {"MPI_Topo_test", &topo_test},
+      {"MPI_Cartdim_get", &cartdim_get},
+      {"MPI_Cart_shift", &cart_shift},
+      {"MPI_Graph_neighbors_count", &graph_neighbors_count},
+      {"MPI_Dist_graph_neighbors_count", &dist_graph_neighbors_count},
+  };
+  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+    Function found = insitu_mpi_resolve(needed[i].name);
+    memcpy(needed[i].place, &found, sizeof found);
+  }
+  Dl_info place = {0};
+  if (!type_size || !comm_size || !comm_rank || !comm_remote_size || !comm_test_inter || !get_count ||
+      !dladdr((void *)insitu_mpi_resolve("MPI_Init"), &place)) {
+    library = NULL;
+    return 0;
+  }
+  core[0] = core[1] = place.dli_fbase;
+  choose_abi(place.dli_fname);
+  void *init = dlsym(library, "MPI_Init");
+  if (init && dladdr(init, &place)) core[1] = place.dli_fbase;
+  return 1;
+}
+
+int insitu_mpi_is_core(const void *base) {
+  return base == core[0] || base == core[1];
+}
+
+int insitu_mpi_world(int *rank, int *size) {
+  int level = insitu_mpi.thread_multiple;
+  if (query_thread && !query_thread(&level)) insitu_mpi_is_multiple = level >= insitu_mpi.thread_multiple;
+  return comm_rank(insitu_mpi.comm_world, rank) || comm_size(insitu_mpi.comm_world, size);
+}
+
+/* ---- what a thread remembers ---------------------------------------------------------------------------------- */
+
+static pthread_key_t thread_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void thread_leave(void *value) {
+  struct insitu_mpi_thread *mine = value;
+  insitu_mpi_mine = NULL;
+  if (mine->scratch) munmap(mine->scratch, mine->scratch_bytes);
+  munmap(mine, sizeof *mine);
+}
+
+static void make_key(void) {
+  pthread_key_create(&thread_key, thread_leave);
+}
+
+static void *pages(uint64_t bytes) {
+  void *found = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return found == MAP_FAILED ? NULL : found;
+}
+
+/* Not in thread-local storage itself: a library that is loaded late finds little room there. */
+struct insitu_mpi_thread *insitu_mpi_thread_enter(void) {
+  pthread_once(&once, make_key);
+  struct insitu_mpi_thread *mine = pages(sizeof *mine);
+  if (!mine) return NULL;
+  pthread_setspecific(thread_key, mine);
+  return insitu_mpi_mine = mine;
+}
+
+void *insitu_mpi_scratch(uint64_t bytes) {
+  struct insitu_mpi_thread *mine = insitu_mpi_mine;
+  if (bytes <= mine->scratch_bytes) return mine->scratch;
+  char *fresh = pages(bytes = (bytes + 65535) / 65536 * 65536);
+  if (!fresh) return NULL;
+  if (mine->scratch) munmap(mine->scratch, mine->scratch_bytes);
+  mine->scratch = fresh;
+  mine->scratch_bytes = bytes;
+  return fresh;
+}
+
+/* Handles are used again after they were freed. The count moves before that, so that no thread remembers what it
+ * asked in the meantime; relaxed, since a thread that gets a new handle from another one was told by it. */
+static _Atomic uint32_t types_freed = 1, comms_freed = 1;
+
+void insitu_mpi_type_freed(void) {
+  atomic_fetch_add_explicit(&types_freed, 1, memory_order_relaxed);
+}
+
+void insitu_mpi_comm_freed(void) {
+  atomic_fetch_add_explicit(&comms_freed, 1, memory_order_relaxed);
+}
+
+/* ---- what is asked -------------------------------------------------------------------------------------------- */
+
+A insitu_mpi_handle_at(A handles, int64_t at) {
+  return insitu_mpi.handle_bytes == sizeof(int) ? (A)((const int *)handles)[at] : ((const A *)handles)[at];
+}
+
+uint64_t insitu_mpi_type_bytes(A type) {
+  struct insitu_mpi_thread *mine = insitu_mpi_mine;
+  uint32_t age = atomic_load_explicit(&types_freed, memory_order_relaxed);
+  if (mine->types_age != age) {
+    memset(mine->types, 0, sizeof mine->types);
+    mine->types_age = age;
+  }
+  type = insitu_mpi_handle(type);
+  unsigned at = (unsigned)(((uint64_t)type * 0x9E3779B97F4A7C15u) >> 58);
+  if (mine->types[at].handle == type && mine->types[at].bytes) return mine->types[at].bytes;
+  if (type == insitu_mpi.datatype_null) return 0;
+  int64_t bytes = 0;
+  int few = 0;
+  if (type_size_x ? type_size_x(type, &bytes) : type_size(type, &few)) return 0;
+  if (!type_size_x) bytes = few;
+  if (bytes < 0) return 0;
+  mine->types[at].handle = type;
+  mine->types[at].bytes = (uint64_t)bytes;
+  return (uint64_t)bytes;
+}
+
+uint64_t insitu_mpi_status_bytes(A status) {
+  int64_t bytes = 0;
+  int few = 0;
+  if (get_elements_x ? get_elements_x(status, insitu_mpi.byte, &bytes) : get_count(status, insitu_mpi.byte, &few))
+    return 0;
+  if (!get_elements_x) bytes = few;
+  return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+int insitu_mpi_is_cancelled(A status) {
+  int flag = 0;
+  return test_cancelled && !test_cancelled(status, &flag) && flag;
+}
+
+static void ask_comm(struct insitu_comm *comm) {
+  comm->size = comm->rank = comm->is_inter = 0;
+  comm->sources = comm->targets = -1;
+  comm->absent = 0;
+  if (comm_size(comm->handle, &comm->size)) comm->size = 0;
+  if (comm_rank(comm->handle, &comm->rank)) comm->rank = -1;
+  if (comm_test_inter(comm->handle, &comm->is_inter)) comm->is_inter = 0;
+  comm->peers = comm->size;
+  if (comm->is_inter && comm_remote_size(comm->handle, &comm->peers)) comm->peers = 0;
+}
+
+const struct insitu_comm *insitu_mpi_comm(A handle) {
+  handle = insitu_mpi_handle(handle);
+  uint32_t age = atomic_load_explicit(&comms_freed, memory_order_relaxed);
+  struct insitu_comm *comm = &insitu_mpi_mine->comms[((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 60];
+  if (__builtin_expect(comm->handle != handle || comm->age != age, 0)) {
+    comm->handle = handle;
+    comm->age = age;
+    ask_comm(comm);
+  }
+  return comm;
+}
+
+const struct insitu_comm *insitu_mpi_neighbours(A handle) {
+  struct insitu_comm *comm = (struct insitu_comm *)insitu_mpi_comm(handle);
+  if (comm->sources >= 0) return comm;
+  int kind = 0, axes = 0, sources = 0, targets = 0, is_weighted;
+  if (topo_test && !topo_test(comm->handle, &kind)) {
+    if (kind == insitu_mpi.cart && !cartdim_get(comm->handle, &axes)) {
+      sources = targets = 2 * axes;
+      for (int axis = 0; axis < axes && axis < 32; axis++) {
+        int before = 0, after = 0;
+        if (cart_shift(comm->handle, axis, 1, &before, &after)) continue;
+        comm->absent |= (uint64_t)(before == (int)insitu_mpi.proc_null) << (2 * axis);
+        comm->absent |= (uint64_t)(after == (int)insitu_mpi.proc_null) << (2 * axis + 1);
+      }
+    } else if (kind == insitu_mpi.graph && !graph_neighbors_count(comm->handle, comm->rank, &sources)) {
+      targets = sources;
+    } else if (kind == insitu_mpi.dist_graph) {
+      dist_graph_neighbors_count(comm->handle, &sources, &targets, &is_weighted);
+    }
+  }
+  comm->sources = sources;
+  comm->targets = targets;
+  return comm;
+}

@@ -1,0 +1,85 @@
+/* The MPI library of this process: which one it is, its PMPI functions, and what is asked of it. */
+#ifndef INSITU_MPI_LIBRARY_H
+#define INSITU_MPI_LIBRARY_H
+
+#include <stdint.h>
+
+/* Any argument of an MPI function: integers, handles and pointers all pass in registers of this size. */
+typedef intptr_t A;
+typedef int (*Function)();
+
+/* What differs between the ABIs of MPICH, Open MPI and the MPI 5 standard. */
+struct insitu_mpi_abi {
+  A in_place, proc_null, root, comm_world, comm_null, datatype_null, byte, no_op, no_message;
+  int cart, graph, dist_graph, thread_multiple;
+  unsigned handle_bytes, status_bytes;
+};
+extern struct insitu_mpi_abi insitu_mpi;
+/* Whether several threads may call MPI at once; true until MPI has said otherwise. */
+extern int insitu_mpi_is_multiple;
+
+/* Find the library among the loaded objects. Returns 1 once it is known. */
+int insitu_mpi_open(void);
+/* Its function of that name, by the name that starts with P; NULL if it has none. */
+Function insitu_mpi_resolve(const char *name);
+/* Whether the object that starts at this address is the library itself. */
+int insitu_mpi_is_core(const void *base);
+/* Rank and size in MPI_COMM_WORLD and the thread level, once MPI is initialised. Returns 0 on success. */
+int insitu_mpi_world(int *rank, int *size);
+
+/* A communicator as a call sees it. */
+struct insitu_comm {
+  A handle;
+  uint32_t age;
+  int size, rank;
+  int is_inter;
+  int peers;            /* ranks on the other side: the remote group of an intercommunicator, else all */
+  int sources, targets; /* neighbours, -1 until they are asked for */
+  uint64_t absent;      /* neighbours of a Cartesian grid that are MPI_PROC_NULL, a bit each */
+};
+
+#define INSITU_TYPES 64u
+#define INSITU_COMMS 16u
+#define INSITU_SEEN 128u
+/* What a thread remembers between its MPI calls. */
+struct insitu_mpi_thread {
+  struct {
+    A handle;
+    uint64_t bytes;
+  } types[INSITU_TYPES]; /* predefined and long-lived types are few */
+  uint32_t types_age;
+  uint32_t depth;  /* of the frame of the MPI call that is open */
+  uintptr_t stack; /* where its wrapper stands */
+  struct insitu_comm comms[INSITU_COMMS];
+  struct {
+    uint64_t key;
+    uint32_t parent, row;
+  } seen[INSITU_SEEN]; /* rows of calls, so that siblings need not be searched */
+  char *scratch;
+  uint64_t scratch_bytes;
+};
+/* The caller's; NULL if there is no memory. */
+struct insitu_mpi_thread *insitu_mpi_thread_enter(void);
+extern __thread struct insitu_mpi_thread *insitu_mpi_mine;
+
+/* Handles of types or communicators may from now on mean others. */
+void insitu_mpi_type_freed(void);
+void insitu_mpi_comm_freed(void);
+
+/* A handle without what an int leaves in the upper half of its register. */
+static inline A insitu_mpi_handle(A argument) {
+  return insitu_mpi.handle_bytes == sizeof(int) ? (A)(int)argument : argument;
+}
+A insitu_mpi_handle_at(A handles, int64_t at);
+
+uint64_t insitu_mpi_type_bytes(A type);
+/* Bytes that a status says arrived, whatever their type; 0 if it cannot tell. */
+uint64_t insitu_mpi_status_bytes(A status);
+int insitu_mpi_is_cancelled(A status);
+const struct insitu_comm *insitu_mpi_comm(A handle);
+/* The same with its neighbours. */
+const struct insitu_comm *insitu_mpi_neighbours(A handle);
+/* Memory for the length of one call; NULL if there is none. */
+void *insitu_mpi_scratch(uint64_t bytes);
+
+#endif

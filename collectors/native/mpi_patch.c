@@ -1,0 +1,204 @@
+/* Rewriting the slots of global offset tables that lead into the MPI library.
+ *
+ * Exporting MPI_* instead would not do: mpi4py holds weak references to calls that an MPI library may lack, and an
+ * exported name would make them look present. A slot of MPI_X and one of PMPI_X lead to the same wrapper, except where
+ * the program or a tool defines MPI_X itself: then that is left alone, and its own call of PMPI_X is timed. So every
+ * call is timed once, where it enters the library; the Fortran bindings are callers like any other. */
+#define _GNU_SOURCE
+#include "mpi.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER;
+static unsigned long long adds_seen, removals_seen;
+static int is_ready;
+
+#define OBJECTS 4096u
+static uintptr_t patched[OBJECTS]; /* objects that are done */
+static unsigned patched_used;
+
+static int by_name(const void *left, const void *right) {
+  return strcmp(((const struct insitu_mpi_call *)left)->name, ((const struct insitu_mpi_call *)right)->name);
+}
+
+static int begin(void) {
+  if (is_ready) return 1;
+  if (!insitu_mpi_open()) return 0;
+  qsort(insitu_mpi_calls, insitu_mpi_calls_count, sizeof *insitu_mpi_calls, by_name);
+  for (size_t i = 0; i < insitu_mpi_calls_count; i++)
+    *insitu_mpi_calls[i].real = insitu_mpi_resolve(insitu_mpi_calls[i].name);
+  return is_ready = 1;
+}
+
+static int patch_slot(uintptr_t at, const char *symbol, uintptr_t sealed_from, uintptr_t sealed_to) {
+  struct insitu_mpi_call wanted = {.name = symbol + (*symbol == 'P')};
+  const struct insitu_mpi_call *call =
+      bsearch(&wanted, insitu_mpi_calls, insitu_mpi_calls_count, sizeof wanted, by_name);
+  Function *slot = (Function *)at;
+  if (!call || !*call->real || !*slot || *slot == call->wrap || (call->is_left && *symbol == 'M')) return 0;
+  int is_sealed = at >= sealed_from && at < sealed_to;
+  uintptr_t page = at & ~(uintptr_t)(sysconf(_SC_PAGESIZE) - 1);
+  if (is_sealed && mprotect((void *)page, at + sizeof *slot - page, PROT_READ | PROT_WRITE)) return 0;
+  __atomic_store_n(slot, call->wrap, __ATOMIC_RELEASE); /* other threads may be calling through it */
+  if (is_sealed) mprotect((void *)page, at + sizeof *slot - page, PROT_READ);
+  return 1;
+}
+
+struct image {
+  uintptr_t base, sealed_from, sealed_to;
+  const ElfW(Sym) * symbols;
+  const char *strings;
+  const ElfW(Rela) * relocations[2];
+  size_t bytes[2];
+  const uint32_t *hash; /* DT_GNU_HASH */
+};
+
+static uintptr_t absolute(const struct image *image, uintptr_t at) {
+  return at < image->base ? image->base + at : at;
+}
+
+static void read_dynamic(struct image *image, const ElfW(Dyn) * entry) {
+  for (; entry->d_tag != DT_NULL; entry++) {
+    uintptr_t value = (uintptr_t)entry->d_un.d_val;
+    switch (entry->d_tag) {
+      case DT_SYMTAB: image->symbols = (const ElfW(Sym) *)absolute(image, value); break;
+      case DT_STRTAB: image->strings = (const char *)absolute(image, value); break;
+      case DT_RELA: image->relocations[0] = (const ElfW(Rela) *)absolute(image, value); break;
+      case DT_RELASZ: image->bytes[0] = value; break;
+      case DT_JMPREL: image->relocations[1] = (const ElfW(Rela) *)absolute(image, value); break;
+      case DT_PLTRELSZ: image->bytes[1] = value; break;
+      case DT_GNU_HASH: image->hash = (const uint32_t *)absolute(image, value); break;
+    }
+  }
+}
+
+static int read_image(const struct dl_phdr_info *object, struct image *image) {
+  image->base = object->dlpi_addr;
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+    if (segment->p_type == PT_GNU_RELRO) {
+      image->sealed_from = image->base + segment->p_vaddr;
+      image->sealed_to = image->sealed_from + segment->p_memsz;
+    } else if (segment->p_type == PT_DYNAMIC) {
+      read_dynamic(image, (const ElfW(Dyn) *)(image->base + segment->p_vaddr));
+    }
+  }
+  return image->symbols && image->strings;
+}
+
+static int is_slot(unsigned type) {
+#if defined(__x86_64__)
+  return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT;
+#elif defined(__aarch64__)
+  return type == R_AARCH64_JUMP_SLOT || type == R_AARCH64_GLOB_DAT;
+#else
+  return 0;
+#endif
+}
+
+/* Whether an object is part of the MPI library, whose calls of itself are not the program's. */
+static int is_inside(struct dl_phdr_info *object) {
+  static const char *const parts[] = {"mca_",     "libmca_",   "libopen-",   "libpmix",
+                                      "libprrte", "libinsitu", "linux-vdso", "ld-linux"};
+  const char *name = strrchr(object->dlpi_name, '/');
+  name = name ? name + 1 : object->dlpi_name;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (strncmp(name, parts[i], strlen(parts[i])) == 0) return 1;
+  return insitu_mpi_is_core((const void *)object->dlpi_addr);
+}
+
+static int is_patched(uintptr_t object) {
+  for (unsigned i = 0; i < patched_used; i++)
+    if (patched[i] == object) return 1;
+  return 0;
+}
+
+/* ---- functions of MPI that the program defines itself --------------------------------------------------------- */
+
+/* Whether the object defines this name: the look-up of the GNU hash table, as ld.so does it. */
+static int defines(const struct image *image, const char *name) {
+  uint32_t hash = 5381;
+  for (const char *at = name; *at; at++) hash = hash * 33 + (unsigned char)*at;
+  uint32_t buckets = image->hash[0], first = image->hash[1], words = image->hash[2], shift = image->hash[3];
+  const ElfW(Addr) *bloom = (const ElfW(Addr) *)(image->hash + 4);
+  const uint32_t *bucket = (const uint32_t *)(bloom + words), *chain = bucket + buckets;
+  const unsigned bits = 8 * sizeof *bloom;
+  ElfW(Addr) word = bloom[hash / bits % words];
+  if (!(word >> hash % bits & word >> (hash >> shift) % bits & 1)) return 0;
+  for (uint32_t at = bucket[hash % buckets]; at >= first; at++) {
+    uint32_t found = chain[at - first];
+    if ((found | 1) == (hash | 1) && !strcmp(image->strings + image->symbols[at].st_name, name)) return 1;
+    if (found & 1) break;
+  }
+  return 0;
+}
+
+/* A function of that name counts only if callers are bound to it: another one may be private to its object. */
+static int leave_own(struct dl_phdr_info *object, size_t bytes, void *unused) {
+  (void)bytes, (void)unused;
+  struct image image = {0};
+  if (is_patched((uintptr_t)object->dlpi_phdr) || is_inside(object) || !read_image(object, &image) || !image.hash)
+    return 0;
+  for (size_t i = 0; i < insitu_mpi_calls_count; i++) {
+    struct insitu_mpi_call *call = &insitu_mpi_calls[i];
+    Dl_info place;
+    if (call->is_left || !defines(&image, call->name)) continue;
+    void *bound = dlsym(RTLD_DEFAULT, call->name);
+    call->is_left = bound && dladdr(bound, &place) && !insitu_mpi_is_core(place.dli_fbase);
+  }
+  return 0;
+}
+
+/* ---- all objects ---------------------------------------------------------------------------------------------- */
+
+static int patch_object(struct dl_phdr_info *object, size_t bytes, void *total) {
+  (void)bytes;
+  struct image image = {0};
+  if (is_patched((uintptr_t)object->dlpi_phdr)) return 0;
+  if (patched_used < OBJECTS) patched[patched_used++] = (uintptr_t)object->dlpi_phdr;
+  if (is_inside(object) || !read_image(object, &image)) return 0;
+  for (int table = 0; table < 2; table++) {
+    for (size_t i = 0; i < image.bytes[table] / sizeof(ElfW(Rela)); i++) {
+      const ElfW(Rela) *relocation = &image.relocations[table][i];
+      if (!is_slot((unsigned)ELF64_R_TYPE(relocation->r_info))) continue;
+      const char *symbol = image.strings + image.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
+      if (strncmp(symbol + (*symbol == 'P'), "MPI_", 4) == 0)
+        *(int *)total += patch_slot(image.base + relocation->r_offset, symbol, image.sealed_from, image.sealed_to);
+    }
+  }
+  return 0;
+}
+
+struct loads {
+  unsigned long long adds, removals;
+};
+
+static int count_loads(struct dl_phdr_info *object, size_t bytes, void *loads) {
+  (void)bytes;
+  *(struct loads *)loads = (struct loads){object->dlpi_adds, object->dlpi_subs};
+  return 1;
+}
+
+int insitu_mpi_patch(void) {
+  struct loads loads = {0, 0};
+  int total = 0;
+  dl_iterate_phdr(count_loads, &loads);
+  /* Who waited here inside of dlopen would wait for a thread that waits for the loader. */
+  if (pthread_mutex_trylock(&patching)) return 0;
+  if (loads.adds != adds_seen && begin()) {
+    adds_seen = loads.adds;
+    if (loads.removals != removals_seen) patched_used = 0; /* an address may have been used again */
+    removals_seen = loads.removals;
+    dl_iterate_phdr(leave_own, NULL);
+    dl_iterate_phdr(patch_object, &total);
+  }
+  pthread_mutex_unlock(&patching);
+  return total;
+}

@@ -1,0 +1,147 @@
+/* A hash table from request handles to what they will move: open addressing, linear probing.
+ *
+ * With several threads in MPI a handle that one thread has just seen complete may already mean a new request of
+ * another thread; the number of the request tells them apart, and the same handle may be in the table twice. */
+#define _GNU_SOURCE
+#include "mpi_requests.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { RECEIVE = 1, PERSISTENT = 2, ACTIVE = 4, CANCELLED = 8 };
+struct request {
+  A handle;
+  uint64_t number; /* 0: the place is free */
+  uint32_t flags;
+  struct insitu_traffic each; /* what a start moves; of a receive only whether it is a message */
+};
+
+#define FIRST_PLACES 1024u
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct request *table;
+static uint64_t places, used;
+static _Atomic uint64_t made = 1;
+
+uint64_t insitu_requests_made(void) {
+  return atomic_load_explicit(&made, memory_order_relaxed);
+}
+
+int insitu_requests_any(void) {
+  return __atomic_load_n(&used, __ATOMIC_RELAXED) != 0; /* the caller's own requests are in it */
+}
+
+static void begin(void) {
+  if (insitu_mpi_is_multiple) pthread_mutex_lock(&lock);
+}
+
+static void end(void) {
+  if (insitu_mpi_is_multiple) pthread_mutex_unlock(&lock);
+}
+
+static uint64_t home(A handle) {
+  return (((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 32) & (places - 1);
+}
+
+static void place(const struct request *request) {
+  uint64_t at = home(request->handle);
+  while (table[at].number) at = (at + 1) & (places - 1);
+  table[at] = *request;
+}
+
+static int grow(void) {
+  struct request *before = table;
+  uint64_t count = places, more = places ? 2 * places : FIRST_PLACES;
+  void *fresh = mmap(NULL, more * sizeof(struct request), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED) return 0;
+  table = fresh;
+  places = more;
+  for (uint64_t i = 0; i < count; i++)
+    if (before[i].number) place(&before[i]);
+  if (before) munmap(before, count * sizeof(struct request));
+  return 1;
+}
+
+static void add(const struct request *request) {
+  begin();
+  struct request numbered = *request;
+  numbered.handle = insitu_mpi_handle(request->handle);
+  numbered.number = atomic_load_explicit(&made, memory_order_relaxed);
+  atomic_store_explicit(&made, numbered.number + 1, memory_order_relaxed);
+  if (used < places / 2 || grow()) {
+    place(&numbered);
+    __atomic_store_n(&used, used + 1, __ATOMIC_RELAXED);
+  } /* else: no memory, its bytes are not counted */
+  end();
+}
+
+static struct request *find(A handle, uint64_t before) {
+  if (!used) return NULL;
+  handle = insitu_mpi_handle(handle);
+  for (uint64_t at = home(handle); table[at].number; at = (at + 1) & (places - 1))
+    if (table[at].handle == handle && table[at].number < before) return &table[at];
+  return NULL;
+}
+
+/* Close the gap, so that no search ends too early. */
+static void remove_at(uint64_t gap) {
+  for (uint64_t at = (gap + 1) & (places - 1); table[at].number; at = (at + 1) & (places - 1)) {
+    if (((at - home(table[at].handle)) & (places - 1)) < ((at - gap) & (places - 1))) continue;
+    table[gap] = table[at];
+    gap = at;
+  }
+  table[gap].number = 0;
+  __atomic_store_n(&used, used - 1, __ATOMIC_RELAXED);
+}
+
+void insitu_request_receive(A request, int is_message) {
+  add(&(struct request){.handle = request, .flags = RECEIVE, .each.messages_received = (uint64_t)is_message});
+}
+
+void insitu_request_persistent(A request, const struct insitu_traffic *each, int is_receive) {
+  add(&(struct request){.handle = request, .flags = PERSISTENT | (is_receive ? RECEIVE : 0), .each = *each});
+}
+
+void insitu_request_start(A handle, struct insitu_traffic *traffic) {
+  begin();
+  struct request *request = find(handle, UINT64_MAX);
+  if (request) {
+    request->flags |= ACTIVE;
+    if (!(request->flags & RECEIVE)) {
+      traffic->sent += request->each.sent;
+      traffic->received += request->each.received;
+      traffic->messages_sent += request->each.messages_sent;
+      traffic->messages_received += request->each.messages_received;
+    }
+  }
+  end();
+}
+
+void insitu_request_complete(A handle, uint64_t before, A status, struct insitu_traffic *traffic) {
+  begin();
+  struct request *request = find(handle, before);
+  unsigned flags = request ? request->flags : 0;
+  uint64_t messages = request ? request->each.messages_received : 0;
+  if (flags & PERSISTENT) request->flags &= ~(unsigned)(ACTIVE | CANCELLED);
+  else if (request) remove_at((uint64_t)(request - table));
+  end();
+  if (!(flags & RECEIVE) || (flags & (PERSISTENT | ACTIVE)) == PERSISTENT) return;
+  if (flags & CANCELLED && insitu_mpi_is_cancelled(status)) return;
+  traffic->received += insitu_mpi_status_bytes(status);
+  traffic->messages_received += messages;
+}
+
+void insitu_request_cancel(A handle) {
+  begin();
+  struct request *request = find(handle, UINT64_MAX);
+  if (request) request->flags |= CANCELLED;
+  end();
+}
+
+void insitu_request_forget(A handle) {
+  begin();
+  struct request *request = find(handle, UINT64_MAX);
+  if (request) remove_at((uint64_t)(request - table));
+  end();
+}

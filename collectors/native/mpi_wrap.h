@@ -1,0 +1,187 @@
+/* The words of mpi_calls.def, and the wrappers that they make; included by mpi.c alone. */
+
+#define P1 A a0
+#define P2 P1, A a1
+#define P3 P2, A a2
+#define P4 P3, A a3
+#define P5 P4, A a4
+#define P6 P5, A a5
+#define P7 P6, A a6
+#define P8 P7, A a7
+#define P9 P8, A a8
+#define P10 P9, A a9
+#define P11 P10, A a10
+#define P12 P11, A a11
+#define P13 P12, A a12
+#define V1 a0
+#define V2 V1, a1
+#define V3 V2, a2
+#define V4 V3, a3
+#define V5 V4, a4
+#define V6 V5, a5
+#define V7 V6, a6
+#define V8 V7, a7
+#define V9 V8, a8
+#define V10 V9, a9
+#define V11 V10, a10
+#define V12 V11, a11
+#define V13 V12, a12
+/* The number of arguments with a request (1) or with an info and a request (2) behind them. */
+#define PLUS1_1 2
+#define PLUS1_5 6
+#define PLUS1_6 7
+#define PLUS1_7 8
+#define PLUS1_8 9
+#define PLUS1_9 10
+#define PLUS2_1 3
+#define PLUS2_5 7
+#define PLUS2_6 8
+#define PLUS2_7 9
+#define PLUS2_8 10
+#define PLUS2_9 11
+/* The last argument of as many. */
+#define LAST3 a2
+#define LAST7 a6
+#define LAST8 a7
+#define LAST9 a8
+#define LAST10 a9
+#define LAST11 a10
+#define PASTE_(left, right) left##right
+#define PASTE(left, right) PASTE_(left, right)
+
+/* In expressions of mpi_calls.def. `comm` is the communicator of a collective call. */
+#define N(count) (IS_LARGE ? (int64_t)(count) : (int64_t)(int)(count))
+#define BYTES(count, type) all_bytes(count, type)
+#define STATUS(status) insitu_mpi_status_bytes(status)
+#define PEER(rank) is_peer(rank)
+#define ROOT(root) is_root(root, comm)
+#define LEAF(root) is_leaf(root, comm)
+#define GIVES(root) \
+  (!comm->is_inter || is_leaf(root, comm)) /* whether this rank's part goes to or comes from the root */
+#define IN_PLACE(buffer) ((buffer) == insitu_mpi.in_place)
+#define IS_NO_OP(op) (insitu_mpi_handle(op) == insitu_mpi.no_op)
+#define PEERS ((uint64_t)comm->peers)
+#define AT(counts, at) count_at(counts, at, IS_LARGE)
+#define SUM(counts) sum_of(counts, comm->peers, 0, IS_LARGE)
+#define SUM_BYTES(counts, types) bytes_of(counts, types, comm->peers, 0, IS_LARGE)
+#define SOURCES neighbours(comm->sources, comm->absent)
+#define TARGETS neighbours(comm->targets, comm->absent)
+#define FROM(counts) sum_of(counts, comm->sources, comm->absent, IS_LARGE)
+#define TO(counts) sum_of(counts, comm->targets, comm->absent, IS_LARGE)
+#define FROM_BYTES(counts, types) bytes_of(counts, types, comm->sources, comm->absent, IS_LARGE)
+#define TO_BYTES(counts, types) bytes_of(counts, types, comm->targets, comm->absent, IS_LARGE)
+
+/* Before the call. */
+#define NOTHING (void)0
+#define OWN_STATUS(status)                                           \
+  _Alignas(16) char own_status[256]; /* larger than any library's */ \
+  if (is_ignored(status)) status = (A)own_status
+#define HOLD(request)                          \
+  A handle = insitu_mpi_handle_at(request, 0); \
+  uint64_t made = insitu_requests_made()
+#define HOLD_STATUS(request, status) \
+  HOLD(request);                     \
+  OWN_STATUS(status)
+#define MANY(count, requests) struct many many = remember(count, requests, NULL)
+#define MANY_STATUS(count, requests, status) \
+  MANY(count, requests);                     \
+  OWN_STATUS(status)
+#define MANY_STATUSES(count, requests, statuses) struct many many = remember(count, requests, &statuses)
+#define MESSAGE(message) int is_real = insitu_mpi_handle_at(message, 0) != insitu_mpi.no_message
+#define MESSAGE_STATUS(message, status) \
+  MESSAGE(message);                     \
+  OWN_STATUS(status)
+
+/* After a call that succeeded. */
+#define SEND(is_message, bytes) send(&moved, is_message, bytes)
+#define RECEIVE(is_message, bytes) receive(&moved, is_message, bytes)
+#define SEND_RECEIVE(is_sent, sent, is_received, received) \
+  send(&moved, is_sent, sent);                             \
+  receive(&moved, is_received, received)
+#define READ(bytes) moved.received = bytes
+#define WRITE(bytes) moved.sent = bytes
+#define RANKS(comm) moved.ranks = ranks_of(insitu_mpi_comm(comm))
+/* Where this rank is in a Cartesian communicator that was just made. */
+#define PLACE(made) \
+  if (insitu_mpi_handle_at(made, 0) != insitu_mpi.comm_null) insitu_cart_made(insitu_mpi_handle_at(made, 0))
+#define EXPECT(request, is_message) \
+  if (is_message) insitu_request_receive(insitu_mpi_handle_at(request, 0), 1)
+#define EXPECT_READ(request) insitu_request_receive(insitu_mpi_handle_at(request, 0), 0)
+#define SEND_EXPECT(is_sent, sent, request, is_message) \
+  send(&moved, is_sent, sent);                          \
+  EXPECT(request, is_message)
+#define EACH_SEND(request, is_message, bytes) \
+  send(&moved, is_message, bytes);            \
+  PERSIST(request, 0)
+#define EACH_RECEIVE(request, is_message, bytes) \
+  receive(&moved, is_message, bytes);            \
+  PERSIST(request, 0)
+#define EACH_EXPECT(request, is_message)                                                  \
+  moved.messages_received = (uint64_t)(is_message);                                       \
+  if (is_message) insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, 1); \
+  moved = nothing()
+#define PERSIST(request, is_receive)                                               \
+  insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, is_receive); \
+  moved = nothing()
+#define START(request) insitu_request_start(insitu_mpi_handle_at(request, 0), &moved)
+#define DONE(status) insitu_request_complete(handle, made, status, &moved)
+#define IF(flag) if (*(const int *)(flag))
+
+static uint64_t ranks_of(const struct insitu_comm *comm) {
+  return (uint64_t)comm->size + (comm->is_inter ? (uint64_t)comm->peers : 0);
+}
+
+#define WRAP(NAME, LARGE, COUNT, BEFORE, AFTER)       \
+  static int (*real_##NAME##LARGE)(P##COUNT);         \
+  static int wrap_##NAME##LARGE(P##COUNT) {           \
+    struct insitu_thread *self = enter("MPI_" #NAME); \
+    if (!self) return real_##NAME##LARGE(V##COUNT);   \
+    struct insitu_traffic moved = nothing();          \
+    BEFORE;                                           \
+    int failed = real_##NAME##LARGE(V##COUNT);        \
+    uint64_t now = insitu_ticks();                    \
+    if (!failed) { AFTER; }                           \
+    leave(self, &moved, now);                         \
+    return failed;                                    \
+  }
+#define WRAP_(...) WRAP(__VA_ARGS__) /* its arguments expanded */
+
+#define MOVES(COMM, ASK, SENT, RECEIVED)      \
+  const struct insitu_comm *comm = ASK(COMM); \
+  moved.ranks = ranks_of(comm);               \
+  moved.sent = SENT;                          \
+  moved.received = RECEIVED
+#define THREE(NAME, INAME, LARGE, COUNT, COMM, ASK, SENT, RECEIVED)                                \
+  WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED))                              \
+  WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED))                    \
+  WRAP_(NAME##_init, LARGE, PLUS2_##COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED);              \
+        insitu_request_persistent(insitu_mpi_handle_at(PASTE(LAST, PLUS2_##COUNT), 0), &moved, 0); \
+        moved.sent = moved.received = 0)
+
+#define IS_LARGE 0
+#define SMALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER)
+#define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER)
+#define COLLECTIVE(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
+  THREE(NAME, INAME, , COUNT, COMM, insitu_mpi_comm, SENT, RECEIVED)
+#define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
+  THREE(NAME, INAME, , COUNT, COMM, insitu_mpi_neighbours, SENT, RECEIVED)
+#include "mpi_calls.def"
+#undef IS_LARGE
+#undef SMALL
+#undef CALL
+#undef COLLECTIVE
+#undef NEIGHBOURS
+
+#define IS_LARGE 1
+#define SMALL(NAME, COUNT, BEFORE, AFTER)
+#define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, _c, COUNT, BEFORE, AFTER)
+#define COLLECTIVE(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
+  THREE(NAME, INAME, _c, COUNT, COMM, insitu_mpi_comm, SENT, RECEIVED)
+#define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
+  THREE(NAME, INAME, _c, COUNT, COMM, insitu_mpi_neighbours, SENT, RECEIVED)
+#include "mpi_calls.def"
+#undef IS_LARGE
+#undef SMALL
+#undef CALL
+#undef COLLECTIVE
+#undef NEIGHBOURS
