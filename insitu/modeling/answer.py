@@ -83,11 +83,15 @@ def answers(
     parameter: str,
     scales: Scales,
     target: float,
+    kept_hypotheses: int = KEPT,
 ) -> list[Answer]:
-    """One answer per series; the target is the value of the parameter that decides what leads."""
-    kept = _Kept(found, posterior, lattice, scales, target)
+    """One answer per series; the target is the value of the parameter that decides what leads.
+
+    kept_hypotheses: how many make up the spread of an answer.
+    """
+    kept = _Kept(found, posterior, lattice, scales, target, most=kept_hypotheses)
     chosen, agreement = kept.choose()
-    spreads = kept.spreads()
+    spreads = kept.spreads(kept_hypotheses)
     shapes, names = lattice.shapes, (parameter,)
     rows = np.arange(len(chosen))
     constant = kept.coefficients[rows, chosen].tolist()
@@ -112,8 +116,10 @@ class _Kept:
         lattice: Lattice,
         scales: Scales,
         target: float,
+        *,
+        most: int,
     ) -> None:
-        count = min(2 * KEPT, posterior.hypotheses.shape[1])
+        count = min(max(2 * KEPT, most), posterior.hypotheses.shape[1])
         order = np.argsort(-posterior.hypotheses, axis=1)[:, :count]
 
         def take(values: NDArray[Number]) -> NDArray[Number]:
@@ -175,8 +181,8 @@ class _Kept:
         chosen = np.argmax(agree + near + SIMPLER * simple - 2.0 * doubtful, axis=1)
         return chosen, np.take_along_axis(agree, chosen[:, None], 1)[:, 0].tolist()
 
-    def spreads(self) -> list[Spread]:
-        kept = slice(0, KEPT)
+    def spreads(self, count: int) -> list[Spread]:
+        kept = slice(0, count)
         weights = self.weights[:, kept] / self.weights[:, kept].sum(axis=1, keepdims=True)
         exponents = np.stack(
             [self.exponents[self.first[:, kept]], self.exponents[self.second[:, kept]]], axis=2

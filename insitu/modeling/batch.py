@@ -8,7 +8,7 @@ import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
 from insitu.modeling import change, noise
-from insitu.modeling.answer import AHEAD, Answer, Posterior, Scales, answers, weigh
+from insitu.modeling.answer import AHEAD, KEPT, Answer, Posterior, Scales, answers, weigh
 from insitu.modeling.lattice import Lattice
 from insitu.modeling.pmnf import Function
 from insitu.modeling.posterior import Candidates, candidates, fitted_mean, relative_data
@@ -46,10 +46,17 @@ class Batch:
     """
 
     def __init__(
-        self, series: Series, metrics: list[str], parameter: str, lattice: Lattice
+        self,
+        series: Series,
+        metrics: list[str],
+        parameter: str,
+        lattice: Lattice,
+        *,
+        kept_hypotheses: int = KEPT,
     ) -> None:
         self.series, self.metrics = series, metrics
         self.parameter, self.lattice = parameter, lattice
+        self.kept_hypotheses = kept_hypotheses
         self.x = series.coordinates[:, 0]
         values = np.nan_to_num(series.values)
         measured = ~np.isnan(series.values)
@@ -177,6 +184,7 @@ class Batch:
             parameter=self.parameter,
             scales=Scales(self.scale[rows], self.terms),
             target=float(target),
+            kept_hypotheses=self.kept_hypotheses,
         )
 
     def _segmented(

@@ -15,9 +15,11 @@ import numpy as np
 
 from insitu.entities import Finding
 from insitu.measurement import FloatArray, Points
+from insitu.modeling.answer import KEPT
 from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.batch import Batch, Found
 from insitu.modeling.change import bounds
+from insitu.modeling.expected import ALL, Expected, believing
 from insitu.modeling.lattice import HIGHEST, lattice
 from insitu.modeling.noise import BoolArray
 from insitu.modeling.pmnf import Function, Term
@@ -38,11 +40,14 @@ class Evidence:
 
     exponential: also consider 2^(γ·x), x^α · 2^(γ·x) and powers up to 8 for every series of one
     parameter; otherwise they are considered for those that grow faster than x⁴. dependencies:
-    which parameters may occur together in a term of a call path, where that is known.
+    which parameters may occur together in a term of a call path, where that is known. expected:
+    growth of one parameter that is believed before any data; the models then keep all functions
+    that compete with it.
     """
 
     exponential: bool = False
     dependencies: Dependencies = field(default_factory=dict)
+    expected: Expected | None = None
     name: ClassVar[str] = "evidence"
     min_points: ClassVar[int] = 5
     shares_noise: ClassVar[bool] = True
@@ -66,13 +71,17 @@ class Evidence:
             if len(rows) == 0:
                 continue
             terms = lattice(parameter, exponential=float(np.ptp(x)) or 1.0 if fast else None)
+            kept = KEPT
+            if self.expected is not None:
+                terms, kept = believing(terms, self.expected), ALL
             part = replace(
                 series,
                 values=series.values[rows],
                 counts=series.counts[rows],
                 deviations=series.deviations[rows],
             )
-            batch = Batch(part, [names[row] for row in rows], parameter, terms)
+            metrics = [names[row] for row in rows]
+            batch = Batch(part, metrics, parameter, terms, kept_hypotheses=kept)
             found |= dict(zip(rows.tolist(), batch.find(), strict=True))
         return [found[row] for row in range(len(series.values))]
 

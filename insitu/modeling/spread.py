@@ -66,7 +66,7 @@ class Spread:
         Args:
             points: (n, m). level: 0.95 for 95 %. Answers (n, 2).
         """
-        centre, scale = self._predictive(points)
+        centre, scale = self.predictive(points)
         tail = (1 - level) / 2
         reach = _quantile_of_student(1 - tail / 100, self.degrees)
         low = (centre - reach * scale).min(axis=0)
@@ -77,7 +77,8 @@ class Spread:
         ]
         return np.stack(bounds, axis=1)
 
-    def _predictive(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def predictive(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What each function predicts at points (n, m), and its standard deviation: both (k, n)."""
         k, t = self.exponents.shape[:2]
         design = np.ones((k, 1 + t, len(points)))
         for i in range(k):

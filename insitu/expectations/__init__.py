@@ -1,0 +1,9 @@
+"""What people expect of the growth of their programs, and whether it is so [VAL].
+
+`insitu.expectations.validate(points, values, "O(p log p)")` judges arrays.
+"""
+
+from insitu.expectations.limits import Expectation, expect
+from insitu.expectations.validate import Match, Verdict, validate
+
+__all__ = ["Expectation", "Match", "Verdict", "expect", "validate"]

@@ -1,0 +1,194 @@
+"""Asymptotic growth: big-O of one or several parameters, compared, combined, printed.
+
+A growth is a sum of products of factors `x^alpha · log(x)^beta · 2^(gamma·x)` without coefficients
+[VAL §2.4]. Products that another one dominates are left out, so `n^2 + n` is `n^2`.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import linprog
+
+from insitu.modeling.pmnf import Factor, Function, power
+
+SAME = 1e-3  # exponents that differ less are equal: `n^2.81` is not written with more digits
+EXPONENTIAL, LOGARITHM = 1e4, 1e-4  # what makes one number of exponents, in the order of growth
+
+Product = tuple[Factor, ...]  # at most one factor per parameter, by name; () is the constant
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Products of which none dominates another, in a fixed order."""
+
+    products: tuple[Product, ...]
+
+    @classmethod
+    def of(cls, products: Iterable[Product]) -> "Growth":
+        """The growth of a sum: what other products dominate is left out."""
+        kept: list[Product] = []
+        for product in sorted(set(map(_tidy, products)), key=_order, reverse=True):
+            if not any(_dominates(other, product) for other in kept):
+                kept.append(product)
+        return cls(tuple(kept) or ((),))
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters on which it depends, by name."""
+        return tuple(sorted({factor.parameter for one in self.products for factor in one}))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is O(1)."""
+        return self.products == ((),)
+
+    def __mul__(self, other: "Growth") -> "Growth":
+        return Growth.of(_times(a, b, 1) for a in self.products for b in other.products)
+
+    def over(self, other: "Growth") -> "Growth | None":
+        """The quotient; None where the other is a sum, which has no such form."""
+        if len(other.products) > 1:
+            return None
+        return Growth.of(_times(a, other.products[0], -1) for a in self.products)
+
+    def is_bounded_by(self, other: "Growth") -> bool:
+        """Whether this is O(other): each product lies below a mean of products of the other.
+
+        x^a is O(x^b + x^c), all parameters growing, where a is at most a weighted mean of b and c.
+        """
+        return all(_is_below(product, other.products) for product in self.products)
+
+    def is_same(self, other: "Growth") -> bool:
+        """Whether both have the same exponents."""
+        if len(self.products) != len(other.products):
+            return False
+        return all(any(_is_same(a, b) for b in other.products) for a in self.products)
+
+    def at(self, point: Mapping[str, float]) -> float:
+        """The sum of the products at one point, coefficients 1."""
+        total = 0.0
+        for product in self.products:
+            value = 1.0
+            for factor in product:
+                x = np.array([point[factor.parameter]])
+                exponents = (float(factor.alpha), float(factor.beta), float(factor.gamma))
+                value *= float(power(x, *exponents)[0])
+            total += value
+        return total
+
+    def __str__(self) -> str:
+        return f"O({' + '.join(map(_written, self.products))})"
+
+
+CONSTANT = Growth(((),))
+
+
+def growth_of(function: Function) -> Growth:
+    """The growth of a function: its terms without coefficients, dominated ones left out."""
+    products = [term.factors for term in function.terms if term.coefficient]
+    if function.constant or not products:
+        products.append(())
+    return Growth.of(products)
+
+
+def size(factor: Factor) -> float:
+    """A number that orders factors of one parameter by growth."""
+    return EXPONENTIAL * factor.gamma + float(factor.alpha) + LOGARITHM * float(factor.beta)
+
+
+def _sizes(product: Product, names: Iterable[str]) -> list[float]:
+    known = {factor.parameter: size(factor) for factor in product}
+    return [known.get(name, 0.0) for name in names]
+
+
+def _tidy(product: Product) -> Product:
+    return tuple(sorted(factor for factor in product if any(factor[1:])))
+
+
+def _order(product: Product) -> tuple[float, Product]:
+    return sum(size(factor) for factor in product), product
+
+
+def _names(*products: Product) -> list[str]:
+    return sorted({factor.parameter for product in products for factor in product})
+
+
+def _dominates(a: Product, b: Product) -> bool:
+    names = _names(a, b)
+    near = SAME * LOGARITHM
+    pairs = zip(_sizes(a, names), _sizes(b, names), strict=True)
+    return all(more >= less - near for more, less in pairs)
+
+
+def _is_same(a: Product, b: Product) -> bool:
+    absent = Factor("")
+    first = {factor.parameter: factor for factor in a}
+    second = {factor.parameter: factor for factor in b}
+    return all(
+        abs(float(x) - float(y)) < SAME
+        for name in _names(a, b)
+        for x, y in zip(first.get(name, absent)[1:], second.get(name, absent)[1:], strict=True)
+    )
+
+
+def _is_below(product: Product, others: tuple[Product, ...]) -> bool:
+    if any(_dominates(other, product) or _is_same(other, product) for other in others):
+        return True
+    if len(others) == 1:
+        return False
+    names = _names(product, *others)
+    table = np.array([_sizes(other, names) for other in others])
+    found = linprog(
+        np.zeros(len(others)),
+        A_ub=-table.T,
+        b_ub=-np.array(_sizes(product, names)),
+        A_eq=np.ones((1, len(others))),
+        b_eq=[1.0],
+    )
+    return bool(found.status == 0)
+
+
+def _times(a: Product, b: Product, sign: int) -> Product:
+    factors = {factor.parameter: factor for factor in a}
+    for factor in b:
+        known = factors.get(factor.parameter, Factor(factor.parameter))
+        sums = (x + sign * y for x, y in zip(known[1:], factor[1:], strict=True))
+        factors[factor.parameter] = Factor(factor.parameter, *sums)
+    return _tidy(tuple(factors.values()))
+
+
+def _written(product: Product) -> str:
+    above: list[str] = []
+    below: list[str] = []
+    for name, alpha, beta, gamma in product:
+        for exponent, text in ((alpha, name), (beta, f"log({name})")):
+            if exponent:
+                part = text + _power(abs(exponent))
+                (above if exponent > 0 else below).append(part)
+        if gamma:
+            (above if gamma > 0 else below).append(_exponential(abs(gamma), name))
+    text = " * ".join(above) or "1"
+    if len(below) > 1:
+        return f"{text} / ({' * '.join(below)})"
+    return f"{text} / {below[0]}" if below else text
+
+
+def _power(value: Fraction) -> str:
+    if value == 1:
+        return ""
+    if value.denominator == 1:
+        return f"^{value}"
+    return f"^({value})" if value.denominator < 10 else f"^{float(value):.4g}"
+
+
+def _exponential(rate: Fraction, name: str) -> str:
+    base = 2.0 ** float(rate)
+    if math.isclose(base, round(base), rel_tol=1e-4):
+        return f"{round(base)}^{name}"
+    if rate.numerator == 1:
+        return f"2^({name}/{rate.denominator})"
+    exact = f"{rate}" if rate.denominator < 10 else f"{float(rate):.4g}"
+    return f"2^({exact} * {name})"
