@@ -144,12 +144,10 @@ def modeler_of(expectation: Expectation, parameters: tuple[str, ...]) -> Evidenc
 def judge(model: Model, expectation: Expectation) -> Verdict:
     """The verdict from the functions that compete in the last segment of a model."""
     names = model.parameters
-    if model.spreads and len(model.spreads) == len(model.segments):
-        spread = model.spreads[-1]
-        growths = growths_of(spread, names)
-        weights = spread.weights
-    else:  # nothing measured, or a modeler without uncertainty
-        spread, growths, weights = None, [growth_of(model.function)], np.ones(1)
+    if not model.spreads:
+        return _unmeasured(model, expectation)
+    spread = model.spreads[-1]
+    growths, weights = growths_of(spread, names), spread.weights
     ranks = [match_of(growth, expectation) for growth in growths]
     shares = {
         rank: float(sum(w for w, r in zip(weights, ranks, strict=True) if r is rank))
@@ -163,9 +161,7 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
     best = max(Match, key=lambda rank: shares[rank])
     chosen = _most_probable(growths, weights, [rank is best for rank in ranks])
     same = [i for i, growth in enumerate(growths) if growth == growths[chosen]]
-    function = model.function
-    if spread is not None:
-        function = function_of(spread, max(same, key=lambda i: float(weights[i])), names)
+    function = function_of(spread, max(same, key=lambda i: float(weights[i])), names)
     verdict = Verdict(
         expectation=expectation,
         growth=growths[chosen],
@@ -178,7 +174,7 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
         settler=None,
         model=model,
     )
-    if verdict.is_settled or spread is None or not len(model.coordinates):
+    if verdict.is_settled:
         return verdict
     if expectation.is_bound:
         outside = [not growth.is_bounded_by(expectation.upper) for growth in growths]
@@ -186,6 +182,22 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
         outside = [rank is Match.NONE for rank in ranks]
     settler = settling(spread, np.array(outside), model.coordinates, names, sure=SURE)
     return replace(verdict, settler=settler)
+
+
+def _unmeasured(model: Model, expectation: Expectation) -> Verdict:
+    """Nothing was measured: nothing is known."""
+    return Verdict(
+        expectation=expectation,
+        growth=expectation.growth,
+        function=model.function,
+        match=Match.TOTAL,
+        probability=1 / 3,
+        shares=dict.fromkeys(Match, 1 / 3),
+        above=1 / 3,
+        adjusted_r2=model.adjusted_r2,
+        settler=None,
+        model=model,
+    )
 
 
 def match_of(growth: Growth, expectation: Expectation) -> Match:

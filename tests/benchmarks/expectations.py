@@ -1,0 +1,146 @@
+"""Expectations judged, beside the paper's own procedure on the same data [VAL §2.3, §2.4].
+
+    python tests/benchmarks/expectations.py [--count 1000] [--seed 1]
+
+A case is an expectation (log p, √p, p, p log p) with five noisy points of a function c₀ + c₁ t. In
+half of the cases t is as expected, in a quarter another term within the deviation limits, in a
+quarter one outside, a constant among them; its share at the largest point is 30 to 100 %. The
+paper's procedure takes the term of its search space with the best adjusted R².
+"""
+
+import argparse
+import time
+from fractions import Fraction
+
+import numpy as np
+
+from insitu.expectations import Match, validate
+from insitu.expectations.growth import Growth
+from insitu.expectations.limits import expect, ruler
+from insitu.expectations.validate import match_of
+from insitu.modeling.pmnf import Factor
+
+EXPECTED = ("O(log(p))", "O(p^(1/2))", "O(p)", "O(p * log(p))")
+TERMS = (
+    *((0.0, b) for b in (0, 1, 2)),
+    *((a, 0) for a in (1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1, 5 / 4, 4 / 3, 3 / 2, 2, 5 / 2, 3)),
+    *((a, 1) for a in (1 / 2, 1, 3 / 2, 2)),
+)
+NOISES = (0.01, 0.02, 0.05, 0.10)
+SCALES = (2.0 ** np.arange(2, 7), 2.0 ** np.arange(4, 9))
+
+
+def growth(term):
+    alpha, beta = term
+    factor = Factor("p", Fraction(alpha).limit_denominator(12), Fraction(beta))
+    return Growth.of([(factor,)])
+
+
+def cases(rng, count, level):
+    """(expectation, rank, which of the scales, values) of each case."""
+    limits = [expect(text) for text in EXPECTED]
+    ranks = [{term: match_of(growth(term), limit) for term in TERMS} for limit in limits]
+    answer = []
+    for _ in range(count):
+        i = rng.integers(len(EXPECTED))
+        wanted = (Match.TOTAL, Match.TOTAL, Match.APPROXIMATE, Match.NONE)[rng.integers(4)]
+        pool = [term for term in TERMS if ranks[i][term] is wanted]
+        if not pool:
+            pool, wanted = [term for term in TERMS if ranks[i][term] is Match.TOTAL], Match.TOTAL
+        alpha, beta = pool[rng.integers(len(pool))]
+        which = rng.integers(2)
+        x = SCALES[which]
+        term, share = x**alpha * np.log2(x) ** beta, rng.uniform(0.3, 1)
+        values = 10 ** rng.uniform(-2, 3) * (1 - share + share * term / term[-1])
+        noise = 1 + rng.uniform(-level, level, len(x))
+        answer.append((EXPECTED[i], wanted, which, values * noise))
+    return answer
+
+
+def by_adjusted_r2(x, values, text):
+    """The paper's procedure: the best of the ruler, constant and coefficient free."""
+    expected = expect(text)
+    best, found = 0.0, Growth.of([()])
+    spread = ((values - values.mean()) ** 2).sum()
+    for tick in ruler(expected.growth.products[0][0]):
+        if not any(tick[1:]):
+            continue
+        design = np.stack([np.ones(len(x)), tick(x)], 1)
+        fitted = design @ np.linalg.lstsq(design, values, rcond=None)[0]
+        rss = ((values - fitted) ** 2).sum()
+        adjusted = 1 - (rss / (len(x) - 2)) / (spread / (len(x) - 1))
+        if adjusted > best:
+            best, found = adjusted, Growth.of([(tick,)])
+    return match_of(found, expected)
+
+
+def judged(made, alone):
+    """Verdicts of insitu; series of one scale share what is learnt about noise, or do not."""
+    verdicts = [None] * len(made)
+    groups = (
+        [[i] for i in range(len(made))]
+        if alone
+        else [[i for i, case in enumerate(made) if case[2] == which] for which in range(2)]
+    )
+    for members in groups:
+        x = SCALES[made[members[0]][2]]
+        found = validate(x, [made[i][3] for i in members], [made[i][0] for i in members])
+        for i, verdict in zip(members, found, strict=True):
+            verdicts[i] = verdict
+    return verdicts
+
+
+def row(name, found, truth, seconds):
+    right = np.mean([a is b for a, b in zip(found, truth, strict=True)])
+    met = [a for a, b in zip(found, truth, strict=True) if b is not Match.NONE]
+    false = np.mean([rank is Match.NONE for rank in met])
+    print(f"| {name} | {100 * right:.1f} | {100 * false:.1f} | | | {1e3 * seconds:.1f} ms |")
+
+
+def told(name, verdicts, truth, seconds):
+    right = np.mean([v.match is b for v, b in zip(verdicts, truth, strict=True)])
+    met = [v for v, b in zip(verdicts, truth, strict=True) if b is not Match.NONE]
+    false = np.mean([v.is_violated for v in met])
+    settled = [(v, b) for v, b in zip(verdicts, truth, strict=True) if v.is_settled]
+    sure = np.mean([v.is_violated == (b is Match.NONE) for v, b in settled])
+    print(
+        f"| {name} | {100 * right:.1f} | {100 * false:.1f} | {100 * sure:.1f} "
+        f"| {100 - 100 * len(settled) / len(verdicts):.0f} | {1e3 * seconds:.1f} ms |",
+        flush=True,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--alone", type=int, default=200, help="cases judged one by one")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    for level in NOISES:
+        rng = np.random.default_rng([options.seed, int(1000 * level)])
+        made = cases(rng, options.count, level)
+        truth = [case[1] for case in made]
+        print(f"\n±{level:.0%} noise, {options.count} cases, percent")
+        print(
+            "| who | right rank of three | false alarms | told pass or fail, right "
+            "| cannot tell | per case |"
+        )
+        print("| --- | --- | --- | --- | --- | --- |")
+        start = time.process_time()
+        verdicts = judged(made, alone=False)
+        told("insitu", verdicts, truth, (time.process_time() - start) / len(made))
+        start = time.process_time()
+        few = made[: options.alone]
+        told(
+            "insitu, each case alone",
+            judged(few, alone=True),
+            truth[: options.alone],
+            (time.process_time() - start) / len(few),
+        )
+        start = time.process_time()
+        found = [by_adjusted_r2(SCALES[case[2]], case[3], case[0]) for case in made]
+        row("[VAL]", found, truth, (time.process_time() - start) / len(made))
+
+
+if __name__ == "__main__":
+    main()

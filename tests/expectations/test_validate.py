@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+
+from insitu.errors import UsageError
+from insitu.expectations import Match, validate
+
+P = np.array([4.0, 8, 16, 32, 64])
+
+
+def noisy(values: np.ndarray, level: float, seed: int = 1) -> np.ndarray:
+    return values * (1 + np.random.default_rng(seed).uniform(-level, level, values.shape))
+
+
+@pytest.mark.parametrize(
+    ("truth", "match"),
+    [
+        (2 + 3 * P, Match.TOTAL),
+        (2 + P**1.25, Match.APPROXIMATE),
+        (2 + P**2, Match.NONE),
+        (np.full(5, 7.0), Match.NONE),
+    ],
+)
+def test_growth_is_ranked_beside_what_was_expected(truth, match):
+    (verdict,) = validate(P, noisy(truth, 0.005), "O(p)")
+
+    assert verdict.match is match
+    assert verdict.is_settled
+
+
+def test_the_divergence_is_the_quotient_of_growth_and_expectation():
+    (verdict,) = validate(P, noisy(5 + P**2, 0.001), "O(p)")
+
+    assert str(verdict.growth) == "O(p^2)"
+    assert verdict.divergence == "O(p)"
+    assert verdict.is_violated
+
+
+def test_growth_below_an_upper_bound_is_welcome():
+    (both, bound) = validate(P, np.tile(noisy(np.full(5, 7.0), 0.01), (2, 1)), ["O(p)", "<= O(p)"])
+
+    assert both.is_violated
+    assert not bound.is_violated
+
+
+def test_a_doubt_is_told_with_the_point_that_settles_it():
+    (verdict,) = validate(P, noisy(2 + P**1.6, 0.05), "O(p)")
+
+    assert not verdict.is_settled
+    assert not verdict.is_violated
+    ((name, value),) = verdict.settler.at
+    assert name == "p"
+    assert value > P[-1]
+    assert verdict.settler.probability > max(verdict.violation, 1 - verdict.violation)
+
+
+def test_the_point_that_settles_brings_nearer_to_the_truth():
+    truth = lambda p: 2 + p**1.6  # noqa: E731
+    (before,) = validate(P, noisy(truth(P), 0.05), "O(p)")
+    x = np.append(P, before.settler.at[0][1])
+
+    (after,) = validate(x, np.append(noisy(truth(P), 0.05), truth(x[-1])), "O(p)")
+
+    assert before.violation < 0.5 < after.violation
+
+
+def test_repetitions_count():
+    values = noisy(np.tile((2 + P**2)[:, None], (1, 9)), 0.1)
+
+    (once,) = validate(P, values[:, 0], "O(p)")
+    (often,) = validate(P, values[None], "O(p)")
+
+    assert often.violation > once.violation
+
+
+def test_the_shares_of_the_ranks_make_one():
+    (verdict,) = validate(P, noisy(2 + P, 0.05), "O(p)")
+
+    assert sum(verdict.shares.values()) == pytest.approx(1)
+    assert verdict.probability == verdict.shares[verdict.match]
+
+
+@pytest.mark.parametrize(
+    ("expectation", "match"),
+    [
+        ("O(n^2 * log(p))", Match.TOTAL),
+        ("O(n^2)", Match.NONE),
+        ("O(n^1.5 * log(p))", Match.APPROXIMATE),
+        ("O(n * p)", Match.NONE),
+    ],
+)
+def test_several_parameters_are_ranked_together(expectation, match):
+    n, p = (axis.ravel() for axis in np.meshgrid([8.0, 16, 32, 64, 128], P))
+    values = noisy(3 + 0.5 * n**2 * np.log2(p), 0.01)
+
+    (verdict,) = validate(np.stack([p, n], 1), values, expectation, parameters=("p", "n"))
+
+    assert verdict.match is match
+
+
+def test_odd_exponents_are_possible_expectations():
+    n = 2.0 ** np.arange(3, 9)
+
+    (verdict,) = validate(n, noisy(1 + n**2.81, 0.005), "O(n^2.81)", parameters=("n",))
+
+    assert verdict.match is Match.TOTAL
+
+
+def test_an_expectation_over_a_parameter_that_does_not_vary_is_refused():
+    with pytest.raises(UsageError, match="vary p, not n"):
+        validate(P, P, "O(n)")
+
+
+def test_one_expectation_per_series_or_one_for_all():
+    with pytest.raises(UsageError, match="2 expectations for 1 series"):
+        validate(P, P, ["O(p)", "O(1)"])
+
+
+def test_nothing_measured_settles_nothing():
+    (verdict,) = validate(P, np.full(5, np.nan), "O(p)")
+
+    assert not verdict.is_settled
+    assert not verdict.is_violated
