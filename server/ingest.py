@@ -75,7 +75,7 @@ class Ingestion:
             CampaignError: the campaign cannot be written.
         """
         _raise_failures(self._keeper.handle(StopAsked(self._now)))
-        refits = Refits(self._keeper.store)
+        refits = Refits(self._keeper.store, self._keeper.campaign)
         if refits.is_due:
             refits.finish(refits.begin()())
         withdraw(self._keeper.campaign)

@@ -289,7 +289,7 @@ async def serve(
         sockets = stack.enter_context(bind(campaign, address))
         aggregator = Aggregator(
             keeper,
-            Refits(keeper.store),
+            Refits(keeper.store, campaign),
             sockets,
             beat_s=beat_s,
             say=say,

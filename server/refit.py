@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from insitu.campaign.base import Store
+from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.entities import CallPath
 from insitu.measurement import RunTable
@@ -44,9 +45,15 @@ class Refits:
     them is pure and may be done anywhere.
     """
 
-    def __init__(self, store: Store) -> None:
-        """Begin with the models that the store has, and the runs that they do not know."""
+    def __init__(self, store: Store, campaign: str) -> None:
+        """Begin with the models that the store has, and the runs that they do not know.
+
+        Args:
+            store: of the campaign.
+            campaign: its directory, in which campaign.toml may lie.
+        """
         self._store = store
+        self._campaign = campaign
         self._tables = Tables(store)
         self.models = store.models()
         self._dirty: set[CallPath] = set()
@@ -70,13 +77,21 @@ class Refits:
         """The work that is due, with all data it needs.
 
         Raises:
-            CampaignError: a run cannot be read.
+            CampaignError: a run or campaign.toml cannot be read.
         """
+        said = load_config(self._campaign).classes
         experiment = load_experiment(self._store, self._tables.table)
         touched, self._dirty = frozenset(self._dirty), set()
         self._begun, self._unmodelled = self._unmodelled, set()
         previous = self.models
-        return lambda: remodel(experiment, previous=previous, touched=touched)
+        return lambda: remodel(
+            experiment,
+            previous=previous,
+            touched=touched,
+            classes=said.way,
+            threshold=said.threshold,
+            rules=said.rules,
+        )
 
     def finish(self, models: ModelSet) -> None:
         """Keep the models.

@@ -160,10 +160,13 @@ def test_the_python_of_the_readme_runs_and_says_what_is_written():
 
 
 def test_the_campaign_file_of_the_readme_can_be_read(tmp_path):
-    (text,) = re.findall(r"```toml\n(.*?)```", README, re.S)
-    (tmp_path / "campaign.toml").write_text(text, encoding="utf-8")
+    blocks = re.findall(r"```toml\n(.*?)```", README, re.S)
+    (tmp_path / "campaign.toml").write_text("\n".join(blocks), encoding="utf-8")
 
-    assert load_config(str(tmp_path)).axis("n") == "n [cells]"
+    config = load_config(str(tmp_path))
+
+    assert config.axis("n") == "n [cells]"
+    assert [one.name for one in config.classes.rules[0].classes] == ["corner", "edge"]
 
 
 @pytest.mark.mpi

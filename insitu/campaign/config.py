@@ -5,6 +5,9 @@
     [parameters]                  # units of parameters, for people
     n = "cells"
 
+    [classes]                     # see classes.py
+    way = "paper"
+
 The file is optional, and so is everything in it.
 """
 
@@ -13,10 +16,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from insitu.campaign.classes import class_settings
 from insitu.errors import CampaignError
+from insitu.modeling.rules import ClassSettings
 
 FILE = "campaign.toml"
-KEYS = ("name", "parameters")
+KEYS = ("name", "parameters", "classes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class Config:
 
     name: str
     units: Mapping[str, str] = field(default_factory=dict)
+    classes: ClassSettings = field(default_factory=ClassSettings)
 
     def axis(self, parameter: str) -> str:
         """A parameter for people: `n [cells]`."""
@@ -57,4 +63,4 @@ def load_config(path: str) -> Config:
         raise CampaignError(f'{file}: name is not a text, as in name = "heat"')
     if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
         raise CampaignError(f'{file}: [parameters] holds a unit per name, as in n = "cells"')
-    return Config(name, units)
+    return Config(name, units, class_settings(data.get("classes", {}), file))

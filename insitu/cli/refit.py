@@ -1,13 +1,19 @@
 """`insitu refit`: make classes and models anew."""
 
-import click
+from collections.abc import Sequence
 
+import click
+import numpy as np
+
+from insitu.campaign.config import load_config
 from insitu.campaign.load import joined, load_experiment
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.cli.output import campaign_argument, json_option, print_findings, print_json
+from insitu.errors import UsageError
 from insitu.modeling.base import ModelSet
 from insitu.modeling.modelers import DEFAULT, MODELERS
 from insitu.modeling.pipeline import remodel
+from insitu.modeling.rules import JOINT, PAPER, ClassSettings, Rules, parse_rule
 
 
 @click.command(name="refit")
@@ -15,16 +21,41 @@ from insitu.modeling.pipeline import remodel
 @click.option(
     "--modeler", type=click.Choice(list(MODELERS)), default=DEFAULT, show_default=True, help="How."
 )
+@click.option(
+    "--classes",
+    type=click.Choice([JOINT, PAPER]),
+    help="How ranks are grouped, for this time: by all evidence, or as [CLU] does.",
+)
+@click.option(
+    "--threshold", type=float, metavar="X", help="Relative distance of --classes paper, 0.1."
+)
+@click.option(
+    "--rule",
+    "rules",
+    multiple=True,
+    metavar="NAME: EXPRESSION",
+    help="Ranks for which it is true are this class, as in 'root: rank == 0'.",
+)
 @json_option
-def command(campaign: str, modeler: str, is_json: bool) -> None:
+def command(
+    campaign: str,
+    *,
+    modeler: str,
+    classes: str | None,
+    threshold: float | None,
+    rules: tuple[str, ...],
+    is_json: bool,
+) -> None:
     """Make the classes and models of CAMPAIGN anew from its measured runs.
 
     The runs are the truth, classes and models follow from them and may be made again at any time.
+    What campaign.toml says of classes holds for every refit; options hold for this one.
     """
     from insitu.server.rendezvous import Lock
 
     with open_store(campaign) as store, Lock(campaign):
-        models = grow(store, modeler=modeler)
+        said = _said(load_config(campaign).classes, classes, threshold, rules)
+        models = grow(store, modeler=modeler, said=said)
         _, left_out = joined(store.runs())
     print_findings([*left_out, *models.findings], is_json=is_json)
     if is_json:
@@ -33,9 +64,32 @@ def command(campaign: str, modeler: str, is_json: bool) -> None:
         click.echo(sentence(models))
 
 
-def grow(store: SqliteStore, *, modeler: str = DEFAULT) -> ModelSet:
-    """Make all models of a campaign from its runs and keep them."""
-    models = remodel(load_experiment(store), modeler=modeler)
+def _said(
+    kept: ClassSettings, way: str | None, threshold: float | None, texts: Sequence[str]
+) -> ClassSettings:
+    """What is said of classes: by options, else by campaign.toml."""
+    way = way or (PAPER if threshold is not None else kept.way)
+    if threshold is not None and (way != PAPER or not 0 < threshold < np.inf):
+        raise UsageError(f"--threshold is a distance above 0 and belongs to --classes {PAPER}")
+    rules = (Rules(tuple(map(parse_rule, texts))),) if texts else kept.rules
+    return ClassSettings(way, kept.threshold if threshold is None else threshold, rules)
+
+
+def grow(
+    store: SqliteStore, *, modeler: str = DEFAULT, said: ClassSettings | None = None
+) -> ModelSet:
+    """Make all models of a campaign from its runs and keep them.
+
+    `said` of classes is what campaign.toml says, where it is not given.
+    """
+    said = said or load_config(store.path).classes
+    models = remodel(
+        load_experiment(store),
+        modeler=modeler,
+        classes=said.way,
+        threshold=said.threshold,
+        rules=said.rules,
+    )
     store.put_models(models)
     return models
 

@@ -25,9 +25,8 @@ from insitu.modeling.joint import Evidence, part_jointly
 from insitu.modeling.match import lacking
 from insitu.modeling.naming import Namer
 from insitu.modeling.places import Place, aligned, find_places
-from insitu.modeling.rules import Rules, apply_rules
+from insitu.modeling.rules import JOINT, PAPER, Rules, apply_rules
 
-JOINT, PAPER = "joint", "paper"  # ways to find behaviour classes
 MIN_COORDINATES = 3  # fewer cannot tell a constant from a growth
 
 
@@ -75,12 +74,14 @@ def remodel(
     findings += [*result.findings, *_sparse(experiment, places)]
     enough = {place.coordinate for place in places}
     evidence = Evidence.of(experiment, _below(paths, dirty), places) if classes == JOINT else None
-    namer = Namer.of(find_domains(experiment, places), [place.size for place in places])
+    domains = find_domains(experiment, places)
+    namer = Namer.of(domains, [place.size for place in places])
     for name, metric in sorted(experiment.metrics().items()):
         if metric.kind is MetricKind.PLACE:
             continue
         measured = Measured(metric, dirty, aligned(experiment, name, dirty), places)
-        partition = _part(measured, evidence, threshold=threshold, rules=rules)
+        partition = _part(measured, evidence, threshold=threshold)
+        partition = apply_rules(measured, partition, rules, domains)
         partition = namer.name(measured, partition, is_literal=classes == PAPER)
         series, parted = describe(measured, partition)
         clusters += parted
@@ -107,15 +108,11 @@ def _sorted(
     )
 
 
-def _part(
-    measured: Measured, evidence: Evidence | None, *, threshold: float, rules: Sequence[Rules]
-) -> Partition:
-    """The classes of one metric: by all evidence or by distance, then as the user says."""
+def _part(measured: Measured, evidence: Evidence | None, *, threshold: float) -> Partition:
+    """The classes of one metric: by all evidence or by distance."""
     if evidence is None:
-        partition = part_by_distance(measured, threshold)
-    else:
-        partition = part_jointly(measured, evidence)
-    return apply_rules(measured, partition, rules) if rules else partition
+        return part_by_distance(measured, threshold)
+    return part_jointly(measured, evidence)
 
 
 def _dirty(

@@ -13,14 +13,15 @@ from insitu.entities import RANKS, RunKey
 from insitu.errors import UsageError
 from insitu.measurement import IntArray
 from insitu.modeling.behaviour import Measured, Partition
-from insitu.modeling.cluster import cluster
+from insitu.modeling.cluster import THRESHOLD, cluster
+from insitu.modeling.domain import AXES, Domain
 from insitu.modeling.match import Matching, match_equal
 from insitu.modeling.places import mean_over_runs
 
+JOINT, PAPER = "joint", "paper"  # ways to find behaviour classes
 OTHER = "other"  # ranks that no rule names
 HUGE = 1e300  # what longer numbers count as
 LONGEST = 400  # characters of an expression
-AXES = ("x", "y", "z")
 Value = np.ndarray  # of bool, int or float, one per rank or one for all
 OPERATORS: Mapping[type[ast.AST], Callable[[Value, Value], Value]] = {
     ast.Add: operator.add,
@@ -61,13 +62,23 @@ class Rules:
     threshold: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ClassSettings:
+    """What the user says about classes: the way to find them, the distance [CLU], the rules."""
+
+    way: str = JOINT
+    threshold: float = THRESHOLD
+    rules: tuple[Rules, ...] = ()
+
+
 def parse_rule(text: str) -> ClassRule:
     """Read `corner: x in (0, nx-1) and y in (0, ny-1)`.
 
-    An expression may use `rank`, `p` and every other parameter of the run; `x`, `y`, `z`, the
-    position of the rank as MPI_Cart_coords gives it, and `nx`, `ny`, `nz`, the grid that
-    MPI_Dims_create makes of p in as many dimensions as are named; numbers, `+ - * // %`,
-    comparisons, `in (…)`, `and`, `or`, `not`.
+    An expression may use `rank`, `p` and every other parameter of the run; `x`, `y`, `z`, `t`, the
+    place of the rank as MPI_Cart_coords gives it, and `nx`, `ny`, `nz`, `nt`, how many ranks the
+    domain is long; numbers, `+ - * // %`, comparisons, `in (…)`, `and`, `or`, `not`. Where the
+    program made no Cartesian communicator, the grid is what MPI_Dims_create makes of p in as many
+    dimensions as are named. A rank outside the grid is at -1.
 
     Raises:
         UsageError: if it is no such rule.
@@ -87,13 +98,13 @@ def parse_rule(text: str) -> ClassRule:
     return ClassRule(name, expression, tree)
 
 
-def assign(classes: Sequence[ClassRule], run: RunKey) -> IntArray:
+def assign(classes: Sequence[ClassRule], run: RunKey, domain: Domain | None = None) -> IntArray:
     """The class of each rank of a run: index into `classes`, `len(classes)` where none matches.
 
     Raises:
         UsageError: if an expression names what the run does not have.
     """
-    names = _names(classes, run)
+    names = _names(classes, run, domain)
     labels = np.full(run.size, len(classes), dtype=np.intp)
     for index in reversed(range(len(classes))):
         rule = classes[index]
@@ -116,7 +127,12 @@ def grid(size: int, dimensions: int) -> tuple[int, ...]:
     return min(shapes)
 
 
-def apply_rules(measured: Measured, partition: Partition, rules: Iterable[Rules]) -> Partition:
+def apply_rules(
+    measured: Measured,
+    partition: Partition,
+    rules: Iterable[Rules],
+    domains: Sequence[Domain | None],
+) -> Partition:
     """Replace what was found by what the user says, for the call paths and metric it is said of."""
     labels = [one.copy() for one in partition.labels]
     matchings = list(partition.matchings)
@@ -127,10 +143,10 @@ def apply_rules(measured: Measured, partition: Partition, rules: Iterable[Rules]
         if rule is None:
             continue
         findings = [one for one in findings if one.where != str(path)]
-        for place, one in zip(measured.places, labels, strict=True):
+        for place, one, domain in zip(measured.places, labels, domains, strict=True):
             value = mean_over_runs([measured.tables[run][row] for run in place.runs])
             if rule.classes:
-                one[row] = np.where(np.isfinite(value), assign(rule.classes, place.key), -1)
+                one[row] = np.where(np.isfinite(value), assign(rule.classes, place.key, domain), -1)
             elif rule.threshold is not None:
                 one[row] = cluster(value, rule.threshold)
         if rule.classes:
@@ -157,7 +173,7 @@ def _named(names: Sequence[str], labels: Sequence[IntArray]) -> Matching:
     return Matching(tuple(names[label] for label in used), tuple(assigned), True, is_given=True)
 
 
-def _names(classes: Sequence[ClassRule], run: RunKey) -> dict[str, Value]:
+def _names(classes: Sequence[ClassRule], run: RunKey, domain: Domain | None) -> dict[str, Value]:
     """What expressions may name, for all ranks of a run."""
     rank = np.arange(run.size)
     names = {name: np.array([value]) for name, value in run.parameters}
@@ -168,15 +184,26 @@ def _names(classes: Sequence[ClassRule], run: RunKey) -> dict[str, Value]:
         for node in ast.walk(one.expression)
         if isinstance(node, ast.Name)
     }
+    wanted = used - set(names)  # what the user calls t is no axis
     dimensions = max(
-        (index + 1 for index, axis in enumerate(AXES) if {axis, f"n{axis}"} & used), default=0
+        (index + 1 for index, axis in enumerate(AXES) if {axis, f"n{axis}"} & wanted), default=0
     )
     if dimensions:
-        sides = grid(run.size, dimensions)
+        domain = domain or _usual(run.size, dimensions)
         for index, axis in enumerate(AXES[:dimensions]):
-            names[axis] = rank // prod(sides[index + 1 :]) % sides[index]
-            names[f"n{axis}"] = np.array([sides[index]])
+            is_known = index < len(domain.sides)
+            at = domain.at[:, index] if is_known else np.where(domain.at[:, 0] < 0, -1, 0)
+            names.setdefault(axis, at)
+            names.setdefault(f"n{axis}", np.array([domain.sides[index] if is_known else 1]))
     return names
+
+
+def _usual(size: int, dimensions: int) -> Domain:
+    """The domain that MPI_Dims_create and MPI_Cart_create make of so many ranks."""
+    sides = grid(size, dimensions)
+    rank = np.arange(size)
+    at = [rank // prod(sides[index + 1 :]) % side for index, side in enumerate(sides)]
+    return Domain(np.stack(at, axis=1), sides)
 
 
 def _evaluate(node: ast.expr, names: Mapping[str, Value], rule: str) -> Value:
@@ -208,8 +235,8 @@ def _evaluate(node: ast.expr, names: Mapping[str, Value], rule: str) -> Value:
         case ast.Compare(left=left, ops=operations, comparators=rights):
             return _compare(left, operations, rights, names, rule)
     raise UsageError(
-        f"rule '{rule}': '{ast.unparse(node)}' is not understood; use rank, p, x, y, z, nx, ny, "
-        "nz, numbers, + - * // %, comparisons, in (…), and, or, not"
+        f"rule '{rule}': '{ast.unparse(node)}' is not understood; use rank, p, x, y, z, t, nx, ny, "
+        "nz, nt, numbers, + - * // %, comparisons, in (…), and, or, not"
     )
 
 

@@ -35,7 +35,7 @@ def test_name_and_units_are_read(campaign: str):
     ("text", "reason"),
     [
         ("name = ", "not TOML"),
-        ("nmae = 'x'", "unknown key 'nmae'; there are name, parameters"),
+        ("nmae = 'x'", "unknown key 'nmae'; there are name, parameters, classes"),
         ("name = 3", "name is not a text"),
         ("parameters = 3", "a unit per name"),
         ("[parameters]\nn = 3", "a unit per name"),

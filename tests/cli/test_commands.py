@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -194,6 +195,25 @@ def test_classes_tell_the_class_of_every_rank_and_their_growing_number(insitu: I
     assert rows[1]["classes"] == ["end", "inner"]
     assert rows[1]["ranks"] == {"end": 2, "inner": 6}
     assert rows[1]["ranks_model"]["end"]["text"] == "2"
+
+
+def test_rules_of_the_campaign_hold_for_every_refit_and_options_for_one(insitu: Insitu, heat: str):
+    own = shutil.copytree(heat, "own.insitu")
+
+    def classes() -> list[str]:
+        lines = insitu("classes", own, "--json", "--metric", "visits", "--top", "0").lines
+        return sorted({name for line in lines for name in json.loads(line)["classes"]})
+
+    with open(f"{own}/campaign.toml", "w", encoding="utf-8") as file:
+        file.write("[[classes.rules]]\nranks = ['root: rank == 0']\n")
+    assert insitu("refit", own).code == 0
+    assert classes() == ["other", "root"]
+    assert insitu("refit", own, "--rule", "even: rank % 2 == 0").code == 0
+    assert classes() == ["even", "other"]
+    refused = insitu("refit", own, "--rule", "even: rank %% 2")
+    assert refused.code == 2
+    assert "rule 'even': cannot read 'rank %% 2'" in refused.err
+    assert insitu("refit", own, "--classes", "joint", "--threshold", "0.2").code == 2
 
 
 def test_predictions_come_with_their_bounds(insitu: Insitu, heat: str):

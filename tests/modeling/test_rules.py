@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from insitu.entities import TIME, CallPath, RunKey
 from insitu.errors import UsageError
 from insitu.measurement import Experiment, RunTable, SeriesKey
+from insitu.modeling.domain import Domain
 from insitu.modeling.pipeline import remodel
 from insitu.modeling.rules import Rules, assign, grid, parse_rule
 
@@ -118,3 +119,21 @@ def test_another_threshold_holds_for_the_call_path_it_is_given_for():
 
     by_path = {one.callpath: one.names for one in found.clusters}
     assert by_path == {FLUX: ("rank 0", "others"), halo: ("all",)}
+
+
+def test_places_are_those_of_the_program_where_it_told_them():
+    """Columns first, and a rank outside the grid."""
+    at = np.array([[0, 0], [1, 0], [2, 0], [0, 1], [1, 1], [2, 1], [-1, -1]])
+    domain = Domain(at, (3, 2))
+
+    labels = assign(
+        [parse_rule("left: x == 0"), parse_rule("flat: z == nz - 1")],
+        RunKey.of({"p": 7}),
+        domain,
+    )
+
+    assert labels.tolist() == [0, 1, 1, 0, 1, 1, 2]
+
+
+def test_what_the_user_calls_t_is_no_axis():
+    assert assign([parse_rule("a: t == 5")], RunKey.of({"p": 2, "t": 5})).tolist() == [0, 0]
