@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from insitu.collectors import library, places
+from insitu.collectors import library, places, regions, steering
 from insitu.collectors.rank import RankInfo
 
 TYPE_CHECKING = False  # typing is not loaded in a rank
@@ -40,7 +40,9 @@ class Rank:
 
     def start(self) -> None:
         """From here on functions are timed."""
-        self.timer.start(library_prefixes(), user_prefixes(sys.orig_argv), self.uncaught)
+        files = (library_prefixes(), user_prefixes(sys.orig_argv), our_prefixes())
+        self.timer.start(files, steering.read(os.environ.get(steering.VARIABLE, "")), self.uncaught)
+        regions.record_with(self.timer)
         atexit.register(self.finish)
 
     def uncaught(self, error: BaseException) -> None:
@@ -101,8 +103,14 @@ def program_name(argv: list[str]) -> str:
 
 def library_prefixes() -> str:
     """Directories of code that is recorded only where the program calls it, one per line."""
+    return os.path.dirname(os.__file__) + os.sep
+
+
+def our_prefixes() -> str:
+    """Directories of code that is never recorded, one per line."""
     here = os.path.dirname(os.path.abspath(__file__))
-    return "\n".join((os.path.dirname(os.__file__) + os.sep, here + os.sep))
+    package = os.path.dirname(os.path.abspath(sys.modules["insitu"].__file__ or here))
+    return "\n".join((here + os.sep, package + os.sep))
 
 
 def user_prefixes(argv: list[str]) -> str:

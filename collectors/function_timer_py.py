@@ -11,11 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from opcode import opmap
 from types import CodeType, FrameType
 
 from insitu.collectors import table
 from insitu.collectors.rank import RankInfo
+from insitu.collectors.steering import Steering
 
 ROWS = 16_384
 ROW_BYTES = 64
@@ -32,7 +34,7 @@ class _Stack:
 
     def __init__(self, root: int, now: int) -> None:
         self.frames: list[list[int]] = [[root, now, 0, 0, 0]]  # row, start, inside, folded, skipped
-        self.codes: list[CodeType | None] = [None]
+        self.codes: list[object] = [None]  # of regions, the name
 
 
 class PythonTimer:
@@ -54,8 +56,12 @@ class PythonTimer:
         self.children: dict[tuple[int, object], int] = {}
         self.kinds: list[int] = []
         self.starts: dict[CodeType, int] = {}
+        self.levels: list[int] = []
         self.library: tuple[str, ...] = ()
         self.user: tuple[str, ...] = ()
+        self.ours: tuple[str, ...] = ()
+        self.ignored: dict[CodeType, bool] = {}
+        self.steering = Steering()
         self.lock = threading.Lock()
         self.local = threading.local()
         self.names_used = 8
@@ -67,17 +73,19 @@ class PythonTimer:
         self.local.stack = self.main
         self.pid = os.getpid()
 
-    def start(self, library: str, user: str, uncaught: Callable[[BaseException], None]) -> None:
-        """Install the profile function in this thread and in those to come."""
-        self.library = tuple(filter(None, library.split("\n")))
-        self.user = tuple(filter(None, user.split("\n")))
-        original = sys.excepthook
+    def start(
+        self,
+        places: tuple[str, str, str],
+        steering: Steering,
+        uncaught: Callable[[BaseException], None],
+    ) -> None:
+        """Install the profile function in this thread and in those to come.
 
-        def excepthook(kind: type[BaseException], error: BaseException, trace: object) -> None:
-            original(kind, error, trace)  # type: ignore[arg-type]
-            uncaught(error)
-
-        sys.excepthook = excepthook
+        The budget is not kept and built-in functions are not recorded.
+        """
+        self.library, self.user, self.ours = (tuple(filter(None, p.split("\n"))) for p in places)
+        self.steering = steering
+        tell_uncaught(uncaught)
         threading.setprofile(self.profile)
         sys.setprofile(self.profile)
 
@@ -114,20 +122,29 @@ class PythonTimer:
         code = frame.f_code
         top = stack.frames[-1]
         is_library = self._is_library(code)
+        is_inside = self.kinds[top[0]] == table.LIBRARY or len(stack.frames) == 1
         is_start = not code.co_flags & GENERATOR or frame.f_lasti == self._first_resume(code)
-        if top[4] and is_library:
-            top[4] += 1
-        elif stack.codes[-1] is code and self.kinds[top[0]] != table.LIBRARY:
-            self._push(stack, top[0], code, now, folded=1, visits=int(is_start))
-        elif (row := self.children.get((top[0], code))) is not None:
-            self._push(stack, row, code, now, folded=0, visits=int(is_start))
-        elif (
+        if (
             code.co_name == "<module>"
             and len(stack.frames) == 1
             and frame.f_globals.get("__name__") == "__main__"
         ):
             self._push(stack, top[0], code, now, folded=1, visits=0)
-        elif is_library and (len(stack.frames) == 1 or self.kinds[top[0]] == table.LIBRARY):
+        elif self._is_ignored(code, frame.f_globals):
+            return
+        elif top[4] and is_library and is_inside:
+            top[4] += 1
+        elif (
+            stack.codes[-1] is code
+            and self.kinds[top[0]] != table.LIBRARY
+            and not self.steering.keeps_recursion
+        ):
+            self._push(stack, top[0], code, now, folded=1, visits=int(is_start))
+        elif (row := self.children.get((top[0], code))) is not None:
+            self._push(stack, row, code, now, folded=0, visits=int(is_start))
+        elif self._is_deepest(top[0]):
+            top[4] += not code.co_flags & GENERATOR
+        elif is_library and is_inside:
             top[4] += 1
         else:
             name = _row_name(code, frame.f_globals)
@@ -147,10 +164,40 @@ class PythonTimer:
     def leave(self, stack: _Stack, code: CodeType) -> None:
         """A function returns, yields or is unwound."""
         now = self.clock()
-        top = stack.frames[-1]
-        if top[4] and self._is_library(code):
-            top[4] -= 1
+        if self.ignored.get(code) and code not in stack.codes:
             return
+        top = stack.frames[-1]
+        is_inside = self.kinds[top[0]] == table.LIBRARY or len(stack.frames) == 1
+        if top[4] and is_inside and self._is_library(code):
+            top[4] -= 1
+        elif top[4] and stack.codes[-1] is not code and self._is_deepest(top[0]):
+            top[4] -= not code.co_flags & GENERATOR
+        else:
+            self._close(stack, code, now)
+
+    def region_enter(self, name: str) -> None:
+        """A region of the program begins."""
+        stack = getattr(self.local, "stack", None) or self._thread_stack()
+        now, top = self.clock(), stack.frames[-1]
+        if stack.codes[-1] is name:
+            self._push(stack, top[0], name, now, folded=1, visits=1)
+            return
+        row = self.children.get((top[0], name))
+        if row is None:
+            row = self.children[(top[0], name)] = self._add_row(top[0], table.REGION, name, "", 0)
+        if row:
+            self._push(stack, row, name, now, folded=0, visits=1)
+
+    def region_leave(self, name: str) -> None:
+        """A region of the program ends."""
+        stack = getattr(self.local, "stack", None)
+        if stack is not None:
+            self._close(stack, name, self.clock())
+
+    def phase(self, name: str) -> None:
+        """Phases are timed by the native hook only."""
+
+    def _close(self, stack: _Stack, code: object, now: int) -> None:
         for depth in range(len(stack.frames) - 1, 0, -1):
             if stack.codes[depth] is code:
                 while len(stack.frames) > depth:
@@ -158,7 +205,7 @@ class PythonTimer:
                 return
 
     def _push(
-        self, stack: _Stack, row: int, code: CodeType, now: int, *, folded: int, visits: int
+        self, stack: _Stack, row: int, code: object, now: int, *, folded: int, visits: int
     ) -> None:
         self._count(row, visits, 0, 0)
         stack.frames.append([row, now, 0, folded, 0])
@@ -196,6 +243,20 @@ class PythonTimer:
             or "/dist-packages/" in file
         )
 
+    def _is_ignored(self, code: CodeType, namespace: dict[str, object]) -> bool:
+        if code not in self.ignored:
+            name, file, steering = _row_name(code, namespace), code.co_filename, self.steering
+            is_wanted = not steering.only or _matches(steering.only, name, file)
+            self.ignored[code] = (
+                (bool(self.ours) and file.startswith(self.ours))
+                or not is_wanted
+                or _matches(steering.skip, name, file)
+            )
+        return self.ignored[code]
+
+    def _is_deepest(self, row: int) -> bool:
+        return 0 < self.steering.depth <= self.levels[row]
+
     # ---- the file -------------------------------------------------------------------------------
 
     def _make_file(self, path: str, info: RankInfo, meta: bytes) -> None:
@@ -224,6 +285,7 @@ class PythonTimer:
             *(info.rank, info.size, -1, -1, os.getpid(), started, time.time_ns()),
             *(now, now, now, now, 0, table.RUNNING, 0, 0, 0, 0, 0, 0, 0, b"setprofile", COLUMNS),
             *([0] * 6),
+            *(0.0, 0.0, 0, 0, 0, 0, b"", 0, b""),
         )
         table.HEADER.pack_into(self.map, 0, *values)
         self.map[4096 : 4096 + len(meta)] = meta
@@ -247,6 +309,7 @@ class PythonTimer:
             row_head = (parent, 0, 0, self.names_used, kind)
             struct.pack_into("<5I", self.map, start + table.ROW_PARENT, *row_head)
             self.kinds.append(kind)
+            self.levels.append(self.levels[parent] + (kind != table.THREAD) if row else 0)
             self.names_used += record
             self._set("names_used", self.names_used)
             self._set("rows_used", row + 1)
@@ -266,3 +329,24 @@ def _row_name(code: CodeType, namespace: dict[str, object]) -> str:
     if module.startswith(("importlib._bootstrap", "_frozen_importlib")):
         return "(import)"
     return module if code.co_name == "<module>" else f"{module}.{code.co_qualname}"
+
+
+def _matches(patterns: tuple[str, ...], name: str, file: str) -> bool:
+    """A pattern names functions, whole modules or, with a slash, files."""
+    return any(
+        fnmatchcase(file, pattern)
+        if "/" in pattern
+        else fnmatchcase(name, pattern) or name.startswith(pattern + ".")
+        for pattern in patterns
+    )
+
+
+def tell_uncaught(uncaught: Callable[[BaseException], None]) -> None:
+    """Call `uncaught` with an exception that nothing caught, after its traceback is printed."""
+    original = sys.excepthook
+
+    def excepthook(kind: type[BaseException], error: BaseException, trace: object) -> None:
+        original(kind, error, trace)  # type: ignore[arg-type]
+        uncaught(error)
+
+    sys.excepthook = excepthook

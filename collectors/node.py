@@ -8,10 +8,18 @@ import shutil
 import socket
 import time
 from array import array
-from dataclasses import dataclass, field
 from typing import Any
 
-from insitu.collectors import heap, places, smaps
+from insitu.collectors import elision, heap, iterations, places, smaps
+from insitu.collectors.ranks import (
+    COLUMNS,
+    INDEX,
+    Level,
+    Rank,
+    level_groups,
+    of_the_root,
+    table_groups,
+)
 from insitu.collectors.table import (
     ABORTED,
     MPI,
@@ -21,14 +29,12 @@ from insitu.collectors.table import (
     Row,
     TableReader,
 )
-from insitu.entities import DETERMINISTIC, METRICS, POSITIONS
 from insitu.errors import WireError
 from insitu.wire.digest import EMPTY, extended
 from insitu.wire.messages import (
     ROWS_PER_PATHS,
     SCHEMA,
     Bye,
-    Column,
     Digest,
     Group,
     Hello,
@@ -38,29 +44,9 @@ from insitu.wire.messages import (
     Totals,
 )
 
-IN_TABLE = {
-    *("time", "time_exclusive", "allocations", "bytes_allocated", "heap_peak"),
-    *DETERMINISTIC,
-}
-COLUMNS = tuple(
-    Column(m.name, m.unit, m.kind.value, "u8" if m.name in IN_TABLE else "f8") for m in METRICS
-)
-INDEX = {column.name: i for i, column in enumerate(COLUMNS)}
 SETTLE_S = 5.0
+NAMED_AT_MOST = 8  # throttled functions in a sentence
 LOST = -1000  # exit status of a rank that ended without saying how
-
-
-@dataclass(slots=True)
-class Rank:
-    """One rank's table and what the node knows of it."""
-
-    table: TableReader
-    number: int
-    memory: smaps.Memory = field(default_factory=smaps.Memory)
-    node_rows: array = field(default_factory=lambda: array("I"))  # type: ignore[type-arg]
-    tick_s: float = 0.0
-    has_ended: bool = False
-    is_final: bool = False  # the totals after its end have been taken
 
 
 class Node:
@@ -75,6 +61,7 @@ class Node:
         self.ids: dict[tuple[int, str], int] = {}
         self.paths: list[tuple[int, str, str, int]] = []
         self._digest = EMPTY  # of all rows of the dictionary
+        self.throttled: dict[elision.Function, int] = {}  # with the visits until then
 
     # ---- what there is ------------------------------------------------------------------------
 
@@ -106,9 +93,31 @@ class Node:
         if head["mpi_size"] > 1 or head["size"] <= 1:
             rank.number = head["mpi_rank"] if head["mpi_rank"] >= 0 else head["rank"]
         rank.has_ended = head["state"] != RUNNING or not is_alive
-        for row in rank.table.new_rows():
-            rank.node_rows.append(self._id(rank, row))
+        rank.table.new_rows()
+        self._learn_throttled(rank)
+        for row in rank.table.rows[len(rank.node_rows) :]:
+            self._place(rank, row)
         rank.tick_s = rank.table.tick_s() or rank.tick_s
+
+    def _learn_throttled(self, rank: Rank) -> None:
+        """What one rank throttles is no row of the node any more."""
+        fresh = [i for i in rank.table.throttled() if i not in rank.throttled_rows]
+        rank.throttled_rows.update(fresh)
+        visits = rank.table.totals(0.0)["visits"] if fresh else ()
+        is_new = False
+        for i in fresh:
+            function = elision.function_of(rank.table.rows[i])
+            is_new = is_new or function not in self.throttled
+            self.throttled[function] = self.throttled.get(function, 0) + visits[i]
+        for other in self.ranks.values() if is_new else ():
+            del other.node_rows[:]
+            for row in other.table.rows:
+                self._place(other, row)
+
+    def _place(self, rank: Rank, row: Row) -> None:
+        is_elided = rank.node_rows and elision.is_elided(row, self.throttled.keys())
+        place = rank.node_rows[row.parent] if is_elided else self._id(rank, row)
+        rank.node_rows.append(place)
 
     def _id(self, rank: Rank, row: Row) -> int:
         parent = rank.node_rows[row.parent] if rank.node_rows else 0
@@ -195,6 +204,8 @@ class Node:
                 continue  # a few microseconds old: its clock cannot be read yet
             rank.tick_s = tick_s
             totals = rank.table.totals(tick_s, is_alive=not rank.has_ended)
+            if self.throttled:
+                elision.fold(totals, rank.table.rows, self.throttled.keys())
             kinds = bytes(row.kind == MPI for row in rank.table.rows)
             groups.setdefault((rank.node_rows.tobytes(), kinds), []).append((rank, totals))
             found = heap.heap_of(rank.number, rank.table.rows, rank.node_rows, totals)
@@ -202,9 +213,11 @@ class Node:
             rank.is_final = rank.has_ended
         built: list[Group] = []
         for (rows, kinds), members in groups.items():
-            built += _groups(array("I", rows), kinds, members)
+            built += table_groups(array("I", rows), kinds, members)
         built += heap.groups(heaps, tuple(INDEX[name] for name in heap.NAMES))
-        built += _root_groups(due)
+        levels: list[Level] = [(rank.number, 0, of_the_root(rank)) for rank in due]
+        levels += [(r.number, *iterations.of(r.table, r.node_rows, r.tick_s)) for r in due]
+        built += level_groups(levels)
         return Totals(seq, time.time_ns(), tuple(built))
 
     def bye(self, final_seq: int, cost: dict[str, Any]) -> Bye:
@@ -223,11 +236,29 @@ class Node:
             if head["mpi_size"] == 1 and head["size"] > 1:
                 text = f"MPI says 1 rank, the launcher {head['size']}: they do not fit together"
                 findings.append(("mpi-singletons", text, f"rank {rank.number}"))
+        throttling = self._throttling()
+        if throttling:
+            findings.append(("throttled", throttling, ""))
         for name, text in self.damaged.items():
             findings.append(("table-damaged", text, name))
         ended = max(rank.table.header()["ended_ns"] for rank in self.ranks.values())
         return Bye(
             final_seq, tuple(ends), ended or time.time_ns(), json.dumps(cost), tuple(findings)
+        )
+
+    def _throttling(self) -> str:
+        """Which functions this node's ranks have left out, and what they had counted of them."""
+        heads = [rank.table.header() for rank in self.ranks.values()]
+        if not any(head["throttled"] for head in heads):
+            return ""
+        known = sorted(self.throttled.items(), key=lambda item: -item[1])
+        named = [f"{name} ({visits} visits)" for (name, _, _), visits in known[:NAMED_AT_MOST]]
+        more = max(head["throttled"] for head in heads) - len(named)
+        named += [f"{more} more, mostly inside libraries"] if more > 0 else []
+        share = max(head["budget"] for head in heads)
+        return (
+            f"timing them would have taken more than {share * 100:g} % of the time, so from then on "
+            f"they count as part of their callers: {', '.join(named)}"
         )
 
     def remove_tables(self) -> None:
@@ -252,66 +283,6 @@ def _has_aborted(head: dict[str, Any]) -> bool:
     """MPI_Abort was called, or will be: an exception left the program while MPI was initialised."""
     will_abort = head["exit_status"] != 0 and head["mpi_state"] == MPI_INITIALISED
     return bool(head["state"] == ABORTED or will_abort)
-
-
-def _groups(
-    rows: "array[int]", kinds: bytes, members: list[tuple[Rank, dict[str, Any]]]
-) -> list[Group]:
-    """Times and visits of all rows, bytes of MPI rows only: a column that a row cannot have is not
-    sent."""
-    ranks = array("i", [rank.number for rank, _ in members]).tobytes()
-    tick_s = array("d", [rank.tick_s for rank, _ in members]).tobytes()
-    table = members[0][0].table
-    everywhere = [c.name for c in table.columns if c.kinds == "all" and c.name in INDEX]
-    matrices = tuple(
-        b"".join(totals[name].tobytes() for _, totals in members) for name in everywhere
-    )
-    groups = [
-        Group(ranks, rows.tobytes(), tick_s, tuple(INDEX[name] for name in everywhere), matrices)
-    ]
-    at = [i for i, is_mpi in enumerate(kinds) if is_mpi]
-    only_mpi = [c.name for c in table.columns if c.kinds == "mpi" and c.name in INDEX]
-    if at and only_mpi:
-        matrices = tuple(
-            b"".join(array("Q", [totals[name][i] for i in at]).tobytes() for _, totals in members)
-            for name in only_mpi
-        )
-        mpi_rows = array("I", [rows[i] for i in at]).tobytes()
-        groups.append(
-            Group(ranks, mpi_rows, tick_s, tuple(INDEX[name] for name in only_mpi), matrices)
-        )
-    return groups
-
-
-def _root_groups(ranks: list[Rank]) -> list[Group]:
-    """Memory, and the rank's place in a Cartesian communicator, stand at the root of the call
-    tree; one group per set of values that could be read."""
-    by_names: dict[tuple[str, ...], list[tuple[int, list[float]]]] = {}
-    for rank in ranks:
-        head = rank.table.header()
-        known = {
-            "memory_rss": head["memory_rss"] or rank.memory.rss,
-            "memory_rss_peak": head["memory_rss_peak"] or rank.memory.rss_peak,
-            "memory_pss": rank.memory.pss,
-        }
-        values = {name: float(value) for name, value in known.items() if value}
-        for axis, metric in enumerate(POSITIONS[: head["cart_axes"]]):
-            values[metric.name] = float(head[f"cart_{axis}"])
-        if values:
-            by_names.setdefault(tuple(values), []).append((rank.number, list(values.values())))
-    return [
-        Group(
-            array("i", [number for number, _ in members]).tobytes(),
-            array("I", [0]).tobytes(),
-            array("d", [0.0] * len(members)).tobytes(),
-            tuple(INDEX[name] for name in names),
-            tuple(
-                array("d", [values[i] for _, values in members]).tobytes()
-                for i in range(len(names))
-            ),
-        )
-        for names, members in by_names.items()
-    ]
 
 
 def meta_of(table: TableReader) -> dict[str, Any]:  # Any: JSON

@@ -15,11 +15,13 @@ MAGIC = b"INSITUT1"
 VERSION = 1
 RUNNING, ENDED, ABORTED = 0, 1, 2
 MPI_INITIALISED, MPI_FINALISED = 1, 2
-PROGRAM, PYTHON, LIBRARY, MPI, THREAD = range(5)
+PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN = range(7)
 FOLDED = 1
 ROW_NAME = 20  # offsets of u4 in a row; its columns are described by the file itself
 ROW_PARENT = 8
 ROW_KIND = 24
+ROW_FLAGS = 28
+THROTTLED = 16  # of the flags of a row: it is not recorded any more
 MIN_BASELINE_NS = 1_000_000  # below, two clocks cannot be told apart well enough
 
 _LAYOUT = (
@@ -35,6 +37,8 @@ _LAYOUT = (
     *(("frames_refused", "Q"), ("hook", "24s"), ("columns", "1024s")),
     *(("cart_axes", "i"), ("cart_ranks", "i"), ("cart_0", "i"), ("cart_1", "i"), ("cart_2", "i")),
     ("cart_3", "i"),
+    *(("event_ns", "d"), ("budget", "d"), ("hook_ticks", "Q"), ("throttled", "I")),
+    *(("loop_row", "I"), ("turns", "Q"), ("turn_ticks", "512s"), ("phases_used", "Q"), ("phases", "1024s")),
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
 FIELDS = tuple(name for name, _ in _LAYOUT)
@@ -114,7 +118,7 @@ class TableReader:
             and head["row_bytes"] % 8 == 0
             and 64 <= head["row_bytes"] <= 4096
             and head["rows_at"] % 8 == 0
-            and head["rows_used"] <= head["row_capacity"]
+            and 1 <= head["rows_used"] <= head["row_capacity"]
             and head["threads_used"] <= head["thread_capacity"]
             and head["thread_bytes"] >= THREAD_HEAD.size + FRAME.size * head["frame_capacity"]
             and head["frame_bytes"] == FRAME.size
@@ -156,6 +160,24 @@ class TableReader:
         name = bytes(self._bytes[text : text + name_bytes])
         file = bytes(self._bytes[text + name_bytes : text + name_bytes + file_bytes])
         return Row(parent, kind, _text(name), _text(file), line)
+
+    def throttled(self) -> list[int]:
+        """The rows that are not recorded any more, because that took too long."""
+        head = self.header()
+        if not head["throttled"]:
+            return []
+        at = head["rows_at"] + ROW_FLAGS
+        flags = [
+            struct.unpack_from("<I", self._bytes, at + i * head["row_bytes"])[0]
+            for i in range(len(self.rows))
+        ]
+        return [i for i, value in enumerate(flags) if value & THROTTLED]
+
+    def turns(self) -> "array[int]":
+        """A sample of the iterations of the main loop, in ticks; the row is `loop_row`."""
+        head = self.header()
+        found = array("Q", head["turn_ticks"])
+        return found[: min(head["turns"], len(found))]
 
     def tick_s(self) -> float:
         """Seconds per tick; 0.0 while the two clocks are not far enough apart to tell."""

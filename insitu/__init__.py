@@ -4,6 +4,7 @@ import os
 
 TYPE_CHECKING = False  # typing is not loaded in a rank
 if TYPE_CHECKING:
+    from insitu.collectors.regions import phase, region
     from insitu.modeling.base import Model
     from insitu.modeling.cluster import cluster
     from insitu.modeling.modelers import fit
@@ -17,8 +18,10 @@ _PUBLIC = {
     "Model": "insitu.modeling.base",
     "cluster": "insitu.modeling.cluster",
     "fit": "insitu.modeling.modelers",
+    "phase": "insitu.collectors.regions",
+    "region": "insitu.collectors.regions",
 }
-__all__ = ["Model", "__version__", "cluster", "fit"]
+__all__ = ["Model", "__version__", "cluster", "fit", "phase", "region"]
 
 
 def __getattr__(name: str) -> object:

@@ -55,6 +55,8 @@ BYTES_ALLOCATED = Metric("bytes_allocated", "B")
 HEAP_GROWTH = Metric("heap_growth", "B", MetricKind.LEVEL)
 HEAP_PEAK = Metric("heap_peak", "B", MetricKind.LEVEL)
 POSITIONS = tuple(Metric(f"position_{axis}", "1", MetricKind.PLACE) for axis in "xyzt")
+ITERATION_TIME = Metric("iteration_time", "s", MetricKind.LEVEL)
+ITERATION_VARIATION = Metric("iteration_variation", "1", MetricKind.LEVEL)
 METRICS = (
     VISITS,
     TIME,
@@ -72,6 +74,8 @@ METRICS = (
     MESSAGES_SENT,
     MESSAGES_RECEIVED,
     COMM_RANKS,
+    ITERATION_TIME,
+    ITERATION_VARIATION,
 )
 
 

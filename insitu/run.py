@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass, field
 
 from insitu.collectors import library, rank
+from insitu.collectors.steering import VARIABLE, Steering
 from insitu.entities import RANKS, parse_assignment
 from insitu.errors import InsituError, UsageError
 
@@ -21,11 +22,20 @@ launcher with its own options (mpiexec, srun, ...). `--` ends the options of ins
   --beat SECONDS        how often totals are sent (default: 1)
   --agent on|off        off: leave the tables for `insitu ingest` (default: on)
   --heap on|off         count heap memory per call path (default: on)
+  --budget SHARE|off    what timing functions may cost; beyond it, those that are called most for
+                        the least time are left out, and named at the end (default: 2%)
+  --only PATTERN        time only functions like this: a module, `solver.*`, `*.step`, or a file,
+                        `*/lib/*`; may be repeated
+  --skip PATTERN        leave such functions out: they count as part of their callers
+  --depth N             time functions down to N calls below the program
+  --recursion fold|keep a function that calls itself is one row, or one per level (default: fold)
+  --c-functions         time functions written in C as well, where Python calls them
   -q, --quiet           say nothing but errors
   -h, --help            show this page
 
 Inside a rank (mpiexec -n 4 python -m insitu.run ...; srun ...) it wraps that rank.
 """
+MAX_PATTERNS = 60
 WITH_VALUE = {
     "-n": "ranks",
     "--ranks": "ranks",
@@ -35,6 +45,11 @@ WITH_VALUE = {
     "--beat": "beat",
     "--agent": "agent",
     "--heap": "heap",
+    "--budget": "budget",
+    "--only": "only",
+    "--skip": "skip",
+    "--depth": "depth",
+    "--recursion": "recursion",
 }
 
 
@@ -50,6 +65,7 @@ class Options:
     beat: float = 1.0
     agent: str = "on"
     heap: str = "on"
+    steering: Steering = field(default_factory=Steering)
     is_quiet: bool = False
     wants_help: bool = False
 
@@ -77,6 +93,8 @@ def parse(argv: list[str]) -> Options:
             return options
         if word in ("-q", "--quiet"):
             options.is_quiet = True
+        elif word == "--c-functions":
+            options.steering.has_builtins = True
         elif name in WITH_VALUE:
             if not equals:
                 if not words:
@@ -111,12 +129,45 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
             if parameter in options.parameters:
                 raise ValueError(f"{parameter} is given twice")
             options.parameters[parameter] = number
+        elif what in ("budget", "only", "skip", "depth", "recursion"):
+            _steer(options.steering, what, value)
         elif what in ("agent", "heap") and value not in ("on", "off"):
             raise ValueError(f"'{value}' is neither on nor off")
         else:
             setattr(options, what, value)
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from error
+
+
+def _steer(steering: Steering, what: str, value: str) -> None:
+    """Set what concerns the function timer.
+
+    Raises:
+        ValueError: a value that makes no sense.
+    """
+    if what == "budget":
+        steering.budget = 0.0 if value == "off" else _share(value)
+    elif what == "depth":
+        steering.depth = int(value)
+        if not 1 <= steering.depth <= 1000:
+            raise ValueError(f"'{value}' is not between 1 and 1000")
+    elif what == "recursion":
+        if value not in ("fold", "keep"):
+            raise ValueError(f"'{value}' is neither fold nor keep")
+        steering.keeps_recursion = value == "keep"
+    else:
+        patterns: tuple[str, ...] = getattr(steering, what)
+        if not value or "\n" in value or len(patterns) == MAX_PATTERNS:
+            raise ValueError(f"a pattern is one line, and there are at most {MAX_PATTERNS}")
+        setattr(steering, what, (*patterns, value))
+
+
+def _share(text: str) -> float:
+    """Read `2%` or `0.02`."""
+    share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if not 0 < share < 1:
+        raise ValueError(f"'{text}' is not a share of time, as in 2%")
+    return share
 
 
 def meta(options: Options, run: str, campaign: str) -> dict[str, object]:
@@ -150,6 +201,7 @@ def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str
         "INSITU_PYTHON": sys.executable,
         "INSITU_AGENT": options.agent,
         "INSITU_HEAP": options.heap,
+        VARIABLE: str(options.steering),
         "INSITU_TROUBLE": os.path.join(campaign, "logs", f"trouble-{run}"),
     }
     return environment | ({"INSITU_PYTHONPATH": original} if original else {})

@@ -23,7 +23,7 @@ from tests.test_floors import sources
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-OF_RUN = {word for word in WITH_VALUE if word.startswith("--")} | {"--quiet", "--help"}
+OF_RUN = {word for word in WITH_VALUE if word.startswith("--")} | {"--c-functions", "--quiet", "--help"}
 
 
 def section(title: str, text: str = README) -> str:

@@ -1,34 +1,37 @@
 /* Library code is recorded only at its boundary: what a library calls inside itself is its own time. */
 #include "frames.h"
 
+#include "budget.h"
+
+#include <fnmatch.h>
 #include <string.h>
 
-#define CODES 16384u /* code objects whose flags are remembered; a power of two */
-#define PREFIXES 64
+#define CODES 32768u /* code objects that are remembered; a power of two */
+#define WORDS 64
 
-struct code_entry {
-  PyObject *code;
-  unsigned flags;
-};
-static struct code_entry codes[CODES];
+static struct insitu_code codes[CODES];
+static uint16_t codes_in_order[CODES];
 static unsigned codes_used;
-static char prefix_pool[16384];
-static const char *library_prefixes[PREFIXES + 1], *user_prefixes[PREFIXES + 1];
+static char pool[32768];
+static const char *library_prefixes[WORDS + 1], *user_prefixes[WORDS + 1], *our_prefixes[WORDS + 1];
+static const char *only_patterns[WORDS + 1], *skip_patterns[WORDS + 1];
+static unsigned deepest = ~0u;
+static int keeps_recursion;
 
-static int keep_prefixes(PyObject *text, const char **into, size_t *pool_used) {
-  /* One string, prefixes separated by newlines. */
+static int keep_words(PyObject *text, const char **into, size_t *pool_used) {
+  /* One string, words separated by newlines. */
   Py_ssize_t bytes = 0;
   const char *at = PyUnicode_AsUTF8AndSize(text, &bytes);
   if (!at) return -1;
   size_t count = 0;
   const char *end = at + bytes;
-  while (at < end && count < PREFIXES) {
+  while (at < end && count < WORDS) {
     const char *stop = memchr(at, '\n', (size_t)(end - at));
     size_t length = (size_t)((stop ? stop : end) - at);
-    if (*pool_used + length + 1 > sizeof prefix_pool) break;
+    if (*pool_used + length + 1 > sizeof pool) break;
     if (length) {
-      into[count++] = memcpy(prefix_pool + *pool_used, at, length);
-      prefix_pool[*pool_used + length] = 0;
+      into[count++] = memcpy(pool + *pool_used, at, length);
+      pool[*pool_used + length] = 0;
       *pool_used += length + 1;
     }
     at += length + 1;
@@ -37,10 +40,16 @@ static int keep_prefixes(PyObject *text, const char **into, size_t *pool_used) {
   return 0;
 }
 
-int insitu_frames_configure(PyObject *library, PyObject *user) {
-  size_t pool_used = 0;
-  if (keep_prefixes(library, library_prefixes, &pool_used)) return -1;
-  return keep_prefixes(user, user_prefixes, &pool_used);
+int insitu_frames_configure(PyObject *library, PyObject *user, PyObject *ours, PyObject *only, PyObject *skip) {
+  size_t used = 0;
+  return keep_words(library, library_prefixes, &used) || keep_words(user, user_prefixes, &used) ||
+         keep_words(ours, our_prefixes, &used) || keep_words(only, only_patterns, &used) ||
+         keep_words(skip, skip_patterns, &used);
+}
+
+void insitu_frames_limit(unsigned depth, int keeps) {
+  deepest = depth;
+  keeps_recursion = keeps;
 }
 
 static int starts_with_any(const char *text, const char **prefixes) {
@@ -60,39 +69,6 @@ static long attribute_number(PyObject *object, const char *name) {
   long number = value ? PyLong_AsLong(value) : 0;
   if (value) Py_DecRef(value);
   return number;
-}
-
-static unsigned ask_flags(PyObject *code) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  unsigned flags = CODE_IS_LIBRARY;
-  PyObject *file = PyObject_GetAttrString(code, "co_filename");
-  PyObject *name = PyObject_GetAttrString(code, "co_name");
-  const char *text = file ? PyUnicode_AsUTF8AndSize(file, NULL) : NULL;
-  if (text) flags = is_library_file(text) ? CODE_IS_LIBRARY : 0;
-  text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-  if (text && strcmp(text, "<module>") == 0) flags |= CODE_IS_MODULE;
-  if (attribute_number(code, "co_flags") & (0x20 | 0x80 | 0x200)) flags |= CODE_IS_GENERATOR; /* also coroutines */
-  if (file) Py_DecRef(file);
-  if (name) Py_DecRef(name);
-  PyErr_Restore(type, value, traceback);
-  return flags;
-}
-
-unsigned insitu_code_flags(PyObject *code) {
-  unsigned at = (unsigned)(((uintptr_t)code >> 4) * 0x9E3779B1u) & (CODES - 1);
-  while (codes[at].code) {
-    if (codes[at].code == code) return codes[at].flags;
-    at = (at + 1) & (CODES - 1);
-  }
-  unsigned flags = ask_flags(code);
-  if (codes_used < CODES * 3 / 4) {
-    Py_IncRef(code); /* an address that is remembered must not be used again */
-    codes[at].flags = flags;
-    codes[at].code = code;
-    codes_used++;
-  }
-  return flags;
 }
 
 static size_t row_name(PyObject *code, PyObject *globals, unsigned flags, char *name, size_t capacity) {
@@ -128,6 +104,86 @@ static size_t row_name(PyObject *code, PyObject *globals, unsigned flags, char *
   return used;
 }
 
+/* A pattern names functions, `solver.*` or `Solver.step`, whole modules, `solver`, or with a slash files. */
+static int matches_any(const char **patterns, const char *name, const char *file) {
+  for (; *patterns; patterns++) {
+    if (strchr(*patterns, '/')) {
+      if (fnmatch(*patterns, file, 0) == 0) return 1;
+      continue;
+    }
+    if (fnmatch(*patterns, name, 0) == 0) return 1;
+    size_t length = strlen(*patterns);
+    if (strncmp(*patterns, name, length) == 0 && name[length] == '.') return 1;
+  }
+  return 0;
+}
+
+static int is_ignored(PyObject *code, PyObject *globals, unsigned flags, const char *file) {
+  if (starts_with_any(file, our_prefixes)) return 1;
+  if (!*only_patterns && !*skip_patterns) return 0;
+  char name[1024];
+  name[row_name(code, globals, flags, name, sizeof name - 1)] = 0;
+  if (*only_patterns && !matches_any(only_patterns, name, file)) return 1;
+  return matches_any(skip_patterns, name, file);
+}
+
+/* Where the body of a generator starts: its first RESUME. */
+static uint32_t find_first_resume(PyObject *code) {
+  PyObject *bytecode = PyObject_GetAttrString(code, "co_code");
+  char *at = NULL;
+  Py_ssize_t bytes = 0, i = 0;
+  if (bytecode && PyBytes_AsStringAndSize(bytecode, &at, &bytes) == 0)
+    while (i < bytes && (unsigned char)at[i] != (Py_Version < 0x030D0000 ? RESUME_311 : RESUME_313)) i += 2;
+  if (bytecode) Py_DecRef(bytecode);
+  return (uint32_t)i;
+}
+
+static void ask(struct insitu_code *entry, PyObject *code, PyObject *globals) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  unsigned flags = CODE_IS_LIBRARY;
+  PyObject *file = PyObject_GetAttrString(code, "co_filename");
+  PyObject *name = PyObject_GetAttrString(code, "co_name");
+  const char *file_text = file ? PyUnicode_AsUTF8AndSize(file, NULL) : NULL;
+  if (file_text) flags = is_library_file(file_text) ? CODE_IS_LIBRARY : 0;
+  const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  if (text && strcmp(text, "<module>") == 0) flags |= CODE_IS_MODULE;
+  if (attribute_number(code, "co_flags") & (0x20 | 0x80 | 0x200)) { /* also coroutines */
+    flags |= CODE_IS_GENERATOR;
+    entry->first_resume = find_first_resume(code);
+  }
+  if (is_ignored(code, globals ? globals : PyEval_GetGlobals(), flags, file_text ? file_text : ""))
+    flags |= CODE_IS_IGNORED;
+  if (file) Py_DecRef(file);
+  if (name) Py_DecRef(name);
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  entry->flags = flags;
+}
+
+struct insitu_code *insitu_code_find(PyObject *code, PyObject *globals) {
+  unsigned at = (unsigned)(((uintptr_t)code >> 4) * 0x9E3779B1u) & (CODES - 1);
+  while (codes[at].code) {
+    if (codes[at].code == code) return &codes[at];
+    at = (at + 1) & (CODES - 1);
+  }
+  ask(&codes[at], code, globals);
+  if (codes_used < CODES * 3 / 4) {
+    Py_IncRef(code); /* an address that is remembered must not be used again */
+    codes[at].code = code;
+    codes_in_order[codes_used++] = (uint16_t)at;
+  }
+  return &codes[at];
+}
+
+struct insitu_code *insitu_code_at(unsigned index) {
+  return index < codes_used ? &codes[codes_in_order[index]] : NULL;
+}
+
+static unsigned level_of(uint32_t row) {
+  return insitu_table->rows[row].flags / ROW_LEVEL;
+}
+
 static uint32_t add_row(uint32_t parent, PyObject *code, PyObject *globals, unsigned flags) {
   char name[1024];
   PyObject *type, *value, *traceback;
@@ -139,8 +195,12 @@ static uint32_t add_row(uint32_t parent, PyObject *code, PyObject *globals, unsi
   uint32_t row = insitu_row_add(
       parent, (uint64_t)(uintptr_t)code, flags & CODE_IS_LIBRARY ? INSITU_LIBRARY : INSITU_PYTHON, name, name_bytes,
       text ? text : "", text ? (size_t)file_bytes : 0, (uint32_t)attribute_number(code, "co_firstlineno"));
-  if (row) Py_IncRef(code);
+  if (row) {
+    Py_IncRef(code);
+    insitu_table->rows[row].flags = flags + (level_of(parent) + 1) * ROW_LEVEL;
+  }
   if (file) Py_DecRef(file);
+  PyErr_Clear();
   PyErr_Restore(type, value, traceback);
   return row;
 }
@@ -156,80 +216,120 @@ static inline int only_makes_generator(unsigned flags, enum insitu_begin how) {
   return how == INSITU_CALL && flags & CODE_IS_GENERATOR;
 }
 
-/* The slow path: this code was never seen below this row. */
-static int enter_unknown(struct insitu_thread *self, PyObject *code, PyObject *globals, enum insitu_begin how,
-                         uint64_t now) {
-  struct insitu_frame *top = insitu_top(self);
-  unsigned flags = insitu_code_flags(code);
-  enum insitu_kind kind = insitu_table->rows[top->row].kind;
-  if (only_makes_generator(flags, how)) return 0;
-  if (flags & CODE_IS_MODULE && top == self->frames && is_main_module(globals)) {
-    insitu_push(self, top->row, INSITU_FOLDED, now); /* the body of __main__ is the program itself */
-    insitu_table->rows[top->row].key = (uint64_t)(uintptr_t)code;
-    Py_IncRef(code);
-    return 1;
-  }
-  /* What the interpreter, runpy and threading do below the program's own functions is nobody's row. */
-  if (flags & CODE_IS_LIBRARY && (kind == INSITU_LIBRARY || top == self->frames)) {
-    top->skipped++;
-    return 1;
-  }
-  uint32_t row = add_row(top->row, code, globals, flags);
-  if (!row) {
-    insitu_push(self, top->row, INSITU_FOLDED, now); /* no room: its time stays with the caller */
-    return 1;
-  }
-  insitu_table->rows[row].flags = flags;
-  insitu_table->rows[row].visits += how & 1;
-  insitu_push(self, row, 0, insitu_ticks()); /* what it took to make the row is the caller's */
-  return 1;
+/* What the interpreter, runpy and threading do below the program's own functions is nobody's row. */
+static inline int is_inside_library(struct insitu_thread *self, const struct insitu_frame *top) {
+  return insitu_table->rows[top->row].kind == INSITU_LIBRARY || top == self->frames;
 }
 
-int insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals, enum insitu_begin how,
-                        uint64_t now) {
+static inline int is_deepest(const struct insitu_frame *top) {
+  return level_of(top->row) >= deepest;
+}
+
+/* The slow path: this code was never seen below this row. */
+static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *code, PyObject *globals,
+                                       enum insitu_begin how) {
+  struct insitu_frame *top = insitu_top(self);
+  struct insitu_code *known = insitu_code_find(code, globals);
+  unsigned flags = known->flags;
+  if (only_makes_generator(flags, how)) return INSITU_NOT_BEGUN;
+  if (flags & CODE_IS_MODULE && top == self->frames && is_main_module(globals ? globals : PyEval_GetGlobals())) {
+    insitu_push(self, top->row, INSITU_FOLDED, insitu_ticks()); /* the body of __main__ is the program itself */
+    insitu_table->rows[top->row].key = (uint64_t)(uintptr_t)code;
+    Py_IncRef(code);
+    return INSITU_BEGUN;
+  }
+  if (flags & CODE_IS_IGNORED) return INSITU_IGNORED;
+  if (is_deepest(top)) {
+    if (flags & CODE_IS_GENERATOR) return INSITU_NOT_BEGUN; /* not every end of one is told */
+    top->skipped++;
+    return INSITU_BEGUN;
+  }
+  if (flags & CODE_IS_LIBRARY && is_inside_library(self, top)) {
+    known->skipped++;
+    top->skipped++;
+    return INSITU_BEGUN;
+  }
+  uint32_t row = add_row(top->row, code, globals ? globals : PyEval_GetGlobals(), flags);
+  if (!row) {
+    insitu_push(self, top->row, INSITU_FOLDED, insitu_ticks()); /* no room: its time stays with the caller */
+    return INSITU_BEGUN;
+  }
+  insitu_table->rows[row].visits += how & 1;
+  insitu_push(self, row, 0, insitu_ticks()); /* what it took to make the row is the caller's */
+  return INSITU_BEGUN;
+}
+
+enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals,
+                                      enum insitu_begin how) {
   struct insitu_frame *top = insitu_top(self);
   struct insitu_row *rows = insitu_table->rows;
   uint64_t key = (uint64_t)(uintptr_t)code;
-  if (__builtin_expect(top->skipped != 0, 0)) {
-    unsigned flags = insitu_code_flags(code);
-    if (flags & CODE_IS_LIBRARY) {
-      if (only_makes_generator(flags, how)) return 0;
+  if (__builtin_expect(top->skipped != 0, 0) && is_inside_library(self, top)) {
+    struct insitu_code *known = insitu_code_find(code, globals);
+    if (known->flags & CODE_IS_LIBRARY) {
+      if (known->flags & CODE_IS_IGNORED) return INSITU_IGNORED;
+      if (only_makes_generator(known->flags, how)) return INSITU_NOT_BEGUN;
+      known->skipped++;
       top->skipped++;
-      return 1;
+      return INSITU_BEGUN;
     }
   }
   uint32_t row = top->row, fold = INSITU_FOLDED; /* direct recursion: one row, time counted once */
-  if (__builtin_expect(rows[row].key != key || rows[row].kind == INSITU_LIBRARY, 1)) {
+  if (__builtin_expect(rows[row].key != key || rows[row].kind == INSITU_LIBRARY || keeps_recursion, 1)) {
     row = insitu_child(row, key);
     fold = 0;
-    if (__builtin_expect(!row, 0)) return enter_unknown(self, code, globals ? globals : PyEval_GetGlobals(), how, now);
+    if (__builtin_expect(!row, 0)) return enter_unknown(self, code, globals, how);
   }
-  if (only_makes_generator(rows[row].flags, how)) return 0;
+  unsigned flags = rows[row].flags;
+  if (__builtin_expect((flags & (CODE_IS_GENERATOR | CODE_IS_IGNORED | ROW_IS_LOOP)) != 0, 0)) {
+    if (only_makes_generator(flags, how)) return INSITU_NOT_BEGUN;
+    if (flags & CODE_IS_IGNORED) return INSITU_IGNORED;
+    if (flags & ROW_IS_LOOP && how & 1 && !fold) insitu_loop_turn(self, insitu_ticks());
+  }
   rows[row].visits += how & 1;
+  uint64_t now = insitu_ticks();
   insitu_push(self, row, fold, now);
-  return 1;
+  if (__builtin_expect(now >= insitu_look_at, 0)) insitu_budget_look(now);
+  return INSITU_BEGUN;
 }
 
-void insitu_python_leave(struct insitu_thread *self, PyObject *code, uint64_t now) {
-  if (__builtin_expect(self->overflow != 0, 0)) {
-    self->overflow--;
-    return;
-  }
-  struct insitu_frame *top = insitu_top(self);
+/* An end that does not match: close everything above its frame, or ignore it if it was entered before the start. */
+static void leave_below(struct insitu_thread *self, uint64_t key, uint64_t now) {
   struct insitu_row *rows = insitu_table->rows;
-  uint64_t key = (uint64_t)(uintptr_t)code;
-  if (__builtin_expect(top->skipped != 0, 0) && insitu_code_flags(code) & CODE_IS_LIBRARY) {
-    top->skipped--;
-    return;
-  }
-  if (__builtin_expect(rows[top->row].key == key, 1) && self->depth > 1) {
-    insitu_pop(self, now);
-    return;
-  }
-  /* An end that does not match: close everything above its frame, or ignore it if it was entered before the start. */
   for (uint32_t depth = self->depth; depth > 1; depth--) {
     if (rows[self->frames[depth - 1].row].key != key) continue;
     while (self->depth >= depth) insitu_pop(self, now);
     return;
   }
+}
+
+enum insitu_began insitu_python_leave(struct insitu_thread *self, PyObject *code) {
+  uint64_t now = insitu_ticks();
+  if (__builtin_expect(self->overflow != 0, 0)) {
+    self->overflow--;
+    return INSITU_BEGUN;
+  }
+  struct insitu_frame *top = insitu_top(self);
+  struct insitu_row *rows = insitu_table->rows;
+  uint64_t key = (uint64_t)(uintptr_t)code;
+  if (__builtin_expect(top->skipped != 0, 0) && is_inside_library(self, top)) {
+    unsigned flags = insitu_code_find(code, NULL)->flags;
+    if (flags & CODE_IS_LIBRARY) {
+      if (flags & CODE_IS_IGNORED) return INSITU_IGNORED;
+      top->skipped--;
+      return INSITU_BEGUN;
+    }
+  }
+  if (__builtin_expect(rows[top->row].key == key, 1) && self->depth > 1) {
+    unsigned flags = rows[top->row].flags;
+    insitu_pop(self, now);
+    return flags & CODE_IS_IGNORED ? INSITU_IGNORED : INSITU_BEGUN;
+  }
+  unsigned flags = insitu_code_find(code, NULL)->flags;
+  if (is_deepest(top) && top->skipped && !(flags & (CODE_IS_IGNORED | CODE_IS_GENERATOR))) {
+    top->skipped--;
+    return INSITU_BEGUN;
+  }
+  leave_below(self, key, now);
+  return flags & CODE_IS_IGNORED ? INSITU_IGNORED : INSITU_BEGUN;
 }

@@ -1,9 +1,9 @@
 /* The function timer inside CPython: a frame evaluator on 3.11 (PEP 523), callbacks of sys.monitoring from 3.12 on. */
-#include "frames.h"
-#include "python_abi.h"
-#include "table.h"
-
 #include "hook.h"
+
+#include "frames.h"
+#include "marks.h"
+#include "table.h"
 
 #include <string.h>
 
@@ -28,11 +28,17 @@ static Evaluator311 next_evaluator;
 
 static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw);
 
-static PyObject *evaluate_unhooked(PyThreadState *state, Frame311 *frame, int is_throw) {
+/* Only where the slot is ours: another tool that came later and calls us keeps it. */
+static void exchange(Evaluator311 before, Evaluator311 after) {
   PyInterpreterState *interpreter = PyInterpreterState_Get();
-  _PyInterpreterState_SetEvalFrameFunc(interpreter, next_evaluator);
+  if (_PyInterpreterState_GetEvalFrameFunc(interpreter) == before)
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, after);
+}
+
+static PyObject *evaluate_unhooked(PyThreadState *state, Frame311 *frame, int is_throw) {
+  exchange(evaluate, next_evaluator);
   PyObject *result = next_evaluator(state, frame, is_throw);
-  if (insitu_is_on) _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluate);
+  if (insitu_is_on) exchange(next_evaluator, evaluate);
   return result;
 }
 
@@ -52,11 +58,11 @@ static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw) {
   if (__builtin_expect(frame->owner == FRAME_OWNED_BY_GENERATOR, 0))
     how = !is_throw && (*frame->prev_instr & 0xff) == RETURN_GENERATOR_311 ? INSITU_START : INSITU_RESUME;
   uint32_t depth = self->depth + (uint32_t)self->overflow;
-  if (!insitu_python_enter(self, code, frame->f_globals, how, insitu_ticks()))
+  if (insitu_python_enter(self, code, frame->f_globals, how) != INSITU_BEGUN)
     return next_evaluator(state, frame, is_throw);
   PyObject *result =
       depth < UNHOOK_DEPTH ? next_evaluator(state, frame, is_throw) : evaluate_unhooked(state, frame, is_throw);
-  if (__builtin_expect(insitu_is_on, 1)) insitu_python_leave(self, code, insitu_ticks());
+  if (__builtin_expect(insitu_is_on, 1)) insitu_python_leave(self, code);
   if (__builtin_expect(!result, 0) && is_main_code(code)) tell_unwound();
   return result;
 }
@@ -77,28 +83,35 @@ typedef struct Callback {
   Vectorcall call;
 } Callback;
 
-static PyObject *none(void) {
-  Py_IncRef(&_Py_NoneStruct);
-  return &_Py_NoneStruct;
+static PyObject *disable;                      /* sys.monitoring.DISABLE: this place tells us nothing any more */
+static PyObject *const none = &_Py_NoneStruct; /* immortal since 3.12 */
+
+static PyObject *answer(enum insitu_began began) {
+  if (__builtin_expect(began != INSITU_IGNORED || !disable, 1)) return none;
+  Py_IncRef(disable);
+  return disable;
 }
 
 #define EVENT(NAME, ACTION)                                                                              \
   static PyObject *NAME(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names) { \
     (void)callable, (void)count, (void)names;                                                            \
     struct insitu_thread *self = insitu_thread_self();                                                   \
-    if (__builtin_expect(self != NULL, 1)) ACTION;                                                       \
-    return none();                                                                                       \
+    if (__builtin_expect(self == NULL, 0)) return none;                                                  \
+    return ACTION;                                                                                       \
   }
-EVENT(on_start, insitu_python_enter(self, arguments[0], NULL, INSITU_START, insitu_ticks()))
-EVENT(on_resume, insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME, insitu_ticks()))
-EVENT(on_leave, insitu_python_leave(self, arguments[0], insitu_ticks()))
+EVENT(on_start, answer(insitu_python_enter(self, arguments[0], NULL, INSITU_START)))
+EVENT(on_resume, answer(insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME)))
+EVENT(on_throw, (insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME), none)) /* cannot be disabled */
+EVENT(on_leave, answer(insitu_python_leave(self, arguments[0])))
+EVENT(on_call, (insitu_builtin_enter(self, arguments[2]), none))
+EVENT(on_called, (insitu_builtin_leave(self, arguments[2]), none))
 
 static PyObject *on_unwind(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names) {
   (void)callable, (void)names;
   struct insitu_thread *self = insitu_thread_self();
-  if (self) insitu_python_leave(self, arguments[0], insitu_ticks());
+  if (self) insitu_python_leave(self, arguments[0]);
   if (is_main_code(arguments[0]) && (count & ~((size_t)1 << 63)) > 2) tell_uncaught(arguments[2]);
-  return none();
+  return none;
 }
 
 static PyMemberDef callback_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Callback, call), READONLY, NULL},
@@ -116,9 +129,52 @@ PyObject *insitu_hook_callbacks(void) {
                       slots};
   PyTypeObject *type = (PyTypeObject *)PyType_FromSpec(&spec);
   if (!type) return NULL;
-  return Py_BuildValue("(NNNNNN)", new_callback(type, on_start), new_callback(type, on_resume),
-                       new_callback(type, on_resume), new_callback(type, on_leave), new_callback(type, on_leave),
-                       new_callback(type, on_unwind));
+  return Py_BuildValue("(NNNNNNNNN)", new_callback(type, on_start), new_callback(type, on_resume),
+                       new_callback(type, on_throw), new_callback(type, on_leave), new_callback(type, on_leave),
+                       new_callback(type, on_unwind), new_callback(type, on_call), new_callback(type, on_called),
+                       new_callback(type, on_called));
+}
+
+void insitu_hook_disable_with(PyObject *object) {
+  Py_IncRef(object);
+  disable = object == &_Py_NoneStruct ? NULL : object;
+}
+
+/* ---- any version: the profile function, where another tool has what is used otherwise --------------------------- */
+
+enum { TRACE_CALL = 0, TRACE_RETURN = 3, TRACE_C_CALL = 4, TRACE_C_EXCEPTION = 5, TRACE_C_RETURN = 6 };
+
+static int profiles_builtins;
+
+static int profile(PyObject *unused, PyObject *frame, int what, PyObject *argument) {
+  (void)unused;
+  struct insitu_thread *self = insitu_thread_self();
+  if (!self) return 0;
+  if (what != TRACE_CALL && what != TRACE_RETURN) {
+    if (!profiles_builtins || !argument) return 0;
+    if (what == TRACE_C_CALL) insitu_builtin_enter(self, argument);
+    else if (what == TRACE_C_RETURN || what == TRACE_C_EXCEPTION) insitu_builtin_leave(self, argument);
+    return 0;
+  }
+  PyObject *code = PyFrame_GetCode(frame);
+  if (what == TRACE_RETURN) insitu_python_leave(self, code);
+  else {
+    const struct insitu_code *known = insitu_code_find(code, NULL);
+    int is_resumed = known->flags & CODE_IS_GENERATOR && (uint32_t)PyFrame_GetLasti(frame) != known->first_resume;
+    insitu_python_enter(self, code, NULL, is_resumed ? INSITU_RESUME : INSITU_START);
+  }
+  Py_DecRef(code);
+  return 0;
+}
+
+void insitu_hook_profile(int is_with_builtins) {
+  profiles_builtins = is_with_builtins;
+  PyEval_SetProfile(profile, NULL);
+}
+
+void insitu_hook_profile_thread(PyObject *frame, int is_call) {
+  PyEval_SetProfile(profile, NULL);
+  if (is_call) profile(NULL, frame, TRACE_CALL, NULL);
 }
 
 void insitu_hook_on_uncaught(PyObject *callable) {

@@ -1,6 +1,8 @@
 /* The library as a Python module: insitu_native, loaded by insitu.collectors.native. */
+#include "budget.h"
 #include "frames.h"
 #include "hook.h"
+#include "marks.h"
 #include "mpi.h"
 #include "python_abi.h"
 #include "table.h"
@@ -27,27 +29,81 @@ static PyObject *py_open(PyObject *module, PyObject *arguments) {
   return none();
 }
 
+static PyObject *py_configure(PyObject *module, PyObject *arguments) {
+  (void)module;
+  PyObject *library, *user, *ours, *only, *skip;
+  int depth, keeps_recursion;
+  if (!_PyArg_ParseTuple_SizeT(arguments, "OOOOOip", &library, &user, &ours, &only, &skip, &depth, &keeps_recursion))
+    return NULL;
+  if (insitu_frames_configure(library, user, ours, only, skip)) return NULL;
+  insitu_frames_limit(depth > 0 ? (unsigned)depth : ~0u, keeps_recursion);
+  return none();
+}
+
 static PyObject *py_start(PyObject *module, PyObject *arguments) {
   (void)module;
-  PyObject *library, *user, *uncaught;
-  int is_evaluator;
-  if (!_PyArg_ParseTuple_SizeT(arguments, "OOOp", &library, &user, &uncaught, &is_evaluator)) return NULL;
+  PyObject *uncaught;
+  const char *how;
+  int is_with_builtins;
+  if (!_PyArg_ParseTuple_SizeT(arguments, "Osp", &uncaught, &how, &is_with_builtins)) return NULL;
   if (!insitu_table) {
     PyErr_SetString(PyExc_RuntimeError, "open a table first");
     return NULL;
   }
-  if (insitu_frames_configure(library, user)) return NULL;
-  insitu_hook_on_uncaught(uncaught);
-  strcpy(insitu_table->header->hook, is_evaluator ? "evaluator" : "monitoring");
-  if (!is_evaluator) {
-    insitu_is_on = 1;
-    return insitu_hook_callbacks();
-  }
-  if (insitu_hook_evaluator()) {
+  if (strcmp(how, "evaluator") == 0 && insitu_hook_evaluator()) {
     PyErr_SetString(PyExc_RuntimeError, "another tool owns the frame evaluator of this interpreter");
     return NULL;
   }
+  insitu_hook_on_uncaught(uncaught);
+  strncpy(insitu_table->header->hook, how, sizeof insitu_table->header->hook - 1);
   insitu_is_on = 1;
+  if (strcmp(how, "monitoring") == 0) return insitu_hook_callbacks();
+  if (strcmp(how, "profile") == 0) insitu_hook_profile(is_with_builtins);
+  return none();
+}
+
+static PyObject *py_profile_thread(PyObject *module, PyObject *arguments) {
+  (void)module;
+  PyObject *frame, *unused;
+  const char *event;
+  if (!_PyArg_ParseTuple_SizeT(arguments, "OsO", &frame, &event, &unused)) return NULL;
+  insitu_hook_profile_thread(frame, strcmp(event, "call") == 0);
+  return none();
+}
+
+static PyObject *py_disable_with(PyObject *module, PyObject *object) {
+  (void)module;
+  insitu_hook_disable_with(object);
+  return none();
+}
+
+static PyObject *py_budget(PyObject *module, PyObject *arguments) {
+  (void)module;
+  double event_ns, budget;
+  if (!_PyArg_ParseTuple_SizeT(arguments, "dd", &event_ns, &budget)) return NULL;
+  insitu_budget_begin(event_ns, budget);
+  return none();
+}
+
+static PyObject *py_region_enter(PyObject *module, PyObject *name) {
+  (void)module;
+  struct insitu_thread *self = insitu_thread_self();
+  if (self) insitu_region_enter(self, name);
+  return none();
+}
+
+static PyObject *py_region_leave(PyObject *module, PyObject *name) {
+  (void)module;
+  struct insitu_thread *self = insitu_thread_self();
+  if (self) insitu_region_leave(self, name);
+  return none();
+}
+
+static PyObject *py_phase(PyObject *module, PyObject *name) {
+  (void)module;
+  const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+  if (!text) return NULL;
+  if (insitu_is_on) insitu_phase(text);
   return none();
 }
 
@@ -74,8 +130,16 @@ static PyObject *py_patch_mpi(PyObject *module, PyObject *unused) {
 
 static PyMethodDef methods[] = {
     {"open", py_open, METH_VARARGS, "open(path, rank, size, program, meta): make this process's table"},
+    {"configure", py_configure, METH_VARARGS,
+     "configure(library, user, ours, only, skip, depth, keeps_recursion): what is recorded"},
     {"start", py_start, METH_VARARGS,
-     "start(library, user, uncaught, is_evaluator): install the evaluator, or return six callbacks"},
+     "start(uncaught, how, is_with_builtins): install the evaluator or the profile function, or return callbacks"},
+    {"profile_thread", py_profile_thread, METH_VARARGS, "profile_thread(frame, event, argument): for threading"},
+    {"disable_with", py_disable_with, METH_O, "disable_with(DISABLE): what to answer about code that is ignored"},
+    {"budget", py_budget, METH_VARARGS, "budget(event_ns, share): what an event costs, what all of them may cost"},
+    {"region_enter", py_region_enter, METH_O, "region_enter(name): a region of the program begins"},
+    {"region_leave", py_region_leave, METH_O, "region_leave(name): it ends"},
+    {"phase", py_phase, METH_O, "phase(name): a phase of the program begins"},
     {"record", py_record, METH_VARARGS, "record(is_on): whether events are recorded"},
     {"end", py_end, METH_VARARGS, "end(status): close open frames and mark the table"},
     {"patch_mpi", py_patch_mpi, METH_NOARGS, "patch_mpi(): time the MPI calls of newly loaded objects"},

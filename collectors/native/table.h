@@ -18,7 +18,9 @@
 #define INSITU_DEPTH 1023 /* frames of one thread that are recorded; deeper ones are counted into the last */
 #define INSITU_NAMES_BYTES (8u << 20)
 #define INSITU_META_BYTES (64u << 10)
-#define INSITU_AXES 4 /* of a Cartesian communicator; of one with more no places are kept */
+#define INSITU_AXES 4    /* of a Cartesian communicator; of one with more no places are kept */
+#define INSITU_TURNS 64  /* iterations of the main loop that are kept */
+#define INSITU_PHASES 32 /* phase marks that are kept */
 
 /* The columns of a row: name, unit, kinds of rows that have it. Times are ticks. */
 #define INSITU_COLUMNS(X)                  \
@@ -35,7 +37,15 @@
   X(messages_received, "1", "mpi")         \
   X(comm_ranks, "1", "mpi")
 
-enum insitu_kind { INSITU_PROGRAM = 0, INSITU_PYTHON = 1, INSITU_LIBRARY = 2, INSITU_MPI = 3, INSITU_THREAD = 4 };
+enum insitu_kind {
+  INSITU_PROGRAM = 0,
+  INSITU_PYTHON = 1,
+  INSITU_LIBRARY = 2,
+  INSITU_MPI = 3,
+  INSITU_THREAD = 4,
+  INSITU_REGION = 5,  /* the program's own mark */
+  INSITU_BUILTIN = 6, /* a function in C, called from Python */
+};
 enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2 };
 enum insitu_mpi_state { INSITU_MPI_NONE = 0, INSITU_MPI_INITIALISED = 1, INSITU_MPI_FINALISED = 2 };
 
@@ -80,6 +90,11 @@ struct insitu_name {
   char text[]; /* name, then file, not terminated; records are padded to 8 bytes */
 };
 
+struct insitu_phase {
+  uint64_t tick;
+  char name[24];
+};
+
 struct insitu_header {
   char magic[8];
   uint32_t version;
@@ -122,7 +137,16 @@ struct insitu_header {
   char columns[1024]; /* "name unit kinds offset;" per column */
   int32_t cart_axes;  /* of the largest Cartesian communicator, 0 while there is none */
   int32_t cart_ranks;
-  int32_t cart_at[INSITU_AXES]; /* where this rank is in it */
+  int32_t cart_at[INSITU_AXES];      /* where this rank is in it */
+  double event_ns;                   /* what timing one call of a Python function costs, 0 where it is not known */
+  double budget;                     /* the share of time that the hook may take, 0 for any */
+  uint64_t hook_ticks;               /* what it has taken, estimated */
+  uint32_t throttled;                /* functions that are not recorded any more */
+  uint32_t loop_row;                 /* whose entries begin the iterations of the main loop */
+  uint64_t turns;                    /* iterations of it that were timed */
+  uint64_t turn_ticks[INSITU_TURNS]; /* a sample of them */
+  uint64_t phases_used;
+  struct insitu_phase phases[INSITU_PHASES]; /* the latest, in a ring */
 };
 _Static_assert(sizeof(struct insitu_header) <= 4096, "the header is one page");
 

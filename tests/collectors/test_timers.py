@@ -2,18 +2,12 @@
 here."""
 
 import json
-import os
-import subprocess
 import sys
-import textwrap
-from pathlib import Path
 
 import pytest
 
-from insitu.collectors import library
-from insitu.collectors.table import ENDED, TableReader
-from insitu.run import Options, rank_environment
-from tests.interpreters import VERSIONS, find_python
+from insitu.collectors.table import ENDED
+from tests.collectors.measured import measure, paths, visits
 
 TORTURE = """
     import asyncio, contextlib, dataclasses, json, sys, threading
@@ -158,77 +152,10 @@ TORTURE = """
 """
 
 
-def measure(folder: Path, python: str, script: Path, shared: str) -> TableReader:
-    """Run a script measured, with the native library or, without one, the twin."""
-    tables = folder / ("native" if shared else "twin")
-    tables.mkdir()
-    environment = {
-        **os.environ,
-        **rank_environment(Options(command=[str(script)]), "0" * 32, str(folder)),
-        "INSITU_LIBRARY": shared,
-        "INSITU_TABLES": str(tables),
-        "INSITU_AGENT": "off",
-        "INSITU_SINGLE": "1",
-        "INSITU_TROUBLE": str(tables / "trouble"),
-    }
-    done = subprocess.run(
-        [python, str(script)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    trouble = tables / "trouble"
-    assert not trouble.exists(), trouble.read_text()
-    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
-    (path,) = tables.rglob("*.table")
-    table = TableReader(str(path))
-    table.new_rows()
-    return table
-
-
-def paths(table: TableReader) -> list[str]:
-    found: list[str] = []
-    for row in table.rows:
-        found.append(f"{found[row.parent]}->{row.name}" if found else row.name)
-    return found
-
-
-def visits(table: TableReader) -> dict[str, int]:
-    """Visits per call path, without what the interpreter imports on its own."""
-    totals = table.totals(table.tick_s())["visits"]
-    result: dict[str, int] = {}
-    for path, count in zip(paths(table), totals, strict=True):
-        if "(import)" not in path:
-            result[path] = result.get(path, 0) + count
-    return result
-
-
-@pytest.fixture(params=VERSIONS)
-def python(request):
-    """An interpreter of each supported version."""
-    found = find_python(request.param)
-    if not found:
-        pytest.skip(f"no Python {request.param} on PATH or among pyenv's")
-    return found
-
-
-@pytest.fixture
-def shared():
-    path = library.find()
-    if not path:
-        pytest.skip("the native library is not built: no C compiler")
-    return path
-
-
 @pytest.mark.native
 def test_the_native_hook_counts_what_its_twin_counts(tmp_path, python, shared):
-    script = tmp_path / "torture.py"
-    script.write_text(textwrap.dedent(TORTURE))
-
-    native = measure(tmp_path, python, script, shared)
-    twin = measure(tmp_path, python, script, "")
+    native = measure(tmp_path, python, TORTURE, shared)
+    twin = measure(tmp_path, python, TORTURE, "")
 
     assert native.header()["hook"].rstrip(b"\0") in (b"evaluator", b"monitoring")
     assert twin.header()["hook"].rstrip(b"\0") == b"setprofile"
@@ -238,10 +165,10 @@ def test_the_native_hook_counts_what_its_twin_counts(tmp_path, python, shared):
 
 @pytest.mark.native
 def test_exclusive_times_add_up_to_the_whole(tmp_path, python, shared):
-    script = tmp_path / "torture.py"
-    script.write_text(textwrap.dedent(TORTURE).replace("    threads()\n", ""))
+    program = TORTURE.replace("        threads()\n", "")
 
-    for table in (measure(tmp_path, python, script, shared), measure(tmp_path, python, script, "")):
+    for library_path in (shared, ""):
+        table = measure(tmp_path, python, program, library_path)
         totals = table.totals(table.tick_s())
 
         assert table.header()["state"] == ENDED
@@ -252,40 +179,35 @@ def test_exclusive_times_add_up_to_the_whole(tmp_path, python, shared):
 
 @pytest.mark.native
 def test_deep_recursion_survives_under_the_native_hook(tmp_path, python, shared):
-    script = tmp_path / "deep.py"
-    script.write_text(
+    program = (
         "import sys\nsys.setrecursionlimit(10**6)\n"
         "def down(n): return n if not n else down(n - 1)\n"
         "def main(): down(50_000)\nmain()\nmain()\nprint('ended')\n"
     )
 
-    table = measure(tmp_path, python, script, shared)
+    table = measure(tmp_path, python, program, shared)
 
-    assert visits(table)["deep.py->main"] == 2
+    assert visits(table)["program.py->main"] == 2
 
 
 @pytest.mark.native
 def test_a_recursion_error_leaves_the_native_hook_in_order(tmp_path, python, shared):
-    script = tmp_path / "endless.py"
-    script.write_text(
+    program = (
         "def endless(): endless()\n"
         "def attempt():\n    try: endless()\n    except RecursionError: leaf()\n"
         "def leaf(): pass\n"
         "for _ in range(3): attempt()\nprint('ended')\n"
     )
 
-    counted = visits(measure(tmp_path, python, script, shared))
+    counted = visits(measure(tmp_path, python, program, shared))
 
-    assert counted["endless.py->attempt"] == counted["endless.py->attempt->leaf"] == 3
-    assert 2900 < counted["endless.py->attempt->endless"] < 3000
+    assert counted["program.py->attempt"] == counted["program.py->attempt->leaf"] == 3
+    assert 2900 < counted["program.py->attempt->endless"] < 3000
 
 
 @pytest.mark.native
 def test_the_meta_data_of_the_launcher_stand_in_the_table(tmp_path, shared):
-    script = tmp_path / "quick.py"
-    script.write_text("print('ended')\n")
-
-    table = measure(tmp_path, sys.executable, script, shared)
+    table = measure(tmp_path, sys.executable, "print('ended')", shared)
 
     assert json.loads(table.meta())["run"] == "0" * 32
     assert json.loads(table.meta())["campaign"] == str(tmp_path)

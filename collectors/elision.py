@@ -1,0 +1,39 @@
+"""Throttled functions as part of their callers: what is measured of the others stays exact.
+
+A function that one rank of a node has throttled is left out for all of them, so that their call
+paths can be compared.
+"""
+
+from array import array
+from collections.abc import Mapping, Sequence, Set
+
+from insitu.collectors.table import LIBRARY, PYTHON, Row
+
+Function = tuple[str, str, int]  # name, file, line
+U8 = (1 << 64) - 1
+PEAKS = ("heap_peak",)
+COUNTED_ONCE = ("visits", "time")  # of a function itself: they are not its caller's
+
+
+def function_of(row: Row) -> Function:
+    """What tells a function from others, whatever its call path."""
+    return row.name, row.file, row.line
+
+
+def is_elided(row: Row, throttled: Set[Function]) -> bool:
+    """Whether this row is to be part of its caller."""
+    return bool(throttled) and row.kind in (PYTHON, LIBRARY) and function_of(row) in throttled
+
+
+def fold(totals: Mapping[str, "array[int]"], rows: Sequence[Row], throttled: Set[Function]) -> None:
+    """Move the numbers of elided rows to the rows that they are part of."""
+    for i in reversed(range(1, len(rows))):  # callees before their callers
+        if not is_elided(rows[i], throttled):
+            continue
+        for name, values in totals.items():
+            parent = rows[i].parent
+            if name in PEAKS:
+                values[parent] = max(values[parent], values[i])
+            elif name not in COUNTED_ONCE:
+                values[parent] = (values[parent] + values[i]) & U8  # it may be signed
+            values[i] = 0

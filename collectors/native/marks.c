@@ -1,0 +1,91 @@
+/* Rows that are no Python functions: the program's own regions and phases, and built-in functions. */
+#include "marks.h"
+
+#include "budget.h"
+
+#include <string.h>
+
+static void begin(struct insitu_thread *self, uint64_t key, enum insitu_kind kind, PyObject *name, PyObject *kept) {
+  struct insitu_frame *top = insitu_top(self);
+  uint32_t row = top->row, fold = INSITU_FOLDED;
+  if (insitu_table->rows[row].key != key) {
+    row = insitu_child(top->row, key);
+    fold = 0;
+  }
+  if (!row) {
+    Py_ssize_t bytes = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &bytes);
+    if (!text) {
+      PyErr_Clear();
+      return;
+    }
+    row = insitu_row_add(top->row, key, kind, text, (size_t)bytes, "", 0, 0);
+    if (!row) return;
+    Py_IncRef(kept); /* its address is the key for ever */
+    insitu_table->rows[row].flags = insitu_table->rows[top->row].flags / ROW_LEVEL * ROW_LEVEL + ROW_LEVEL;
+  }
+  uint64_t now = insitu_ticks();
+  if (insitu_table->rows[row].flags & ROW_IS_LOOP && !fold) insitu_loop_turn(self, now);
+  insitu_table->rows[row].visits++;
+  insitu_push(self, row, fold, now);
+}
+
+/* Frames above it are closed with it; an end without a beginning is none. */
+static void end(struct insitu_thread *self, uint64_t key, uint32_t lowest) {
+  uint64_t now = insitu_ticks();
+  for (uint32_t depth = self->depth; depth > lowest; depth--) {
+    if (insitu_table->rows[self->frames[depth - 1].row].key != key) continue;
+    while (self->depth >= depth) insitu_pop(self, now);
+    return;
+  }
+}
+
+void insitu_region_enter(struct insitu_thread *self, PyObject *name) {
+  begin(self, (uint64_t)(uintptr_t)name, INSITU_REGION, name, name);
+}
+
+void insitu_region_leave(struct insitu_thread *self, PyObject *name) {
+  end(self, (uint64_t)(uintptr_t)name, 1);
+}
+
+void insitu_phase(const char *name) {
+  struct insitu_header *header = insitu_table->header;
+  struct insitu_phase *phase = &header->phases[header->phases_used % INSITU_PHASES];
+  uint64_t now = insitu_ticks();
+  strncpy(phase->name, name, sizeof phase->name - 1);
+  phase->tick = now;
+  /* A reader takes phases below phases_used as written. */
+  atomic_signal_fence(memory_order_release);
+  header->phases_used++;
+  insitu_phase_turn(now);
+}
+
+/* What stands for a built-in function: itself where it lives on, its C function where it is bound anew each time. */
+static uint64_t builtin_key(PyObject *callable) {
+  if (callable->ob_type == &PyCFunction_Type) return (uint64_t)(uintptr_t)PyCFunction_GetFunction(callable);
+  return callable->ob_type == &PyMethodDescr_Type ? (uint64_t)(uintptr_t)callable : 0;
+}
+
+void insitu_builtin_enter(struct insitu_thread *self, PyObject *callable) {
+  struct insitu_frame *top = insitu_top(self);
+  uint32_t kind = insitu_table->rows[top->row].kind;
+  uint64_t key = builtin_key(callable);
+  /* Library code is recorded at its boundary only, and above it nothing. */
+  if (!key || top->skipped || kind == INSITU_LIBRARY || self->depth < 2) return;
+  if (insitu_child(top->row, key)) {
+    begin(self, key, INSITU_BUILTIN, NULL, NULL);
+    return;
+  }
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject *name = PyObject_GetAttrString(callable, "__qualname__");
+  if (name) begin(self, key, INSITU_BUILTIN, name, callable);
+  if (name) Py_DecRef(name);
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+}
+
+void insitu_builtin_leave(struct insitu_thread *self, PyObject *callable) {
+  uint64_t key = builtin_key(callable);
+  if (key && self->depth > 1 && insitu_table->rows[insitu_top(self)->row].key == key) end(self, key, 1);
+}

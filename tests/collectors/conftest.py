@@ -1,0 +1,23 @@
+"""What the tests of the collectors share."""
+
+import pytest
+
+from insitu.collectors import library
+from tests.interpreters import VERSIONS, find_python
+
+
+@pytest.fixture(params=VERSIONS)
+def python(request):
+    """An interpreter of each supported version."""
+    found = find_python(request.param)
+    if not found:
+        pytest.skip(f"no Python {request.param} on PATH or among pyenv's")
+    return found
+
+
+@pytest.fixture
+def shared():
+    path = library.find()
+    if not path:
+        pytest.skip("the native library is not built: no C compiler")
+    return path

@@ -1,0 +1,61 @@
+"""Small programs measured in a process of their own, and what stands in their tables."""
+
+import os
+import subprocess
+import textwrap
+from pathlib import Path
+
+from insitu.collectors.table import TableReader
+from insitu.run import parse, rank_environment
+
+
+def measure(
+    folder: Path, python: str, program: str, shared: str, *options: str, prints: str = "ended\n"
+) -> TableReader:
+    """The table of a program that was measured by the native library or, without one, the twin."""
+    tables = folder / ("native" if shared else "twin") / str(len(list(folder.rglob("*.table"))))
+    tables.mkdir(parents=True)
+    script = folder / "program.py"
+    script.write_text(textwrap.dedent(program))
+    environment = {
+        **os.environ,
+        **rank_environment(parse([*options, str(script)]), "0" * 32, str(folder)),
+        "INSITU_LIBRARY": shared,
+        "INSITU_TABLES": str(tables),
+        "INSITU_AGENT": "off",
+        "INSITU_SINGLE": "1",
+        "INSITU_TROUBLE": str(tables / "trouble"),
+    }
+    done = subprocess.run(
+        [python, str(script)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    trouble = tables / "trouble"
+    assert not trouble.exists(), trouble.read_text()
+    assert (done.returncode, done.stdout) == (0, prints), done.stderr
+    (path,) = tables.rglob("*.table")
+    table = TableReader(str(path))
+    table.new_rows()
+    return table
+
+
+def paths(table: TableReader) -> list[str]:
+    """The call path of each row."""
+    found: list[str] = []
+    for row in table.rows:
+        found.append(f"{found[row.parent]}->{row.name}" if found else row.name)
+    return found
+
+
+def visits(table: TableReader) -> dict[str, int]:
+    """Visits per call path, without what the interpreter imports on its own."""
+    totals = table.totals(table.tick_s())["visits"]
+    result: dict[str, int] = {}
+    for path, count in zip(paths(table), totals, strict=True):
+        if "(import)" not in path:
+            result[path] = result.get(path, 0) + count
+    return result
