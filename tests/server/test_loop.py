@@ -22,7 +22,7 @@ class SlowRefits(Refits):
 async def serve_and_stop(campaign, refits, *, is_signalled):
     said = []
     with Keeper(campaign, instance="i1", beat_s=0.05) as keeper, bind(campaign) as sockets:
-        kept = refits(keeper.store)
+        kept = refits(keeper.store, campaign)
         aggregator = Aggregator(keeper, kept, sockets, beat_s=0.05, say=said.append)
         stop = aggregator.ask_to_stop if is_signalled else aggregator.stop.set
         asyncio.get_running_loop().call_later(0.2, stop)
