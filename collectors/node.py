@@ -257,7 +257,7 @@ class Node:
         named += [f"{more} more, mostly inside libraries"] if more > 0 else []
         share = max(head["budget"] for head in heads)
         return (
-            f"timing them would have taken more than {share * 100:g} % of the time, so from then on "
+            f"timing them would have taken more than {share * 100:g} % of the time; from then on "
             f"they count as part of their callers: {', '.join(named)}"
         )
 

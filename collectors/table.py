@@ -38,7 +38,8 @@ _LAYOUT = (
     *(("cart_axes", "i"), ("cart_ranks", "i"), ("cart_0", "i"), ("cart_1", "i"), ("cart_2", "i")),
     ("cart_3", "i"),
     *(("event_ns", "d"), ("budget", "d"), ("hook_ticks", "Q"), ("throttled", "I")),
-    *(("loop_row", "I"), ("turns", "Q"), ("turn_ticks", "512s"), ("phases_used", "Q"), ("phases", "1024s")),
+    *(("loop_row", "I"), ("turns", "Q"), ("turn_ticks", "512s"), ("phases_used", "Q")),
+    ("phases", "1024s"),
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
 FIELDS = tuple(name for name, _ in _LAYOUT)

@@ -23,7 +23,8 @@ from tests.test_floors import sources
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-OF_RUN = {word for word in WITH_VALUE if word.startswith("--")} | {"--c-functions", "--quiet", "--help"}
+SWITCHES = {"--c-functions", "--quiet", "--help"}
+OF_RUN = {word for word in WITH_VALUE if word.startswith("--")} | SWITCHES
 
 
 def section(title: str, text: str = README) -> str:

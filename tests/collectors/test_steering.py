@@ -123,7 +123,7 @@ def test_throttled_functions_are_part_of_their_callers_and_named(tmp_path, share
 
     here = node.Node(path)
     here.scan()
-    names = [here.paths[i][1] for i in list(here.ranks.values())[0].node_rows]
+    names = [here.paths[i][1] for i in next(iter(here.ranks.values())).node_rows]
     bye = here.bye(1, {})
 
     assert "tiny" not in names
@@ -150,8 +150,10 @@ def test_the_time_of_throttled_functions_is_their_callers(tmp_path, shared):
 
 def test_steering_reaches_the_rank_as_it_was_said():
     said = parse(
-        ["--budget", "5%", "--only", "a.*", "--only", "b", "--skip", "*/x y/*", "--depth", "4"]
-        + ["--recursion", "keep", "--c-functions", "program.py"]
+        [
+            *("--budget", "5%", "--only", "a.*", "--only", "b", "--skip", "*/x y/*"),
+            *("--depth", "4", "--recursion", "keep", "--c-functions", "program.py"),
+        ]
     ).steering
 
     assert str(read(str(said))) == str(said)
