@@ -22,11 +22,15 @@ class Taste:
     denominators: tuple[float, ...]  # of 1 to 5
     logarithms: tuple[float, ...]  # powers 0, 1, 2, 1/2, 3/2 beside a power of x
     pure: tuple[float, ...]  # powers 1, 2, 1/2, 3/2 alone
+    mixed: float = 1.0  # of a logarithm beside a power that is no integer
+    fractions: float = 1.0  # of powers above 1 that are no multiple of 1/2
 
 
 ONE_PARAMETER = Taste((1, 0.6, 0.6, 0.35, 0.35), (1, 0.1, 0.03, 0.003, 0.003), (1, 0.5, 0.3, 0.3))
 # Several parameters leave fewer values of each, too few to tell fifths from logarithms.
-SEVERAL = Taste((1, 0.5, 0.5, 0.02, 0.005), (1, 0.4, 0.1, 0.0005, 0.0005), (1, 0.7, 0.02, 0.02))
+SEVERAL = Taste(
+    (1, 0.7, 0.7, 0.02, 0.005), (1, 0.7, 0.1, 0.0005, 0.0005), (1, 0.7, 0.02, 0.02), 0.1, 0.2
+)
 POWERS = (ZERO, ONE, Fraction(2), HALF, Fraction(3, 2))  # of logarithms
 HIGHEST = 4  # exponent
 STEEP = 0.3  # weight of exponents above 3
@@ -152,8 +156,10 @@ def _rising(taste: Taste) -> dict[tuple[Fraction, Fraction], float]:
     weights = {(ZERO, beta): w for beta, w in zip(POWERS[1:], taste.pure, strict=True)}
     for alpha in powers:
         simple = taste.denominators[alpha.denominator - 1] * (STEEP if alpha > 3 else 1.0)
+        simple *= taste.fractions if alpha > 1 and alpha.denominator > 2 else 1.0
+        mixed = taste.mixed if alpha.denominator > 1 else 1.0
         weights |= {
-            (alpha, beta): simple * weight
+            (alpha, beta): simple * weight * (mixed if beta else 1.0)
             for beta, weight in zip(POWERS, taste.logarithms, strict=True)
         }
     return weights

@@ -19,8 +19,10 @@ from insitu.modeling.marginal import log_evidence, negligible
 from insitu.modeling.posterior import SMALLEST_RATIO, TYPICAL_NOISE, USABLE
 from insitu.modeling.series import Series
 
-BEST = {2: 12, 3: 7, 4: 4}  # terms kept per parameter, by the number of parameters
-WEIGHED = {2: 32, 3: 64, 4: 64}  # combinations whose evidence is computed
+BEST = {2: 12, 3: 10, 4: 6}  # terms kept per parameter, by the number of parameters
+BEST_OF_MANY = {2: 12, 3: 7, 4: 4}  # the same from MANY points on, which tell terms better
+MANY = 60
+WEIGHED = {2: 32, 3: 128, 4: 128}  # combinations whose evidence is computed
 DEPENDENT = 1e-9  # determinant of normalised columns below which they cannot be told apart
 MIN_LINE = 3  # points of a line that tells growth
 PRICE_OF_COLUMN = 2.0  # logarithm of odds, for the choice of what is weighed
@@ -68,7 +70,9 @@ class Table:
             self.sizes.append(most)
             self.usable.append(usable & varies)
         self.lines = [self._lines(column) for column in range(len(parameters))]
-        self.plan: Plan = plan(len(parameters), BEST[len(parameters)])
+        many = len(series.coordinates) >= MANY
+        self.kept = (BEST_OF_MANY if many else BEST)[len(parameters)]
+        self.plan: Plan = plan(len(parameters), self.kept)
 
     def _lines(self, column: int) -> list[IntArray]:
         """Points that differ in one parameter only."""
@@ -129,7 +133,7 @@ class Table:
             points += told
         floor = np.maximum(points, 1) * TYPICAL_NOISE**2
         score = prior - points / 2 * np.log(rss + floor)
-        best = np.argsort(-score, axis=1, kind="stable")[:, : BEST[len(self.parameters)]]
+        best = np.argsort(-score, axis=1, kind="stable")[:, : self.kept]
         return best, prior[best]
 
     def _scores(

@@ -18,7 +18,7 @@ from insitu.modeling.spread import Spread
 
 Dependencies = Mapping[CallPath, Sequence[Sequence[str]]]  # parameters that may be multiplied
 TOLD = 0.8  # prior of the very products that a call path is said to depend on
-SPREAD = 24  # combinations that make up the spread of an answer
+SPREAD = 40  # combinations that make up the spread of an answer
 
 
 def several(points: Points, series: Series, dependencies: Dependencies) -> list[Answer]:
