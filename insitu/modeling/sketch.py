@@ -1,7 +1,7 @@
 """Sketches of many ranks' values that merge, and that cluster as the values themselves do."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -15,12 +15,13 @@ OFFSET = 20_000  # above the logarithm of every number, in buckets: keeps signs 
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """Buckets of equal ratio, ascending by value; each array has one element per bucket.
+    """Buckets of equal ratio of all call paths, ascending; each array has one element per bucket.
 
-    Keys are positive for positive values, 0 for zero, negative for negative ones; lows and highs
-    are the exact smallest and largest value in each bucket.
+    Rows are call paths; keys are positive for positive values, 0 for zero, negative for negative
+    ones; lows and highs are the exact smallest and largest value in each bucket.
     """
 
+    rows: IntArray
     keys: IntArray
     counts: IntArray
     sums: FloatArray
@@ -29,37 +30,39 @@ class Sketch:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """A cluster of ranks: bounds of its values, their number and mean."""
+class Clusters:
+    """Clusters of ranks, ascending within each row: bounds of the values, their number and mean."""
 
-    low: float
-    high: float
-    count: int
-    mean: float
+    rows: IntArray
+    lows: FloatArray
+    highs: FloatArray
+    counts: IntArray
+    means: FloatArray
 
 
 def sketch(values: FloatArray) -> Sketch:
-    """Sketch the values of some ranks, (n_ranks,); what is not finite is left out."""
-    ascending = np.sort(values[np.isfinite(values)])
-    size = abs(ascending)
+    """Sketch the values of some ranks, (n_rows, n_ranks); what is not finite is left out."""
+    rows, columns = np.nonzero(np.isfinite(values))
+    found = values[rows, columns]
+    size = abs(found)
     with np.errstate(divide="ignore"):
         bucket = np.floor(np.log(np.where(size > 0, size, 1.0)) / np.log(WIDTH))
-    keys = (np.sign(ascending) * (bucket + OFFSET)).astype(np.intp)
-    ones = np.ones(len(keys), dtype=np.intp)
-    return _gathered(Sketch(keys, ones, ascending, ascending, ascending))
+    keys = (np.sign(found) * (bucket + OFFSET)).astype(np.intp)
+    return _gathered(Sketch(rows, keys, np.ones(len(keys), dtype=np.intp), found, found, found))
 
 
 def merge(sketches: Sequence[Sketch]) -> Sketch:
     """The sketch of all ranks together, whatever the order and grouping of the parts."""
     if not sketches:
-        return sketch(np.zeros(0))
-    parts = [np.concatenate([getattr(one, name) for one in sketches]) for name in Sketch.__slots__]
-    order = np.argsort(parts[0], kind="stable")
-    return _gathered(Sketch(*(part[order] for part in parts)))
+        return sketch(np.zeros((0, 0)))
+    names = [field.name for field in fields(Sketch)]
+    return _gathered(
+        Sketch(*(np.concatenate([getattr(s, name) for s in sketches]) for name in names))
+    )
 
 
-def cluster_sketch(one: Sketch, threshold: float = THRESHOLD) -> list[Cluster]:
-    """Clusters by relative distance, ascending: exactly those of `cluster` on all values.
+def cluster_sketch(one: Sketch, threshold: float = THRESHOLD) -> Clusters:
+    """Clusters by relative distance: exactly those of `cluster` on all values.
 
     Values in one bucket are nearer to each other than the threshold, so clusters part only between
     buckets, where lowest and highest value are known exactly [CLU §III-B].
@@ -72,39 +75,47 @@ def cluster_sketch(one: Sketch, threshold: float = THRESHOLD) -> list[Cluster]:
             f"sketches tell clusters apart from a relative distance of {WIDTH - 1:.0%} on; "
             f"{threshold:g} needs the values of all ranks"
         )
-    if not len(one.keys):
-        return []
-    gaps = one.lows[1:] - one.highs[:-1]
-    smaller = np.minimum(abs(one.lows[1:]), abs(one.highs[:-1]))
-    parted = (gaps > 0) & (gaps >= threshold * smaller)
-    starts = np.concatenate([[0], np.flatnonzero(parted) + 1])
-    ends = np.concatenate([starts[1:], [len(one.keys)]]) - 1
+    with np.errstate(over="ignore"):
+        gaps = one.lows[1:] - one.highs[:-1]
+        smaller = np.minimum(abs(one.lows[1:]), abs(one.highs[:-1]))
+        parted = (gaps > 0) & (gaps >= threshold * smaller)
+    starts = np.flatnonzero(np.concatenate([[True], parted | (np.diff(one.rows) > 0)]))
+    starts = starts[starts < len(one.rows)]
+    ends = np.append(starts[1:], len(one.rows))[: len(starts)] - 1
+    if not len(starts):
+        return Clusters(one.rows, one.lows, one.highs, one.counts, one.sums)
     counts = np.add.reduceat(one.counts, starts)
-    sums = np.add.reduceat(one.sums, starts)
-    return [
-        Cluster(float(low), float(high), int(count), float(total / count))
-        for low, high, count, total in zip(
-            one.lows[starts], one.highs[ends], counts, sums, strict=True
-        )
-    ]
+    means = np.add.reduceat(one.sums, starts) / counts
+    return Clusters(one.rows[starts], one.lows[starts], one.highs[ends], counts, means)
 
 
-def labels_of(values: FloatArray, clusters: Sequence[Cluster]) -> IntArray:
-    """The cluster of each value that went into the sketch; -1 where it is not finite."""
-    lows = np.array([one.low for one in clusters])
-    found = np.searchsorted(lows, values, side="right") - 1
-    return np.where(np.isfinite(values), found, -1)
+def labels_of(values: FloatArray, clusters: Clusters) -> IntArray:
+    """The cluster of each value that went into the sketch, (n_rows, n_ranks); -1 if not finite."""
+    rows, columns = np.nonzero(np.isfinite(values))
+    labels = np.full(values.shape, -1, dtype=np.intp)
+    is_value = np.repeat([False, True], [len(clusters.rows), len(rows)])
+    row = np.concatenate([clusters.rows, rows])
+    order = np.lexsort((is_value, np.concatenate([clusters.lows, values[rows, columns]]), row))
+    begun = np.empty(len(order), dtype=np.intp)
+    begun[order] = np.cumsum(~is_value[order])
+    before = np.searchsorted(clusters.rows, rows, side="left")  # clusters of the rows above
+    labels[rows, columns] = begun[is_value] - before - 1
+    return labels
 
 
 def _gathered(one: Sketch) -> Sketch:
-    """One element per key; the keys ascend."""
+    """One element per row and key, ascending."""
     if not len(one.keys):
         return one
-    starts = np.flatnonzero(np.diff(one.keys, prepend=one.keys[0] - 1))
+    order = np.lexsort((one.keys, one.rows))
+    rows, keys = one.rows[order], one.keys[order]
+    changes = (np.diff(rows) != 0) | (np.diff(keys) != 0)
+    starts = np.flatnonzero(np.concatenate([[True], changes]))
     return Sketch(
-        one.keys[starts],
-        np.add.reduceat(one.counts, starts),
-        np.add.reduceat(one.sums, starts),
-        np.minimum.reduceat(one.lows, starts),
-        np.maximum.reduceat(one.highs, starts),
+        rows[starts],
+        keys[starts],
+        np.add.reduceat(one.counts[order], starts),
+        np.add.reduceat(one.sums[order], starts),
+        np.minimum.reduceat(one.lows[order], starts),
+        np.maximum.reduceat(one.highs[order], starts),
     )
