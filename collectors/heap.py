@@ -48,6 +48,8 @@ def heap_of(
             growth[parent] += growth[i]
             peak[parent] = max(peak[parent], peak[i])
         place = node_rows[i]
+        if i and place == node_rows[rows[i].parent]:
+            continue  # a throttled function is part of its caller
         before = values.get(place, (0, 0, 0, 0))  # several rows of a rank may be one call path
         values[place] = (
             before[0] + calls[i],

@@ -20,8 +20,10 @@ from insitu.collectors.ranks import (
     of_the_root,
     table_groups,
 )
+from insitu.collectors.symbols import Symbols
 from insitu.collectors.table import (
     ABORTED,
+    COMPILED,
     MPI,
     MPI_FINALISED,
     MPI_INITIALISED,
@@ -62,6 +64,7 @@ class Node:
         self.paths: list[tuple[int, str, str, int]] = []
         self._digest = EMPTY  # of all rows of the dictionary
         self.throttled: dict[elision.Function, int] = {}  # with the visits until then
+        self.symbols = Symbols()
 
     # ---- what there is ------------------------------------------------------------------------
 
@@ -121,11 +124,14 @@ class Node:
 
     def _id(self, rank: Rank, row: Row) -> int:
         parent = rank.node_rows[row.parent] if rank.node_rows else 0
-        key = (parent, row.name) if self.paths and rank.node_rows else (0, "")
+        name = row.name
+        if row.kind == COMPILED:
+            name = self.symbols.name(row.file, name, before_ns=rank.table.header()["created_ns"])
+        key = (parent, name) if self.paths and rank.node_rows else (0, "")
         if key not in self.ids:
             self.ids[key] = len(self.paths)
-            self.paths.append((parent, row.name, row.file, row.line))
-            self._digest = extended(self._digest, parent, row.name, row.file, row.line)
+            self.paths.append((parent, name, row.file, row.line))
+            self._digest = extended(self._digest, parent, name, row.file, row.line)
         return self.ids[key]
 
     def live(self) -> list[Rank]:

@@ -16,6 +16,7 @@ VERSION = 1
 RUNNING, ENDED, ABORTED = 0, 1, 2
 MPI_INITIALISED, MPI_FINALISED = 1, 2
 PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN = range(7)
+COMPILED = 7  # of a row whose name is an address in the object that is its file
 FOLDED = 1
 ROW_NAME = 20  # offsets of u4 in a row; its columns are described by the file itself
 ROW_PARENT = 8

@@ -21,6 +21,7 @@ int insitu_clock_is_tsc;
 
 static struct insitu_table the_table;
 static pthread_key_t thread_key;
+static __thread int is_growing;  /* a signal handler that comes meanwhile gets no row: it would wait for itself */
 static __thread int has_no_area; /* it was refused one, or has given it back: it is not asked for again */
 static pthread_mutex_t growth = PTHREAD_MUTEX_INITIALIZER; /* only on the slow path: a new row, a new thread */
 
@@ -120,7 +121,8 @@ static void after_fork_in_child(void) {
 struct insitu_thread *insitu_thread_enter(void) {
   struct insitu_header *header = the_table.header;
   struct insitu_thread *self = NULL;
-  if (has_no_area) return NULL;
+  if (has_no_area || is_growing) return NULL;
+  is_growing = 1;
   pthread_mutex_lock(&growth);
   uint32_t used = atomic_load_explicit(&header->threads_used, memory_order_relaxed);
   for (uint32_t i = 1; i < used; i++)
@@ -132,6 +134,7 @@ struct insitu_thread *insitu_thread_enter(void) {
   }
   if (self) atomic_store_explicit(&self->is_live, 1, memory_order_relaxed);
   pthread_mutex_unlock(&growth);
+  is_growing = 0;
   has_no_area = !self;
   if (!self) return NULL;
   if (!self->root) self->root = insitu_row_add(0, 0, INSITU_THREAD, "(thread)", 8, "", 0, 0);
@@ -156,6 +159,8 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   if (file_bytes > 1000) file += file_bytes - 1000, file_bytes = 1000;
   uint64_t record = align(sizeof(struct insitu_name) + name_bytes + file_bytes, 8);
 
+  if (is_growing) return 0;
+  is_growing = 1;
   pthread_mutex_lock(&growth);
   uint32_t row = atomic_load_explicit(&header->rows_used, memory_order_relaxed);
   uint64_t at = atomic_load_explicit(&header->names_used, memory_order_relaxed);
@@ -164,6 +169,7 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
       !back(&names_backed, header->names_at, at + record)) {
     header->rows_refused++;
     pthread_mutex_unlock(&growth);
+    is_growing = 0;
     return 0;
   }
   struct insitu_name *entry = (struct insitu_name *)(the_table.names + at);
@@ -183,6 +189,7 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   /* A reader takes the rows below rows_used as ready: name and parent must be there first. */
   atomic_store_explicit(&header->rows_used, row + 1, memory_order_release);
   pthread_mutex_unlock(&growth);
+  is_growing = 0;
   insitu_stamp();
   return row;
 }

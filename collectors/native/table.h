@@ -43,8 +43,9 @@ enum insitu_kind {
   INSITU_LIBRARY = 2,
   INSITU_MPI = 3,
   INSITU_THREAD = 4,
-  INSITU_REGION = 5,  /* the program's own mark */
-  INSITU_BUILTIN = 6, /* a function in C, called from Python */
+  INSITU_REGION = 5,   /* the program's own mark */
+  INSITU_BUILTIN = 6,  /* a function in C, called from Python */
+  INSITU_COMPILED = 7, /* its name is its address, its file the object */
 };
 enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2 };
 enum insitu_mpi_state { INSITU_MPI_NONE = 0, INSITU_MPI_INITIALISED = 1, INSITU_MPI_FINALISED = 2 };
@@ -68,9 +69,11 @@ struct insitu_frame {
   uint64_t inside; /* ticks spent in frames above this one */
   uint32_t row;
   uint32_t flags;
-  uint64_t skipped; /* library calls inside a library call, which are not recorded */
+  uint32_t skipped; /* library calls inside a library call, which are not recorded */
+  uint32_t stack;   /* where a compiled function stands on its stack, 0 for other frames */
 };
-enum { INSITU_FOLDED = 1 }; /* re-entered directly: adds no inclusive time */
+enum { INSITU_FOLDED = 1 };  /* re-entered directly: adds no inclusive time */
+enum { INSITU_UNNAMED = 2 }; /* a compiled function for which there was no row */
 
 struct insitu_thread {
   _Atomic uint32_t is_live;
@@ -209,6 +212,7 @@ static inline void insitu_push(struct insitu_thread *self, uint32_t row, uint32_
   frame->row = row;
   frame->flags = flags;
   frame->skipped = 0;
+  frame->stack = 0;
   /* A reader takes the frames below depth as open: publish the frame before the depth. */
   atomic_signal_fence(memory_order_release);
   self->depth++;

@@ -1,0 +1,73 @@
+"""Names of compiled functions, from files that a compiler has made."""
+
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from insitu.collectors import symbols
+
+SOURCE = """
+int both(void) { return 1; }
+extern __typeof__(both) alias __attribute__((alias("both")));
+static int only_here(void) { return 2; }
+int (*keep)(void) = only_here;
+int _ZN4heat5solveEi(int n) { return n; }
+int __plate_MOD_relax(int n) { return n; }
+"""
+
+
+@pytest.fixture
+def library(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        pytest.skip("no C compiler: apt install gcc libc6-dev")
+    (tmp_path / "lib.c").write_text(SOURCE)
+    words = [compiler, "-shared", "-fPIC", "-o", "lib.so", "lib.c"]
+    subprocess.run(words, check=True, cwd=tmp_path)
+    return tmp_path / "lib.so"
+
+
+def names(path, before_ns):
+    found = symbols.read(str(path), before_ns=before_ns)
+    table = symbols.Symbols()
+    return {table.name(str(path), f"{address:x}", before_ns=before_ns) for address in found}
+
+
+def test_functions_are_called_as_people_write_them(library):
+    expected = {"alias", "only_here", "heat::solve(int)", "plate::relax"}
+
+    assert expected <= names(library, time.time_ns())
+
+
+def test_a_stripped_file_tells_what_it_exports(library):
+    if not shutil.which("strip"):
+        pytest.skip("no strip: apt install binutils")
+    subprocess.run(["strip", str(library)], check=True)
+
+    found = names(library, time.time_ns())
+
+    assert {"alias", "heat::solve(int)", "plate::relax"} <= found
+    assert "only_here" not in found
+
+
+def test_a_file_that_was_built_anew_since_tells_nothing(library):
+    table = symbols.Symbols()
+
+    assert symbols.read(str(library), before_ns=1) == {}
+    assert table.name(str(library), "1136", before_ns=1) == "lib.so+0x1136"
+
+
+@pytest.mark.parametrize("cut", [0, 5, 63, 64, 1000, -8])
+def test_a_damaged_file_is_no_error(library, cut):
+    data = library.read_bytes()
+    library.write_bytes(data[:cut])
+
+    assert isinstance(symbols.read(str(library), before_ns=time.time_ns()), dict)
+
+
+def test_a_file_that_is_gone_leaves_the_address():
+    name = symbols.Symbols().name("/nowhere/solver", "1136", before_ns=0)
+
+    assert name == "solver+0x1136"

@@ -1,0 +1,177 @@
+"""Functions of compiled programs that were built with -finstrument-functions."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.system.conftest import BINARIES
+
+pytestmark = [pytest.mark.mpi, pytest.mark.native]
+
+INSTRUMENT = "-finstrument-functions"
+C = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <malloc.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+#define KEPT __attribute__((noinline))
+static jmp_buf back;
+static void *blocks[1000];
+static void (*volatile drop_block)(void *) = free; // or the compiler leaves such pairs out
+KEPT static void leap(void) { longjmp(back, 1); }
+KEPT static void leave(void) { leap(); }
+KEPT static void arrive(void) { MPI_Barrier(MPI_COMM_WORLD); }
+KEPT static int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+KEPT static void keep(int n) { for (int i = 0; i < n; i++) blocks[i] = malloc(100); }
+KEPT static void turn(int n) { for (int i = 0; i < n; i++) blocks[i] = realloc(blocks[i], 1000); }
+KEPT static void drop(int n) { for (int i = 0; i < n; i++) free(blocks[i]); }
+KEPT static void odd(void) {
+  void *block = NULL;
+  if (posix_memalign(&block, 64, 640)) abort();
+  drop_block(block), drop_block(aligned_alloc(64, 640)), drop_block(memalign(64, 640));
+  drop_block(valloc(640)), drop_block(pvalloc(640)), drop_block(calloc(8, 80));
+  drop_block(reallocarray(NULL, 8, 80));
+  if (realloc(malloc(10), (size_t)-1 / 2)) abort();
+}
+KEPT static void handle(int number) { (void)number; }
+static void *work(void *argument) { return fib(5), argument; }
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  for (int i = 0; i < 5; i++) {
+    if (!setjmp(back)) leave();
+    arrive();
+  }
+  fib(15), keep(1000), turn(1000), drop(1000), odd();
+  size_t least = sysconf(_SC_MINSIGSTKSZ) + 1024; // what the kernel needs, and little more
+  stack_t small = {.ss_sp = malloc(least), .ss_size = least};
+  sigaltstack(&small, NULL);
+  struct sigaction action = {.sa_handler = handle, .sa_flags = SA_ONSTACK};
+  sigaction(SIGUSR1, &action, NULL), raise(SIGUSR1), raise(SIGUSR1);
+  pthread_t thread;
+  pthread_create(&thread, NULL, work, NULL), pthread_join(thread, NULL);
+  void *plugin = dlopen("./libplugin.so", RTLD_NOW);
+  if (!plugin) return 3;
+  ((void (*)(int))dlsym(plugin, "plug"))(MPI_Comm_c2f(MPI_COMM_WORLD));
+  MPI_Finalize();
+  return 0;
+}
+"""
+CPP = r"""
+#include <mpi.h>
+#include <stdexcept>
+#include <vector>
+namespace heat {
+struct Grid {
+  std::vector<double> cells;
+  __attribute__((noinline)) explicit Grid(int n) : cells(n) {}
+  __attribute__((noinline)) void sum(int i) {
+    double total;
+    MPI_Allreduce(cells.data(), &total, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    if (i % 2) throw std::runtime_error("odd");
+  }
+};
+}
+extern "C" void fortran(int *n);
+extern "C" void plug(int) {
+  heat::Grid grid(1000);
+  for (int i = 0; i < 10; i++) try { grid.sum(i); } catch (const std::exception &) {}
+  int n = 7;
+  fortran(&n);
+}
+"""
+FORTRAN = """
+module plate
+contains
+  subroutine relax(n, cells)
+    integer, intent(in) :: n
+    real(8), allocatable, intent(out) :: cells(:)
+    allocate(cells(n * 1000))
+    cells = 1
+  end subroutine
+end module
+subroutine fortran(n) bind(c)
+  use plate
+  integer, intent(in) :: n
+  real(8), allocatable :: cells(:)
+  integer :: i
+  do i = 1, n
+    call relax(n, cells)
+  end do
+end subroutine
+"""
+
+
+@pytest.fixture
+def solver(each_mpi):
+    """A C program that loads a library in C++ and Fortran, with the symbols in the files only."""
+    if not shutil.which("gfortran"):
+        pytest.skip("no gfortran: apt install gfortran")
+    wrappers = BINARIES[each_mpi.mpi]
+    rpath = f"-Wl,-rpath,{wrappers.parent / 'lib'}"
+
+    def make(*words):
+        subprocess.run(words, check=True, cwd=each_mpi.folder, env=each_mpi.environment)
+
+    for name, text in (("solver.c", C), ("plugin.cpp", CPP), ("plate.f90", FORTRAN)):
+        each_mpi.script(text, name)
+    flags = ("-O1", "-w", INSTRUMENT)
+    make(wrappers / "mpicc", "solver.c", *flags, "-o", "solver", rpath, "-pthread", "-ldl")
+    make("gfortran", *flags, "-fPIC", "-c", "plate.f90")
+    exclude = f"{INSTRUMENT}-exclude-file-list=include/c++"
+    plugin = ("-shared", "-fPIC", "plugin.cpp", "plate.o", "-o", "libplugin.so", "-lgfortran")
+    make(wrappers / "mpicxx", *flags, exclude, *plugin, rpath)
+    return each_mpi
+
+
+def test_functions_have_their_names_and_what_they_do_in_closed_form(solver):
+    outcome = solver.run("-n", 2, "--", "./solver")
+
+    assert outcome.code == 0, outcome.err
+    check_visits(solver)
+    check_heap(solver)
+
+
+def check_visits(solver):
+    assert {
+        path: solver.values(f"solver->main->{path}", "visits")[0]
+        for path in (
+            *("leave", "leave->leap", "arrive", "arrive->MPI_Barrier", "fib", "keep", "handle"),
+            *("plug->heat::Grid::Grid(int)", "plug->heat::Grid::sum(int)"),
+            *("plug->heat::Grid::sum(int)->MPI_Allreduce", "plug->fortran->plate::relax"),
+        )
+    } == {
+        **{"leave": 5, "leave->leap": 5, "arrive": 5, "arrive->MPI_Barrier": 5, "fib": 1973},
+        **{"keep": 1, "handle": 2, "plug->heat::Grid::Grid(int)": 1},
+        **{"plug->heat::Grid::sum(int)": 10, "plug->heat::Grid::sum(int)->MPI_Allreduce": 10},
+        "plug->fortran->plate::relax": 7,
+    }
+    assert solver.values("solver->(thread)->work->fib", "visits") == [15, 15]
+    known = {str(path) for path in solver.table().callpaths}
+    assert not [path for path in known if "0x" in path]
+    assert not [path for path in known if path.startswith("solver->main->leave->leap->")]
+
+
+def check_heap(solver):
+    """Blocks of 100 bytes are 104 on 64-bit glibc, those of 1000 are 1000; 640 aligned to 64 stay
+    640 to 664."""
+
+    def heap(function):
+        names = ("allocations", "bytes_allocated", "heap_growth")
+        return tuple(solver.values(f"solver->main->{function}", name)[1] for name in names)
+
+    assert heap("keep")[0] == 1000
+    assert 104_000 <= heap("keep")[1] == heap("keep")[2] <= 104_500
+    count, allocated, growth = heap("turn")
+    assert (count, growth) == (1000, allocated - heap("keep")[1])
+    assert 1_000_000 <= allocated <= 1_020_000
+    assert heap("drop") == (0, 0, -allocated)
+    count, _, growth = heap("odd")
+    assert (count, growth) == (8, 24)  # the block that could not grow is still there
+    assert heap("plug->heat::Grid::Grid(int)")[:2] == (1, 8008)
+    assert heap("plug->fortran->plate::relax")[:2] == (7, 7 * 56_008)
