@@ -157,6 +157,7 @@ class Node:
             "command": meta.get("command", []),
             "program": self.paths[0][1],
             "host": socket.gethostname(),
+            "cores": os.cpu_count(),
             "python": meta.get("python", ""),
             "insitu": meta.get("insitu", ""),
             "hook": heads[0]["hook"].rstrip(b"\0").decode("ascii", "replace"),

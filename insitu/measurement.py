@@ -36,11 +36,12 @@ class Experiment:
     """All measurements of a campaign in memory (in Extra-P's sense): what modeling gets.
 
     `parameters` are the names that vary, or ("p",) where none does; `runs` are sealed runs in the
-    order in which they were measured.
+    order in which they were measured; `crowded` are those whose ranks shared processor cores.
     """
 
     parameters: tuple[str, ...]
     runs: tuple[tuple[RunKey, RunTable], ...]
+    crowded: frozenset[RunKey] = frozenset()
 
     def coordinates(self) -> list[tuple[float, ...]]:
         """The distinct coordinates, ascending."""

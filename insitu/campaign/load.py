@@ -28,7 +28,15 @@ def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None
     return Experiment(
         parameters=varying_parameters(runs),
         runs=tuple((run.key, (table or store.table)(run.id)) for run in runs),
+        crowded=frozenset(run.key for run in runs if is_crowded(run)),
     )
+
+
+def is_crowded(run: RunRecord) -> bool:
+    """Whether the run had more ranks than its nodes have processor cores, as far as is known."""
+    cores = [int(text) for text in run.configuration.get("cores").split(", ") if text.isdigit()]
+    nodes = len(run.configuration.get("host").split(", "))
+    return bool(cores) and run.key.size > max(cores) * nodes
 
 
 def joined(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Finding, ...]]:

@@ -18,7 +18,11 @@ AHEAD = 16.0  # times the largest run, at least
 TIMES = 2.0  # how much longer the slowest class must take there
 WORSE = 1.5  # how much worse that must be than at the largest run
 GOOD = 10.0  # percent SMAPE: worse models tell nothing about growth
-UNITS = ("s", "B")
+WORDS = {  # by unit, of the ranks that have more of it
+    "s": ("take", "as long"),
+    "B": ("have", "as much"),
+    "1": ("do", "as many"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ def divergences(
 ) -> list[Finding]:
     """Name the call paths whose slowest class grows away from its fastest."""
     wanted = set(paths)
-    mine = [one for one in models if one.key.callpath in wanted and one.metric.unit in UNITS]
+    mine = [one for one in models if one.key.callpath in wanted and one.metric.unit in WORDS]
     chosen = [one for one in clusters if one.callpath in wanted]
     return [
         finding
@@ -116,8 +120,9 @@ def _divergence(group: Group, laws: Laws) -> Finding | None:
         return None
     key = group[slow].key
     share = f" ({far.ranks[slow]:,.0f} of them)" if np.isfinite(far.ranks[slow]) else ""
+    verb, much = WORDS[group[slow].metric.unit]
     cost = (
-        f"; the slowest take {far.imbalance:.3g} times the mean of all"
+        f"; they {verb} {far.imbalance:.3g} times the mean of all"
         if np.isfinite(far.imbalance)
         else ""
     )
@@ -125,8 +130,8 @@ def _divergence(group: Group, laws: Laws) -> Finding | None:
         "classes-diverge",
         f"{key.metric} of {key.callpath.name}: ranks of class {far.names[slow]} "
         f"{_growth(exponents[0])} while those of class {far.names[fast]} "
-        f"{_growth(exponents[1])}: at p = {at:,.0f} they{share} take "
-        f"{far.values[slow] / lowest:.3g} times as long, {now:.3g} times at p = "
+        f"{_growth(exponents[1])}: at p = {at:,.0f} they{share} {verb} "
+        f"{far.values[slow] / lowest:.3g} times {much}, {now:.3g} times at p = "
         f"{number(measured)}{cost}",
         str(key.callpath),
     )

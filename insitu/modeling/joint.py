@@ -21,19 +21,23 @@ TIME_SPREAD = 0.01  # relative, least of times about a law
 RELEVANT = 0.01  # share of its root's time below which a call path is not worth a mixture
 LEAST_FLOOR = 1e-3  # relative spread below which no ranks are told apart by their times
 UNKNOWN_FLOOR = 0.02  # the same where nothing was repeated
+NOTHING = Matching((), (), True)  # of a call path that is not matched yet
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What counts tell per call path: by its own, or with those of all call paths below it.
 
-    root_times: mean time per run of the call paths that have no parent; mixtures: those found so
-    far, by their values: at a leaf, inclusive and exclusive times are the same.
+    root_times: mean time per run of the call paths that have no parent; is_crowded: whether ranks
+    of a run shared processor cores, so that times tell who had to wait and not who did more;
+    mixtures: those found so far, by their values: at a leaf, inclusive and exclusive times are the
+    same.
     """
 
     own: Mapping[CallPath, Witness]
     below: Mapping[CallPath, Witness]
     root_times: Mapping[CallPath, FloatArray]
+    is_crowded: bool = False
     mixtures: dict[bytes, Mixture] = field(default_factory=dict)
 
     @classmethod
@@ -46,7 +50,7 @@ class Evidence:
         tables = aligned(experiment, TIME.name, roots)
         means = [class_means(one, np.zeros(one.shape, dtype=np.intp), 1)[:, 0] for one in tables]
         times = np.array(means).reshape(len(tables), len(roots)).T
-        return cls(own, below, dict(zip(roots, times, strict=True)))
+        return cls(own, below, dict(zip(roots, times, strict=True)), bool(experiment.crowded))
 
 
 @dataclass(slots=True)
@@ -66,8 +70,8 @@ def part_jointly(measured: Measured, evidence: Evidence) -> Partition:
     """Part ranks by counts where there are any that tell, else by a mixture over all runs.
 
     Counts part by themselves; total times by the counts of their call path and of all below it,
-    other metrics by those of their call path; levels of memory only by themselves. Clusters are
-    matched across runs by laws of value and size, so that runs with fewer classes count too.
+    other metrics by those of their call path; levels of memory by themselves. Clusters are matched
+    across runs by laws of value and size, so that runs with fewer classes count too.
     """
     metric = measured.metric
     places = measured.places
@@ -76,58 +80,94 @@ def part_jointly(measured: Measured, evidence: Evidence) -> Partition:
     labels = [np.where(np.isfinite(one), 0, -1) for one in means]
     sizes = {place.size for place in places}
     x = [float(place.size if len(sizes) > 1 else place.coordinate[0]) for place in places]
-    parting = _Parting(measured, labels, [], x, mixtures=evidence.mixtures)
+    nothing = [NOTHING] * len(measured.paths)
+    parting = _Parting(measured, labels, nothing, x, mixtures=evidence.mixtures)
     if metric.is_deterministic:
         parting.labels[:] = [count_labels(one) for one in means]
         for row in range(len(measured.paths)):
             _match(parting, row, [one[row] for one in means], spread=COUNT_SPREAD)
+        return Partition(parting.labels, parting.matchings, parting.findings)
+    witnesses = evidence.below if metric.name == TIME.name else evidence.own
+    medians = [row_medians(np.stack(one, axis=-1)) for one in runs]
+    rest = []
+    for row, path in enumerate(measured.paths):
+        if path in witnesses and witnesses[path].parts:
+            _part_by_witness(parting, row, [one[row] for one in means], witnesses[path])
+        else:
+            rest.append(row)
+    if metric.kind is MetricKind.LEVEL:
+        _part_levels(parting, rest, medians)
     else:
-        known = evidence.below if metric.name == TIME.name else evidence.own
-        witnesses = {} if metric.kind is MetricKind.LEVEL else known
-        medians = [row_medians(np.stack(one, axis=-1)) for one in runs]
-        _part_times(parting, means, medians, witnesses, _minor(measured, evidence.root_times))
+        is_time = metric.unit == TIME.unit
+        uniform = _minor(measured, evidence.root_times) | (evidence.is_crowded and is_time)
+        _part_times(parting, rest, means, medians, uniform)
     return Partition(parting.labels, parting.matchings, parting.findings)
+
+
+def _part_levels(parting: _Parting, rows: Sequence[int], medians: Sequence[FloatArray]) -> None:
+    """By relative distance, where the sizes of the classes are as those of parts of a domain.
+
+    How much memory a rank has when it is asked, or has left in caches, is half an accident.
+    """
+    measured = parting.measured
+    chance = is_chance(measured.tables, measured.places)
+    for row in rows:
+        values = [one[row] for one in medians]
+        if not chance[row] and all(np.all((one > 0) | np.isnan(one)) for one in values):
+            for labels, one in zip(parting.labels, values, strict=True):
+                labels[row] = cluster(one)
+            _match(parting, row, values, spread=TIME_SPREAD)
+            if _is_lawful(parting, row, values):
+                continue
+        _make_one(parting, row, values)
+
+
+def _make_one(parting: _Parting, row: int, values: Sequence[FloatArray]) -> None:
+    """All ranks that have a value are one class."""
+    for labels in parting.labels:
+        labels[row] = np.minimum(labels[row], 0)
+    _match(parting, row, values, spread=TIME_SPREAD)
 
 
 def _part_times(
     parting: _Parting,
+    rows: Sequence[int],
     means: Sequence[FloatArray],
     medians: Sequence[FloatArray],
-    witnesses: Mapping[CallPath, Witness],
-    minor: BoolArray,
+    uniform: BoolArray,
 ) -> None:
-    """Row by row: by a witness, as one class, by a mixture, by distance where a logarithm fails."""
+    """Row by row: as one class, by a mixture, by distance where a logarithm fails."""
     measured = parting.measured
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [np.where(one > 0, np.log(one), np.nan) for one in medians]
     spread = repetition_spread(measured.tables, measured.places)
-    uniform = minor | is_chance(measured.tables, measured.places)
+    uniform = uniform | is_chance(measured.tables, measured.places)
+    has_zero = np.zeros(len(measured.paths), dtype=bool)
+    for one in medians:
+        has_zero |= (one <= 0).any(axis=1)
     if logs:
-        uniform |= looks_uniform(logs, spread)
+        uniform |= looks_uniform(logs, spread) & ~has_zero
     floors = np.where(np.isnan(spread), UNKNOWN_FLOOR, np.fmax(spread, LEAST_FLOOR))
-    for row, path in enumerate(measured.paths):
+    for row in rows:
         values = [one[row] for one in means]
-        if path in witnesses and witnesses[path].parts:
-            _part_by_witness(parting, row, values, witnesses[path])
-            continue
-        if any(np.any(one[row] <= 0) for one in medians):
+        if uniform[row]:
+            _make_one(parting, row, values)
+        elif has_zero[row]:
             for labels, one in zip(parting.labels, values, strict=True):
                 labels[row] = cluster(one)
-        elif not uniform[row]:
+            _match(parting, row, values, spread=TIME_SPREAD)
+        else:
+            strange = len(parting.findings)
             found = _mixture(parting, row, [one[row] for one in medians], float(floors[row]))
             _match(parting, row, values, spread=max(found.spread, TIME_SPREAD))
-            if not np.isnan(spread[row]) or _is_lawful(parting, row, values):
-                continue
-            parting.matchings.pop()  # classes of one repetition whose sizes look like noise
-            parting.findings[:] = [one for one in parting.findings if one.where != str(path)]
-            for labels in parting.labels:
-                labels[row] = np.minimum(labels[row], 0)
-        _match(parting, row, values, spread=TIME_SPREAD)
+            if np.isnan(spread[row]) and not _is_lawful(parting, row, values):
+                del parting.findings[strange:]  # classes of one repetition, of sizes as noise has
+                _make_one(parting, row, values)
 
 
 def _is_lawful(parting: _Parting, row: int, values: Sequence[FloatArray]) -> bool:
     """Whether the classes of the row matched last are as parts of a domain are."""
-    matching = parting.matchings[-1]
+    matching = parting.matchings[row]
     if not matching.is_complete:
         return False
     sizes, means, x = [], [], []
@@ -145,18 +185,19 @@ def _is_lawful(parting: _Parting, row: int, values: Sequence[FloatArray]) -> boo
 
 
 def _minor(measured: Measured, root_times: Mapping[CallPath, FloatArray]) -> BoolArray:
-    """Times that are a small part of their root's in every run: (n_paths,).
+    """Times that are a small part of their root's in every rank of every run: (n_paths,).
 
     Their ranks count as one class unless a witness parts them: the search is not worth its cost.
+    A path that is dear in a few ranks only is not minor, however small its mean.
     """
     minor = np.zeros(len(measured.paths), dtype=bool)
     if measured.metric.unit != TIME.unit:
         return minor
-    means = [class_means(one, np.zeros(one.shape, dtype=np.intp), 1) for one in measured.tables]
+    most = [np.where(np.isfinite(one), one, 0.0).max(axis=1, initial=0) for one in measured.tables]
     for row, path in enumerate(measured.paths):
         root = root_times.get(CallPath(path.frames[:1]))
         if root is not None:
-            share = np.array([one[row, 0] for one in means]) / np.where(root > 0, root, np.nan)
+            share = np.array([one[row] for one in most]) / np.where(root > 0, root, np.nan)
             known = share[np.isfinite(share)]
             minor[row] = known.size > 0 and float(known.max()) < RELEVANT
     return minor
@@ -169,7 +210,7 @@ def _part_by_witness(
     for labels, code, one in zip(parting.labels, witness.codes, values, strict=True):
         labels[row] = cluster(np.where(np.isfinite(one), code + 1.0, np.nan), DISTINCT)
     _match(parting, row, witness.values, spread=COUNT_SPREAD)
-    matching = parting.matchings[-1]
+    matching = parting.matchings[row]
     heights = np.full((len(values), len(matching.names)), np.nan)
     for place, (labels, one) in enumerate(zip(parting.labels, values, strict=True)):
         chosen = matching.assigned[place] or ()
@@ -180,7 +221,7 @@ def _part_by_witness(
     heights = np.where(np.isfinite(heights), heights, np.nan)
     order = np.argsort(_column_means(heights), kind="stable")
     rank = np.argsort(order)
-    parting.matchings[-1] = Matching(
+    parting.matchings[row] = Matching(
         matching.names,
         tuple(
             tuple(int(rank[label]) for label in chosen) if chosen is not None else None
@@ -247,11 +288,11 @@ def _match(parting: _Parting, row: int, values: Sequence[FloatArray], *, spread:
     if assigned is None and is_uneven and groups:
         assigned = _aligned(parting, groups, spread)
     if assigned is None:
-        parting.matchings.append(match_equal(counts, [place.coordinate for place in places]))
+        parting.matchings[row] = match_equal(counts, [place.coordinate for place in places])
         return
     complete = all(one or not count for one, count in zip(assigned, counts, strict=True))
     names = class_names(max(label for one in assigned for label in one) + 1)
-    parting.matchings.append(Matching(names, tuple(one or None for one in assigned), complete))
+    parting.matchings[row] = Matching(names, tuple(one or None for one in assigned), complete)
 
 
 def _sizes(labels: IntArray) -> FloatArray:

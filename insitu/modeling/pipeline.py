@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from insitu.entities import CallPath, Finding, MetricKind
+from insitu.entities import TIME, CallPath, Finding, MetricKind
 from insitu.errors import ModelingError
 from insitu.measurement import Experiment, FloatArray
 from insitu.modeling import modelers
@@ -24,7 +24,7 @@ from insitu.modeling.domain import find_domains
 from insitu.modeling.joint import Evidence, part_jointly
 from insitu.modeling.match import lacking
 from insitu.modeling.naming import Namer
-from insitu.modeling.places import Place, aligned, find_places
+from insitu.modeling.places import Place, aligned, find_places, place_name
 from insitu.modeling.rules import JOINT, PAPER, Rules, apply_rules
 
 MIN_COORDINATES = 3  # fewer cannot tell a constant from a growth
@@ -89,8 +89,10 @@ def remodel(
         if len(enough) >= MIN_COORDINATES:
             made, problems = _fit(series, experiment.parameters, places, modeler)
             models += made
-            findings += [*problems, *divergences(made, parted, paths=dirty)]
-    findings += lacking(clusters)
+            findings += problems
+            if not (experiment.crowded and metric.unit == TIME.unit):
+                findings += divergences(made, parted, paths=dirty)
+    findings += [*lacking(clusters), *_crowded(experiment)]
     return _sorted(experiment.parameters, models, clusters, findings)
 
 
@@ -113,6 +115,20 @@ def _part(measured: Measured, evidence: Evidence | None, *, threshold: float) ->
     if evidence is None:
         return part_by_distance(measured, threshold)
     return part_jointly(measured, evidence)
+
+
+def _crowded(experiment: Experiment) -> list[Finding]:
+    """Say whose times are not asked for classes."""
+    if not experiment.crowded:
+        return []
+    names = sorted(
+        {place_name(key) for key in experiment.crowded}, key=lambda name: (len(name), name)
+    )
+    text = (
+        f"more ranks than processor cores at {' '.join(names)}: times tell who had to wait, so "
+        "counts alone decide which ranks behave alike"
+    )
+    return [Finding("ranks-crowded", text)]
 
 
 def _dirty(

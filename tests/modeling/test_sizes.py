@@ -55,6 +55,42 @@ def test_sizes_in_a_plane_are_found_exactly(name, expected, text):
     assert str(law) == text
 
 
+@pytest.mark.parametrize(
+    ("grids", "expected"),
+    [
+        (
+            [(2, 2), (4, 2), (3, 3), (4, 4), (9, 3), (8, 4), (8, 8)],
+            {"0": "4 - 4 * p^(1/2) + 1 * p", "1": "-8 + 4 * p^(1/2)", "2": "4"},
+        ),
+        (
+            [(2, 2, 2), (4, 2, 2), (4, 4, 2), (4, 4, 4), (8, 4, 4), (8, 8, 4), (8, 8, 8)],
+            {
+                "0": "-8 + 12 * p^(1/3) - 6 * p^(2/3) + 1 * p",
+                "1": "24 - 24 * p^(1/3) + 6 * p^(2/3)",
+                "2": "-24 + 12 * p^(1/3)",
+                "3": "8",
+            },
+        ),
+        ([(n,) for n in (2, 4, 8, 16, 64)], {"0": "-2 + 1 * p", "1": "2"}),
+    ],
+    ids=["plane", "block", "line"],
+)
+def test_grids_that_are_no_squares_or_cubes_do_not_spoil_the_laws(grids, expected):
+    """At 32 ranks a plane is 8 x 4 and has 12 inner ranks, not 13.37."""
+    clusters = []
+    for sides in grids:
+        at = np.stack(np.unravel_index(np.arange(np.prod(sides)), sides), axis=1)
+        walls = ((at == 0) * 1 + (at == np.array(sides) - 1)).sum(axis=1)
+        found = sorted(set(walls.tolist()))
+        dense = np.searchsorted(found, walls)
+        run = RunKey.of({"p": len(at)})
+        clusters.append(Clusters(FLUX, "time", run, dense, tuple(map(str, found))))
+
+    found = size_laws(clusters, ("p",))
+
+    assert {key.behaviour: str(law) for key, law in found.items()} == expected
+
+
 def test_a_law_may_begin_where_the_domain_is_no_longer_degenerate():
     clusters = [
         Clusters(FLUX, "time", RunKey.of({"p": p}), np.zeros(min(p, 4), dtype=int), ("corner",))
