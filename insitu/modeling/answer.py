@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from insitu.measurement import FloatArray
+from insitu.modeling.equations import Candidates
 from insitu.modeling.lattice import Lattice
 from insitu.modeling.pmnf import Function, Term
-from insitu.modeling.posterior import Candidates
 from insitu.modeling.spread import Spread
 
 Number = TypeVar("Number", np.float64, np.intp)

@@ -9,12 +9,15 @@ import numpy as np
 from insitu.measurement import FloatArray, IntArray
 from insitu.modeling import change, noise
 from insitu.modeling.answer import AHEAD, KEPT, Answer, Posterior, Scales, answers, weigh
+from insitu.modeling.equations import Candidates
 from insitu.modeling.lattice import Lattice
 from insitu.modeling.pmnf import Function
-from insitu.modeling.posterior import Candidates, candidates, fitted_mean, relative_data
+from insitu.modeling.posterior import candidates, fitted_mean
+from insitu.modeling.relative import relative_data
 from insitu.modeling.series import Series
 
 AT_ONCE = 256  # series, so that the arrays of a batch stay in the cache
+ARENA = 3_000_000  # numbers, more than the arrays of a batch take
 NOISY = 0.05  # noise from which it matters what errors are relative to
 REWEIGHTED = 2  # rounds
 TINY = 1e-60  # terms smaller than this everywhere, or as large, are left out
@@ -77,6 +80,7 @@ class Batch:
 
     def find(self) -> list[Found]:
         """The answer for each series, cut into segments where behaviour changes."""
+        np.empty(ARENA)  # returned at once: the C library then keeps what it would give back
         nothing = Answer(Function((self.parameter,), np.nan), None, np.nan, 1)
         result = [Found((nothing,))] * len(self.scale)
         for pool in self.pools():

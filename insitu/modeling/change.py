@@ -14,7 +14,8 @@ import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.lattice import Lattice, dense
-from insitu.modeling.posterior import Data, candidates
+from insitu.modeling.posterior import candidates
+from insitu.modeling.relative import Data
 
 MIN_POINTS = 6  # that a change of behaviour can be told from [SEG §1]
 LONG = 8  # points from which a segment must have LONGER

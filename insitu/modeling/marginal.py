@@ -19,12 +19,14 @@ LEAST = 1e-4  # smallest share of a term at its largest
 LOG_RANGE = float(-np.log(LEAST))
 NEGLIGIBLE = 0.5  # share of the noise below which a term cannot be seen
 LOG_TWO_PI = float(np.log(2 * np.pi))
+Singles = NDArray[np.float32]
 LOWEST, HIGHEST, FAR = -12.0, 6.9, 6.5  # estimates in standard deviations that the table covers
 ENTRIES = 4000
+BOUND = 1e12  # of what is computed in single precision, so that squares stay finite
 
 
 @lru_cache(maxsize=1)
-def _table() -> FloatArray:
+def _table() -> Singles:
     """q(z) = ∫₀^∞ (exp(vz - v²/2) - [v < 1]) / v dv, so that ∫_a^∞ φ(v - z)/v dv ≈ φ(z)(q(z) - ln
     a).
     """
@@ -32,21 +34,24 @@ def _table() -> FloatArray:
     z = np.linspace(LOWEST, HIGHEST, ENTRIES)[:, None]
     inner = np.expm1(below * z - below**2 / 2) / below
     outer = np.exp(above * z - above**2 / 2) / above
-    return np.asarray(_integral(inner, below) + _integral(outer, above))
+    return (_integral(inner, below) + _integral(outer, above)).astype(np.float32)
 
 
 def _integral(y: FloatArray, x: FloatArray) -> FloatArray:
     return np.asarray(((y[:, 1:] + y[:, :-1]) / 2 * np.diff(x)).sum(axis=1))
 
 
-def log_mass(z: FloatArray, log_reach: FloatArray) -> FloatArray:
+def log_mass(z: Singles, log_reach: Singles) -> Singles:
     """ln ∫_a^∞ φ(v - z)/v dv with ln(1/a) = log_reach, element by element."""
-    scale = (ENTRIES - 1) / (HIGHEST - LOWEST)
-    index: NDArray[np.int32] = ((np.clip(z, LOWEST, HIGHEST) - LOWEST) * scale).astype(np.int32)
-    total = np.maximum(np.maximum(log_reach, 0.0) + _table()[index], 1e-3)
-    near = np.log(total) - (0.5 * z * z + 0.5 * LOG_TWO_PI)
-    far = np.maximum(z, 1.0)
-    return np.where(z > FAR, far**-2.0 - np.log(far), near)
+    scale = np.float32((ENTRIES - 1) / (HIGHEST - LOWEST))
+    index = ((np.clip(z, LOWEST, HIGHEST) - np.float32(LOWEST)) * scale).astype(np.intp)
+    total = np.take(_table(), index)
+    total += np.maximum(log_reach, 0)
+    near = np.log(np.maximum(total, np.float32(1e-3)))
+    near -= np.float32(0.5) * z * z
+    near -= np.float32(0.5 * LOG_TWO_PI)
+    far = np.maximum(z, np.float32(FAR))
+    return np.where(z > FAR, np.reciprocal(far * far) - np.log(far), near)
 
 
 def negligible(levels: FloatArray) -> FloatArray:
@@ -77,13 +82,22 @@ def log_evidence(
             relative to the data, so that its share is the product with the coefficient. All but
             levels of one shape; answers (…, L).
     """
-    log_levels = np.log(levels)
-    answer = -(degrees[..., None] / 2) * (LOG_TWO_PI + 2 * log_levels)
-    answer = answer - (0.5 * rss[..., None]) * levels**-2.0 - 0.5 * log_determinant[..., None]
-    smallest = np.maximum(np.log(NEGLIGIBLE) + log_levels, -LOG_RANGE)
+    level = levels.reshape(-1, *[1] * rss.ndim)
+    logs = np.log(level)
+    answer = _single(-0.5 * level**-2.0) * _single(rss)
+    answer -= _single(degrees / 2) * _single(LOG_TWO_PI + 2 * logs)
+    answer -= _single(0.5 * log_determinant)
+    smallest = np.maximum(np.log(NEGLIGIBLE) + logs, -LOG_RANGE)
     for estimate, deviation, size in zip(estimates, deviations, largest, strict=True):
-        log_deviation = np.log(deviation)[..., None] + log_levels
-        z = (estimate / deviation)[..., None] * levels**-1.0
-        reach = log_deviation + np.log(size)[..., None] - smallest
-        answer += log_mass(z, reach) - (log_deviation + np.log(LOG_RANGE))
-    return answer
+        log_deviation = np.log(deviation)
+        z = _single(1 / level) * _single(estimate / deviation)
+        reach = _single(log_deviation + np.log(size)) + _single(logs - smallest)
+        answer += log_mass(z, reach)
+        answer -= _single(log_deviation)
+        answer -= _single(logs + np.log(LOG_RANGE))
+    return np.moveaxis(answer, 0, -1).astype(np.float64)
+
+
+def _single(values: FloatArray) -> Singles:
+    """In single precision: the logarithm of an evidence needs no more, and costs half."""
+    return np.clip(values, -BOUND, BOUND).astype(np.float32)

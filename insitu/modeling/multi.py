@@ -14,9 +14,10 @@ from insitu.measurement import FloatArray, IntArray
 from insitu.modeling import noise
 from insitu.modeling.batch import SMALLEST, TINY
 from insitu.modeling.combine import Plan, plan
+from insitu.modeling.equations import TYPICAL_NOISE
 from insitu.modeling.lattice import SEVERAL, lattice
 from insitu.modeling.marginal import log_evidence, negligible
-from insitu.modeling.posterior import SMALLEST_RATIO, TYPICAL_NOISE, USABLE
+from insitu.modeling.posterior import SMALLEST_RATIO, USABLE
 from insitu.modeling.series import Series
 
 BEST = {2: 12, 3: 10, 4: 6}  # terms kept per parameter, by the number of parameters
