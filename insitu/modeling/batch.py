@@ -1,7 +1,7 @@
 """Series on the same points, scaled, with the law of noise of their pools."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,11 +26,16 @@ SMALLEST = 1e-3  # values count at least as this part of the largest of their se
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Series that share a law of noise: their indices, the levels worth computing, the law (L,)."""
+    """Series m that share what is learnt about noise and changes.
+
+    members: (m,), their indices. levels: (L,), those worth computing. law: (m, L), by the size of
+    their values.
+    """
 
     members: IntArray
     levels: FloatArray
     law: FloatArray
+    habits: change.Habits
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,11 @@ class Batch:
         nothing = Answer(Function((self.parameter,), np.nan), None, np.nan, 1)
         result = [Found((nothing,))] * len(self.scale)
         for pool in self.pools():
+            worth: list[tuple[IntArray, FloatArray]] = []
             for start in range(0, len(pool.members), AT_ONCE):
                 rows = pool.members[start : start + AT_ONCE]
-                law = np.exp(self.repetitions(rows, pool.levels)) * pool.law
+                law = np.exp(self.repetitions(rows, pool.levels))
+                law *= pool.law[start : start + AT_ONCE]
                 found = candidates(self.data.part(rows), self.lattice, pool.levels)
                 posterior = weigh(found.log_evidence, law, pool.levels)
                 noisy = np.flatnonzero(posterior.sigma > NOISY)
@@ -97,8 +104,9 @@ class Batch:
                     rows, noisy, found=found, posterior=posterior, law=law, pool=pool
                 ):
                     result[row] = Found((answer,))
-                for row, one in self._segmented(rows, posterior, law, pool.levels):
-                    result[row] = one
+                worth.append(self._worth_cutting(rows, posterior, law, pool))
+            for row, one in self._segmented(worth, pool):
+                result[row] = one
         return result
 
     def _reweighted(
@@ -126,9 +134,7 @@ class Batch:
         return list(zip(rows.tolist(), made, strict=True))
 
     def pools(self) -> list[Pool]:
-        """The series by metric, by whether they count, and by size; those never measured are left
-        out.
-        """
+        """The series by metric and by whether they count; those never measured are left out."""
         counted = noise.counted(self.series.values)
         sizes = noise.sizes(self.series.values)
         groups: dict[tuple[str, bool], list[int]] = defaultdict(list)
@@ -139,13 +145,16 @@ class Batch:
             members = np.array(indices, dtype=np.intp)
             levels = noise.COUNTED if whole else noise.LEVELS
             sample = members[:: max(1, -(-len(members) // self._sample_size()))]
-            likelihood = self._likelihood(sample, levels)
-            common = noise.law(likelihood, noise.prior(levels), weight=noise.PRIOR_WEIGHT)
+            kinds = self._kinds(sample, levels)
+            common, shares = noise.learn(kinds, noise.prior(levels), change.Habits().shares())
+            likelihood = np.logaddexp.reduce(kinds + np.log(shares)[:, None, None], axis=0)
+            law = np.empty((len(members), len(levels)))
             for size in np.unique(sizes[members]):
                 of_size = likelihood[sizes[sample] == size]
-                law = noise.law(of_size, common, weight=noise.POOL_WEIGHT)
-                keep = noise.worth_computing(law)
-                result.append(Pool(members[sizes[members] == size], levels[keep], law[keep]))
+                law[sizes[members] == size] = noise.law(of_size, common, weight=noise.POOL_WEIGHT)
+            keep = noise.worth_computing(law.max(axis=0))
+            habits = change.Habits(*shares.tolist())
+            result.append(Pool(members, levels[keep], law[:, keep], habits))
         return result
 
     def _sample_size(self) -> int:
@@ -157,26 +166,19 @@ class Batch:
             self.series.deviations[rows], self.series.counts[rows], levels
         )
 
-    def _likelihood(self, rows: IntArray, levels: FloatArray) -> FloatArray:
-        """Logarithm of the probability of the data of some series at each noise level: (s, L)."""
-        answer = np.empty((len(rows), len(levels)))
-        for start in range(0, len(rows), AT_ONCE):
-            part = rows[start : start + AT_ONCE]
-            cut = self._partitions(part, levels, several=False)
-            answer[start : start + AT_ONCE] = cut.total()
-        return answer + self.repetitions(rows, levels)
-
-    def _partitions(
-        self, rows: IntArray, levels: FloatArray, *, several: bool
-    ) -> change.Partitions:
-        return change.partitions(
-            self.data.part(rows),
-            self.lattice,
-            levels,
-            parameter=self.parameter,
-            x=self.x,
-            several=several,
-        )
+    def _kinds(self, rows: IntArray, levels: FloatArray) -> FloatArray:
+        """Logarithm of the probability of the data of some series, by kind of change: (3, s, L)."""
+        parts = [
+            change.kinds(
+                self.data.part(rows[start : start + AT_ONCE]),
+                self.lattice,
+                levels,
+                parameter=self.parameter,
+                x=self.x,
+            )
+            for start in range(0, len(rows), AT_ONCE)
+        ]
+        return np.concatenate(parts, axis=1) + self.repetitions(rows, levels)
 
     def _answers(
         self, rows: IntArray, found: Candidates, posterior: Posterior, target: float
@@ -191,30 +193,53 @@ class Batch:
             kept_hypotheses=self.kept_hypotheses,
         )
 
-    def _segmented(
-        self, rows: IntArray, whole: Posterior, law: FloatArray, levels: FloatArray
-    ) -> list[tuple[int, Found]]:
-        """Those of the series whose behaviour changes."""
+    def _worth_cutting(
+        self, rows: IntArray, whole: Posterior, law: FloatArray, pool: Pool
+    ) -> tuple[IntArray, FloatArray]:
+        """Those of the series whose behaviour may change, with their law of noise."""
         if len(self.x) < change.MIN_POINTS:
-            return []
-        part = self.data.part(rows)
-        law = change.floored(law, levels)
+            return rows[:0], law[:0]
+        law = change.floored(law, pool.levels)
         worth = change.worth_cutting(
-            part, self.lattice, whole=whole.evidence, law=law, levels=levels
+            self.data.part(rows),
+            self.lattice,
+            whole=whole.evidence,
+            law=law,
+            levels=pool.levels,
+            odds=pool.habits.odds(),
         )
-        if len(worth) == 0:
-            return []
-        rows, law = rows[worth], law[worth]
-        likely = law.max(axis=0) > noise.FAINT
-        law, levels = law[:, likely], levels[likely]
-        cut = self._partitions(rows, levels, several=False)
-        if len(self.x) >= 3 * change.shortest(len(self.x)):
-            likely = np.flatnonzero(1 - cut.changed(law)[0] > change.SUSPECTED)
-            if len(likely) == 0:
-                return []
-            rows, law = rows[likely], law[likely]
-            cut = self._partitions(rows, levels, several=True)
-        return self._cut(rows, cut, law, levels)
+        return rows[worth], law[worth]
+
+    def _segmented(
+        self, worth: list[tuple[IntArray, FloatArray]], pool: Pool
+    ) -> Iterator[tuple[int, Found]]:
+        """Those of the series whose behaviour changes."""
+        every, laws = (np.concatenate(part) for part in zip(*worth, strict=True))
+        for start in range(0, len(every), AT_ONCE):
+            rows, law = every[start : start + AT_ONCE], laws[start : start + AT_ONCE]
+            likely = law.max(axis=0) > noise.FAINT
+            law, levels = law[:, likely], pool.levels[likely]
+            cut = self._partitions(rows, levels, pool.habits, several=False)
+            if len(self.x) >= 3 * change.shortest(len(self.x)):
+                suspected = np.flatnonzero(1 - cut.changed(law)[0] > change.SUSPECTED)
+                if len(suspected) == 0:
+                    continue
+                rows, law = rows[suspected], law[suspected]
+                cut = self._partitions(rows, levels, pool.habits, several=True)
+            yield from self._cut(rows, cut, law, levels)
+
+    def _partitions(
+        self, rows: IntArray, levels: FloatArray, habits: change.Habits, *, several: bool
+    ) -> change.Partitions:
+        return change.partitions(
+            self.data.part(rows),
+            self.lattice,
+            levels,
+            parameter=self.parameter,
+            x=self.x,
+            habits=habits,
+            several=several,
+        )
 
     def _cut(
         self, rows: IntArray, cut: change.Partitions, law: FloatArray, levels: FloatArray

@@ -1,32 +1,30 @@
 """Where behaviour changes: the evidence of every way to cut a series into segments.
 
 Each stretch of consecutive points has an evidence of its own, its hypothesis and coefficients
-integrated out; the evidence of a partition is the product over its segments, at one noise level.
-Sums over all partitions come by dynamic programming. Paper [SEG §3] looks at the error of models
-of five points instead, and assumes one change point.
+integrated out. Where two segments meet, either nothing binds them, or both functions go through the
+first point of the second: such a change of slope has one coefficient less to learn. The evidence of
+a partition is the product over its segments and joints, at one noise level; sums over all
+partitions come by dynamic programming. Paper [SEG §3] looks at the error of models of five points
+instead, and assumes one change point.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling.lattice import Lattice, dense
-from insitu.modeling.posterior import candidates
+from insitu.modeling.lattice import Lattice
 from insitu.modeling.relative import Data
+from insitu.modeling.stretch import Stretch, meeting, stretch
 
 MIN_POINTS = 6  # that a change of behaviour can be told from [SEG §1]
 LONG = 8  # points from which a segment must have LONGER
 SHORTER, LONGER = 2, 3  # points a segment must have
-CHANGED = 0.5  # prior of one or more change points; two or more among those, and so on
-DETECTED = 0.2  # posterior from which a change of behaviour is reported
+AGAIN = 0.5  # prior of a further change after the first, and so on
+DETECTED = 0.5  # posterior from which a change of behaviour is reported
 MOST = 4  # change points
-COMMON = 2.0  # logarithm of the odds below which neighbouring places are not told apart
-DENSE_FROM = 6  # points from which a stretch may have near-continuous exponents
-DENSE_SHARE = 0.5  # of the prior
-PAIRS_FROM = 8  # points from which a stretch may have two terms
 HARDLY = 0.05  # posterior below which a change is not looked for
 SIMPLE = {  # exponents of terms that hint at the misfit of all of them
     *((0, j, 0) for j in (1, 2)),
@@ -38,7 +36,29 @@ SUSPECTED = 0.05  # posterior from which more than one change point is looked fo
 FLOOR = 0.004  # noise that is assumed at least: smaller deviations are no change of behaviour
 LOWEST = -1e300
 
-Stretches = dict[tuple[int, int], FloatArray]  # [i, j) -> (s, L) logarithm of the evidence
+Stretches = dict[tuple[int, int], Stretch]  # points [i, j)
+Joints = dict[tuple[int, int, int], FloatArray]  # [i, k), [k, j): (s, L), logarithm
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How often series change, before their data: probabilities that sum to 1.
+
+    steady: one function; jump: segments that need not meet; bend: segments whose functions meet at
+    the first point of the second.
+    """
+
+    steady: float = 0.5
+    jump: float = 0.4
+    bend: float = 0.1
+
+    def shares(self) -> FloatArray:
+        """The probabilities, in the order of `kinds`."""
+        return np.array([self.steady, self.jump, self.bend])
+
+    def odds(self) -> float:
+        """Logarithm of the odds of a change."""
+        return float(np.log((self.jump + self.bend) / self.steady))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +66,14 @@ class Partitions:
     """Sums over all ways to cut series of n points.
 
     by_count: (K, s, L), logarithm of the probability of the data and of k change points, prior
-    included.
+    included; sums: without prior. joints: evidence of two segments that meet, relative to the
+    product of both.
     """
 
     by_count: FloatArray
+    sums: list[FloatArray]
     stretches: Stretches
+    joints: Joints
     points: int
 
     def total(self) -> FloatArray:
@@ -76,39 +99,45 @@ class Partitions:
         Args:
             law: (L,), of this series.
         """
-        level = int(np.argmax(self.by_count[count, row] + np.log(np.maximum(law, 1e-300))))
-        n = self.points
-        best: dict[tuple[int, int], tuple[float, list[int]]] = {(0, 0): (0.0, [])}
-        for k in range(1, count + 2):
-            for (i, j), evidence in self.stretches.items():
-                before = best.get((k - 1, i))
-                if before is None:
+        weight = np.log(np.maximum(law, 1e-300))
+        if count == 1:
+            return self._cut(row, weight)
+        level = int(np.argmax(self.by_count[count, row] + weight))
+        best: dict[tuple[int, int], tuple[float, list[int]]] = {
+            (0, j): (float(one.evidence[row, level]), [])
+            for (i, j), one in self.stretches.items()
+            if i == 0
+        }
+        for _ in range(count):
+            following: dict[tuple[int, int], tuple[float, list[int]]] = {}
+            for (i, k, j), bound in self.joints.items():
+                if (i, k) not in best:
                     continue
-                value = before[0] + float(evidence[row, level])
-                if value > best.get((k, j), (LOWEST, []))[0]:
-                    best[k, j] = (value, [*before[1], j])
-        value, ends = best[count + 1, n]
-        share = value + _log_prior(count) - _log_number(self.stretches, count, n)
-        place = float(np.exp(min(share - self.by_count[count, row, level], 0.0)))
-        return self._earlier(row, level, ends[:-1]), place
+                before, cuts = best[i, k]
+                value = before + float(
+                    bound[row, level] + self.stretches[k, j].evidence[row, level]
+                )
+                if value > following.get((k, j), (LOWEST, []))[0]:
+                    following[k, j] = (value, [*cuts, k])
+            best = following
+        value, chosen = max(one for (_, j), one in best.items() if j == self.points)
+        return chosen, float(np.exp(min(value - self.sums[count][row, level], 0.0)))
 
-    def _earlier(self, row: int, level: int, cuts: list[int]) -> list[int]:
-        """A point through which both functions go belongs to the second: it is the common point of
-        [SEG §3.2], and the data cannot tell on which side of it behaviour changed.
-        """
-        for place, cut in enumerate(cuts):
-            before, after = [0, *cuts][place], [*cuts, self.points][place + 1]
-            here, there = (
-                [self.stretches.get(span) for span in ((before, k), (k, after))]
-                for k in (cut, cut - 1)
-            )
-            if any(part is None for part in there):
-                continue
-            gain = sum(float(part[row, level]) for part in there if part is not None)
-            loss = sum(float(part[row, level]) for part in here if part is not None)
-            if loss - gain < COMMON:
-                cuts = [*cuts[:place], cut - 1, *cuts[place + 1 :]]
-        return cuts
+    def _cut(self, row: int, weight: FloatArray) -> tuple[list[int], float]:
+        """The most probable place of one cut, whatever the noise."""
+        n = self.points
+        places = [k for i, k, j in self.joints if (i, j) == (0, n)]
+        joint = np.array(
+            [
+                self.stretches[0, k].evidence[row]
+                + self.joints[0, k, n][row]
+                + self.stretches[k, n].evidence[row]
+                for k in places
+            ]
+        )
+        share = np.exp(joint + weight - (joint + weight).max()).sum(axis=1)
+        place = int(np.argmax(share))
+        return [places[place]], float(share[place] / share.sum())
 
 
 def shortest(points: int) -> int:
@@ -123,75 +152,120 @@ def partitions(
     *,
     parameter: str,
     x: FloatArray,
+    habits: Habits,
     several: bool,
 ) -> Partitions:
     """Evidence of one function and of cuts into segments; of one cut only, unless `several`."""
     n = data.weights.shape[1]
-    least = shortest(n)
-    spans = [
-        (i, j)
-        for i in range(n)
-        for j in range(i + 1, n + 1)
-        if (i, j) == (0, n) or (j - i >= least and (several or i == 0 or j == n))
-    ]
-    near = dense(parameter)
-    rows = near.design(x)
-    with np.errstate(invalid="ignore"):
-        size = np.abs(rows).max(axis=1)
-    rows /= np.where(np.isfinite(size) & (size > 0), size, 1.0)[:, None]
-    stretches = {}
-    for i, j in spans:
-        part = data.part(slice(None), slice(i, j))
-        evidence = _evidence(part, lattice, levels)
-        if j - i >= DENSE_FROM:
-            off = replace(part, rows=rows[:, i:j])
-            evidence += np.log(1 - DENSE_SHARE)
-            evidence = np.logaddexp(evidence, _evidence(off, near, levels) + np.log(DENSE_SHARE))
-        enough = part.counts >= (least if j - i < n else 1)
-        stretches[i, j] = np.where(enough[:, None], evidence, LOWEST)
-    most = max(0, min(MOST if several else 1, n // least - 1)) if n >= MIN_POINTS else 0
-    sums = _sums(stretches, n, most)
+    most = MOST if several else 1
+    stretches = _stretches(data, lattice, levels, parameter=parameter, x=x, several=several)
+    bend = habits.bend / (habits.jump + habits.bend)
+    joints = {
+        (i, k, j): np.logaddexp(
+            np.log(1 - bend), meeting(stretches, data, levels, i=i, k=k, j=j) + np.log(bend)
+        )
+        for i, k, j in _meetings(stretches, n, several=several)
+    }
+    sums = _sums(stretches, joints, n, most)
+    change = np.log(1 - habits.steady)
+    priors = [np.log(habits.steady)] + [change + _log_prior(k) for k in range(1, len(sums))]
     by_count = [
-        total + _log_prior(k) - _log_number(stretches, k, n) for k, total in enumerate(sums)
+        total + prior - _log_number(joints, k, n)
+        for k, (total, prior) in enumerate(zip(sums, priors, strict=True))
     ]
-    return Partitions(np.array(by_count), stretches, n)
+    return Partitions(np.array(by_count), sums, stretches, joints, n)
 
 
-def _evidence(part: Data, lattice: Lattice, levels: FloatArray) -> FloatArray:
-    found = candidates(part, lattice, levels, pairs=part.weights.shape[1] >= PAIRS_FROM)
-    top = found.log_evidence.max(axis=1)
-    return np.asarray(np.log(np.exp(found.log_evidence - top[:, None]).sum(axis=1)) + top)
+def kinds(
+    data: Data, lattice: Lattice, levels: FloatArray, *, parameter: str, x: FloatArray
+) -> FloatArray:
+    """Logarithm of the probability of the data: of no change, of a jump, of a bend. (3, s, L)."""
+    n = data.weights.shape[1]
+    stretches = _stretches(data, lattice, levels, parameter=parameter, x=x, several=False)
+    joints = _meetings(stretches, n, several=False)
+    whole = stretches[0, n].evidence
+    answer = np.full((3, *whole.shape), LOWEST)
+    answer[0] = whole
+    if joints:
+        jumps = np.array(
+            [stretches[i, k].evidence + stretches[k, j].evidence for i, k, j in joints]
+        )
+        bends = np.array([meeting(stretches, data, levels, i=i, k=k, j=j) for i, k, j in joints])
+        answer[1] = np.logaddexp.reduce(jumps, axis=0) - np.log(len(joints))
+        answer[2] = np.logaddexp.reduce(jumps + bends, axis=0) - np.log(len(joints))
+    return answer
 
 
-def _sums(stretches: Stretches, n: int, most: int) -> list[FloatArray]:
-    """ln Σ over partitions of [0, n) with 0 .. most cuts."""
-    reached: dict[int, FloatArray] = {0: np.zeros(next(iter(stretches.values())).shape)}
-    totals = []
-    for _ in range(most + 1):
-        following: dict[int, FloatArray] = {}
-        for (i, j), evidence in stretches.items():
-            if i in reached:
-                value = reached[i] + evidence
-                following[j] = np.logaddexp(following[j], value) if j in following else value
-        totals.append(following.get(n, np.full_like(evidence, LOWEST)))
-        reached = following
+def _stretches(
+    data: Data,
+    lattice: Lattice,
+    levels: FloatArray,
+    *,
+    parameter: str,
+    x: FloatArray,
+    several: bool,
+) -> Stretches:
+    """The whole series, and what may be a segment of it."""
+    n = data.weights.shape[1]
+    least = shortest(n)
+    spans = [(0, n)]
+    if n >= MIN_POINTS:
+        spans += [
+            (i, j)
+            for i in range(n)
+            for j in range(i + least, n + 1)
+            if (i, j) != (0, n) and (several or i == 0 or j == n)
+        ]
+    return {
+        span: stretch(data, lattice, levels, span=span, parameter=parameter, x=x, least=least)
+        for span in spans
+    }
+
+
+def _meetings(stretches: Stretches, n: int, *, several: bool) -> list[tuple[int, int, int]]:
+    """Where two segments may follow each other: [i, k) and [k, j)."""
+    return [
+        (i, k, j)
+        for i, k in stretches
+        for start, j in stretches
+        if k == start and (several or (i, j) == (0, n))
+    ]
+
+
+def _sums(stretches: Stretches, joints: Joints, n: int, most: int) -> list[FloatArray]:
+    """ln Σ over partitions of [0, n) with 0 .. most cuts, as far as there are any."""
+    reached = {(i, j): one.evidence for (i, j), one in stretches.items() if i == 0}
+    totals = [stretches[0, n].evidence]
+    for _ in range(most):
+        following: dict[tuple[int, int], FloatArray] = {}
+        for (i, k, j), bound in joints.items():
+            if (i, k) in reached:
+                value = reached[i, k] + bound
+                known = following.get((k, j))
+                following[k, j] = value if known is None else np.logaddexp(known, value)
+        reached = {(k, j): value + stretches[k, j].evidence for (k, j), value in following.items()}
+        last = [value for (_, j), value in reached.items() if j == n]
+        if not last:
+            break
+        totals.append(np.logaddexp.reduce(last, axis=0))
     return totals
 
 
-def _log_number(stretches: Stretches, count: int, n: int) -> float:
+def _log_number(joints: Joints, count: int, n: int) -> float:
     """Logarithm of the number of partitions with so many cuts."""
-    reached = {0: 1}
-    for _ in range(count + 1):
-        following: dict[int, int] = {}
-        for i, j in stretches:
-            if i in reached:
-                following[j] = following.get(j, 0) + reached[i]
+    reached = {(0, k): 1 for i, k, _ in joints if i == 0} | {(0, n): 1}
+    for _ in range(count):
+        following: dict[tuple[int, int], int] = {}
+        for i, k, j in joints:
+            if (i, k) in reached:
+                following[k, j] = following.get((k, j), 0) + reached[i, k]
         reached = following
-    return float(np.log(max(reached.get(n, 0), 1)))
+    return float(np.log(max(sum(v for (_, j), v in reached.items() if j == n), 1)))
 
 
 def _log_prior(count: int) -> float:
-    return count * float(np.log(CHANGED)) + float(np.log(1 - CHANGED))
+    """Of so many changes, given that there is one."""
+    return float((count - 1) * np.log(AGAIN) + np.log(1 - AGAIN))
 
 
 def floored(law: FloatArray, levels: FloatArray) -> FloatArray:
@@ -209,7 +283,13 @@ def bounds(cuts: Sequence[int], n: int) -> list[tuple[int, int]]:
 
 
 def worth_cutting(
-    data: Data, lattice: Lattice, *, whole: FloatArray, law: FloatArray, levels: FloatArray
+    data: Data,
+    lattice: Lattice,
+    *,
+    whole: FloatArray,
+    law: FloatArray,
+    levels: FloatArray,
+    odds: float,
 ) -> IntArray:
     """Series in which one cut could be more than hardly probable.
 
@@ -217,7 +297,8 @@ def worth_cutting(
     coefficients of two segments cost at least; much cheaper than the evidence.
 
     Args:
-        whole: (s,) logarithm of the evidence of one function. law: (s, L).
+        whole: (s,) logarithm of the evidence of one function. law: (s, L). odds: logarithm of those
+            of a change before the data.
     """
     n = data.weights.shape[1]
     least = shortest(n)
@@ -233,7 +314,7 @@ def worth_cutting(
         best = -misfit.min(axis=1) / (2 * level**2) - price + SLACK
         value = best + share - data.counts / 2 * np.log(2 * np.pi * level**2)
         answer = np.logaddexp(answer, value)
-    return np.flatnonzero((answer > whole + np.log(HARDLY)) & (data.counts >= MIN_POINTS))
+    return np.flatnonzero((answer + odds > whole + np.log(HARDLY)) & (data.counts >= MIN_POINTS))
 
 
 def _residuals(data: Data, rows: FloatArray, *, backwards: bool = False) -> FloatArray:

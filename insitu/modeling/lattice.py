@@ -69,7 +69,7 @@ PAIRED_FALLING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Lattice:
     """Single terms and pairs of them, with the logarithm of the prior of each.
 

@@ -17,6 +17,7 @@ COUNTED = np.concatenate(
     [np.geomspace(1e-6, 1e-3, 4)[:-1], LEVELS]
 )  # of integers, as visits and bytes
 PRIOR_WEIGHT = 1.0  # of the law before any data, in series
+KINDS_WEIGHT = 10.0  # of the prior of changes of behaviour before any data, in series
 POOL_WEIGHT = 300.0  # of the law of all sizes for the law of one size, in series
 PRIOR_CENTRE, PRIOR_WIDTH = np.log(0.02), 1.5  # of the logarithm of the level
 ROUNDS = 12
@@ -46,6 +47,26 @@ def law(log_likelihood: FloatArray, before: FloatArray, *, weight: float) -> Flo
         share /= share.sum(axis=1, keepdims=True)
         answer = (share.sum(axis=0) + weight * before) / (len(share) + weight)
     return answer
+
+
+def learn(
+    log_likelihood: FloatArray, before: FloatArray, kinds_before: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The probability of each level and of each kind of series, from those of a sample.
+
+    Args:
+        log_likelihood: (K, s, L). before: (L,), counts like PRIOR_WEIGHT series. kinds_before:
+            (K,), counts like KINDS_WEIGHT series.
+    """
+    law, kinds = before, kinds_before
+    relative = np.exp(log_likelihood - log_likelihood.max(axis=(0, 2), keepdims=True))
+    count = relative.shape[1]
+    for _ in range(ROUNDS):
+        share = relative * law * kinds[:, None, None]
+        share /= share.sum(axis=(0, 2), keepdims=True)
+        law = (share.sum(axis=(0, 1)) + PRIOR_WEIGHT * before) / (count + PRIOR_WEIGHT)
+        kinds = (share.sum(axis=(1, 2)) + KINDS_WEIGHT * kinds_before) / (count + KINDS_WEIGHT)
+    return law, kinds
 
 
 def worth_computing(probability: FloatArray) -> IntArray:
