@@ -12,6 +12,7 @@
 #define LOOK_SHARE 500        /* a look takes at most this part of the time to the next one */
 #define LOOP_TURNS 8          /* entered that often by one caller, a function is a loop's */
 #define LOOP_SHARE 0.1        /* of all time, at least */
+#define TURN_NS 20000.0       /* an iteration is that long, on average: watching shorter ones would cost too much */
 
 uint64_t insitu_look_at = UINT64_MAX;
 
@@ -156,7 +157,8 @@ static uint32_t find_loop(uint32_t rows_used, double elapsed) {
     const struct insitu_row *row = &rows[i];
     if (row->flags & CODE_IS_IGNORED || row->kind == INSITU_MPI || row->kind == INSITU_THREAD) continue;
     uint64_t turns = rows[row->parent].visits ? row->visits / rows[row->parent].visits : 0;
-    if (turns >= LOOP_TURNS && row->time > rows[found].time * (found != 0)) found = i;
+    if (turns < LOOP_TURNS || (double)row->time * tick_ns < TURN_NS * (double)row->visits) continue;
+    if (!found || row->time > rows[found].time) found = i;
   }
   if (!found || (double)rows[found].time < LOOP_SHARE * elapsed) return 0;
   uint64_t most = rows[found].visits;

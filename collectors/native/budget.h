@@ -4,14 +4,10 @@
 
 #include "frames.h"
 
-/* The tick of the next look; the hook compares. */
-extern uint64_t insitu_look_at;
-
 /* Begin: a call and its return cost `event_ns` (0: not known), `budget` is the share of time that is allowed, 0 for
  * any. */
 void insitu_budget_begin(double event_ns, double budget);
-/* Throttle what is called too often; find the main loop. Called with the interpreter's lock held. */
-void insitu_budget_look(uint64_t now);
+/* insitu_budget_look: throttle what is called too often; find the main loop. The interpreter's lock is held. */
 
 /* The row of the main loop is entered: an iteration ends and another begins. */
 void insitu_loop_turn(struct insitu_thread *self, uint64_t now);

@@ -16,7 +16,7 @@ static char pool[32768];
 static const char *library_prefixes[WORDS + 1], *user_prefixes[WORDS + 1], *our_prefixes[WORDS + 1];
 static const char *only_patterns[WORDS + 1], *skip_patterns[WORDS + 1];
 static unsigned deepest = ~0u;
-static int keeps_recursion;
+int insitu_keeps_recursion;
 
 static int keep_words(PyObject *text, const char **into, size_t *pool_used) {
   /* One string, words separated by newlines. */
@@ -42,6 +42,7 @@ static int keep_words(PyObject *text, const char **into, size_t *pool_used) {
 
 int insitu_frames_configure(PyObject *library, PyObject *user, PyObject *ours, PyObject *only, PyObject *skip) {
   size_t used = 0;
+  if (insitu_rows) insitu_rows[0].flags |= ROW_IS_PROGRAM;
   return keep_words(library, library_prefixes, &used) || keep_words(user, user_prefixes, &used) ||
          keep_words(ours, our_prefixes, &used) || keep_words(only, only_patterns, &used) ||
          keep_words(skip, skip_patterns, &used);
@@ -49,7 +50,7 @@ int insitu_frames_configure(PyObject *library, PyObject *user, PyObject *ours, P
 
 void insitu_frames_limit(unsigned depth, int keeps) {
   deepest = depth;
-  keeps_recursion = keeps;
+  insitu_keeps_recursion = keeps;
 }
 
 static int starts_with_any(const char *text, const char **prefixes) {
@@ -259,12 +260,12 @@ static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *cod
   return INSITU_BEGUN;
 }
 
-enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals,
+enum insitu_began insitu_enter_slowly(struct insitu_thread *self, PyObject *code, PyObject *globals,
                                       enum insitu_begin how) {
   struct insitu_frame *top = insitu_top(self);
-  struct insitu_row *rows = insitu_table->rows;
+  struct insitu_row *rows = insitu_rows;
   uint64_t key = (uint64_t)(uintptr_t)code;
-  if (__builtin_expect(top->skipped != 0, 0) && is_inside_library(self, top)) {
+  if (top->skipped && is_inside_library(self, top)) {
     struct insitu_code *known = insitu_code_find(code, globals);
     if (known->flags & CODE_IS_LIBRARY) {
       if (known->flags & CODE_IS_IGNORED) return INSITU_IGNORED;
@@ -274,22 +275,20 @@ enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code
       return INSITU_BEGUN;
     }
   }
-  uint32_t row = top->row, fold = INSITU_FOLDED; /* direct recursion: one row, time counted once */
-  if (__builtin_expect(rows[row].key != key || rows[row].kind == INSITU_LIBRARY || keeps_recursion, 1)) {
+  uint32_t row = top->row, fold = INSITU_FOLDED;
+  if (rows[row].key != key || rows[row].kind == INSITU_LIBRARY || insitu_keeps_recursion) {
     row = insitu_child(row, key);
     fold = 0;
-    if (__builtin_expect(!row, 0)) return enter_unknown(self, code, globals, how);
+    if (!row) return enter_unknown(self, code, globals, how);
   }
   unsigned flags = rows[row].flags;
-  if (__builtin_expect((flags & (CODE_IS_GENERATOR | CODE_IS_IGNORED | ROW_IS_LOOP)) != 0, 0)) {
-    if (only_makes_generator(flags, how)) return INSITU_NOT_BEGUN;
-    if (flags & CODE_IS_IGNORED) return INSITU_IGNORED;
-    if (flags & ROW_IS_LOOP && how & 1 && !fold) insitu_loop_turn(self, insitu_ticks());
-  }
-  rows[row].visits += how & 1;
+  if (only_makes_generator(flags, how)) return INSITU_NOT_BEGUN;
+  if (flags & CODE_IS_IGNORED) return INSITU_IGNORED;
   uint64_t now = insitu_ticks();
+  if (flags & ROW_IS_LOOP && how & 1 && !fold) insitu_loop_turn(self, now);
+  rows[row].visits += how & 1;
   insitu_push(self, row, fold, now);
-  if (__builtin_expect(now >= insitu_look_at, 0)) insitu_budget_look(now);
+  if (now >= insitu_look_at) insitu_budget_look(now);
   return INSITU_BEGUN;
 }
 
@@ -303,33 +302,21 @@ static void leave_below(struct insitu_thread *self, uint64_t key, uint64_t now) 
   }
 }
 
-enum insitu_began insitu_python_leave(struct insitu_thread *self, PyObject *code) {
-  uint64_t now = insitu_ticks();
-  if (__builtin_expect(self->overflow != 0, 0)) {
+enum insitu_began insitu_leave_slowly(struct insitu_thread *self, PyObject *code, uint64_t now) {
+  if (self->overflow) {
     self->overflow--;
     return INSITU_BEGUN;
   }
   struct insitu_frame *top = insitu_top(self);
-  struct insitu_row *rows = insitu_table->rows;
   uint64_t key = (uint64_t)(uintptr_t)code;
-  if (__builtin_expect(top->skipped != 0, 0) && is_inside_library(self, top)) {
-    unsigned flags = insitu_code_find(code, NULL)->flags;
-    if (flags & CODE_IS_LIBRARY) {
-      if (flags & CODE_IS_IGNORED) return INSITU_IGNORED;
-      top->skipped--;
-      return INSITU_BEGUN;
-    }
-  }
-  if (__builtin_expect(rows[top->row].key == key, 1) && self->depth > 1) {
-    unsigned flags = rows[top->row].flags;
-    insitu_pop(self, now);
-    return flags & CODE_IS_IGNORED ? INSITU_IGNORED : INSITU_BEGUN;
-  }
   unsigned flags = insitu_code_find(code, NULL)->flags;
-  if (is_deepest(top) && top->skipped && !(flags & (CODE_IS_IGNORED | CODE_IS_GENERATOR))) {
+  if (top->skipped && is_inside_library(self, top) && flags & CODE_IS_LIBRARY) {
+    if (flags & CODE_IS_IGNORED) return INSITU_IGNORED;
     top->skipped--;
     return INSITU_BEGUN;
   }
-  leave_below(self, key, now);
+  if (insitu_rows[top->row].key == key && self->depth > 1) insitu_pop(self, now);
+  else if (is_deepest(top) && top->skipped && !(flags & (CODE_IS_IGNORED | CODE_IS_GENERATOR))) top->skipped--;
+  else leave_below(self, key, now);
   return flags & CODE_IS_IGNORED ? INSITU_IGNORED : INSITU_BEGUN;
 }

@@ -5,6 +5,10 @@
 #include "python_abi.h"
 #include "table.h"
 
+/* The tick of the next look at what the hook costs (budget.h); the hook compares. */
+extern uint64_t insitu_look_at;
+void insitu_budget_look(uint64_t now);
+
 enum {
   CODE_IS_LIBRARY = 1,
   CODE_IS_GENERATOR = 2,
@@ -12,7 +16,9 @@ enum {
   CODE_IS_IGNORED = 8,    /* filtered, throttled or our own: as if it were part of its caller */
   CODE_IS_THROTTLED = 16, /* table.py knows it of a row as THROTTLED */
   ROW_IS_LOOP = 32,       /* entering it begins an iteration of the main loop */
-  ROW_LEVEL = 256,        /* times how far below the program a row is */
+  ROW_IS_PROGRAM = 64,    /* row 0, which is nobody's callee */
+  ROW_IS_SPECIAL = CODE_IS_GENERATOR | CODE_IS_IGNORED | ROW_IS_LOOP | ROW_IS_PROGRAM,
+  ROW_LEVEL = 256, /* times how far below the program a row is */
 };
 
 /* What is known of a code object. */
@@ -44,10 +50,60 @@ enum insitu_begin { INSITU_RESUME = 0, INSITU_START = 1, INSITU_CALL = 3 };
 /* What came of it: nothing was begun and nothing is to be left; a frame was begun; or this code is never recorded. */
 enum insitu_began { INSITU_NOT_BEGUN, INSITU_BEGUN, INSITU_IGNORED };
 
-/* A frame begins in this thread: find or make its row and push a frame, or fold it. */
-enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals,
+/* Whether a function that calls itself gets a row per level. */
+extern int insitu_keeps_recursion;
+
+/* What is not the ordinary case of the two below. */
+enum insitu_began insitu_enter_slowly(struct insitu_thread *self, PyObject *code, PyObject *globals,
                                       enum insitu_begin how);
+enum insitu_began insitu_leave_slowly(struct insitu_thread *self, PyObject *code, uint64_t now);
+
+/* A frame begins in this thread: find or make its row and push a frame, or fold it. */
+static inline enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals,
+                                                    enum insitu_begin how) {
+  struct insitu_frame *top = insitu_top(self);
+  struct insitu_row *rows = insitu_rows;
+  uint64_t key = (uint64_t)(uintptr_t)code;
+  uint32_t at = top->row, fold = 0;
+  if (__builtin_expect(rows[at].key == key, 0)) { /* direct recursion: one row, time counted once */
+    if (rows[at].kind == INSITU_LIBRARY || insitu_keeps_recursion) return insitu_enter_slowly(self, code, globals, how);
+    fold = INSITU_FOLDED;
+  } else {
+    at = rows[at].first_child;
+    while (__builtin_expect(rows[at].key != key, 0) && at) at = rows[at].next_sibling;
+  }
+  struct insitu_row *row = &rows[at];
+  if (__builtin_expect((top->skipped | (row->flags & ROW_IS_SPECIAL)) != 0, 0) ||
+      __builtin_expect(self->depth == INSITU_DEPTH, 0))
+    return insitu_enter_slowly(self, code, globals, how);
+  row->visits += how & 1;
+  struct insitu_frame *frame = top + 1;
+  frame->inside = 0;
+  frame->row = at;
+  frame->flags = fold;
+  frame->skipped = 0;
+  uint64_t now = frame->start = insitu_ticks();
+  /* A reader takes the frames below depth as open: publish the frame before the depth. */
+  atomic_signal_fence(memory_order_release);
+  self->depth++;
+  if (__builtin_expect(now >= insitu_look_at, 0)) insitu_budget_look(now);
+  return INSITU_BEGUN;
+}
+
 /* A function ends: returned, yielded or unwound. Frames above it whose end was never told are closed with it. */
-enum insitu_began insitu_python_leave(struct insitu_thread *self, PyObject *code);
+static inline enum insitu_began insitu_python_leave(struct insitu_thread *self, PyObject *code) {
+  uint64_t now = insitu_ticks();
+  struct insitu_frame *top = insitu_top(self);
+  struct insitu_row *row = &insitu_rows[top->row];
+  if (__builtin_expect((top->skipped | self->overflow | (row->flags & (CODE_IS_IGNORED | ROW_IS_PROGRAM))) != 0, 0) ||
+      __builtin_expect(row->key != (uint64_t)(uintptr_t)code, 0))
+    return insitu_leave_slowly(self, code, now);
+  uint64_t elapsed = now - top->start;
+  self->depth--;
+  if (!(top->flags & INSITU_FOLDED)) row->time += elapsed;
+  row->time_exclusive += elapsed - top->inside;
+  top[-1].inside += elapsed;
+  return INSITU_BEGUN;
+}
 
 #endif

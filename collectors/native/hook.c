@@ -57,11 +57,11 @@ static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw) {
   enum insitu_begin how = INSITU_CALL;
   if (__builtin_expect(frame->owner == FRAME_OWNED_BY_GENERATOR, 0))
     how = !is_throw && (*frame->prev_instr & 0xff) == RETURN_GENERATOR_311 ? INSITU_START : INSITU_RESUME;
-  uint32_t depth = self->depth + (uint32_t)self->overflow;
   if (insitu_python_enter(self, code, frame->f_globals, how) != INSITU_BEGUN)
     return next_evaluator(state, frame, is_throw);
-  PyObject *result =
-      depth < UNHOOK_DEPTH ? next_evaluator(state, frame, is_throw) : evaluate_unhooked(state, frame, is_throw);
+  PyObject *result = __builtin_expect(self->overflow < UNHOOK_DEPTH - INSITU_DEPTH, 1)
+                         ? next_evaluator(state, frame, is_throw)
+                         : evaluate_unhooked(state, frame, is_throw);
   if (__builtin_expect(insitu_is_on, 1)) insitu_python_leave(self, code);
   if (__builtin_expect(!result, 0) && is_main_code(code)) tell_unwound();
   return result;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 struct insitu_table *insitu_table;
+struct insitu_row *insitu_rows;
 __thread struct insitu_thread *insitu_self;
 int insitu_is_on;
 int insitu_clock_is_tsc;
@@ -257,7 +258,7 @@ static char *map_new_file(const uint64_t at[5], size_t meta_bytes) {
 
 static void take_places(char *base, const uint64_t at[5]) {
   the_table.header = (struct insitu_header *)base;
-  the_table.rows = (struct insitu_row *)(base + at[AT_ROWS]);
+  insitu_rows = the_table.rows = (struct insitu_row *)(base + at[AT_ROWS]);
   the_table.names = base + at[AT_NAMES];
   the_table.threads = (struct insitu_thread *)(base + at[AT_THREADS]);
   pthread_key_create(&thread_key, thread_leave);

@@ -163,6 +163,8 @@ struct insitu_table {
 
 /* The one table of this process; NULL while there is none. */
 extern struct insitu_table *insitu_table;
+/* Its rows. */
+extern struct insitu_row *insitu_rows;
 /* The thread area of the calling thread; NULL until its first event. */
 extern __thread struct insitu_thread *insitu_self;
 /* Nothing is recorded while this is zero: before the start, after the end, in forked children. */
