@@ -39,10 +39,8 @@ PROGRAM = """
 """
 WAYS = (
     ("--skip", "Solver.*", "--skip", "numbers", "--skip", "*/json/*"),
-    ("--skip", "json", "--skip", "leaf"),
     ("--only", "main", "--only", "Solver.step", "--only", "raising"),
-    ("--depth", "2"),
-    ("--depth", "3", "--skip", "Solver.step"),
+    ("--depth", "2", "--skip", "Solver.step", "--skip", "json"),
     ("--recursion", "keep"),
 )
 

@@ -1,0 +1,151 @@
+"""The program's own marks, and the main loop that is found without them."""
+
+import sys
+
+import pytest
+
+from insitu.collectors import node
+from insitu.collectors.iterations import FEWEST
+from tests.collectors.measured import measure, visits
+
+MARKED = """
+    import asyncio, threading
+    import insitu
+
+    def leaf(): pass
+
+    @insitu.region("assemble")
+    def assemble():
+        leaf()
+
+    def solve(n):
+        with insitu.region("solve"):
+            leaf()
+            if n: solve(n - 1)
+
+    def failing():
+        with insitu.region("outer"):
+            with insitu.region("inner"):
+                raise ValueError
+
+    async def waiting():
+        with insitu.region("awaited"):
+            leaf()
+            await asyncio.sleep(0)
+        leaf()
+
+    def worker():
+        with insitu.region("work"): leaf()
+
+    def main():
+        for step in range(3):
+            insitu.phase(step)
+            assemble()
+            solve(2)
+            try: failing()
+            except ValueError: leaf()
+            with insitu.region("same"):
+                with insitu.region("same"): leaf()
+        asyncio.run(waiting())
+        thread = threading.Thread(target=worker)
+        thread.start()
+        thread.join()
+
+    main()
+    print("ended")
+"""
+
+
+@pytest.mark.native
+def test_regions_are_rows_of_the_call_path(tmp_path, python, shared):
+    native = visits(measure(tmp_path, python, MARKED, shared))
+    twin = visits(measure(tmp_path, python, MARKED, ""))
+
+    assert native == twin
+    assert native["program.py->main->assemble->assemble->leaf"] == 3
+    assert native["program.py->main->solve->solve->leaf"] == 3
+    assert native["program.py->main->failing->outer->inner"] == 3
+    assert native["program.py->main->same->leaf"] == 3
+    assert native["program.py->(thread)->worker->work->leaf"] == 1
+    assert not any("insitu" in path for path in native)
+
+
+def test_marks_of_a_program_that_is_not_measured_do_nothing():
+    import insitu
+
+    @insitu.region("solve")
+    def solve():
+        return 3
+
+    insitu.phase(1)
+    with insitu.region("other"):
+        assert solve() == 3
+
+
+def test_an_exception_passes_through_a_region():
+    import insitu
+
+    with pytest.raises(KeyError), insitu.region("solve"):
+        raise KeyError
+
+
+LOOP = """
+    import time
+
+    def spin(seconds):
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end: pass
+
+    def half(): spin(0.001)
+
+    def step():
+        half()
+        half()
+
+    def start():
+        for _ in range(20): spin(0.0005)
+
+    def main():
+        start()
+        for _ in range({steps}): {body}
+
+    main()
+    print("ended")
+"""
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("body", ["step()", "half(); half(); spin(0.0001)"])
+def test_the_main_loop_is_found_and_its_iterations_are_timed(tmp_path, python, shared, body):
+    table = measure(tmp_path, python, LOOP.format(steps=150, body=body), shared)
+
+    here = node.Node(table.path.rpartition("/")[0])
+    here.scan()
+    (levels,) = [
+        group for group in here.totals(1).groups if names(here, group)[0] == "iteration_time"
+    ]
+
+    (at,) = memoryview(levels.rows).cast("I").tolist()
+    median_s, variation = (memoryview(matrix).cast("d")[0] for matrix in levels.matrices)
+    assert here.paths[here.paths[at][0]][1] == "main"
+    assert names(here, levels) == ["iteration_time", "iteration_variation"]
+    assert 0.0009 < median_s < 0.02
+    assert variation > 0
+    assert table.header()["turns"] >= FEWEST
+
+
+@pytest.mark.native
+def test_phases_are_the_iterations_where_the_program_names_them(tmp_path, shared):
+    program = LOOP.format(steps=30, body="insitu.phase('turn'); half()").replace(
+        "import time", "import time, insitu"
+    )
+
+    table = measure(tmp_path, sys.executable, program, shared)
+
+    head = table.header()
+    assert (head["loop_row"], head["turns"], head["phases_used"]) == (0, 29, 30)
+    assert head["phases"][8:13] == b"turn\0"
+
+
+def names(here, group):
+    return [here.hello().columns[i].name for i in group.columns]
