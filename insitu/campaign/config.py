@@ -8,6 +8,8 @@
     [classes]                     # see classes.py
     way = "paper"
 
+    [levels] and [run]            # the runs that `insitu campaign` makes
+
 The file is optional, and so is everything in it.
 """
 
@@ -15,13 +17,14 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from insitu.campaign.classes import class_settings
 from insitu.errors import CampaignError
 from insitu.modeling.rules import ClassSettings
 
 FILE = "campaign.toml"
-KEYS = ("name", "parameters", "classes")
+KEYS = ("name", "parameters", "classes", "levels", "run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,27 @@ def load_config(path: str) -> Config:
     """
     file = os.path.join(path, FILE)
     default = os.path.basename(os.path.abspath(path)).removesuffix(".insitu")
+    data = load_table(path)
+    name, units = data.get("name", default), data.get("parameters", {})
+    if not isinstance(name, str):
+        raise CampaignError(f'{file}: name is not a text, as in name = "heat"')
+    if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
+        raise CampaignError(f'{file}: [parameters] holds a unit per name, as in n = "cells"')
+    return Config(name, units, class_settings(data.get("classes", {}), file))
+
+
+def load_table(path: str) -> dict[str, Any]:
+    """What campaign.toml of the campaign in directory `path` holds; empty where there is none.
+
+    Raises:
+        CampaignError: it cannot be read, or has a key that has no meaning.
+    """
+    file = os.path.join(path, FILE)
     try:
         with open(file, "rb") as stream:
             data = tomllib.load(stream)
     except FileNotFoundError:
-        return Config(default)
+        return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CampaignError(f"{file}: not TOML: {error}") from error
     except OSError as error:
@@ -58,9 +77,4 @@ def load_config(path: str) -> Config:
     unknown = sorted(set(data) - set(KEYS))
     if unknown:
         raise CampaignError(f"{file}: unknown key '{unknown[0]}'; there are {', '.join(KEYS)}")
-    name, units = data.get("name", default), data.get("parameters", {})
-    if not isinstance(name, str):
-        raise CampaignError(f'{file}: name is not a text, as in name = "heat"')
-    if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
-        raise CampaignError(f'{file}: [parameters] holds a unit per name, as in n = "cells"')
-    return Config(name, units, class_settings(data.get("classes", {}), file))
+    return data

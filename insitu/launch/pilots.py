@@ -1,17 +1,29 @@
-"""Running a command for its exit, with a time limit: pilots of a campaign."""
+"""Running a command for its exit, with a time limit: pilots, and the runs of a campaign."""
 
 import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO
 
 from insitu.entities import number
 from insitu.errors import LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES
 
 GRACE_S = 5.0  # between SIGTERM and SIGKILL
+LATE = 124  # exit code of what took too long, as timeout(1) has it
 SHOWN_LINES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended: its exit code (128 + N for signal N, 124 if it was late), how long."""
+
+    code: int
+    seconds: float
 
 
 def fill(template: Sequence[str], values: Mapping[str, float]) -> list[str]:
@@ -47,48 +59,77 @@ def program_at(command: Sequence[str]) -> int:
     raise UsageError(f"`{' '.join(command)}`: no program behind the launcher")
 
 
-def run_pilot(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> None:
-    """Run a command to its end, its output kept away from the terminal.
+def run_bounded(
+    command: Sequence[str],
+    timeout_s: float,
+    *,
+    output: IO[bytes],
+    environment: Mapping[str, str] | None = None,
+    directory: str | None = None,
+) -> Ended:
+    """Run a command to its end; after `timeout_s` seconds all its processes are ended.
+
+    Its output and errors go to the file `output`. An interruption ends it, too.
 
     Raises:
-        LaunchError: it could not be started, failed, or took longer than `timeout_s` seconds; all
-            its processes are ended then.
+        LaunchError: it could not be started.
     """
+    began = time.monotonic()
     try:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **environment},
+            env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
+            cwd=directory,
         )
     except OSError as error:
         raise LaunchError(f"`{' '.join(command)}`: {error.strerror}") from error
     try:
-        _, said = process.communicate(timeout=timeout_s)
+        code = process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         _end(process)
-        raise LaunchError(
-            f"`{' '.join(command)}` took longer than {timeout_s:g} s and was ended;"
-            " give it smaller values or a longer --timeout"
-        ) from None
+        return Ended(LATE, time.monotonic() - began)
     except BaseException:
         _end(process)
         raise
-    if process.returncode:
-        lines = said.decode(errors="replace").strip().splitlines()[-SHOWN_LINES:]
+    return Ended(code if code >= 0 else 128 - code, time.monotonic() - began)
+
+
+def run_pilot(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> None:
+    """Run a command that must not fail.
+
+    Raises:
+        LaunchError: it could not be started, failed, or took longer than `timeout_s` seconds.
+    """
+    import tempfile
+
+    with tempfile.TemporaryFile() as output:
+        ended = run_bounded(command, timeout_s, output=output, environment=environment)
+        if ended.code == 0:
+            return
+        output.seek(0)
+        said = output.read().decode(errors="replace").strip().splitlines()[-SHOWN_LINES:]
+    if ended.code == LATE and ended.seconds >= timeout_s:
         raise LaunchError(
-            f"`{' '.join(command)}` ended with exit code {process.returncode}: {' | '.join(lines)}"
+            f"`{' '.join(command)}` took longer than {timeout_s:g} s and was ended;"
+            " give it smaller values or a longer --timeout"
         )
+    raise LaunchError(
+        f"`{' '.join(command)}` ended with exit code {ended.code}: {' | '.join(said)}"
+    )
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    for number_of_signal in (signal.SIGTERM, signal.SIGKILL):
+    """End a command and everything it started."""
+    for wanted in (signal.SIGTERM, signal.SIGKILL):
         try:
-            os.killpg(process.pid, number_of_signal)
-            process.communicate(timeout=GRACE_S)
+            os.killpg(process.pid, wanted)
+            process.wait(GRACE_S)
         except ProcessLookupError:
+            process.wait()
             return
         except subprocess.TimeoutExpired:
             continue

@@ -1,0 +1,98 @@
+"""`insitu campaign` with real runs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from insitu.campaign.attempts import AttemptRecord, append_attempt, read_attempts
+
+PROGRAM = """
+import os, sys
+from mpi4py import MPI
+p, n = MPI.COMM_WORLD.size, int(sys.argv[1])
+MPI.COMM_WORLD.allreduce(n)
+if n == 32 and not os.path.exists("mended"):
+    sys.exit(3)
+"""
+TOLD = """
+[levels]
+p = [1, 2]
+n = [16, 32]
+[run]
+command = "app.py {n}"
+"""
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(PROGRAM)
+    path = tmp_path / "app.insitu"
+    path.mkdir(mode=0o700)
+    (path / "campaign.toml").write_text(TOLD)
+    return path
+
+
+@pytest.mark.mpi
+def test_campaign_goes_over_failures_resumes_and_runs_nothing_twice(insitu, campaign):
+    planned = insitu("campaign", "plan", "app.insitu")
+    assert planned.code == 0, planned.err
+    assert "0 of 4 runs made" in planned.out
+
+    first = insitu("campaign", "run", "app.insitu")
+    assert first.code == 1
+    assert first.err.count("ended with exit code 3") == 2
+    assert "2 runs are missing, failed: p=1, n=32; p=2, n=32" in first.err
+    again = insitu("campaign", "run", "app.insitu")
+    assert "…" not in again.err  # what failed is not tried again unasked
+
+    (campaign.parent / "mended").touch()
+    resumed = insitu("campaign", "resume", "app.insitu")
+    assert resumed.code == 0, resumed.err
+    assert resumed.err.count("…") == 2
+    status = insitu("campaign", "status", "app.insitu", "--json")
+    rows = [json.loads(line) for line in status.lines]
+    assert [(row["done"], row["wanted"]) for row in rows] == [(1, 1)] * 4
+    assert len(read_attempts(str(campaign))) == 6
+    assert insitu("campaign", "run", "app.insitu").err.startswith("4 runs are in")
+
+
+@pytest.mark.mpi
+def test_run_that_takes_too_long_is_ended(insitu, campaign):
+    (campaign.parent / "app.py").write_text("import time; time.sleep(60)")
+    (campaign / "campaign.toml").write_text(TOLD.replace("[1, 2]", "[1]") + "timeout_s = 1.5\n")
+    answer = insitu("campaign", "run", "app.insitu")
+    assert answer.code == 1
+    assert answer.err.count("took too long after") == 2
+
+
+def test_job_scripts_are_printed_and_nothing_is_started(insitu, campaign):
+    answer = insitu("campaign", "plan", "app.insitu", "--launcher", "sbatch")
+    assert answer.code == 0, answer.err
+    assert re.findall(r"#SBATCH --ntasks=(\d)", answer.out) == ["1", "2"]
+    assert answer.out.count("--dependency=singleton") == 2
+    assert not (campaign / "jobs").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no table [levels]"),
+        ("[run]\n[levels]", "wants a command"),
+        ("[runs]", "unknown key 'runs'"),
+        (TOLD + 'design = "deduced"\ndependencies = "gone.json"', "`insitu detect` makes it"),
+    ],
+)
+def test_campaign_file_that_has_no_meaning(insitu, campaign, text, said):
+    (campaign / "campaign.toml").write_text(text)
+    answer = insitu("campaign", "run", "app.insitu")
+    assert answer.code in (2, 3)
+    assert said in answer.err
+
+
+def test_attempt_that_was_cut_short_is_left_out(campaign):
+    append_attempt(str(campaign), AttemptRecord({"p": 1.0}, 0.0, 2.0, 0))
+    with (campaign / "logs" / "attempts.jsonl").open("a") as file:
+        file.write('{"params": {"p": 2')
+    assert [one.parameters for one in read_attempts(str(campaign))] == [{"p": 1.0}]
