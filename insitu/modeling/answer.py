@@ -1,7 +1,8 @@
 """From a posterior over hypotheses to one function, its probability and its spread.
 
 The answer is one of the hypotheses: the one in whose leading term most posterior probability
-agrees, and around whose prediction at the target most predictive probability lies.
+agrees, and around whose prediction at the target most predictive probability lies; where none is
+probable, the one that is least far from the others.
 """
 
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ KEPT = 6  # hypotheses that make up the spread of an answer
 HUGE = 1e60  # values of terms at the target above which they do not decide
 AS_GOOD = 0.3  # posterior below which no constant is answered
 SIMPLER = 0.03  # what a term must add in agreement
+FARTHEST = 2.0  # logarithm of a ratio of predictions; farther is as bad
 CLOSE = 0.02  # predictions this near agree [REF §4.1]
 
 
@@ -106,6 +108,20 @@ def answers(
     return answer
 
 
+def expected_distance(predicted: FloatArray, weights: FloatArray, tried: int) -> FloatArray:
+    """How far the truth is expected to be from each of the first predictions: (s, tried).
+
+    Mean over the posterior of the logarithm of the ratio, at most FARTHEST: where no form is
+    probable, the answer is one that predicts what most others do about.
+
+    Args:
+        predicted, weights: (s, h), of the hypotheses.
+    """
+    size = np.log(np.maximum(np.abs(predicted), 1 / HUGE))
+    apart = np.abs(size[:, :tried, None] - size[:, None, :])
+    return np.asarray((weights[:, None, :] * np.minimum(apart, FARTHEST)).sum(axis=2))
+
+
 class _Kept:
     """The most probable hypotheses of each series, in the units of the data."""
 
@@ -178,7 +194,8 @@ class _Kept:
         simple = (self.first[:, tried] < 0).astype(float) + (self.second[:, tried] < 0)
         # Growth has many forms that share its probability; a constant has one.
         doubtful = (leading[:, tried] < 0) & (agree < AS_GOOD)
-        chosen = np.argmax(agree + near + SIMPLER * simple - 2.0 * doubtful, axis=1)
+        far = expected_distance(predicted, self.weights, KEPT)
+        chosen = np.argmax(agree + near - far + SIMPLER * simple - 2.0 * doubtful, axis=1)
         return chosen, np.take_along_axis(agree, chosen[:, None], 1)[:, 0].tolist()
 
     def spreads(self, count: int) -> list[Spread]:

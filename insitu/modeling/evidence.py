@@ -20,7 +20,7 @@ from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.batch import Batch, Found
 from insitu.modeling.change import bounds
 from insitu.modeling.expected import ALL, Expected, believing
-from insitu.modeling.lattice import HIGHEST, lattice
+from insitu.modeling.lattice import HIGHEST, lattice, plain
 from insitu.modeling.noise import BoolArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities
@@ -29,6 +29,7 @@ from insitu.modeling.series import Series, reduce
 from insitu.modeling.several import Dependencies, several
 
 TOLD = 0.5  # posterior below which the growth of a series is said to be uncertain
+FEW = 4  # points up to which only plain growth is considered
 MIN_STEEP = 6  # points from which growth can be called steep
 STEEP_GAIN = 1.5  # what a series must grow by over its last quarter
 UNCERTAIN = "growth-uncertain"
@@ -64,16 +65,20 @@ class Evidence:
     def _one_parameter(self, points: Points, series: Series) -> list[Found]:
         names = [key.metric for key in points.keys] or [""] * len(series.values)
         parameter, x = points.parameters[0], series.coordinates[:, 0]
+        span = float(np.ptp(x)) or 1.0
         steep = grows_steeply(series) | self.exponential
+        few = (np.isfinite(series.values).sum(axis=1) <= FEW) & (self.expected is None)
         found: dict[int, Found] = {}
-        for fast in (False, True):
-            rows = np.flatnonzero(steep == fast)
+        for rows, possible in (
+            (np.flatnonzero(~steep & ~few), lattice(parameter)),
+            (np.flatnonzero(~steep & few), plain(parameter)),
+            (np.flatnonzero(steep), lattice(parameter, exponential=span)),
+        ):
             if len(rows) == 0:
                 continue
-            terms = lattice(parameter, exponential=float(np.ptp(x)) or 1.0 if fast else None)
-            kept = KEPT
+            terms, kept = possible, KEPT
             if self.expected is not None:
-                terms, kept = believing(terms, self.expected), ALL
+                terms, kept = believing(possible, self.expected), ALL
             part = replace(
                 series,
                 values=series.values[rows],

@@ -33,6 +33,7 @@ SEVERAL = Taste(
 )
 POWERS = (ZERO, ONE, Fraction(2), HALF, Fraction(3, 2))  # of logarithms
 HIGHEST = 4  # exponent
+PLAIN = 2  # highest exponent where points are few
 STEEP = 0.3  # weight of exponents above 3
 FALLING_SHARE = 0.1  # of the prior of all single terms
 EXPONENTIAL_SHARE = 0.3  # where exponential growth is considered
@@ -131,6 +132,18 @@ def lattice(
         singles=np.log(ONE_TERM * singles),
         doubles=np.log(TWO_TERMS * doubles),
     )
+
+
+@lru_cache(maxsize=64)
+def plain(parameter: str) -> Lattice:
+    """Constant and one term that grows no faster than x², for points too few to tell more."""
+    whole = lattice(parameter)
+    kept = np.flatnonzero(whole.exponents[:, 0] <= PLAIN)
+    singles = whole.singles[kept]
+    singles += np.log(1 - np.exp(whole.constant)) - np.log(np.exp(singles).sum())
+    shapes = tuple(whole.shapes[i] for i in kept)
+    none = np.empty((0, 2), dtype=np.intp), np.empty(0)
+    return Lattice(shapes, whole.exponents[kept], none[0], whole.constant, singles, none[1])
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,17 @@ from scipy import special
 from insitu.entities import CallPath
 from insitu.measurement import FloatArray, IntArray, Points
 from insitu.modeling import noise
-from insitu.modeling.answer import AHEAD, CLOSE, HUGE, KEPT, Answer, Posterior, weigh
+from insitu.modeling.answer import (
+    AHEAD,
+    CLOSE,
+    FARTHEST,
+    HUGE,
+    KEPT,
+    Answer,
+    Posterior,
+    expected_distance,
+    weigh,
+)
 from insitu.modeling.batch import NOISY
 from insitu.modeling.combine import structures
 from insitu.modeling.multi import Table, Weighed
@@ -176,7 +186,8 @@ class _Answers:
         width = CLOSE * np.abs(centre) / deviation[:, None, :]
         near = special.ndtr(distance + width) - special.ndtr(distance - width)
         near = (self.weights[:, None, :] * near).sum(axis=2)
-        chosen = np.argmax(np.where(self.weights[:, tried] > 0, agree + near, -1.0), axis=1)
+        gain = agree + near - expected_distance(predicted, self.weights, KEPT)
+        chosen = np.argmax(np.where(self.weights[:, tried] > 0, gain, -FARTHEST), axis=1)
         return chosen, np.take_along_axis(agree, chosen[:, None], 1)[:, 0]
 
     def _function(self, i: int, k: int) -> Function:

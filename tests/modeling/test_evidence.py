@@ -127,3 +127,11 @@ def test_the_law_of_noise_finds_the_level_of_the_series():
     found = law(np.tile(likelihood, (200, 1)), prior(LEVELS), weight=1.0)
 
     assert abs(np.log(LEVELS[np.argmax(found)] / 0.05)) < 0.3  # the grid has steps of 0.4
+
+
+@pytest.mark.parametrize("values", [[30.1, 42.2, 59.3, 580.5], [30.0, 31, 30, 300], [1.0, 2, 80]])
+def test_few_points_are_no_reason_for_a_wild_polynomial(values):
+    [model] = insitu.fit(X[: len(values)], [values])
+
+    alphas = [factor.alpha for term in model.function.terms for factor in term.factors]
+    assert all(alpha <= 2 for alpha in alphas)
