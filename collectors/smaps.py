@@ -15,6 +15,9 @@ class Memory:
     rss: int | None = None
     rss_peak: int | None = None
     pss: int | None = None
+    private: int | None = None
+    shared: int | None = None
+    swap: int | None = None
     next_pss_s: float = 0.0  # monotonic time before which PSS is not read again
 
 
@@ -31,12 +34,22 @@ def probe(memory: Memory, pid: int, *, now_s: float, root: str = ROOT) -> bool:
     if now_s >= memory.next_pss_s:
         started = time.perf_counter()
         try:
-            memory.pss = _fields(os.path.join(directory, "smaps_rollup")).get("Pss", memory.pss)
+            _take(memory, _fields(os.path.join(directory, "smaps_rollup")))
         except OSError:
             memory.next_pss_s = float("inf")  # no permission, or a kernel before 4.14
         else:
             memory.next_pss_s = now_s + PSS_COST_FACTOR * (time.perf_counter() - started)
     return True
+
+
+def _take(memory: Memory, rollup: dict[str, int]) -> None:
+    """What one reading of smaps_rollup says of all mappings together."""
+    if "Pss" not in rollup:
+        return
+    memory.pss = rollup["Pss"]
+    memory.private = rollup.get("Private_Clean", 0) + rollup.get("Private_Dirty", 0)
+    memory.shared = rollup.get("Shared_Clean", 0) + rollup.get("Shared_Dirty", 0)
+    memory.swap = rollup.get("Swap")
 
 
 def _fields(path: str) -> dict[str, int]:

@@ -41,6 +41,8 @@ _LAYOUT = (
     *(("event_ns", "d"), ("budget", "d"), ("hook_ticks", "Q"), ("throttled", "I")),
     *(("loop_row", "I"), ("turns", "Q"), ("turn_ticks", "512s"), ("phases_used", "Q")),
     ("phases", "1024s"),
+    *(("memory_pss", "Q"), ("memory_private", "Q"), ("memory_shared", "Q"), ("memory_swap", "Q")),
+    *(("memory_mpi", "Q"), ("instructions", "Q"), ("cycles", "Q")),
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
 FIELDS = tuple(name for name, _ in _LAYOUT)

@@ -50,6 +50,12 @@ COMM_RANKS = Metric("comm_ranks", "1")
 MEMORY_RSS = Metric("memory_rss", "B", MetricKind.LEVEL)
 MEMORY_RSS_PEAK = Metric("memory_rss_peak", "B", MetricKind.LEVEL)
 MEMORY_PSS = Metric("memory_pss", "B", MetricKind.LEVEL)
+MEMORY_PRIVATE = Metric("memory_private", "B", MetricKind.LEVEL)
+MEMORY_SHARED = Metric("memory_shared", "B", MetricKind.LEVEL)
+MEMORY_SWAP = Metric("memory_swap", "B", MetricKind.LEVEL)
+MEMORY_MPI = Metric("memory_mpi", "B", MetricKind.LEVEL)
+INSTRUCTIONS = Metric("instructions", "1")
+CYCLES = Metric("cycles", "1")
 ALLOCATIONS = Metric("allocations", "1")
 BYTES_ALLOCATED = Metric("bytes_allocated", "B")
 HEAP_GROWTH = Metric("heap_growth", "B", MetricKind.LEVEL)
@@ -76,6 +82,12 @@ METRICS = (
     COMM_RANKS,
     ITERATION_TIME,
     ITERATION_VARIATION,
+    MEMORY_PRIVATE,
+    MEMORY_SHARED,
+    MEMORY_SWAP,
+    MEMORY_MPI,
+    INSTRUCTIONS,
+    CYCLES,
 )
 
 

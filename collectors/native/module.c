@@ -1,5 +1,6 @@
 /* The library as a Python module: insitu_native, loaded by insitu.collectors.native. */
 #include "budget.h"
+#include "counters.h"
 #include "frames.h"
 #include "hook.h"
 #include "marks.h"
@@ -56,6 +57,7 @@ static PyObject *py_start(PyObject *module, PyObject *arguments) {
   }
   insitu_hook_on_uncaught(uncaught);
   strncpy(insitu_table->header->hook, how, sizeof insitu_table->header->hook - 1);
+  insitu_counters_start();
   insitu_is_on = 1;
   if (strcmp(how, "monitoring") == 0) return insitu_hook_callbacks();
   if (strcmp(how, "profile") == 0) insitu_hook_profile(is_with_builtins);

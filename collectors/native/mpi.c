@@ -3,6 +3,7 @@
 #include "mpi.h"
 
 #include "cart.h"
+#include "memory.h"
 #include "mpi_requests.h"
 #include "table.h"
 
@@ -196,21 +197,25 @@ static void initialised(void) {
 static int end_init(struct insitu_thread *self, int failed) {
   struct insitu_traffic moved = nothing();
   if (self) leave(self, &moved, insitu_ticks());
+  insitu_memory_after_init();
   if (!failed) initialised();
   return failed;
 }
 
 static int wrap_Init(A argc, A argv) {
+  insitu_memory_before_init();
   struct insitu_thread *self = enter("MPI_Init");
   return end_init(self, real_Init(argc, argv));
 }
 
 static int wrap_Init_thread(A argc, A argv, A required, A provided) {
+  insitu_memory_before_init();
   struct insitu_thread *self = enter("MPI_Init");
   return end_init(self, real_Init_thread(argc, argv, required, provided));
 }
 
 static int wrap_Finalize(void) {
+  insitu_memory_before_finalize();
   struct insitu_thread *self = enter("MPI_Finalize");
   struct insitu_traffic moved = nothing();
   int failed = real_Finalize();

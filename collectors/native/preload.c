@@ -4,6 +4,7 @@
  * becomes the program again, with the table's path in its environment. So all that needs thought is written once, in
  * Python, and this page only decides whether the process is a rank. */
 #define _GNU_SOURCE
+#include "counters.h"
 #include "heap.h"
 #include "mpi.h"
 #include "python_abi.h"
@@ -74,6 +75,7 @@ __attribute__((constructor)) static void before_main(int argc, char **argv) {
   unsetenv("INSITU_LD_PRELOAD");
   if (failed) return;
   strcpy(insitu_table->header->hook, "preload");
+  insitu_counters_start();
   insitu_is_on = 1;
   insitu_mpi_patch();
   on_exit(at_exit, NULL);

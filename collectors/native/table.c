@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "table.h"
 
+#include "counters.h"
 #include "heap.h"
+#include "memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +28,7 @@ static __thread int is_growing;  /* a signal handler that comes meanwhile gets n
 static __thread int has_no_area; /* it was refused one, or has given it back: it is not asked for again */
 static pthread_mutex_t growth = PTHREAD_MUTEX_INITIALIZER; /* only on the slow path: a new row, a new thread */
 
-static size_t read_file(const char *path, char *text, size_t capacity) {
+size_t insitu_read_file(const char *path, char *text, size_t capacity) {
   int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;
   ssize_t got = read(file, text, capacity - 1);
@@ -38,7 +40,7 @@ static size_t read_file(const char *path, char *text, size_t capacity) {
 void insitu_clock_choose(void) {
 #if defined(__x86_64__)
   char source[64];
-  read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source);
+  insitu_read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source);
   insitu_clock_is_tsc = strncmp(source, "tsc", 3) == 0;
 #elif defined(__aarch64__)
   insitu_clock_is_tsc = 1; /* the generic timer is invariant by architecture */
@@ -53,7 +55,7 @@ static uint64_t wall_ns(void) {
 
 static uint64_t pid_started(void) {
   char text[1024];
-  if (!read_file("/proc/self/stat", text, sizeof text)) return 0;
+  if (!insitu_read_file("/proc/self/stat", text, sizeof text)) return 0;
   char *at = strrchr(text, ')'); /* the command's name may hold anything */
   unsigned long long started = 0;
   if (at) sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &started);
@@ -328,11 +330,6 @@ int insitu_table_attach(const char *path) {
   return 0;
 }
 
-static uint64_t status_bytes(const char *status, const char *field) {
-  const char *at = strstr(status, field);
-  return at ? strtoull(at + strlen(field), NULL, 10) * 1024 : 0;
-}
-
 void insitu_table_end(int state, int exit_status) {
   struct insitu_header *header = the_table.header;
   if (!insitu_table || header->state != INSITU_RUNNING) return;
@@ -340,11 +337,8 @@ void insitu_table_end(int state, int exit_status) {
   uint64_t now = insitu_ticks();
   struct insitu_thread *self = insitu_self;
   while (self && self->depth) insitu_pop(self, now);
-  char status[4096];
-  if (read_file("/proc/self/status", status, sizeof status)) {
-    header->memory_rss = status_bytes(status, "VmRSS:");
-    header->memory_rss_peak = status_bytes(status, "VmHWM:");
-  }
+  insitu_memory_at_end();
+  insitu_counters_end();
   insitu_stamp();
   header->exit_status = exit_status;
   header->ended_ns = wall_ns();

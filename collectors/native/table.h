@@ -150,6 +150,13 @@ struct insitu_header {
   uint64_t turn_ticks[INSITU_TURNS]; /* a sample of them */
   uint64_t phases_used;
   struct insitu_phase phases[INSITU_PHASES]; /* the latest, in a ring */
+  uint64_t memory_pss;                       /* at the end, 0 where that would have taken long */
+  uint64_t memory_private;
+  uint64_t memory_shared;
+  uint64_t memory_swap;
+  uint64_t memory_mpi;   /* bytes that MPI takes, known from MPI_Finalize on */
+  uint64_t instructions; /* in user space, at the end; 0 where they cannot be counted */
+  uint64_t cycles;
 };
 _Static_assert(sizeof(struct insitu_header) <= 4096, "the header is one page");
 
@@ -181,6 +188,8 @@ struct insitu_thread *insitu_thread_enter(void);
 /* Append a row below `parent`, first among its siblings; 0 if there is no room. */
 uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, const char *name, size_t name_bytes,
                         const char *file, size_t file_bytes, uint32_t line);
+/* The beginning of a small file as text, "" if it cannot be read; its length. */
+size_t insitu_read_file(const char *path, char *text, size_t capacity);
 /* Pair the two clocks once more, so that a reader can tell how long a tick is. */
 void insitu_stamp(void);
 

@@ -162,7 +162,7 @@ def memory() -> Check:
 
 
 def counters() -> Check:
-    """Whether hardware counters may be opened; insitu does not read them yet."""
+    """Whether instructions and cycles of ranks can be counted."""
     level = _read("/proc/sys/kernel/perf_event_paranoid") or "unknown"
     reason = _count_instructions()
     if not reason:

@@ -7,7 +7,17 @@ import pytest
 from insitu.collectors import smaps
 
 STATUS = "Name:\tapp\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nThreads:\t1\n"
-ROLLUP = "00400000-7fff [rollup]\nRss:     1024 kB\nPss:      512 kB\nPss_Anon: 100 kB\n"
+ROLLUP = """00400000-7fff [rollup]
+Rss:             1024 kB
+Pss:              512 kB
+Pss_Anon:         100 kB
+Shared_Clean:     300 kB
+Shared_Dirty:      20 kB
+Private_Clean:      4 kB
+Private_Dirty:    700 kB
+Swap:               8 kB
+SwapPss:            3 kB
+"""
 
 
 @pytest.fixture
@@ -24,6 +34,15 @@ def test_resident_and_proportional_memory_are_read_in_bytes(root):
     assert smaps.probe(memory, 7, now_s=1.0, root=str(root))
 
     assert (memory.rss, memory.rss_peak, memory.pss) == (1024 << 10, 2048 << 10, 512 << 10)
+
+
+def test_private_shared_and_swapped_memory_come_with_it(root):
+    memory = smaps.Memory()
+
+    smaps.probe(memory, 7, now_s=1.0, root=str(root))
+
+    found = (memory.private, memory.shared, memory.swap)
+    assert found == (704 << 10, 320 << 10, 8 << 10)
 
 
 def test_pss_is_read_again_only_after_a_multiple_of_its_cost(root):

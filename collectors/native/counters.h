@@ -1,0 +1,10 @@
+/* Hardware counters of the process, where the kernel grants them. */
+#ifndef INSITU_COUNTERS_H
+#define INSITU_COUNTERS_H
+
+/* Count from here on, in this thread and in those that it starts. */
+void insitu_counters_start(void);
+/* Write what was counted into the table; nothing where nothing could be. */
+void insitu_counters_end(void);
+
+#endif
