@@ -5,6 +5,7 @@ import os
 TYPE_CHECKING = False  # typing is not loaded in a rank
 if TYPE_CHECKING:
     from insitu.collectors.regions import phase, region
+    from insitu.expectations.validate import validate
     from insitu.modeling.base import Model
     from insitu.modeling.cluster import cluster
     from insitu.modeling.modelers import fit
@@ -20,8 +21,9 @@ _PUBLIC = {
     "fit": "insitu.modeling.modelers",
     "phase": "insitu.collectors.regions",
     "region": "insitu.collectors.regions",
+    "validate": "insitu.expectations.validate",
 }
-__all__ = ["Model", "__version__", "cluster", "fit", "phase", "region"]
+__all__ = ["Model", "__version__", "cluster", "fit", "phase", "region", "validate"]
 
 
 def __getattr__(name: str) -> object:

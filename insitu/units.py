@@ -1,9 +1,21 @@
 """Seconds, bytes and counts as a person reads them."""
 
 import math
+import re
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
+_DECIMAL = (("kB", 1e3), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
+_KNOWN = {
+    "min": (60.0, "s"),
+    "h": (3600.0, "s"),
+    **{name: (scale, "s") for scale, name in _SECONDS},
+    "us": (1e-6, "s"),
+    "B": (1.0, "B"),
+    **{name: (scale, "B") for name, scale in _DECIMAL},
+    **{name: (scale, "B") for scale, name in _BYTES},
+}
+_QUANTITY = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([^\W\d]*)\s*\Z")
 _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -52,3 +64,19 @@ def _digits(value: float) -> str:
     if not 0.001 <= size < 9999.5:
         return f"{value:.3g}"
     return f"{value:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2 if size >= 0.9995 else 3}f}"
+
+
+def parse_quantity(text: str) -> tuple[float, str]:
+    """Read `2 s`, `3 GB`, `1.5e6`: the value in the base unit, and that unit (`s`, `B` or `1`).
+
+    KB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024.
+
+    Raises:
+        ValueError: with a text that says what is wrong and how it should look.
+    """
+    found = _QUANTITY.match(text)
+    if not found or (found[2] and found[2] not in _KNOWN):
+        units = ", ".join(name for name in _KNOWN if name)
+        raise ValueError(f"'{text}' is no quantity, as in 2 s or 3 GB; units are {units}")
+    scale, base = _KNOWN.get(found[2], (1.0, "1"))
+    return float(found[1]) * scale, base

@@ -4,8 +4,8 @@ import fnmatch
 import json
 import shutil
 import textwrap
-from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import click
 
@@ -91,6 +91,7 @@ class Column:
     title: str
     is_right: bool = False
     is_wide: bool = False
+    colours: Mapping[str, str] = field(default_factory=dict)  # by what a cell begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,9 @@ def _print_row(
 
 
 def _aligned(text: str, column: Column, width: int) -> str:
-    return text.rjust(width) if column.is_right else text.ljust(width)
+    aligned = text.rjust(width) if column.is_right else text.ljust(width)
+    colour = next((of for start, of in column.colours.items() if text.startswith(start)), None)
+    return click.style(aligned, fg=colour) if colour else aligned
 
 
 def print_findings(findings: Sequence[Finding], *, is_json: bool = False) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from insitu.errors import UsageError
-from insitu.expectations.growth import Growth, Product, growth_of
+from insitu.expectations.growth import Growth, Product
 from insitu.expectations.limits import Expectation, expect, graded
 from insitu.expectations.settle import Settler, settling
 from insitu.measurement import FloatArray, Points, SeriesKey

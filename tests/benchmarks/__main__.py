@@ -1,6 +1,7 @@
 """All benchmarks, or the named one with its options.
 
-python -m tests.benchmarks [overhead | growth | several | classes | expectations] [OPTIONS OF THAT ONE]
+python -m tests.benchmarks [overhead | growth | several | classes | expectations]
+                           [OPTIONS OF THAT ONE]
 """
 
 import subprocess

@@ -1,0 +1,185 @@
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from insitu.campaign.load import load_experiment
+from insitu.modeling.pipeline import remodel
+from tests.campaigns import heat_campaign
+
+GOOD = """
+[[expect]]
+callpath = "MPI_Allreduce"
+growth = "O(log p)"
+
+[[expect]]
+callpath = "step->exchange->MPI_*"
+metric = "visits"
+growth = "O(1)"
+"""
+REDUCE = 'callpath = "MPI_Allreduce"\n'
+
+
+@pytest.fixture
+def expectations(tmp_path):
+    def write(text: str) -> str:
+        path = tmp_path / "expectations.toml"
+        path.write_text(text.replace("step->", "solve->"), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def entry(*lines: str) -> str:
+    return "[[expect]]\n" + "\n".join(lines)
+
+
+def test_what_is_as_expected_ends_with_0(insitu, heat, expectations):
+    answer = insitu("check", heat, expectations(GOOD))
+
+    assert answer.code == 0, answer.err
+    assert answer.lines[-1] == "3 met"
+    assert any("O(log(p))" in line and "✔" in line for line in answer.lines)
+
+
+def test_a_violated_expectation_ends_with_1_and_says_which(insitu, heat, expectations):
+    answer = insitu("check", heat, expectations(entry(REDUCE, 'growth = "O(1)"')))
+
+    assert answer.code == 1
+    assert "✘ main->solve->residual->MPI_Allreduce, time: grows as O(log(p))" in answer.out
+    assert answer.lines[-1] == "1 violated"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[[expect]\n", "not TOML"),
+        ("", "nothing is expected"),
+        ("other = 1", "unknown key 'other'"),
+        (entry('growth = "O(p)"'), ":1: say which call paths growth is about"),
+        (entry(REDUCE), ":1: say one of growth, limit, rule, classes"),
+        (entry(REDUCE, 'growth = "O(p"'), "a parenthesis is not closed"),
+        (entry(REDUCE, 'growth = "O(p)"', 'colour = "red"'), "'colour' means nothing beside"),
+        (entry(REDUCE, "growth = 3"), "growth is not a text"),
+        (entry('callpath = "residul"', 'growth = "O(p)"'), "no call path 'residul' has a model"),
+        (entry(REDUCE, 'growth = "O(n)"'), "the measurements vary p, not n"),
+        (entry(REDUCE, 'metric = "heat"', 'growth = "O(1)"'), "no metric of MPI_Allreduce 'heat'"),
+        (entry(REDUCE, 'limit = "time at p=9 < 3 GB"'), "time is in s, not B"),
+        (entry(REDUCE, 'limit = "time at n=9 < 3 s"'), "the models are over p"),
+        (entry('rule = "MPI_Allreduce <= MPI_Other"'), "no call path 'MPI_Other'"),
+        (entry(REDUCE, 'classes = "corner within 10 % of inner"'), "no class of"),
+    ],
+)
+def test_expectations_that_make_no_sense_end_with_2(insitu, heat, expectations, text, reason):
+    answer = insitu("check", heat, expectations(text))
+
+    assert answer.code == 2
+    assert reason in answer.err
+    assert answer.out == ""
+
+
+def test_a_campaign_needs_something_to_be_compared_with(insitu, heat):
+    assert insitu("check", heat).code == 2
+
+
+def test_json_has_one_object_per_result(insitu, heat, expectations):
+    answer = insitu("check", heat, expectations(GOOD), "--json")
+
+    rows = [json.loads(line) for line in answer.lines]
+    assert [row["status"] for row in rows] == ["met"] * 3
+    assert rows[0]["match"] == "total"
+    assert sum(rows[0]["ranks"].values()) == pytest.approx(1)
+    assert rows[0]["line"] == 2
+
+
+def test_limits_rules_and_classes_are_judged(insitu, heat, expectations):
+    text = "\n".join(
+        [
+            entry(REDUCE, 'limit = "time at p=1024 < 2 s"'),
+            entry(REDUCE, 'limit = "time at p=1024 < 0.2 s"'),
+            entry('rule = "MPI_Allreduce <= MPI_Sendrecv + main"'),
+            entry(REDUCE, 'metric = "visits"', 'classes = "one class only"'),
+            entry('callpath = "MPI_Sendrecv"', 'metric = "visits"', 'classes = "one class only"'),
+            entry('callpath = "MPI_Sendrecv"', 'classes = "end within 60 % of inner"'),
+        ]
+    )
+
+    answer = insitu("check", heat, expectations(text), "--json")
+
+    states = [json.loads(line)["status"] for line in answer.lines]
+    assert states == ["met", "violated", "met", "met", "violated", "met"]
+    assert answer.code == 1
+
+
+def test_reports_are_written_for_other_tools(insitu, heat, expectations, tmp_path):
+    files = [str(tmp_path / name) for name in ("r.xml", "r.sarif", "r.md")]
+    path = expectations(GOOD + entry(REDUCE, 'metric = "time"', 'growth = "O(1)"'))
+
+    insitu("check", heat, path, *(word for file in files for word in ("--output", file)))
+
+    suite = ElementTree.parse(files[0]).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "1")
+    assert "grows as O(log(p))" in suite.find(".//failure").get("message")
+    (run,) = json.loads(Path(files[1]).read_text())["runs"]
+    (result,) = run["results"]
+    assert result["level"] == "error"
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == path
+    assert place["region"]["startLine"] > 5
+    table = Path(files[2]).read_text()
+    assert table.startswith("**3 met, 1 violated**")
+    assert "| ✘ | main->solve->residual->MPI_Allreduce | time |" in table
+
+
+def test_a_report_of_an_unknown_kind_is_refused(insitu, heat, expectations):
+    answer = insitu("check", heat, expectations(GOOD), "--output", "report.pdf")
+
+    assert answer.code == 2
+    assert ".xml, .sarif, .md" in answer.err
+
+
+def test_annotations_name_the_line_of_the_expectation(insitu, heat, expectations):
+    path = expectations(entry(REDUCE, 'growth = "O(1)"'))
+
+    answer = insitu("check", heat, path, "--github")
+
+    assert answer.lines[0].startswith(f"::error title=insitu%3A violated,file={path},line=1::")
+
+
+def test_a_campaign_grows_no_faster_than_itself(insitu, heat):
+    answer = insitu("check", heat, "--baseline", heat)
+
+    assert answer.code == 0
+    assert "<= O(log(p))" in answer.out
+
+
+def test_growth_that_was_not_accepted_is_violated(insitu, heat, tmp_path):
+    """The accepted campaign is cut down to a solver whose reduction did not grow."""
+    path = str(tmp_path / "before.insitu")
+    with heat_campaign(path, 2, (4, 8, 16, 32, 64)) as store:
+        for run in store.runs():
+            table = store.table(run.id)
+            for metric in ("time", "time_exclusive"):
+                table.values[metric][3] = 0.2
+            store.seal(run, table)
+        store.put_models(remodel(load_experiment(store)))
+
+    answer = insitu("check", heat, "--baseline", path, "--json")
+
+    rows = [json.loads(line) for line in answer.lines]
+    violated = [row for row in rows if row["status"] == "violated"]
+    assert answer.code == 1
+    assert {row["callpath"] for row in violated} == {"main->solve->residual->MPI_Allreduce"}
+    assert {row["expected"] for row in violated} == {"<= O(1)"}
+
+
+def test_doubt_is_no_violation_and_names_the_point_that_settles_it(insitu, heat, expectations):
+    path = expectations(entry('callpath = "main"', 'growth = "O(p)"', 'class = "end"'))
+
+    answer = insitu("check", heat, path, "--json")
+
+    (row,) = [json.loads(line) for line in answer.lines]
+    assert answer.code == 0
+    assert row["status"] == "unsettled"
+    assert row["settle"]["at"]["p"] > 64
