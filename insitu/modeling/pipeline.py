@@ -42,10 +42,8 @@ def remodel(
 ) -> ModelSet:
     """Cluster the ranks of every run, recognise the classes across runs, model each of them.
 
-    The value of a class in a run is the mean over its ranks.
-
     Args:
-        experiment: runs that may be joined.
+        experiment: runs that may be joined; the value of a class in one is the mean of its ranks.
         previous: models of an earlier state of the experiment, for what is not touched since.
         touched: call paths whose values changed since `previous`; None for all of them. A modeler
             that shares noise among series is asked for all of them anyway.
@@ -56,12 +54,11 @@ def remodel(
             "paper" relative distance alone [CLU §III-B].
         rules: what the user knows better, for the call paths and metrics they name.
 
-    Raises:
-        ModelingError: if there is no such modeler or way to find classes.
-        UsageError: if a rule names what a run does not have.
-
     Returns:
         Models, clusters and findings in a fixed order: the same with `previous` as without.
+
+    Raises:
+        ModelingError, UsageError: no such modeler or classes; a rule names what a run has not.
     """
     if classes not in (JOINT, PAPER):
         raise ModelingError(f"no way to find classes is called '{classes}'; use {JOINT} or {PAPER}")
@@ -74,8 +71,7 @@ def remodel(
     findings += [*result.findings, *_sparse(experiment, places)]
     enough = {place.coordinate for place in places}
     evidence = Evidence.of(experiment, _below(paths, dirty), places) if classes == JOINT else None
-    domains = find_domains(experiment, places)
-    namer = Namer.of(domains, [place.size for place in places])
+    namer = Namer.of(domains := find_domains(experiment, places), [one.size for one in places])
     for name, metric in sorted(experiment.metrics().items()):
         if metric.kind is MetricKind.PLACE:
             continue
