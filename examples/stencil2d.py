@@ -29,6 +29,13 @@ the residual taken every c steps (--check), a rank counts exactly, below stencil
     main->residual                         ⌊t / c⌋
     main->residual->MPI_Allreduce          ⌊t / c⌋      8 ⌊t / c⌋
 
+With --rim each rank also asks for the heat through its four sides: once through a side with a
+neighbour; through a wall once for each stretch of half the rim, which has a + b of them as long as
+a rank. So the work of a rank at a wall grows with the plate, as √p, and that of the inner ones does
+not:
+
+    main->step->flux                       (k + w (a + b)) t
+
 A call path with no visits is not there at all. With --strong, 8 n k becomes 8 (columns of the rank)
 for each neighbour above and below, plus 8 (rows of the rank) for each to the left and right.
 """
@@ -45,6 +52,7 @@ from numpy.typing import NDArray
 Field = NDArray[np.float64]
 Place = tuple[int | slice, int | slice]
 
+SIDES = ("top", "bottom", "left", "right")
 RADIATION = 0.2  # share of the fourth power in the balance of a wall cell
 NEWTON_STEPS = 20
 BETWEEN = slice(1, -1)
@@ -65,11 +73,12 @@ class Domain:
     new: Field
     neighbours: tuple[tuple[str, int], ...]  # (side, rank), in the order of exchange
     walls: tuple[str, ...]
+    rim: int  # stretches of half the rim; 0 without --rim
 
 
-def main(cells: int, steps: int, check: int, *, is_strong: bool) -> float:
+def main(cells: int, steps: int, check: int, *, is_strong: bool, has_rim: bool) -> float:
     """Iterate; return the last residual, the same in every rank."""
-    domain = divide(MPI.COMM_WORLD, cells, is_strong=is_strong)
+    domain = divide(MPI.COMM_WORLD, cells, is_strong=is_strong, has_rim=has_rim)
     change = np.inf
     for number in range(1, steps + 1):
         step(domain)
@@ -79,7 +88,7 @@ def main(cells: int, steps: int, check: int, *, is_strong: bool) -> float:
     return change
 
 
-def divide(comm: MPI.Intracomm, cells: int, *, is_strong: bool) -> Domain:
+def divide(comm: MPI.Intracomm, cells: int, *, is_strong: bool, has_rim: bool) -> Domain:
     """Give this rank its part of the plate."""
     dims = MPI.Compute_dims(comm.size, 2)
     grid = comm.Create_cart(dims)
@@ -99,6 +108,7 @@ def divide(comm: MPI.Intracomm, cells: int, *, is_strong: bool) -> Domain:
         new=np.zeros((shape[0] + 2, shape[1] + 2)),
         neighbours=tuple((side, rank) for side, rank in neighbours if rank != MPI.PROC_NULL),
         walls=tuple(side for side, rank in neighbours if rank == MPI.PROC_NULL),
+        rim=sum(dims) if has_rim else 0,
     )
 
 
@@ -107,6 +117,10 @@ def step(domain: Domain) -> None:
     exchange(domain)
     for side in domain.walls:
         boundary(domain, side)
+    if domain.rim:
+        for side in SIDES:
+            for stretch in range(domain.rim if side in domain.walls else 1):
+                flux(domain.field, side, stretch)
     inner(domain)
 
 
@@ -118,6 +132,13 @@ def exchange(domain: Domain) -> None:
         received = np.empty(sent.size)
         domain.comm.Sendrecv(sent, rank, 0, received, rank, 0)
         domain.field[halo] = received
+
+
+def flux(field: Field, side: str, stretch: int) -> float:
+    """Heat through one side; what a stretch of the rim adds falls with its distance."""
+    cells, halo = HALO[side]
+    difference = field[halo] - field[cells]
+    return float(difference @ difference) / (1 + stretch)
 
 
 def boundary(domain: Domain, side: str) -> None:
@@ -198,6 +219,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--cells", type=positive, default=128, help="cells per side of each rank")
     add("--steps", type=positive, default=100, help="iterations")
     add("--check", type=positive, default=10, help="steps from residual to residual")
+    add("--rim", action="store_true", help="walls see half the rim of the plate")
     add("--strong", action="store_true", help="--cells is the side of the whole plate")
     return parser.parse_args(arguments)
 
@@ -207,7 +229,9 @@ if __name__ == "__main__":
     if options.strong and options.cells < world.size:
         sys.exit(f"--cells {options.cells} --strong: give at least as many cells as ranks")
     began_s = MPI.Wtime()
-    change = main(options.cells, options.steps, options.check, is_strong=options.strong)
+    change = main(
+        options.cells, options.steps, options.check, is_strong=options.strong, has_rim=options.rim
+    )
     took_s = MPI.Wtime() - began_s
     if world.rank == 0:
         print(f"p={world.size}: {options.steps} steps in {took_s:.2f} s, residual {change:.2e}")

@@ -23,6 +23,11 @@ stencil3d.py->main->step,
     boundary                     f t
     boundary->radiate            f t
     inner                        t
+
+and with --surface also the heat through each of its sides, where a face sees half the surface of
+the block, ab + bc + ca tiles as large as a rank: its work grows as p^⅔, that of inner ranks not.
+
+    flux                         (k + f (a b + b c + c a)) t
 """
 
 import argparse
@@ -60,7 +65,7 @@ class Side:
         return tuple(at if axis == self.axis else slice(1, -1) for axis in range(3))
 
 
-def main(cells: int, steps: int) -> float:
+def main(cells: int, steps: int, *, has_surface: bool) -> float:
     """Iterate; return the mean temperature of this rank's cells."""
     dims = MPI.Compute_dims(MPI.COMM_WORLD.size, 3)
     grid = MPI.COMM_WORLD.Create_cart(dims)
@@ -70,18 +75,27 @@ def main(cells: int, steps: int) -> float:
         below, above = grid.Shift(axis, 1)
         pair = [Side(axis, False, below), Side(axis, True, above)]
         sides += pair if grid.coords[axis] % 2 else reversed(pair)  # neighbours meet in pairs
+    tiles = dims[0] * dims[1] + dims[1] * dims[2] + dims[2] * dims[0] if has_surface else 0
     for _ in range(steps):
-        field = step(grid, field, sides)
+        field = step(grid, field, sides, tiles)
     return float(field[1:-1, 1:-1, 1:-1].mean())
 
 
-def step(grid: MPI.Cartcomm, field: Field, sides: list[Side]) -> Field:
+def step(grid: MPI.Cartcomm, field: Field, sides: list[Side], tiles: int) -> Field:
     """One iteration: halos from the neighbours, faces by their own law, then all cells."""
     exchange(grid, field, [side for side in sides if side.rank != MPI.PROC_NULL])
     for side in sides:
         if side.rank == MPI.PROC_NULL:
             boundary(field, side)
+        for tile in range(tiles if side.rank == MPI.PROC_NULL else min(tiles, 1)):
+            flux(field, side, tile)
     return inner(field)
+
+
+def flux(field: Field, side: Side, tile: int) -> float:
+    """Heat through one side; what a tile of the surface adds falls with its distance."""
+    difference = field[side.halo] - field[side.cells]
+    return float(np.sum(difference * difference)) / (1 + tile)
 
 
 def exchange(grid: MPI.Cartcomm, field: Field, sides: list[Side]) -> None:
@@ -130,11 +144,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Heat in a block, by Jacobi iteration.")
     parser.add_argument("--cells", type=int, default=24, help="cells per side of each rank")
     parser.add_argument("--steps", type=int, default=50, help="iterations")
+    parser.add_argument("--surface", action="store_true", help="faces see half the surface")
     options = parser.parse_args()
     if min(options.cells, options.steps) < 1:
         sys.exit("stencil3d.py: --cells and --steps are whole numbers from 1 on")
     began_s = MPI.Wtime()
-    mean = main(options.cells, options.steps)
+    mean = main(options.cells, options.steps, has_surface=options.surface)
     if MPI.COMM_WORLD.rank == 0:
         took_s = MPI.Wtime() - began_s
         print(f"p={MPI.COMM_WORLD.size}: {options.steps} steps in {took_s:.2f} s, mean {mean:.4f}")

@@ -1,7 +1,7 @@
 """Classes that grow apart: which ranks will be slow, how many, and what that costs all others."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,7 +16,10 @@ from insitu.modeling.sizes import size_laws
 FAR = 65_536.0  # ranks; more where runs come near it
 AHEAD = 16.0  # times the largest run, at least
 TIMES = 2.0  # how much longer the slowest class must take there
+APART = 1.1  # how much longer it must take at the largest run
 WORSE = 1.5  # how much worse that must be than at the largest run
+FIRST = ("time", "time_exclusive", "visits", "bytes_sent", "bytes_received")
+WHOLE = 0.1  # relative, by which the ranks of all classes may miss their number
 GOOD = 10.0  # percent SMAPE: worse models tell nothing about growth
 WORDS = {  # by unit, of the ranks that have more of it
     "s": ("take", "as long"),
@@ -30,7 +33,8 @@ class Outlook:
     """The classes of one metric of one call path at a number of ranks that was not measured.
 
     values: mean per class; ranks: how many have it, NaN where no law is known; imbalance: the
-    slowest class over the mean of all ranks, 1 where all are equal, NaN without laws of size.
+    slowest class over the mean of all ranks, 1 where all are equal, NaN where laws of size are
+    not about all ranks.
     """
 
     callpath: CallPath
@@ -52,18 +56,42 @@ def outlooks(
     return [_outlook(one, laws, at) for one, laws in _groups(models, clusters)]
 
 
-def divergences(
-    models: Sequence[SeriesModel], clusters: Sequence[Clusters], *, paths: Collection[CallPath]
-) -> list[Finding]:
-    """Name the call paths whose slowest class grows away from its fastest."""
-    wanted = set(paths)
-    mine = [one for one in models if one.key.callpath in wanted and one.metric.unit in WORDS]
-    chosen = [one for one in clusters if one.callpath in wanted]
-    return [
-        finding
-        for group, laws in _groups(mine, chosen)
-        if (finding := _divergence(group, laws)) is not None
-    ]
+def divergences(models: Sequence[SeriesModel], clusters: Sequence[Clusters]) -> list[Finding]:
+    """Name the call paths whose slowest class grows away from its fastest.
+
+    One finding per call path, about its time where that diverges, else its visits and so on; none
+    where a caller's says the same.
+    """
+    mine = [one for one in models if one.metric.unit in WORDS]
+    several = {(one.key.callpath, one.key.metric) for one in mine if one.key.behaviour != ALL}
+    chosen = [one for one in clusters if (one.callpath, one.metric) in several]
+    found: dict[CallPath, _Divergence] = {}
+    for group, laws in _groups(mine, chosen):
+        one = _divergence(group, laws)
+        if one is not None and (
+            one.path not in found or _place(one.metric) < _place(found[one.path].metric)
+        ):
+            found[one.path] = one
+    return [one.finding for one in found.values() if not _is_said(one, found)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Divergence:
+    """Which classes of a call path diverge, and how they grow."""
+
+    path: CallPath
+    metric: str
+    how: tuple[tuple[str, Exponents], ...]
+    finding: Finding
+
+
+def _place(metric: str) -> tuple[int, str]:
+    return (FIRST.index(metric) if metric in FIRST else len(FIRST), metric)
+
+
+def _is_said(one: _Divergence, found: Mapping[CallPath, _Divergence]) -> bool:
+    above = (found.get(CallPath(one.path.frames[:end])) for end in range(1, len(one.path.frames)))
+    return any(caller is not None and caller.how == one.how for caller in above)
 
 
 Group = list[SeriesModel]
@@ -90,7 +118,8 @@ def _outlook(group: Group, laws: Laws, at: float) -> Outlook:
     for index, one in enumerate(group):
         if one.key in laws:
             ranks[index] = max(float(laws[one.key].predict(point)[0]), 0.0)
-    mean = float(values @ ranks / ranks.sum()) if ranks.sum() > 0 else float("nan")
+    is_whole = abs(ranks.sum() - at) <= WHOLE * at  # no class is missing, no law far off
+    mean = float(values @ ranks / ranks.sum()) if is_whole else float("nan")
     return Outlook(
         group[0].key.callpath,
         group[0].key.metric,
@@ -102,18 +131,22 @@ def _outlook(group: Group, laws: Laws, at: float) -> Outlook:
     )
 
 
-def _divergence(group: Group, laws: Laws) -> Finding | None:
+def _divergence(group: Group, laws: Laws) -> _Divergence | None:
     measured = max(float(one.model.coordinates.max()) for one in group)
+    smallest = max(float(one.model.coordinates.min()) for one in group)
     at = max(FAR, AHEAD * measured)
     far, near = _outlook(group, laws, at), _outlook(group, laws, measured)
+    begun = _outlook(group, laws, smallest)
     slow, fast = int(np.argmax(far.values)), int(np.argmin(far.values))
     lowest, now = far.values[fast], near.values[slow] / max(near.values[fast], 1e-300)
+    before = begun.values[slow] / max(begun.values[fast], 1e-300)
     exponents = [group[index].model.leading([at])[0] for index in (slow, fast)]
     if (
         lowest <= 0
         or far.ranks[slow] < 0.5
         or far.values[slow] < TIMES * lowest
         or far.values[slow] / lowest < WORSE * now
+        or now < max(APART, before)
         or exponents[0] <= exponents[1]
         or max(group[index].model.smape for index in (slow, fast)) > GOOD
     ):
@@ -126,7 +159,7 @@ def _divergence(group: Group, laws: Laws) -> Finding | None:
         if np.isfinite(far.imbalance)
         else ""
     )
-    return Finding(
+    finding = Finding(
         "classes-diverge",
         f"{key.metric} of {key.callpath.name}: ranks of class {far.names[slow]} "
         f"{_growth(exponents[0])} while those of class {far.names[fast]} "
@@ -135,6 +168,8 @@ def _divergence(group: Group, laws: Laws) -> Finding | None:
         f"{number(measured)}{cost}",
         str(key.callpath),
     )
+    how = tuple((far.names[index], group[index].model.leading([at])[0]) for index in (slow, fast))
+    return _Divergence(key.callpath, key.metric, how, finding)
 
 
 def _growth(exponents: Exponents) -> str:

@@ -45,12 +45,11 @@ def remodel(
     Args:
         experiment: runs that may be joined; the value of a class in one is the mean of its ranks.
         previous: models of an earlier state of the experiment, for what is not touched since.
-        touched: call paths whose values changed since `previous`; None for all of them. A modeler
-            that shares noise among series is asked for all of them anyway.
+        touched: call paths whose values changed since `previous`, None for all of them; a modeler
+            that shares noise among series is asked for all anyway.
         modeler: name in the table of modelers.
         threshold: relative distance at which a new cluster begins, where `classes` is "paper".
-        classes: "joint" uses counts as witnesses, a mixture of times over all runs where there are
-            none, and laws of value and size to match runs with different numbers of classes;
+        classes: "joint" asks counts, times where these do not tell, and laws of value and size;
             "paper" relative distance alone [CLU §III-B].
         rules: what the user knows better, for the call paths and metrics they name.
 
@@ -63,13 +62,12 @@ def remodel(
     if classes not in (JOINT, PAPER):
         raise ModelingError(f"no way to find classes is called '{classes}'; use {JOINT} or {PAPER}")
     paths = sorted({path for _, table in experiment.runs for path in table.callpaths})
-    is_shared = modelers.modeler(modeler).shares_noise  # a run tells all series of their noise
-    dirty = _dirty(paths, experiment, previous, None if is_shared else touched)
+    shares_noise = modelers.modeler(modeler).shares_noise  # a run tells all series of it
+    dirty = _dirty(paths, experiment, previous, None if shares_noise else touched)
     places, findings = find_places(experiment)
     result = _kept(previous, set(paths) - set(dirty)) if previous else ModelSet()
-    models, clusters = list(result.models), list(result.clusters)
-    findings += [*result.findings, *_sparse(experiment, places)]
-    enough = {place.coordinate for place in places}
+    models, clusters, sparse = [*result.models], [*result.clusters], _sparse(experiment, places)
+    findings += [*result.findings, *sparse]
     evidence = Evidence.of(experiment, _below(paths, dirty), places) if classes == JOINT else None
     namer = Namer.of(domains := find_domains(experiment, places), [one.size for one in places])
     for name, metric in sorted(experiment.metrics().items()):
@@ -82,14 +80,21 @@ def remodel(
         series, parted = describe(measured, partition)
         clusters += parted
         findings += [*partition.findings, *differences(measured, partition)]
-        if len(enough) >= MIN_COORDINATES:
+        if not sparse:
             made, problems = _fit(series, experiment.parameters, places, modeler)
             models += made
             findings += problems
-            if not (experiment.crowded and metric.unit == TIME.unit):
-                findings += divergences(made, parted, paths=dirty)
-    findings += [*lacking(clusters), *_crowded(experiment)]
+    findings += _of_all(experiment, models, clusters)
     return _sorted(experiment.parameters, models, clusters, findings)
+
+
+def _of_all(
+    experiment: Experiment, models: Sequence[SeriesModel], clusters: Sequence[Clusters]
+) -> list[Finding]:
+    """What is said about the models and classes of all call paths together."""
+    times_tell = not experiment.crowded
+    known = [one for one in models if times_tell or one.metric.unit != TIME.unit]
+    return [*divergences(known, clusters), *lacking(clusters), *_crowded(experiment)]
 
 
 def _sorted(
@@ -162,7 +167,8 @@ def _kept(previous: ModelSet, clean: set[CallPath]) -> ModelSet:
         tuple(
             one
             for one in previous.findings
-            if one.where in places or (clean and one.code == "not-modelled")
+            if (one.where in places and one.code != "classes-diverge")
+            or (clean and one.code == "not-modelled")
         ),
     )
 

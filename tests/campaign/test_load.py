@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from insitu.campaign.load import application, joined, load_experiment
+from insitu.campaign.load import application, is_crowded, joined, load_experiment
 from insitu.campaign.memory import MemoryStore
 from insitu.entities import TIME, CallPath, Configuration, RunKey, RunRecord, RunState
 from insitu.measurement import RunTable
@@ -105,3 +105,24 @@ def test_the_program_counts_and_not_the_launcher_in_front_of_it():
     launched = Configuration.of({"command": "srun -n 4 python heat.py", "program": "heat.py"})
 
     assert application(launched) == application(Configuration.of({"command": "heat.py"}))
+
+
+@pytest.mark.parametrize(
+    ("size", "configuration", "expected"),
+    [
+        (4, {"cores": "2", "host": "a"}, True),
+        (4, {"cores": "2", "host": "a, b"}, False),
+        (9, {"cores": "2, 4", "host": "a, b"}, True),
+        (2, {"cores": "2", "host": "a"}, False),
+        (64, {"imported": "x.jsonl"}, False),
+    ],
+)
+def test_ranks_are_crowded_where_they_share_cores(size, configuration, expected):
+    run = RunRecord(
+        "r",
+        RunKey.of({"p": size}),
+        RunState.SEALED,
+        configuration=Configuration.of(configuration),
+    )
+
+    assert is_crowded(run) is expected

@@ -221,6 +221,21 @@ def test_deterministic_metrics_and_levels_are_clustered_by_the_same_rule():
         }
 
 
+def test_memory_that_scatters_is_one_class_and_memory_of_rank_0_another():
+    """Caches and buffers differ by accident; the tables of rank 0 do not."""
+    rng = np.random.default_rng(6)
+    accident = [1e8 * np.exp(0.2 * rng.standard_normal(p)) for p in SIZES]
+    tables = [np.where(np.arange(p) == 0, 3e8, 1e8) for p in SIZES]
+    runs = [
+        run({FLUX: one, MAIN: other}, metric=MEMORY_RSS)
+        for one, other in zip(accident, tables, strict=True)
+    ]
+
+    found = {one.callpath: one.names for one in remodel(experiment(*runs)).clusters}
+
+    assert found == {FLUX: ("all",), MAIN: ("others", "rank 0")}
+
+
 @pytest.mark.parametrize("modeler", ["search", "evidence"])
 @pytest.mark.parametrize("classes", ["joint", "paper"])
 @pytest.mark.parametrize("seed", range(3))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from insitu.entities import TIME, CallPath, RunKey
+from insitu.entities import TIME, VISITS, CallPath, RunKey
 from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import Clusters
 from insitu.modeling.divergence import outlooks
@@ -132,6 +132,40 @@ def test_classes_with_the_same_growth_do_not_diverge():
     found = remodel(square_runs((3, 4, 6, 8, 12, 16), time=time))
 
     assert [one.code for one in found.findings] == []
+
+
+def diverging(*metrics):
+    """The callers of flux and flux itself, in which corners do more and more."""
+    paths = [FLUX, FLUX.child("sum"), CallPath.parse("main")]
+    runs = []
+    for side in (3, 4, 6, 8, 12, 16):
+        touched = borders(side, side)
+        grown = np.where(touched == 2, 4.0 * side, 4.0)
+        values = {one.name: np.array([grown, 3 * grown, 0 * grown + 1]) for one in metrics}
+        runs.append((RunKey.of({"p": side**2}), RunTable(tuple(paths), metrics, values)))
+    return tuple(runs)
+
+
+def test_what_diverges_is_said_once_for_a_call_path_and_those_below_it():
+    found = remodel(Experiment(("p",), diverging(TIME, VISITS)))
+
+    (finding,) = [one for one in found.findings if one.code == "classes-diverge"]
+    assert finding.text.startswith("time of flux: ")
+
+
+def test_times_of_crowded_runs_do_not_diverge_and_part_by_counts_only():
+    runs = diverging(TIME, VISITS)
+    times = [(key, RunTable(t.callpaths, (TIME,), {"time": t.values["time"]})) for key, t in runs]
+    crowded = frozenset({runs[-1][0]})
+
+    found = remodel(Experiment(("p",), runs, crowded))
+    alone = remodel(Experiment(("p",), tuple(times), crowded))
+
+    texts = {one.code: one.text for one in found.findings}
+    assert texts["classes-diverge"].startswith("visits of flux: ")
+    assert "p=256: times tell who had to wait" in texts["ranks-crowded"]
+    assert {one.names for one in found.clusters if one.callpath == FLUX} == {("B", "A")}
+    assert {one.names for one in alone.clusters} == {("all",)}
 
 
 def test_the_outlook_says_how_many_ranks_are_slow_and_what_it_costs():

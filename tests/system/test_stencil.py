@@ -101,6 +101,14 @@ def test_both_mpis_count_the_same_with_a_plate_of_fixed_size(each_mpi):
     assert exactly(each_mpi, f"{STEP}->exchange->MPI_Sendrecv", "bytes_sent", expected)
 
 
+def test_with_a_rim_the_work_at_walls_grows_with_the_plate(bench):
+    measure(bench, 6, "--rim")
+
+    owned = [sum(sides.values()) for sides in walls(6)]
+    expected = [STEPS * (4 - w + w * sum(grid(6))) for w in owned]
+    assert exactly(bench, f"{STEP}->flux", "visits", expected)
+
+
 @pytest.mark.parametrize(
     ("p", "corner", "edge", "inner"), [(4, 4, 0, 0), (12, 4, 6, 2), (20, 4, 10, 6)]
 )

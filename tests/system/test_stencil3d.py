@@ -27,7 +27,7 @@ def faces(p):
 def experiment(bench, sizes):
     """Measure runs of these sizes."""
     for p in sizes:
-        outcome = bench.run("-n", p, "--", STENCIL, "--cells", CELLS, "--steps", STEPS)
+        outcome = bench.run("-n", p, "--", STENCIL, "--surface", "--cells", CELLS, "--steps", STEPS)
         assert outcome.code == 0, outcome.err
     with open_store(str(bench.campaign)) as store:
         return load_experiment(store)
@@ -43,6 +43,9 @@ def test_counts_are_those_of_the_docstring_and_classes_those_of_the_domain(bench
         owned = faces(key.size)
         boundary = table.values["visits"][names.index(f"{STEP}->boundary")]
         assert np.nan_to_num(boundary).tolist() == (STEPS * owned).tolist()
+        a, b, c = grid(key.size, 3)
+        flux = table.values["visits"][names.index(f"{STEP}->flux")]
+        assert flux.tolist() == (STEPS * (6 - owned + owned * (a * b + b * c + c * a))).tolist()
         sendrecv = names.index(f"{STEP}->exchange->MPI_Sendrecv")
         expected = 8 * CELLS**2 * (6 - owned) * STEPS
         assert table.values["bytes_sent"][sendrecv].tolist() == expected.tolist()

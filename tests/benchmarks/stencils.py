@@ -1,0 +1,107 @@
+"""Behaviour classes of two real programs at p = 4, 8, 9, 16, 27, 32, 64 under mpiexec.
+
+    python tests/benchmarks/stencils.py [--ranks 4 8 9 16 27 32 64] [--keep DIRECTORY]
+
+A plate and a block with costly boundary work (examples/stencil2d.py and stencil3d.py), tiny, so
+that 64 ranks run on any machine. For every call path whose counts differ between ranks it is asked
+whether the classes are, in every run, the ranks with equally many walls, and whether a class has
+the same name in all runs; and whether the finding about the walls is there.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import open_store
+from insitu.modeling.pipeline import remodel
+from insitu.modeling.rules import grid
+from insitu.modeling.sizes import size_laws
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = (("stencil2d.py", 2, "--rim"), ("stencil3d.py", 3, "--surface"))
+METRICS = ("visits", "bytes_sent", "bytes_received", "time")
+
+
+def walls(p, axes):
+    """How many walls each rank owns."""
+    sides = grid(p, axes)
+    at = np.unravel_index(np.arange(p), sides)
+    return sum((x == 0) * 1 + (x == n - 1) for x, n in zip(at, sides, strict=True))
+
+
+def measure(campaign, program, option, ranks):
+    for p in ranks:
+        command = [sys.executable, "-m", "insitu.run", "--quiet", "--campaign", str(campaign)]
+        command += ["-n", str(p), "--", str(ROOT / "examples" / program), option]
+        command += ["--cells", "4", "--steps", "5"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"{program} at p = {p}: {done.stderr[-2000:]}")
+
+
+def is_right(one, axes):
+    """Whether the classes of a call path in a run are the ranks with equally many walls."""
+    there = one.labels >= 0
+    pairs = zip(one.labels[there].tolist(), walls(one.run.size, axes)[there].tolist(), strict=True)
+    found = set(pairs)
+    return len(found) == len({a for a, _ in found}) == len({b for _, b in found})
+
+
+def judge(campaign, program, axes, seconds):
+    with open_store(str(campaign)) as store:
+        experiment = load_experiment(store)
+    found = remodel(experiment)
+    step = f"{program}->main->step"
+    rows = [one for one in found.clusters if str(one.callpath).startswith(step)]
+    several = {(one.callpath, one.metric) for one in rows if len(one.names) > 1}
+    print(f"\n{program}, {len(experiment.runs)} runs in {seconds:.0f} s")
+    for metric in METRICS:
+        of = [one for one in rows if (one.callpath, one.metric) in several and one.metric == metric]
+        of = [one for one in of if not one.callpath.name.startswith("boundary_")]
+        right = sum(is_right(one, axes) for one in of)
+        print(f"  {metric:15}{right} of {len(of)} right (call path in a run)")
+        for one in of:
+            if not is_right(one, axes):
+                print(f"    wrong: {one.callpath} at p = {one.run.size}: {one.names}")
+    names = {}
+    for one in rows:
+        if one.callpath.name == "flux" and one.metric == "visits":
+            for index, name in enumerate(one.names):
+                owned = walls(one.run.size, axes)[one.labels == index]
+                names.setdefault(name, set()).update(owned.tolist())
+    print(f"  names and walls: {names}")
+    for key, law in size_laws(found.clusters, ("p",)).items():
+        if key.callpath.name == "flux" and key.metric == "visits":
+            print(f"  ranks of class {key.behaviour}: {law}")
+    for one in found.models:
+        if one.key.callpath.name == "flux" and one.key.metric == "visits":
+            print(f"  visits of flux, class {one.key.behaviour}: {one.model}")
+    for finding in found.findings:
+        if finding.code in ("classes-diverge", "ranks-crowded", "classes-matched"):
+            print(f"  {finding.code}: {finding.text}")
+
+
+def main() -> None:
+    """Measure and judge."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[4, 8, 9, 16, 27, 32, 64])
+    parser.add_argument("--keep", help="a directory for the campaigns")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(options.keep or scratch)
+        for program, axes, option in PROGRAMS:
+            campaign = folder / f"{program}.insitu"
+            start = time.perf_counter()
+            if not campaign.exists():
+                measure(campaign, program, option, options.ranks)
+            judge(campaign, program, axes, time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    main()
