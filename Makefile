@@ -1,6 +1,6 @@
-# The same as `python3 bootstrap.py demo`, `… test` and `… bench`; ARGS are passed on.
+# The same as `python3 bootstrap.py demo`, `… test`, `… bench` and `… chaos`; ARGS are passed on.
 PYTHON ?= python3
 
-.PHONY: demo test bench
-demo test bench:
+.PHONY: demo test bench chaos
+demo test bench chaos:
 	$(PYTHON) bootstrap.py $@ $(ARGS)

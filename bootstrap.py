@@ -3,6 +3,7 @@
     python3 bootstrap.py demo            a first campaign, in a minute or two
     python3 bootstrap.py test            the tests; further arguments go to pytest
     python3 bootstrap.py bench           the benchmarks, or the one that is named
+    python3 bootstrap.py chaos           faults with real processes, counted; --length short or long
     python3 bootstrap.py setup           only what the others do first
 
 Needs Python 3.11 or newer, pip and, for the native collectors, a C compiler. Everything goes into
@@ -43,6 +44,7 @@ JOBS = {
     "demo": [str(HERE / "examples" / "demo.py")],
     "test": ["-m", "pytest", "-n", "2"],  # system tests mostly wait
     "bench": ["-m", "tests.benchmarks"],
+    "chaos": [str(HERE / "tests" / "benchmarks" / "chaos.py")],
 }
 
 
@@ -54,7 +56,7 @@ def main(arguments: list[str]) -> int:
     set_up()
     if arguments[0] == "setup":
         return 0
-    if arguments[0] == "test":
+    if arguments[0] in ("test", "chaos"):
         install_second_mpi()
     command = [str(PYTHON), *JOBS[arguments[0]], *arguments[1:]]
     say(
