@@ -47,7 +47,6 @@ from insitu.wire.messages import (
 )
 
 SETTLE_S = 5.0
-NAMED_AT_MOST = 8  # throttled functions in a sentence
 LOST = -1000  # exit status of a rank that ended without saying how
 
 
@@ -238,34 +237,24 @@ class Node:
                 text = f"{refused} call paths or frames had no room: their callers have their time"
                 findings.append(("rows-truncated", text, f"rank {rank.number}"))
             if _has_aborted(head):
-                text = f"the rank ended the job with status {head['exit_status']}"
+                text = f"the rank ended the job with status {head['exit_status']}{_phase(head)}"
                 findings.append(("rank-aborted", text, f"rank {rank.number}"))
+            elif ends[-1].status == LOST and head["phases"]:
+                text = f"the rank ended without a word{_phase(head)}"
+                findings.append(("rank-lost", text, f"rank {rank.number}"))
             if head["mpi_size"] == 1 and head["size"] > 1:
                 text = f"MPI says 1 rank, the launcher {head['size']}: they do not fit together"
                 findings.append(("mpi-singletons", text, f"rank {rank.number}"))
-        throttling = self._throttling()
-        if throttling:
-            findings.append(("throttled", throttling, ""))
+        heads = [rank.table.header() for rank in self.ranks.values()]
+        if any(head["throttled"] for head in heads):
+            findings.append(("throttled", elision.said(heads, self.throttled), ""))
         for name, text in self.damaged.items():
             findings.append(("table-damaged", text, name))
-        ended = max(rank.table.header()["ended_ns"] for rank in self.ranks.values())
+        ended = max(head["ended_ns"] for head in heads)
+        hooks = [rank.table.hook_share() for rank in self.ranks.values()]
+        cost = cost | {"hook_share": round(max(hooks), 5)}
         return Bye(
             final_seq, tuple(ends), ended or time.time_ns(), json.dumps(cost), tuple(findings)
-        )
-
-    def _throttling(self) -> str:
-        """Which functions this node's ranks have left out, and what they had counted of them."""
-        heads = [rank.table.header() for rank in self.ranks.values()]
-        if not any(head["throttled"] for head in heads):
-            return ""
-        known = sorted(self.throttled.items(), key=lambda item: -item[1])
-        named = [f"{name} ({visits} visits)" for (name, _, _), visits in known[:NAMED_AT_MOST]]
-        more = max(head["throttled"] for head in heads) - len(named)
-        named += [f"{more} more, mostly inside libraries"] if more > 0 else []
-        share = max(head["budget"] for head in heads)
-        return (
-            f"timing them would have taken more than {share * 100:g} % of the time; from then on "
-            f"they count as part of their callers: {', '.join(named)}"
         )
 
     def remove_tables(self) -> None:
@@ -284,6 +273,12 @@ def _end(rank: Rank, head: dict[str, Any]) -> RankEnd:
     if head["state"] == RUNNING:
         return RankEnd(rank.number, LOST, False)
     return RankEnd(rank.number, head["exit_status"], not _has_aborted(head))
+
+
+def _phase(head: dict[str, Any]) -> str:
+    """Where the program was, if it says so itself."""
+    name = head["phase"].rstrip(b"\0").decode("utf-8", "replace")
+    return f", in phase {name}" if head["phases"] else ""
 
 
 def _has_aborted(head: dict[str, Any]) -> bool:

@@ -39,8 +39,8 @@ _LAYOUT = (
     *(("cart_axes", "i"), ("cart_ranks", "i"), ("cart_0", "i"), ("cart_1", "i"), ("cart_2", "i")),
     ("cart_3", "i"),
     *(("event_ns", "d"), ("budget", "d"), ("hook_ticks", "Q"), ("throttled", "I")),
-    *(("loop_row", "I"), ("turns", "Q"), ("turn_ticks", "512s"), ("phases_used", "Q")),
-    ("phases", "1024s"),
+    *(("loop_row", "I"), ("turns", "Q"), ("turn_ticks", "512s"), ("phases", "Q")),
+    ("phase", "24s"),
     *(("memory_pss", "Q"), ("memory_private", "Q"), ("memory_shared", "Q"), ("memory_swap", "Q")),
     *(("memory_mpi", "Q"), ("instructions", "Q"), ("cycles", "Q")),
 )
@@ -176,6 +176,12 @@ class TableReader:
             for i in range(len(self.rows))
         ]
         return [i for i, value in enumerate(flags) if value & THROTTLED]
+
+    def hook_share(self) -> float:
+        """The share of the rank's time that its function timer has taken, estimated."""
+        head = self.header()
+        elapsed: int = head["latest_tick"] - head["start_tick"]
+        return float(head["hook_ticks"] / elapsed) if elapsed > 0 else 0.0
 
     def turns(self) -> "array[int]":
         """A sample of the iterations of the main loop, in ticks; the row is `loop_row`."""

@@ -50,14 +50,9 @@ void insitu_region_leave(struct insitu_thread *self, PyObject *name) {
 
 void insitu_phase(const char *name) {
   struct insitu_header *header = insitu_table->header;
-  struct insitu_phase *phase = &header->phases[header->phases_used % INSITU_PHASES];
-  uint64_t now = insitu_ticks();
-  strncpy(phase->name, name, sizeof phase->name - 1);
-  phase->tick = now;
-  /* A reader takes phases below phases_used as written. */
-  atomic_signal_fence(memory_order_release);
-  header->phases_used++;
-  insitu_phase_turn(now);
+  strncpy(header->phase, name, sizeof header->phase - 1);
+  header->phases++;
+  insitu_phase_turn(insitu_ticks());
 }
 
 /* What stands for a built-in function: itself where it lives on, its C function where it is bound anew each time. */

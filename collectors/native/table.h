@@ -18,9 +18,8 @@
 #define INSITU_DEPTH 1023 /* frames of one thread that are recorded; deeper ones are counted into the last */
 #define INSITU_NAMES_BYTES (8u << 20)
 #define INSITU_META_BYTES (64u << 10)
-#define INSITU_AXES 4    /* of a Cartesian communicator; of one with more no places are kept */
-#define INSITU_TURNS 64  /* iterations of the main loop that are kept */
-#define INSITU_PHASES 32 /* phase marks that are kept */
+#define INSITU_AXES 4   /* of a Cartesian communicator; of one with more no places are kept */
+#define INSITU_TURNS 64 /* iterations of the main loop that are kept */
 
 /* The columns of a row: name, unit, kinds of rows that have it. Times are ticks. */
 #define INSITU_COLUMNS(X)                  \
@@ -93,11 +92,6 @@ struct insitu_name {
   char text[]; /* name, then file, not terminated; records are padded to 8 bytes */
 };
 
-struct insitu_phase {
-  uint64_t tick;
-  char name[24];
-};
-
 struct insitu_header {
   char magic[8];
   uint32_t version;
@@ -148,9 +142,9 @@ struct insitu_header {
   uint32_t loop_row;                 /* whose entries begin the iterations of the main loop */
   uint64_t turns;                    /* iterations of it that were timed */
   uint64_t turn_ticks[INSITU_TURNS]; /* a sample of them */
-  uint64_t phases_used;
-  struct insitu_phase phases[INSITU_PHASES]; /* the latest, in a ring */
-  uint64_t memory_pss;                       /* at the end, 0 where that would have taken long */
+  uint64_t phases;                   /* marks of the program */
+  char phase[24];                    /* the latest */
+  uint64_t memory_pss;               /* at the end, 0 where that would have taken long */
   uint64_t memory_private;
   uint64_t memory_shared;
   uint64_t memory_swap;

@@ -1,14 +1,13 @@
 """All benchmarks, or the named one with its options.
 
-python -m tests.benchmarks [overhead | growth | several | classes | expectations]
-                           [OPTIONS OF THAT ONE]
+python -m tests.benchmarks [NAME [OPTIONS OF THAT ONE]]
 """
 
 import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("overhead", "growth", "several", "classes", "expectations")
+NAMES = ("overhead", "calls", "growth", "several", "classes", "expectations")
 
 
 def main(arguments: list[str]) -> int:

@@ -1,6 +1,6 @@
 """What being measured costs a program: pairs of bare and measured runs, alternating.
 
-    python tests/benchmarks/overhead.py [--pairs 10] [--ranks 1]
+    python tests/benchmarks/overhead.py [--pairs 10] [--ranks 1] [--modes insitu cProfile]
 
 Two programs: the stencil of examples/, and a fine-grained one that makes some 200,000 Python calls
 a second, beside the same program under cProfile. CPU seconds of the program itself, taken around
@@ -18,6 +18,10 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(HERE))
+
+from insitu.run import parse, rank_environment  # noqa: E402
+
 FINE = """
 import sys, time
 import numpy as np
@@ -55,11 +59,26 @@ print(time.process_time() - began)
 """
 
 
+MODES = {
+    "insitu": (),
+    "no budget": ("--budget", "off"),
+    "functions": ("--budget", "off", "--heap", "off"),
+    "cProfile": None,
+}
+FRESH = """
+import time
+print(time.process_time())
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
+
 def main() -> None:
     """Run the pairs and print medians and quartiles of their ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=10, help="2 or more")
     parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=list(MODES))
+    parser.add_argument("--programs", nargs="+", default=["stencil", "fine"])
     options = parser.parse_args()
     if options.pairs < 2:
         parser.error("--pairs: quartiles need 2 or more")
@@ -70,7 +89,7 @@ def main() -> None:
         title = f"{'program':10s} {'mode':10s} {'median':>8s} {'quartiles':>18s}"
         print(f"{title}  of {options.pairs} pairs")
         for script, steps in ((stencil, 300), (fine, 40_000)):
-            for mode in ("insitu", "cProfile"):
+            for mode in options.modes if script.stem in options.programs else ():
                 ratios = [
                     pair(script, steps, mode, options.ranks, folder) for _ in range(options.pairs)
                 ]
@@ -80,6 +99,25 @@ def main() -> None:
                     f"{percent(low):>8s} {percent(high):>8s}",
                     flush=True,
                 )
+        start_up(options.pairs, folder)
+
+
+def start_up(pairs: int, folder: str) -> None:
+    """Print what a rank has spent before its first line: CPU time and memory, measured and bare."""
+    environment = rank_environment(parse(["program"]), "0" * 32, folder) | {
+        "INSITU_TABLES": folder,
+        "INSITU_SINGLE": "1",
+    }
+    more = []
+    for _ in range(pairs):
+        fresh = [
+            subprocess.check_output([sys.executable, "-c", FRESH], env={**os.environ, **extra})
+            for extra in ({}, environment)
+        ]
+        bare, measured = ([float(word) for word in text.split()] for text in fresh)
+        more.append((1000 * (measured[0] - bare[0]), (measured[1] - bare[1]) / 1024))
+    cpu_ms, memory = (statistics.median(values) for values in zip(*more, strict=True))
+    print(f"start-up   {cpu_ms:.0f} ms CPU, {memory:.1f} MiB more than a bare interpreter")
 
 
 def percent(ratio: float) -> str:
@@ -99,14 +137,15 @@ def cpu_s(script: Path, steps: int, mode: str, ranks: int, folder: str) -> float
     """CPU seconds that the slowest rank says it took."""
     program = [str(script), str(steps)]
     launch = [str(Path(sys.executable).with_name("mpiexec")), "-n", str(ranks), sys.executable]
-    command = {
-        "bare": [*launch, *program],
-        "cProfile": [*launch, "-m", "cProfile", "-o", os.devnull, *program],
-        "insitu": [
-            *(sys.executable, "-m", "insitu.run", "-q", "-n", str(ranks)),
+    if mode == "bare":
+        command = [*launch, *program]
+    elif mode == "cProfile":
+        command = [*launch, "-m", "cProfile", "-o", os.devnull, *program]
+    else:
+        command = [
+            *(sys.executable, "-m", "insitu.run", "-q", "-n", str(ranks), *MODES[mode]),
             *("--campaign", f"{folder}/overhead.insitu", *program),
-        ],
-    }[mode]
+        ]
     shift = {"INSITU_LAYOUT": "x" * random.randrange(8192), "PYTHONPATH": str(HERE)}
     done = subprocess.run(
         command, env={**os.environ, **shift}, capture_output=True, text=True, check=True

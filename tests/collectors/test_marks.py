@@ -143,9 +143,22 @@ def test_phases_are_the_iterations_where_the_program_names_them(tmp_path, shared
     table = measure(tmp_path, sys.executable, program, shared)
 
     head = table.header()
-    assert (head["loop_row"], head["turns"], head["phases_used"]) == (0, 29, 30)
-    assert head["phases"][8:13] == b"turn\0"
+    assert (head["loop_row"], head["turns"], head["phases"]) == (0, 29, 30)
+    assert head["phase"].rstrip(b"\0") == b"turn"
 
 
 def names(here, group):
     return [here.hello().columns[i].name for i in group.columns]
+
+
+@pytest.mark.native
+def test_a_rank_that_is_killed_is_known_by_its_last_phase(tmp_path, shared):
+    program = "import insitu, os\ninsitu.phase(7)\nprint('ended', flush=True)\nos._exit(0)"
+
+    table = measure(tmp_path, sys.executable, program, shared)
+    here = node.Node(table.path.rpartition("/")[0])
+    here.scan()
+
+    ((code, text, where),) = here.bye(1, {}).findings
+    assert (code, where) == ("rank-lost", "rank 0")
+    assert "phase 7" in text
