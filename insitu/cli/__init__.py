@@ -28,6 +28,7 @@ COMMANDS = {
     "detect": ("Plan", "learn which call path depends on which parameter, from tiny runs"),
     "design": ("Plan", "the fewest runs that show how a program scales"),
     "campaign": ("Plan", "make all runs that campaign.toml asks for; go on where it stopped"),
+    "advise": ("Plan", "which run tells most per core-hour about a scale not measured"),
     "export": ("Keep", "write a campaign for other tools (JSON, JSON Lines, CSV)"),
     "refit": ("Keep", "make classes and models anew from the measured runs"),
     "doctor": ("Keep", "tell what works on this machine, what to do about the rest"),

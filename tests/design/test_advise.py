@@ -1,0 +1,98 @@
+"""The next configuration: what it lowers, what it costs, and that a few runs are enough."""
+
+import numpy as np
+import pytest
+
+from insitu.design.advise import (
+    candidates_of,
+    first_runs,
+    laws_of,
+    next_point,
+    uncertainty,
+)
+from insitu.design.dependencies import Dependency, Nest
+from insitu.design.factorial import Point
+from insitu.errors import UsageError
+
+LEVELS = {"p": (8.0, 16.0, 32.0, 64.0, 128.0), "n": (1e3, 2e3, 4e3, 8e3, 16e3)}
+NAMES = tuple(LEVELS)
+TARGET = np.array([[256.0, 32e3]])
+PATHS = {
+    "work": (("p", "n"), lambda p, n: 2 + 0.01 * n / p),
+    "sum": (("p",), lambda p, n: 0.3 * np.log2(p)),
+    "setup": (("n",), lambda p, n: 1e-4 * n),
+}
+
+
+def measured(points: list[Point], law, seed: int, noise: float = 0.02) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    exact = np.array([law(point["p"], point["n"]) for point in points])
+    return exact * (1 + noise * random.standard_normal(len(points)))
+
+
+def laws(points: list[Point]):
+    at = np.array([[value for _, value in point.values] for point in points])
+    return [
+        laws_of(at, measured(points, law, i), NAMES, Dependency(name, (Nest.of(sets),)), i)
+        for i, (name, (sets, law)) in enumerate(PATHS.items())
+    ]
+
+
+def cost(point: Point) -> float:
+    return point["p"] * sum(law(point["p"], point["n"]) for _, law in PATHS.values())
+
+
+def test_first_runs_differ_in_everything():
+    points = first_runs(LEVELS)
+    assert len(points) == 5
+    for name, of in LEVELS.items():
+        assert sorted(point[name] for point in points) == sorted(of)
+    ranks = np.array([[of.index(point[n]) for n, of in LEVELS.items()] for point in points])
+    assert abs(np.corrcoef(ranks.T)[0, 1]) < 0.9
+
+
+def test_uncertainty_falls_and_the_prediction_comes_right():
+    points = first_runs(LEVELS)
+    exact = sum(law(256.0, 32e3) for _, law in PATHS.values())
+    before = uncertainty(laws(points), TARGET)
+    for _ in range(4):
+        points.append(next_point(laws(points), candidates_of(LEVELS, points), TARGET, cost))
+    found = laws(points)
+    assert uncertainty(found, TARGET) < before
+    predicted = np.median(sum(law.at(TARGET) for law in found))
+    assert predicted == pytest.approx(exact, rel=0.1)
+    assert sum(map(cost, points)) < 0.5 * sum(map(cost, candidates_of(LEVELS, [])))
+
+
+def test_a_dear_run_must_tell_more():
+    points = first_runs(LEVELS)
+    found = laws(points)
+    free = next_point(found, candidates_of(LEVELS, points), TARGET, lambda point: 1.0)
+    dear = next_point(
+        found, candidates_of(LEVELS, points), TARGET, lambda point: 1e9 if point == free else 1.0
+    )
+    assert dear != free
+
+
+def test_known_form_leaves_less_doubt_than_names_alone():
+    points = first_runs(LEVELS)
+    at = np.array([[value for _, value in point.values] for point in points])
+    values = measured(points, PATHS["work"][1], 3)
+    named = laws_of(at, values, NAMES, Dependency("work", (Nest.of(["n", "p"]),)), 1)
+    known = laws_of(at, values, NAMES, Dependency("work", (Nest.of({"n": 1, "p": -1}),)), 1)
+    assert uncertainty([known], TARGET) < uncertainty([named], TARGET)
+
+
+def test_same_seed_same_laws_and_constant_call_paths():
+    points = first_runs(LEVELS)
+    at = np.array([[value for _, value in point.values] for point in points])
+    flat = np.full(len(points), 3.0)
+    one, other = (laws_of(at, flat, NAMES, Dependency("f"), 7) for _ in range(2))
+    assert np.array_equal(one.at(TARGET), other.at(TARGET))
+    assert np.median(one.at(TARGET)) == pytest.approx(3.0, rel=0.02)
+
+
+def test_nothing_left_to_run():
+    points = candidates_of(LEVELS, [])
+    with pytest.raises(UsageError, match="no configuration is left"):
+        next_point(laws(points), candidates_of(LEVELS, points), TARGET, cost)
