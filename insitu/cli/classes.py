@@ -7,6 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
+from insitu.campaign.config import load_config
 from insitu.campaign.load import joined
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
@@ -25,14 +26,19 @@ from insitu.cli.output import (
     print_left_out,
     series_options,
 )
+from insitu.cli.plot import SUFFIXES
 from insitu.entities import CallPath, number
+from insitu.errors import UsageError
 from insitu.formats.table import segments
-from insitu.measurement import SeriesKey
+from insitu.measurement import FloatArray, RunTable, SeriesKey
 from insitu.modeling.base import Clusters, Model
+from insitu.modeling.domain import domain_of
+from insitu.modeling.places import mean_over_runs
 from insitu.modeling.sizes import size_laws
 from insitu.monitor.cost import metric_place, shares
 from insitu.units import percent
 
+MOST_DRAWN = 3  # call paths in a picture
 PLACES = 10  # scales in the table, the largest ones
 COLUMNS = (
     Column("class"),
@@ -45,15 +51,29 @@ Parameters = tuple[tuple[str, float], ...]
 
 @click.command(name="classes")
 @campaign_argument
+@click.option(
+    "--plot",
+    "picture",
+    metavar="FILE",
+    help="Draw the ranks of the largest run, coloured by class (PNG, SVG, PDF).",
+)
 @json_option
 @series_options
 def command(
-    campaign: str, is_json: bool, callpath: str | None, metric: str | None, top: int | None
+    campaign: str,
+    *,
+    picture: str | None,
+    is_json: bool,
+    callpath: str | None,
+    metric: str | None,
+    top: int | None,
 ) -> None:
     """Show which ranks of CAMPAIGN behave alike, and how their number grows.
 
     Counts decide, times confirm; a class keeps its name across runs. With --json a line per call
-    path, metric and scale tells the class of every rank.
+    path, metric and scale tells the class of every rank. With --plot FILE the ranks of the dearest
+    call paths are drawn by their value and, where the program laid them out with MPI_Cart_create,
+    by their place.
     """
     with open_store(campaign) as store:
         models = kept_models(store)
@@ -63,6 +83,9 @@ def command(
     chosen.sort(key=lambda one: _order(one, share))
     shown, left_out = dearest((one.callpath for one in chosen), top, is_json=is_json)
     rows = [one for one in chosen if one.callpath in shown]
+    if picture is not None:
+        _draw(rows, campaign, picture, most=top or MOST_DRAWN)
+        return
     numbers = size_laws(rows, models.parameters)
     if is_json:
         print_json(class_row(one, numbers) for one in rows)
@@ -70,6 +93,66 @@ def command(
     _print(rows, numbers, share)
     print_left_out(left_out)
     print_findings([*left_out_runs, *about(models, shown)])
+
+
+def _draw(rows: Sequence[Clusters], campaign: str, file: str, *, most: int) -> None:
+    """Draw one metric of each of the dearest call paths whose ranks part, at the largest scale.
+
+    Raises:
+        UsageError: nothing to draw, no matplotlib, or a file that cannot be written.
+    """
+    if not file.lower().endswith(SUFFIXES):
+        raise UsageError(f"{file}: the suffix must be one of {', '.join(SUFFIXES)}")
+    try:
+        from insitu.monitor.ranks import Field, draw_ranks
+    except ImportError as error:
+        raise UsageError(
+            f"a picture needs matplotlib ({error}); pip install 'insitu[plot]'"
+        ) from error
+    parted = [one for one in rows if len(one.names) > 1]
+    chosen: dict[CallPath, Clusters] = {}
+    for one in parted:
+        known = chosen.setdefault(one.callpath, one)
+        if one.metric == known.metric and one.run.parameters > known.run.parameters:
+            chosen[one.callpath] = one
+    if not chosen:
+        raise UsageError(f"{campaign}: all ranks behave alike in what was asked for: no picture")
+    fields = []
+    with open_store(campaign) as store:
+        records, _ = joined(store.runs())
+        for one in list(chosen.values())[:most]:
+            run = one.run.parameters
+            tables = [store.table(record.id) for record in records if record.key.parameters == run]
+            unit, values = _values(tables, one)
+            fields.append(
+                Field(
+                    str(one.callpath),
+                    one.metric,
+                    unit,
+                    place(run),
+                    values,
+                    one.labels,
+                    one.names,
+                    domain_of(tables),
+                )
+            )
+    try:
+        draw_ranks(fields, title=f"{load_config(campaign).name}: classes of ranks", file=file)
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
+    click.echo(f"{file}: {len(fields)} of {len(chosen)} call paths whose ranks part")
+
+
+def _values(tables: Sequence[RunTable], one: Clusters) -> tuple[str, FloatArray]:
+    """The unit, and the mean of each rank over repetitions."""
+    found = [
+        table.values[one.metric][table.callpaths.index(one.callpath)][None]
+        for table in tables
+        if one.metric in table.values and one.callpath in table.callpaths
+    ]
+    units = [metric.unit for table in tables for metric in table.metrics]
+    names = [metric.name for table in tables for metric in table.metrics]
+    return units[names.index(one.metric)], mean_over_runs(found)[0]
 
 
 def key_of(clusters: Clusters) -> SeriesKey:

@@ -197,6 +197,24 @@ def test_classes_tell_the_class_of_every_rank_and_their_growing_number(insitu: I
     assert rows[1]["ranks_model"]["end"]["text"] == "2"
 
 
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_ranks_are_drawn_by_value_and_place(insitu: Insitu, heat: str, suffix: str):
+    answer = insitu("classes", heat, "--plot", f"ranks.{suffix}")
+
+    assert answer.code == 0, answer.err
+    assert os.path.getsize(f"ranks.{suffix}") > 1000
+    assert "call paths whose ranks part" in answer.out
+
+
+def test_a_picture_of_no_classes_and_of_an_unknown_kind_is_refused(insitu: Insitu, heat: str):
+    alike = insitu("classes", heat, "--metric", "memory_rss", "--plot", "ranks.png")
+    unknown = insitu("classes", heat, "--plot", "ranks.gif")
+
+    assert (alike.code, unknown.code) == (2, 2)
+    assert "all ranks behave alike" in alike.err
+    assert "must be one of .png, .svg, .pdf" in unknown.err
+
+
 def test_rules_of_the_campaign_hold_for_every_refit_and_options_for_one(insitu: Insitu, heat: str):
     own = shutil.copytree(heat, "own.insitu")
 
