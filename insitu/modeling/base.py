@@ -18,6 +18,9 @@ from insitu.modeling.spread import Spread
 Exponents = tuple[Fraction, Fraction]  # alpha, beta of x^alpha * log2(x)^beta
 
 
+FARTHEST_DOUBLINGS = 20.0  # outside the coordinates measured, that widen an interval
+
+
 class Segment(NamedTuple):
     """A function and where it holds; bounds are values of the parameter, infinite at the ends.
 
@@ -113,6 +116,9 @@ class Model:
     def interval(self, points: ArrayLike, level: float = 0.95) -> FloatArray:
         """Between which bounds a measurement at each point lies with this probability; (n, 2).
 
+        Beyond the coordinates measured they are wider than coefficients and noise alone make them:
+        each doubling of a parameter adds once the noise, since what a function misses grows.
+
         NaN where the modeler knows no uncertainty. Never below zero for values that never are.
 
         Raises:
@@ -122,16 +128,27 @@ class Model:
             raise ModelingError(f"interval: level {level} is not between 0 and 1, as in 0.95")
         table = columns(points, self.parameters)
         answer = np.full((len(table), 2), np.nan)
-        which = self._segment_of(table)
+        which, beyond = self._segment_of(table), self._doublings_beyond(table)
         for i, spread in enumerate(self.spreads):
-            if (which == i).any():
-                answer[which == i] = spread.interval(table[which == i], level=level)
+            here = which == i
+            if here.any():
+                answer[here] = spread.interval(table[here], level=level, beyond=beyond[here])
         return np.maximum(answer, 0.0) if (self.values >= 0).all() else answer
 
     def leading(self, at: ArrayLike) -> tuple[Exponents, ...]:
         """Exponents (alpha, beta) per parameter of the term that is largest at one point."""
         point = columns(np.reshape(np.asarray(at, dtype=float), (1, -1)), self.parameters)
         return self.segments[int(self._segment_of(point)[0])].function.leading(point)
+
+    def _doublings_beyond(self, table: FloatArray) -> FloatArray:
+        """How far points lie outside the coordinates measured, as a distance in doublings: (n,)."""
+        if len(self.coordinates) == 0:
+            return np.zeros(len(table))
+        low, high = self.coordinates.min(axis=0), self.coordinates.max(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = np.maximum(np.log2(table / high), np.log2(low / table))
+        steps = np.where(np.isfinite(steps), np.clip(steps, 0.0, FARTHEST_DOUBLINGS), 0.0)
+        return np.asarray(np.sqrt((steps**2).sum(axis=1)))
 
     def _segment_of(self, table: FloatArray) -> FloatArray:
         if len(self.segments) == 1:

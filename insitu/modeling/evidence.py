@@ -20,7 +20,7 @@ from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.batch import Batch, Found
 from insitu.modeling.change import bounds
 from insitu.modeling.expected import ALL, Expected, believing
-from insitu.modeling.lattice import HIGHEST, lattice, plain
+from insitu.modeling.lattice import FEW, HIGHEST, lattice, plain
 from insitu.modeling.noise import BoolArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities
@@ -29,7 +29,6 @@ from insitu.modeling.series import Series, reduce
 from insitu.modeling.several import Dependencies, several
 
 TOLD = 0.5  # posterior below which the growth of a series is said to be uncertain
-FEW = 4  # points up to which only plain growth is considered
 MIN_STEEP = 6  # points from which growth can be called steep
 STEEP_GAIN = 1.5  # what a series must grow by over its last quarter
 UNCERTAIN = "growth-uncertain"

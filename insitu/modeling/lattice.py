@@ -33,7 +33,8 @@ SEVERAL = Taste(
 )
 POWERS = (ZERO, ONE, Fraction(2), HALF, Fraction(3, 2))  # of logarithms
 HIGHEST = 4  # exponent
-PLAIN = 2  # highest exponent where points are few
+FEW = 4  # values of a parameter up to which only plain growth is considered
+PLAIN = 2  # its highest exponent
 STEEP = 0.3  # weight of exponents above 3
 FALLING_SHARE = 0.1  # of the prior of all single terms
 EXPONENTIAL_SHARE = 0.3  # where exponential growth is considered

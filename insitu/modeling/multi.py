@@ -15,7 +15,7 @@ from insitu.modeling import noise
 from insitu.modeling.batch import SMALLEST, TINY
 from insitu.modeling.combine import Plan, plan
 from insitu.modeling.equations import TYPICAL_NOISE
-from insitu.modeling.lattice import SEVERAL, lattice
+from insitu.modeling.lattice import FEW, PLAIN, SEVERAL, lattice
 from insitu.modeling.marginal import log_evidence, negligible
 from insitu.modeling.posterior import SMALLEST_RATIO, USABLE
 from insitu.modeling.series import Series
@@ -66,10 +66,12 @@ class Table:
                 most = np.abs(rows).max(axis=1, initial=0.0)
             usable = np.isfinite(most) & (most > TINY) & (most < 1 / TINY)
             most = np.where(usable, most, 1.0)
-            varies = len(np.unique(series.coordinates[:, column])) > 1
+            different = len(np.unique(series.coordinates[:, column]))
+            if different <= FEW:
+                usable &= terms.exponents[:, 0] <= PLAIN
             self.rows.append(np.where(usable[:, None], rows / most[:, None], 0.0))
             self.sizes.append(most)
-            self.usable.append(usable & varies)
+            self.usable.append(usable & (different > 1))
         self.lines = [self._lines(column) for column in range(len(parameters))]
         many = len(series.coordinates) >= MANY
         self.kept = (BEST_OF_MANY if many else BEST)[len(parameters)]

@@ -57,7 +57,9 @@ class Spread:
             np.inf if degrees is None else float(degrees),
         )
 
-    def interval(self, points: FloatArray, *, level: float) -> FloatArray:
+    def interval(
+        self, points: FloatArray, *, level: float, beyond: FloatArray | float = 0.0
+    ) -> FloatArray:
         """Between which bounds a measurement at each point will lie, with this probability.
 
         The predictive distribution is a mixture of Student distributions, one per function, each as
@@ -65,8 +67,10 @@ class Spread:
 
         Args:
             points: (n, m). level: 0.95 for 95 %. Answers (n, 2).
+            beyond: (n,) how many times the noise what the functions miss varies there.
         """
         centre, scale = self.predictive(points)
+        scale = np.hypot(scale, self.sigma * centre * beyond)
         tail = (1 - level) / 2
         reach = _quantile_of_student(1 - tail / 100, self.degrees)
         low = (centre - reach * scale).min(axis=0)

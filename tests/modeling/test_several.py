@@ -93,3 +93,20 @@ def test_four_parameters_are_modelled():
     [model] = insitu.fit(grid, noisy(p * n + q * r, count=1), parameters=("p", "n", "q", "r"))
 
     assert model.leading([64, 160, 8, 4])[:2] == ((Fraction(1), 0), (Fraction(1), 0))
+
+
+def test_few_values_of_a_parameter_are_no_reason_for_a_wild_polynomial():
+    grid = np.array(list(product([32.0, 64, 128, 256], N)))
+    p, n = grid.T
+
+    models = insitu.fit(grid, noisy(n * np.where(p > 200, 1.7, 1.0)), parameters=("p", "n"))
+
+    assert all(f.alpha <= 2 for m in models for t in m.function.terms for f in t.factors)
+
+
+def test_intervals_widen_with_the_distance_from_what_was_measured():
+    [model] = insitu.fit(FULL, noisy(5 + 0.1 * FULL[:, 0], count=1), parameters=("p", "n"))
+
+    (low, high), (farther_low, farther_high) = model.interval([[128, 160], [128, 640]])
+
+    assert farther_high - farther_low > 1.2 * (high - low)  # of n, on which it does not depend
