@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling.pmnf import ONE, ZERO, Factor, power
+from insitu.modeling.pmnf import ONE, ZERO, Factor
 from insitu.modeling.space import FALLING, Shape
 
 HALF = Fraction(1, 2)
@@ -89,10 +89,13 @@ class Lattice:
 
     def design(self, x: FloatArray) -> FloatArray:
         """The value of each term at each value of the parameter: (T, n)."""
-        rows = np.empty((len(self.shapes), len(x)))
-        for i, exponent in enumerate(self.exponents):
-            rows[i] = power(x, *exponent)
-        return rows
+        alpha, beta, gamma = self.exponents.T[:, :, None]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            rows = np.power(x, alpha)
+            rows *= np.power(np.log2(np.maximum(x, 1.0)), beta)
+            if gamma.any():
+                rows *= np.exp2(gamma * x)
+        return np.asarray(rows)
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,8 @@ from insitu.modeling.marginal import LOG_RANGE
 from insitu.modeling.posterior import candidates
 from insitu.modeling.relative import Data
 
-DENSE_FROM = 6  # points from which a stretch may have near-continuous exponents
+DENSE_FROM, DENSE_SEGMENT = 6, 8  # points of a series, and of a segment, from which exponents
+# may be nearly continuous
 DENSE_SHARE = 0.5  # of the prior
 PAIRS_FROM = 8  # points from which a stretch may have two terms
 LOWEST = -1e300
@@ -53,7 +54,7 @@ def stretch(
     n = data.weights.shape[1]
     part = data.part(slice(None), slice(i, j))
     answer = _weighed(part, lattice, levels)
-    if j - i >= DENSE_FROM:
+    if j - i >= (DENSE_SEGMENT if j - i < n else DENSE_FROM):
         off = replace(part, rows=_scaled(parameter, tuple(x))[:, i:j])
         answer = _either(answer, _weighed(off, dense(parameter), levels))
     enough = part.counts >= (least if j - i < n else 1)
