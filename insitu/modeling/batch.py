@@ -21,7 +21,8 @@ ARENA = 3_000_000  # numbers, more than the arrays of a batch take
 NOISY = 0.05  # noise from which it matters what errors are relative to
 REWEIGHTED = 2  # rounds
 TINY = 1e-60  # terms smaller than this everywhere, or as large, are left out
-SMALLEST = 1e-3  # values count at least as this part of the largest of their series
+SMALLEST = 1e-3  # a zero counts as this part of the largest of its series
+TRACE = 1e-9  # part of the largest below which a value counts as a zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,9 @@ class Batch:
         rows[~usable] = np.nan
         self.relative = relative
         rows = rows / self.terms[:, None]
-        self.data = relative_data(rows, trust, relative, np.maximum(np.abs(relative), SMALLEST))
+        self.least = np.where(np.abs(relative) > TRACE, TRACE, SMALLEST)
+        size = np.maximum(np.abs(relative), self.least)
+        self.data = relative_data(rows, trust, relative, size)
 
     def find(self) -> list[Found]:
         """The answer for each series, cut into segments where behaviour changes."""
@@ -125,7 +128,7 @@ class Batch:
         mean = fitted_mean(found, posterior.hypotheses, self.data.rows)[noisy]
         rows, law = rows[noisy], law[noisy]
         for _ in range(REWEIGHTED):
-            size = np.maximum(np.abs(mean), SMALLEST)
+            size = np.maximum(np.abs(mean), self.least[rows])
             data = relative_data(self.data.rows, self.data.trust[rows], self.relative[rows], size)
             again = candidates(data, self.lattice, pool.levels)
             weighed = weigh(again.log_evidence, law, pool.levels)

@@ -252,10 +252,10 @@ def _explained(u: Singles, v: Singles, shared: Singles) -> tuple[Singles, Single
     determinant = 1 - shared * shared
     first, second = u - shared * v, v - shared * u
     sound = (first >= 0) & (second >= 0) & (determinant > ALIKE)
-    inverse = np.where(sound, 1, -FAR) / np.maximum(determinant, ALIKE)
+    inverse = 1 / np.maximum(determinant, ALIKE)
     first *= inverse
     second *= inverse
-    return u * first + v * second, first, second
+    return np.where(sound, u * first + v * second, -FAR), first, second
 
 
 class _Two:

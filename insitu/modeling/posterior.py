@@ -9,7 +9,7 @@ from insitu.modeling.marginal import Singles, negligible
 from insitu.modeling.relative import Data
 
 SINGLES, DOUBLES = 6, 4  # hypotheses of one and two terms whose evidence is computed
-USABLE = 1e-3  # values below this part of the largest have no ratio
+USABLE = 1e-9  # values below this part of the largest have no ratio
 SMALLEST_RATIO = 1e-3
 
 
