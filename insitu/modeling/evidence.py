@@ -66,6 +66,7 @@ class Evidence:
         parameter, x = points.parameters[0], series.coordinates[:, 0]
         span = float(np.ptp(x)) or 1.0
         steep = grows_steeply(series) | self.exponential
+        span = float(np.ptp(x)) if len(x) > 1 else 1.0
         few = (np.isfinite(series.values).sum(axis=1) <= FEW) & (self.expected is None)
         found: dict[int, Found] = {}
         for rows, possible in (
