@@ -15,10 +15,10 @@ static struct insitu_traffic nothing(void) {
   return (struct insitu_traffic){0, 0, 0, 0, 0};
 }
 
-/* MPI inside MPI is not counted again (callbacks, MPI-IO). But a call that was left by an exception or a longjmp is
- * over: its wrapper stood where the stack is in use no more. */
-static int is_inside(struct insitu_thread *self, const struct insitu_mpi_thread *mine) {
-  if ((uintptr_t)__builtin_frame_address(0) <= mine->stack) return 1;
+/* MPI inside MPI is not counted again (callbacks, MPI-IO). But a call that a longjmp left is over: its wrapper stood
+ * where the stack is in use no more. */
+static int is_inside(struct insitu_thread *self, const struct insitu_mpi_thread *mine, uintptr_t stack) {
+  if (stack < mine->stack) return 1;
   uint64_t now = insitu_ticks();
   while (self->depth > mine->depth) insitu_pop(self, now);
   self->in_mpi = 0;
@@ -38,13 +38,13 @@ static uint32_t find_row(struct insitu_mpi_thread *mine, unsigned at, uint32_t p
   return row;
 }
 
-/* The thread whose MPI call begins; NULL if it is not to be recorded. */
-static struct insitu_thread *enter(const char *name) {
+/* The thread whose MPI call begins; NULL if it is not to be recorded. `frame` is the wrapper's. */
+static struct insitu_thread *enter(const char *name, const void *frame) {
   struct insitu_thread *self = insitu_thread_self();
   if (!self) return NULL;
   struct insitu_mpi_thread *mine = insitu_mpi_mine;
   if (__builtin_expect(!mine, 0) && !(mine = insitu_mpi_thread_enter())) return NULL;
-  if (__builtin_expect(self->in_mpi, 0) && is_inside(self, mine)) return NULL;
+  if (__builtin_expect(self->in_mpi, 0) && is_inside(self, mine, (uintptr_t)frame)) return NULL;
   uint32_t parent = insitu_top(self)->row;
   uint64_t key = (uint64_t)(uintptr_t)name;
   unsigned at = (unsigned)((key >> 2 ^ parent * 0x9E3779B1u) & (INSITU_SEEN - 1));
@@ -54,7 +54,7 @@ static struct insitu_thread *enter(const char *name) {
   if (!row || self->depth == INSITU_DEPTH) return NULL;
   self->in_mpi = 1;
   mine->depth = self->depth;
-  mine->stack = (uintptr_t)__builtin_frame_address(0);
+  mine->stack = (uintptr_t)frame;
   insitu_table->rows[row].visits++;
   insitu_push(self, row, 0, insitu_ticks());
   return self;
@@ -70,6 +70,16 @@ static inline void leave(struct insitu_thread *self, const struct insitu_traffic
   row->messages_received += moved->messages_received;
   row->comm_ranks += moved->ranks;
   insitu_pop(self, now);
+}
+
+/* Runs when an exception or the end of the thread leaves an MPI call. */
+static void abandon(struct insitu_thread **open) {
+  struct insitu_thread *self = *open;
+  struct insitu_traffic moved = nothing();
+  if (!self || !self->in_mpi) return;
+  uint64_t now = insitu_ticks();
+  while (insitu_is_on && self->depth > insitu_mpi_mine->depth + 1) insitu_pop(self, now);
+  leave(self, &moved, now);
 }
 
 /* ---- what a call moves ---------------------------------------------------------------------------------------- */
@@ -204,19 +214,19 @@ static int end_init(struct insitu_thread *self, int failed) {
 
 static int wrap_Init(A argc, A argv) {
   insitu_memory_before_init();
-  struct insitu_thread *self = enter("MPI_Init");
+  struct insitu_thread *self = enter("MPI_Init", __builtin_frame_address(0));
   return end_init(self, real_Init(argc, argv));
 }
 
 static int wrap_Init_thread(A argc, A argv, A required, A provided) {
   insitu_memory_before_init();
-  struct insitu_thread *self = enter("MPI_Init");
+  struct insitu_thread *self = enter("MPI_Init", __builtin_frame_address(0));
   return end_init(self, real_Init_thread(argc, argv, required, provided));
 }
 
 static int wrap_Finalize(void) {
   insitu_memory_before_finalize();
-  struct insitu_thread *self = enter("MPI_Finalize");
+  struct insitu_thread *self = enter("MPI_Finalize", __builtin_frame_address(0));
   struct insitu_traffic moved = nothing();
   int failed = real_Finalize();
   if (self) leave(self, &moved, insitu_ticks());

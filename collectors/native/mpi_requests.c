@@ -76,12 +76,15 @@ static void add(const struct request *request) {
   end();
 }
 
+/* The latest request of that handle that was made before: an earlier one has completed in another thread's call. */
 static struct request *find(A handle, uint64_t before) {
+  struct request *found = NULL;
   if (!used) return NULL;
   handle = insitu_mpi_handle(handle);
   for (uint64_t at = home(handle); table[at].number; at = (at + 1) & (places - 1))
-    if (table[at].handle == handle && table[at].number < before) return &table[at];
-  return NULL;
+    if (table[at].handle == handle && table[at].number < before && (!found || table[at].number > found->number))
+      found = &table[at];
+  return found;
 }
 
 /* Close the gap, so that no search ends too early. */

@@ -131,18 +131,20 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
   return (uint64_t)comm->size + (comm->is_inter ? (uint64_t)comm->peers : 0);
 }
 
-#define WRAP(NAME, LARGE, COUNT, BEFORE, AFTER)       \
-  static int (*real_##NAME##LARGE)(P##COUNT);         \
-  static int wrap_##NAME##LARGE(P##COUNT) {           \
-    struct insitu_thread *self = enter("MPI_" #NAME); \
-    if (!self) return real_##NAME##LARGE(V##COUNT);   \
-    struct insitu_traffic moved = nothing();          \
-    BEFORE;                                           \
-    int failed = real_##NAME##LARGE(V##COUNT);        \
-    uint64_t now = insitu_ticks();                    \
-    if (!failed) { AFTER; }                           \
-    leave(self, &moved, now);                         \
-    return failed;                                    \
+#define WRAP(NAME, LARGE, COUNT, BEFORE, AFTER)                                   \
+  static int (*real_##NAME##LARGE)(P##COUNT);                                     \
+  static int wrap_##NAME##LARGE(P##COUNT) {                                       \
+    struct insitu_thread *self = enter("MPI_" #NAME, __builtin_frame_address(0)); \
+    if (!self) return real_##NAME##LARGE(V##COUNT);                               \
+    __attribute__((cleanup(abandon))) struct insitu_thread *open = self;          \
+    struct insitu_traffic moved = nothing();                                      \
+    BEFORE;                                                                       \
+    int failed = real_##NAME##LARGE(V##COUNT);                                    \
+    uint64_t now = insitu_ticks();                                                \
+    open = NULL;                                                                  \
+    if (!failed) { AFTER; }                                                       \
+    leave(self, &moved, now);                                                     \
+    return failed;                                                                \
   }
 #define WRAP_(...) WRAP(__VA_ARGS__) /* its arguments expanded */
 

@@ -1,0 +1,317 @@
+"""Every kind of MPI call from C, against closed forms and against a second tool, on three ABIs."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.system.conftest import BINARIES, Bench, _bench
+
+pytestmark = [pytest.mark.mpi, pytest.mark.native]
+
+PROGRAMS = Path(__file__).parent / "programs"
+P, B = 3, 80  # ranks; a buffer of ten doubles
+COMPILERS = {"mpich": "mpicc", "mpi_abi": "mpicc_abi", "openmpi": "mpicc"}
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program compiled for one ABI."""
+
+    bench: Bench
+    abi: str
+
+    def compile(self, *sources: Path, flags: tuple[str, ...] = (), cxx: bool = False) -> None:
+        compiler = COMPILERS[self.abi].replace("cc", "cxx") if cxx else COMPILERS[self.abi]
+        binaries = BINARIES[self.bench.mpi]
+        command = [str(binaries / compiler), "-O1", "-w", *map(str, sources), *flags]
+        if self.abi == "openmpi":
+            command.append(f"-Wl,-rpath,{binaries.parent / 'lib'}")
+        environment = self.bench.environment
+        done = subprocess.run(
+            command, cwd=self.bench.folder, env=environment, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+
+    def totals(self) -> dict[str, dict[str, list[int]]]:
+        """Of the last run: MPI function → metric → one value per rank, summed over call paths."""
+        table = self.bench.table()
+        found: dict[str, dict[str, list[int]]] = {}
+        for row, path in enumerate(table.callpaths):
+            if not path.name.startswith("MPI_"):
+                continue
+            metrics = found.setdefault(path.name, {})
+            for metric in METRICS:
+                values = [0 if v != v else int(v) for v in table.values[metric][row]]
+                before = metrics.get(metric, [0] * len(values))
+                metrics[metric] = [a + b for a, b in zip(before, values, strict=True)]
+        return found
+
+
+METRICS = (
+    *("visits", "bytes_sent", "bytes_received"),
+    *("messages_sent", "messages_received", "comm_ranks"),
+)
+
+
+@pytest.fixture(params=COMPILERS)
+def compiled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Compiled]:
+    """Once for the ABI of MPICH, once for that of MPI 5, once for that of Open MPI."""
+    mpi = "openmpi" if request.param == "openmpi" else "mpich"
+    for bench in _bench(tmp_path, mpi):
+        if not (BINARIES[mpi] / COMPILERS[request.param]).exists():
+            pytest.skip(f"no {COMPILERS[request.param]} in {BINARIES[mpi]}")
+        yield Compiled(bench, request.param)
+
+
+def ranks(value: object) -> list[int]:
+    """One value for all ranks, or one for each."""
+    return [value] * P if isinstance(value, int) else list(value)  # type: ignore[call-overload]
+
+
+def every(*, large: bool, mpi4: bool) -> dict[str, tuple[object, ...]]:
+    """What `programs/calls.c` does: visits, bytes sent, received, messages sent, received."""
+    share, total = [8, 16, 24], 48  # one, two and three doubles
+    at_0, at_1 = [1, 0, 0], [0, 1, 0]
+    not_0, not_1 = [0, 1, 1], [1, 0, 1]
+    ends = [1, 2, 1]  # neighbours in a line of three
+
+    def times(amount: int, who: list[int]) -> list[int]:
+        return [amount * x for x in who]
+
+    lend, allreduce = int(large), 3 * int(mpi4)
+    arriving = 2 * 56 + 3 * B + 48 * lend
+    return {
+        # 2 short, 1 of nobody, large
+        "MPI_Send": (3 + lend, 2 * 56 + 48 * lend, 0, 2 + lend, 0),
+        "MPI_Ssend": (1, B, 0, 1, 0),
+        "MPI_Rsend": (1, B, 0, 1, 0),
+        "MPI_Bsend": (1, B, 0, 1, 0),
+        "MPI_Isend": (2 + 8, 2 * B + 8 * 40, 0, 10, 0),
+        "MPI_Issend": (8, 8 * B, 0, 8, 0),
+        "MPI_Irsend": (8, 0, 0, 0, 0),
+        "MPI_Recv": (2, 0, B, 0, 1),
+        "MPI_Mrecv": (2, 0, B, 0, 1),
+        "MPI_Irecv": (2 + 2 + 1 + 1 + 16 + lend, 0, 0, 0, 0),
+        "MPI_Imrecv": (1, 0, 0, 0, 0),
+        "MPI_Sendrecv": (2, [B, 2 * B, 2 * B], [2 * B, 2 * B, B], [1, 2, 2], [2, 2, 1]),
+        "MPI_Sendrecv_replace": (1, B, B, 1, 1),
+        "MPI_Wait": (9 + lend, 0, arriving, 0, 5 + lend),
+        "MPI_Waitany": (5, 0, B + 40, 0, 2),
+        "MPI_Waitsome": (None, 0, B + 40, 0, 2),
+        "MPI_Testsome": (None, 0, B + 40, 0, 2),
+        "MPI_Testany": (None, 0, B + 40, 0, 2),
+        "MPI_Testall": (None, 0, B + 40, 0, 2),
+        "MPI_Test": (None, 0, B + 40, 0, 2),
+        # twice of five, five times of a persistent pair, a file
+        "MPI_Waitall": (19 + allreduce, 0, 2 * (B + 40) + 5 * B + 24, 0, 4 + 5),
+        "MPI_Cancel": (1, 0, 0, 0, 0),
+        "MPI_Startall": (4, 4 * B, 0, 4, 0),
+        "MPI_Start": (2 + allreduce, (1 + allreduce) * B, allreduce * B, 1, 0),
+        "MPI_Scan": (4, 4 * 4, 4 * 4, 0, 0),
+        "MPI_Exscan": (3, 3 * B, times(B, not_0), 0, 0),
+        "MPI_Allgather": (4, 8 * 10, 3 * 8 * 10, 0, 0),
+        "MPI_Bcast": (1, times(B, at_1), times(B, not_1), 0, 0),
+        "MPI_Reduce": (1, B, times(B, at_1), 0, 0),
+        "MPI_Allreduce": (1, B, B, 0, 0),
+        "MPI_Gather": (1, B, times(P * B, at_1), 0, 0),
+        "MPI_Gatherv": (1, share, times(total, at_1), 0, 0),
+        "MPI_Scatter": (1, times(P * B, at_1), B, 0, 0),
+        "MPI_Scatterv": (1, times(total, at_1), share, 0, 0),
+        "MPI_Allgatherv": (1 + lend, times(1 + lend, share), (1 + lend) * total, 0, 0),
+        "MPI_Alltoall": (1, P * B, P * B, 0, 0),
+        "MPI_Alltoallv": (1, times(P, share), total, 0, 0),
+        "MPI_Alltoallw": (1, P * B, P * B, 0, 0),
+        "MPI_Reduce_scatter": (1, total, share, 0, 0),
+        "MPI_Reduce_scatter_block": (1, P * 16, 16, 0, 0),
+        "MPI_Ibarrier": (1, 0, 0, 0, 0),
+        # from rank 2, and from rank 0 to the other group
+        "MPI_Ibcast": (2, [B, 0, B], [B, 2 * B, B], 0, 0),
+        "MPI_Iallgather": (1, B, P * B, 0, 0),
+        "MPI_Ialltoallv": (1, times(P, share), total, 0, 0),
+        "MPI_Igather": (1, times(B, not_0), times(2 * B, at_0), 0, 0),
+        "MPI_Iscatter": (1, times(2 * B, at_0), times(B, not_0), 0, 0),
+        "MPI_Iallgatherv": (1, B, [2 * B, B, B], 0, 0),
+        "MPI_Ireduce": (1, times(B, not_0), times(B, at_0), 0, 0),
+        "MPI_Neighbor_allgather": (1, B, times(B, ends), 0, 0),
+        "MPI_Neighbor_alltoall": (1, times(B, ends), times(B, ends), 0, 0),
+        "MPI_Neighbor_alltoallv": (1, [16, 24, 8], [8, 24, 16], 0, 0),
+        "MPI_Neighbor_allgatherv": (1, times(B, not_0), times(2 * B, at_0), 0, 0),
+        "MPI_Put": (2, 32, 0, 1, 0),
+        "MPI_Rput": (1, 32, 0, 1, 0),
+        "MPI_Get": (1, 0, 24, 0, 1),
+        "MPI_Accumulate": (1, 16, 0, 1, 0),
+        "MPI_Get_accumulate": (2, 16, 16 + 40, 1, 2),
+        "MPI_Fetch_and_op": (1, 8, 8, 1, 1),
+        "MPI_Compare_and_swap": (1, 16, 8, 1, 1),
+        "MPI_Win_fence": (4, 0, 0, 0, 0),
+        "MPI_File_write_at": (1, B, 0, 0, 0),
+        "MPI_File_read_at_all": (1, 0, B, 0, 0),
+        "MPI_File_iread_at": (1, 0, 0, 0, 0),
+        "MPI_File_read": (1, 0, P * B, 0, 0),
+        "MPI_Comm_split": (4, 0, 0, 0, 0),
+        "MPI_Comm_free": (6, 0, 0, 0, 0),
+        "MPI_Finalize": (1, 0, 0, 0, 0),
+    }
+
+
+COMM_RANKS = {
+    "MPI_Barrier": 2 * P,
+    "MPI_Exscan": 1 + P + 1,
+    "MPI_Neighbor_alltoall": P,
+    "MPI_Comm_split": 4 * P,
+    "MPI_Intercomm_create": [1, 2, 2],
+    "MPI_Igather": P,  # of an intercommunicator both sides
+    "MPI_File_open": P,
+    "MPI_Send": 0,
+}
+
+
+def test_every_kind_of_call_is_counted_exactly(compiled):
+    is_mpich = compiled.abi != "openmpi"
+    flags = ("-o", "calls", *(["-DLARGE"] if is_mpich else []))
+    compiled.compile(PROGRAMS / "calls.c", flags=flags)
+
+    outcome = compiled.bench.run("-n", P, "--", "./calls", compiled.bench.folder / "file")
+
+    assert outcome.code == 0, outcome.err
+    found = compiled.totals()
+    expected = every(large=is_mpich, mpi4=is_mpich)
+    for call, (visits, *amounts) in expected.items():
+        got = [found[call][metric] for metric in METRICS[1:5]]
+        assert got == [ranks(amount) for amount in amounts], call
+        assert visits is None or found[call]["visits"] == ranks(visits), call
+    for call, expected_ranks in COMM_RANKS.items():
+        assert found[call]["comm_ranks"] == ranks(expected_ranks), call
+
+
+# ---- against a second tool, which is also a program with functions of MPI of its own -------------
+
+PROTOTYPE = re.compile(
+    r"\bint\s+(MPI_[A-Z][a-z]\w*)\s*\(([^;]*?)\)\s*(?:MPI\w*\s*(?:\([^;]*\))?\s*)*;", re.S
+)
+HEAD = """
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+static void tell(void);
+"""
+TAIL = """
+static void tell(void) {
+  char path[4096];
+  int rank;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  snprintf(path, sizeof path, "%s.%d", getenv("COUNTS"), rank);
+  FILE *file = fopen(path, "w");
+  for (int i = 0; i < COUNTED; i++)
+    if (counts[i]) fprintf(file, "%s %ld\\n", names[i], counts[i]);
+  fclose(file);
+}
+"""
+
+
+def counter(header: str) -> str:
+    """A tool that counts: one function for every prototype of an mpi.h, in the way PMPI is for."""
+    header = re.sub(r"/\*.*?\*/", " ", header, flags=re.S)
+    functions, names = [], []
+    for name, text in PROTOTYPE.findall(header):
+        words = " ".join(text.split())
+        arguments = [] if words == "void" else words.split(",")
+        if name in names or "(" in words or "..." in words or name == "MPI_Pcontrol":
+            continue
+        last = [re.sub(r"\[.*", "", argument).split("*")[-1].split()[-1] for argument in arguments]
+        before = "tell(); " if name == "MPI_Finalize" else ""
+        functions.append(
+            f"int {name}({words}) {{ counts[{len(names)}]++; {before}"
+            f"return P{name}({', '.join(last)}); }}"
+        )
+        names.append(name)
+    assert len(names) > 250, "prototypes of another form"
+    listed = ", ".join(f'"{name}"' for name in names)
+    table = f"#define COUNTED {len(names)}\nstatic long counts[COUNTED];\n"
+    return "\n".join([HEAD, table, f"static const char *names[] = {{{listed}}};", *functions, TAIL])
+
+
+@pytest.mark.parametrize(
+    ("compiled", "how"),
+    [("mpich", "linked"), ("mpich", "preloaded"), ("openmpi", "linked"), ("openmpi", "preloaded")],
+    indirect=["compiled"],
+)
+def test_counts_are_those_of_a_second_tool_and_the_tool_is_left_alone(compiled, how, monkeypatch):
+    folder = compiled.bench.folder
+    include = BINARIES[compiled.bench.mpi].resolve().parent / "include"
+    (folder / "counter.c").write_text(counter((include / HEADER[compiled.abi]).read_text()))
+    monkeypatch.setenv("COUNTS", str(folder / "counts"))
+    if how == "linked":
+        compiled.compile(PROGRAMS / "calls.c", folder / "counter.c", flags=("-o", "calls"))
+    else:
+        compiled.compile(folder / "counter.c", flags=("-shared", "-fPIC", "-o", "libcounter.so"))
+        compiled.compile(PROGRAMS / "calls.c", flags=("-o", "calls"))
+        monkeypatch.setenv("LD_PRELOAD", str(folder / "libcounter.so"))
+
+    outcome = compiled.bench.run("-n", P, "--", "./calls", folder / "file")
+
+    assert outcome.code == 0, outcome.err
+    recorded = compiled.totals()
+    recorded = {name: metrics["visits"] for name, metrics in recorded.items()}
+    counted: dict[str, list[int]] = {}
+    for rank in range(P):
+        for line in (folder / f"counts.{rank}").read_text().splitlines():
+            name, count = line.split()
+            counted.setdefault(name.removesuffix("_c"), [0] * P)[rank] += int(count)
+    assert recorded.keys() <= counted.keys()
+    assert recorded == {name: counted[name] for name in recorded}
+    not_recorded = counted.keys() - recorded.keys()
+    assert not_recorded <= {
+        *("MPI_Comm_rank", "MPI_Comm_size", "MPI_Test_cancelled"),
+        *("MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free"),
+    }
+
+
+HEADER = {"mpich": "mpi_proto.h", "openmpi": "mpi.h"}
+
+
+# ---- threads, and programs that do not end as they should ---------------------------------------
+
+
+def test_threads_in_mpi_at_once_are_counted_exactly(compiled):
+    compiled.compile(PROGRAMS / "threads.c", flags=("-o", "threads", "-pthread"))
+
+    outcome = compiled.bench.run("-n", 2, "--", "./threads")
+
+    assert outcome.code == 0, outcome.err
+    found = compiled.totals()
+    rounds, threads = 500, 4
+    moved = rounds * sum(range(1, threads + 1))  # thread i sends i + 1 bytes
+    assert found["MPI_Irecv"]["visits"] == [rounds * threads] * 2
+    assert found["MPI_Isend"]["bytes_sent"] == [moved] * 2
+    assert found["MPI_Waitall"]["bytes_received"] == [moved // 2] * 2
+    assert found["MPI_Wait"]["bytes_received"] == [moved // 2] * 2
+    assert found["MPI_Wait"]["messages_received"] == [rounds * threads // 2] * 2
+    assert found["MPI_Test"]["messages_received"] == [0, 0]
+
+
+def test_a_program_without_mpi_finalize_is_recorded(compiled):
+    compiled.compile(PROGRAMS / "threads.c", flags=("-o", "threads", "-pthread"))
+
+    compiled.bench.run("-n", 2, "--", "./threads", 0)
+
+    compiled.bench.insitu("ingest", compiled.bench.campaign)
+    assert compiled.totals()["MPI_Irecv"]["visits"] == [2000, 2000]
+
+
+def test_a_call_that_an_exception_leaves_is_over(compiled):
+    compiled.compile(PROGRAMS / "left_open.cc", flags=("-o", "left_open"), cxx=True)
+
+    outcome = compiled.bench.run("-n", 2, "--", "./left_open")
+
+    assert (outcome.code, outcome.out) == (0, "3 1\n"), outcome.err
+    found = compiled.totals()
+    assert found["MPI_Send"]["visits"] == [3, 3]
+    assert found["MPI_Send"]["bytes_sent"] == [0, 0]
+    assert found["MPI_Ssend"]["messages_sent"] == [0, 0]
+    assert found["MPI_Allreduce"]["visits"] == [5, 5]
+    assert compiled.bench.values("left_open->MPI_Allreduce", "bytes_sent") == [40, 40]
