@@ -81,7 +81,7 @@ static inline enum insitu_began insitu_python_enter(struct insitu_thread *self, 
   frame->inside = 0;
   frame->row = at;
   frame->flags = fold;
-  frame->skipped = 0;
+  frame->skipped = frame->stack = 0;
   uint64_t now = frame->start = insitu_ticks();
   /* A reader takes the frames below depth as open: publish the frame before the depth. */
   atomic_signal_fence(memory_order_release);
