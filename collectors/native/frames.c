@@ -260,7 +260,7 @@ static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *cod
   return INSITU_BEGUN;
 }
 
-enum insitu_began insitu_enter_slowly(struct insitu_thread *self, PyObject *code, PyObject *globals,
+enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals,
                                       enum insitu_begin how) {
   struct insitu_frame *top = insitu_top(self);
   struct insitu_row *rows = insitu_rows;
@@ -302,7 +302,8 @@ static void leave_below(struct insitu_thread *self, uint64_t key, uint64_t now) 
   }
 }
 
-enum insitu_began insitu_leave_slowly(struct insitu_thread *self, PyObject *code, uint64_t now) {
+enum insitu_began insitu_python_leave(struct insitu_thread *self, PyObject *code) {
+  uint64_t now = insitu_ticks();
   if (self->overflow) {
     self->overflow--;
     return INSITU_BEGUN;

@@ -53,57 +53,57 @@ enum insitu_began { INSITU_NOT_BEGUN, INSITU_BEGUN, INSITU_IGNORED };
 /* Whether a function that calls itself gets a row per level. */
 extern int insitu_keeps_recursion;
 
-/* What is not the ordinary case of the two below. */
-enum insitu_began insitu_enter_slowly(struct insitu_thread *self, PyObject *code, PyObject *globals,
-                                      enum insitu_begin how);
-enum insitu_began insitu_leave_slowly(struct insitu_thread *self, PyObject *code, uint64_t now);
-
 /* A frame begins in this thread: find or make its row and push a frame, or fold it. */
-static inline enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals,
-                                                    enum insitu_begin how) {
+enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals,
+                                      enum insitu_begin how);
+/* A function ends: returned, yielded or unwound. Frames above it whose end was never told are closed with it. */
+enum insitu_began insitu_python_leave(struct insitu_thread *self, PyObject *code);
+
+/* The ordinary case of a function that starts: it is known below its caller. 0, and nothing done, in any other. */
+static inline int insitu_enter_quickly(struct insitu_thread *self, PyObject *code) {
   struct insitu_frame *top = insitu_top(self);
   struct insitu_row *rows = insitu_rows;
   uint64_t key = (uint64_t)(uintptr_t)code;
   uint32_t at = top->row, fold = 0;
   if (__builtin_expect(rows[at].key == key, 0)) { /* direct recursion: one row, time counted once */
-    if (rows[at].kind == INSITU_LIBRARY || insitu_keeps_recursion) return insitu_enter_slowly(self, code, globals, how);
+    if (rows[at].kind == INSITU_LIBRARY || insitu_keeps_recursion) return 0;
     fold = INSITU_FOLDED;
   } else {
     at = rows[at].first_child;
     while (__builtin_expect(rows[at].key != key, 0) && at) at = rows[at].next_sibling;
   }
   struct insitu_row *row = &rows[at];
-  if (__builtin_expect((top->skipped | (row->flags & ROW_IS_SPECIAL)) != 0, 0) ||
-      __builtin_expect(self->depth == INSITU_DEPTH, 0))
-    return insitu_enter_slowly(self, code, globals, how);
-  row->visits += how & 1;
+  if (__builtin_expect((top->skipped | (row->flags & ROW_IS_SPECIAL)) != 0, 0)) return 0;
+  if (__builtin_expect(self->depth == INSITU_DEPTH, 0)) return 0;
+  uint64_t now = insitu_ticks();
+  if (__builtin_expect(now >= insitu_look_at, 0)) return 0;
+  row->visits++;
   struct insitu_frame *frame = top + 1;
+  frame->start = now;
   frame->inside = 0;
   frame->row = at;
   frame->flags = fold;
   frame->skipped = frame->stack = 0;
-  uint64_t now = frame->start = insitu_ticks();
   /* A reader takes the frames below depth as open: publish the frame before the depth. */
   atomic_signal_fence(memory_order_release);
   self->depth++;
-  if (__builtin_expect(now >= insitu_look_at, 0)) insitu_budget_look(now);
-  return INSITU_BEGUN;
+  return 1;
 }
 
-/* A function ends: returned, yielded or unwound. Frames above it whose end was never told are closed with it. */
-static inline enum insitu_began insitu_python_leave(struct insitu_thread *self, PyObject *code) {
+/* The ordinary case of a function that ends: it is on top. */
+static inline int insitu_leave_quickly(struct insitu_thread *self, PyObject *code) {
   uint64_t now = insitu_ticks();
   struct insitu_frame *top = insitu_top(self);
   struct insitu_row *row = &insitu_rows[top->row];
-  if (__builtin_expect((top->skipped | self->overflow | (row->flags & (CODE_IS_IGNORED | ROW_IS_PROGRAM))) != 0, 0) ||
-      __builtin_expect(row->key != (uint64_t)(uintptr_t)code, 0))
-    return insitu_leave_slowly(self, code, now);
+  if (__builtin_expect((top->skipped | self->overflow | (row->flags & (CODE_IS_IGNORED | ROW_IS_PROGRAM))) != 0, 0))
+    return 0;
+  if (__builtin_expect(row->key != (uint64_t)(uintptr_t)code, 0)) return 0;
   uint64_t elapsed = now - top->start;
   self->depth--;
   if (!(top->flags & INSITU_FOLDED)) row->time += elapsed;
   row->time_exclusive += elapsed - top->inside;
   top[-1].inside += elapsed;
-  return INSITU_BEGUN;
+  return 1;
 }
 
 #endif

@@ -50,20 +50,36 @@ static void tell_unwound(void) {
   PyErr_Restore(type, value, traceback);
 }
 
-static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw) {
+/* `frame` has ended, with `result`. */
+static __attribute__((noinline)) PyObject *ended(struct insitu_thread *self, PyObject *code, PyObject *result) {
+  if (insitu_is_on) insitu_python_leave(self, code);
+  if (!result && is_main_code(code)) tell_unwound();
+  return result;
+}
+
+static __attribute__((noinline)) PyObject *evaluate_slowly(PyThreadState *state, Frame311 *frame, int is_throw) {
   struct insitu_thread *self = insitu_thread_self();
   if (!self) return next_evaluator(state, frame, is_throw);
   PyObject *code = frame->f_code;
   enum insitu_begin how = INSITU_CALL;
-  if (__builtin_expect(frame->owner == FRAME_OWNED_BY_GENERATOR, 0))
+  if (frame->owner == FRAME_OWNED_BY_GENERATOR)
     how = !is_throw && (*frame->prev_instr & 0xff) == RETURN_GENERATOR_311 ? INSITU_START : INSITU_RESUME;
   if (insitu_python_enter(self, code, frame->f_globals, how) != INSITU_BEGUN)
     return next_evaluator(state, frame, is_throw);
-  PyObject *result = __builtin_expect(self->overflow < UNHOOK_DEPTH - INSITU_DEPTH, 1)
-                         ? next_evaluator(state, frame, is_throw)
-                         : evaluate_unhooked(state, frame, is_throw);
-  if (__builtin_expect(insitu_is_on, 1)) insitu_python_leave(self, code);
-  if (__builtin_expect(!result, 0) && is_main_code(code)) tell_unwound();
+  PyObject *result = self->overflow < UNHOOK_DEPTH - INSITU_DEPTH ? next_evaluator(state, frame, is_throw)
+                                                                  : evaluate_unhooked(state, frame, is_throw);
+  return ended(self, code, result);
+}
+
+static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw) {
+  struct insitu_thread *self = insitu_self;
+  PyObject *code = frame->f_code;
+  if (__builtin_expect(!insitu_is_on || !self || frame->owner == FRAME_OWNED_BY_GENERATOR, 0) ||
+      !insitu_enter_quickly(self, code))
+    return evaluate_slowly(state, frame, is_throw);
+  PyObject *result = next_evaluator(state, frame, is_throw);
+  if (__builtin_expect(!result || !insitu_is_on, 0) || !insitu_leave_quickly(self, code))
+    return ended(self, code, result);
   return result;
 }
 
@@ -92,19 +108,23 @@ static PyObject *answer(enum insitu_began began) {
   return disable;
 }
 
-#define EVENT(NAME, ACTION)                                                                              \
-  static PyObject *NAME(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names) { \
-    (void)callable, (void)count, (void)names;                                                            \
-    struct insitu_thread *self = insitu_thread_self();                                                   \
-    if (__builtin_expect(self == NULL, 0)) return none;                                                  \
-    return ACTION;                                                                                       \
+#define EVENT(NAME, QUICKLY, ACTION)                                                                                 \
+  static __attribute__((noinline)) PyObject *NAME##_slowly(struct insitu_thread *self, PyObject *const *arguments) { \
+    return ACTION;                                                                                                   \
+  }                                                                                                                  \
+  static PyObject *NAME(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names) {             \
+    (void)callable, (void)count, (void)names;                                                                        \
+    struct insitu_thread *self = insitu_thread_self();                                                               \
+    if (__builtin_expect(self == NULL, 0) || (QUICKLY)) return none;                                                 \
+    return NAME##_slowly(self, arguments);                                                                           \
   }
-EVENT(on_start, answer(insitu_python_enter(self, arguments[0], NULL, INSITU_START)))
-EVENT(on_resume, answer(insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME)))
-EVENT(on_throw, (insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME), none)) /* cannot be disabled */
-EVENT(on_leave, answer(insitu_python_leave(self, arguments[0])))
-EVENT(on_call, (insitu_builtin_enter(self, arguments[2]), none))
-EVENT(on_called, (insitu_builtin_leave(self, arguments[2]), none))
+EVENT(on_start, insitu_enter_quickly(self, arguments[0]),
+      answer(insitu_python_enter(self, arguments[0], NULL, INSITU_START)))
+EVENT(on_resume, 0, answer(insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME)))
+EVENT(on_throw, 0, (insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME), none)) /* cannot be disabled */
+EVENT(on_leave, insitu_leave_quickly(self, arguments[0]), answer(insitu_python_leave(self, arguments[0])))
+EVENT(on_call, 0, (insitu_builtin_enter(self, arguments[2]), none))
+EVENT(on_called, 0, (insitu_builtin_leave(self, arguments[2]), none))
 
 static PyObject *on_unwind(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names) {
   (void)callable, (void)names;
