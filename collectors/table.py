@@ -157,7 +157,7 @@ class TableReader:
         (name_at,) = struct.unpack_from("<I", self._bytes, at + ROW_NAME)
         (kind,) = struct.unpack_from("<I", self._bytes, at + ROW_KIND)
         record = head["names_at"] + name_at
-        if parent > index or name_at + NAME.size > head["names_used"]:
+        if parent > max(index - 1, 0) or name_at + NAME.size > head["names_used"]:
             raise WireError(f"{self.path}: row {index} is damaged")
         line, name_bytes, file_bytes = NAME.unpack_from(self._bytes, record)
         text = record + NAME.size

@@ -256,14 +256,14 @@ class SqliteStore:
 
     def _clusters_of(self, row: tuple[str, str, str, int, str, bytes]) -> Clusters:
         callpath, metric, parameters, repetition, names, blob = row
+        key = records.key_of(parameters, repetition)
         try:
-            labels = vectors.unpack_labels(blob)
+            labels = vectors.unpack_labels(blob, key.size)
         except ValueError as error:
             raise CampaignError(
                 f"{self.path}: damaged classes ({error}); make them again with"
                 f" `insitu refit {self.path}`"
             ) from error
-        key = records.key_of(parameters, repetition)
         names_of = tuple(json.loads(names))
         return Clusters(records.callpath_of(callpath), metric, key, labels, names_of)
 

@@ -51,7 +51,7 @@ def unpacked(blob: bytes, size: int) -> FloatArray:
         ValueError: the bytes are damaged or hold another number of values.
     """
     try:
-        raw = zlib.decompress(blob)
+        raw = zlib.decompressobj().decompress(blob, 8 * size + 1)
     except zlib.error as error:
         raise ValueError(f"not zlib: {error}") from error
     if len(raw) != 8 * size:
@@ -65,14 +65,17 @@ def pack_labels(labels: IntArray) -> bytes:
     return zlib.compress(np.asarray(labels, dtype="<i4").tobytes(), LEVEL)
 
 
-def unpack_labels(blob: bytes) -> IntArray:
+def unpack_labels(blob: bytes, most: int) -> IntArray:
     """Labels of ranks from bytes.
 
     Raises:
-        ValueError: the bytes are damaged.
+        ValueError: the bytes are damaged, or hold more than so many.
     """
     try:
-        return np.frombuffer(zlib.decompress(blob), dtype="<i4").astype(np.intp)
+        raw = zlib.decompressobj().decompress(blob, 4 * most + 1)
+        if len(raw) > 4 * most:
+            raise ValueError(f"more than {most} labels")
+        return np.frombuffer(raw, dtype="<i4").astype(np.intp)
     except zlib.error as error:
         raise ValueError(f"not zlib: {error}") from error
 

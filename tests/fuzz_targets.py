@@ -1,0 +1,109 @@
+"""What may be fed to each decoder: refused by the decoder's own error, or read; nothing else."""
+
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import numpy as np
+
+from insitu.campaign import vectors
+from insitu.campaign.config import FILE as CONFIG
+from insitu.campaign.config import load_config
+from insitu.collectors import node
+from insitu.errors import CampaignError, WireError
+from insitu.formats.jsonl import JsonLines
+from insitu.monitor.board import Board
+from insitu.server.events import MessageArrived, StopAsked, Ticked
+from insitu.server.journal import FILE as JOURNAL
+from insitu.server.journal import Journal
+from insitu.server.state import CampaignState
+from insitu.wire.codec import decode, encode
+
+TOKEN = "a" * 64
+BASE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+@contextmanager
+def folder_with(name: str, data: bytes) -> Iterator[str]:
+    """A folder that holds one file."""
+    with tempfile.TemporaryDirectory(prefix="insitu-fuzz-", dir=BASE) as folder:
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(data)
+        yield folder
+
+
+def wire(data: bytes) -> None:
+    """One frame; what is read must be written as something that is read alike."""
+    with suppress(WireError):
+        message = decode(data)
+        assert decode(encode(message)) == message
+
+
+def session(data: bytes) -> None:
+    """Frames, each behind its length (u2), at an aggregator."""
+    state = CampaignState(instance="i1", token=TOKEN, beat_s=1.0)
+    at = 0
+    while at + 2 <= len(data):
+        size = int.from_bytes(data[at : at + 2], "little")
+        with suppress(WireError):
+            message = decode(data[at + 2 : at + 2 + size])
+            state.handle(MessageArrived(b"peer", message, 1.0))
+        at += 2 + size
+    state.handle(Ticked(100.0))
+    state.handle(StopAsked(101.0))
+
+
+def table(data: bytes) -> None:
+    """A rank's table that was left behind, as ingest reads it."""
+    with folder_with("rank-000000-1.table", data) as folder, suppress(WireError):
+        for message in node.messages(folder):
+            with suppress(WireError):
+                encode(message)
+
+
+def journal(data: bytes) -> None:
+    """The journal of an aggregator that was killed."""
+    with folder_with(JOURNAL, data) as folder, suppress(CampaignError), Journal(folder) as opened:
+        for _ in opened.replay():
+            pass
+
+
+def jsonl(data: bytes) -> None:
+    """A file for `insitu import`."""
+    JsonLines().read(io.BytesIO(data))
+
+
+def config(data: bytes) -> None:
+    """campaign.toml."""
+    with folder_with(CONFIG, data) as folder, suppress(CampaignError):
+        load_config(folder)
+
+
+def vector(data: bytes) -> None:
+    """A row of values, and the labels of a class, from campaign.db."""
+    with suppress(ValueError):
+        values = vectors.unpacked(data, 8)
+        assert values.shape == (8,)
+    with suppress(ValueError):
+        assert vectors.unpack_labels(data, 8).dtype == np.intp
+
+
+def board(data: bytes) -> None:
+    """A board from an aggregator."""
+    with suppress(WireError, ValueError):
+        Board.from_dict(json.loads(data))
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "wire": wire,
+    "session": session,
+    "table": table,
+    "journal": journal,
+    "jsonl": jsonl,
+    "config": config,
+    "vector": vector,
+    "board": board,
+}
