@@ -82,7 +82,10 @@ class Ingestion:
         return [self._became(run) for run in self._runs]
 
     def _became(self, run: str) -> Ingested:
-        record = next(one for one in self._keeper.store.runs() if one.id == run)
+        record = next((one for one in self._keeper.store.runs() if one.id == run), None)
+        if record is None:
+            text = "partial, too few of its ranks to be shown; they wait for the others"
+            return Ingested(run, run, RunState.PARTIAL, text)
         size, missing = record.key.size, record.missing
         text = "was sealed before" if run in self._before else f"sealed, {size} of {size} ranks"
         if record.state is not RunState.SEALED:

@@ -1,5 +1,6 @@
 """The campaign's files while it is written: carries out what the state wants to be durable."""
 
+import os
 from collections import deque
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -51,6 +52,7 @@ class Keeper:
             instance=instance,
             token=self.token,
             beat_s=beat_s,
+            room_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2,
             sealed=[record.id for record in records if record.state is RunState.SEALED],
             partial=[record.id for record in records if record.state is RunState.PARTIAL],
         )

@@ -21,6 +21,7 @@ from insitu.measurement import RunTable
 from insitu.monitor.board import LiveRun
 from insitu.server.dictionary import CallPaths, Dictionary
 from insitu.server.totals import (
+    Arrival,
     Register,
     Source,
     lines_of,
@@ -29,9 +30,10 @@ from insitu.server.totals import (
     table_of,
     totals_of,
 )
-from insitu.wire.messages import Bye, Hello, Message, RankEnd, Totals
+from insitu.wire.messages import Bye, Digest, Hello, Message, Paths, RankEnd, Totals
 
 STATUS_UNKNOWN = -1000
+SESSION_BYTES, ROW_BYTES, RANK_BYTES = 4_096, 512, 64  # about, in this Python
 NAMED_AT_MOST = 8  # ranks named in a sentence before it says how many more there are
 
 
@@ -74,6 +76,16 @@ class Run:
     state: RunState = RunState.EXPECTED
     findings: dict[tuple[str, str], Finding] = field(default_factory=dict)
     shown: tuple[object, ...] = ()  # its progress when it was last put into the store
+    columns: int = 0  # that a node has announced, at most
+    held_bytes: int = 0  # sessions, dictionaries and totals, about
+
+    def needs_bytes(self) -> int:
+        """The memory that it takes, with that of the table which is made of it in the end."""
+        return self.held_bytes + self.table_bytes(len(self.callpaths.all))
+
+    def table_bytes(self, callpaths: int) -> int:
+        """The memory of a table with every rank's value."""
+        return self.size * (8 * callpaths * self.columns + RANK_BYTES)
 
     def missing(self) -> tuple[int, ...]:
         """The ranks whose whole data are not here, ascending."""
@@ -129,13 +141,31 @@ def welcome(run: Run, hello: Hello, at: float) -> Session:
         raise WireError(f"run {run.id} of {run.size} ranks has {len(run.sessions)} nodes already")
     if known is None or known.hello.incarnation < hello.incarnation:
         known = run.sessions[hello.node] = Session.of(hello, at, run.callpaths)
+        run.held_bytes += room_for(hello)
     elif known.hello.columns != hello.columns:
         raise WireError(f"the agent of node {hello.node} changed its columns")
+    run.columns = max(run.columns, len(hello.columns))
     known.hello = hello  # it may know of more ranks by now
     known.heard_at = at
     if run.state is RunState.EXPECTED:
         run.state = RunState.MEASURING
     return known
+
+
+def take_paths(run: Run, session: Session, message: Paths | Digest) -> None:
+    """Add rows to the dictionary of a session.
+
+    Raises:
+        WireError: the rows make no tree.
+    """
+    dictionary = session.source.dictionary
+    before = len(dictionary)
+    if isinstance(message, Paths):
+        dictionary.extend(message)
+    else:
+        dictionary.adopt(message.rows, message.digest)
+    if len(dictionary) > before:
+        run.held_bytes += room_for(message)
 
 
 def take_totals(run: Run, session: Session, totals: Totals) -> bool:
@@ -149,15 +179,47 @@ def take_totals(run: Run, session: Session, totals: Totals) -> bool:
     if rows_needed(totals) > len(session.source.dictionary):
         return False
     order = (session.hello.incarnation, totals.seq)
+    arrival = Arrival.of(totals)
     for rank, lines in lines_of(totals, session.source, run.size).items():
         register = run.registers.get(rank)
         if register is None or register.order < order:
-            run.registers[rank] = Register(order, session.source, tuple(lines))
+            run.registers[rank] = Register(order, session.source, tuple(lines), arrival)
+            arrival.ranks += 1
+            run.held_bytes += _let_go(register)
+    if arrival.ranks:
+        run.held_bytes += arrival.size_bytes
     session.last_seq = totals.seq
     session.time_ns = totals.time_ns
     session.is_kept = False
     _take_ends(run, session)
     return True
+
+
+def _let_go(register: Register | None) -> int:
+    """What is no longer held when a register is replaced, as a number below zero."""
+    if register is None:
+        return 0
+    register.arrival.ranks -= 1
+    return 0 if register.arrival.ranks else -register.arrival.size_bytes
+
+
+def room_for(message: Message) -> int:
+    """The memory that a message will take, at most."""
+    match message:
+        case Hello():
+            return SESSION_BYTES + len(message.configuration) + 32 * len(message.ranks)
+        case Paths():
+            text = sum(map(len, message.names)) + sum(map(len, message.files))
+            return ROW_BYTES * len(message.names) + 4 * text
+        case Digest():
+            return ROW_BYTES * message.rows
+        case Totals():
+            return Arrival.of(message).size_bytes
+        case Bye():
+            texts = sum(len(text) for finding in message.findings for text in finding)
+            return len(message.cost) + 256 * len(message.ends) + 4 * texts
+        case _:
+            return 0
 
 
 def take_bye(run: Run, session: Session, bye: Bye) -> None:
@@ -171,6 +233,7 @@ def take_bye(run: Run, session: Session, bye: Bye) -> None:
     if session.bye is None or (session.bye != bye and session.bye.final_seq <= bye.final_seq):
         session.bye = bye
         session.is_kept = False
+        run.held_bytes += room_for(bye)
     if run.state is RunState.MEASURING:
         run.state = RunState.CLOSING
     _take_ends(run, session)

@@ -41,6 +41,8 @@ from insitu.wire.messages import (
 SILENT_BEATS = 5
 GRACE_S = 5.0  # beyond the silence, before a run is called partial
 MAX_RUNS = 4_096  # not sealed, at one time
+ROOM_BYTES = 4 << 30
+SMALL, SPOKEN = 4_096, 0.1  # a larger run is shown as partial when this part of it has spoken
 Said = Paths | Digest | Totals | Bye  # by an agent that has said Hello
 EVERYTHING = 1 << 62  # acknowledged of a sealed run, whatever is said
 
@@ -59,12 +61,14 @@ class CampaignState:
         instance: str,
         token: str,
         beat_s: float,
+        room_bytes: int = ROOM_BYTES,
         sealed: Collection[str] = (),
         partial: Collection[str] = (),
     ) -> None:
-        """Begin with the ids of the runs that the store has."""
+        """Begin with the ids of the runs that the store has, and memory for those to come."""
         self.instance = instance
         self.beat_s = beat_s
+        self._room_bytes = room_bytes
         self.runs: dict[str, Run] = {}
         self.sealed = set(sealed)
         self._partial = frozenset(partial)  # in the store: they are not measured any more
@@ -143,9 +147,10 @@ class CampaignState:
             return [Reply(event.peer, self._welcome(MAX_ROWS, 0))]
         run = self.runs.get(hello.run)
         if run is None:
-            if len(self.runs) >= MAX_RUNS:
-                raise WireError(f"{MAX_RUNS} runs are being measured; that is the limit")
+            self._make_place(event.at)
             run = runs.open_run(hello)
+        if not event.is_trusted:
+            self._check_room(run, hello)
         session = runs.welcome(run, hello, event.at)
         self.runs[run.id] = run
         if event.is_trusted and run.id in self._partial:
@@ -156,6 +161,37 @@ class CampaignState:
         self._peers[event.peer] = (run.id, session)
         known = len(session.source.dictionary)
         return [Reply(event.peer, self._welcome(known, session.last_seq))]
+
+    def _make_place(self, now: float) -> None:
+        """Forget the oldest run that brought nothing, where there are too many.
+
+        Raises:
+            WireError: all of them have brought something, or have just begun.
+        """
+        if len(self.runs) < MAX_RUNS:
+            return
+        empty = [run for run in self.runs.values() if not run.registers]
+        oldest = min(empty, key=lambda run: run.heard_at(), default=None)
+        if oldest is None or now - oldest.heard_at() < GRACE_S:
+            raise WireError(f"{MAX_RUNS} runs are being measured; that is the limit")
+        del self.runs[oldest.id]
+
+    def _check_room(self, run: Run, message: Hello | Said) -> None:
+        """See that a message, and the table it leads to, fit beside all that is here.
+
+        Raises:
+            WireError: they do not.
+        """
+        wanted = runs.room_for(message)
+        if isinstance(message, Paths):
+            wanted += run.table_bytes(len(message.names))
+        held = sum(one.needs_bytes() for one in self.runs.values())
+        if held + wanted > self._room_bytes:
+            raise WireError(
+                f"run {run.id} needs {(run.needs_bytes() + wanted) >> 20} MiB, and all runs may"
+                f" take {self._room_bytes >> 20} MiB of the aggregator's memory: serve it on a"
+                " larger machine, or bring its tables in with insitu ingest there"
+            )
 
     def _spoken(
         self,
@@ -173,11 +209,11 @@ class CampaignState:
             run.findings.pop(("rank-silent", session.hello.node), None)
         if run.state is RunState.PARTIAL and not event.is_trusted:
             run.state = RunState.MEASURING
+        if not event.is_trusted:  # what was promised before is taken, whatever it needs
+            self._check_room(run, message)
         match message:
-            case Paths():
-                session.source.dictionary.extend(message)
-            case Digest(rows, digest):
-                session.source.dictionary.adopt(rows, digest)
+            case Paths() | Digest():
+                runs.take_paths(run, session, message)
             case Totals():
                 runs.take_totals(run, session, message)
             case Bye():
@@ -206,13 +242,24 @@ class CampaignState:
         return self._part(run, now) if run.has_ended() else []
 
     def _part(self, run: Run, now: float) -> list[Effect]:
-        """Keep what is here of a run that is not complete, and show it as partial."""
+        """Keep what is here of a run that is not complete, and show it as partial.
+
+        A run that brought nothing is forgotten: its tables, if there are any, are where they were.
+        What came of a tiny part of very many ranks waits in the journal: the work of showing it
+        would follow from a number that somebody has said, not from what is here.
+        """
+        if not run.registers and not run.ends:
+            del self.runs[run.id]
+            return []
         if run.shown == run.progress():
             run.state = RunState.PARTIAL
             return []
         kept: list[Effect] = [
             self._keep(run, s) for s in run.live() if not s.is_kept and s.last_seq
         ]
+        if run.size > SMALL and len(run.registers) < SPOKEN * run.size:
+            run.state, run.shown = RunState.PARTIAL, run.progress()
+            return kept
         return [*kept, Seal(*runs.result(run, RunState.PARTIAL, now))]
 
     def _end(self, run: Run, now: float) -> list[Effect]:

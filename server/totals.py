@@ -5,7 +5,7 @@ table is made by one scatter per matrix when somebody wants to see it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,6 +29,20 @@ class Source:
     dictionary: Dictionary
 
 
+@dataclass(slots=True)
+class Arrival:
+    """What a message brought; it stays in memory as long as a rank's register points to it."""
+
+    size_bytes: int
+    ranks: int = 0
+
+    @classmethod
+    def of(cls, totals: Totals) -> "Arrival":
+        """The room that a message takes."""
+        columns = (len(matrix) for group in totals.groups for matrix in group.matrices)
+        return cls(sum(columns) + sum(len(group.rows) + 512 for group in totals.groups))
+
+
 @dataclass(frozen=True, slots=True)
 class Register:
     """The last totals of one rank: its lines in the groups of the message that brought them."""
@@ -36,6 +50,7 @@ class Register:
     order: tuple[int, int]  # incarnation, seq: the highest wins
     source: Source
     lines: tuple[tuple[Group, int], ...]
+    arrival: Arrival = field(default_factory=lambda: Arrival(0))
 
 
 def rows_needed(totals: Totals) -> int:

@@ -1,10 +1,11 @@
 """Faults with real processes, counted: kills, a bad network, ways to end, scarce resources.
 
-    python tests/benchmarks/chaos.py [kills] [network] [exits] [limits] [--length short|long|N]
+    python tests/benchmarks/chaos.py [KIND]... [--length short|long|N]
 
-Without names, all of them. The length is the number of kills of each kind, the hundreds of messages
-that go through the bad network, and the tens of connections that are cut. Prints what was done and
-what was lost or wrong; ends with 1 where anything was.
+Kinds are kills, network, exits, limits, hostile; without names, all of them. The length is the
+number of kills of each kind, the hundreds of messages that go through the bad network, the tens of
+connections that are cut, and the thousands of messages of a hostile client. Prints what was done
+and what was lost or wrong; ends with 1 where anything was.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.benchmarks.chaos_exits import exits, limits
+from tests.benchmarks.chaos_hostile import hostile
 from tests.benchmarks.chaos_kills import kills
 from tests.benchmarks.chaos_network import network
 
@@ -26,6 +28,7 @@ KINDS: dict[str, Callable[[Path, int], Counts]] = {
     "network": network,
     "exits": exits,
     "limits": limits,
+    "hostile": hostile,
 }
 BAD = ("lost", "wrong", "torn", "unmarked", "harmed", "unfinished")
 

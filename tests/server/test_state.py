@@ -393,6 +393,45 @@ def test_more_nodes_than_ranks_are_refused():
     assert isinstance(answer, Reject)
 
 
+def test_a_run_that_needs_more_memory_than_there_is_is_refused_before_it_takes_it():
+    state = state_of(room_bytes=1 << 20)
+    small = ModelNode("n0", [0], 1)
+    huge = ModelNode("n0", [0], 4_000_000, run="f" * 32)
+    huge.paths = [f"f{i}" for i in range(50)]
+    say(state, b"a", small.hello(), small.dictionary())
+
+    (reject,) = answers(say(state, b"b", huge.hello(), huge.dictionary())[1:])[:1]
+
+    assert isinstance(reject, Reject)
+    assert "of the aggregator's memory" in reject.text
+    assert answers(say(state, b"a", small.totals(1))) == [Ack("i1", 1, 1, False)]
+
+
+def test_totals_that_are_replaced_are_let_go():
+    state, node = state_of(), ModelNode("n0", [0, 1], 4)
+    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    held = state.runs[RUN].held_bytes
+
+    say(state, b"a", *[node.totals(seq) for seq in range(2, 50)])
+
+    assert state.runs[RUN].held_bytes == held
+
+
+def test_runs_that_brought_nothing_give_way_to_new_ones(monkeypatch):
+    monkeypatch.setattr("insitu.server.state.MAX_RUNS", 2)
+    state = state_of()
+    brings = ModelNode("n0", [0], 2)
+    say(state, b"a", brings.hello(), brings.dictionary(), brings.totals(1))
+    say(state, b"b", ModelNode("n0", [0], 2, run="e" * 32).hello())
+
+    early = say(state, b"c", ModelNode("n0", [0], 2, run="f" * 32).hello(), at=1.0)
+    late = say(state, b"c", ModelNode("n0", [0], 2, run="f" * 32).hello(), at=2 * GRACE_S)
+
+    assert isinstance(answers(early)[0], Reject)
+    assert isinstance(answers(late)[0], Welcome)
+    assert RUN in state.runs
+
+
 def test_ranks_are_named_as_far_as_a_person_reads():
     assert named(range(3)) == "0, 1, 2"
     assert named(range(100)) == "0, 1, 2, 3, 4, 5, 6, 7 and 92 more"

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tests.benchmarks import chaos_exits, chaos_kills, chaos_network
+from tests.benchmarks import chaos_exits, chaos_hostile, chaos_kills, chaos_network
 from tests.benchmarks.chaos import BAD
 
 
@@ -30,6 +30,13 @@ def test_a_bad_network_loses_nothing(tmp_path):
     assert harm(counts) == {}
     assert counts["messages dropped"] > 50
     assert counts["connections cut"] >= 10
+
+
+def test_a_hostile_client_with_key_and_token_harms_no_other_run(tmp_path):
+    counts = chaos_hostile.hostile(tmp_path, 3)
+
+    assert harm(counts) == {}
+    assert counts["messages"] == 3_000
 
 
 def test_little_memory_never_harms_the_program(tmp_path):
