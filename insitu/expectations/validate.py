@@ -23,6 +23,7 @@ from insitu.modeling.base import Model
 from insitu.modeling.evidence import Evidence
 from insitu.modeling.expected import Expected
 from insitu.modeling.pmnf import Factor, Function, Term
+from insitu.modeling.quality import qualities
 from insitu.modeling.spread import Spread
 
 SURE = 0.9  # probability from which a match is told as a fact
@@ -170,7 +171,7 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
         probability=shares[best],
         shares=shares,
         above=above,
-        adjusted_r2=model.adjusted_r2,
+        adjusted_r2=_adjusted_r2(function, model),
         settler=None,
         model=model,
     )
@@ -234,6 +235,14 @@ def function_of(spread: Spread, i: int, parameters: tuple[str, ...]) -> Function
         if coefficient
     ]
     return Function(parameters, constant, tuple(terms))
+
+
+def _adjusted_r2(function: Function, model: Model) -> float:
+    """How well a function fits the points of the last segment; NaN where that is not defined."""
+    last = model.coordinates[:, 0] >= model.segments[-1].lower
+    points, values = model.coordinates[last], model.values[last]
+    columns = 1 + len(function.terms)
+    return qualities(values[None], function(points)[None], np.array([columns]))[0].adjusted_r2
 
 
 def _per_series(

@@ -1,0 +1,243 @@
+/* What collective operations and communicators of an MPI library cost, as in [VAL §3.2].
+ *
+ *     mpicc -O2 -o mpi_collectives mpi_collectives.c && mpiexec -n 8 ./mpi_collectives 400 256 1
+ *
+ * Arguments: repetitions, bytes of a message, number of this run. Prints one line of JSON per
+ * quantity, for `insitu import`. All ranks begin a collective at the same time: clocks are
+ * compared with rank 0 by ping-pong, and every repetition has a window that begins at a time of
+ * rank 0's clock. A repetition whose beginning some rank missed is dropped and counted; of the
+ * others the maximum over ranks counts, and of these the first quartile over repetitions.
+ */
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PINGS = 40, WARM = 10, TRIES = 8, ATTEMPTS = 6, CREATIONS = 8, TAG = 7 };
+
+static int rank, size, bytes, run;
+static double offset; /* of this rank's clock to that of rank 0, seconds */
+static char *outgoing, *incoming;
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void print(const char *name, const char *metric, const char *unit, double value) {
+  if (rank == 0)
+    printf("{\"callpath\": \"%s\", \"metric\": \"%s\", \"unit\": \"%s\", \"params\": {\"p\": %d}, "
+           "\"repetition\": %d, \"value\": %.9g}\n",
+           name, metric, unit, size, run, value);
+}
+
+/* The exchange with the shortest round trip tells most about the difference of two clocks. */
+static void compare_clocks(void) {
+  double best = 1e300, there;
+  for (int other = 1; other < size; other++) {
+    for (int i = 0; i < PINGS && (rank == 0 || rank == other); i++) {
+      if (rank == 0) {
+        MPI_Recv(&there, 1, MPI_DOUBLE, other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        double mine = now();
+        MPI_Send(&mine, 1, MPI_DOUBLE, other, TAG, MPI_COMM_WORLD);
+      } else {
+        double before = now(), mine;
+        MPI_Send(&before, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD);
+        MPI_Recv(&mine, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        double after = now();
+        if (after - before < best) {
+          best = after - before;
+          offset = (before + after) / 2 - mine;
+        }
+      }
+    }
+  }
+}
+
+static void barrier(void) {
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+static void bcast(void) {
+  MPI_Bcast(outgoing, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+static void reduce(void) {
+  MPI_Reduce(outgoing, incoming, bytes / 8, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+static void allreduce(void) {
+  MPI_Allreduce(outgoing, incoming, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+static void gather(void) {
+  MPI_Gather(outgoing, bytes, MPI_BYTE, incoming, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+static void allgather(void) {
+  MPI_Allgather(outgoing, bytes, MPI_BYTE, incoming, bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+static void alltoall(void) {
+  MPI_Alltoall(outgoing, bytes, MPI_BYTE, incoming, bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+/* The litmus test: a broadcast whose costs are known, (α + β) log p. If it deviates, the machine
+ * does, rather than the library [VAL §2.2]. */
+static void tree_bcast(void) {
+  int parent = (rank - 1) / 2;
+  if (rank > 0) MPI_Recv(outgoing, bytes, MPI_BYTE, parent, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  for (int child = 2 * rank + 1; child <= 2 * rank + 2 && child < size; child++)
+    MPI_Send(outgoing, bytes, MPI_BYTE, child, TAG, MPI_COMM_WORLD);
+}
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* One series of windows; answers how many repetitions are left, their durations in `kept`. */
+static int windows(void (*call)(void), double length, int count, double *spent, double *kept) {
+  char *missed = malloc((size_t)count), *anywhere = malloc((size_t)count);
+  double *slowest = malloc((size_t)count * sizeof(double));
+  double start = now() + 4 * length;
+  MPI_Bcast(&start, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  for (int i = 0; i < count; i++) {
+    double begin = start + i * length + offset;
+    missed[i] = now() > begin;
+    while (now() < begin) sched_yield(); /* there may be more ranks than cores */
+    double before = now();
+    call();
+    spent[i] = now() - before;
+  }
+  MPI_Allreduce(missed, anywhere, count, MPI_CHAR, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Allreduce(spent, slowest, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  int left = 0;
+  for (int i = 0; i < count; i++)
+    if (!anywhere[i]) kept[left++] = slowest[i];
+  free(missed);
+  free(anywhere);
+  free(slowest);
+  return left;
+}
+
+static void measure(const char *name, void (*call)(void), int count) {
+  double *spent = malloc((size_t)count * sizeof(double));
+  double *kept = malloc((size_t)count * sizeof(double));
+  for (int i = 0; i < WARM; i++) call();
+  MPI_Barrier(MPI_COMM_WORLD);
+  double before = now(), length;
+  for (int i = 0; i < TRIES; i++) {
+    call();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  double mine = 2 * (now() - before) / TRIES;
+  MPI_Allreduce(&mine, &length, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  int left = 0;
+  for (int attempt = 0; attempt < ATTEMPTS && left < (count + 3) / 4; attempt++) {
+    left = windows(call, length, count, spent, kept);
+    length *= 2;
+  }
+  if (left) {
+    qsort(kept, (size_t)left, sizeof(double), ascending);
+    print(name, "time", "s", kept[left / 4]);
+  }
+  print(name, "windows_missed", "1", count - left);
+  free(spent);
+  free(kept);
+}
+
+/* Bytes that are allocated now, of all arenas and mappings. */
+static double heap(void) {
+  struct mallinfo2 info = mallinfo2();
+  return (double)info.uordblks + (double)info.hblkhd;
+}
+
+/* Pages that this process has for itself, and its part of those it shares; bytes, 0 if unknown. */
+static double resident(void) {
+  char line[256];
+  double kibibytes = 0;
+  FILE *file = fopen("/proc/self/smaps_rollup", "r");
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "Pss: %lf kB", &kibibytes) == 1) break;
+  if (file) fclose(file);
+  return 1024 * kibibytes;
+}
+
+static void free_comm(void *made) {
+  MPI_Comm_free(made);
+}
+static void free_win(void *made) {
+  MPI_Win_free(made);
+}
+static void comm_create(void *made) {
+  MPI_Group group;
+  MPI_Comm_group(MPI_COMM_WORLD, &group);
+  MPI_Comm_create(MPI_COMM_WORLD, group, made);
+  MPI_Group_free(&group);
+}
+static void comm_dup(void *made) {
+  MPI_Comm_dup(MPI_COMM_WORLD, made);
+}
+static void cart_create(void *made) {
+  int periodic = 0;
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, made);
+}
+static void win_create(void *made) {
+  MPI_Win_create(outgoing, bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, made);
+}
+
+/* What one more of them allocates: the first may set up what all of them share. */
+static void overhead(const char *name, void (*create)(void *), void (*destroy)(void *)) {
+  union {
+    MPI_Comm comm;
+    MPI_Win win;
+  } made[CREATIONS];
+  double grown[CREATIONS], most[CREATIONS];
+  for (int i = 0; i < CREATIONS; i++) {
+    double before = heap();
+    create(&made[i]);
+    grown[i] = heap() - before;
+  }
+  for (int i = CREATIONS; i-- > 0;) destroy(&made[i]);
+  MPI_Reduce(grown, most, CREATIONS, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  qsort(most, CREATIONS, sizeof(double), ascending);
+  print(name, "memory", "B", most[CREATIONS / 4] > 0 ? most[CREATIONS / 4] : 0);
+}
+
+int main(int argc, char **argv) {
+  double before = resident(), grown, most;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int count = argc > 1 ? atoi(argv[1]) : 400;
+  bytes = argc > 2 ? atoi(argv[2]) : 256;
+  run = argc > 3 ? atoi(argv[3]) : 0;
+  if (count < 4 || bytes < 8 || bytes % 8) {
+    if (rank == 0) fprintf(stderr, "mpi_collectives: REPETITIONS (4 or more) BYTES (a multiple of 8) RUN\n");
+    MPI_Finalize();
+    return 2;
+  }
+  size_t buffer = (size_t)bytes * (size_t)size;
+  outgoing = calloc(buffer, 1);
+  incoming = calloc(buffer, 1);
+  overhead("MPI_Comm_create", comm_create, free_comm);
+  overhead("MPI_Comm_dup", comm_dup, free_comm);
+  overhead("MPI_Win_create", win_create, free_win);
+  overhead("MPI_Cart_create", cart_create, free_comm);
+  compare_clocks();
+  measure("MPI_Barrier", barrier, count);
+  measure("MPI_Bcast", bcast, count);
+  measure("MPI_Reduce", reduce, count);
+  measure("MPI_Allreduce", allreduce, count);
+  measure("MPI_Gather", gather, count);
+  measure("MPI_Allgather", allgather, count);
+  measure("MPI_Alltoall", alltoall, count);
+  measure("tree_bcast", tree_bcast, count);
+  free(outgoing);
+  free(incoming);
+  grown = resident() - before;
+  MPI_Reduce(&grown, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  print("MPI", "memory", "B", most);
+  MPI_Finalize();
+  return 0;
+}
