@@ -64,9 +64,8 @@ class Evidence:
     def _one_parameter(self, points: Points, series: Series) -> list[Found]:
         names = [key.metric for key in points.keys] or [""] * len(series.values)
         parameter, x = points.parameters[0], series.coordinates[:, 0]
-        span = float(np.ptp(x)) if len(x) > 1 else 1.0
         steep = grows_steeply(series) | self.exponential
-        span = float(np.ptp(x)) if len(x) > 1 else 1.0
+        span = (float(np.ptp(x)) if len(x) else 0.0) or 1.0
         few = (np.isfinite(series.values).sum(axis=1) <= FEW) & (self.expected is None)
         found: dict[int, Found] = {}
         for rows, possible in (

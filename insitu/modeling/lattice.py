@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling.pmnf import ONE, ZERO, Factor
+from insitu.modeling.pmnf import ONE, ZERO, Factor, powers
 from insitu.modeling.space import FALLING, Shape
 
 HALF = Fraction(1, 2)
@@ -89,13 +89,7 @@ class Lattice:
 
     def design(self, x: FloatArray) -> FloatArray:
         """The value of each term at each value of the parameter: (T, n)."""
-        alpha, beta, gamma = self.exponents.T[:, :, None]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            rows = np.power(x, alpha)
-            rows *= np.power(np.log2(np.maximum(x, 1.0)), beta)
-            if gamma.any():
-                rows *= np.exp2(gamma * x)
-        return np.asarray(rows)
+        return powers(x, self.exponents[:, None])
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,7 @@ from insitu.modeling.combine import Plan, plan
 from insitu.modeling.equations import TYPICAL_NOISE
 from insitu.modeling.lattice import FEW, PLAIN, SEVERAL, lattice
 from insitu.modeling.marginal import log_evidence, negligible
-from insitu.modeling.posterior import SMALLEST_RATIO, USABLE
+from insitu.modeling.posterior import SMALLEST_RATIO
 from insitu.modeling.series import Series
 
 BEST = {2: 12, 3: 10, 4: 6}  # terms kept per parameter, by the number of parameters
@@ -270,5 +270,5 @@ class _Fits:
         )
         ratio = np.clip(fitted / np.where(y > 0, y, 1.0), SMALLEST_RATIO, 1 / SMALLEST_RATIO)
         by_ratio = missed - trust * np.log(ratio) ** 2
-        change = np.where((w > 0) & (y > USABLE), by_ratio, 0.0).sum(axis=1)
+        change = np.where((w > 0) & (y > SMALLEST), by_ratio, 0.0).sum(axis=1)
         return estimate, inverse, value + change[:, None] / (2 * levels**2)

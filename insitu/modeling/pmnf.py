@@ -161,6 +161,16 @@ def power(x: FloatArray, alpha: float, beta: float, gamma: float = 0.0) -> Float
     return value
 
 
+def powers(x: FloatArray, exponents: FloatArray) -> FloatArray:
+    """`power` of many exponents (…, 3) at once; x broadcasts against (…)."""
+    alpha, beta, gamma = exponents[..., 0], exponents[..., 1], exponents[..., 2]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        value = np.power(x, alpha) * np.power(np.log2(np.maximum(x, 1.0)), beta)
+        if gamma.any():
+            value = value * np.exp2(gamma * x)
+    return np.asarray(value)
+
+
 def columns(points: ArrayLike, parameters: Sequence[str]) -> FloatArray:
     """Points as an array of shape (n, n_parameters).
 
