@@ -20,6 +20,7 @@ from insitu.modeling.spread import Spread
 
 Number = TypeVar("Number", np.float64, np.intp)
 
+ROUNDING = 1e-12  # part of the largest value below which a constant is none
 AHEAD = 4.0  # the target is this many times the largest coordinate [REF §4.1]
 KEPT = 6  # hypotheses that make up the spread of an answer
 HUGE = 1e60  # values of terms at the target above which they do not decide
@@ -98,11 +99,13 @@ def answers(
     spreads = kept.spreads(kept_hypotheses)
     shapes, names = lattice.shapes, (parameter,)
     rows = np.arange(len(chosen))
-    constant = kept.coefficients[rows, chosen].tolist()
+    coefficients = kept.coefficients[rows, chosen]
+    rounding = np.abs(coefficients[:, 0]) < ROUNDING * np.abs(scales.values)
+    coefficients[rounding & (coefficients[:, 1] != 0), 0] = 0.0
     first, second = kept.first[rows, chosen].tolist(), kept.second[rows, chosen].tolist()
     columns = (kept.inverse_diagonal()[rows, chosen] > 0).sum(axis=1).tolist()
     answer = []
-    for i, (c0, c1, c2) in enumerate(constant):
+    for i, (c0, c1, c2) in enumerate(coefficients.tolist()):
         terms = () if c1 == 0 else (Term(c1, shapes[first[i]]),)
         if c2 != 0:
             terms = (*terms, Term(c2, shapes[second[i]]))

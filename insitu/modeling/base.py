@@ -103,6 +103,8 @@ class Model:
     def predict(self, points: ArrayLike) -> FloatArray:
         """The most likely value at points of shape (n, n_parameters) or (n,); answers (n,).
 
+        Never below zero for values that never are.
+
         Raises:
             ModelingError: if the points do not fit the parameters.
         """
@@ -111,7 +113,7 @@ class Model:
         which = self._segment_of(table)
         for i, segment in enumerate(self.segments):
             answer[which == i] = segment.function(table[which == i])
-        return answer
+        return np.maximum(answer, 0.0) if (self.values >= 0).all() else answer
 
     def interval(self, points: ArrayLike, level: float = 0.95) -> FloatArray:
         """Between which bounds a measurement at each point lies with this probability; (n, 2).

@@ -10,6 +10,7 @@ from insitu.measurement import FloatArray, IntArray
 from insitu.modeling import change, noise
 from insitu.modeling.answer import AHEAD, KEPT, Answer, Posterior, Scales, answers, weigh
 from insitu.modeling.equations import Candidates
+from insitu.modeling.exact import exact
 from insitu.modeling.lattice import Lattice
 from insitu.modeling.pmnf import Function
 from insitu.modeling.posterior import candidates, fitted_mean
@@ -18,6 +19,7 @@ from insitu.modeling.series import Series
 
 AT_ONCE = 256  # series, so that the arrays of a batch stay in the cache
 ARENA = 3_000_000  # numbers, more than the arrays of a batch take
+EXACT = 1e-5  # noise below which a function goes through all points
 NOISY = 0.05  # noise from which it matters what errors are relative to
 REWEIGHTED = 2  # rounds
 TINY = 1e-60  # terms smaller than this everywhere, or as large, are left out
@@ -37,6 +39,7 @@ class Pool:
     levels: FloatArray
     law: FloatArray
     habits: change.Habits
+    counts: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +89,11 @@ class Batch:
         size = np.maximum(np.abs(relative), self.least)
         self.data = relative_data(rows, trust, relative, size)
 
-    def find(self) -> list[Found]:
+    def find(self) -> dict[int, Found]:
         """The answer for each series, cut into segments where behaviour changes."""
         np.empty(ARENA)  # returned at once: the C library then keeps what it would give back
         nothing = Answer(Function((self.parameter,), np.nan), None, np.nan, 1)
-        result = [Found((nothing,))] * len(self.scale)
+        result = dict.fromkeys(range(len(self.scale)), Found((nothing,)))
         for pool in self.pools():
             worth: list[tuple[IntArray, FloatArray]] = []
             for start in range(0, len(pool.members), AT_ONCE):
@@ -110,7 +113,22 @@ class Batch:
                 worth.append(self._worth_cutting(rows, posterior, law, pool))
             for row, one in self._segmented(worth, pool):
                 result[row] = one
+            if pool.counts:
+                result |= self._exact(pool, result)
         return result
+
+    def _exact(self, pool: Pool, found: dict[int, Found]) -> dict[int, Found]:
+        """Series that count and whose points lie on a function, though not on the one found."""
+        full = (self.series.counts[pool.members] > 0).all(axis=1)
+        rows = [
+            row
+            for row in pool.members[full].tolist()
+            if found[row].cuts
+            or (spread := found[row].answers[0].spread) is None
+            or spread.sigma > EXACT
+        ]
+        lying = exact(self.lattice, self.parameter, self.x, self.series.values[rows])
+        return {rows[i]: Found((answer,)) for i, answer in lying.items()}
 
     def _reweighted(
         self,
@@ -157,7 +175,7 @@ class Batch:
                 law[sizes[members] == size] = noise.law(of_size, common, weight=noise.POOL_WEIGHT)
             keep = noise.worth_computing(law.max(axis=0))
             habits = change.Habits(*shares.tolist())
-            result.append(Pool(members, levels[keep], law[:, keep], habits))
+            result.append(Pool(members, levels[keep], law[:, keep], habits, whole))
         return result
 
     def _sample_size(self) -> int:

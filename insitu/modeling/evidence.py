@@ -86,7 +86,7 @@ class Evidence:
             )
             metrics = [names[row] for row in rows]
             batch = Batch(part, metrics, parameter, terms, kept_hypotheses=kept)
-            found |= dict(zip(rows.tolist(), batch.find(), strict=True))
+            found |= {int(rows[i]): one for i, one in batch.find().items()}
         return [found[row] for row in range(len(series.values))]
 
 
