@@ -7,20 +7,30 @@ import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.cluster import BoolArray
-from insitu.modeling.partition import centres, clear_centres
+from insitu.modeling.partition import (
+    Groups,
+    Stretches,
+    clear_partitions,
+    partitions,
+    stretches,
+)
 
 MOST = 5  # classes tried
 OUTLIERS = 0.01  # prior share of ranks that are slow for reasons of their own
 OUTLIER_DENSITY = np.log(OUTLIERS / 1.2)  # they lie anywhere within a factor of e^1.2
 PRESENT = 0.7  # expected ranks from which on a class is present in a run
 NEAREST = 1.8  # standard deviations by which neighbouring classes must differ
-SCREENING, REFINING = 6, 25  # rounds of expectation and maximisation
+SCREENING, REFINING = 3, 25  # rounds of expectation and maximisation
 SHAPES: tuple[Callable[[FloatArray], FloatArray], ...] = (  # how classes drift apart with x
     np.ones_like,
     lambda x: np.log2(np.maximum(x, 1.0)),
     lambda x: np.sqrt(np.maximum(x, 0.0)),
 )
+CELLS = (2.5, 0.5)  # within which values are merged, in floors: for screening, for the answer
+WIDTHS = (1.5, 4.0)  # of groups that starts are taken from, in floors
 START_SPREADS = (0.0015, 0.01, 0.04)
+SAME_SPREAD = 0.02  # in logarithm
+CONVERGED = 0.02  # of a likelihood, in one round
 EQUAL_STEPS = np.array([0.03, 0.06, 0.12, 0.25, 0.5])
 
 
@@ -47,6 +57,8 @@ class _Data:
     starts: IntArray  # (n_runs,)
     ranks: FloatArray  # (n_runs,)
     centres: tuple[FloatArray, ...]  # per run candidates for a class
+    groups: Sequence[Sequence[Groups]]  # per width of a group the best 1, 2, … of every run
+    stretches: Stretches
     floor: float
 
 
@@ -93,18 +105,19 @@ def find_classes(values: Sequence[FloatArray], *, x: FloatArray, floor: float) -
         x: per run the number of ranks, or what else varies.
         floor: least relative spread of ranks, from repetitions.
     """
-    data = _prepare([np.log(one) for one in values], floor)
+    logs = [np.log(one) for one in values]
+    coarse, data = _prepare(logs, floor)
     shapes = [shape(x) / max(float(np.median(shape(x))), 1e-300) for shape in SHAPES]
-    best, lowest, worse = _single(data), np.inf, 0
+    single = _single(data)
+    best, lowest, worse = single, np.inf, 0
     for count in range(1, MOST + 1):
-        state = _single(data) if count == 1 else _search(data, count, shapes)
+        state = single if count == 1 else _search(coarse, data, count, shapes)
         criterion = _criterion(data, state)
         chosen = int(np.argmin(criterion))
         if criterion[chosen] < lowest:
             best, lowest, worse = state.pick(np.array([chosen])), float(criterion[chosen]), 0
         elif (worse := worse + 1) == 2:
             break
-    logs = [np.log(one) for one in values]
     spread, groups, criterion_of_groups = _loose(data)
     if criterion_of_groups < lowest:
         nearest = [
@@ -122,51 +135,76 @@ def _loose(data: _Data) -> tuple[float, list[FloatArray], float]:
     What explains classes whose distance follows no shape, when noise is small beside it.
     """
     best: tuple[float, list[FloatArray], float] = (data.floor, [], np.inf)
-    parts = np.split(np.arange(len(data.y)), data.starts[1:])
+    ranks = float(data.ranks.sum())
+    tried: set[float] = set()
     for width in START_SPREADS:
         spread = max(data.floor, width)
         for _ in range(3):
-            groups = [
-                clear_centres(data.y[one], data.weight[one], spread, MOST + 1) for one in parts
-            ]
-            cost, square = 0.0, 0.0
-            for one, group in zip(parts, groups, strict=True):
-                distance = abs(data.y[one, None] - group)
-                size = np.bincount(
-                    distance.argmin(axis=1), weights=data.weight[one], minlength=len(group)
-                )
-                square += float(data.weight[one] @ distance.min(axis=1) ** 2)
-                cost += 3 * (len(group) - 1) * np.log(size.sum())
-                cost -= 2 * float(size @ np.log(np.maximum(size, 1e-9) / size.sum()))
-            ranks = float(data.ranks.sum())
-            cost += square / spread**2
+            if not _is_new(spread, tried):
+                break
+            groups, costs, scatter = clear_partitions(data.stretches, spread, MOST + 1)
+            cost = float(costs.sum())
             cost += 2 * ranks * (np.log(spread) + 0.919 - np.log(1 - OUTLIERS))
             if cost < best[2]:
                 best = (spread, groups, cost)
-            spread = max(data.floor, float(np.sqrt(square / ranks)))
+            spread = max(data.floor, float(np.sqrt(scatter / ranks)))
     return best
 
 
-def _prepare(logs: Sequence[FloatArray], floor: float) -> _Data:
-    """Merge values nearer than half the floor: the cost no longer depends on the ranks."""
-    ys, weights, runs, middles = [], [], [], []
-    for index, one in enumerate(logs):
-        cells, cell, counts = np.unique(
-            np.round(one / (floor / 2)), return_inverse=True, return_counts=True
-        )
-        y = np.bincount(cell.ravel(), weights=one) / counts
-        ys.append(y)
-        weights.append(counts.astype(np.float64))
-        runs.append(np.full(len(cells), index))
-        fine, coarse = (centres(y, weights[-1], floor * width, MOST + 1) for width in (1.5, 4.0))
-        middles.append(
-            np.unique(np.concatenate([fine[-1], fine[min(2, len(fine) - 1)], coarse[-1]]))
-        )
-    run = np.concatenate(runs)
-    starts = np.flatnonzero(np.diff(run, prepend=-1))
-    ranks = np.array([one.sum() for one in weights])
+def _is_new(spread: float, tried: set[float]) -> bool:
+    """Whether no spread within 2 % was tried; it is from now on."""
+    mark = round(np.log(spread) / SAME_SPREAD)
+    is_new = mark not in tried
+    tried.add(mark)
+    return is_new
+
+
+def _prepare(logs: Sequence[FloatArray], floor: float) -> tuple[_Data, _Data]:
+    """Merge near values, so that the cost does not depend on the ranks: coarsely, and finely."""
+    fine = _merged(logs, floor * CELLS[1])
+    sets = stretches([(y, weight) for y, weight in fine])
+    found = [partitions(sets, floor * width, MOST + 1) for width in WIDTHS]
+    candidates = [found[0][0], found[0][2], found[0][-1], found[1][-1]]
+    middles = []
+    for run in range(len(logs)):
+        some = np.concatenate([groups.centres[run] for groups in candidates])
+        middles.append(np.unique(some[np.isfinite(some)]))
+    both = [
+        _joined(parts, middles, found, sets, floor)
+        for parts in (_merged(logs, floor * CELLS[0]), fine)
+    ]
+    return both[0], both[1]
+
+
+def _merged(logs: Sequence[FloatArray], cell: float) -> list[tuple[FloatArray, FloatArray]]:
+    """Per run ascending values at least about a cell apart, and how many ranks each stands for."""
+    merged = []
+    for one in logs:
+        place = np.unique(np.round(one / cell), return_inverse=True)[1].ravel()
+        counts = np.bincount(place).astype(np.float64)
+        merged.append((np.bincount(place, weights=one) / counts, counts))
+    return merged
+
+
+def _joined(
+    parts: Sequence[tuple[FloatArray, FloatArray]],
+    middles: Sequence[FloatArray],
+    groups: Sequence[Sequence[Groups]],
+    sets: Stretches,
+    floor: float,
+) -> _Data:
+    """All runs in one row."""
+    lengths = [len(y) for y, _ in parts]
     return _Data(
-        np.concatenate(ys), np.concatenate(weights), run, starts, ranks, tuple(middles), floor
+        np.concatenate([y for y, _ in parts]),
+        np.concatenate([weight for _, weight in parts]),
+        np.repeat(np.arange(len(parts)), lengths),
+        np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp),
+        np.array([weight.sum() for _, weight in parts]),
+        tuple(middles),
+        groups,
+        sets,
+        floor,
     )
 
 
@@ -191,25 +229,25 @@ def _single(data: _Data) -> _State:
     return state
 
 
-def _search(data: _Data, count: int, shapes: Sequence[FloatArray]) -> _State:
+def _search(coarse: _Data, data: _Data, count: int, shapes: Sequence[FloatArray]) -> _State:
     """Hypotheses with so many classes: screen many starts, refine the best."""
     excesses, drifts = [], []
     largest = np.argsort(-data.ranks, kind="stable")[:3]
     for shape in shapes:
         steps = np.expm1(np.log1p(EQUAL_STEPS)[:, None] * np.arange(count))
         found = []
-        for width in (1.5, 4.0):
+        for groups in data.groups:
+            middles = groups[count - 1].centres
             for run in largest:
-                here = data.run == run
-                groups = centres(data.y[here], data.weight[here], data.floor * width, count)
-                if len(groups) == count and shape[run] > 0:
-                    found.append(np.expm1(groups[-1] - groups[-1][0]) / shape[run])
+                if shape[run] > 0 and np.isfinite(middles[run, 0]):
+                    found.append(np.expm1(middles[run] - middles[run, 0]) / shape[run])
         starts = np.concatenate([steps, np.array(found).reshape(-1, count)])
+        starts = starts[np.unique(np.round(starts / data.floor), axis=0, return_index=True)[1]]
         excesses.append(starts)
         drifts.append(np.broadcast_to(shape, (len(starts), len(shape))))
     state = _start(data, np.concatenate(excesses).T.copy(), np.concatenate(drifts))
-    _place(data, state)
-    _improve(data, state, SCREENING)
+    _place(coarse, state)
+    _improve(coarse, state, SCREENING)
     state = state.pick(np.argsort(-state.likelihood, kind="stable")[:4])
     _place(data, state)
     _improve(data, state, REFINING)
@@ -249,8 +287,11 @@ def _expect(data: _Data, state: _State) -> FloatArray:
 
 def _improve(data: _Data, state: _State, rounds: int) -> None:
     """Expectation and maximisation, in place."""
-    for _ in range(rounds):
+    for number in range(rounds):
+        before = state.likelihood
         weight = _expect(data, state) * data.weight
+        if number and np.all(state.likelihood - before < CONVERGED):
+            return
         count = np.add.reduceat(weight, data.starts, axis=2)
         total = np.add.reduceat(weight * data.y, data.starts, axis=2)
         present = count.sum(axis=0)

@@ -1,64 +1,123 @@
-"""The best partition of sorted values into few groups, exactly."""
+"""The best partitions of sorted values into few groups, exactly, of many sets at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.measurement import FloatArray
+from insitu.measurement import FloatArray, IntArray
 
 CUTS = 30  # the widest gaps, where groups may part
 CLEAR = 4.0  # standard deviations between groups that nobody would join
 
 
-def clear_centres(y: FloatArray, weight: FloatArray, spread: float, most: int) -> FloatArray:
-    """Centres of the best groups that lie clearly apart, their number by information criterion.
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Every stretch of values between two places where groups may part: (n_sets, n_cuts, n_cuts).
 
-    Args and shapes as in `centres`.
+    number: how many ranks are in it; mean: of their values; scatter: sum of squares about it;
+    entropy: number times the logarithm of its share; last: (n_sets,), where each set ends.
     """
-    ranks = float(weight.sum())
-    best, lowest = np.array([float(weight @ y) / ranks]), np.inf
-    for groups in centres(y, weight, spread, most):
-        if np.any(np.diff(groups) < CLEAR * spread):
-            continue
-        index = abs(y[:, None] - groups).argmin(axis=1)
-        size = np.bincount(index, weights=weight, minlength=len(groups))
-        cost = float(weight @ ((y - groups[index]) / spread) ** 2)
-        cost -= 2 * float(size @ np.log(np.maximum(size, 1e-9) / ranks))
-        cost += 3 * (len(groups) - 1) * np.log(ranks)
-        if cost < lowest:
-            best, lowest = groups, cost
-    return best
+
+    number: FloatArray
+    mean: FloatArray
+    scatter: FloatArray
+    entropy: FloatArray
+    last: IntArray
 
 
-def centres(y: FloatArray, weight: FloatArray, spread: float, most: int) -> list[FloatArray]:
-    """Centres of the best 1, 2 … `most` groups, by dynamic programming over the widest gaps.
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The best partition of every set into so many groups; NaN where a set has fewer values.
+
+    centres: (n_sets, n_groups), ascending; scatter: (n_sets,), about the centres; entropy:
+    (n_sets,), number times logarithm of share, summed over groups.
+    """
+
+    centres: FloatArray
+    scatter: FloatArray
+    entropy: FloatArray
+
+
+def stretches(sets: Sequence[tuple[FloatArray, FloatArray]]) -> Stretches:
+    """Sum up sets of values.
+
+    Args:
+        sets: ascending values, and how many ranks each of them stands for.
+    """
+    most = min(max((len(y) for y, _ in sets), default=1), CUTS + 1) + 1
+    sums = np.zeros((3, len(sets), most))
+    last = np.zeros(len(sets), dtype=np.intp)
+    for index, (y, weight) in enumerate(sets):
+        cuts = np.sort(np.argsort(-np.diff(y), kind="stable")[:CUTS]) + 1
+        bounds = np.concatenate([[0], cuts, [len(y)]])
+        last[index] = len(bounds) - 1
+        for power in range(3):
+            total = np.concatenate([[0.0], np.cumsum(weight * y**power)])[bounds]
+            sums[power, index, : len(bounds)] = total
+            sums[power, index, len(bounds) :] = total[-1]
+    number, total, square = sums[:, :, None, :] - sums[:, :, :, None]
+    counted = np.maximum(number, 1e-300)
+    whole = np.maximum(sums[0, :, -1], 1e-300)[:, None, None]
+    entropy = np.where(number > 0, number * np.log(counted / whole), 0.0)
+    mean = np.where(number > 0, total / counted, np.nan)
+    scatter = np.where(number > 0, np.maximum(square - total**2 / counted, 0.0), np.inf)
+    return Stretches(number, mean, scatter, entropy, last)
+
+
+def partitions(of: Stretches, spread: float, most: int) -> list[Groups]:
+    """The best 1, 2 … `most` groups of every set, by dynamic programming over the widest gaps.
 
     Best is the largest likelihood of normal groups of one spread whose shares are free.
 
     Args:
-        y: ascending values; weight: how many ranks each stands for.
+        of: the sets.
         spread: standard deviation within a group.
         most: largest number of groups.
+    """
+    cost = of.scatter / (2 * spread**2) - of.entropy
+    sets = np.arange(len(of.last))
+    best, back = cost[:, 0, :], list[IntArray]()
+    result = [_groups(of, np.stack([np.zeros_like(of.last), of.last], axis=1), best)]
+    for _ in range(1, most):
+        candidates = best[:, :, None] + cost
+        back.append(candidates.argmin(axis=1))
+        best = candidates.min(axis=1)
+        edges = [of.last]
+        for step in reversed(back):
+            edges.append(step[sets, edges[-1]])
+        edges.append(np.zeros_like(of.last))
+        result.append(_groups(of, np.stack(edges[::-1], axis=1), best))
+    return result
+
+
+def _groups(of: Stretches, edges: IntArray, best: FloatArray) -> Groups:
+    """What lies between the edges (n_sets, n_groups + 1)."""
+    sets = np.arange(len(edges))
+    at = (sets[:, None], edges[:, :-1], edges[:, 1:])
+    exists = np.isfinite(best[sets, of.last])
+    centres = np.where(exists[:, None], of.mean[at], np.nan)
+    scatter = np.where(exists, of.scatter[at].sum(axis=1), np.nan)
+    return Groups(centres, scatter, of.entropy[at].sum(axis=1))
+
+
+def clear_partitions(
+    of: Stretches, spread: float, most: int
+) -> tuple[list[FloatArray], FloatArray, float]:
+    """The best groups of every set that lie clearly apart, their number by information criterion.
 
     Returns:
-        One array of ascending centres per number of groups, as many as there are values for.
+        Centres per set; cost per set, without what does not depend on groups; scatter of all.
     """
-    gaps = np.diff(y)
-    cuts = np.sort(np.argsort(-gaps, kind="stable")[:CUTS]) + 1
-    bounds = np.concatenate([[0], cuts, [len(y)]]).astype(np.intp)
-    sums = [np.concatenate([[0.0], np.cumsum(weight * y**power)])[bounds] for power in range(3)]
-    number, total, square = (one[None, :] - one[:, None] for one in sums)
-    valid = number > 0
-    number = np.where(valid, number, 1.0)
-    cost = (square - total**2 / number) / (2 * spread**2) - number * np.log(number / weight.sum())
-    cost = np.where(valid, cost, np.inf)
-    best, back = cost[0], []
-    result = [(total / number)[0, -1:]]
-    for _ in range(1, min(most, len(bounds) - 1)):
-        candidates = best[:, None] + cost
-        back.append(candidates.argmin(axis=0))
-        best = candidates.min(axis=0)
-        ends = [len(bounds) - 1]
-        for step in reversed(back):
-            ends.append(int(step[ends[-1]]))
-        edges = np.array([0, *reversed(ends)])
-        result.append((total / number)[edges[:-1], edges[1:]])
-    return result
+    ranks = of.number[:, 0, :].max(axis=1)
+    found = partitions(of, spread, most)
+    costs, scatters = np.full((2, len(found), len(of.last)), np.inf)
+    for index, groups in enumerate(found):
+        with np.errstate(invalid="ignore"):
+            apart = np.all(np.diff(groups.centres, axis=1) >= CLEAR * spread, axis=1)
+        cost = groups.scatter / spread**2 - 2 * groups.entropy + 3 * index * np.log(ranks)
+        used = apart & np.isfinite(cost)
+        costs[index, used], scatters[index, used] = cost[used], groups.scatter[used]
+    chosen, sets = costs.argmin(axis=0), np.arange(len(of.last))
+    centres = [found[count].centres[index] for index, count in enumerate(chosen.tolist())]
+    return centres, costs[chosen, sets], float(scatters[chosen, sets].sum())

@@ -6,7 +6,7 @@ import pytest
 from insitu.entities import RunKey
 from insitu.modeling.align import Groups, align, are_lawful, match_levels
 from insitu.modeling.mixture import find_classes
-from insitu.modeling.partition import centres, clear_centres
+from insitu.modeling.partition import clear_partitions, partitions, stretches
 from insitu.modeling.places import Place
 from insitu.modeling.scatter import is_chance, looks_uniform, repetition_spread, row_medians
 
@@ -71,14 +71,23 @@ def test_clear_classes_without_any_law_are_found_run_by_run():
     assert [one.tolist() for one in found.labels] == [[1, 1] + [0] * (p - 2) for p in SIZES]
 
 
-def test_the_best_partition_is_exact():
-    y = np.array([0.0, 0.1, 5.0, 5.1, 9.0])
+def test_the_best_partition_is_exact_for_each_of_many_sets():
+    sets = stretches(
+        [
+            (np.array([0.0, 0.1, 5.0, 5.1, 9.0]), np.ones(5)),
+            (np.array([2.0, 3.0]), np.array([1.0, 3.0])),
+        ]
+    )
 
-    groups = centres(y, np.ones(5), 0.1, 4)
+    groups = partitions(sets, 0.1, 4)
 
-    assert [len(one) for one in groups] == [1, 2, 3, 4]
-    assert groups[2] == pytest.approx([0.05, 5.05, 9.0])
-    assert clear_centres(y, np.ones(5), 0.1, 4) == pytest.approx([0.05, 5.05, 9.0])
+    assert [one.centres.shape for one in groups] == [(2, 1), (2, 2), (2, 3), (2, 4)]
+    assert groups[2].centres[0] == pytest.approx([0.05, 5.05, 9.0])
+    assert groups[0].centres[1] == pytest.approx([2.75])
+    assert np.isnan(groups[2].centres[1]).all()
+    centres, _, _ = clear_partitions(sets, 0.1, 4)
+    assert centres[0] == pytest.approx([0.05, 5.05, 9.0])
+    assert centres[1] == pytest.approx([2.0, 3.0])
 
 
 @pytest.mark.parametrize("growth", [lambda p: 1.0, lambda p: p**0.5, lambda p: 1 / p])
