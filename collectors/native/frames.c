@@ -17,6 +17,7 @@ static const char *library_prefixes[WORDS + 1], *user_prefixes[WORDS + 1], *our_
 static const char *only_patterns[WORDS + 1], *skip_patterns[WORDS + 1];
 static unsigned deepest = ~0u;
 int insitu_keeps_recursion;
+const PyObject *insitu_ignored[INSITU_LATELY];
 
 static int keep_words(PyObject *text, const char **into, size_t *pool_used) {
   /* One string, words separated by newlines. */
@@ -222,7 +223,7 @@ static inline int is_inside_library(struct insitu_thread *self, const struct ins
   return insitu_table->rows[top->row].kind == INSITU_LIBRARY || top == self->frames;
 }
 
-static inline int is_deepest(const struct insitu_frame *top) {
+int insitu_is_deepest(const struct insitu_frame *top) {
   return level_of(top->row) >= deepest;
 }
 
@@ -239,8 +240,11 @@ static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *cod
     Py_IncRef(code);
     return INSITU_BEGUN;
   }
-  if (flags & CODE_IS_IGNORED) return INSITU_IGNORED;
-  if (is_deepest(top)) {
+  if (flags & CODE_IS_IGNORED) {
+    if (known->code) *insitu_ignored_at(code) = code; /* else its address may be used again */
+    return INSITU_IGNORED;
+  }
+  if (insitu_is_deepest(top)) {
     if (flags & CODE_IS_GENERATOR) return INSITU_NOT_BEGUN; /* not every end of one is told */
     top->skipped++;
     return INSITU_BEGUN;
@@ -283,7 +287,7 @@ enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code
   }
   unsigned flags = rows[row].flags;
   if (only_makes_generator(flags, how)) return INSITU_NOT_BEGUN;
-  if (flags & CODE_IS_IGNORED) return INSITU_IGNORED;
+  if (flags & CODE_IS_IGNORED) return *insitu_ignored_at(code) = code, INSITU_IGNORED;
   uint64_t now = insitu_ticks();
   if (flags & ROW_IS_LOOP && how & 1 && !fold) insitu_loop_turn(self, now);
   rows[row].visits += how & 1;
@@ -317,7 +321,8 @@ enum insitu_began insitu_python_leave(struct insitu_thread *self, PyObject *code
     return INSITU_BEGUN;
   }
   if (insitu_rows[top->row].key == key && self->depth > 1) insitu_pop(self, now);
-  else if (is_deepest(top) && top->skipped && !(flags & (CODE_IS_IGNORED | CODE_IS_GENERATOR))) top->skipped--;
+  else if (flags & CODE_IS_IGNORED) return INSITU_IGNORED; /* entered when it was throttled already */
+  else if (insitu_is_deepest(top) && top->skipped) top->skipped -= !(flags & CODE_IS_GENERATOR);
   else leave_below(self, key, now);
   return flags & CODE_IS_IGNORED ? INSITU_IGNORED : INSITU_BEGUN;
 }

@@ -38,6 +38,8 @@ struct insitu_code {
 int insitu_frames_configure(PyObject *library, PyObject *user, PyObject *ours, PyObject *only, PyObject *skip);
 /* How far below the program rows are made; whether a function that calls itself gets a row per level. */
 void insitu_frames_limit(unsigned depth, int keeps_recursion);
+/* Whether nothing that this frame calls gets a row. */
+int insitu_is_deepest(const struct insitu_frame *top);
 
 /* The first question for each code object asks Python. `globals` may be NULL where the frame of this code runs. */
 struct insitu_code *insitu_code_find(PyObject *code, PyObject *globals);
@@ -59,24 +61,33 @@ enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code
 /* A function ends: returned, yielded or unwound. Frames above it whose end was never told are closed with it. */
 enum insitu_began insitu_python_leave(struct insitu_thread *self, PyObject *code);
 
-/* The ordinary case of a function that starts: it is known below its caller. 0, and nothing done, in any other. */
-static inline int insitu_enter_quickly(struct insitu_thread *self, PyObject *code) {
+/* Code that was ignored lately, for a quick answer. */
+#define INSITU_LATELY 1024u
+extern const PyObject *insitu_ignored[INSITU_LATELY];
+static inline const PyObject **insitu_ignored_at(const PyObject *code) {
+  return &insitu_ignored[((uintptr_t)code >> 5) & (INSITU_LATELY - 1)];
+}
+
+/* The ordinary case of a function that starts: it is known below its caller, or known to be ignored. In any other
+ * nothing is begun. */
+static inline enum insitu_began insitu_enter_quickly(struct insitu_thread *self, PyObject *code) {
   struct insitu_frame *top = insitu_top(self);
   struct insitu_row *rows = insitu_rows;
   uint64_t key = (uint64_t)(uintptr_t)code;
   uint32_t at = top->row, fold = 0;
   if (__builtin_expect(rows[at].key == key, 0)) { /* direct recursion: one row, time counted once */
-    if (rows[at].kind == INSITU_LIBRARY || insitu_keeps_recursion) return 0;
+    if (rows[at].kind == INSITU_LIBRARY || insitu_keeps_recursion) return INSITU_NOT_BEGUN;
     fold = INSITU_FOLDED;
   } else {
     at = rows[at].first_child;
     while (__builtin_expect(rows[at].key != key, 0) && at) at = rows[at].next_sibling;
   }
   struct insitu_row *row = &rows[at];
-  if (__builtin_expect((top->skipped | (row->flags & ROW_IS_SPECIAL)) != 0, 0)) return 0;
-  if (__builtin_expect(self->depth == INSITU_DEPTH, 0)) return 0;
+  if (__builtin_expect((top->skipped | (row->flags & ROW_IS_SPECIAL)) != 0, 0))
+    return *insitu_ignored_at(code) == code ? INSITU_IGNORED : INSITU_NOT_BEGUN;
+  if (__builtin_expect(self->depth == INSITU_DEPTH, 0)) return INSITU_NOT_BEGUN;
   uint64_t now = insitu_ticks();
-  if (__builtin_expect(now >= insitu_look_at, 0)) return 0;
+  if (__builtin_expect(now >= insitu_look_at, 0)) return INSITU_NOT_BEGUN;
   row->visits++;
   struct insitu_frame *frame = top + 1;
   frame->start = now;
@@ -87,7 +98,7 @@ static inline int insitu_enter_quickly(struct insitu_thread *self, PyObject *cod
   /* A reader takes the frames below depth as open: publish the frame before the depth. */
   atomic_signal_fence(memory_order_release);
   self->depth++;
-  return 1;
+  return INSITU_BEGUN;
 }
 
 /* The ordinary case of a function that ends: it is on top. */

@@ -74,9 +74,11 @@ static __attribute__((noinline)) PyObject *evaluate_slowly(PyThreadState *state,
 static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw) {
   struct insitu_thread *self = insitu_self;
   PyObject *code = frame->f_code;
-  if (__builtin_expect(!insitu_is_on || !self || frame->owner == FRAME_OWNED_BY_GENERATOR, 0) ||
-      !insitu_enter_quickly(self, code))
+  if (__builtin_expect(!insitu_is_on || !self || frame->owner == FRAME_OWNED_BY_GENERATOR, 0))
     return evaluate_slowly(state, frame, is_throw);
+  enum insitu_began began = insitu_enter_quickly(self, code);
+  if (__builtin_expect(began != INSITU_BEGUN, 0))
+    return (began == INSITU_IGNORED ? next_evaluator : evaluate_slowly)(state, frame, is_throw);
   PyObject *result = next_evaluator(state, frame, is_throw);
   if (__builtin_expect(!result || !insitu_is_on, 0) || !insitu_leave_quickly(self, code))
     return ended(self, code, result);
@@ -118,7 +120,7 @@ static PyObject *answer(enum insitu_began began) {
     if (__builtin_expect(self == NULL, 0) || (QUICKLY)) return none;                                                 \
     return NAME##_slowly(self, arguments);                                                                           \
   }
-EVENT(on_start, insitu_enter_quickly(self, arguments[0]),
+EVENT(on_start, insitu_enter_quickly(self, arguments[0]) == INSITU_BEGUN,
       answer(insitu_python_enter(self, arguments[0], NULL, INSITU_START)))
 EVENT(on_resume, 0, answer(insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME)))
 EVENT(on_throw, 0, (insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME), none)) /* cannot be disabled */

@@ -7,6 +7,10 @@
 
 static void begin(struct insitu_thread *self, uint64_t key, enum insitu_kind kind, PyObject *name, PyObject *kept) {
   struct insitu_frame *top = insitu_top(self);
+  if (self->depth == INSITU_DEPTH) {
+    insitu_push(self, 0, 0, 0); /* counted as too deep */
+    return;
+  }
   uint32_t row = top->row, fold = INSITU_FOLDED;
   if (insitu_table->rows[row].key != key) {
     row = insitu_child(top->row, key);
@@ -21,7 +25,7 @@ static void begin(struct insitu_thread *self, uint64_t key, enum insitu_kind kin
     }
     row = insitu_row_add(top->row, key, kind, text, (size_t)bytes, "", 0, 0);
     if (!row) return;
-    Py_IncRef(kept); /* its address is the key for ever */
+    Py_IncRef(kept); /* its address is the key for ever; may be NULL */
     insitu_table->rows[row].flags = insitu_table->rows[top->row].flags / ROW_LEVEL * ROW_LEVEL + ROW_LEVEL;
   }
   uint64_t now = insitu_ticks();
@@ -31,9 +35,13 @@ static void begin(struct insitu_thread *self, uint64_t key, enum insitu_kind kin
 }
 
 /* Frames above it are closed with it; an end without a beginning is none. */
-static void end(struct insitu_thread *self, uint64_t key, uint32_t lowest) {
+static void end(struct insitu_thread *self, uint64_t key) {
   uint64_t now = insitu_ticks();
-  for (uint32_t depth = self->depth; depth > lowest; depth--) {
+  if (self->overflow) {
+    self->overflow--;
+    return;
+  }
+  for (uint32_t depth = self->depth; depth > 1; depth--) {
     if (insitu_table->rows[self->frames[depth - 1].row].key != key) continue;
     while (self->depth >= depth) insitu_pop(self, now);
     return;
@@ -45,7 +53,7 @@ void insitu_region_enter(struct insitu_thread *self, PyObject *name) {
 }
 
 void insitu_region_leave(struct insitu_thread *self, PyObject *name) {
-  end(self, (uint64_t)(uintptr_t)name, 1);
+  end(self, (uint64_t)(uintptr_t)name);
 }
 
 void insitu_phase(const char *name) {
@@ -66,7 +74,9 @@ void insitu_builtin_enter(struct insitu_thread *self, PyObject *callable) {
   uint32_t kind = insitu_table->rows[top->row].kind;
   uint64_t key = builtin_key(callable);
   /* Library code is recorded at its boundary only, and above it nothing. */
-  if (!key || top->skipped || kind == INSITU_LIBRARY || self->depth < 2) return;
+  if (!key || top->skipped || kind == INSITU_LIBRARY || self->depth < 2 || self->depth == INSITU_DEPTH ||
+      insitu_is_deepest(top))
+    return;
   if (insitu_child(top->row, key)) {
     begin(self, key, INSITU_BUILTIN, NULL, NULL);
     return;
@@ -74,7 +84,8 @@ void insitu_builtin_enter(struct insitu_thread *self, PyObject *callable) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyObject *name = PyObject_GetAttrString(callable, "__qualname__");
-  if (name) begin(self, key, INSITU_BUILTIN, name, callable);
+  /* A bound one is not kept, since it would keep its object; its C function stays. */
+  if (name) begin(self, key, INSITU_BUILTIN, name, callable->ob_type == &PyMethodDescr_Type ? callable : NULL);
   if (name) Py_DecRef(name);
   PyErr_Clear();
   PyErr_Restore(type, value, traceback);
@@ -82,5 +93,5 @@ void insitu_builtin_enter(struct insitu_thread *self, PyObject *callable) {
 
 void insitu_builtin_leave(struct insitu_thread *self, PyObject *callable) {
   uint64_t key = builtin_key(callable);
-  if (key && self->depth > 1 && insitu_table->rows[insitu_top(self)->row].key == key) end(self, key, 1);
+  if (key && self->depth > 1 && !self->overflow && insitu_table->rows[insitu_top(self)->row].key == key) end(self, key);
 }
