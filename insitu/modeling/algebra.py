@@ -2,12 +2,14 @@
 paste.
 """
 
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 import numpy as np
 
 from insitu.errors import ModelingError
 from insitu.measurement import FloatArray
+from insitu.modeling.base import Model
 from insitu.modeling.pmnf import ONE, Factor, Function, Term
 
 GRID = 2000  # places between which crossing points are looked for
@@ -64,14 +66,44 @@ def crossings(a: Function, b: Function, low: float, high: float) -> tuple[float,
     """
     if len(a.parameters) != 1 or a.parameters != b.parameters:
         raise ModelingError(f"crossing of {a} and {b}: both need the same single parameter")
-    if not 0 < low < high < np.inf:
-        raise ModelingError(f"crossing between {low} and {high}: bounds must be 0 < low < high")
-    x = np.geomspace(low, high, GRID)
-    sign = np.sign(a(x) - b(x))
-    answer = [float(x[i]) for i in np.flatnonzero(sign == 0)]
-    for i in np.flatnonzero(sign[:-1] * sign[1:] < 0):
-        answer.append(_bisected(a, b, x[i : i + 2]))
-    return tuple(sorted(answer))
+    return _roots(lambda x: a(x) - b(x), low, high)
+
+
+def meetings(
+    a: Model, b: Model, low: float, high: float, *, at: Mapping[str, float] | None = None
+) -> tuple[float, ...]:
+    """Where the predictions of two models cross between two positive values, ascending.
+
+    With several parameters, along the one that is not held at a value. A change of behaviour that
+    takes one model from below the other to above it counts, at the change.
+
+    Args:
+        at: values of the parameters that are held, as in {"n": 1600}.
+
+    Raises:
+        ModelingError: if not exactly one parameter is left or the bounds are not 0 < low < high.
+    """
+    held = dict(at or {})
+    free = sorted({*a.parameters, *b.parameters} - held.keys())
+    if len(free) != 1:
+        raise ModelingError(
+            f"crossing along {', '.join(free) or 'nothing'}: hold all parameters but one, "
+            "as in at={'n': 1600}"
+        )
+
+    def difference(x: FloatArray) -> FloatArray:
+        one, other = (
+            model.predict(
+                np.stack(
+                    [held.get(name, 0.0) + (name == free[0]) * x for name in model.parameters],
+                    axis=1,
+                )
+            )
+            for model in (a, b)
+        )
+        return np.asarray(one - other)
+
+    return _roots(difference, low, high)
 
 
 def growth(function: Function, parameter: str) -> Growth:
@@ -111,11 +143,7 @@ def to_latex(function: Function) -> str:
     for term in function.terms:
         factors = [_latex_number(term.coefficient)]
         for factor in term.factors:
-            name = (
-                factor.parameter
-                if len(factor.parameter) == 1
-                else rf"\mathit{{{factor.parameter}}}"
-            )
+            name = _latex_name(factor.parameter)
             if factor.alpha:
                 factors.append(name + _latex_power(factor.alpha))
             if factor.beta:
@@ -125,6 +153,36 @@ def to_latex(function: Function) -> str:
                 factors.append(f"2^{{{exponent}}}")
         parts.append(r" \cdot ".join(factors))
     return " + ".join(parts).replace("+ -", "- ")
+
+
+def python_of(model: Model) -> str:
+    """A model as an expression for Python with numpy as np; segments by np.where."""
+    *before, last = [to_python(segment.function) for segment in model.segments]
+    name, answer = model.parameters[0], last
+    for point, text in reversed([*zip(model.change_points, before, strict=True)]):
+        answer = f"np.where({name} <= {(point.low + point.high) / 2!r}, {text}, {answer})"
+    return answer
+
+
+def latex_of(model: Model) -> str:
+    """A model as LaTeX mathematics; segments as cases, which needs amsmath."""
+    if len(model.segments) == 1:
+        return to_latex(model.function)
+    name = _latex_name(model.parameters[0])
+    rows = [
+        to_latex(segment.function)
+        + (
+            rf" & {name} \le {_latex_number(segment.upper)}"
+            if np.isfinite(segment.upper)
+            else rf" & {name} \ge {_latex_number(segment.lower)}"
+        )
+        for segment in model.segments
+    ]
+    return r"\begin{cases} " + r" \\ ".join(rows) + r" \end{cases}"
+
+
+def _latex_name(parameter: str) -> str:
+    return parameter if len(parameter) == 1 else rf"\mathit{{{parameter}}}"
 
 
 def _function(
@@ -160,13 +218,25 @@ def _derivatives(factor: Factor) -> list[tuple[float, Factor]]:
     ]
 
 
-def _bisected(a: Function, b: Function, bounds: FloatArray) -> float:
+def _roots(
+    difference: Callable[[FloatArray], FloatArray], low: float, high: float
+) -> tuple[float, ...]:
+    if not 0 < low < high < np.inf:
+        raise ModelingError(f"crossing between {low} and {high}: bounds must be 0 < low < high")
+    x = np.geomspace(low, high, GRID)
+    sign = np.sign(difference(x))
+    answer = [float(x[i]) for i in np.flatnonzero(sign == 0)]
+    for i in np.flatnonzero(sign[:-1] * sign[1:] < 0):
+        answer.append(_bisected(difference, x[i : i + 2]))
+    return tuple(sorted(answer))
+
+
+def _bisected(difference: Callable[[FloatArray], FloatArray], bounds: FloatArray) -> float:
     low, high = (float(value) for value in bounds)
-    below = float((a([low]) - b([low]))[0])
+    below = float(difference(np.array([low]))[0])
     for _ in range(HALVINGS):
         middle = low + (high - low) / 2
-        value = float((a([middle]) - b([middle]))[0])
-        if value * below > 0:
+        if float(difference(np.array([middle]))[0]) * below > 0:
             low = middle
         else:
             high = middle

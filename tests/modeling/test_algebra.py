@@ -5,13 +5,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import insitu
 from insitu.errors import ModelingError
 from insitu.modeling.algebra import (
     add,
     crossings,
     derivative,
     growth,
+    latex_of,
+    meetings,
     multiply,
+    python_of,
     to_latex,
     to_python,
 )
@@ -72,3 +76,36 @@ def test_the_python_expression_gives_the_same_values():
 def test_the_latex_formula_reads_well():
     assert to_latex(LOG) == r"2 + 3 \cdot p^{1/2} \cdot \log_2 p"
     assert to_latex(EXPONENTIAL) == r"0.1 \cdot 2^{\frac{1}{2} p}"
+
+
+def models_with_a_change():
+    x = np.arange(1.0, 13)
+    values = [np.where(x <= 6, 5.0, 3 * x**2), 40 + 0.0 * x]
+    return x, insitu.fit(x, values, modeler="evidence")
+
+
+def test_models_meet_where_one_overtakes_the_other_also_by_a_change_of_behaviour():
+    _, (jumping, constant) = models_with_a_change()
+
+    [place] = meetings(jumping, constant, 1, 100)
+
+    assert jumping.change_points[0].low <= place <= jumping.change_points[0].high
+
+
+def test_models_of_several_parameters_meet_along_the_one_that_is_free():
+    grid = np.array([(p, n) for p in (4.0, 8, 16, 32, 64) for n in (10.0, 20, 40, 80, 160)])
+    p, n = grid.T
+    communication, compute = insitu.fit(grid, [p * n, n**2], parameters=("p", "n"))
+
+    assert meetings(communication, compute, 1, 1e4, at={"n": 640}) == pytest.approx(
+        (640,), rel=0.05
+    )
+    with pytest.raises(ModelingError, match="hold all parameters but one"):
+        meetings(communication, compute, 1, 1e4)
+
+
+def test_formulas_of_segmented_models_have_all_segments():
+    x, [jumping, _] = models_with_a_change()
+
+    assert eval(python_of(jumping), {"np": np, "p": x}) == pytest.approx(jumping.predict(x))
+    assert latex_of(jumping).startswith(r"\begin{cases} 5 & p \le 6 \\ ")
