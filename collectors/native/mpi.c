@@ -125,14 +125,14 @@ static uint64_t neighbours(int n, uint64_t absent) {
   return (uint64_t)(n - __builtin_popcountll(absent));
 }
 
-static inline void send(struct insitu_traffic *moved, int is_message, uint64_t bytes) {
-  moved->sent += is_message ? bytes : 0;
-  moved->messages_sent += (uint64_t)is_message;
+static inline void send(struct insitu_traffic *moved, uint64_t bytes) {
+  moved->sent += bytes;
+  moved->messages_sent++;
 }
 
-static inline void receive(struct insitu_traffic *moved, int is_message, uint64_t bytes) {
-  moved->received += is_message ? bytes : 0;
-  moved->messages_received += (uint64_t)is_message;
+static inline void receive(struct insitu_traffic *moved, uint64_t bytes) {
+  moved->received += bytes;
+  moved->messages_received++;
 }
 
 /* ---- requests that complete ----------------------------------------------------------------------------------- */
@@ -240,7 +240,7 @@ static int wrap_Abort(A comm, A code) {
 }
 
 static int wrap_Type_free(A type) {
-  insitu_mpi_type_freed();
+  insitu_mpi_freed(&insitu_mpi_types_freed);
   return real_Type_free(type);
 }
 

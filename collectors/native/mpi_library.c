@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -195,17 +194,7 @@ void *insitu_mpi_scratch(uint64_t bytes) {
   return fresh;
 }
 
-/* Handles are used again after they were freed. The count moves before that, so that no thread remembers what it
- * asked in the meantime; relaxed, since a thread that gets a new handle from another one was told by it. */
-static _Atomic uint32_t types_freed = 1, comms_freed = 1;
-
-void insitu_mpi_type_freed(void) {
-  atomic_fetch_add_explicit(&types_freed, 1, memory_order_relaxed);
-}
-
-void insitu_mpi_comm_freed(void) {
-  atomic_fetch_add_explicit(&comms_freed, 1, memory_order_relaxed);
-}
+_Atomic uint32_t insitu_mpi_types_freed = 1, insitu_mpi_comms_freed = 1;
 
 /* ---- what is asked -------------------------------------------------------------------------------------------- */
 
@@ -213,16 +202,8 @@ A insitu_mpi_handle_at(A handles, int64_t at) {
   return insitu_mpi.handle_bytes == sizeof(int) ? (A)((const int *)handles)[at] : ((const A *)handles)[at];
 }
 
-uint64_t insitu_mpi_type_bytes(A type) {
+uint64_t insitu_mpi_ask_type(A type, unsigned at, uint32_t age) {
   struct insitu_mpi_thread *mine = insitu_mpi_mine;
-  uint32_t age = atomic_load_explicit(&types_freed, memory_order_relaxed);
-  if (mine->types_age != age) {
-    memset(mine->types, 0, sizeof mine->types);
-    mine->types_age = age;
-  }
-  type = insitu_mpi_handle(type);
-  unsigned at = (unsigned)(((uint64_t)type * 0x9E3779B97F4A7C15u) >> 58);
-  if (mine->types[at].handle == type && mine->types[at].bytes) return mine->types[at].bytes;
   if (type == insitu_mpi.datatype_null) return 0;
   int64_t bytes = 0;
   int few = 0;
@@ -230,6 +211,7 @@ uint64_t insitu_mpi_type_bytes(A type) {
   if (!type_size_x) bytes = few;
   if (bytes < 0) return 0;
   mine->types[at].handle = type;
+  mine->types[at].age = age;
   mine->types[at].bytes = (uint64_t)bytes;
   return (uint64_t)bytes;
 }
@@ -248,26 +230,13 @@ int insitu_mpi_is_cancelled(A status) {
   return test_cancelled && !test_cancelled(status, &flag) && flag;
 }
 
-static void ask_comm(struct insitu_comm *comm) {
-  comm->size = comm->rank = comm->is_inter = 0;
-  comm->sources = comm->targets = -1;
-  comm->absent = 0;
-  if (comm_size(comm->handle, &comm->size)) comm->size = 0;
-  if (comm_rank(comm->handle, &comm->rank)) comm->rank = -1;
-  if (comm_test_inter(comm->handle, &comm->is_inter)) comm->is_inter = 0;
+const struct insitu_comm *insitu_mpi_ask_comm(A handle, struct insitu_comm *comm, uint32_t age) {
+  *comm = (struct insitu_comm){.handle = handle, .age = age, .rank = -1, .sources = -1, .targets = -1};
+  if (comm_size(handle, &comm->size)) comm->size = 0;
+  if (comm_rank(handle, &comm->rank)) comm->rank = -1;
+  if (comm_test_inter(handle, &comm->is_inter)) comm->is_inter = 0;
   comm->peers = comm->size;
-  if (comm->is_inter && comm_remote_size(comm->handle, &comm->peers)) comm->peers = 0;
-}
-
-const struct insitu_comm *insitu_mpi_comm(A handle) {
-  handle = insitu_mpi_handle(handle);
-  uint32_t age = atomic_load_explicit(&comms_freed, memory_order_relaxed);
-  struct insitu_comm *comm = &insitu_mpi_mine->comms[((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 60];
-  if (__builtin_expect(comm->handle != handle || comm->age != age, 0)) {
-    comm->handle = handle;
-    comm->age = age;
-    ask_comm(comm);
-  }
+  if (comm->is_inter && comm_remote_size(handle, &comm->peers)) comm->peers = 0;
   return comm;
 }
 

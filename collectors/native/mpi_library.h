@@ -2,6 +2,7 @@
 #ifndef INSITU_MPI_LIBRARY_H
 #define INSITU_MPI_LIBRARY_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 /* Any argument of an MPI function: integers, handles and pointers all pass in registers of this size. */
@@ -46,10 +47,10 @@ struct insitu_mpi_thread {
   struct {
     A handle;
     uint64_t bytes;
+    uint32_t age;
   } types[INSITU_TYPES]; /* predefined and long-lived types are few */
-  uint32_t types_age;
-  uint32_t depth;  /* of the frame of the MPI call that is open */
-  uintptr_t stack; /* where its wrapper stands */
+  uint32_t depth;        /* of the frame of the MPI call that is open */
+  uintptr_t stack;       /* where its wrapper stands */
   struct insitu_comm comms[INSITU_COMMS];
   struct {
     uint64_t key;
@@ -62,9 +63,14 @@ struct insitu_mpi_thread {
 struct insitu_mpi_thread *insitu_mpi_thread_enter(void);
 extern __thread struct insitu_mpi_thread *insitu_mpi_mine;
 
-/* Handles of types or communicators may from now on mean others. */
-void insitu_mpi_type_freed(void);
-void insitu_mpi_comm_freed(void);
+/* Handles are used again after they were freed: what was asked before is forgotten. The count moves before the call
+ * that frees, so that no thread remembers what it asked in the meantime; relaxed, since a thread that gets a new handle
+ * from another one was told by it. */
+extern _Atomic uint32_t insitu_mpi_types_freed, insitu_mpi_comms_freed;
+
+static inline void insitu_mpi_freed(_Atomic uint32_t *count) {
+  atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+}
 
 /* A handle without what an int leaves in the upper half of its register. */
 static inline A insitu_mpi_handle(A argument) {
@@ -72,11 +78,30 @@ static inline A insitu_mpi_handle(A argument) {
 }
 A insitu_mpi_handle_at(A handles, int64_t at);
 
-uint64_t insitu_mpi_type_bytes(A type);
 /* Bytes that a status says arrived, whatever their type; 0 if it cannot tell. */
 uint64_t insitu_mpi_status_bytes(A status);
 int insitu_mpi_is_cancelled(A status);
-const struct insitu_comm *insitu_mpi_comm(A handle);
+uint64_t insitu_mpi_ask_type(A type, unsigned at, uint32_t age);
+const struct insitu_comm *insitu_mpi_ask_comm(A handle, struct insitu_comm *comm, uint32_t age);
+
+/* Bytes of an element of this type, without gaps. */
+static inline uint64_t insitu_mpi_type_bytes(A type) {
+  const struct insitu_mpi_thread *mine = insitu_mpi_mine;
+  type = insitu_mpi_handle(type);
+  uint32_t age = atomic_load_explicit(&insitu_mpi_types_freed, memory_order_relaxed);
+  unsigned at = (unsigned)(((uint64_t)type * 0x9E3779B97F4A7C15u) >> 58);
+  if (__builtin_expect(mine->types[at].handle == type && mine->types[at].age == age, 1)) return mine->types[at].bytes;
+  return insitu_mpi_ask_type(type, at, age);
+}
+
+static inline const struct insitu_comm *insitu_mpi_comm(A handle) {
+  handle = insitu_mpi_handle(handle);
+  uint32_t age = atomic_load_explicit(&insitu_mpi_comms_freed, memory_order_relaxed);
+  struct insitu_comm *comm = &insitu_mpi_mine->comms[((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 60];
+  if (__builtin_expect(comm->handle == handle && comm->age == age, 1)) return comm;
+  return insitu_mpi_ask_comm(handle, comm, age);
+}
+
 /* The same with its neighbours. */
 const struct insitu_comm *insitu_mpi_neighbours(A handle);
 /* Memory for the length of one call; NULL if there is none. */

@@ -93,11 +93,13 @@
   OWN_STATUS(status)
 
 /* After a call that succeeded. */
-#define SEND(is_message, bytes) send(&moved, is_message, bytes)
-#define RECEIVE(is_message, bytes) receive(&moved, is_message, bytes)
+#define SEND(is_message, bytes) \
+  if (is_message) send(&moved, bytes)
+#define RECEIVE(is_message, bytes) \
+  if (is_message) receive(&moved, bytes)
 #define SEND_RECEIVE(is_sent, sent, is_received, received) \
-  send(&moved, is_sent, sent);                             \
-  receive(&moved, is_received, received)
+  SEND(is_sent, sent);                                     \
+  RECEIVE(is_received, received)
 #define READ(bytes) moved.received = bytes
 #define WRITE(bytes) moved.sent = bytes
 #define RANKS(comm) moved.ranks = ranks_of(insitu_mpi_comm(comm))
@@ -108,13 +110,13 @@
   if (is_message) insitu_request_receive(insitu_mpi_handle_at(request, 0), 1)
 #define EXPECT_READ(request) insitu_request_receive(insitu_mpi_handle_at(request, 0), 0)
 #define SEND_EXPECT(is_sent, sent, request, is_message) \
-  send(&moved, is_sent, sent);                          \
+  SEND(is_sent, sent);                                  \
   EXPECT(request, is_message)
 #define EACH_SEND(request, is_message, bytes) \
-  send(&moved, is_message, bytes);            \
+  SEND(is_message, bytes);                    \
   PERSIST(request, 0)
 #define EACH_RECEIVE(request, is_message, bytes) \
-  receive(&moved, is_message, bytes);            \
+  RECEIVE(is_message, bytes);                    \
   PERSIST(request, 0)
 #define EACH_EXPECT(request, is_message)                                                  \
   moved.messages_received = (uint64_t)(is_message);                                       \

@@ -26,12 +26,26 @@ static int is_mpi_library(struct dl_phdr_info *object, size_t bytes, void *unuse
   return strncmp(name ? name + 1 : object->dlpi_name, "libmpi", 6) == 0;
 }
 
+/* The path of the program, "" if it cannot be told. */
+static void find_itself(char itself[PATH_MAX]) {
+  ssize_t length = readlink("/proc/self/exe", itself, PATH_MAX - 1);
+  itself[length > 0 ? length : 0] = 0;
+}
+
+/* An interpreter measures itself; a program that has Python inside, as LAMMPS does, is a compiled one. */
+static int is_python(void) {
+  char itself[PATH_MAX];
+  find_itself(itself);
+  const char *name = strrchr(itself, '/');
+  return PyModule_Create2 && name && (!strncmp(name, "/python", 7) || !strncmp(name, "/pypy", 5));
+}
+
 /* Python ranks measure themselves; shells and launchers hand the environment on to the program. */
 static int is_compiled_rank(void) {
   static const char *const ranks[] = {"PMIX_RANK",           "PMI_RANK",    "OMPI_COMM_WORLD_RANK",
                                       "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_ID"};
   if (!secure_getenv("INSITU_RUN") || !getenv("INSITU_PYTHON") || !getenv("INSITU_HOME")) return 0;
-  if (PyModule_Create2 || !dl_iterate_phdr(is_mpi_library, NULL)) return 0;
+  if (is_python() || !dl_iterate_phdr(is_mpi_library, NULL)) return 0;
   for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
     if (getenv(ranks[i])) return 1;
   return 0;
@@ -39,10 +53,9 @@ static int is_compiled_rank(void) {
 
 static void become_attach(int argc, char **argv) {
   char itself[PATH_MAX];
-  ssize_t length = readlink("/proc/self/exe", itself, sizeof itself - 1);
+  find_itself(itself);
   char **words = malloc((size_t)(argc + 6) * sizeof *words);
-  if (length <= 0 || !words) return;
-  itself[length] = 0;
+  if (!*itself || !words) return;
   char *head[] = {getenv("INSITU_PYTHON"), "-c", ATTACH, getenv("INSITU_HOME"), itself};
   memcpy(words, head, sizeof head);
   memcpy(words + 5, argv, (size_t)(argc + 1) * sizeof *words);
