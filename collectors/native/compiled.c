@@ -15,6 +15,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define CACHE 4096u /* rows that were found by caller and function; a power of two */
 #define SPAN (1 << 23)
+#define FARTHEST (1 << 17) /* words between two functions on a stack, about */
 
 static _Atomic uint32_t found[CACHE];
 
@@ -59,13 +60,13 @@ static size_t object_path(const struct link_map *object, const char *name, char 
 }
 
 static uint32_t add_row(uint32_t parent, void *function) {
-  static const void *last;
+  static _Atomic(const void *) last; /* relaxed: one look too many does no harm */
   Dl_info info;
   struct link_map *object = NULL;
   char path[512], name[24];
   if (!dladdr1(function, &info, (void **)&object, RTLD_DL_LINKMAP) || !object) return 0;
-  if (last != object) insitu_mpi_patch(); /* it may have been loaded just now, and call MPI */
-  last = object;
+  if (atomic_exchange_explicit(&last, object, memory_order_relaxed) != object)
+    insitu_mpi_patch(); /* it may have been loaded just now, and call MPI */
   size_t path_bytes = object_path(object, info.dli_fname, path, sizeof path);
   uint64_t address = (uint64_t)((uintptr_t)function - object->l_addr);
   size_t used = sizeof name;
@@ -75,32 +76,47 @@ static uint32_t add_row(uint32_t parent, void *function) {
                         path_bytes, 0);
 }
 
-static inline uint32_t row_below(uint32_t parent, void *function) {
-  uint64_t key = (uint64_t)(uintptr_t)function;
+/* The row of a function below its caller's, 0 if there is none yet. */
+static inline uint32_t row_below(uint32_t parent, uint64_t key) {
   const struct insitu_row *rows = insitu_table->rows;
   _Atomic uint32_t *slot = &found[((key >> 2) * 31 + parent * 0x9E3779B1u) >> 4 & (CACHE - 1)];
   uint32_t row = atomic_load_explicit(slot, memory_order_acquire);
   if (__builtin_expect(rows[row].key == key && rows[row].parent == parent && row, 1)) return row;
   row = insitu_child(parent, key);
-  if (!row) row = add_row(parent, function);
   /* Release: another thread that finds the row here finds it filled. */
   if (row) atomic_store_explicit(slot, row, memory_order_release);
   return row;
 }
 
+/* Whether the function on top was left by longjmp although it stands above the new one on the stack: then the place to
+ * which the new one returns is not between them. Asked where the top never called that function before. */
+__attribute__((noinline, no_sanitize("address"), no_sanitize("thread"))) static int was_left(
+    const struct insitu_frame *top, const uintptr_t *here, uintptr_t call_site) {
+  int32_t words = (int32_t)(top->stack - place(here));
+  if (!top->stack || words <= 0 || words > FARTHEST || (top->flags & ~0xffu) == site((void *)call_site)) return 0;
+  for (int32_t i = 0; i < words + 2; i++) /* a call puts where it returns to one word below the caller's */
+    if (here[i] == call_site) return 0;
+  return 1;
+}
+
 EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
   struct insitu_thread *self = insitu_thread_self();
   if (__builtin_expect(!self, 0)) return;
-  uint32_t here = place(__builtin_frame_address(0)), from = site(call_site);
-  uint64_t now = insitu_ticks();
+  const uintptr_t *frame = __builtin_frame_address(0);
+  uint32_t here = place(frame), from = site(call_site), row, flags = 0;
+  uint64_t now = insitu_ticks(), key = (uint64_t)(uintptr_t)function;
   drop_left(self, here, from, now);
   const struct insitu_row *rows = insitu_table->rows;
-  uint32_t top = insitu_top(self)->row, row = top, flags = INSITU_FOLDED; /* direct recursion: its time counts once */
-  if (__builtin_expect(rows[top].key != (uint64_t)(uintptr_t)function, 1)) {
-    row = row_below(top, function);
-    flags = 0;
-    if (__builtin_expect(!row, 0)) row = top, flags = INSITU_FOLDED | INSITU_UNNAMED;
+  for (;;) {
+    const struct insitu_frame *top = insitu_top(self);
+    row = top->row;
+    if (rows[row].key == key) flags = INSITU_FOLDED; /* direct recursion: its time counts once */
+    else row = row_below(row, key);
+    if (__builtin_expect(row || flags || self->overflow || !was_left(top, frame, (uintptr_t)call_site), 1)) break;
+    insitu_pop(self, now);
   }
+  if (__builtin_expect(!row && !flags, 0) && !(row = add_row(insitu_top(self)->row, function)))
+    flags = INSITU_FOLDED | INSITU_UNNAMED, row = insitu_top(self)->row;
   if (!(flags & INSITU_UNNAMED)) insitu_table->rows[row].visits++;
   uint32_t depth = self->depth;
   insitu_push(self, row, flags | from, now);

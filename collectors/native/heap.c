@@ -60,11 +60,6 @@ static void *arena_block(size_t bytes) {
   return arena + at;
 }
 
-static const void *object_of(const void *function) {
-  Dl_info info;
-  return function && dladdr(function, &info) ? info.dli_fbase : NULL;
-}
-
 static void look(void) {
   if (is_looking) return;
   is_looking = 1;
@@ -78,11 +73,6 @@ static void look(void) {
   next_memalign = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign");
   next_valloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "valloc");
   next_pvalloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "pvalloc");
-  size_t (*size)(void *) = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
-  const void *object = object_of((const void *)found);
-  /* Only the allocator itself can tell how large its blocks are. */
-  if (object && object == object_of((const void *)next_free) && object == object_of((const void *)size))
-    next_size = size;
   next_malloc = found;
   errno = saved;
 }
@@ -125,8 +115,19 @@ static void after_fork_in_child(void) {
   is_off = 1;
 }
 
+static const void *object_of(const void *function) {
+  Dl_info info;
+  return function && dladdr(function, &info) ? info.dli_fbase : NULL;
+}
+
+/* Sizes are asked from here on: an allocator that is still being set up (a sanitizer's is, for long) cannot tell, and
+ * of others than the one that makes the blocks nobody knows what they would say. */
 __attribute__((constructor)) static void prepare(void) {
-  if (!is_looking) look();
+  look();
+  size_t (*size)(void *) = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
+  const void *object = object_of((const void *)next_malloc);
+  if (object && object == object_of((const void *)next_free) && object == object_of((const void *)size))
+    next_size = size;
   pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 

@@ -191,9 +191,9 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   atomic_store_explicit(&fresh->name, (uint32_t)at, memory_order_relaxed);
   /* A reader takes the rows below rows_used as ready: name and parent must be there first. */
   atomic_store_explicit(&header->rows_used, row + 1, memory_order_release);
+  insitu_stamp();
   pthread_mutex_unlock(&growth);
   is_growing = 0;
-  insitu_stamp();
   return row;
 }
 

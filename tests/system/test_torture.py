@@ -1,0 +1,144 @@
+"""The native code under sanitizers and valgrind, in a program that does everything at once."""
+
+import os
+import shutil
+import subprocess
+from array import array
+from pathlib import Path
+
+import pytest
+
+from insitu.collectors.symbols import Symbols
+from insitu.collectors.table import COMPILED, TableReader
+
+pytestmark = [pytest.mark.native, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "tests" / "system" / "programs" / "torture.cpp"
+NATIVE = ROOT / "collectors" / "native"
+SOURCES = (
+    *("table", "compiled", "memory", "counters", "heap"),
+    *("cart", "mpi", "mpi_library", "mpi_patch", "mpi_requests"),
+)
+NAMES = (
+    *("malloc", "calloc", "realloc", "free", "reallocarray", "posix_memalign", "aligned_alloc"),
+    *("memalign", "valloc", "pvalloc"),
+)
+THREADS = 16  # eight, twice
+# Asked once per call path: whether a function's place to return to is among the words of the stack,
+# not all of which were ever written.
+SUPPRESSION = """{
+   words-of-the-stack
+   Memcheck:Cond
+   fun:was_left
+}
+"""
+
+
+def build(folder, *flags, keeps_malloc=True):
+    """The program with our sources in it; without our malloc where the sanitizer needs its own.
+
+    What runs before a sanitizer is ready, our malloc, is never built with it.
+    """
+    compiler = shutil.which("g++")
+    if not compiler:
+        pytest.skip("no g++: apt install g++")
+    objects = [f"{source}.o" for source in SOURCES]
+    for source in SOURCES:
+        more = () if source == "heap" else flags
+        words = ("gcc", "-c", "-g", "-O1", "-std=gnu11", "-w", "-ftls-model=initial-exec", *more)
+        done = subprocess.run([*words, str(NATIVE / f"{source}.c")], cwd=folder, check=False)
+        assert done.returncode == 0
+    if not keeps_malloc:
+        local = [f"--localize-symbol={name}" for name in NAMES]
+        subprocess.run(["objcopy", *local, "heap.o"], cwd=folder, check=True)
+    instrument = "-finstrument-functions"
+    exclude = f"{instrument}-exclude-file-list=/usr/include,include/c++"
+    words = (compiler, "-g", "-O1", "-w", *flags, instrument, exclude, "-o", "torture")
+    linked = subprocess.run(
+        [*words, str(PROGRAM), *objects, "-rdynamic", "-pthread", "-ldl"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "cannot find" in linked.stderr:
+        pytest.skip(f"the sanitizer's library is missing: {linked.stderr[-200:]}")
+    assert linked.returncode == 0, linked.stderr
+
+
+def run(folder, turns, *before, **environment):
+    """What the program counted: visits by call path, and the growth of all."""
+    path = folder / "rank.table"
+    done = subprocess.run(
+        [*before, str(folder / "torture"), str(path), str(turns)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    table, symbols = TableReader(str(path)), Symbols()
+    paths: list[str] = []
+    visits: dict[str, int] = {}
+    table.new_rows()
+    totals = table.totals(1e-9)
+    for row, entered in zip(table.rows, totals["visits"], strict=True):
+        name = row.name
+        if row.kind == COMPILED:
+            name = symbols.name(row.file, name, before_ns=2**62).partition("(")[0]
+        paths.append(f"{paths[row.parent]}->{name}" if paths else name)
+        visits[paths[-1]] = visits.get(paths[-1], 0) + entered
+    return visits, sum(array("q", totals["heap_growth"].tobytes()))
+
+
+def check(visits, turns):
+    turn = "torture->(thread)->work->turn"
+    expected = {
+        "torture->(thread)->work": THREADS,
+        turn: THREADS * turns,
+        f"{turn}->trade": THREADS * turns * 10,
+        f"{turn}->fib": THREADS * turns * 15,
+        f"{turn}->fall": THREADS * turns,
+        "torture->(thread)->work->leave->leap": THREADS * turns,
+    }
+    assert {path: visits[path] for path in expected} == expected
+
+
+def test_threads_malloc_exceptions_signals_and_forks_are_counted_right(tmp_path):
+    build(tmp_path)
+
+    visits, growth = run(tmp_path, 300)
+
+    check(visits, 300)
+    assert visits["torture->bear"] == 6
+    assert abs(growth) < 20_000  # of 50,000 blocks; the C library keeps a few for its threads
+
+
+def test_no_address_is_misused(tmp_path):
+    build(tmp_path, "-fsanitize=address,undefined")
+
+    visits, _ = run(tmp_path, 30, ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="halt_on_error=1")
+
+    check(visits, 30)
+
+
+def test_no_threads_race(tmp_path):
+    build(tmp_path, "-fsanitize=thread", "-DWITHOUT_FORK", keeps_malloc=False)
+
+    visits, _ = run(tmp_path, 30, TSAN_OPTIONS="halt_on_error=1")
+
+    check(visits, 30)
+
+
+def test_valgrind_finds_nothing(tmp_path):
+    if not shutil.which("valgrind"):
+        pytest.skip("no valgrind: apt install valgrind")
+    build(tmp_path)
+    (tmp_path / "known.supp").write_text(SUPPRESSION)
+    words = ("--quiet", "--error-exitcode=9", f"--suppressions={tmp_path / 'known.supp'}")
+
+    visits, _ = run(tmp_path, 10, "valgrind", *words, "--soname-synonyms=somalloc=nouserintercepts")
+
+    check(visits, 10)
