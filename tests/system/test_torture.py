@@ -69,7 +69,7 @@ def build(folder, *flags, keeps_malloc=True):
 
 def run(folder, turns, *before, **environment):
     """What the program counted: visits by call path, and the growth of all."""
-    path = folder / "rank.table"
+    path = folder / f"rank-{turns}.table"
     done = subprocess.run(
         [*before, str(folder / "torture"), str(path), str(turns)],
         env=os.environ | environment,
@@ -106,10 +106,16 @@ def check(visits, turns):
     assert {path: visits[path] for path in expected} == expected
 
 
-def test_threads_malloc_exceptions_signals_and_forks_are_counted_right(tmp_path):
-    build(tmp_path)
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The program as it is."""
+    folder = tmp_path_factory.mktemp("torture")
+    build(folder)
+    return folder
 
-    visits, growth = run(tmp_path, 300)
+
+def test_threads_malloc_exceptions_signals_and_forks_are_counted_right(plain):
+    visits, growth = run(plain, 300)
 
     check(visits, 300)
     assert visits["torture->bear"] == 6
@@ -132,13 +138,12 @@ def test_no_threads_race(tmp_path):
     check(visits, 30)
 
 
-def test_valgrind_finds_nothing(tmp_path):
+def test_valgrind_finds_nothing(plain):
     if not shutil.which("valgrind"):
         pytest.skip("no valgrind: apt install valgrind")
-    build(tmp_path)
-    (tmp_path / "known.supp").write_text(SUPPRESSION)
-    words = ("--quiet", "--error-exitcode=9", f"--suppressions={tmp_path / 'known.supp'}")
+    (plain / "known.supp").write_text(SUPPRESSION)
+    words = ("--quiet", "--error-exitcode=9", f"--suppressions={plain / 'known.supp'}")
 
-    visits, _ = run(tmp_path, 10, "valgrind", *words, "--soname-synonyms=somalloc=nouserintercepts")
+    visits, _ = run(plain, 10, "valgrind", *words, "--soname-synonyms=somalloc=nouserintercepts")
 
     check(visits, 10)
