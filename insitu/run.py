@@ -211,14 +211,19 @@ def preload(argv: tuple[str, ...], options: Options) -> dict[str, str]:
     """The variables that make a compiled rank measure itself, and every rank its heap.
 
     Our own Python without its heap needs none. The dynamic linker takes neither blanks nor colons
-    in a path.
+    in a path. A program built with the address sanitizer ends at once where another library stands
+    before its own, unless it is told that this is meant.
     """
     path = library.find()
     is_python = argv[0] == sys.executable
     if not path or (is_python and options.heap == "off") or set(path) & set(" \t\n:"):
         return {}
     before = os.environ.get("LD_PRELOAD", "")
-    variables = {"LD_PRELOAD": ":".join(filter(None, (path, before)))}
+    sanitizer = (os.environ.get("ASAN_OPTIONS", ""), "verify_asan_link_order=0")
+    variables = {
+        "LD_PRELOAD": ":".join(filter(None, (path, before))),
+        "ASAN_OPTIONS": ":".join(filter(None, sanitizer)),
+    }
     return variables | ({"INSITU_LD_PRELOAD": before} if before else {})
 
 

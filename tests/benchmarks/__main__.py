@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("overhead", "calls", "growth", "several", "classes", "expectations")
+NAMES = ("overhead", "heap_cost", "calls", "growth", "several", "classes", "expectations")
 
 
 def main(arguments: list[str]) -> int:

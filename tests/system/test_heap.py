@@ -1,6 +1,11 @@
 """Heap memory per call path of real programs: what they allocate is known in closed form."""
 
+import ctypes.util
+import subprocess
+
 import pytest
+
+from tests.system.conftest import BINARIES
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
 
@@ -52,3 +57,82 @@ def test_without_heap_the_program_has_its_own_allocator(bench):
     assert (with_heap.code, without.code) == (0, 0), without.err
     assert "heap_peak" not in bench.table().values
     assert bench.values("app.py", "visits") == [1]
+
+
+GROWS = r"""
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  char *block = malloc(1000000), *kept = malloc(500000);
+  memset(block, 1, 1000000), memset(kept, 1, 500000);
+  free(realloc(block, 3000000));
+  MPI_Finalize();
+  return kept[7] != 1;
+}
+"""
+OWN = r"""
+#include <stdint.h>
+#include <string.h>
+static char pool[128 << 20];
+static size_t used;
+void *aligned_alloc(size_t alignment, size_t bytes) {
+  size_t at = __atomic_fetch_add(&used, bytes + alignment + 32, __ATOMIC_RELAXED);
+  uintptr_t block = ((uintptr_t)pool + at + 16 + alignment - 1) / alignment * alignment;
+  memcpy((void *)(block - 16), &bytes, sizeof bytes);
+  return (void *)block;
+}
+void *malloc(size_t bytes) { return aligned_alloc(16, bytes); }
+void *calloc(size_t number, size_t bytes) { return malloc(number * bytes); }
+void free(void *block) { (void)block; }
+void *realloc(void *block, size_t bytes) {
+  size_t before = 0;
+  if (block) memcpy(&before, (char *)block - 16, sizeof before);
+  void *moved = malloc(bytes);
+  return before ? memcpy(moved, block, before < bytes ? before : bytes) : moved;
+}
+int posix_memalign(void **block, size_t alignment, size_t bytes) {
+  *block = aligned_alloc(alignment, bytes);
+  return 0;
+}
+"""
+
+
+def measured(bench, *words):
+    (bench.folder / "grows.c").write_text(GROWS)
+    (bench.folder / "own.c").write_text(OWN)
+    compiler = str(BINARIES[bench.mpi] / "mpicc")
+    command = [compiler, "-w", "grows.c", *words, "-o", "grows"]
+    done = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"{words} cannot be linked here: {done.stderr[-200:]}")
+    outcome = bench.run("-n", 1, "--", "./grows")
+    assert outcome.code == 0, outcome.err
+
+
+@pytest.mark.parametrize("library", ["jemalloc", "tcmalloc_minimal"])
+def test_the_programs_own_allocator_is_used_and_counted(bench, library):
+    found = ctypes.util.find_library(library)
+    if not found:
+        pytest.skip(f"no lib{library}: apt install libjemalloc2 libtcmalloc-minimal4")
+
+    measured(bench, f"-l:{found}")
+
+    assert bench.values("grows", "heap_growth")[0] >= 500_000
+    assert bench.values("grows", "heap_peak")[0] >= 3_500_000
+
+
+def test_an_allocator_inside_the_program_stays_alone(bench):
+    measured(bench, "own.c")
+
+    assert bench.values("grows", "visits") == [1]
+    assert "heap_peak" not in bench.table().values
+
+
+def test_a_program_with_the_address_sanitizer_runs_and_is_counted(bench, monkeypatch):
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
+
+    measured(bench, "-fsanitize=address")
+
+    assert bench.values("grows", "heap_peak")[0] >= 3_500_000
