@@ -21,6 +21,7 @@ import growth_data as data
 import numpy as np
 
 import insitu
+from insitu.modeling.preview import prepare
 
 NOISES = (0.0, 0.01, 0.02, 0.05, 0.10, 0.15)
 PEER = Path(__file__).with_name("growth_extrap.py")
@@ -138,6 +139,40 @@ def segments(options):
                 )
 
 
+def mixed(options):
+    """The same told by evidence where series that change and that do not are fitted in one call."""
+    rows = []
+    for level in NOISES:
+        rng = np.random.default_rng([options.seed, int(level * 1000), 7])
+        parts = [data.segmented(rng, jump, options.count, noise=level)[1] for jump in data.JUMPS]
+        x, steady = data.segmented(rng, "any", 3 * options.count, noise=level, two=False)
+        models = insitu.fit(x, np.concatenate([*parts, steady]))
+        cut = np.array([bool(model.change_points) for model in models]).reshape(6, -1)
+        exact = np.array([model.change_points == ((5, 6),) for model in models]).reshape(6, -1)
+        rows.append((*cut[:3].mean(axis=1), cut[3:].mean(), *exact[:3].mean(axis=1)))
+    *found, false, a, b, c = np.mean(rows, axis=0)
+    print("\nhalf of the series change, a third of them each way, in one call:")
+    for jump, one, exact in zip(data.JUMPS, found, (a, b, c), strict=True):
+        right = percent((one + 1 - false) / 2)
+        print(f"| {jump} | evidence | {right} | {percent(false)} | {percent(exact)} |")
+
+
+def short(options):
+    """Six points, independent functions, 5 % noise; `segmented` needs more of them."""
+    print("\nsix points, 5 % noise: right, false alarms, exact change point")
+    for split in ((3, 3), (2, 4), (4, 2)):
+        rng = np.random.default_rng([options.seed, *split])
+        found = []
+        for two in (True, False):
+            x, y = data.segmented(rng, "any", options.count, noise=0.05, points=split, two=two)
+            found.append([model.change_points for model in insitu.fit(x, y)])
+        cut, false = ([bool(one) for one in part] for part in found)
+        gap = ((split[0], split[0] + 1),)
+        right = percent((np.mean(cut) + 1 - np.mean(false)) / 2)
+        exact = percent([one == gap for one in found[0]])
+        print(f"| {split[0]} + {split[1]} | evidence | {right} | {percent(false)} | {exact} |")
+
+
 def speed(options):
     """Time per model of 10,000 series, no matter what is right."""
     print("\nspeed of evidence, 10,000 series")
@@ -156,6 +191,23 @@ def speed(options):
         print(f"| {n} points | {(time.process_time() - start) / len(values) * 1e6:.0f} µs |")
 
 
+def refit(options):
+    """Models of 80,000 series with a sixth point: made anew, and previewed."""
+    rng = np.random.default_rng(options.seed)
+    x = 2.0 ** np.arange(1, 7)
+    constant, slope = 10 ** rng.uniform(-2, 3, (2, 80_000, 1))
+    truth = constant + slope * x ** rng.choice([0, 0.5, 1, 1.5, 2], (80_000, 1))
+    values = truth * (1 + rng.uniform(-0.02, 0.02, truth.shape))
+    preview = prepare(insitu.fit(x[:-1], values[:, :-1]))
+    for name, work in (
+        ("exact", lambda: insitu.fit(x, values)),
+        ("preview", lambda: preview.with_point(x[-1], values[:, -1])),
+    ):
+        start = time.process_time()
+        work()
+        print(f"| 80,000 models, {name} | {time.process_time() - start:.3f} s |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=200)
@@ -163,7 +215,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--noise", type=float, default=0.02)
     parser.add_argument("--extrap", help="a Python that has Extra-P")
-    parts = {"one": one, "segments": segments, "speed": speed}
+    parts = {
+        "one": one,
+        "segments": segments,
+        "mixed": mixed,
+        "short": short,
+        "speed": speed,
+        "refit": refit,
+    }
     parser.add_argument("--only", nargs="+", choices=parts, default=list(parts))
     options = parser.parse_args()
     for name in options.only:
