@@ -77,11 +77,7 @@ class Run:
     findings: dict[tuple[str, str], Finding] = field(default_factory=dict)
     shown: tuple[object, ...] = ()  # its progress when it was last put into the store
     columns: int = 0  # that a node has announced, at most
-    held_bytes: int = 0  # sessions, dictionaries and totals, about
-
-    def needs_bytes(self) -> int:
-        """The memory that it takes, with that of the table which is made of it in the end."""
-        return self.held_bytes + self.table_bytes(len(self.callpaths.all))
+    held_bytes: int = 0  # its sessions, dictionaries and totals, about
 
     def table_bytes(self, callpaths: int) -> int:
         """The memory of a table with every rank's value."""

@@ -185,12 +185,13 @@ class CampaignState:
         wanted = runs.room_for(message)
         if isinstance(message, Paths):
             wanted += run.table_bytes(len(message.names))
-        held = sum(one.needs_bytes() for one in self.runs.values())
-        if held + wanted > self._room_bytes:
+        held = sum(one.held_bytes for one in self.runs.values())
+        needed = held + wanted + run.table_bytes(len(run.callpaths.all))  # one table at a time
+        if needed > self._room_bytes:
             raise WireError(
-                f"run {run.id} needs {(run.needs_bytes() + wanted) >> 20} MiB, and all runs may"
-                f" take {self._room_bytes >> 20} MiB of the aggregator's memory: serve it on a"
-                " larger machine, or bring its tables in with insitu ingest there"
+                f"with run {run.id} the aggregator needs {needed >> 20} MiB of memory and may take"
+                f" {self._room_bytes >> 20}: serve the campaign on a larger machine, or bring the"
+                " tables in with insitu ingest there"
             )
 
     def _spoken(
