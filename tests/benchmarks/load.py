@@ -1,0 +1,268 @@
+"""What many ranks cost the aggregator: CPU per beat, bytes, memory, and how long an answer takes.
+
+    python tests/benchmarks/load.py [formats] [ranks] [connections] [tree]
+        [--connections 1000] [--beats 5] [--columns 40]
+
+formats: a message as it is and as a list of dictionaries, in CPU microseconds.
+ranks: 100,000 ranks on 1,000 nodes, decoded and taken in this process, without sockets.
+connections: so many agents with a message each second at a real aggregator.
+tree: 1,000,000 ranks on 7,812 nodes in a tree of sketches, against a sort of all values.
+CPU time is that of the process named; on a machine that others use, only it can be compared.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+
+import msgpack
+import numpy as np
+import psutil
+import zmq
+import zmq.asyncio
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from insitu.modeling.cluster import cluster
+from insitu.modeling.sketch import Sketch, cluster_sketch, merge, sketch
+from insitu.server.events import MessageArrived
+from insitu.server.state import CampaignState
+from insitu.server.totals import table_of
+from insitu.wire.codec import decode, encode
+from insitu.wire.messages import Ack, Column, Group, Totals
+from tests.benchmarks.chaos_kills import Server
+from tests.server.nodes import TOKEN, ModelNode
+
+METRICS = 6
+COLUMNS = tuple(Column(f"m{i}", "s", "total", "u8") for i in range(METRICS))
+FAN_OUT = (62, 126, 128)  # relays of the root, nodes of a relay, ranks of a node
+
+
+def node_of(number: int, ranks: int, size: int, rows: int) -> ModelNode:
+    """A node with so many ranks and call paths."""
+    numbers = list(range(ranks * number, ranks * (number + 1)))
+    node = ModelNode(f"n{number}", numbers, size, token=TOKEN)
+    node.paths = [f"function_{i}" for i in range(rows)]
+    return node
+
+
+def totals_of(node: ModelNode, seq: int, matrices: tuple[bytes, ...]) -> Totals:
+    """A message with six metrics of every rank and call path."""
+    rows = np.arange(len(node.paths), dtype="<u4").tobytes()
+    ranks = np.array(node.ranks, "<i4").tobytes()
+    ticks = np.full(len(node.ranks), 1e-9).tobytes()
+    return Totals(seq, 1, (Group(ranks, rows, ticks, tuple(range(METRICS)), matrices),))
+
+
+def matrices_of(ranks: int, rows: int) -> tuple[bytes, ...]:
+    """Made-up counts."""
+    rng = np.random.default_rng(ranks * rows)
+    return tuple(
+        rng.integers(1, 1 << 40, (ranks, rows), dtype="<u8").tobytes() for _ in range(METRICS)
+    )
+
+
+def spent(work: Callable[[], object], times: int) -> float:
+    """CPU seconds of this process for one round of some work."""
+    began = time.process_time()
+    for _ in range(times):
+        work()
+    return (time.process_time() - began) / times
+
+
+def formats() -> None:
+    """Columns against a list of dictionaries: one rank × 500 call paths × 6 metrics."""
+    node = node_of(0, 1, 1, 500)
+    message = totals_of(node, 1, matrices_of(1, 500))
+    numbers = [np.frombuffer(matrix, "<u8").tolist() for matrix in message.groups[0].matrices]
+    rows = [
+        {"path": path, **{f"m{k}": numbers[k][i] for k in range(METRICS)}}
+        for i, path in enumerate(node.paths)
+    ]
+    frame, naive = encode(message), msgpack.packb(rows)
+
+    def to_columns() -> None:
+        found = msgpack.unpackb(naive)
+        for k in range(METRICS):
+            np.array([row[f"m{k}"] for row in found], dtype="<u8")
+
+    for name, size, write, read in (
+        ("columns", len(frame), lambda: encode(message), lambda: decode(frame)),
+        ("list of dicts", len(naive), lambda: msgpack.packb(rows), to_columns),
+    ):
+        print(
+            f"formats: {name}: {size:,} bytes, write {1e6 * spent(write, 300):.1f} µs,"
+            f" read {1e6 * spent(read, 300):.1f} µs"
+        )
+
+
+def ranks(beats: int) -> None:
+    """100,000 ranks on 1,000 nodes, 200 call paths × 6 metrics: CPU of a beat."""
+    nodes, per_node, rows = 1_000, 100, 200
+    state = CampaignState(instance="i", token=TOKEN, beat_s=1.0, room_bytes=1 << 36)
+    matrices = matrices_of(per_node, rows)
+    made = [node_of(k, per_node, nodes * per_node, rows) for k in range(nodes)]
+    first = replace(made[0].hello(), columns=COLUMNS)
+
+    def greet() -> None:
+        for k, node in enumerate(made):
+            peer = b"%d" % k
+            hello = replace(first, node=node.name, ranks=tuple(node.ranks))
+            for message in (hello, node.digest(), *([node.dictionary()] if k == 0 else [])):
+                state.handle(MessageArrived(peer, message, 0.0))
+
+    greeting = spent(greet, 1)
+    taking = 0.0
+    for seq in range(1, beats + 1):
+        for k, node in enumerate(made):
+            frame = encode(totals_of(node, seq, matrices))
+            began = time.process_time()
+            state.handle(MessageArrived(b"%d" % k, decode(frame), float(seq)))
+            taking += time.process_time() - began
+    run = next(iter(state.runs.values()))
+    cells = nodes * per_node * rows
+    rss = psutil.Process().memory_info().rss / 1e6
+    print(
+        f"ranks: {len(run.registers):,} ranks, {len(frame) * nodes / 1e6:.0f} MB a beat:"
+        f" {taking / beats:.2f} s CPU a beat without sockets,"
+        f" {beats * cells / taking / 1e6:.0f} M rows a CPU second; hello and dictionaries"
+        f" {greeting:.2f} s once; {rss:.0f} MB resident"
+    )
+    print(
+        f"ranks: the table of the run: {spent(lambda: table_of(run.size, run.registers), 1):.1f} s"
+    )
+
+
+async def _agent(
+    context: "zmq.asyncio.Context",
+    address: dict[str, str],
+    number: int,
+    plan: tuple[int, int, int],
+    waits: list[float],
+) -> None:
+    """Say hello, then a message each second, at moments of its own."""
+    size, rows, beats = plan
+    node = replace(node_of(number, 1, size, rows), token=address["token"])
+    socket = context.socket(zmq.DEALER)
+    socket.linger = 0
+    socket.connect(address["endpoint"])
+    hello = replace(node.hello(), columns=COLUMNS)
+    await asyncio.sleep(5.0 * number / size)
+    for message in (hello, node.digest(), node.dictionary()):
+        await socket.send(encode(message))
+        answer = decode(await socket.recv())
+        if isinstance(answer, Ack) and answer.known == rows:
+            break
+    matrices = matrices_of(1, rows)
+    for seq in range(1, beats + 1):
+        began = time.monotonic()
+        await socket.send(encode(totals_of(node, seq, matrices)))
+        await socket.recv()
+        waits.append(time.monotonic() - began)
+        await asyncio.sleep(max(0.0, began + 1.0 - time.monotonic()))
+    socket.close()
+
+
+def connections(number: int, beats: int) -> None:
+    """So many agents at a real aggregator, 1 rank × 500 call paths each."""
+    with tempfile.TemporaryDirectory(prefix="insitu-load-") as folder:
+        server = Server(Path(folder) / "load.insitu").wait()
+        address = json.loads((server.campaign / "aggregator.json").read_text())
+        process = psutil.Process(server.process.pid)
+        before, began = process.cpu_times(), time.monotonic()
+        waits: list[float] = []
+
+        async def all_agents() -> None:
+            context = zmq.asyncio.Context()
+            context.set(zmq.MAX_SOCKETS, number + 10)
+            plan = (number, 500, beats)
+            await asyncio.gather(*(_agent(context, address, k, plan, waits) for k in range(number)))
+            context.term()
+
+        asyncio.run(all_agents())
+        after, took = process.cpu_times(), time.monotonic() - began
+        cpu = after.user + after.system - before.user - before.system
+        memory = process.memory_info().rss / 1e6
+        server.kill()
+    middle, late = 1e3 * np.quantile(waits, (0.5, 0.99))
+    print(
+        f"connections: {number:,} agents, {len(waits):,} messages in {took:.0f} s:"
+        f" {1e6 * cpu / len(waits):.0f} µs CPU a message all told, {cpu / took:.2f} of a core;"
+        f" answer after {middle:.0f} ms, p99 {late:.0f} ms;"
+        f" {memory:.0f} MB resident"
+    )
+
+
+def tree(columns: int) -> None:
+    """1,000,000 ranks: sketches of nodes, merged by relays, merged by the root."""
+    rng = np.random.default_rng(1)
+    relays, nodes, ranks = FAN_OUT
+    levels = np.array([1.0, 1.15, 3.0, 40.0])
+    cost = dict.fromkeys(("node", "relay", "root"), 0.0)
+    sketches, everything, size = [], [], 0
+    for _ in range(relays):
+        parts = []
+        for _ in range(nodes):
+            noise = rng.uniform(0.98, 1.02, (columns, ranks))
+            values = levels[rng.integers(0, 4, ranks)] * noise
+            everything.append(values)
+            began = time.process_time()
+            parts.append(sketch(values))
+            cost["node"] += time.process_time() - began
+        began = time.process_time()
+        sketches.append(merge(parts))
+        cost["relay"] += time.process_time() - began
+        size += _bytes_of(sketches[-1])
+    began = time.process_time()
+    found = cluster_sketch(merge(sketches))
+    cost["root"] = time.process_time() - began
+    values = np.concatenate(everything, axis=1)
+    began = time.process_time()
+    labels = cluster(values)
+    sort = time.process_time() - began
+    exact = [
+        (row, values[row][labels[row] == k].min(), int((labels[row] == k).sum()))
+        for row in range(columns)
+        for k in range(labels[row].max() + 1)
+    ]
+    is_same = exact == list(zip(found.rows, found.lows, found.counts, strict=True))
+    print(
+        f"tree: {values.shape[1]:,} ranks, {columns} columns: each of {relays * nodes:,} nodes"
+        f" {1e3 * cost['node'] / relays / nodes:.1f} ms, each of {relays} relays"
+        f" {1e3 * cost['relay'] / relays:.0f} ms, the root {1e3 * cost['root']:.0f} ms for"
+        f" {size / 1e6:.1f} MB; all values sorted {1e3 * sort:.0f} ms for"
+        f" {values.nbytes / 1e6:.0f} MB; the same clusters: {is_same}"
+    )
+
+
+def _bytes_of(one: Sketch) -> int:
+    return sum(getattr(one, name.name).nbytes for name in fields(Sketch))
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "kinds", nargs="*", metavar="KIND", help="formats, ranks, connections, tree"
+    )
+    parser.add_argument("--connections", type=int, default=1_000)
+    parser.add_argument("--beats", type=int, default=5)
+    parser.add_argument("--columns", type=int, default=40)
+    options = parser.parse_args()
+    kinds = {
+        "formats": formats,
+        "ranks": lambda: ranks(options.beats),
+        "connections": lambda: connections(options.connections, options.beats),
+        "tree": lambda: tree(options.columns),
+    }
+    for kind in options.kinds or kinds:
+        kinds[kind]()
+
+
+if __name__ == "__main__":
+    main()
