@@ -13,7 +13,7 @@ from typing import Any
 import zmq
 import zmq.utils.monitor
 
-from insitu.collectors import places, smaps
+from insitu.collectors import places, smaps, spool
 from insitu.collectors.node import Node
 from insitu.collectors.session import Session, Step
 from insitu.errors import WireError
@@ -133,6 +133,9 @@ class Agent:
         self.looked_at = -1e9
         self.ended_at: float | None = None
         self.started_at = time.monotonic()
+        self.is_silent = os.environ.get("INSITU_AGENT") == "spool"
+        if self.is_silent:
+            self._say_welcomed()
         self.wake = self._open_wake()
 
     def _open_wake(self) -> int:
@@ -152,7 +155,7 @@ class Agent:
             ) as error:  # the agent's beat: counted, written to its log, reported in Bye
                 self.errors.append(f"{type(error).__name__}: {error}")
                 os.write(2, f"{self.errors[-1]}\n".encode())
-                if len(self.errors) > 1000:
+                if len(self.errors) > (10 if self.is_silent else 1000):
                     return
             self.sleep()
 
@@ -161,6 +164,8 @@ class Agent:
         self.node.scan()
         if not self.node.ranks:
             return self._is_over(now)
+        if self.is_silent:
+            return self._spool()
         if self.link is None:
             self.link = Link(str(self.node.meta.get("campaign", "")))
             self.session.beat_s = float(self.node.meta.get("beat", 1.0))
@@ -173,6 +178,14 @@ class Agent:
             self.node.remove_tables()
             return True
         return self._is_over(now)
+
+    def _spool(self) -> bool:
+        """Copy the tables into the campaign once all ranks have ended; they stay if that fails."""
+        if self.node.live():
+            return False
+        spool.copy(self.directory, str(self.node.meta.get("campaign", "")))
+        self.node.remove_tables()
+        return True
 
     def _look(self, now: float) -> None:
         assert self.link is not None
@@ -193,8 +206,12 @@ class Agent:
             was_welcome = self.session.was_ever_welcome
             self.session.receive(message)
             if self.session.was_ever_welcome and not was_welcome:
-                with open(os.path.join(self.directory, "welcomed"), "w", encoding="ascii"):
-                    pass
+                self._say_welcomed()
+
+    def _say_welcomed(self) -> None:
+        """Ranks under a batch system wait for an agent that has somewhere to bring their tables."""
+        with open(os.path.join(self.directory, "welcomed"), "w", encoding="ascii"):
+            pass
 
     def _send(self, now: float) -> None:
         assert self.link is not None

@@ -5,12 +5,11 @@ import fcntl
 import json
 import os
 import shutil
-import socket
 import time
 from array import array
 from typing import Any
 
-from insitu.collectors import elision, heap, iterations, places, smaps
+from insitu.collectors import elision, heap, iterations, places, smaps, spool
 from insitu.collectors.ranks import (
     COLUMNS,
     INDEX,
@@ -155,7 +154,7 @@ class Node:
             "parameters": meta.get("parameters", {}),
             "command": meta.get("command", []),
             "program": self.paths[0][1],
-            "host": socket.gethostname(),
+            "host": spool.host_of(self.directory),
             "cores": os.cpu_count(),
             "python": meta.get("python", ""),
             "insitu": meta.get("insitu", ""),
@@ -165,7 +164,7 @@ class Node:
             schema=SCHEMA,
             run=str(meta.get("run", "")),
             token=self.token,
-            node=socket.gethostname(),
+            node=spool.host_of(self.directory),
             incarnation=self.incarnation,
             size=size,
             ranks=tuple(sorted(rank.number for rank in self.ranks.values())),
@@ -307,9 +306,9 @@ def leftovers(campaign: str) -> list[str]:
     """
     campaign = os.path.realpath(campaign)
     found = [path for path in places.run_directories() if _campaign_of(path) == campaign]
-    spool = os.path.join(campaign, "spool")
-    if os.path.isdir(spool):
-        found += sorted(entry.path for entry in os.scandir(spool) if entry.is_dir())
+    brought = os.path.join(campaign, places.SPOOL)
+    if os.path.isdir(brought):
+        found += sorted(entry.path for entry in os.scandir(brought) if entry.is_dir())
     deadline = time.monotonic() + SETTLE_S
     while any(map(_is_ending, found)) and time.monotonic() < deadline:
         time.sleep(0.05)

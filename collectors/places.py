@@ -8,6 +8,7 @@ TABLE_SUFFIX = ".table"
 AGENT_LOCK = "agent.lock"
 AGENT_LOG = "agent.log"
 WAKE = "wake"
+SPOOL = "spool"  # in a campaign: tables of nodes that no socket leaves
 
 
 def bases() -> list[str]:

@@ -20,7 +20,8 @@ launcher with its own options (mpiexec, srun, ...). `--` ends the options of ins
   --param NAME=VALUE    a parameter of this run, besides the number of ranks p; may be repeated
   --mpiexec PATH        another mpiexec than the one beside this Python or on PATH
   --beat SECONDS        how often totals are sent (default: 1)
-  --agent on|off        off: leave the tables for `insitu ingest` (default: on)
+  --agent on|off|spool  off: leave the tables where they are for `insitu ingest`; spool: copy them
+                        into the campaign, where nodes share its disk but no sockets (default: on)
   --heap on|off         count heap memory per call path (default: on)
   --budget SHARE|off    what timing functions may cost; beyond it, those that are called most for
                         the least time are left out, and named at the end (default: 2%)
@@ -131,7 +132,9 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
             options.parameters[parameter] = number
         elif what in ("budget", "only", "skip", "depth", "recursion"):
             _steer(options.steering, what, value)
-        elif what in ("agent", "heap") and value not in ("on", "off"):
+        elif what == "agent" and value not in ("on", "off", "spool"):
+            raise ValueError(f"'{value}' is none of on, off and spool")
+        elif what == "heap" and value not in ("on", "off"):
             raise ValueError(f"'{value}' is neither on nor off")
         else:
             setattr(options, what, value)

@@ -28,6 +28,18 @@ SLOW = """
     if MPI.COMM_WORLD.rank == 0:
         print("done", flush=True)
 """
+UNTIL_HEARD = """
+    import glob, sys, time
+    from mpi4py import MPI
+
+    def step():
+        time.sleep(0.002)
+
+    for _ in range(100):
+        step()
+    while not glob.glob(sys.argv[1]):
+        time.sleep(0.02)
+"""
 QUICK = "def work(): pass\nfor _ in range(5): work()\nprint('done')\n"
 
 
@@ -99,8 +111,10 @@ def test_a_killed_agent_costs_nothing(bench):
 
 
 def test_an_aggregator_that_comes_late_gets_everything(bench):
-    script = bench.script(SLOW)
-    launched = bench.start([*bench.mpiexec, "-n", "2", *bench.command("--beat", "0.2", script)])
+    script = bench.script(UNTIL_HEARD)
+    heard = bench.tables / "*" / "*" / "welcomed"
+    run = bench.command("--beat", "0.2", script, heard)
+    launched = bench.start([*bench.mpiexec, "-n", "2", *run])
     until(live_tables(bench))
 
     serve = bench.start([str(bench.python), "-m", "insitu", "serve", str(bench.campaign)])
@@ -208,6 +222,24 @@ def test_ingesting_twice_does_no_harm(bench):
     assert [json.loads(line)["state"] for line in first.out.splitlines()] == ["sealed"]
     assert second.out == ""
     assert len(bench.records()) == 1
+
+
+def test_where_no_socket_is_allowed_tables_travel_through_the_disk(bench):
+    script = bench.script(QUICK)
+
+    outcome = bench.run("-n", 2, "--agent", "spool", script)
+    until(lambda: not bench.left_tables())
+    spooled = sorted((bench.campaign / "spool").rglob("*.table"))
+    modes = {path.stat().st_mode & 0o777 for path in spooled}
+    ingested = bench.insitu("ingest", bench.campaign)
+
+    assert (outcome.code, outcome.out.count("done")) == (0, 2)
+    assert "bring them in with: insitu ingest" in outcome.err
+    assert [path.name[:11] for path in spooled] == ["rank-000000", "rank-000001"]
+    assert modes == {0o600}
+    assert (ingested.code, bench.records()[0].state) == (0, RunState.SEALED)
+    assert bench.values("app.py->work", "visits") == [5, 5]
+    assert list((bench.campaign / "spool").iterdir()) == []
 
 
 @pytest.mark.parametrize("free", [0, 2, 3, 4, 6, 12])
