@@ -50,6 +50,7 @@ class Session:
     peer: bytes = b""  # where its agent is reached
     is_kept: bool = False  # its end is synced to disk
     is_silent: bool = False
+    spoken: set[int] = field(default_factory=set)  # ranks whose totals it has brought
 
     @classmethod
     def of(cls, hello: Hello, at: float, callpaths: CallPaths) -> "Session":
@@ -76,6 +77,7 @@ class Run:
     state: RunState = RunState.EXPECTED
     findings: dict[tuple[str, str], Finding] = field(default_factory=dict)
     shown: tuple[object, ...] = ()  # its progress when it was last put into the store
+    units: dict[str, tuple[str, str]] = field(default_factory=dict)  # with kind, of each metric
     columns: int = 0  # that a node has announced, at most
     held_bytes: int = 0  # its sessions, dictionaries and totals, about
 
@@ -129,9 +131,8 @@ def welcome(run: Run, hello: Hello, at: float) -> Session:
     known = run.sessions.get(hello.node)
     if known is not None and known.hello.incarnation > hello.incarnation:
         raise WireError(f"a newer agent speaks for node {hello.node}")
-    units = {c.name: (c.unit, c.kind) for s in run.sessions.values() for c in s.hello.columns}
     for column in hello.columns:
-        if units.get(column.name, (column.unit, column.kind)) != (column.unit, column.kind):
+        if run.units.get(column.name, (column.unit, column.kind)) != (column.unit, column.kind):
             raise WireError(f"metric {column.name} has another unit on other nodes of this run")
     if known is None and len(run.sessions) >= run.size:
         raise WireError(f"run {run.id} of {run.size} ranks has {len(run.sessions)} nodes already")
@@ -141,6 +142,7 @@ def welcome(run: Run, hello: Hello, at: float) -> Session:
     elif known.hello.columns != hello.columns:
         raise WireError(f"the agent of node {hello.node} changed its columns")
     run.columns = max(run.columns, len(hello.columns))
+    run.units |= {column.name: (column.unit, column.kind) for column in hello.columns}
     known.hello = hello  # it may know of more ranks by now
     known.heard_at = at
     if run.state is RunState.EXPECTED:
@@ -181,6 +183,7 @@ def take_totals(run: Run, session: Session, totals: Totals) -> bool:
         if register is None or register.order < order:
             run.registers[rank] = Register(order, session.source, tuple(lines), arrival)
             arrival.ranks += 1
+            session.spoken.add(rank)
             run.held_bytes += _let_go(register)
     if arrival.ranks:
         run.held_bytes += arrival.size_bytes
@@ -249,7 +252,8 @@ def _take_ends(run: Run, session: Session) -> None:
 
 def last_words(run: Run, session: Session) -> tuple[Message, ...]:
     """What the journal must hold of a session to make it again, without its token."""
-    own = {r: g for r, g in run.registers.items() if g.source is session.source}
+    all_of_them = ((rank, run.registers[rank]) for rank in session.spoken)
+    own = {rank: found for rank, found in all_of_them if found.source is session.source}
     words: list[Message] = [replace(session.hello, token="")]
     words += session.source.dictionary.to_paths()
     if session.last_seq:

@@ -100,10 +100,10 @@ class Job:
 class Server:
     """An aggregator that may be killed."""
 
-    def __init__(self, campaign: Path) -> None:
+    def __init__(self, campaign: Path, beat: str = "0.05") -> None:
         """Start it."""
         self.campaign = campaign
-        words = [sys.executable, "-m", "insitu", "serve", str(campaign), "--beat", "0.05"]
+        words = [sys.executable, "-m", "insitu", "serve", str(campaign), "--beat", beat]
         with open(campaign.parent / "serve.log", "ab") as log:
             self.process = subprocess.Popen(words, cwd=HERE, stdout=log, stderr=log)
 

@@ -1,7 +1,7 @@
 """What many ranks cost the aggregator: CPU per beat, bytes, memory, and how long an answer takes.
 
     python tests/benchmarks/load.py [formats] [ranks] [connections] [tree]
-        [--connections 1000] [--beats 5] [--columns 40]
+        [--connections 1000] [--ranks 1] [--rows 500] [--beats 5] [--columns 40]
 
 formats: a message as it is and as a list of dictionaries, in CPU microseconds.
 ranks: 100,000 ranks on 1,000 nodes, decoded and taken in this process, without sockets.
@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import fields, replace
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import msgpack
@@ -40,6 +41,7 @@ from tests.server.nodes import TOKEN, ModelNode
 
 METRICS = 6
 COLUMNS = tuple(Column(f"m{i}", "s", "total", "u8") for i in range(METRICS))
+AGENTS_PER_PROCESS = 4_000  # as many sockets as descriptors allow
 FAN_OUT = (62, 126, 128)  # relays of the root, nodes of a relay, ranks of a node
 
 
@@ -138,63 +140,81 @@ def ranks(beats: int) -> None:
     )
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What every agent of a load test does."""
+
+    agents: int
+    ranks: int  # of each agent
+    rows: int
+    beats: int
+
+
 async def _agent(
-    context: "zmq.asyncio.Context",
-    address: dict[str, str],
-    number: int,
-    plan: tuple[int, int, int],
-    waits: list[float],
-) -> None:
-    """Say hello, then a message each second, at moments of its own."""
-    size, rows, beats = plan
-    node = replace(node_of(number, 1, size, rows), token=address["token"])
+    context: zmq.asyncio.Context, address: dict[str, str], number: int, plan: Plan
+) -> list[float]:
+    """Say hello, then a message each second, at moments of its own; how long answers took."""
+    node = node_of(number, plan.ranks, plan.agents * plan.ranks, plan.rows)
+    node.token = address["token"]
     socket = context.socket(zmq.DEALER)
     socket.linger = 0
     socket.connect(address["endpoint"])
+    await asyncio.sleep(number / 500)
     hello = replace(node.hello(), columns=COLUMNS)
-    await asyncio.sleep(5.0 * number / size)
     for message in (hello, node.digest(), node.dictionary()):
         await socket.send(encode(message))
         answer = decode(await socket.recv())
-        if isinstance(answer, Ack) and answer.known == rows:
+        if isinstance(answer, Ack) and answer.known == plan.rows:
             break
-    matrices = matrices_of(1, rows)
-    for seq in range(1, beats + 1):
+    matrices = matrices_of(plan.ranks, plan.rows)
+    waits = []
+    await asyncio.sleep((plan.agents - number) / 500)
+    for seq in range(1, plan.beats + 1):
         began = time.monotonic()
         await socket.send(encode(totals_of(node, seq, matrices)))
         await socket.recv()
         waits.append(time.monotonic() - began)
         await asyncio.sleep(max(0.0, began + 1.0 - time.monotonic()))
     socket.close()
+    return waits
 
 
-def connections(number: int, beats: int) -> None:
-    """So many agents at a real aggregator, 1 rank × 500 call paths each."""
+def _agents(address: dict[str, str], numbers: range, plan: Plan) -> list[float]:
+    """These agents of a plan, in one process."""
+
+    async def speak() -> list[list[float]]:
+        context = zmq.asyncio.Context()
+        context.set(zmq.MAX_SOCKETS, len(numbers) + 10)
+        return await asyncio.gather(*(_agent(context, address, k, plan) for k in numbers))
+
+    return [wait for waits in asyncio.run(speak()) for wait in waits]
+
+
+def connections(plan: Plan) -> None:
+    """So many agents at a real aggregator."""
     with tempfile.TemporaryDirectory(prefix="insitu-load-") as folder:
-        server = Server(Path(folder) / "load.insitu").wait()
+        server = Server(Path(folder) / "load.insitu", beat="1").wait()
         address = json.loads((server.campaign / "aggregator.json").read_text())
         process = psutil.Process(server.process.pid)
         before, began = process.cpu_times(), time.monotonic()
-        waits: list[float] = []
-
-        async def all_agents() -> None:
-            context = zmq.asyncio.Context()
-            context.set(zmq.MAX_SOCKETS, number + 10)
-            plan = (number, 500, beats)
-            await asyncio.gather(*(_agent(context, address, k, plan, waits) for k in range(number)))
-            context.term()
-
-        asyncio.run(all_agents())
+        processes = -(-plan.agents // AGENTS_PER_PROCESS)
+        with ProcessPoolExecutor(processes) as pool:
+            parts = [
+                pool.submit(_agents, address, range(k, plan.agents, processes), plan)
+                for k in range(processes)
+            ]
+            waits = [wait for part in parts for wait in part.result()]
         after, took = process.cpu_times(), time.monotonic() - began
         cpu = after.user + after.system - before.user - before.system
         memory = process.memory_info().rss / 1e6
         server.kill()
     middle, late = 1e3 * np.quantile(waits, (0.5, 0.99))
     print(
-        f"connections: {number:,} agents, {len(waits):,} messages in {took:.0f} s:"
-        f" {1e6 * cpu / len(waits):.0f} µs CPU a message all told, {cpu / took:.2f} of a core;"
-        f" answer after {middle:.0f} ms, p99 {late:.0f} ms;"
-        f" {memory:.0f} MB resident"
+        f"connections: {plan.agents:,} agents, {plan.agents * plan.ranks:,} ranks,"
+        f" {plan.rows} call paths: {len(waits):,} totals in {took:.0f} s,"
+        f" {1e6 * cpu / len(waits):.0f} µs CPU each with all that belongs to them,"
+        f" {cpu / plan.beats:.2f} s CPU a beat, {cpu / took:.2f} of a core;"
+        f" answer after {middle:.0f} ms, p99 {late:.0f} ms; {memory:.0f} MB resident"
     )
 
 
@@ -251,13 +271,17 @@ def main() -> None:
         "kinds", nargs="*", metavar="KIND", help="formats, ranks, connections, tree"
     )
     parser.add_argument("--connections", type=int, default=1_000)
+    parser.add_argument("--ranks", type=int, default=1, help="of each connection")
+    parser.add_argument("--rows", type=int, default=500, help="call paths of each rank")
     parser.add_argument("--beats", type=int, default=5)
     parser.add_argument("--columns", type=int, default=40)
     options = parser.parse_args()
     kinds = {
         "formats": formats,
         "ranks": lambda: ranks(options.beats),
-        "connections": lambda: connections(options.connections, options.beats),
+        "connections": lambda: connections(
+            Plan(options.connections, options.ranks, options.rows, options.beats)
+        ),
         "tree": lambda: tree(options.columns),
     }
     for kind in options.kinds or kinds:
