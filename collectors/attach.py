@@ -6,7 +6,7 @@ arguments.
 
 import os
 
-from insitu.collectors import library, places
+from insitu.collectors import library, places, steering
 from insitu.collectors.bootstrap import start_agent
 from insitu.collectors.rank import find
 
@@ -41,6 +41,7 @@ def _make_table(program: str) -> str:
     except OSError:
         places.remove_if_empty(directory)
         raise
+    native.budget(0.0, steering.read(os.environ.get(steering.VARIABLE, "")).budget)
     start_agent(directory, os.environ)
     return path
 

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from insitu.collectors.table import LIBRARY, PYTHON, Row
+from insitu.collectors.table import COMPILED, LIBRARY, PYTHON, Row
 
 Function = tuple[str, str, int]  # name, file, line
 NAMED_AT_MOST = 8
@@ -24,7 +24,11 @@ def function_of(row: Row) -> Function:
 
 def is_elided(row: Row, throttled: Set[Function]) -> bool:
     """Whether this row is to be part of its caller."""
-    return bool(throttled) and row.kind in (PYTHON, LIBRARY) and function_of(row) in throttled
+    return (
+        bool(throttled)
+        and row.kind in (PYTHON, LIBRARY, COMPILED)
+        and function_of(row) in throttled
+    )
 
 
 def fold(totals: Mapping[str, "array[int]"], rows: Sequence[Row], throttled: Set[Function]) -> None:

@@ -120,6 +120,13 @@ class Node:
         place = rank.node_rows[row.parent] if is_elided else self._id(rank, row)
         rank.node_rows.append(place)
 
+    def _shown(self, function: elision.Function) -> elision.Function:
+        """A compiled function is known by its address until people read of it."""
+        name, file, line = function
+        if file in self.symbols.files:
+            name = self.symbols.name(file, name, before_ns=0)
+        return name, file, line
+
     def _id(self, rank: Rank, row: Row) -> int:
         parent = rank.node_rows[row.parent] if rank.node_rows else 0
         name = row.name
@@ -246,7 +253,8 @@ class Node:
                 findings.append(("mpi-singletons", text, f"rank {rank.number}"))
         heads = [rank.table.header() for rank in self.ranks.values()]
         if any(head["throttled"] for head in heads):
-            findings.append(("throttled", elision.said(heads, self.throttled), ""))
+            throttled = {self._shown(f): visits for f, visits in self.throttled.items()}
+            findings.append(("throttled", elision.said(heads, throttled), ""))
         for name, text in self.damaged.items():
             findings.append(("table-damaged", text, name))
         ended = max(head["ended_ns"] for head in heads)

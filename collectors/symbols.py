@@ -23,7 +23,7 @@ class Symbols:
     """Names by file and address; every file is read once."""
 
     def __init__(self) -> None:
-        self._files: dict[str, dict[int, str]] = {}
+        self.files: dict[str, dict[int, str]] = {}
         self._demangle = _Demangler()
 
     def name(self, path: str, address: str, *, before_ns: int) -> str:
@@ -31,10 +31,10 @@ class Symbols:
 
         `solver+0x1136` where the file is gone, was stripped, or was written after the run began.
         """
-        if path not in self._files:
-            self._files[path] = read(path, before_ns=before_ns)
+        if path not in self.files:
+            self.files[path] = read(path, before_ns=before_ns)
         try:
-            found = self._files[path].get(int(address, 16), "")
+            found = self.files[path].get(int(address, 16), "")
         except ValueError:
             found = ""
         if not found:

@@ -99,12 +99,113 @@ __attribute__((noinline, no_sanitize("address"), no_sanitize("thread"))) static 
   return 1;
 }
 
+/* ---- the budget ----------------------------------------------------------------------------------------------- */
+
+#define LEFT_OUT 1024u /* a power of two */
+#define LOOK_EVERY_S 0.1
+#define THROTTLE_AFTER_S 0.25 /* what starts up calls much that is not called again */
+#define WITHOUT_CLOCK_NS 8.0  /* what an event takes besides two readings of the clock */
+#define ROW_IS_THROTTLED 16   /* table.py knows it as THROTTLED */
+
+/* Functions that are as if they were part of their callers, each at the place that its address names. */
+static _Atomic uint64_t left_out[LEFT_OUT];
+static _Atomic uint64_t look_at;
+static atomic_flag is_looking = ATOMIC_FLAG_INIT;
+static uint64_t began, looked_at, seen[INSITU_ROWS];
+static double tick_ns, event_ticks, spent;
+
+static inline _Atomic uint64_t *place_of(uint64_t key) {
+  return &left_out[(key >> 2) * 0x9E3779B1u >> 7 & (LEFT_OUT - 1)];
+}
+
+/* Relaxed: a thread that learns it late records a few calls more. */
+static inline int is_left_out(uint64_t key) {
+  return atomic_load_explicit(place_of(key), memory_order_relaxed) == key;
+}
+
+static void calibrate(uint64_t now) {
+  const struct insitu_header *header = insitu_table->header;
+  uint64_t first = insitu_ticks(), last = first;
+  for (int i = 0; i < 64; i++) last = insitu_ticks();
+  double elapsed_ns = (double)(insitu_monotonic_ns() - header->start_ns);
+  tick_ns = header->is_tsc && now > header->start_tick ? elapsed_ns / (double)(now - header->start_tick) : 1.0;
+  event_ticks = 2.0 * (double)(last - first) / 64.0 + WITHOUT_CLOCK_NS / tick_ns;
+  began = looked_at = now;
+}
+
+static int is_open(uint32_t row) {
+  uint32_t used = atomic_load_explicit(&insitu_table->header->threads_used, memory_order_acquire);
+  for (uint32_t i = 0; i < used; i++)
+    for (uint32_t depth = 0; depth < insitu_table->threads[i].depth && depth < INSITU_DEPTH; depth++)
+      if (insitu_table->rows[insitu_table->threads[i].frames[depth].row].key == insitu_table->rows[row].key) return 1;
+  return 0;
+}
+
+static void leave_out(uint32_t row, uint32_t used) {
+  struct insitu_row *rows = insitu_table->rows;
+  uint64_t none = 0, key = rows[row].key;
+  if (!atomic_compare_exchange_strong(place_of(key), &none, key)) return; /* another one's place: this one stays */
+  for (uint32_t i = 1; i < used; i++)
+    if (rows[i].key == key) rows[i].flags |= ROW_IS_THROTTLED;
+  insitu_table->header->throttled++;
+}
+
+/* The call path that takes least time per call, of those whose recording takes more than they are worth. */
+static uint32_t least_worth(uint32_t used, const uint32_t *fresh_at, double window) {
+  const struct insitu_row *rows = insitu_table->rows;
+  double allowed = insitu_table->header->budget, least = 0;
+  uint32_t found = 0;
+  for (uint32_t i = 1; i < used; i++) {
+    if (rows[i].kind != INSITU_COMPILED || rows[i].flags & ROW_IS_THROTTLED || !rows[i].visits) continue;
+    double fresh = (double)fresh_at[i] * event_ticks, each = (double)rows[i].time / (double)rows[i].visits;
+    if (fresh < 0.01 * allowed * window || event_ticks < allowed * each || is_open(i)) continue;
+    uint64_t other = atomic_load_explicit(place_of(rows[i].key), memory_order_relaxed);
+    if (!other && (!found || each < least)) found = i, least = each;
+  }
+  return found;
+}
+
+static void keep_budget(uint64_t now) {
+  static uint32_t fresh[INSITU_ROWS]; /* visits since the last look */
+  struct insitu_row *rows = insitu_table->rows;
+  uint32_t row, used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_acquire);
+  double events = 0, window = (double)(now - looked_at), elapsed = (double)(now - began);
+  double allowed = insitu_table->header->budget;
+  for (uint32_t i = 1; i < used; i++) {
+    if (rows[i].kind != INSITU_COMPILED) continue;
+    fresh[i] = (uint32_t)(rows[i].visits - seen[i]);
+    seen[i] = rows[i].visits;
+    events += fresh[i];
+  }
+  looked_at = now;
+  double cost = events * event_ticks;
+  spent += cost;
+  if (!(allowed > 0) || elapsed * tick_ns < THROTTLE_AFTER_S * 1e9 || spent <= allowed * elapsed) return;
+  while (cost > 0.75 * allowed * window && (row = least_worth(used, fresh, window))) {
+    leave_out(row, used);
+    cost -= (double)fresh[row] * event_ticks;
+  }
+}
+
+__attribute__((noinline)) static void look(uint64_t now) {
+  if (atomic_flag_test_and_set_explicit(&is_looking, memory_order_acquire)) return;
+  if (!began) calibrate(now);
+  else keep_budget(now);
+  uint64_t next = now + (uint64_t)(LOOK_EVERY_S * 1e9 / tick_ns);
+  atomic_store_explicit(&look_at, next, memory_order_relaxed);
+  atomic_flag_clear_explicit(&is_looking, memory_order_release);
+}
+
+/* ---- what the compiler calls ---------------------------------------------------------------------------------- */
+
 EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
   struct insitu_thread *self = insitu_thread_self();
   if (__builtin_expect(!self, 0)) return;
   const uintptr_t *frame = __builtin_frame_address(0);
   uint32_t here = place(frame), from = site(call_site), row, flags = 0;
-  uint64_t now = insitu_ticks(), key = (uint64_t)(uintptr_t)function;
+  uint64_t key = (uint64_t)(uintptr_t)function;
+  if (__builtin_expect(is_left_out(key), 0)) return;
+  uint64_t now = insitu_ticks();
   drop_left(self, here, from, now);
   const struct insitu_row *rows = insitu_table->rows;
   for (;;) {
@@ -127,12 +228,15 @@ EXPORT void __cyg_profile_func_exit(void *function, void *call_site) {
   (void)call_site;
   struct insitu_thread *self = insitu_thread_self();
   if (__builtin_expect(!self, 0)) return;
-  uint64_t now = insitu_ticks(), key = (uint64_t)(uintptr_t)function;
+  uint64_t key = (uint64_t)(uintptr_t)function;
+  if (__builtin_expect(is_left_out(key), 0)) return;
+  uint64_t now = insitu_ticks();
   const struct insitu_row *rows = insitu_table->rows;
   const struct insitu_frame *top = insitu_top(self);
   if (__builtin_expect(self->overflow || (top->stack && (rows[top->row].key == key || top->flags & INSITU_UNNAMED)),
                        1)) {
     insitu_pop(self, now);
+    if (__builtin_expect(now >= atomic_load_explicit(&look_at, memory_order_relaxed), 0)) look(now);
     return;
   }
   /* Functions above it were left by longjmp; one that was entered before the start is ignored. */

@@ -175,3 +175,46 @@ def check_heap(solver):
     assert (count, growth) in ((8, 24), (8, 40))  # the block that could not grow is still there
     assert heap("plug->heat::Grid::Grid(int)")[:2] == (1, 8008)
     assert heap("plug->fortran->plate::relax")[:2] == (7, 7 * 56_008)
+
+
+TINY = r"""
+#include <mpi.h>
+#include <time.h>
+__attribute__((noinline)) static int tiny(int n) { return n + 1; }
+__attribute__((noinline)) static int work(int n) {
+  volatile int sum = n;
+  for (int i = 0; i < 10000; i++) sum = tiny(sum);
+  return sum;
+}
+__attribute__((no_instrument_function)) static double now(void) {
+  struct timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  return at.tv_sec + at.tv_nsec * 1e-9;
+}
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  double until = now() + 1.5;
+  int turns = 0;
+  while (now() < until) work(turns++);
+  MPI_Send(&turns, turns, MPI_CHAR, MPI_PROC_NULL, 0, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+def test_a_function_that_is_called_too_often_becomes_part_of_its_caller(bench):
+    bench.script(TINY, "busy.c")
+    compiler = str(BINARIES["mpich"] / "mpicc")
+    words = [compiler, "-O1", "-w", INSTRUMENT, "busy.c", "-o", "busy"]
+    subprocess.run(words, check=True, cwd=bench.folder)
+
+    outcome = bench.run("-n", 1, "--", "./busy")
+
+    assert outcome.code == 0, outcome.err
+    (record,) = bench.records()
+    (finding,) = (f for f in record.findings if f.code == "throttled")
+    assert "tiny (" in finding.text
+    assert "busy->main->work->tiny" not in {str(path) for path in bench.table().callpaths}
+    assert bench.values("busy->main->work", "visits")[0] > 100
+    assert bench.values("busy->main->MPI_Send", "visits") == [1]
