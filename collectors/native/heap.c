@@ -107,7 +107,44 @@ static void flush(void) {
   pending = 0;
 }
 
+/* Threads in which nothing but the heap is recorded, such as libraries start: each has a row while it lives, and no
+ * time. */
+#define OTHERS 256
+static struct {
+  uint32_t row;
+  int is_taken;
+} others[OTHERS];
+static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t leaving;
+static __thread struct insitu_row *own;
+static __thread int has_claimed;
+
+static struct insitu_row *claim(void) {
+  if (has_claimed) return own;
+  has_claimed = 1; /* what is allocated below counts for the process only */
+  size_t at = 0;
+  pthread_mutex_lock(&claiming);
+  while (at < OTHERS && others[at].is_taken) at++;
+  if (at < OTHERS && !others[at].row) others[at].row = insitu_row_add(0, 0, INSITU_THREAD, "(thread)", 8, "", 0, 0);
+  if (at < OTHERS && others[at].row) {
+    others[at].is_taken = 1;
+    own = &insitu_table->rows[others[at].row];
+  }
+  pthread_mutex_unlock(&claiming);
+  if (own) pthread_setspecific(leaving, &others[at].is_taken);
+  return own;
+}
+
+static void release(void *is_taken) {
+  own = NULL;
+  flush();
+  pthread_mutex_lock(&claiming);
+  *(int *)is_taken = 0;
+  pthread_mutex_unlock(&claiming);
+}
+
 void insitu_heap_leave(void) {
+  has_claimed = 1;
   flush();
 }
 
@@ -128,6 +165,7 @@ __attribute__((constructor)) static void prepare(void) {
   const void *object = object_of((const void *)next_malloc);
   if (object && object == object_of((const void *)next_free) && object == object_of((const void *)size))
     next_size = size;
+  if (pthread_key_create(&leaving, release)) is_off = 1;
   pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
@@ -135,25 +173,27 @@ void insitu_heap_stop(void) {
   is_off = 1;
 }
 
-/* Bytes that come (positive) or go, in the call path that runs. Before the start only the process's total is kept. */
+/* Bytes that come (positive) or go, in the call path that runs. Before the start, and in threads for which there is no
+ * row, only the process's total is kept. */
 static inline void count(int64_t bytes, int is_allocation) {
   if (__builtin_expect(is_off, 0)) return;
   pending += bytes;
-  struct insitu_thread *self = insitu_thread_self();
-  if (__builtin_expect(self != NULL, 1)) {
-    struct insitu_row *row = &insitu_table->rows[insitu_top(self)->row];
-    row->heap_growth += (uint64_t)bytes;
-    if (is_allocation) {
-      row->allocations++;
-      row->bytes_allocated += (uint64_t)bytes;
-      /* Relaxed: other threads' bytes are an estimate anyway, by what they have pending. */
-      int64_t now = atomic_load_explicit(&live, memory_order_relaxed) + pending;
-      if (now > (int64_t)row->heap_peak) row->heap_peak = (uint64_t)now;
-    }
-    if (__builtin_expect((uint64_t)(pending + BATCH) > 2 * BATCH, 0)) flush();
-  } else {
-    flush(); /* a thread without an area may end at any time */
+  struct insitu_row *row = NULL;
+  if (__builtin_expect(insitu_is_on, 1))
+    row = __builtin_expect(insitu_self != NULL, 1) ? &insitu_table->rows[insitu_top(insitu_self)->row] : claim();
+  if (__builtin_expect(!row, 0)) {
+    flush(); /* such a thread may end at any time */
+    return;
   }
+  row->heap_growth += (uint64_t)bytes;
+  if (is_allocation) {
+    row->allocations++;
+    row->bytes_allocated += (uint64_t)bytes;
+    /* Relaxed: other threads' bytes are an estimate anyway, by what they have pending. */
+    int64_t now = atomic_load_explicit(&live, memory_order_relaxed) + pending;
+    if (now > (int64_t)row->heap_peak) row->heap_peak = (uint64_t)now;
+  }
+  if (__builtin_expect((uint64_t)(pending + BATCH) > 2 * BATCH, 0)) flush();
 }
 
 static inline void *came(void *block) {

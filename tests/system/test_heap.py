@@ -1,6 +1,7 @@
 """Heap memory per call path of real programs: what they allocate is known in closed form."""
 
 import ctypes.util
+import math
 import subprocess
 
 import pytest
@@ -61,10 +62,21 @@ def test_without_heap_the_program_has_its_own_allocator(bench):
 
 GROWS = r"""
 #include <mpi.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+static void *blocks[1000];
+static void *work(void *argument) {
+  for (int i = 0; i < 1000; i++) blocks[i] = malloc(100);
+  return argument;
+}
 int main(int argc, char **argv) {
+  pthread_t thread;
   MPI_Init(&argc, &argv);
+  for (int i = 0; i < 3; i++) {
+    pthread_create(&thread, NULL, work, NULL), pthread_join(thread, NULL);
+    for (int j = 0; j < 1000; j++) free(blocks[j]);
+  }
   char *block = malloc(1000000), *kept = malloc(500000);
   memset(block, 1, 1000000), memset(kept, 1, 500000);
   free(realloc(block, 3000000));
@@ -103,7 +115,7 @@ def measured(bench, *words):
     (bench.folder / "grows.c").write_text(GROWS)
     (bench.folder / "own.c").write_text(OWN)
     compiler = str(BINARIES[bench.mpi] / "mpicc")
-    command = [compiler, "-w", "grows.c", *words, "-o", "grows"]
+    command = [compiler, "-w", "-pthread", "grows.c", *words, "-o", "grows"]
     done = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"{words} cannot be linked here: {done.stderr[-200:]}")
@@ -121,6 +133,14 @@ def test_the_programs_own_allocator_is_used_and_counted(bench, library):
 
     assert bench.values("grows", "heap_growth")[0] >= 500_000
     assert bench.values("grows", "heap_peak")[0] >= 3_500_000
+
+
+def test_threads_in_which_nothing_else_is_recorded_have_their_heap_and_no_time(bench):
+    measured(bench)
+
+    assert 3000 <= bench.values("grows->(thread)", "allocations")[0] < 3100
+    assert bench.values("grows->(thread)", "bytes_allocated")[0] >= 3000 * 104
+    assert math.isnan(bench.values("grows->(thread)", "time")[0])
 
 
 def test_an_allocator_inside_the_program_stays_alone(bench):
