@@ -163,6 +163,8 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
     text = f"grows as {verdict.growth}, expected {verdict.expectation}"
     if status is Status.VIOLATED:
         text += f": {percent(probability)} sure that this is outside {_limits(verdict)}"
+    elif verdict.is_drowned:
+        text += f": cannot tell, measurements scatter by {percent(verdict.noise)} and more"
     elif status is Status.UNSETTLED:
         text += f": cannot tell yet, outside with a probability of {percent(verdict.violation)}"
     return Result(
@@ -175,12 +177,18 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
         found=str(verdict.growth),
         status=status,
         text=text,
-        probability=probability,
+        probability=float("nan") if verdict.is_drowned else probability,
         divergence=verdict.divergence,
         adjusted_r2=verdict.adjusted_r2,
-        advice=str(verdict.settler) if verdict.settler else "",
+        advice=_advice(verdict),
         verdict=verdict,
     )
+
+
+def _advice(verdict: Verdict) -> str:
+    if verdict.is_drowned:
+        return "repeat them on a quiet machine"
+    return str(verdict.settler) if verdict.settler else ""
 
 
 def _limits(verdict: Verdict) -> str:

@@ -70,7 +70,9 @@ def _probability_of_right(
     scale = np.maximum(scale, 1e-9 * np.abs(centre) + 1e-300)
     edges = np.sort(np.concatenate([centre - REACH * scale, centre, centre + REACH * scale]))
     grid = np.unique(np.interp(np.linspace(0, len(edges) - 1, GRID), np.arange(len(edges)), edges))
-    standard = np.clip((grid - centre[:, None]) / scale[:, None], -FAR, FAR)
+    with np.errstate(over="ignore"):  # functions that predict exactly
+        standard = (grid - centre[:, None]) / scale[:, None]
+    standard = np.clip(standard, -FAR, FAR)
     density = weights[:, None] * np.exp(-0.5 * standard**2) / scale[:, None]
     best = np.maximum(density[answers].sum(axis=0), density[~answers].sum(axis=0))
     total = float(trapezoid(density.sum(axis=0), grid))

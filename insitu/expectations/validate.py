@@ -27,6 +27,7 @@ from insitu.modeling.quality import qualities
 from insitu.modeling.spread import Spread
 
 SURE = 0.9  # probability from which a match is told as a fact
+DROWNING = 0.3  # relative noise; 0.4 is the most that is considered
 FINEST = 1000  # denominator of exponents
 Wanted = str | Growth | Expectation
 
@@ -45,8 +46,8 @@ class Verdict:
 
     growth: the most probable one of the rank `match`, G; function: with its coefficients;
     probability: that the rank is right; shares: of each rank; above: the probability that growth is
-    above the upper limit; adjusted_r2: of the function; settler: the further point that would
-    settle a doubt, None where nothing is in doubt.
+    above the upper limit; adjusted_r2: of the function; noise: relative, of one measurement;
+    settler: the further point that would settle a doubt, None where nothing is in doubt.
     """
 
     expectation: Expectation
@@ -57,13 +58,19 @@ class Verdict:
     shares: dict[Match, float]
     above: float
     adjusted_r2: float
+    noise: float
     settler: Settler | None
     model: Model
 
     @property
     def is_settled(self) -> bool:
         """Whether the data tell; else the match is only the most probable one."""
-        return max(self.violation, 1 - self.violation) >= SURE
+        return max(self.violation, 1 - self.violation) >= SURE and not self.is_drowned
+
+    @property
+    def is_drowned(self) -> bool:
+        """Whether the noise is larger than any that posteriors can be trusted with."""
+        return self.noise >= DROWNING
 
     @property
     def violation(self) -> float:
@@ -73,7 +80,7 @@ class Verdict:
     @property
     def is_violated(self) -> bool:
         """Whether growth is outside the limits for sure."""
-        return self.violation >= SURE
+        return self.violation >= SURE and not self.is_drowned
 
     @property
     def divergence(self) -> str:
@@ -172,6 +179,7 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
         shares=shares,
         above=above,
         adjusted_r2=_adjusted_r2(function, model),
+        noise=spread.sigma,
         settler=None,
         model=model,
     )
@@ -196,6 +204,7 @@ def _unmeasured(model: Model, expectation: Expectation) -> Verdict:
         shares=dict.fromkeys(Match, 1 / 3),
         above=1 / 3,
         adjusted_r2=model.adjusted_r2,
+        noise=float("nan"),
         settler=None,
         model=model,
     )

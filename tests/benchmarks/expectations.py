@@ -37,7 +37,7 @@ def growth(term):
 
 
 def cases(rng, count, level):
-    """(expectation, rank, which of the scales, values) of each case."""
+    """(expectation, rank, which of the scales, values, truth) of each case."""
     limits = [expect(text) for text in EXPECTED]
     ranks = [{term: match_of(growth(term), limit) for term in TERMS} for limit in limits]
     answer = []
@@ -50,11 +50,38 @@ def cases(rng, count, level):
         alpha, beta = pool[rng.integers(len(pool))]
         which = rng.integers(2)
         x = SCALES[which]
-        term, share = x**alpha * np.log2(x) ** beta, rng.uniform(0.3, 1)
-        values = 10 ** rng.uniform(-2, 3) * (1 - share + share * term / term[-1])
+        truth = function(alpha, beta, x[-1], rng.uniform(0.3, 1), 10 ** rng.uniform(-2, 3))
         noise = 1 + rng.uniform(-level, level, len(x))
-        answer.append((EXPECTED[i], wanted, which, values * noise))
+        answer.append((EXPECTED[i], wanted, which, truth(x) * noise, truth))
     return answer
+
+
+def function(alpha, beta, last, share, scale):
+    """A constant and one term, which makes this share of the value at the last point."""
+
+    def term(x):
+        return x**alpha * np.log2(x) ** beta
+
+    return lambda x: scale * (1 - share + share * term(x) / term(last))
+
+
+def settled(made, verdicts, rng, level, most=60):
+    """Of cases that cannot be told: how many can with the point that was named, and rightly."""
+    doubtful = [(c, v) for c, v in zip(made, verdicts, strict=True) if v.settler][:most]
+    ended, right = [], []
+    for (text, wanted, which, values, truth), verdict in doubtful:
+        ((_, at),) = verdict.settler.at
+        further = truth(at) * (1 + rng.uniform(-level, level))
+        (after,) = validate(np.append(SCALES[which], at), np.append(values, further), text)
+        ended.append(after.is_settled)
+        right.append(after.is_settled and after.is_violated == (wanted is Match.NONE))
+    claimed = np.mean([v.settler.probability for _, v in doubtful])
+    print(
+        f"of {len(doubtful)} that cannot be told {100 * np.mean(ended):.0f} % can with the one "
+        f"point that was named, {100 * sum(right) / max(sum(ended), 1):.0f} % of these rightly "
+        f"({100 * claimed:.0f} % promised)",
+        flush=True,
+    )
 
 
 def by_adjusted_r2(x, values, text):
@@ -140,6 +167,8 @@ def main():
         start = time.process_time()
         found = [by_adjusted_r2(SCALES[case[2]], case[3], case[0]) for case in made]
         row("[VAL]", found, truth, (time.process_time() - start) / len(made))
+        print()
+        settled(made, verdicts, rng, level)
 
 
 if __name__ == "__main__":

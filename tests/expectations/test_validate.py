@@ -63,6 +63,14 @@ def test_the_point_that_settles_brings_nearer_to_the_truth():
     assert before.violation < 0.5 < after.violation
 
 
+def test_measurements_that_scatter_by_orders_of_magnitude_tell_nothing():
+    (verdict,) = validate(P, [2e-8, 1.7e-7, 8.4e-4, 1.4e-2, 5.3e-6], "O(log p)")
+
+    assert verdict.is_drowned
+    assert not verdict.is_settled
+    assert not verdict.is_violated
+
+
 def test_repetitions_count():
     values = noisy(np.tile((2 + P**2)[:, None], (1, 9)), 0.1)
 
