@@ -27,7 +27,7 @@ from insitu.design.levels import parse_levels
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.measurement import Experiment, FloatArray
-from insitu.units import percent
+from insitu.units import percent, quantity
 
 METRIC = "time_exclusive"
 CALLPATHS = 40  # the dearest; the others do not decide
@@ -89,11 +89,11 @@ def command(
     target = np.array([coordinate(at, names)])
     start = [one for one in first_runs(chosen) if not _is_in(one, known.points)]
     if len(known.points) < FIRST_RUNS and start:
-        _say(start[0], math.nan, goal, is_json=is_json)
+        _say(start[0], None, goal, is_json=is_json)
         return
     found = _dependencies(known, dependencies)
     laws = [
-        laws_of(known.points, row, names, one, seed)
+        laws_of(known.points, row, names, one, seed=seed)
         for seed, (row, one) in enumerate(zip(known.values, found, strict=True))
     ]
     doubt = uncertainty(laws, target)
@@ -107,7 +107,8 @@ def command(
 
     is_enough = doubt <= goal or not candidates
     best = None if is_enough else next_point(laws, candidates, target, cost)
-    _say(best, doubt, goal, is_json=is_json)
+    seconds = float(np.median(sum(law.at(target) for law in laws)))
+    _say(best, (seconds, doubt), goal, is_json=is_json)
 
 
 def _levels(campaign: str) -> Levels:
@@ -166,19 +167,24 @@ def _is_in(point: Point, points: FloatArray) -> bool:
     return bool(np.any(np.all(points == row, axis=1))) if len(points) else False
 
 
-def _say(best: Point | None, doubt: float, goal: float, *, is_json: bool) -> None:
-    known = None if math.isnan(doubt) else doubt
+def _say(
+    best: Point | None, found: tuple[float, float] | None, goal: float, *, is_json: bool
+) -> None:
+    """The prediction with its relative uncertainty, where there is one, and what to run."""
+    seconds, doubt = found or (None, None)
     if is_json:
         params = None if best is None else dict(best.values)
-        print_json([{"params": params, "uncertainty": known, "goal": goal}])
+        row = {"params": params, "prediction": seconds, "uncertainty": doubt, "goal": goal}
+        print_json([row])
         return
-    if known is not None:
-        click.echo(f"the prediction is uncertain by {percent(known)}; {percent(goal)} is the goal")
-    if best is None:
+    if seconds is not None and doubt is not None:
         click.echo(
-            "no further run is needed"
-            if known is not None and known <= goal
-            else "every configuration of --levels was run; give others"
+            f"{quantity(seconds, 's')} by the runs so far, uncertain by {percent(doubt)};"
+            f" the goal is {percent(goal)}"
         )
-    else:
+    if best is not None:
         click.echo(f"run next: {best}")
+    elif doubt is not None and doubt <= goal:
+        click.echo("no further run is needed")
+    else:
+        click.echo("every configuration of --levels was run; give others")

@@ -11,15 +11,17 @@ summed over call paths, as for jointly normal values; the best run has the most 
 cost^0.7. Runs that differ in everything come first, for without them nothing is known.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
-from insitu.design.dependencies import Dependency
+from insitu.design.dependencies import Dependency, Nest
 from insitu.design.factorial import Cost, Levels, Point
 from insitu.errors import UsageError
 from insitu.measurement import FloatArray
@@ -27,11 +29,21 @@ from insitu.measurement import FloatArray
 SAMPLES = 200  # laws of each call path
 HYPOTHESES = 60  # the most probable, of which laws are drawn
 COST_POWER = 0.7
-LEAST_NOISE = 0.01  # relative, of one run
+NOISE = 0.02  # relative, of one run
+LEAST_NOISE = 0.005
+DISCREPANCY = 0.03  # relative, of real times from any simple law
 FIRST_RUNS = 5
-POWERS = tuple(map(Fraction, ("1/2", "1", "3/2", "2", "3", "-1", "-1/2", "-1/3", "2/3", "1/3")))
-LOGARITHMS = (0, 1)
-SIMPLE_POWERS = tuple(map(Fraction, ("1/2", "1", "2", "-1")))
+# How probable a power is before anything was measured; the simple ones are more so.
+POWERS: Mapping[Fraction, float] = {
+    Fraction(text): weight
+    for text, weight in (
+        *(("1", 0.3), ("2", 0.1), ("1/2", 0.1), ("-1", 0.1), ("0", 0.1), ("3/2", 0.06)),
+        *(("3", 0.05), ("-1/2", 0.05), ("2/3", 0.05), ("1/3", 0.05), ("-1/3", 0.04)),
+    )
+}
+LOGARITHMS: Mapping[int, float] = {0: 0.8, 1: 0.2}
+SIMPLE_POWERS = tuple(map(Fraction, ("1/2", "1", "2", "-1", "0")))
+REFUTED = 0.01  # probability of data under the forms of counts, below which these do not hold
 FREELY_COMBINED = 2  # parameters that multiply with any powers; more with simple ones
 CANDIDATES_LIMIT = 20_000
 
@@ -91,7 +103,13 @@ def first_runs(levels: Levels, count: int = FIRST_RUNS) -> list[Point]:
 
 
 def laws_of(
-    points: FloatArray, values: FloatArray, names: Sequence[str], dependency: Dependency, seed: int
+    points: FloatArray,
+    values: FloatArray,
+    names: Sequence[str],
+    dependency: Dependency,
+    *,
+    seed: int,
+    noise: float = NOISE,
 ) -> Law:
     """Sample laws that a call path may follow.
 
@@ -101,22 +119,26 @@ def laws_of(
         names: of the parameters, in the order of the columns.
         dependency: what it depends on; forms that are known are taken as they are.
         seed: of the random numbers; the same seed gives the same laws.
+        noise: of a run, relative, at least; more where no law comes that near.
     """
-    features = _features(dependency, list(names))
+    noise = math.hypot(noise, DISCREPANCY)
     scale = np.maximum(values, 1e-300)
-    rows = np.stack([np.ones(len(points)), *(feature.of(points) for feature in features)]) / scale
-    size = np.linalg.norm(rows, axis=1)
-    best = _most_probable(rows / size[:, None], len(points))
+    for nests in (dependency.nests, tuple(Nest.of(nest.parameters) for nest in dependency.nests)):
+        features, prior = _features(nests, list(names))
+        rows = [np.ones(len(points)), *(feature.of(points) for feature in features)]
+        matrix = np.stack(rows) / scale
+        size = np.linalg.norm(matrix, axis=1)
+        best = _most_probable(matrix / size[:, None], prior, noise)
+        if best.probability >= REFUTED:
+            break
     weights = np.exp(-0.5 * (best.criterion - best.criterion[0]))
     random = np.random.default_rng(seed)
     picked = random.choice(len(weights), SAMPLES, p=weights / weights.sum())
     coefficients = np.zeros((SAMPLES, 3))
     for i, which in enumerate(picked):
         terms = best.terms[which]
-        matrix = (rows[terms] / size[terms, None]).T
-        drawn = best.solution[which][: len(terms)] + _root(
-            matrix, best.variance[which]
-        ) @ random.standard_normal(len(terms))
+        root = _root((matrix[terms] / size[terms, None]).T, best.variance[which])
+        drawn = best.solution[which][: len(terms)] + root @ random.standard_normal(len(terms))
         coefficients[i, : len(terms)] = np.maximum(drawn, 0.0) / size[terms]
     terms_of = tuple(tuple(int(t) - 1 for t in best.terms[which][1:]) for which in picked)
     return Law(features, terms_of, coefficients)
@@ -133,7 +155,7 @@ def next_point(
     candidates: Sequence[Point],
     target: FloatArray,
     cost: Cost,
-    noise: float = LEAST_NOISE,
+    noise: float = NOISE,
 ) -> Point:
     """The candidate whose run lowers the variance at the target most, per cost^0.7.
 
@@ -174,27 +196,31 @@ def candidates_of(levels: Levels, taken: Sequence[Point]) -> list[Point]:
     return [point for point in found if point not in set(taken)]
 
 
-def _features(dependency: Dependency, names: list[str]) -> tuple[Feature, ...]:
-    """The terms that a call path may have."""
-    found: dict[Feature, None] = {}
-    for nest in dependency.nests:
+def _features(nests: Sequence[Nest], names: list[str]) -> tuple[tuple[Feature, ...], FloatArray]:
+    """The terms that a call path may have, and the weights of the constant and of each of them."""
+    found: dict[Feature, float] = {}
+    for nest in nests:
         unknown = sum(power is None for _, power in nest.factors)
         powers = POWERS if unknown <= FREELY_COMBINED else SIMPLE_POWERS
-        logarithms = LOGARITHMS if unknown <= FREELY_COMBINED else LOGARITHMS[:1]
         choices = []
         for name, power in nest.factors:
             column = names.index(name)
             if power is not None:
-                choices.append([(column, float(power), 0)])
-            else:
-                choices.append(
-                    [(column, float(p), k) for p in (*powers, Fraction(0)) for k in logarithms]
-                )
+                choices.append([((column, float(power), 0), 1.0)])
+                continue
+            choices.append(
+                [
+                    ((column, float(p), k), POWERS[p] * weight)
+                    for p in powers
+                    for k, weight in LOGARITHMS.items()
+                    if unknown <= FREELY_COMBINED or k == 0
+                ]
+            )
         for factors in product(*choices):
-            kept = tuple(one for one in factors if one[1] or one[2])
+            kept = tuple(one for one, _ in factors if one[1] or one[2])
             if kept:
-                found[Feature(kept)] = None
-    return tuple(found)
+                found.setdefault(Feature(kept), float(np.prod([w for _, w in factors])))
+    return tuple(found), np.array([1.0, *found.values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,42 +231,52 @@ class _Fits:
     terms: list[NDArray[np.intp]]
     solution: list[FloatArray]
     variance: FloatArray
+    probability: float  # of a misfit as large as that of the nearest
 
 
-def _most_probable(rows: FloatArray, count: int) -> _Fits:
+def _most_probable(rows: FloatArray, weights: FloatArray, noise: float) -> _Fits:
     """Fit the constant with no, each and each two of the other rows to ones, all at once.
 
     Least squares of relative errors by normal equations of unit rows; hypotheses with a negative
-    coefficient are left out.
+    coefficient are left out. The criterion is chi-square with log(runs) per coefficient, and the
+    prior: one, two and three coefficients as probable as each other, times the terms' own. Where
+    even the best is farther off than the noise, the noise is taken for that much larger.
     """
+    count = rows.shape[1]
     gram, right = rows @ rows.T, rows @ np.ones(count)
     others = np.arange(1, len(rows))
     groups = [np.zeros((1, 1), dtype=np.intp)]
-    if count > 2:
+    if count > 2 and len(others):
         groups.append(np.stack([np.zeros_like(others), others], axis=1))
-    if count > 3:
+    if count > 3 and len(others) > 1:
         one, other = np.triu_indices(len(others), 1)
         groups.append(np.stack([np.zeros_like(one), one + 1, other + 1], axis=1))
-    criteria, terms, solutions, variances = [], [], [], []
-    floor = LEAST_NOISE**2 / 4
+    squares, prior, terms, solutions, freedom = [], [], [], [], []
     for group in groups:
         wanted = group.shape[1]
         matrices = gram[group[:, :, None], group[:, None, :]] + 1e-12 * np.eye(wanted)
         solved = np.linalg.solve(matrices, right[group][..., None])[..., 0]
         misfit = np.maximum(count - np.einsum("ij,ij->i", solved, right[group]), 0.0)
-        criterion = count * np.log(misfit / count + floor) + wanted * np.log(count)
         possible = np.flatnonzero(np.all(solved >= 0, axis=1))
-        chosen = possible[np.argsort(criterion[possible], kind="stable")[:HYPOTHESES]]
-        criteria += list(criterion[chosen])
+        chosen = possible[np.argsort(misfit[possible], kind="stable")[:HYPOTHESES]]
+        squares += list(misfit[chosen])
+        own = 2 * np.log(weights[group[chosen]]).sum(axis=1)
+        prior += list(wanted * np.log(count) - own)
+        freedom += [max(count - wanted, 1)] * len(chosen)
         terms += list(group[chosen])
         solutions += list(solved[chosen])
-        variances += list(np.maximum(misfit[chosen] / max(count - wanted, 1), floor))
-    order = np.argsort(criteria, kind="stable")[:HYPOTHESES]
+    variances = np.array(squares) / np.array(freedom)
+    nearest = int(np.argmin(variances))
+    variance = max(float(variances[nearest]), noise**2)
+    probability = float(stats.chi2.sf(squares[nearest] / noise**2, freedom[nearest]))
+    criterion = np.array(squares) / variance + np.array(prior)
+    order = np.argsort(criterion, kind="stable")[:HYPOTHESES]
     return _Fits(
-        np.array(criteria)[order],
+        criterion[order],
         [terms[i] for i in order],
         [solutions[i] for i in order],
-        np.array(variances)[order],
+        np.maximum(variances[order], variance),
+        probability,
     )
 
 

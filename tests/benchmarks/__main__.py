@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("overhead", "heap_cost", "calls", "growth", "several", "classes", "expectations")
+NAMES = (
+    *("overhead", "heap_cost", "calls", "growth", "several", "real", "classes", "expectations"),
+    "design",
+)
 
 
 def main(arguments: list[str]) -> int:

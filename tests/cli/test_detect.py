@@ -119,3 +119,35 @@ def test_design_that_cannot_be_made(insitu, tmp_path, arguments, said):
     answer = insitu("design", *arguments)
     assert answer.code == 2
     assert said in answer.err
+
+
+def test_advice_from_no_run_to_enough(insitu, tmp_path):
+    laws = {"main": lambda p, n: 0.5, "main->work": lambda p, n: 1e-3 * n / p}
+    levels = ("--levels", "p=1,2,4,8,16", "--levels", "n=100,200,400,800,1600")
+    rows = []
+    asked = None
+    for _ in range(12):
+        answer = insitu("advise", "c.insitu", "--at", "p=32,n=3200", *levels, "--json")
+        assert answer.code == 0, answer.err
+        (asked,) = map(json.loads, answer.lines)
+        if asked["params"] is None:
+            break
+        rows += [
+            json.dumps(
+                {
+                    "callpath": path,
+                    "metric": "time_exclusive",
+                    "unit": "s",
+                    "params": asked["params"],
+                    "value": law(**asked["params"]),
+                }
+            )
+            for path, law in laws.items()
+        ]
+        shutil.rmtree(tmp_path / "c.insitu", ignore_errors=True)
+        (tmp_path / "rows.jsonl").write_text("\n".join(rows) + "\n")
+        assert insitu("import", "c.insitu", "rows.jsonl").code == 0
+    assert asked is not None
+    assert asked["params"] is None
+    assert asked["uncertainty"] <= asked["goal"]
+    assert asked["prediction"] == pytest.approx(0.5 + 0.1, rel=0.1)

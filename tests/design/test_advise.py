@@ -30,10 +30,12 @@ def measured(points: list[Point], law, seed: int, noise: float = 0.02) -> np.nda
     return exact * (1 + noise * random.standard_normal(len(points)))
 
 
-def laws(points: list[Point]):
+def laws(points: list[Point], noise: float = 0.02):
     at = np.array([[value for _, value in point.values] for point in points])
     return [
-        laws_of(at, measured(points, law, i), NAMES, Dependency(name, (Nest.of(sets),)), i)
+        laws_of(
+            at, measured(points, law, i, noise), NAMES, Dependency(name, (Nest.of(sets),)), seed=i
+        )
         for i, (name, (sets, law)) in enumerate(PATHS.items())
     ]
 
@@ -54,10 +56,10 @@ def test_first_runs_differ_in_everything():
 def test_uncertainty_falls_and_the_prediction_comes_right():
     points = first_runs(LEVELS)
     exact = sum(law(256.0, 32e3) for _, law in PATHS.values())
-    before = uncertainty(laws(points), TARGET)
+    before = uncertainty(laws(points, 0.0), TARGET)
     for _ in range(4):
-        points.append(next_point(laws(points), candidates_of(LEVELS, points), TARGET, cost))
-    found = laws(points)
+        points.append(next_point(laws(points, 0.0), candidates_of(LEVELS, points), TARGET, cost))
+    found = laws(points, 0.0)
     assert uncertainty(found, TARGET) < before
     predicted = np.median(sum(law.at(TARGET) for law in found))
     assert predicted == pytest.approx(exact, rel=0.1)
@@ -78,8 +80,8 @@ def test_known_form_leaves_less_doubt_than_names_alone():
     points = first_runs(LEVELS)
     at = np.array([[value for _, value in point.values] for point in points])
     values = measured(points, PATHS["work"][1], 3)
-    named = laws_of(at, values, NAMES, Dependency("work", (Nest.of(["n", "p"]),)), 1)
-    known = laws_of(at, values, NAMES, Dependency("work", (Nest.of({"n": 1, "p": -1}),)), 1)
+    named = laws_of(at, values, NAMES, Dependency("work", (Nest.of(["n", "p"]),)), seed=1)
+    known = laws_of(at, values, NAMES, Dependency("work", (Nest.of({"n": 1, "p": -1}),)), seed=1)
     assert uncertainty([known], TARGET) < uncertainty([named], TARGET)
 
 
@@ -87,7 +89,7 @@ def test_same_seed_same_laws_and_constant_call_paths():
     points = first_runs(LEVELS)
     at = np.array([[value for _, value in point.values] for point in points])
     flat = np.full(len(points), 3.0)
-    one, other = (laws_of(at, flat, NAMES, Dependency("f"), 7) for _ in range(2))
+    one, other = (laws_of(at, flat, NAMES, Dependency("f"), seed=7) for _ in range(2))
     assert np.array_equal(one.at(TARGET), other.at(TARGET))
     assert np.median(one.at(TARGET)) == pytest.approx(3.0, rel=0.02)
 
