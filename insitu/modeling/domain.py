@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 
@@ -64,3 +65,26 @@ def kind_name(walls: int, axes: int) -> str:
     """What a rank with so many walls is called: `corner`; `3 walls` where a side is one long."""
     names = KINDS.get(axes, KINDS[1][:1])
     return names[walls] if walls < len(names) else f"{walls} wall{'' if walls == 1 else 's'}"
+
+
+def grid(size: int, dimensions: int) -> tuple[int, ...]:
+    """The grid nearest to a cube, longest side first, as MPI_Dims_create makes it."""
+    if dimensions == 1:
+        return (size,)
+    small = [side for side in range(1, isqrt(size) + 1) if size % side == 0]
+    shapes = [
+        (side, *rest)
+        for side in {*small, *(size // side for side in small)}
+        for rest in [grid(size // side, dimensions - 1)]
+        if side >= rest[0]
+    ]
+    return min(shapes)
+
+
+def usual_domain(size: int, axes: int, is_last: bool = False) -> Domain:
+    """The domain that MPI_Dims_create and MPI_Cart_create make of so many ranks.
+
+    `is_last` puts the longest side last instead of first.
+    """
+    sides = grid(size, axes)[:: -1 if is_last else 1]
+    return Domain(np.stack(np.unravel_index(np.arange(size), sides), axis=1), sides)

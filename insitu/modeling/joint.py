@@ -10,6 +10,8 @@ from insitu.measurement import Experiment, FloatArray, IntArray
 from insitu.modeling.align import MOST_CLASSES, Groups, align, are_lawful, match_levels
 from insitu.modeling.behaviour import Measured, Partition
 from insitu.modeling.cluster import BoolArray, class_means, cluster
+from insitu.modeling.domain import Domain
+from insitu.modeling.guess import Guess, guesses
 from insitu.modeling.match import Matching, class_names, match_equal
 from insitu.modeling.mixture import Mixture, find_classes
 from insitu.modeling.places import Place, aligned, mean_over_runs, place_name
@@ -30,19 +32,24 @@ class Evidence:
 
     root_times: mean time per run of the call paths that have no parent; is_crowded: whether ranks
     of a run shared processor cores, so that times tell who had to wait and not who did more;
-    mixtures: those found so far, by their values: at a leaf, inclusive and exclusive times are the
-    same.
+    ways: guesses at classes; mixtures: those found so far, by their values: at a leaf, inclusive
+    and exclusive times are the same.
     """
 
     own: Mapping[CallPath, Witness]
     below: Mapping[CallPath, Witness]
     root_times: Mapping[CallPath, FloatArray]
     is_crowded: bool = False
+    ways: Sequence[Guess] = ()
     mixtures: dict[bytes, Mixture] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, experiment: Experiment, paths: Sequence[CallPath], places: Sequence[Place]
+        cls,
+        experiment: Experiment,
+        paths: Sequence[CallPath],
+        places: Sequence[Place],
+        domains: Sequence[Domain | None],
     ) -> "Evidence":
         """Ask the deterministic metrics of these call paths."""
         own, below = find_witnesses(experiment, paths, places)
@@ -50,7 +57,9 @@ class Evidence:
         tables = aligned(experiment, TIME.name, roots)
         means = [class_means(one, np.zeros(one.shape, dtype=np.intp), 1)[:, 0] for one in tables]
         times = np.array(means).reshape(len(tables), len(roots)).T
-        return cls(own, below, dict(zip(roots, times, strict=True)), bool(experiment.crowded))
+        ways = guesses([place.size for place in places], domains)
+        by_root = dict(zip(roots, times, strict=True))
+        return cls(own, below, by_root, bool(experiment.crowded), ways)
 
 
 @dataclass(slots=True)
@@ -63,6 +72,7 @@ class _Parting:
     x: list[float]
     findings: list[Finding] = field(default_factory=list)
     mixtures: dict[bytes, Mixture] = field(default_factory=dict)
+    ways: Sequence[Guess] = ()
     laws: dict[tuple[object, ...], list[tuple[int, ...]]] = field(default_factory=dict)
 
 
@@ -81,7 +91,7 @@ def part_jointly(measured: Measured, evidence: Evidence) -> Partition:
     sizes = {place.size for place in places}
     x = [float(place.size if len(sizes) > 1 else place.coordinate[0]) for place in places]
     nothing = [NOTHING] * len(measured.paths)
-    parting = _Parting(measured, labels, nothing, x, mixtures=evidence.mixtures)
+    parting = _Parting(measured, labels, nothing, x, mixtures=evidence.mixtures, ways=evidence.ways)
     if metric.is_deterministic:
         parting.labels[:] = [count_labels(one) for one in means]
         for row in range(len(measured.paths)):
@@ -159,6 +169,8 @@ def _part_times(
         else:
             strange = len(parting.findings)
             found = _mixture(parting, row, [one[row] for one in medians], float(floors[row]))
+            if found.is_guess:
+                continue
             _match(parting, row, values, spread=max(found.spread, TIME_SPREAD))
             if np.isnan(spread[row]) and not _is_lawful(parting, row, values):
                 del parting.findings[strange:]  # classes of one repetition, of sizes as noise has
@@ -250,9 +262,19 @@ def _mixture(parting: _Parting, row: int, values: Sequence[FloatArray], floor: f
             [values[place][ranks] for place, ranks in zip(used, present, strict=True)],
             x=np.array([parting.x[place] for place in used]),
             floor=floor,
+            ways=[
+                [way[place][ranks] for place, ranks in zip(used, present, strict=True)]
+                for way in parting.ways
+            ],
         )
     found = parting.mixtures[mark]
     strange = []
+    if found.is_guess:
+        assigned: list[tuple[int, ...] | None] = [None] * len(values)
+        for place, labels in zip(used, found.labels, strict=True):
+            assigned[place] = tuple(np.unique(labels).tolist())
+        count = 1 + max(int(labels.max()) for labels in found.labels)
+        parting.matchings[row] = Matching(class_names(count), tuple(assigned), True)
     for place, ranks, labels, is_outlier in zip(
         used, present, found.labels, found.is_outlier, strict=True
     ):

@@ -1,12 +1,20 @@
 """Behaviour classes from noisy times: one mixture for all runs of a series."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.cluster import BoolArray
+from insitu.modeling.guess import (
+    CONVERGED,
+    OUTLIER_DENSITY,
+    OUTLIERS,
+    SHAPES,
+    Guess,
+    weigh,
+)
 from insitu.modeling.partition import (
     Groups,
     Stretches,
@@ -16,21 +24,15 @@ from insitu.modeling.partition import (
 )
 
 MOST = 5  # classes tried
-OUTLIERS = 0.01  # prior share of ranks that are slow for reasons of their own
-OUTLIER_DENSITY = np.log(OUTLIERS / 1.2)  # they lie anywhere within a factor of e^1.2
+CLASS_PRICE = 2.0  # parameters that a class counts as: criteria for mixtures are too generous
 PRESENT = 0.7  # expected ranks from which on a class is present in a run
 NEAREST = 1.8  # standard deviations by which neighbouring classes must differ
 SCREENING, REFINING = 3, 25  # rounds of expectation and maximisation
-SHAPES: tuple[Callable[[FloatArray], FloatArray], ...] = (  # how classes drift apart with x
-    np.ones_like,
-    lambda x: np.log2(np.maximum(x, 1.0)),
-    lambda x: np.sqrt(np.maximum(x, 0.0)),
-)
 CELLS = (2.5, 0.5)  # within which values are merged, in floors: for screening, for the answer
 WIDTHS = (1.5, 4.0)  # of groups that starts are taken from, in floors
 START_SPREADS = (0.0015, 0.01, 0.04)
+CLOSE = 1.6  # spread of a guess, in floors, at which no mixture is asked
 SAME_SPREAD = 0.02  # in logarithm
-CONVERGED = 0.02  # of a likelihood, in one round
 EQUAL_STEPS = np.array([0.03, 0.06, 0.12, 0.25, 0.5])
 
 
@@ -39,12 +41,14 @@ class Mixture:
     """Classes of one series.
 
     labels: per run the cluster of each rank, ascending by value; is_outlier: per run which
-    ranks fit no class; spread: relative standard deviation of ranks within their class.
+    ranks fit no class; spread: relative standard deviation of ranks within their class; is_guess:
+    whether they are the classes of a guess, and so the same in all runs.
     """
 
     labels: tuple[IntArray, ...]
     is_outlier: tuple[BoolArray, ...]
     spread: float
+    is_guess: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,13 @@ class _State:
         return offsets
 
 
-def find_classes(values: Sequence[FloatArray], *, x: FloatArray, floor: float) -> Mixture:
+def find_classes(
+    values: Sequence[FloatArray],
+    *,
+    x: FloatArray,
+    floor: float,
+    ways: Sequence[Guess] = (),
+) -> Mixture:
     """Find classes that keep their ratio, or drift apart with x, in all runs together.
 
     The logarithm of a rank's value is normal about its class, with one spread for all; a share of
@@ -104,11 +114,17 @@ def find_classes(values: Sequence[FloatArray], *, x: FloatArray, floor: float) -
         values: per run one positive value per rank.
         x: per run the number of ranks, or what else varies.
         floor: least relative spread of ranks, from repetitions.
+        ways: guesses at the classes, which are taken where they explain the values better than any
+            mixture does, or about as well as repetitions repeat each other.
     """
     logs = [np.log(one) for one in values]
     coarse, data = _prepare(logs, floor)
     shapes = [shape(x) / max(float(np.median(shape(x))), 1e-300) for shape in SHAPES]
     single = _single(data)
+    guess = weigh(logs, ways, x=x, floor=floor)
+    alone = float(_criterion(data, single)[0])
+    if guess is not None and guess.criterion < alone and guess.spread <= CLOSE * floor:
+        return Mixture(guess.labels, guess.is_outlier, guess.spread, True)
     best, lowest, worse = single, np.inf, 0
     for count in range(1, MOST + 1):
         state = single if count == 1 else _search(coarse, data, count, shapes)
@@ -119,6 +135,8 @@ def find_classes(values: Sequence[FloatArray], *, x: FloatArray, floor: float) -
         elif (worse := worse + 1) == 2:
             break
     spread, groups, criterion_of_groups = _loose(data)
+    if guess is not None and guess.criterion < min(criterion_of_groups, lowest):
+        return Mixture(guess.labels, guess.is_outlier, guess.spread, True)
     if criterion_of_groups < lowest:
         nearest = [
             abs(one[:, None] - group).argmin(axis=1)
@@ -314,7 +332,7 @@ def _criterion(data: _Data, state: _State) -> FloatArray:
     """Bayesian information criterion; infinite where neighbours cannot be told apart."""
     count = state.share * data.ranks
     used = count > PRESENT
-    price = len(count) * np.log(data.ranks.sum())
+    price = (1 + CLASS_PRICE * (len(count) - 1)) * np.log(data.ranks.sum())
     price += 0.5 * (used.sum(axis=0) - 1) @ np.log(data.ranks)
     order = np.argsort(state.excess, axis=0)[:, :, None]
     offsets = np.take_along_axis(state.offsets(), order, axis=0)

@@ -68,8 +68,9 @@ def remodel(
     result = _kept(previous, set(paths) - set(dirty)) if previous else ModelSet()
     models, clusters, sparse = [*result.models], [*result.clusters], _sparse(experiment, places)
     findings += [*result.findings, *sparse]
-    evidence = Evidence.of(experiment, _below(paths, dirty), places) if classes == JOINT else None
-    namer = Namer.of(domains := find_domains(experiment, places), [one.size for one in places])
+    domains, asked = find_domains(experiment, places), _below(paths, dirty)
+    evidence = Evidence.of(experiment, asked, places, domains) if classes == JOINT else None
+    namer = Namer.of(domains, [one.size for one in places])
     for name, metric in sorted(experiment.metrics().items()):
         if metric.kind is MetricKind.PLACE:
             continue

@@ -5,7 +5,6 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from math import prod
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from insitu.errors import UsageError
 from insitu.measurement import IntArray
 from insitu.modeling.behaviour import Measured, Partition
 from insitu.modeling.cluster import THRESHOLD, cluster
-from insitu.modeling.domain import AXES, Domain
+from insitu.modeling.domain import AXES, Domain, usual_domain
 from insitu.modeling.match import Matching, match_equal
 from insitu.modeling.places import mean_over_runs
 
@@ -113,20 +112,6 @@ def assign(classes: Sequence[ClassRule], run: RunKey, domain: Domain | None = No
     return labels
 
 
-def grid(size: int, dimensions: int) -> tuple[int, ...]:
-    """The grid nearest to a cube, longest side first, as MPI_Dims_create makes it."""
-    if dimensions == 1:
-        return (size,)
-    shapes = [
-        (side, *rest)
-        for side in range(1, size + 1)
-        if size % side == 0
-        for rest in [grid(size // side, dimensions - 1)]
-        if side >= rest[0]
-    ]
-    return min(shapes)
-
-
 def apply_rules(
     measured: Measured,
     partition: Partition,
@@ -189,21 +174,13 @@ def _names(classes: Sequence[ClassRule], run: RunKey, domain: Domain | None) -> 
         (index + 1 for index, axis in enumerate(AXES) if {axis, f"n{axis}"} & wanted), default=0
     )
     if dimensions:
-        domain = domain or _usual(run.size, dimensions)
+        domain = domain or usual_domain(run.size, dimensions)
         for index, axis in enumerate(AXES[:dimensions]):
             is_known = index < len(domain.sides)
             at = domain.at[:, index] if is_known else np.where(domain.at[:, 0] < 0, -1, 0)
             names.setdefault(axis, at)
             names.setdefault(f"n{axis}", np.array([domain.sides[index] if is_known else 1]))
     return names
-
-
-def _usual(size: int, dimensions: int) -> Domain:
-    """The domain that MPI_Dims_create and MPI_Cart_create make of so many ranks."""
-    sides = grid(size, dimensions)
-    rank = np.arange(size)
-    at = [rank // prod(sides[index + 1 :]) % side for index, side in enumerate(sides)]
-    return Domain(np.stack(at, axis=1), sides)
 
 
 def _evaluate(node: ast.expr, names: Mapping[str, Value], rule: str) -> Value:

@@ -19,8 +19,8 @@ import numpy as np
 
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
+from insitu.modeling.domain import grid
 from insitu.modeling.pipeline import remodel
-from insitu.modeling.rules import grid
 from insitu.modeling.sizes import size_laws
 
 ROOT = Path(__file__).resolve().parents[2]

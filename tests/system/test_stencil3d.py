@@ -7,8 +7,8 @@ import pytest
 
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
+from insitu.modeling.domain import grid
 from insitu.modeling.pipeline import remodel
-from insitu.modeling.rules import grid
 
 pytestmark = pytest.mark.mpi
 

@@ -1,0 +1,88 @@
+"""Classes guessed from where ranks usually are."""
+
+import numpy as np
+import pytest
+
+from insitu.modeling.domain import Domain, usual_domain
+from insitu.modeling.guess import guesses, weigh
+from insitu.modeling.mixture import find_classes
+
+SIZES = (4, 8, 16, 32, 64)
+X = np.array(SIZES, float)
+
+
+def walls(size, axes=2):
+    return np.add(*usual_domain(size, axes).walls()).sum(axis=1)
+
+
+def noisy(rng, law, noise, *, layout=walls):
+    return [law(p, layout(p)) * np.exp(noise * rng.standard_normal(p)) for p in SIZES]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "law", [lambda p, walls: 1.1**walls, lambda p, walls: 1 + 0.03 * p**0.5 * walls]
+)
+def test_corners_and_edges_are_found_in_noise_as_large_as_their_distance(law, seed):
+    values = noisy(np.random.default_rng(seed), law, 0.06)
+    truth = [walls(p) for p in SIZES]
+
+    found = find_classes(values, x=X, floor=0.05, ways=guesses(SIZES, [None] * 5))
+
+    assert found.is_guess
+    assert [one.tolist() for one in found.labels] == [one.tolist() for one in truth]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_has_no_place(seed):
+    values = noisy(np.random.default_rng(seed), lambda p, _: 3.0, 0.05)
+
+    found = find_classes(values, x=X, floor=0.02, ways=guesses(SIZES, [None] * 5))
+
+    assert not found.is_guess
+    assert {int(label) for one in found.labels for label in one} == {0}
+
+
+def test_classes_that_are_elsewhere_are_left_to_the_mixture():
+    """Every third rank is slow."""
+    rng = np.random.default_rng(1)
+    values = noisy(
+        rng, lambda p, slow: 1 + 0.3 * slow, 0.01, layout=lambda p: np.arange(p) % 3 == 0
+    )
+
+    found = find_classes(values, x=X, floor=0.01, ways=guesses(SIZES, [None] * 5))
+
+    assert not found.is_guess
+    assert [one.tolist() for one in found.labels] == [
+        (np.arange(p) % 3 == 0).astype(int).tolist() for p in SIZES
+    ]
+
+
+def test_a_slow_rank_is_an_outlier_of_its_class():
+    values = noisy(np.random.default_rng(4), lambda p, walls: 1.2**walls, 0.01)
+    values[4][20] *= 2
+
+    found = find_classes(values, x=X, floor=0.01, ways=guesses(SIZES, [None] * 5))
+
+    assert found.is_guess
+    assert np.flatnonzero(found.is_outlier[4]).tolist() == [20]
+    assert found.labels[4].tolist() == walls(64).tolist()
+
+
+def test_where_the_program_told_its_domain_no_other_is_asked():
+    """Columns first: not what MPI_Cart_create does with ranks."""
+    domains = []
+    for size in SIZES:
+        usual = usual_domain(size, 2)
+        domains.append(Domain(usual.at[np.random.default_rng(size).permutation(size)], usual.sides))
+
+    ways = guesses(SIZES, domains)
+
+    expected = [np.add(*one.walls()).sum(axis=1).tolist() for one in domains]
+    assert [one.tolist() for one in ways[0]] == expected
+    assert len(ways) == 4  # walls, any or none, along axes; rank 0
+
+
+def test_nothing_is_guessed_of_nothing():
+    assert weigh([np.zeros(1)], guesses([1], [None]), x=np.ones(1), floor=0.01) is None
+    assert guesses([], []) != []
