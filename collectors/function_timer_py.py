@@ -285,7 +285,7 @@ class PythonTimer:
             *(info.rank, info.size, -1, -1, os.getpid(), started, time.time_ns()),
             *(now, now, now, now, 0, table.RUNNING, 0, 0, 0, 0, 0, 0, 0, b"setprofile", COLUMNS),
             *([0] * 6),
-            *(0.0, 0.0, 0, 0, 0, 0, b"", 0, b""),
+            *(0.0, 0.0, 0, 0, 0, 0, b"", b"", 0, b""),
             *([0] * 7),
         )
         table.HEADER.pack_into(self.map, 0, *values)

@@ -1,8 +1,10 @@
 """How long an iteration of the main loop takes in one rank, and by how much that varies."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean, median, stdev
+from typing import Any
 
+from insitu.collectors.ranks import Rank
 from insitu.collectors.table import TableReader
 
 FEWEST = 8  # iterations that say something about their noise
@@ -18,3 +20,13 @@ def of(table: TableReader, node_rows: Sequence[int], tick_s: float) -> tuple[int
     mean = fmean(times)
     values = {"iteration_time": median(times)}
     return node_rows[row], values | {"iteration_variation": stdev(times) / mean if mean else 0.0}
+
+
+def told(ranks: Iterable[Rank]) -> dict[str, Any]:
+    """The sample of one rank, in order: whether iterations grow can be seen in it; {} without."""
+    for rank in ranks:
+        ticks, head = rank.table.turns(), rank.table.header()
+        if len(ticks) >= FEWEST and rank.tick_s:
+            times = [float(f"{value * rank.tick_s:.6g}") for value in ticks]
+            return {"rank": rank.number, "count": head["turns"] + 1, "times_s": times}
+    return {}

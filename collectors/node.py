@@ -259,7 +259,10 @@ class Node:
             findings.append(("table-damaged", text, name))
         ended = max(head["ended_ns"] for head in heads)
         hooks = [rank.table.hook_share() for rank in self.ranks.values()]
-        cost = cost | {"hook_share": round(max(hooks), 5)}
+        turns = iterations.told(self.ranks.values())
+        cost = (
+            cost | {"hook_share": round(max(hooks), 5)} | ({"iterations": turns} if turns else {})
+        )
         return Bye(
             final_seq, tuple(ends), ended or time.time_ns(), json.dumps(cost), tuple(findings)
         )

@@ -39,7 +39,8 @@ _LAYOUT = (
     *(("cart_axes", "i"), ("cart_ranks", "i"), ("cart_0", "i"), ("cart_1", "i"), ("cart_2", "i")),
     ("cart_3", "i"),
     *(("event_ns", "d"), ("budget", "d"), ("hook_ticks", "Q"), ("throttled", "I")),
-    *(("loop_row", "I"), ("turns", "Q"), ("turn_ticks", "512s"), ("phases", "Q")),
+    *(("loop_row", "I"), ("turns", "Q"), ("turn_ticks", "512s")),
+    *(("turn_numbers", "256s"), ("phases", "Q")),
     ("phase", "24s"),
     *(("memory_pss", "Q"), ("memory_private", "Q"), ("memory_shared", "Q"), ("memory_swap", "Q")),
     *(("memory_mpi", "Q"), ("instructions", "Q"), ("cycles", "Q")),
@@ -183,11 +184,13 @@ class TableReader:
         elapsed: int = head["latest_tick"] - head["start_tick"]
         return float(head["hook_ticks"] / elapsed) if elapsed > 0 else 0.0
 
-    def turns(self) -> "array[int]":
-        """A sample of the iterations of the main loop, in ticks; the row is `loop_row`."""
+    def turns(self) -> list[int]:
+        """A sample of the iterations of the main loop, in ticks, in order."""
         head = self.header()
-        found = array("Q", head["turn_ticks"])
-        return found[: min(head["turns"], len(found))]
+        ticks, numbers = array("Q", head["turn_ticks"]), array("I", head["turn_numbers"])
+        kept = min(head["turns"], len(ticks))
+        order = sorted(range(kept), key=numbers.__getitem__)
+        return [ticks[i] for i in order]
 
     def tick_s(self) -> float:
         """Seconds per tick; 0.0 while the two clocks are not far enough apart to tell."""

@@ -130,7 +130,9 @@ static void keep_turn(uint64_t ticks) {
     draws ^= draws << 13, draws ^= draws >> 17, draws ^= draws << 5;
     at = draws % header->turns;
   }
-  if (at < INSITU_TURNS) header->turn_ticks[at] = ticks;
+  if (at >= INSITU_TURNS) return;
+  header->turn_ticks[at] = ticks;
+  header->turn_numbers[at] = (uint32_t)(header->turns - 1);
 }
 
 void insitu_loop_turn(struct insitu_thread *self, uint64_t now) {

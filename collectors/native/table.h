@@ -134,17 +134,18 @@ struct insitu_header {
   char columns[1024]; /* "name unit kinds offset;" per column */
   int32_t cart_axes;  /* of the largest Cartesian communicator, 0 while there is none */
   int32_t cart_ranks;
-  int32_t cart_at[INSITU_AXES];      /* where this rank is in it */
-  double event_ns;                   /* what timing one call of a Python function costs, 0 where it is not known */
-  double budget;                     /* the share of time that the hook may take, 0 for any */
-  uint64_t hook_ticks;               /* what it has taken, estimated */
-  uint32_t throttled;                /* functions that are not recorded any more */
-  uint32_t loop_row;                 /* whose entries begin the iterations of the main loop */
-  uint64_t turns;                    /* iterations of it that were timed */
-  uint64_t turn_ticks[INSITU_TURNS]; /* a sample of them */
-  uint64_t phases;                   /* marks of the program */
-  char phase[24];                    /* the latest */
-  uint64_t memory_pss;               /* at the end, 0 where that would have taken long */
+  int32_t cart_at[INSITU_AXES];        /* where this rank is in it */
+  double event_ns;                     /* what timing one call of a Python function costs, 0 where it is not known */
+  double budget;                       /* the share of time that the hook may take, 0 for any */
+  uint64_t hook_ticks;                 /* what it has taken, estimated */
+  uint32_t throttled;                  /* functions that are not recorded any more */
+  uint32_t loop_row;                   /* whose entries begin the iterations of the main loop */
+  uint64_t turns;                      /* iterations of it that were timed */
+  uint64_t turn_ticks[INSITU_TURNS];   /* a sample of them */
+  uint32_t turn_numbers[INSITU_TURNS]; /* which of all iterations they are */
+  uint64_t phases;                     /* marks of the program */
+  char phase[24];                      /* the latest */
+  uint64_t memory_pss;                 /* at the end, 0 where that would have taken long */
   uint64_t memory_private;
   uint64_t memory_shared;
   uint64_t memory_swap;

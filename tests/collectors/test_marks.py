@@ -1,5 +1,7 @@
 """The program's own marks, and the main loop that is found without them."""
 
+import json
+import statistics
 import sys
 
 import pytest
@@ -132,18 +134,25 @@ def test_the_main_loop_is_found_and_its_iterations_are_timed(tmp_path, python, s
     assert 0.0009 < median_s < 0.02
     assert variation > 0
     assert table.header()["turns"] >= FEWEST
+    told = json.loads(here.bye(1, {}).cost)["iterations"]
+    assert told["count"] == table.header()["turns"] + 1
+    assert statistics.median(told["times_s"]) == pytest.approx(median_s, rel=1e-4)
 
 
 @pytest.mark.native
 def test_phases_are_the_iterations_where_the_program_names_them(tmp_path, shared):
-    program = LOOP.format(steps=30, body="insitu.phase('turn'); half()").replace(
+    steps = 100
+    program = LOOP.format(steps=steps, body="insitu.phase('turn'); spin(0.00001 * _)").replace(
         "import time", "import time, insitu"
     )
 
     table = measure(tmp_path, sys.executable, program, shared)
 
     head = table.header()
-    assert (head["loop_row"], head["turns"], head["phases"]) == (0, 29, 30)
+    assert (head["loop_row"], head["turns"], head["phases"]) == (0, steps - 1, steps)
+    times = table.turns()
+    assert len(times) == 64
+    assert statistics.median(times[:32]) < statistics.median(times[32:])  # they are in order
     assert head["phase"].rstrip(b"\0") == b"turn"
 
 
