@@ -10,7 +10,7 @@ from insitu.measurement import FloatArray, IntArray
 from insitu.modeling import change, noise
 from insitu.modeling.answer import AHEAD, KEPT, Answer, Posterior, Scales, answers, weigh
 from insitu.modeling.equations import Candidates
-from insitu.modeling.exact import exact
+from insitu.modeling.exact import exact, through
 from insitu.modeling.lattice import Lattice
 from insitu.modeling.pmnf import Function
 from insitu.modeling.posterior import candidates, fitted_mean
@@ -21,7 +21,6 @@ AT_ONCE = 256  # series, so that the arrays of a batch stay in the cache
 ARENA = 3_000_000  # numbers, more than the arrays of a batch take
 EXACT = 1e-5  # noise below which a function goes through all points
 NOISY = 0.05  # noise from which it matters what errors are relative to
-REWEIGHTED = 2  # rounds
 TINY = 1e-60  # terms smaller than this everywhere, or as large, are left out
 SMALLEST = 1e-3  # a zero counts as this part of the largest of its series
 TRACE = 1e-9  # part of the largest below which a value counts as a zero
@@ -74,7 +73,8 @@ class Batch:
         measured = ~np.isnan(series.values)
         largest = np.abs(values).max(axis=1, initial=0.0)
         sign = np.where(values.sum(axis=1) < 0, -1.0, 1.0)
-        self.scale = sign * np.where(largest > 0, largest, 1.0)
+        self.varied = largest > 0  # zeros tell nothing about noise
+        self.scale = sign * np.where(self.varied, largest, 1.0)
         relative = values / self.scale[:, None]
         trust = np.where(measured, noise.weight_of_repetitions(series.counts), 0.0)
         rows = lattice.design(self.x)
@@ -94,6 +94,8 @@ class Batch:
         np.empty(ARENA)  # returned at once: the C library then keeps what it would give back
         nothing = Answer(Function((self.parameter,), np.nan), None, np.nan, 1)
         result = dict.fromkeys(range(len(self.scale)), Found((nothing,)))
+        for row in np.flatnonzero((self.data.counts > 0) & ~self.varied).tolist():
+            result[row] = Found((through(self.lattice, self.parameter, 0.0, [], []),))
         for pool in self.pools():
             worth: list[tuple[IntArray, FloatArray]] = []
             for start in range(0, len(pool.members), AT_ONCE):
@@ -145,21 +147,21 @@ class Batch:
             return []
         mean = fitted_mean(found, posterior.hypotheses, self.data.rows)[noisy]
         rows, law = rows[noisy], law[noisy]
-        for _ in range(REWEIGHTED):
-            size = np.maximum(np.abs(mean), self.least[rows])
-            data = relative_data(self.data.rows, self.data.trust[rows], self.relative[rows], size)
-            again = candidates(data, self.lattice, pool.levels)
-            weighed = weigh(again.log_evidence, law, pool.levels)
-            mean = fitted_mean(again, weighed.hypotheses, self.data.rows)
+        size = np.maximum(np.abs(mean), self.least[rows])
+        data = relative_data(self.data.rows, self.data.trust[rows], self.relative[rows], size)
+        again = candidates(data, self.lattice, pool.levels)
+        weighed = weigh(again.log_evidence, law, pool.levels)
         made = self._answers(rows, again, weighed, AHEAD * float(self.x[-1]))
         return list(zip(rows.tolist(), made, strict=True))
 
     def pools(self) -> list[Pool]:
-        """The series by metric and by whether they count; those never measured are left out."""
+        """The series by metric and by whether they count; those never measured and those of
+        zeros are left out.
+        """
         counted = noise.counted(self.series.values)
         sizes = noise.sizes(self.series.values)
         groups: dict[tuple[str, bool], list[int]] = defaultdict(list)
-        for i in np.flatnonzero(self.data.counts > 0).tolist():
+        for i in np.flatnonzero((self.data.counts > 0) & self.varied).tolist():
             groups[self.metrics[i], bool(counted[i])].append(i)
         result = []
         for (_, whole), indices in groups.items():

@@ -69,7 +69,7 @@ def exact(lattice: Lattice, parameter: str, x: FloatArray, values: FloatArray) -
                 terms = form.terms[which]
                 constant = float(solved[0]) if form.has_constant else 0.0
                 scaled = solved[int(form.has_constant) :] / size[terms]
-                found[row] = _answer(lattice, parameter, constant, terms.tolist(), scaled.tolist())
+                found[row] = through(lattice, parameter, constant, terms.tolist(), scaled.tolist())
     return found
 
 
@@ -117,9 +117,14 @@ def _through(
     return chosen.tolist(), np.asarray(solved[best, :, rows], dtype=np.float64)
 
 
-def _answer(
+def through(
     lattice: Lattice, parameter: str, constant: float, terms: list[int], coefficients: list[float]
 ) -> Answer:
+    """The answer of a function that leaves no residuals.
+
+    Args:
+        terms: indices in the lattice. coefficients: of the terms.
+    """
     function = Function(
         (parameter,),
         constant,

@@ -68,3 +68,35 @@ def test_a_model_with_segments_survives_json_exactly():
     assert again == model
     assert str(again) == str(model)
     assert "for p <= 5" in str(model)
+
+
+def test_functions_that_meet_change_in_the_gap_before_their_common_point():
+    values = noisy(np.where(X < 6, 13 + 0.5 * X, 4 + 2 * X), level=0.01, count=20)
+
+    models = insitu.fit(X, values)
+
+    assert [model.change_points for model in models] == [((5, 6),)] * 20
+
+
+def test_a_clear_change_is_found_among_many_series_that_do_not_change():
+    steady = noisy(3 + X, level=0.05, count=200)
+    changed = noisy(np.where(X <= 5, 3 + X, 40 + X), level=0.05, count=1)
+
+    models = insitu.fit(X, np.concatenate([steady, changed]))
+
+    assert [bool(model.change_points) for model in models] == [False] * 200 + [True]
+
+
+def test_a_change_is_found_where_values_grow_a_millionfold():
+    x = 2.0 ** np.arange(1, 11)
+    values = noisy(np.where(x <= 32, 20 + 0.1 * x, 0.01 * x**3 + 5000), level=0.02, count=20)
+
+    models = insitu.fit(x, values)
+
+    assert [model.change_points for model in models] == [((32, 64),)] * 20
+
+
+def test_the_probability_of_a_change_is_told():
+    [model] = insitu.fit(X, noisy(np.where(X <= 5, 3 + X, 40 + X), level=0.02, count=1))
+
+    assert 0.9 < model.change_probabilities[0] <= 1

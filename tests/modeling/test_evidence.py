@@ -7,7 +7,7 @@ import pytest
 
 import insitu
 from insitu.modeling.evidence import Evidence
-from insitu.modeling.noise import LEVELS, law, prior
+from insitu.modeling.noise import LEVELS, law, learn, prior
 
 X = np.array([8.0, 16, 32, 64, 128])
 TARGET = 512.0
@@ -135,3 +135,29 @@ def test_few_points_are_no_reason_for_a_wild_polynomial(values):
 
     alphas = [factor.alpha for term in model.function.terms for factor in term.factors]
     assert all(alpha <= 2 for alpha in alphas)
+
+
+def test_a_series_of_zeros_is_certainly_zero():
+    [model] = insitu.fit(X, [np.zeros(5)])
+
+    assert str(model) == "0"
+    assert model.interval([TARGET]).tolist() == [[0, 0]]
+    assert model.findings == ()
+
+
+def test_zeros_tell_nothing_about_the_noise_of_other_series():
+    values = noisy(3 + X, level=0.1, count=10)
+
+    alone = insitu.fit(X, values)
+
+    assert insitu.fit(X, np.concatenate([values, np.zeros((100, 5))]))[:10] == alone
+
+
+def test_how_often_series_change_is_learnt_from_them():
+    likelihood = np.zeros((3, 100, len(LEVELS)))
+    likelihood[1, :90] = 5.0  # nine of ten are better explained by the second kind
+
+    _, kinds = learn(likelihood, prior(LEVELS), np.array([0.5, 0.4, 0.1]))
+
+    assert kinds[1] == pytest.approx(0.9, abs=0.1)
+    assert kinds.sum() == pytest.approx(1)
