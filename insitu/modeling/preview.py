@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from insitu.entities import Finding
-from insitu.measurement import FloatArray
-from insitu.modeling.base import Model, Segment
+from insitu.entities import Finding, RunKey
+from insitu.measurement import FloatArray, RunTable
+from insitu.modeling.base import Model, ModelSet, Segment
+from insitu.modeling.match import ALL
 from insitu.modeling.pmnf import Function, Term, powers
 
 PREVIEW = "preview"
@@ -127,6 +128,35 @@ def prepare(models: Sequence[Model]) -> Preview:
         inverse[rows] = _inverse(exponents[rows], x, y, active[rows], largest[rows])
     changed = np.zeros(len(models), dtype=bool)
     return Preview(tuple(models), exponents, coefficients, inverse, largest, changed)
+
+
+def previewed(models: ModelSet, run: RunKey, table: RunTable) -> ModelSet:
+    """What the models of a campaign say once a run has arrived, before they are made anew.
+
+    Models of series that all ranks share follow the mean over the ranks of the run and carry the
+    finding `preview`; those of other behaviour classes, and of several parameters, stay.
+    """
+    coordinate = run.coordinate(models.parameters)
+    if len(coordinate) != 1 or not np.isfinite(coordinate[0]):
+        return models
+    rows = {path: row for row, path in enumerate(table.callpaths)}
+    means = {name: _means(values) for name, values in table.values.items()}
+    values = np.full(len(models.models), np.nan)
+    for i, one in enumerate(models.models):
+        key = one.key
+        if key.behaviour == ALL and key.metric in means and key.callpath in rows:
+            values[i] = means[key.metric][rows[key.callpath]]
+    following = prepare([one.model for one in models.models]).with_point(coordinate[0], values)
+    made = [replace(one, model=following.model(i)) for i, one in enumerate(models.models)]
+    return replace(models, models=made)
+
+
+def _means(values: FloatArray) -> FloatArray:
+    """The mean over the ranks that have a value, NaN where none has: (rows,)."""
+    known = np.isfinite(values)
+    total = np.where(known, values, 0.0).sum(axis=1)
+    count = known.sum(axis=1)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
 def _inverse(

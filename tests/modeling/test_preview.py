@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import insitu
-from insitu.modeling.preview import prepare
+from insitu.entities import TIME, CallPath, RunKey
+from insitu.measurement import Experiment, RunTable
+from insitu.modeling.pipeline import remodel
+from insitu.modeling.preview import prepare, previewed
 
 X = np.array([4.0, 8, 16, 32, 64])
 NEW = 128.0
@@ -99,3 +102,26 @@ def test_models_of_several_parameters_stay():
     preview = prepare(models).with_point(16.0, np.array([100.0]))
 
     assert preview.model(0) == models[0]
+
+
+def run(p, value):
+    path = CallPath.parse("main->solve")
+    return RunKey.of({"p": p}), RunTable((path,), (TIME,), {TIME.name: np.full((1, p), value)})
+
+
+def test_the_models_of_a_campaign_follow_a_run_before_they_are_made_anew():
+    runs = [run(p, 3 + 0.5 * p) for p in (4, 8, 16, 32, 64)]
+    models = remodel(Experiment(("p",), tuple(runs)))
+
+    [one] = previewed(models, *run(128, 70.0)).models
+
+    assert "preview" in [finding.code for finding in one.model.findings]
+    assert one.model.predict([128])[0] == pytest.approx(67 + 3, rel=0.05)
+    assert one.model.predict([128])[0] > models.models[0].model.predict([128])[0]
+
+
+def test_a_run_at_no_value_of_the_parameter_changes_no_model():
+    models = remodel(Experiment(("p",), tuple(run(p, 3 + 0.5 * p) for p in (4, 8, 16, 32))))
+    _, table = run(64, 35.0)
+
+    assert previewed(models, RunKey.of({"n": 5}), table) is models
