@@ -23,6 +23,7 @@ COMMANDS = {
     "models": ("Look", "how each call path grows with the scale, dearest first"),
     "classes": ("Look", "which ranks behave alike"),
     "predict": ("Look", "what the models say for a scale not measured yet"),
+    "report": ("Look", "what a campaign tells, on one page (HTML, Markdown)"),
     "check": ("Look", "whether call paths grow as expected, for tests (exit code 1 if not)"),
     "plot": ("Look", "draw measured points with their models (PNG, SVG, PDF)"),
     "detect": ("Plan", "learn which call path depends on which parameter, from tiny runs"),

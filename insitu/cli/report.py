@@ -1,0 +1,87 @@
+"""`insitu report`: what a campaign tells, on paper."""
+
+import os
+import time
+
+import click
+import numpy as np
+
+from insitu.campaign.config import load_config
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import SqliteStore, open_store
+from insitu.cli.output import campaign_argument, why_none
+from insitu.cli.predict import coordinate
+from insitu.errors import CampaignError, UsageError
+from insitu.expectations.assess import assess
+from insitu.expectations.entries import load_entries
+from insitu.formats.verdicts import MARKS, WORDS, told
+from insitu.modeling.base import ModelSet
+from insitu.monitor.markdown import markdown
+from insitu.monitor.page import page
+from insitu.monitor.summary import Judged, Summary, summarise
+
+SUFFIXES = (".html", ".md")
+
+
+@click.command(name="report")
+@campaign_argument
+@click.option(
+    "-o", "--output", metavar="FILE", help="HTML or Markdown (.md); CAMPAIGN.html if not said."
+)
+@click.option(
+    "--at",
+    metavar="NAME=VALUE,...",
+    help="The scale to look ahead to, as in p=65536; 16 times the largest if not said.",
+)
+@click.option(
+    "--expect",
+    type=click.Path(),
+    metavar="FILE",
+    help="Expectations to judge, as for `insitu check`.",
+)
+def command(campaign: str, output: str | None, at: str | None, expect: str | None) -> None:
+    """Write what CAMPAIGN tells into one file: what grows, what will dominate, which ranks differ.
+
+    The page loads nothing from elsewhere, runs no script, and prints well.
+    """
+    file = output or os.path.normpath(campaign).removesuffix(".insitu") + ".html"
+    if not file.lower().endswith(SUFFIXES):
+        raise UsageError(f"{file}: the suffix must be one of {', '.join(SUFFIXES)}")
+    with open_store(campaign) as store:
+        models = store.models()
+        if not models.models:
+            raise CampaignError(why_none(store, models))
+        summary = _summary(store, models, campaign, at=at, expect=expect)
+    made = time.strftime("%Y-%m-%d %H:%M")
+    if file.lower().endswith(".md"):
+        text = markdown(summary, made)
+    else:
+        text = page(summary, load_config(campaign).axis(_farthest(summary)), made)
+    try:
+        with open(file, "w", encoding="utf-8", newline="\n") as out:
+            out.write(text)
+    except OSError as error:
+        raise UsageError(
+            f"{file}: cannot be written: {error.strerror}; name another FILE with -o"
+        ) from error
+    click.echo(f"{file}: {len(summary.series)} models, {len(summary.findings)} findings")
+
+
+def _summary(
+    store: SqliteStore, models: ModelSet, campaign: str, *, at: str | None, expect: str | None
+) -> Summary:
+    judged = []
+    if expect is not None:
+        results = assess(load_entries(expect), load_experiment(store), models)
+        for one in results:
+            detail = told(one)
+            judged.append(Judged(MARKS[one.status], one.subject, f"{WORDS[one.status]}: {detail}"))
+    target = None if at is None else tuple(coordinate(at, models.parameters))
+    name = load_config(campaign).name
+    return summarise(name, store.runs(), models, target=target, judged=judged)
+
+
+def _farthest(summary: Summary) -> str:
+    """The parameter that the target moves most."""
+    ratios = np.array(summary.target) / np.maximum(np.array(summary.largest), 1e-300)
+    return summary.parameters[int(np.argmax(ratios))]

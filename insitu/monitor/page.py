@@ -1,0 +1,317 @@
+"""A report as one HTML page: nothing is loaded from elsewhere, and no script runs."""
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from insitu import __version__
+from insitu.entities import CallPath, number
+from insitu.modeling.base import SeriesModel
+from insitu.monitor.chart import legend, rank_strip, series_chart, shares_chart
+from insitu.monitor.names import last_frames, printable
+from insitu.monitor.summary import (
+    LEVEL,
+    Estimate,
+    Growth,
+    Parting,
+    Summary,
+    place_of,
+    trust,
+)
+from insitu.monitor.words import bounds, factor, headlines, ranks_told, state_of
+from insitu.units import percent, quantity
+
+CHARTS = 12  # call paths with a picture, the dearest now or at the target
+LAST_FRAMES = 70
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c1e21; --dim: #5f6670; --paper: #fff; --line: #d9dde2;
+  --card: #f6f7f9; --a: #0072b2; --b: #d55e00; --c: #009e73; --d: #b0588f; --e: #b87d00;
+  --f: #2f8fc4; --g: #333; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e8eb; --dim: #9aa3ad; --paper: #14171a;
+  --line: #343a41; --card: #1c2025; --a: #56b4e9; --b: #ff8a3d; --c: #2fc49a; --d: #e29cc6;
+  --e: #e6b450; --f: #8ecbf0; --g: #ccc; } }
+* { box-sizing: border-box; }
+body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: var(--ink);
+  background: var(--paper); max-width: 1080px; margin: 0 auto; padding: 24px 20px 60px; }
+h1 { font-size: 26px; margin: 0 0 2px; } h2 { font-size: 19px; margin: 34px 0 8px; }
+h3 { font-size: 14px; margin: 0 0 4px; overflow-wrap: anywhere; }
+p { margin: 6px 0; max-width: 76ch; } .dim { color: var(--dim); }
+.heads { background: var(--card); border-left: 4px solid var(--a); padding: 10px 18px;
+  margin: 16px 0; } .heads li { margin: 5px 0; } .heads ul { margin: 0; padding-left: 18px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; overflow-wrap: break-word; }
+td code { overflow-wrap: anywhere; }
+th { font-weight: 600; color: var(--dim); font-size: 13px; white-space: nowrap; }
+.n { text-align: right; white-space: nowrap; } th.n { text-align: right; }
+code { font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(320px, 1fr)); gap: 16px; }
+.chart { border: 1px solid var(--line); padding: 10px 12px; break-inside: avoid; min-width: 0; }
+svg { width: 100%; height: auto; display: block; } svg text { font-size: 10px; fill: var(--dim); }
+svg.wide text { font-size: 11px; } svg .y { text-anchor: end; } svg .x { text-anchor: middle; }
+svg .name { font-weight: 600; } svg.key { width: 11px; display: inline-block; margin-right: 6px; }
+.legend { list-style: none; margin: 4px 0 0; padding: 0; font-size: 12px; }
+.legend li { overflow-wrap: anywhere; }
+.grid { stroke: var(--line); fill: none; } .tick { stroke: var(--dim); fill: none; }
+.line { fill: none; stroke-width: 1.6; } .far { stroke-dasharray: 4 3; }
+.band { opacity: .16; } .share { opacity: .85; stroke: var(--paper); }
+.c0 { --k: var(--a); } .c1 { --k: var(--b); } .c2 { --k: var(--c); } .c3 { --k: var(--d); }
+.c4 { --k: var(--e); } .c5 { --k: var(--f); } .c6 { --k: var(--g); }
+.line { stroke: var(--k); } .band, .mark, .share, .strip rect { fill: var(--k); }
+.share.rest, .strip .none { fill: var(--line); } .mark { stroke: var(--paper); stroke-width: .8; }
+.strip { margin: 6px 0; } .tag { border: 1px solid var(--line); border-radius: 3px;
+  padding: 0 5px; font-size: 12px; white-space: nowrap; } .bad { color: var(--b); }
+summary { cursor: pointer; padding: 4px 0; } .scroll { overflow-x: auto; }
+@media print { :root { color-scheme: light; --ink: #000; --dim: #444; --paper: #fff;
+  --line: #bbb; --card: #fff; --a: #0072b2; --b: #d55e00; --c: #009e73; --d: #b0588f;
+  --e: #b87d00; --f: #2f8fc4; --g: #333; }
+  body { max-width: none; padding: 0; font-size: 11px; } h2 { break-after: avoid; }
+  tr { break-inside: avoid; } .charts { grid-template-columns: 1fr 1fr; }
+  svg, .share, .band, rect { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+@page { margin: 15mm; }
+"""
+
+
+def page(summary: Summary, axis: str, made: str) -> str:
+    """The whole report.
+
+    Args:
+        summary: what to tell.
+        axis: the name of the parameter that the target moves, with its unit.
+        made: when, for people.
+    """
+    title = _text(summary.title)
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{title}: how it scales</title><style>{STYLE}</style></head><body>",
+        f"<h1>{title}: how it scales</h1>",
+        f'<p class="dim">{_text(_measured(summary))}. Made by insitu {__version__}, '
+        f"{_text(made)}.</p>",
+        _heads(summary),
+        _judged(summary),
+        _dominating(summary, axis),
+        _growing(summary),
+        _partings(summary),
+        _findings(summary),
+        _charts(summary, axis),
+        _runs(summary),
+        _models(summary),
+        "</body></html>\n",
+    ]
+    return "".join(parts)
+
+
+def _measured(summary: Summary) -> str:
+    largest = place_of(summary.parameters, summary.largest)
+    target = place_of(summary.parameters, summary.target)
+    many = len(summary.runs)
+    return (
+        f"{many} run{'s' * (many != 1)} up to {largest}, looking ahead to {target}, "
+        f"{number(round(summary.farness, 2))} times the largest measured"
+    )
+
+
+def _heads(summary: Summary) -> str:
+    lines = "".join(f"<li>{_text(line)}</li>" for line in headlines(summary))
+    return f'<section class="heads"><ul>{lines}</ul></section>'
+
+
+def _judged(summary: Summary) -> str:
+    if not summary.judged:
+        return ""
+    rows = [(_text(one.mark), _path(one.subject), _text(one.text)) for one in summary.judged]
+    return "<h2>What was expected</h2>" + _table(("", "call path", "what became of it"), rows)
+
+
+def _dominating(summary: Summary, axis: str) -> str:
+    if not summary.parts:
+        return ""
+    target = place_of(summary.parameters, summary.target)
+    rows = [
+        (
+            _path(str(part.callpath)),
+            percent(part.now),
+            percent(part.then.value),
+            f"{percent(part.then.low)} … {percent(part.then.high)}",
+        )
+        for part in summary.parts[:CHARTS]
+    ]
+    found = summary.bands
+    picture = "" if found is None else shares_chart(found.names, found.at, found.parts, axis)
+    head = ("call path", "now", "then", "at 95 %")
+    return (
+        f"<h2>What will dominate at {_text(target)}</h2>"
+        f'<p class="dim">Shares of {_text(summary.cost)} over all ranks. The bounds move one call '
+        f"path within its interval while the others stay.</p>{picture}{_table(head, rows, 1)}"
+    )
+
+
+def _growing(summary: Summary) -> str:
+    parts = [f"<h2>What grows fastest</h2>{_growths(summary, summary.growing)}"]
+    if not summary.growing:
+        parts.append(
+            "<p>Nothing that matters for the cost is sure to grow: no lower bound at the target "
+            "lies above what was measured.</p>"
+        )
+    if summary.others:
+        parts.append("<h2>Counts, bytes, memory</h2>" + _growths(summary, summary.others))
+    return "".join(parts)
+
+
+def _growths(summary: Summary, rows: Sequence[Growth]) -> str:
+    if not rows:
+        return ""
+    now, then = (place_of(summary.parameters, at) for at in (summary.largest, summary.target))
+    head = ("call path", "metric", "class", "model", f"at {now}", f"at {then}", "95 %", "", "trust")
+    cells = [
+        (
+            _path(str(one.series.key.callpath)),
+            _text(one.series.key.metric),
+            _text(one.series.key.behaviour),
+            f"<code>{_text(str(one.series.model))}</code>",
+            _value(one.now, one),
+            _value(one.then, one),
+            _text(bounds(one.then, one.series.metric.unit)),
+            f"× {factor(one.factor)}",
+            f'<span class="tag">{trust(one.then)}</span>',
+        )
+        for one in rows
+    ]
+    return _table(head, cells, 4, 8)
+
+
+def _partings(summary: Summary) -> str:
+    if not summary.partings:
+        return "<h2>What differs between ranks</h2><p>All ranks behave alike.</p>"
+    return "<h2>What differs between ranks</h2>" + "".join(map(_parting, summary.partings))
+
+
+def _parting(one: Parting) -> str:
+    rows = [
+        (
+            f'<svg class="key" viewBox="0 0 12 12"><rect class="c{index % 7}" width="12" '
+            f'height="12" style="fill:var(--k)"/></svg>{_text(line.name)}',
+            str(line.ranks),
+            ranks_told(line.ranks_then),
+            "–" if line.growth is None else _value(line.growth.now, line.growth),
+            "–" if line.growth is None else _value(line.growth.then, line.growth),
+            "–" if line.growth is None else f"<code>{_text(str(line.growth.series.model))}</code>",
+        )
+        for index, line in enumerate(one.classes)
+    ]
+    head = ("class", "ranks", "ranks then", "each now", "each then", "model")
+    names = [line.name for line in one.classes]
+    return (
+        f"<h3>{_path(str(one.callpath))} {_text(one.metric.name)} at {_text(one.run)}</h3>"
+        f"{rank_strip(one.labels, names)}{_table(head, rows, 1, 5)}"
+    )
+
+
+def _findings(summary: Summary) -> str:
+    if not summary.findings:
+        return ""
+    grouped: dict[str, list[str]] = {}
+    for finding in summary.findings:
+        grouped.setdefault(finding.code, []).append(finding.text)
+    parts = ["<h2>Findings</h2>"]
+    for code, texts in grouped.items():
+        lines = "".join(f"<li>{_text(text)}</li>" for text in texts)
+        tag = f'<span class="tag">{_text(code)}</span>'
+        if len(texts) <= 3:
+            parts.append(f"<p>{tag}</p><ul>{lines}</ul>")
+        else:
+            parts.append(
+                f"<details><summary>{tag} {len(texts)} of them</summary><ul>{lines}</ul></details>"
+            )
+    return "".join(parts)
+
+
+def _charts(summary: Summary, axis: str) -> str:
+    fields: dict[CallPath, list[SeriesModel]] = {}
+    for one in summary.series:
+        if one.series.key.metric == summary.cost:
+            fields.setdefault(one.series.key.callpath, []).append(one.series)
+    later = [part.callpath for part in summary.parts[: CHARTS // 2]]
+    chosen = list(dict.fromkeys([*later, *fields]))[:CHARTS]
+    cards = [
+        f'<div class="chart"><h3>{_path(str(path))}</h3>'
+        f"{series_chart(fields[path], summary.target, axis)}{legend(fields[path])}</div>"
+        for path in chosen
+        if path in fields
+    ]
+    return (
+        f"<h2>Measured points and models of {_text(summary.cost)}</h2>"
+        f'<p class="dim">Shaded: where a measurement lies with {percent(LEVEL)} probability. '
+        f'Dashed: beyond what was measured.</p><div class="charts">{"".join(cards)}</div>'
+    )
+
+
+def _runs(summary: Summary) -> str:
+    rows = [
+        (
+            _text(str(run.key)),
+            _text(state_of(run)),
+            f"{max(run.ended_at - run.started_at, 0):.1f} s",
+        )
+        for run in summary.runs
+    ]
+    table = _table(("run", "state", "took"), rows, 2)
+    return f"<h2>Runs</h2><details><summary>{len(rows)} runs</summary>{table}</details>"
+
+
+def _models(summary: Summary) -> str:
+    rows = [
+        (
+            percent(one.share),
+            _path(str(one.series.key.callpath)),
+            _text(one.series.key.metric),
+            _text(one.series.key.behaviour),
+            f"<code>{_text(str(one.series.model))}</code>",
+            "–" if math.isnan(one.series.model.smape) else percent(one.series.model.smape / 100),
+            _value(one.then, one),
+            _text(bounds(one.then, one.series.metric.unit)),
+        )
+        for one in summary.series
+    ]
+    then = place_of(summary.parameters, summary.target)
+    head = ("share", "call path", "metric", "class", "model", "error", f"at {then}", "95 %")
+    return (
+        f"<h2>All models</h2><details><summary>{len(rows)} models</summary>"
+        f"{_table(head, rows, 5)}</details>"
+    )
+
+
+def _table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 99, until: int = 99
+) -> str:
+    """Cells are HTML already; columns from `numbers` on, before `until`, are aligned right."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "".join(
+            f"<{tag}{' class=n' if numbers <= i < until else ''}>{cell}</{tag}>"
+            for i, cell in enumerate(cells)
+        )
+
+    body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
+    heads = line([_text(cell) for cell in head], "th")
+    return (
+        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+        "</div>"
+    )
+
+
+def _value(found: Estimate, one: Growth) -> str:
+    return _text(quantity(found.value, one.series.metric.unit))
+
+
+def _path(callpath: str) -> str:
+    """A call path: its end, the whole where the pointer rests."""
+    whole = escape(printable(callpath), quote=True)
+    return f'<code title="{whole}">{escape(last_frames(callpath, LAST_FRAMES))}</code>'
+
+
+def _text(text: str) -> str:
+    return escape(printable(text), quote=True)
