@@ -27,6 +27,7 @@ from insitu.modeling.quality import qualities
 from insitu.modeling.spread import Spread
 
 SURE = 0.9  # probability from which a match is told as a fact
+BELIEVED = 10.0  # times the prior of another function over several parameters
 DROWNING = 0.3  # relative noise; 0.4 is the most that is considered
 FINEST = 1000  # denominator of exponents
 Wanted = str | Growth | Expectation
@@ -140,7 +141,7 @@ def validate(
 def modeler_of(expectation: Expectation, parameters: tuple[str, ...]) -> Evidence:
     """The modeler that looks about an expectation: its ruler as search space, itself as belief.
 
-    With several parameters the expectation is not part of the prior.
+    With several parameters the expectation has its part of the prior afterwards, in `judge`.
     """
     if len(parameters) > 1:
         return Evidence(exponential=any(f.gamma for p in expectation.growth.products for f in p))
@@ -154,9 +155,11 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
     names = model.parameters
     if not model.spreads:
         return _unmeasured(model, expectation)
-    spread = model.spreads[-1]
-    growths, weights = growths_of(spread, names), spread.weights
+    growths = growths_of(model.spreads[-1], names)
     ranks = [match_of(growth, expectation) for growth in growths]
+    if len(names) > 1:
+        model = _believing(model, [rank is Match.TOTAL for rank in ranks])
+    spread, weights = model.spreads[-1], model.spreads[-1].weights
     shares = {
         rank: float(sum(w for w, r in zip(weights, ranks, strict=True) if r is rank))
         for rank in Match
@@ -191,6 +194,14 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
         outside = [rank is Match.NONE for rank in ranks]
     settler = settling(spread, np.array(outside), model.coordinates, names, sure=SURE)
     return replace(verdict, settler=settler)
+
+
+def _believing(model: Model, as_expected: Sequence[bool]) -> Model:
+    """The model of someone to whom the expected growth is more probable than any other."""
+    spread = model.spreads[-1]
+    weights = spread.weights * np.where(as_expected, BELIEVED, 1.0)
+    spread = replace(spread, weights=weights / weights.sum())
+    return replace(model, spreads=(*model.spreads[:-1], spread))
 
 
 def _unmeasured(model: Model, expectation: Expectation) -> Verdict:

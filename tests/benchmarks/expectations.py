@@ -17,6 +17,7 @@ import numpy as np
 from insitu.expectations import Match, validate
 from insitu.expectations.growth import Growth
 from insitu.expectations.limits import expect, ruler
+from insitu.expectations.notation import parse_growth
 from insitu.expectations.validate import match_of
 from insitu.modeling.pmnf import Factor
 
@@ -26,6 +27,19 @@ TERMS = (
     *((a, 0) for a in (1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1, 5 / 4, 4 / 3, 3 / 2, 2, 5 / 2, 3)),
     *((a, 1) for a in (1 / 2, 1, 3 / 2, 2)),
 )
+WANTED = ("n * log(p)", "n^2", "n * p", "n + p", "n^(3/2) * p", "n * log(n) + log(p)")
+PRODUCTS = {
+    "n * log(p)": lambda n, p: n * np.log2(p),
+    "n^2": lambda n, p: n**2,
+    "n * p": lambda n, p: n * p,
+    "n + p": lambda n, p: n + 4 * p,
+    "n^(3/2) * p": lambda n, p: n**1.5 * p,
+    "n * p^2": lambda n, p: n * p**2,
+    "n^(3/2) * log(p)": lambda n, p: n**1.5 * np.log2(p),
+    "n * log(n) * p": lambda n, p: n * np.log2(n) * p,
+    "n^2 * p": lambda n, p: n**2 * p,
+    "n * log(n) + log(p)": lambda n, p: n * np.log2(n) + 20 * np.log2(p),
+}
 NOISES = (0.01, 0.02, 0.05, 0.10)
 SCALES = (2.0 ** np.arange(2, 7), 2.0 ** np.arange(4, 9))
 
@@ -137,11 +151,38 @@ def told(name, verdicts, truth, seconds):
     )
 
 
+def several(options):
+    """Two parameters, 25 points: right match of three, by the noise."""
+    print("\ntwo parameters, 25 points, right match of three")
+    axis = 2.0 ** np.arange(2, 7)
+    n, p = (values.ravel() for values in np.meshgrid(4 * axis, axis))
+    points = np.stack([p, n], 1)
+    for level in NOISES[1:]:
+        rng = np.random.default_rng([options.seed, int(1000 * level), 2])
+        texts, truths, values = [], [], []
+        for _ in range(options.several):
+            text = WANTED[rng.integers(len(WANTED))]
+            ranks = [match_of(parse_growth(one), expect(text)) for one in PRODUCTS]
+            rank = (Match.TOTAL, Match.TOTAL, Match.APPROXIMATE, Match.NONE)[rng.integers(4)]
+            rank = rank if rank in ranks else Match.TOTAL
+            pool = [one for one, of in zip(PRODUCTS, ranks, strict=True) if of is rank]
+            term = PRODUCTS[pool[rng.integers(len(pool))]](n, p)
+            share = rng.uniform(0.3, 1)
+            noise = 1 + rng.uniform(-level, level, len(n))
+            texts.append(text)
+            truths.append(rank)
+            values.append((1 - share + share * term / term.max()) * noise)
+        found = validate(points, values, texts, parameters=("p", "n"))
+        right = np.mean([one.match is rank for one, rank in zip(found, truths, strict=True)])
+        print(f"| ±{level:.0%} | {100 * right:.1f} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--alone", type=int, default=200, help="cases judged one by one")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--several", type=int, default=150, help="cases of two parameters")
     options = parser.parse_args()
     for level in NOISES:
         rng = np.random.default_rng([options.seed, int(1000 * level)])
@@ -169,6 +210,7 @@ def main():
         row("[VAL]", found, truth, (time.process_time() - start) / len(made))
         print()
         settled(made, verdicts, rng, level)
+    several(options)
 
 
 if __name__ == "__main__":

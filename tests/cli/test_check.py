@@ -1,10 +1,12 @@
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from insitu.campaign.load import load_experiment
+from insitu.expectations.entries import load_entries
 from insitu.modeling.pipeline import remodel
 from tests.campaigns import heat_campaign
 
@@ -77,6 +79,15 @@ def test_expectations_that_make_no_sense_end_with_2(insitu, heat, expectations, 
     assert answer.code == 2
     assert reason in answer.err
     assert answer.out == ""
+
+
+def test_the_expectations_of_the_readme_can_be_read(tmp_path):
+    readme = Path(__file__).resolve().parents[2] / "README.md"
+    (text,) = re.findall(r"```\n(\[\[expect\]\].*?)```", readme.read_text("utf-8"), re.S)
+    path = tmp_path / "expectations.toml"
+    path.write_text(text, encoding="utf-8")
+
+    assert len(load_entries(str(path))) == 4
 
 
 def test_a_campaign_needs_something_to_be_compared_with(insitu, heat):
