@@ -7,6 +7,7 @@ from insitu.errors import ModelingError
 from insitu.measurement import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
+CELLS = 200_000  # values that are clustered at a time
 THRESHOLD = 0.10  # relative distance at which a new cluster begins [CLU §III-B]
 
 
@@ -36,12 +37,21 @@ def cluster(values: ArrayLike, threshold: ArrayLike = THRESHOLD) -> IntArray:
     limits = np.broadcast_to(np.asarray(threshold, dtype=np.float64), rows.shape[:1])
     if not np.all(limits > 0):
         raise ModelingError("cluster: thresholds must be positive, as in 0.10 for 10 %")
+    labels = np.zeros(rows.shape, dtype=np.intp)
+    step = max(CELLS // max(rows.shape[1], 1), 1)
+    for first in range(0, len(rows) if rows.shape[1] else 0, step):
+        part = slice(first, first + step)
+        labels[part] = _labels(rows[part], limits[part])
+    return labels.reshape(array.shape)
+
+
+def _labels(rows: FloatArray, limits: FloatArray) -> IntArray:
+    """Labels of so many rows as the cache of a processor holds."""
     present = np.isfinite(rows)
     labels = np.where(present, 0, -1).astype(np.intp)
-    if rows.shape[1]:
-        several = _may_part(rows, present, limits)
-        labels[several] = _sorted_labels(rows[several], present[several], limits[several])
-    return labels.reshape(array.shape)
+    several = _may_part(rows, present, limits)
+    labels[several] = _sorted_labels(rows[several], present[several], limits[several])
+    return labels
 
 
 def _may_part(rows: FloatArray, present: BoolArray, limits: FloatArray) -> BoolArray:

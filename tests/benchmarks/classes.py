@@ -1,23 +1,29 @@
 """Behaviour classes found in populations with known classes, beside the way of the paper.
 
-    python tests/benchmarks/classes.py [--campaigns 2] [--seed 1]
+    python tests/benchmarks/classes.py [--campaigns 2] [--seed 1] [--extrap PYTHON] [--large]
 
 Domains in one, two and three dimensions at p = 4..256 (3-D 8..512), classes 5 to 50 % apart, noise
 of 1 to 5 %, four repetitions, one slow measurement in a hundred. Per row: adjusted Rand index of
 the classes found (mean over runs), share of campaigns whose classes are right in every run, and
-share of classes whose model is right within 5 % at four times the largest run.
+share of classes whose model is right within 5 % at four times the largest run. "Shuffled" has the
+ranks in an order that is no one's. Extra-P averages ranks: all are one class, with one model.
+--large clusters 100,000 ranks on 1,000 call paths instead.
 """
 
 import argparse
+import pickle
+import subprocess
 import time
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
 from insitu.entities import TIME, VISITS, CallPath, RunKey
 from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import ModelSet
+from insitu.modeling.cluster import cluster
 from insitu.modeling.pipeline import remodel
 
 PATH = CallPath.parse("main->flux")
@@ -81,6 +87,62 @@ def without_counts(experiment: Experiment) -> Experiment:
     return Experiment(experiment.parameters, tuple(runs))
 
 
+def shuffled(rng, experiment: Experiment, classes):
+    """The same with the ranks of each run in another order."""
+    orders = {p: rng.permutation(p) for p in classes}
+    runs = [
+        (
+            key,
+            RunTable(
+                table.callpaths,
+                table.metrics,
+                {name: array[:, orders[table.size]] for name, array in table.values.items()},
+            ),
+        )
+        for key, table in experiment.runs
+    ]
+    mixed = {p: one[orders[p]] for p, one in classes.items()}
+    return Experiment(experiment.parameters, tuple(runs)), mixed
+
+
+def averaged(python, campaigns) -> list[tuple[float, float, float]]:
+    """Scores of Extra-P on the mean over ranks: every repetition of every run a value."""
+    scores = []
+    for experiment, classes, truth in campaigns:
+        points, target = [[p] for p in sorted(classes)], [4.0 * max(classes)]
+        means = {p: [] for p in classes}
+        for key, table in experiment.runs:
+            means[key.size].append(float(table.values["time"].mean()))
+        task = ("predict", "basic", points, [[means[p] for (p,) in points]], [target])
+        answer = subprocess.run(
+            [python, Path(__file__).with_name("growth_extrap.py")],
+            input=pickle.dumps(task),
+            capture_output=True,
+            check=True,
+        )
+        ((predicted,),) = pickle.loads(answer.stdout)
+        weights_there = np.unique(classes[max(classes)]).tolist()
+        hits = [abs(predicted / truth(w, target[0]) - 1) <= 0.05 for w in weights_there]
+        one = np.zeros(max(classes), dtype=int)
+        index = [rand_index(one[:p], true) for p, true in classes.items()]
+        scores.append((float(np.mean(index)), 0.0, float(np.mean(hits))))
+    return scores
+
+
+def large() -> None:
+    """Cluster as many ranks as a large machine has."""
+    rng = np.random.default_rng(0)
+    ranks, paths = 100_000, 1_000
+    values = np.where(np.arange(ranks) % 317 == 0, 1.5, 1.0) * rng.lognormal(0, 2, (paths, 1))
+    for noise in (0.0, 0.01):
+        noisy = values * np.exp(noise * rng.standard_normal((1, ranks)))
+        start = time.process_time()
+        labels = cluster(noisy)
+        took_s = time.process_time() - start
+        print(f"{paths} call paths, {ranks} ranks, noise {noise}: {took_s:.2f} s of CPU")
+        print(f"  {int(labels.max()) + 1} clusters at most")
+
+
 def rand_index(one, two):
     """Adjusted Rand index of two labellings."""
     table = np.zeros((one.max() + 1, two.max() + 1))
@@ -124,7 +186,12 @@ def main() -> None:
     parser.add_argument("--campaigns", type=int, default=2, help="per domain, gap and noise")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--modeler", default="evidence")
+    parser.add_argument("--extrap", help="a Python in which Extra-P is installed")
+    parser.add_argument("--large", action="store_true")
     options = parser.parse_args()
+    if options.large:
+        large()
+        return
     scores: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
     start = time.perf_counter()
     for place, (domain, gap, noise) in enumerate(product(DOMAINS, GAPS, NOISES)):
@@ -133,6 +200,14 @@ def main() -> None:
             experiment, classes, truth = campaign(rng, domain, gap, noise)
             for way, found in ways(experiment, options.modeler):
                 scores.setdefault((way, domain), []).append(judge(found, classes, truth))
+            other, mixed = shuffled(rng, without_counts(experiment), classes)
+            found = remodel(other, modeler=options.modeler)
+            scores.setdefault(("insitu, time, shuffled", domain), []).append(
+                judge(found, mixed, truth)
+            )
+            if options.extrap:
+                answer = averaged(options.extrap, [(experiment, classes, truth)])
+                scores.setdefault(("Extra-P, mean of ranks", domain), []).extend(answer)
     print(f"{'way':25}{'domain':17}{'Rand index':>11}{'all right':>11}{'predicted':>11}")
     for way in dict.fromkeys(way for way, _ in scores):
         rows = {domain: scores[way, domain] for domain in DOMAINS}
