@@ -10,16 +10,15 @@ import pytest
 
 from insitu.collectors.symbols import Symbols
 from insitu.collectors.table import COMPILED, TableReader
+from tests.system.conftest import BINARIES
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "system" / "programs" / "torture.cpp"
 NATIVE = ROOT / "collectors" / "native"
-SOURCES = (
-    *("table", "compiled", "memory", "counters", "heap"),
-    *("cart", "mpi", "mpi_library", "mpi_patch", "mpi_requests"),
-)
+SOURCES = ("table", "compiled", "memory", "counters", "heap")
+OF_MPI = ("cart", "mpi", "mpi_library", "mpi_patch", "mpi_requests")
 NAMES = (
     *("malloc", "calloc", "realloc", "free", "reallocarray", "posix_memalign", "aligned_alloc"),
     *("memalign", "valloc", "pvalloc"),
@@ -35,18 +34,17 @@ SUPPRESSION = """{
 """
 
 
-def build(folder, *flags, keeps_malloc=True):
+def build(folder, *flags, keeps_malloc=True, compiler="g++", more=()):
     """The program with our sources in it; without our malloc where the sanitizer needs its own.
 
     What runs before a sanitizer is ready, our malloc, is never built with it.
     """
-    compiler = shutil.which("g++")
-    if not compiler:
-        pytest.skip("no g++: apt install g++")
-    objects = [f"{source}.o" for source in SOURCES]
-    for source in SOURCES:
-        more = () if source == "heap" else flags
-        words = ("gcc", "-c", "-g", "-O1", "-std=gnu11", "-w", "-ftls-model=initial-exec", *more)
+    if not shutil.which(compiler) or not shutil.which("g++"):
+        pytest.skip(f"no {compiler}: apt install g++, python3 bootstrap.py test")
+    objects = [f"{source}.o" for source in (*SOURCES, *more)]
+    for source in (*SOURCES, *more):
+        own = () if source == "heap" else flags
+        words = ("gcc", "-c", "-g", "-O1", "-std=gnu11", "-w", "-ftls-model=initial-exec", *own)
         done = subprocess.run([*words, str(NATIVE / f"{source}.c")], cwd=folder, check=False)
         assert done.returncode == 0
     if not keeps_malloc:
@@ -114,11 +112,21 @@ def plain(tmp_path_factory):
     return folder
 
 
-def test_threads_malloc_exceptions_signals_and_forks_are_counted_right(plain):
+def test_threads_mpi_malloc_exceptions_signals_and_forks_are_counted_right(tmp_path):
+    wrapper = str(BINARIES["mpich"] / "mpicxx")
+    build(tmp_path, "-DWITH_MPI", compiler=wrapper, more=OF_MPI)
+
+    visits, _ = run(tmp_path, 300)
+
+    check(visits, 300)
+    assert visits["torture->(thread)->work->turn->talk->MPI_Allreduce"] == THREADS * 300
+    assert visits["torture->bear"] == 6
+
+
+def test_what_is_freed_leaves_nothing_behind(plain):
     visits, growth = run(plain, 300)
 
     check(visits, 300)
-    assert visits["torture->bear"] == 6
     assert abs(growth) < 20_000  # of 50,000 blocks; the C library keeps a few for its threads
 
 

@@ -24,6 +24,9 @@ void insitu_table_end(int, int);
 int insitu_mpi_patch(void);
 extern int insitu_is_on;
 }
+#ifndef WITH_MPI
+int insitu_mpi_patch(void) { return 0; }
+#endif
 
 static const int threads = 8, slots = 64;
 static int turns = 300;
