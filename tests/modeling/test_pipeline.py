@@ -221,6 +221,37 @@ def test_deterministic_metrics_and_levels_are_clustered_by_the_same_rule():
         }
 
 
+@pytest.mark.parametrize("classes", ["joint", "paper"])
+@pytest.mark.parametrize("metric", [TIME, VISITS, MEMORY_RSS])
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda p: np.full(p, 3.0),
+        lambda p: np.zeros(p),
+        lambda p: 2.0 ** np.arange(p),
+        lambda p: np.where(np.arange(p) == 1, np.nan, 5.0),
+        lambda p: np.full(p, np.nan),
+        lambda p: np.where(np.arange(p) % 2 == 0, -4.0, 4.0),
+        lambda p: np.where(np.arange(p) == 0, 0.0, 4.0),
+        lambda p: np.where(np.arange(p) == 0, np.inf, 4.0),
+    ],
+    ids=["equal", "zero", "different", "missing", "nothing", "signs", "one zero", "infinite"],
+)
+def test_any_values_of_any_number_of_ranks_have_classes(values, metric, classes):
+    """From one rank on; who has no value is in no class, everybody else is in one."""
+    runs = [run({FLUX: values(p)}, metric=metric) for p in (1, 2, 4, 8)]
+
+    found = remodel(experiment(*runs), classes=classes, modeler="search")
+
+    for one in found.clusters:
+        known = np.isfinite(values(one.run.size))
+        assert (one.labels >= 0).tolist() == known.tolist()
+        assert set(one.labels[known].tolist()) == set(range(len(one.names)))
+        assert len(set(one.names)) == len(one.names)
+    if len(set(np.nan_to_num(values(8)).tolist())) == 1:
+        assert {one.names for one in found.clusters} <= {("all",)}
+
+
 def test_memory_that_scatters_is_one_class_and_memory_of_rank_0_another():
     """Caches and buffers differ by accident; the tables of rank 0 do not."""
     rng = np.random.default_rng(6)
