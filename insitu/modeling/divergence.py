@@ -60,7 +60,7 @@ def divergences(models: Sequence[SeriesModel], clusters: Sequence[Clusters]) -> 
     """Name the call paths whose slowest class grows away from its fastest.
 
     One finding per call path, about its time where that diverges, else its visits and so on; none
-    where a caller's says the same.
+    where that of a caller says the same of a metric that tells as much.
     """
     mine = [one for one in models if one.metric.unit in WORDS]
     several = {(one.key.callpath, one.key.metric) for one in mine if one.key.behaviour != ALL}
@@ -91,7 +91,12 @@ def _place(metric: str) -> tuple[int, str]:
 
 def _is_said(one: _Divergence, found: Mapping[CallPath, _Divergence]) -> bool:
     above = (found.get(CallPath(one.path.frames[:end])) for end in range(1, len(one.path.frames)))
-    return any(caller is not None and caller.how == one.how for caller in above)
+    return any(
+        caller is not None
+        and caller.how == one.how
+        and _place(caller.metric)[0] <= _place(one.metric)[0]
+        for caller in above
+    )
 
 
 Group = list[SeriesModel]
