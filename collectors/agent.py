@@ -43,6 +43,8 @@ class Link:
         """Connect to the aggregator that runs now; whether it is another one than before."""
         try:
             with open(os.path.join(self.campaign, "aggregator.json"), encoding="utf-8") as file:
+                if not places.is_secret(file.fileno()):
+                    return False  # somebody else may have written it
                 found = json.load(file)
             endpoint, token = str(found["endpoint"]), str(found["token"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -76,6 +78,9 @@ class Link:
         import zmq.auth
 
         keys = str(found["curve"])
+        with open(os.path.join(keys, "client.key_secret"), "rb") as secret_file:
+            if not places.is_secret(secret_file.fileno()):
+                raise WireError(f"{keys}: client.key_secret must be yours alone (mode 0600)")
         server, _ = zmq.auth.load_certificate(os.path.join(keys, "server.key"))
         public, secret = zmq.auth.load_certificate(os.path.join(keys, "client.key_secret"))
         socket.curve_serverkey, socket.curve_publickey = server, public

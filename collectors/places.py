@@ -32,6 +32,12 @@ def private(path: str) -> None:
         raise PermissionError(13, "not a private directory of this user (0700)", path)
 
 
+def is_secret(file: int) -> bool:
+    """Whether an open file belongs to this user, and to nobody else."""
+    status = os.fstat(file)
+    return status.st_uid == os.getuid() and not status.st_mode & 0o077
+
+
 def user_directory(base: str) -> str:
     """All runs of this user on this node."""
     return os.path.join(base, f"insitu-{os.getuid()}")

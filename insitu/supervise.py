@@ -17,6 +17,7 @@ from insitu.entities import RunRecord, RunState, number
 from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, launcher
 from insitu.launch.find import find_launcher, program_argv
+from insitu.monitor.names import printable
 from insitu.run import Options, campaign_directory, preload, rank_environment
 
 START_S = 20.0  # for an aggregator to say where it listens
@@ -282,4 +283,4 @@ def _report_trouble(run: str, campaign: str) -> None:
 
 def say(text: str) -> None:
     """One line for people; standard output is the program's."""
-    print(f"insitu: {text}", file=sys.stderr, flush=True)
+    print(f"insitu: {printable(text)}", file=sys.stderr, flush=True)

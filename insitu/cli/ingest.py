@@ -7,6 +7,7 @@ import time
 import click
 
 from insitu.errors import CampaignError, WireError
+from insitu.monitor.names import printable
 
 
 @click.command(name="ingest")
@@ -59,4 +60,4 @@ def _is_running(directory: str) -> bool:
 
 def _show(place: str, state: str, text: str, is_json: bool, missing: tuple[int, ...] = ()) -> None:
     line = {"place": place, "state": state, "text": text, "missing": list(missing)}
-    click.echo(json.dumps(line) if is_json else f"{place}: {text}")
+    click.echo(json.dumps(line) if is_json else printable(f"{place}: {text}"))

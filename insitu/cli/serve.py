@@ -37,9 +37,11 @@ def command(campaign: str, address: str, beat_s: float, exit_with: str) -> None:
     The directory is made where it is not there yet. Runs until Ctrl-C or SIGTERM: what is complete
     is sealed then, the rest is kept as partial.
     """
+    from insitu.monitor.names import printable
     from insitu.server.loop import serve
 
     def say(text: str) -> None:
-        click.echo(f"insitu serve: {text}", err=True)
+        for line in text.splitlines():
+            click.echo(f"insitu serve: {printable(line)}", err=True)
 
     asyncio.run(serve(campaign, beat_s=beat_s, say=say, address=address, exit_with=exit_with))

@@ -264,6 +264,7 @@ def _cuts(folder: Path, number: int, counts: Counter[str]) -> None:
     cutter = Cutter(str(folder / "cut"), address["endpoint"][6:], random.Random(number))
     cutter.start()
     address["endpoint"] = f"ipc://{cutter.here}"
+    (view / "aggregator.json").touch(0o600)
     (view / "aggregator.json").write_text(json.dumps(address))
     agents, nodes = [], []
     for k in range(NODES):

@@ -317,3 +317,29 @@ def test_totals_of_more_parts_than_a_pipe_holds_arrive(serve, campaign, tmp_path
     (record,) = runs(campaign)
     assert (record.state, record.key.size) == (RunState.SEALED, ranks)
     assert not tables.exists()
+
+
+def test_an_agent_believes_only_addresses_that_nobody_else_could_write(serve, campaign):
+    serve().address()
+    (campaign / "aggregator.json").chmod(0o660)
+    link = agent.Link(str(campaign))
+
+    was_believed = link.look()
+    (campaign / "aggregator.json").chmod(0o600)
+
+    assert (was_believed, link.look()) == (False, True)
+    link.close()
+
+
+def test_names_from_the_wire_are_escaped_where_they_are_said(serve, speak):
+    serving = serve()
+    address = serving.address()
+    node = ModelNode("n0\x1b[2J\u202e", [0], 1, token=address["token"], incarnation=2)
+    speak(address).ask(node.hello())
+
+    node.incarnation = 1
+    speak(address).ask(node.hello())
+    _, said = serving.end()
+
+    assert "a newer agent speaks for node n0" in said
+    assert "\x1b" not in said and "\u202e" not in said
