@@ -96,10 +96,14 @@ class Aggregator:
         await self._guard(self._publish())
 
     async def _receive(self) -> None:
-        for count in range(1 << 62):
-            await self._take(await self.sockets.agents.recv_multipart())
-            if count % BURST == 0:
-                await asyncio.sleep(0)
+        """Take what has arrived in bursts: a wait for each message would cost more than it."""
+        agents = zmq.Socket.shadow(self.sockets.agents)
+        while True:
+            await self.sockets.agents.poll()
+            with contextlib.suppress(zmq.Again):
+                for _ in range(BURST):
+                    await self._take(agents.recv_multipart(zmq.NOBLOCK))
+            await asyncio.sleep(0)
 
     async def _drain(self) -> None:
         """Let what is on its way arrive."""
