@@ -127,8 +127,10 @@ class CampaignState:
                 return [Reply(event.peer, Reject(NO_SESSION, "no session: Hello first"))]
             run_id, session = self._peers[event.peer]
             run = self.runs.get(run_id)
-            if run is None or session is None:
+            if run_id in self.sealed:
                 return self._sealed_ack(event.peer, event.message)
+            if run is None or session is None:
+                return [Reply(event.peer, Reject(NO_SESSION, "no such run: Hello first"))]
             return self._spoken(run, session, event, event.message)
         except WireError as error:
             return [
@@ -174,7 +176,13 @@ class CampaignState:
         oldest = min(empty, key=lambda run: run.heard_at(), default=None)
         if oldest is None or now - oldest.heard_at() < GRACE_S:
             raise WireError(f"{MAX_RUNS} runs are being measured; that is the limit")
-        del self.runs[oldest.id]
+        self._forget(oldest)
+
+    def _forget(self, run: Run) -> None:
+        """Drop a run that brought nothing; whoever speaks for it says Hello again."""
+        del self.runs[run.id]
+        for session in run.sessions.values():
+            self._peers.pop(session.peer, None)
 
     def _check_room(self, run: Run, message: Hello | Said) -> None:
         """See that a message, and the table it leads to, fit beside all that is here.
@@ -250,7 +258,7 @@ class CampaignState:
         would follow from a number that somebody has said, not from what is here.
         """
         if not run.registers and not run.ends:
-            del self.runs[run.id]
+            self._forget(run)
             return []
         if run.shown == run.progress():
             run.state = RunState.PARTIAL

@@ -431,6 +431,19 @@ def test_runs_that_brought_nothing_give_way_to_new_ones(monkeypatch):
     assert RUN in state.runs
 
 
+def test_nobody_is_told_that_all_is_safe_of_a_run_that_was_forgotten():
+    state, node = state_of(), ModelNode("n0", [0], 1)
+    say(state, b"a", node.hello())
+    settle(state, state.handle(Ticked(1000.0)))
+
+    effects = [say(state, b"a", one, at=1001.0) for one in node.messages()[1:]]
+    again = say(state, b"a", node.hello(), at=1002.0)
+
+    assert RUN not in state.sealed
+    assert [answers(one)[0].code for one in effects] == [NO_SESSION] * 3
+    assert isinstance(answers(again)[0], Welcome)
+
+
 def test_ranks_are_named_as_far_as_a_person_reads():
     assert named(range(3)) == "0, 1, 2"
     assert named(range(100)) == "0, 1, 2, 3, 4, 5, 6, 7 and 92 more"
