@@ -97,7 +97,7 @@ class Aggregator:
 
     async def _receive(self) -> None:
         """Take what has arrived in bursts: a wait for each message would cost more than it."""
-        agents = zmq.Socket.shadow(self.sockets.agents)
+        agents: zmq.Socket[bytes] = zmq.Socket.shadow(self.sockets.agents)
         while True:
             await self.sockets.agents.poll()
             with contextlib.suppress(zmq.Again):
