@@ -173,7 +173,7 @@ class Aggregator:
         runs = self.keeper.state.runs
         live = [self._seen(run) for run in runs.values() if run.state is not RunState.PARTIAL]
         self.seen = {run.id: self.seen[run.id] for run in live}
-        shown = (self.keeper.records, self.refits.models, live)
+        shown = (self.keeper.records, self.refits.shown, live)
         if self.shown is None or not all(map(_is_same, self.shown, shown)):
             self.board = json.dumps(board_of(*shown).to_dict(), allow_nan=False).encode()
             self.shown = shown
@@ -195,10 +195,19 @@ class Aggregator:
         while self.refits.is_due:
             try:
                 work = self.refits.begin()
+                await self._show_preview()
                 self.refits.finish(await _apart(work))
             except InsituError as error:
                 self._say_once(f"models were not made: {error}")
+                self.refits.shown = self.refits.models
                 return
+
+    async def _show_preview(self) -> None:
+        """What boards show until the models are made; without it they show the models before."""
+        try:
+            self.refits.shown = await _apart(self.refits.preview())
+        except InsituError as error:
+            self._say_once(f"models could not be previewed: {error}")
 
     async def _end_refit(self) -> None:
         """Let the models be made; after a signal, only if they come at once."""

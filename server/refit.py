@@ -5,10 +5,11 @@ from collections.abc import Callable
 from insitu.campaign.base import Store
 from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
-from insitu.entities import CallPath
+from insitu.entities import CallPath, RunKey
 from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
 from insitu.modeling.pipeline import remodel
+from insitu.modeling.preview import previewed
 
 TABLES_BYTES = 1 << 30  # of sealed runs that stay in memory between refits
 
@@ -55,7 +56,8 @@ class Refits:
         self._store = store
         self._campaign = campaign
         self._tables = Tables(store)
-        self.models = store.models()
+        self.models = self.shown = store.models()  # what is true, and what is shown until it is
+        self._arrived: list[tuple[RunKey, RunTable]] = []
         self._dirty: set[CallPath] = set()
         self._unmodelled: set[str] = set()
         self._modelled = {run.id for run in store.runs()} - set(store.unmodelled())
@@ -84,6 +86,9 @@ class Refits:
         touched, self._dirty = frozenset(self._dirty), set()
         self._begun, self._unmodelled = self._unmodelled, set()
         previous = self.models
+        keys = {run.key for run in self._store.runs() if run.id in self._begun}
+        knows = previous.parameters == experiment.parameters
+        self._arrived = [run for run in experiment.runs if knows and run[0] in keys]
         return lambda: remodel(
             experiment,
             previous=previous,
@@ -93,12 +98,20 @@ class Refits:
             rules=said.rules,
         )
 
+    def preview(self) -> Callable[[], ModelSet]:
+        """The work of saying what is about true until the work that has begun is done.
+
+        Only where one run is new: several at once wait for the models themselves.
+        """
+        models, arrived = self.models, self._arrived
+        return lambda: previewed(models, *arrived[0]) if len(arrived) == 1 else models
+
     def finish(self, models: ModelSet) -> None:
         """Keep the models.
 
         Raises:
             CampaignError: they cannot be written; the next refit makes them again.
         """
-        self.models = models
+        self.models = self.shown = models
         self._modelled |= self._begun
         self._store.put_models(models, of=self._modelled)

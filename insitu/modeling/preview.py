@@ -134,7 +134,8 @@ def previewed(models: ModelSet, run: RunKey, table: RunTable) -> ModelSet:
     """What the models of a campaign say once a run has arrived, before they are made anew.
 
     Models of series that all ranks share follow the mean over the ranks of the run and carry the
-    finding `preview`; those of other behaviour classes, and of several parameters, stay.
+    finding `preview`, and so does the whole; those of other behaviour classes, and of several
+    parameters, stay.
     """
     coordinate = run.coordinate(models.parameters)
     if len(coordinate) != 1 or not np.isfinite(coordinate[0]):
@@ -148,7 +149,10 @@ def previewed(models: ModelSet, run: RunKey, table: RunTable) -> ModelSet:
             values[i] = means[key.metric][rows[key.callpath]]
     following = prepare([one.model for one in models.models]).with_point(coordinate[0], values)
     made = [replace(one, model=following.model(i)) for i, one in enumerate(models.models)]
-    return replace(models, models=made)
+    if not following.changed.any():
+        return models
+    text = f"models follow run {run} with their coefficients; their terms wait for the refit"
+    return replace(models, models=made, findings=(*models.findings, Finding(PREVIEW, text)))
 
 
 def _means(values: FloatArray) -> FloatArray:

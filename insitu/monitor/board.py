@@ -9,6 +9,7 @@ from insitu.campaign.load import joined
 from insitu.entities import TIME, Finding, RunKey, RunRecord, RunState
 from insitu.errors import WireError
 from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.preview import PREVIEW
 from insitu.monitor.cost import by_cost, measured, shares
 
 MAX_ROWS = 1_000  # a board travels each beat; who wants all asks the campaign
@@ -47,7 +48,8 @@ class SeriesRow:
     """A metric of a call path in a class: its share of the cost, its points and its growing model.
 
     `points` are (coordinate, mean over repetitions); `live` is the value in the newest live run;
-    `text`, `smape` are empty and None before there is a model.
+    `text`, `smape` are empty and None before there is a model; a text that begins with `preview:`
+    is that of a model which follows the newest run until it is made anew.
     """
 
     callpath: str
@@ -173,7 +175,7 @@ def _row(series: SeriesModel, share: float, live: float | None) -> SeriesRow:
         unit=series.metric.unit,
         behaviour=series.key.behaviour,
         share=share,
-        text=str(model),
+        text="preview: " * (PREVIEW in {one.code for one in model.findings}) + str(model),
         smape=_finite(model.quality.smape),
         points=tuple(measured(model)),
         live=None if live is None else _finite(live),

@@ -1,14 +1,20 @@
 """The loop's end: what it waits for, and what it does not."""
 
 import asyncio
+import json
+import threading
 import time
 
+import zmq
+import zmq.asyncio
+
 from insitu.campaign.store import open_store
+from insitu.monitor.board import Board
 from insitu.server.keeper import Keeper
 from insitu.server.loop import Aggregator
 from insitu.server.refit import Refits
 from insitu.server.sockets import bind
-from tests.campaigns import heat_campaign
+from tests.campaigns import heat_campaign, heat_run
 
 
 class SlowRefits(Refits):
@@ -51,3 +57,71 @@ def test_who_ends_with_a_run_makes_its_models_first(tmp_path):
     with open_store(campaign) as store:
         assert store.unmodelled() == []
         assert store.models().models
+
+
+class WaitingRefits(Refits):
+    """Models that are not made before somebody allows it."""
+
+    allowed = threading.Event()
+
+    def begin(self):
+        work = super().begin()
+        return lambda: self.allowed.wait(20) and work()
+
+
+async def watch_a_refit(campaign, refits):
+    """A board while models are made, and one when they are."""
+
+    async def board(is_wanted):
+        while True:
+            seen = Board.from_dict(json.loads(await eyes.recv()))
+            if is_wanted(any(row.text.startswith("preview: ") for row in seen.series)):
+                return seen
+
+    with (
+        Keeper(campaign, instance="i1", beat_s=0.05) as keeper,
+        bind(campaign) as sockets,
+        zmq.asyncio.Context() as context,
+        context.socket(zmq.SUB) as eyes,
+    ):
+        eyes.subscribe(b"")
+        eyes.connect(sockets.boards_endpoint)
+        kept = refits(keeper.store, campaign)
+        aggregator = Aggregator(keeper, kept, sockets, beat_s=0.05, say=print)
+        running = asyncio.create_task(aggregator.run())
+        during = await asyncio.wait_for(board(bool), 20)
+        kept.allowed.set()
+        after = await asyncio.wait_for(board(lambda is_preview: not is_preview), 20)
+        aggregator.stop.set()
+        await running
+    return during, after
+
+
+def test_boards_show_a_preview_until_the_models_of_a_run_are_made(tmp_path):
+    campaign = str(tmp_path / "test.insitu")
+    with heat_campaign(campaign, 1) as store:
+        before = Refits(store, campaign)
+        before.finish(before.begin()())
+        store.seal(*heat_run(32))
+
+    during, after = asyncio.run(watch_a_refit(campaign, WaitingRefits))
+
+    assert "preview" in [finding.code for finding in during.findings]
+    assert "preview" not in [finding.code for finding in after.findings]
+    with open_store(campaign) as store:
+        assert store.unmodelled() == []
+        kept = store.models()
+    assert "preview" not in {found.code for one in kept.models for found in one.model.findings}
+
+
+def test_several_new_runs_are_not_previewed(tmp_path):
+    with heat_campaign(str(tmp_path / "test.insitu"), 1) as store:
+        refits = Refits(store, str(tmp_path))
+        refits.finish(refits.begin()())
+        for p in (32, 64):
+            record, table = heat_run(p)
+            store.seal(record, table)
+            refits.touch(record.id)
+        refits.begin()
+
+        assert refits.preview()() is refits.models
