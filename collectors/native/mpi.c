@@ -17,7 +17,8 @@ static struct insitu_traffic nothing(void) {
 
 /* MPI inside MPI is not counted again (callbacks, MPI-IO). But a call that a longjmp left is over: its wrapper stood
  * where the stack is in use no more. */
-static int is_inside(struct insitu_thread *self, const struct insitu_mpi_thread *mine, uintptr_t stack) {
+static __attribute__((noinline)) int is_inside(struct insitu_thread *self, const struct insitu_mpi_thread *mine,
+                                               uintptr_t stack) {
   if (stack < mine->stack) return 1;
   uint64_t now = insitu_ticks();
   while (self->depth > mine->depth) insitu_pop(self, now);
@@ -25,7 +26,8 @@ static int is_inside(struct insitu_thread *self, const struct insitu_mpi_thread 
   return 0;
 }
 
-static uint32_t find_row(struct insitu_mpi_thread *mine, unsigned at, uint32_t parent, const char *name) {
+static __attribute__((noinline)) uint32_t find_row(struct insitu_mpi_thread *mine, unsigned at, uint32_t parent,
+                                                   const char *name) {
   uint64_t key = (uint64_t)(uintptr_t)name;
   uint32_t row = insitu_child(parent, key);
   if (!row) {
@@ -39,7 +41,7 @@ static uint32_t find_row(struct insitu_mpi_thread *mine, unsigned at, uint32_t p
 }
 
 /* The thread whose MPI call begins; NULL if it is not to be recorded. `frame` is the wrapper's. */
-static struct insitu_thread *enter(const char *name, const void *frame) {
+static inline __attribute__((always_inline)) struct insitu_thread *enter(const char *name, const void *frame) {
   struct insitu_thread *self = insitu_thread_self();
   if (!self) return NULL;
   struct insitu_mpi_thread *mine = insitu_mpi_mine;

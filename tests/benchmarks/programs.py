@@ -5,9 +5,9 @@
 
 LAMMPS and HPCC come from Debian (apt-get install lammps hpcc, with Debian's Open MPI); ring is
 mpi4py's own demo; emcee samples with a pool of MPI ranks (pip install emcee schwimmbad). Pairs of
-a bare and a measured run on as many ranks as there are processors give the CPU seconds that the
-ranks took from start to end, the start of insitu included; then one measured run per size gives
-the models.
+a bare and a measured run give the CPU seconds that the ranks took from start to end, the start of
+insitu included, on as few ranks as the program runs on, since a rank that waits burns what the
+scheduler leaves it; then one measured run per size gives the models.
 """
 
 import argparse
@@ -146,7 +146,7 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
-            ranks = max(program.smallest, min(2, os.cpu_count() or 1))
+            ranks = program.smallest
             scratch = str(folder / "pairs.insitu")
             pairs = [
                 (run(program, ranks, folder), run(program, ranks, folder, campaign=scratch))
