@@ -60,7 +60,7 @@ class Session:
     @property
     def is_whole(self) -> bool:
         """Whether its end and the totals that the end names are here."""
-        return self.bye is not None and self.last_seq >= self.bye.final_seq
+        return self.bye is not None and self.last_seq == self.bye.final_seq
 
 
 @dataclass(slots=True)
