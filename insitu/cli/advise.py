@@ -85,7 +85,7 @@ def command(
     names = tuple(chosen)
     with open_store(campaign, create=True) as store:
         experiment = load_experiment(store)
-    known = _known(experiment, names)
+    known = known_runs(experiment, names)
     target = np.array([coordinate(at, names)])
     start = [one for one in first_runs(chosen) if not _is_in(one, known.points)]
     if len(known.points) < FIRST_RUNS and start:
@@ -121,7 +121,7 @@ def _levels(campaign: str) -> Levels:
     )
 
 
-def _known(experiment: Experiment, names: Sequence[str]) -> Known:
+def known_runs(experiment: Experiment, names: Sequence[str]) -> Known:
     """The slowest rank's exclusive time of the dearest call paths, repetitions averaged."""
     sums: dict[tuple[float, ...], dict[str, list[float]]] = {}
     for key, table in experiment.runs:

@@ -15,7 +15,7 @@ from insitu.campaign.store import SqliteStore, open_store
 from insitu.cli.output import campaign_argument, json_option, print_json
 from insitu.design.deduce import deduce
 from insitu.design.dependencies import read_structure
-from insitu.design.factorial import ExperimentDesign, Point, full_factorial, sparse
+from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.schedule import Attempt, Progress, next_run, progress_of
 from insitu.design.study import LAUNCHERS, TIMEOUT_S, Study, study_of
 from insitu.entities import RANKS, RunState, number
@@ -61,7 +61,8 @@ def command(
     launcher = "mpiexec"               # or srun, sbatch
 
     and may say in [run] mpiexec, design ("full", "sparse", "deduced" with dependencies =
-    "dependencies.json"), timeout_s, budget_core_h, and lists of words srun, sbatch and setup.
+    "dependencies.json", check points included), timeout_s, budget_core_h, and lists of words srun,
+    sbatch and setup.
     """
     path = os.path.abspath(campaign)
     study = study_of(load_table(path), os.path.join(campaign, FILE))
@@ -131,7 +132,21 @@ def _design(study: Study, path: str) -> ExperimentDesign:
         raise UsageError(
             f"{file}: cannot be read: {error.strerror}; `insitu detect` makes it"
         ) from error
-    return deduce(structure, study.levels)
+    design = deduce(structure, study.levels)
+    return _with_iterations(design, structure.iteration, study.levels)
+
+
+def _with_iterations(design: ExperimentDesign, name: str, levels: Levels) -> ExperimentDesign:
+    """Give each run the fewest iterations that are enough, where campaign.toml lists some."""
+    if name not in levels:
+        return design
+    enough = [value for value in sorted(levels[name]) if value >= design.iterations]
+    more = {name: enough[0] if enough else max(levels[name])}
+
+    def whole(points: Sequence[Point]) -> tuple[Point, ...]:
+        return tuple(Point.of(dict(point.values) | more, levels) for point in points)
+
+    return replace(design, points=whole(design.points), checks=whole(design.checks))
 
 
 def _run(work: Work, *, is_retrying: bool) -> int:

@@ -1,13 +1,20 @@
 """`insitu design`: the fewest runs that show how a program scales."""
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import click
+import numpy as np
 
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import open_store
+from insitu.cli.advise import Known, known_runs
 from insitu.cli.output import json_option, print_json
+from insitu.design.checks import Hidden, Timed, hidden_interactions
 from insitu.design.deduce import Pairing, Rule, deduce
-from insitu.design.dependencies import Structure, parse_derived, read_structure
+from insitu.design.dependencies import Dependency, Structure, parse_derived, read_structure
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.levels import parse_levels
 from insitu.design.mainloop import iterations_for
@@ -61,6 +68,15 @@ Method = Literal["deduced", "full", "sparse"]
     metavar="CV",
     help="Coefficient of variation of the main loop's iterations; tells how many a run needs.",
 )
+@click.option(
+    "--compare",
+    type=click.Path(),
+    metavar="CAMPAIGN",
+    help="Compare its check points with its other runs, and allow for what they show.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(), help="Keep the dependencies, with what --compare showed."
+)
 @json_option
 def command(
     *,
@@ -71,13 +87,16 @@ def command(
     rule: Rule,
     pairing: Pairing,
     variation: float,
+    compare: str | None,
+    output: str | None,
     is_json: bool,
 ) -> None:
     """Say which configurations to run, the cheapest first.
 
     DEPENDENCIES.json is what `insitu detect` found, or the profile of a taint analysis: which call
     path depends on which parameter. What does not meet in a call path is varied together, what acts
-    through the main loop not at all.
+    through the main loop not at all. At the check points, what is varied together moves apart: run
+    them too, and --compare says where parameters act together though no count shows it.
     """
     chosen: dict[str, tuple[float, ...]] = {}
     for text in levels:
@@ -86,14 +105,22 @@ def command(
             raise UsageError(f"--levels {text}: '{name}' stands there twice")
         chosen[name] = values
     structure = _read(dependencies, derived)
-    design = _design(
-        structure,
-        chosen,
-        method=method,
-        rule=rule,
-        pairing=pairing,
-        iterations=iterations_for(variation),
-    )
+
+    def designed(structure: Structure) -> ExperimentDesign:
+        iterations = iterations_for(variation)
+        return _design(
+            structure, chosen, method=method, rule=rule, pairing=pairing, iterations=iterations
+        )
+
+    design = designed(structure)
+    if compare is not None:
+        hidden = _compared(structure, design, compare)
+        _say_hidden(hidden, is_json=is_json)
+        structure = _with(structure, hidden)
+        design = designed(structure)
+    if output is not None:
+        with open(output, "w", encoding="utf-8") as file:
+            file.write(structure.to_json() + "\n")
     if is_json:
         print_json(_row(point, design, is_check=False) for point in design.points)
         print_json(_row(point, design, is_check=True) for point in design.checks)
@@ -119,6 +146,70 @@ def _read(path: str, derived: tuple[str, ...]) -> Structure:
         structure.iteration,
         structure.ranks,
     )
+
+
+def _compared(structure: Structure, design: ExperimentDesign, campaign: str) -> list[Hidden]:
+    """What the check points of the design show, as far as they were run."""
+    if not design.checks:
+        raise UsageError("this design needs no check points: nothing is varied together in it")
+    names = tuple(name for name, _ in design.points[0].values)
+    with open_store(campaign) as store:
+        known = known_runs(load_experiment(store), names)
+    checks = {tuple(value for _, value in point.values) for point in design.checks}
+    is_check = np.array([tuple(map(float, row)) in checks for row in known.points], dtype=bool)
+    if not is_check.any() or is_check.all():
+        wanted = "; ".join(map(str, design.checks if not is_check.any() else design.points))
+        raise UsageError(f"{campaign}: nothing to compare yet; run {wanted}")
+    found = {one.callpath: one for one in structure.resolved()}
+    rows = [i for i, path in enumerate(known.callpaths) if path in found]
+    if not rows:
+        raise UsageError(
+            f"{campaign}: none of its call paths is in the dependencies; detect the same program"
+        )
+    return hidden_interactions(
+        _timed(known, rows, ~is_check),
+        _timed(known, rows, is_check),
+        names,
+        [found[known.callpaths[i]] for i in rows],
+        design.confounded,
+    )
+
+
+def _timed(known: Known, rows: Sequence[int], chosen: np.ndarray) -> Timed:
+    return Timed(known.points[chosen], known.values[list(rows)][:, chosen])
+
+
+def _with(structure: Structure, hidden: Sequence[Hidden]) -> Structure:
+    """The same with the pairs allowed that check points showed."""
+    found = {one.callpath: one.dependency for one in hidden}
+    dependencies = tuple(
+        Dependency(
+            one.callpath,
+            tuple(dict.fromkeys((*one.nests, *found[one.callpath].nests))),
+            one.share,
+            one.status,
+        )
+        if one.callpath in found
+        else one
+        for one in structure.dependencies
+    )
+    return replace(structure, dependencies=dependencies)
+
+
+def _say_hidden(hidden: Sequence[Hidden], *, is_json: bool) -> None:
+    if is_json:
+        print_json(
+            {"finding": note.code, "callpath": note.where, "pair": one.pair, "text": note.text}
+            for one in hidden
+            for note in [one.finding()]
+        )
+        return
+    for one in hidden:
+        note = one.finding()
+        click.echo(f"{note.code}: {note.where} {note.text}")
+    if not hidden:
+        click.echo("check points agree with what was measured elsewhere")
+    click.echo()
 
 
 def _design(

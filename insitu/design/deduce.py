@@ -78,6 +78,7 @@ def deduce(
             if other and len(other) < len(points):
                 points, method = other, name
                 confounded = () if name == "array" else _never_apart(points, list(varied), found)
+    confounded = tuple(pair for pair in confounded if all(len(varied[n]) > 1 for n in pair))
     is_loop = bool(structure.iteration)
     return ExperimentDesign(
         points=tuple(sorted(points, key=lambda point: (cost(point), point.values))),
@@ -325,17 +326,21 @@ def _never_apart(
 def _checks(
     confounded: Sequence[tuple[str, str]], levels: Levels, taken: set[Point]
 ) -> tuple[Point, ...]:
-    """Two cheap points off the diagonal: what moved together moves apart, one way and the other."""
+    """Cheap points off the diagonal, where what moved together moves apart: two for a pair.
+
+    At each point one parameter of those that move together is high and the others are low; of three
+    or more, the last is low at all points, so that three need two points, four need three.
+    """
     if not confounded:
         return ()
-    side: dict[str, bool] = {}
-    for one, other in confounded:
-        side.setdefault(one, True)
-        side.setdefault(other, not side[one])
+    turn: dict[str, int] = {}
+    for name in dict.fromkeys(name for pair in confounded for name in pair):
+        beside = {turn.get(other) for pair in confounded if name in pair for other in pair}
+        turn[name] = next(at for at in range(len(levels)) if at not in beside)
     found = []
-    for is_up in (True, False):
+    for at in range(max(2, *turn.values())):
         values = {
-            name: of[-2] if side.get(name) is is_up and len(of) > 1 else of[0]
+            name: (of[1:-1] or of)[-1] if turn.get(name) == at else of[0]
             for name, of in levels.items()
         }
         found.append(Point.of(values, levels))

@@ -59,7 +59,7 @@ def progress_of(
     sealed: Mapping[Point, Sequence[float]],
     attempts: Sequence[Attempt],
 ) -> list[Progress]:
-    """How far each configuration of a design has come, those with few ranks first.
+    """How far each configuration of a design has come, check points too, few ranks first.
 
     Args:
         design: which configurations.
@@ -73,7 +73,8 @@ def progress_of(
         if not attempt.code:
             taken.setdefault(attempt.point, []).append(attempt.seconds)
     known = taken or sealed  # an attempt's time includes start and end of the job
-    for point in sorted(design.points, key=lambda point: (point[RANKS], point.values)):
+    asked = (*design.points, *design.checks)
+    for point in sorted(asked, key=lambda point: (point[RANKS], point.values)):
         seconds = sealed.get(point, ())
         wanted = wanted_repetitions(seconds) if repetitions == AUTO else repetitions
         failed = 0

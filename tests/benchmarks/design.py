@@ -10,6 +10,9 @@ that slow down by a quarter where the working set of a rank is large, as caches 
 noise, every function is modelled over the parameters it depends on, and the sum is compared with
 the truth between and beyond the levels. Cost is core-seconds, in percent of the full factorial
 design with five repetitions.
+
+With `--checks` it is the check points that are measured: how many functions that an unseen
+interaction slows are named, how many others, and what refitting with the pair allowed gives.
 """
 
 import argparse
@@ -21,6 +24,7 @@ import numpy as np
 
 import insitu
 from insitu.design.advise import candidates_of, first_runs, laws_of, next_point, uncertainty
+from insitu.design.checks import Hidden, Timed, hidden_interactions
 from insitu.design.deduce import deduce
 from insitu.design.dependencies import Dependency, Nest, Structure
 from insitu.design.factorial import Point, full_factorial, sparse
@@ -205,11 +209,68 @@ def beyond(app: Application) -> np.ndarray:
     return np.array(rows)
 
 
+def checked(app: Application, noise: float, seed: int) -> tuple[Timed, list[Hidden]]:
+    """Runs of the deduced design and of its check points, and what these show."""
+    levels = {**app.levels, "iters": (10.0,)}
+    structure = app.structure()
+    design = deduce(structure, levels, rule="paper")
+    runs, checks = (
+        Timed(points, measure(app, points, 1, noise, seed + i)[..., 0])
+        for i, points in enumerate(map(array, (design.points, design.checks)))
+    )
+    dependencies = structure.resolved()
+    found = hidden_interactions(
+        runs, checks, app.names, dependencies, design.confounded, noise=noise
+    )
+    return runs, found
+
+
+def report_checks(kind: str, variant: str, noise: float, seeds: Sequence[int]) -> None:
+    """Functions that are named, rightly and wrongly, and errors before and after refitting."""
+    right = hidden = wrong = others = 0
+    errors = []
+    for seed in seeds:
+        app = Application.make(kind, variant, seed)
+        runs, found = checked(app, noise, seed)
+        slowed = {
+            f"f{i}"
+            for i, one in enumerate(app.functions)
+            if variant == "hidden" and "cubes" in one.parameters
+        }
+        named = {one.callpath for one in found}
+        right, hidden = right + len(named & slowed), hidden + len(slowed)
+        wrong, others = wrong + len(named - slowed), others + len(app.functions) - len(slowed)
+        laws = {
+            one.callpath: laws_of(runs.points, row, app.names, one, seed=i, noise=noise)
+            for i, (row, one) in enumerate(
+                zip(runs.values, app.structure().resolved(), strict=True)
+            )
+        }
+        exact = app.exact(beyond(app)).sum(axis=0)
+        for_all = laws | {one.callpath: one.law for one in found}
+        errors.append(
+            [
+                100 * float(np.mean(np.abs(total / exact - 1)))
+                for chosen in (laws, for_all)
+                for total in [
+                    np.median(sum(law.at(beyond(app)) for law in chosen.values()), axis=0)
+                ]
+            ]
+        )
+    before, after = np.mean(errors, axis=0)
+    print(
+        f"{kind} {variant:7}{noise:5.0%} noise: {right} of {hidden} hidden interactions named,"
+        f" {wrong} of {others} others; extrapolated {before:.1f} %, refitted {after:.1f} %",
+        flush=True,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--apps", type=int, default=4, help="applications per row")
     parser.add_argument("--noise", type=float, nargs="+", default=[0.02, 0.05])
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--checks", action="store_true", help="measure check points instead")
     options = parser.parse_args()
     cases = [
         ("kripke", ""),
@@ -220,6 +281,10 @@ def main() -> None:
     ]
     for kind, variant in cases:
         for noise in options.noise:
+            if options.checks:
+                seeds = [options.seed * 1000 + number for number in range(options.apps)]
+                report_checks(kind, variant, noise, seeds)
+                continue
             table: dict[str, list[tuple[float, ...]]] = {}
             for number in range(options.apps):
                 seed = options.seed * 1000 + number

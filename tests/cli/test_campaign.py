@@ -75,6 +75,23 @@ def test_job_scripts_are_printed_and_nothing_is_started(insitu, campaign):
     assert not (campaign / "jobs").exists()
 
 
+def test_deduced_design_comes_with_its_check_points_and_enough_iterations(insitu, campaign):
+    nests = {"sweep": [["n", "steps"]], "sum": [["p", "steps"]]}
+    told = {
+        "parameters": ["p", "n", "steps"],
+        "iteration": "steps",
+        "callpaths": [{"callpath": path, "nests": of} for path, of in nests.items()],
+    }
+    (campaign.parent / "deps.json").write_text(json.dumps(told))
+    text = TOLD.replace("[16, 32]", "[16, 32]\nsteps = [2, 10, 20]").replace("{n}", "{n} {steps}")
+    deduced = 'design = "deduced"\ndependencies = "deps.json"\n'
+    (campaign / "campaign.toml").write_text(text.replace("[1, 2]", "[1, 2, 4]") + deduced)
+    answer = insitu("campaign", "plan", "app.insitu", "--json")
+    assert answer.code == 0, answer.err
+    points = [tuple(json.loads(line)["params"].values()) for line in answer.lines]
+    assert points == [(1, 16, 10), (1, 32, 10), (2, 16, 10), (4, 32, 10)]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -151,3 +151,51 @@ def test_advice_from_no_run_to_enough(insitu, tmp_path):
     assert asked["params"] is None
     assert asked["uncertainty"] <= asked["goal"]
     assert asked["prediction"] == pytest.approx(0.5 + 0.1, rel=0.1)
+
+
+def test_check_points_show_what_no_count_does(insitu, tmp_path):
+    (tmp_path / "deps.json").write_text(
+        json.dumps(
+            {
+                "parameters": ["p", "n", "m"],
+                "ranks": "p",
+                "callpaths": [
+                    {"callpath": "main->work", "nests": [["n"]]},
+                    {"callpath": "main->edge", "nests": [["m"]]},
+                ],
+            }
+        )
+    )
+    words = ("deps.json", "--levels", "p=2", "--levels", "n=100..1600:5", "--levels", "m=1..16:5")
+    planned = [json.loads(line) for line in insitu("design", *words, "--json").lines]
+    assert [row["check"] for row in planned] == [False] * 5 + [True] * 2
+    laws = {"main->work": lambda n, m: 0.01 * n, "main->edge": lambda n, m: 0.1 * m * n**0.25}
+
+    def measured(rows, name):
+        lines = [
+            {
+                "callpath": path,
+                "metric": "time_exclusive",
+                "unit": "s",
+                "params": at,
+                "value": value,
+            }
+            for at in (row["params"] for row in rows)
+            for path, law in laws.items()
+            for value in [law(at["n"], at["m"])]
+        ]
+        (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+        assert insitu("import", name, "rows.jsonl").code == 0
+
+    measured(planned[:5], "half.insitu")
+    early = insitu("design", *words, "--compare", "half.insitu")
+    assert early.code == 2
+    assert "nothing to compare yet; run p=2, n=800, m=1; p=2, n=100, m=8" in early.err
+
+    measured(planned, "whole.insitu")
+    compared = insitu("design", *words, "--compare", "whole.insitu", "--output", "more.json")
+    assert compared.code == 0, compared.err
+    assert "hidden-interaction: main->edge takes" in compared.out
+    assert "25 configurations" in compared.out
+    assert "main->work" not in compared.out
+    assert "25 configurations" in insitu("design", "more.json", *words[1:]).out
