@@ -18,7 +18,7 @@ COMMANDS = {
     "run": ("Measure", "run a program and measure each of its ranks"),
     "serve": ("Measure", "gather the runs of a campaign as they are measured"),
     "ingest": ("Measure", "bring in what ranks left behind when nobody listened"),
-    "import": ("Measure", "bring in measurements of other tools (JSON Lines)"),
+    "import": ("Measure", "bring in measurements of other tools"),
     "watch": ("Look", "see runs, call paths and models grow, live in the terminal"),
     "models": ("Look", "how each call path grows with the scale, dearest first"),
     "classes": ("Look", "which ranks behave alike"),
@@ -30,7 +30,7 @@ COMMANDS = {
     "design": ("Plan", "the fewest runs that show how a program scales"),
     "campaign": ("Plan", "make all runs that campaign.toml asks for; go on where it stopped"),
     "advise": ("Plan", "which run tells most per core-hour about a scale not measured"),
-    "export": ("Keep", "write a campaign for other tools (JSON, JSON Lines, CSV)"),
+    "export": ("Keep", "write a campaign for other tools: Extra-P, tables, functions"),
     "refit": ("Keep", "make classes and models anew from the measured runs"),
     "doctor": ("Keep", "tell what works on this machine, what to do about the rest"),
 }

@@ -27,9 +27,20 @@ def command(campaign: str, form: str | None, output: str | None) -> None:
     """Write CAMPAIGN for other tools.
 
     \b
-    json   Extra-P's JSON: points with repetitions, per class; models beside them
-    jsonl  every rank's value per run, call path, metric; `insitu import` reads it
-    csv    a row per measured point with its model, for spreadsheets and pandas
+    json           Extra-P's JSON: points, repetitions, per class; with models
+    jsonl          every rank's value; `insitu import` reads it
+    csv            a row per measured point with its model, for spreadsheets
+    extra-p        Extra-P's experiment (.extra-p)
+    extra-p-text   Extra-P's text (.txt)
+    extra-p-jsonl  Extra-P's JSON Lines (.extra-p.jsonl)
+    parquet        every rank's value, for pandas, polars, DuckDB
+    python         a module with a function per model (.py)
+    c              a header with a function per model (.h)
+    latex          a table of models (.tex)
+    openmetrics    predictions and errors for Prometheus (.prom)
+    speedscope     the largest run as a profile (.speedscope.json)
+    folded         the same as folded stacks, for flame graphs
+    scorep-filter  functions too short to be instrumented (.filter)
     """
     chosen = exporter(form) if form else exporter_of(output or "-")
     with open_store(campaign) as store:

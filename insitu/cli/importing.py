@@ -13,7 +13,7 @@ from insitu.cli.output import campaign_argument, json_option, print_findings, pr
 from insitu.cli.refit import grow, sentence
 from insitu.entities import Configuration, RunKey, RunRecord, RunState
 from insitu.errors import UsageError
-from insitu.formats.base import Imported
+from insitu.formats.base import IMPORTERS, SUFFIXES, Imported, importer
 from insitu.formats.jsonl import JsonLines
 from insitu.measurement import RunTable
 
@@ -22,10 +22,16 @@ SHOWN_LINES = 100
 
 @click.command(name="import")
 @campaign_argument
-@click.argument("file", type=click.Path(), metavar="FILE.jsonl")
+@click.argument("file", type=click.Path(), metavar="FILE")
+@click.option(
+    "--from",
+    "form",
+    type=click.Choice(["jsonl", *IMPORTERS]),
+    help="The format; without it by the suffix of FILE, else jsonl.",
+)
 @json_option
-def command(campaign: str, file: str, is_json: bool) -> None:
-    """Bring the measurements of FILE.jsonl (- is standard input) into CAMPAIGN.
+def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:
+    """Bring the measurements of FILE (- is standard input) into CAMPAIGN.
 
     The campaign is made where there is none; classes and models are made anew afterwards. One line
     of the file is
@@ -35,11 +41,16 @@ def command(campaign: str, file: str, is_json: bool) -> None:
      "params": {"p": 64}, "repetition": 0, "ranks": [0.1, 0.2]}
 
     with one value per rank, or `"value": x` in the place of `"ranks"`. Lines with the same params
-    and repetition make a run; a run that does not say p has as many ranks as values.
+    and repetition make a run; a run that does not say p has as many ranks as values. Other formats:
+
+    \b
+    .json .txt .extra-p     Extra-P's JSON, text, experiment
+    .cubex, a directory     Score-P: CUBE4 files as in heat.p16.r1/profile.cubex
+    .cali, caliper-json     Caliper: a file as in heat.p16.cali is a run
     """
     from insitu.server.rendezvous import Lock
 
-    found = _read(file)
+    found = _read(file, form)
     for bad in found.bad[:SHOWN_LINES]:
         click.echo(f"insitu: {file}: line {bad.number}: {bad.reason}", err=True)
     if len(found.bad) > SHOWN_LINES:
@@ -110,7 +121,12 @@ def _joined(before: RunTable, table: RunTable, *, key: RunKey, file: str) -> Run
     return RunTable(callpaths, tuple(metrics.values()), values)
 
 
-def _read(file: str) -> Imported:
+def _read(file: str, form: str | None) -> Imported:
+    if form is None and file != "-":
+        suffix = os.path.splitext(file)[1].lower()
+        form = "cube" if os.path.isdir(file) else SUFFIXES.get(suffix, "jsonl")
+    if form not in (None, "jsonl"):
+        return JsonLines().take(importer(form).rows(file))
     if file == "-":
         return JsonLines().read(sys.stdin.buffer)
     try:

@@ -1,9 +1,9 @@
 """What a format can do, which formats there are."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from insitu.entities import RunKey
 from insitu.errors import UsageError
@@ -43,15 +43,45 @@ class Importer(Protocol):
 
     name: str
 
-    def read(self, lines: Iterable[bytes]) -> Imported:
-        """Read what can be read; what cannot is told line by line."""
+    def rows(self, file: str) -> Iterator[Mapping[str, Any]]:  # Any: JSON
+        """What a file or directory says, as the lines that `insitu import` takes (jsonl.py).
+
+        Raises:
+            UsageError: it cannot be read, or is of another format.
+        """
 
 
 EXPORTERS = {
     "json": "insitu.formats.extrap:ExtrapJson",
     "jsonl": "insitu.formats.jsonl:JsonLines",
     "csv": "insitu.formats.table:Csv",
+    "extra-p": "insitu.formats.extrap_files:ExtrapExperiment",
+    "extra-p-text": "insitu.formats.extrap_files:ExtrapText",
+    "extra-p-jsonl": "insitu.formats.extrap_files:ExtrapLines",
+    "parquet": "insitu.formats.parquet:Parquet",
+    "python": "insitu.formats.functions:PythonModule",
+    "c": "insitu.formats.functions:CHeader",
+    "latex": "insitu.formats.functions:Latex",
+    "openmetrics": "insitu.formats.openmetrics:OpenMetrics",
+    "speedscope": "insitu.formats.flame:Speedscope",
+    "folded": "insitu.formats.flame:Folded",
+    "scorep-filter": "insitu.formats.filters:ScorepFilter",
 }
+IMPORTERS = {
+    "json": "insitu.formats.extrap_in:ExtrapJsonReader",
+    "extra-p": "insitu.formats.extrap_in:ExtrapExperimentReader",
+    "extra-p-text": "insitu.formats.extrap_in:ExtrapTextReader",
+    "cube": "insitu.formats.cube:Cube",
+    "caliper-json": "insitu.formats.caliper:CaliperJson",
+    "caliper": "insitu.formats.caliper:Caliper",
+}
+SUFFIXES = {
+    ".json": "json",
+    ".extra-p": "extra-p",
+    ".txt": "extra-p-text",
+    ".cubex": "cube",
+    ".cali": "caliper",
+}  # what `insitu import` takes a file for; all others are JSON Lines
 
 
 def exporter(name: str) -> Exporter:
@@ -67,6 +97,19 @@ def exporter(name: str) -> Exporter:
     return found
 
 
+def importer(name: str) -> Importer:
+    """The importer of a format of other tools.
+
+    Raises:
+        UsageError: there is no such format.
+    """
+    if name not in IMPORTERS:
+        raise UsageError(f"no format '{name}' to import; there are jsonl, {', '.join(IMPORTERS)}")
+    module, _, attribute = IMPORTERS[name].partition(":")
+    found: Importer = getattr(import_module(module), attribute)()
+    return found
+
+
 def exporter_of(file: str) -> Exporter:
     """The exporter whose files end as this one does.
 
@@ -74,7 +117,7 @@ def exporter_of(file: str) -> Exporter:
         UsageError: no format is written into such files.
     """
     known = [exporter(name) for name in EXPORTERS]
-    for one in known:
+    for one in sorted(known, key=lambda one: -len(one.suffix)):
         if file.lower().endswith(one.suffix):
             return one
     suffixes = ", ".join(one.suffix for one in known)

@@ -30,7 +30,7 @@ class ExtrapJson:
         """See Exporter."""
         document = {
             "parameters": list(experiment.parameters),
-            "measurements": _measurements(experiment, models),
+            "measurements": measurements(experiment, models),
             "models": [model_row(series) for series in models.models],
         }
         text = io.TextIOWrapper(out, encoding="utf-8", newline="\n", write_through=True)
@@ -39,7 +39,8 @@ class ExtrapJson:
         text.detach()
 
 
-def _measurements(experiment: Experiment, models: ModelSet) -> dict[str, Any]:  # Any: JSON
+def measurements(experiment: Experiment, models: ModelSet) -> dict[str, Any]:  # Any: JSON
+    """Per call path and metric the points with a value per repetition, as Extra-P's JSON has it."""
     keys = [series.key for series in models.models]
     modelled = {(key.callpath, key.metric) for key in keys}
     for _, table in experiment.runs:

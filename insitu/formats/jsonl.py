@@ -57,7 +57,7 @@ class JsonLines:
     suffix = ".jsonl"
 
     def read(self, lines: Iterable[bytes]) -> Imported:
-        """See Importer."""
+        """Read what can be read; what cannot is told line by line."""
         found = Collection()
         bad: list[BadLine] = []
         count = 0
@@ -69,8 +69,19 @@ class JsonLines:
                 _add(found, number, _parsed(line))
             except ValueError as error:
                 bad.append(BadLine(number, str(error)))
-        runs = tuple(_run(key, repetition, found) for key, repetition in found.runs)
-        return Imported(runs, tuple(bad), count)
+        return _imported(found, bad, count)
+
+    def take(self, rows: Iterable[Mapping[str, Any]]) -> Imported:  # Any: JSON
+        """The same of lines that are parsed already, counted from 1."""
+        found = Collection()
+        bad: list[BadLine] = []
+        count = 0
+        for count, row in enumerate(rows, start=1):
+            try:
+                _add(found, count, row)
+            except ValueError as error:
+                bad.append(BadLine(count, str(error)))
+        return _imported(found, bad, count)
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter: every rank's values as measured; models are not part of this format."""
@@ -89,6 +100,11 @@ class JsonLines:
                         "ranks": [None if math.isnan(value) else value for value in row.tolist()],
                     }
                     out.write(json.dumps(line, allow_nan=False).encode() + b"\n")
+
+
+def _imported(found: Collection, bad: list[BadLine], count: int) -> Imported:
+    runs = tuple(_run(key, repetition, found) for key, repetition in found.runs)
+    return Imported(runs, tuple(bad), count)
 
 
 def _parsed(line: bytes) -> Mapping[str, Any]:

@@ -1,0 +1,142 @@
+"""Measurements of Caliper: .cali files, read by caliper-reader, and its json-split.
+
+A file is one run. Its number of ranks is what Caliper kept as mpi.world.size or jobsize, else how
+many ranks have values; numbers that Adiak kept (problem_size, iterations) are no parameters, since
+many of them are results: name parameters in the file, as in `heat.p16.n256.cali`.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from insitu.entities import ARROW, RANKS, TIME, TIME_EXCLUSIVE, VISITS
+from insitu.errors import UsageError
+from insitu.formats.cube import parameters_of
+
+RANK = "mpi.rank"
+SIZES = ("mpi.world.size", "jobsize")
+NESTED = ("path", "region", "function", "annotation")  # which attribute names the call path
+OWN = {
+    "inclusive#sum#time.duration": (TIME.name, "s"),
+    "sum#inclusive#time.duration": (TIME.name, "s"),
+    "avg#inclusive#sum#time.duration": (TIME.name, "s"),
+    "time (inc)": (TIME.name, "s"),
+    "sum#time.duration": (TIME_EXCLUSIVE.name, "s"),
+    "avg#sum#time.duration": (TIME_EXCLUSIVE.name, "s"),
+    "time": (TIME_EXCLUSIVE.name, "s"),
+    "count": (VISITS.name, "1"),
+    "sum#count": (VISITS.name, "1"),
+}
+Row = Mapping[str, Any]  # Any: JSON
+Values = dict[tuple[str, str, str], dict[int, float]]
+
+
+class Caliper:
+    """A .cali file."""
+
+    name = "caliper"
+
+    def rows(self, file: str) -> Iterator[Row]:
+        """See Importer."""
+        try:
+            import caliperreader
+        except ImportError as error:
+            raise UsageError(
+                f"{file}: Caliper's files need caliper-reader ({error});"
+                " pip install 'insitu[import]'"
+            ) from error
+        try:
+            records, globals_ = caliperreader.read_caliper_contents(file)
+        except (OSError, ValueError, KeyError, IndexError, caliperreader.ReaderError) as error:
+            raise UsageError(f"{file}: cannot be read as a .cali file: {error!r}") from error
+        yield from _rows(records, globals_, file)
+
+
+class CaliperJson:
+    """Caliper's json-split: columns, data, nodes."""
+
+    name = "caliper-json"
+
+    def rows(self, file: str) -> Iterator[Row]:
+        """See Importer."""
+        try:
+            with open(file, encoding="utf-8") as stream:
+                data = json.load(stream)
+            records = list(_records(data))
+        except (OSError, ValueError, RecursionError) as error:
+            raise UsageError(f"{file}: cannot be read as JSON: {error}") from error
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
+            raise UsageError(f"{file}: not as Caliper's json-split is: {error!r}") from error
+        yield from _rows(records, data, file)
+
+
+def _records(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Each row of data with the names of its columns; references to nodes as lists of labels."""
+    nodes, columns = data["nodes"], data["columns"]
+    are_values = [one.get("is_value", False) for one in data["column_metadata"]]
+
+    def frames(index: int | None) -> list[str]:
+        names: list[str] = []
+        while index is not None and len(names) <= len(nodes):
+            names.append(str(nodes[index]["label"]))
+            index = nodes[index].get("parent")
+        return names[::-1]
+
+    for row in data["data"]:
+        yield {
+            name: value if is_value else frames(value)
+            for name, value, is_value in zip(columns, row, are_values, strict=True)
+            if value is not None
+        }
+
+
+def _rows(
+    records: Iterable[Mapping[str, Any]], said: Mapping[str, Any], file: str
+) -> Iterator[Row]:
+    values: Values = {}
+    nested: set[str] = set()
+    for record in records:
+        frames = next((record[name] for name in NESTED if name in record), None)
+        if not frames:
+            continue  # time outside of every region
+        parts = frames if isinstance(frames, list) else [frames]
+        path = ARROW.join(str(part).replace(ARROW, "→").strip() or "?" for part in parts)
+        nested.add(path)
+        rank = int(record.get(RANK, 0))
+        for name, text in record.items():
+            amount = _amount(text)
+            if amount is None or name == RANK:
+                continue
+            metric, unit = OWN.get(name, (name, "s" if name.endswith("time.duration") else "1"))
+            here = values.setdefault((path, metric, unit), {})
+            here[rank] = here.get(rank, 0.0) + amount
+    seen = {rank for ranks in values.values() for rank in ranks}
+    size = next(
+        (int(float(said[name])) for name in SIZES if name in said), max(seen, default=0) + 1
+    )
+    params, repetition = parameters_of(file.removesuffix(".cali").removesuffix(".json"))
+    for (path, metric, unit), ranks in values.items():
+        row: dict[str, Any] = {
+            "callpath": path,
+            "metric": metric,
+            "unit": unit,
+            "params": {RANKS: float(size)} | params,
+        }
+        if repetition is not None:
+            row["repetition"] = repetition
+        if len(seen) > 1:
+            yield row | {"ranks": [ranks.get(rank) for rank in range(max(seen) + 1)]}
+        else:
+            yield row | {"value": ranks[min(seen)]}
+
+
+def _amount(value: object) -> float | None:
+    """A number, also one that is written as text; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,302 @@
+"""What other tools read is what was measured: written and read again, compiled, executed."""
+
+import json
+import runpy
+import shutil
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from insitu.campaign.load import load_experiment
+from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
+from insitu.errors import UsageError
+from insitu.formats.base import EXPORTERS, exporter, exporter_of, importer
+from insitu.formats.cube import parameters_of
+from insitu.formats.extrap import measurements
+from insitu.formats.jsonl import JsonLines
+from insitu.measurement import Experiment, RunTable, SeriesKey
+from insitu.modeling.base import ChangePoint, Model, ModelSet, Quality, Segment, SeriesModel
+from insitu.modeling.pipeline import remodel
+from insitu.modeling.pmnf import Factor, Function, Term
+from tests.campaigns import heat_campaign
+
+HOSTILE = 'a"b\\c\n*/ %s ;{}$&#_?? ü</script>'
+OF_EXTRAP = {"json": ".json", "extra-p": ".extra-p", "extra-p-text": ".txt"}
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory) -> tuple[Experiment, ModelSet]:
+    path = str(tmp_path_factory.mktemp("kept") / "heat.insitu")
+    with heat_campaign(path) as store:
+        experiment = load_experiment(store)
+    return experiment, remodel(experiment)
+
+
+@pytest.fixture
+def hostile() -> ModelSet:
+    """A model of two parameters and one with a change, under a name that is no name."""
+    half = Factor("p", Fraction(1, 2), Fraction(1))
+    both = Function(("p", "n"), 1.5, (Term(0.25, (half, Factor("n", Fraction(2)))),))
+    low = Function(("p",), 1.0, (Term(2.0, (Factor("p", Fraction(-1)),)),))
+    high = Function(("p",), -3.0, (Term(0.5, (Factor("p", gamma=Fraction(1, 4)),)),))
+    points = np.array([[2.0], [4.0], [8.0], [16.0]])
+    segments = (Segment(-np.inf, 4, low), Segment(8, np.inf, high))
+    quality = Quality(1.0, 0.9)
+    models = [
+        Model(
+            ("p", "n"),
+            (Segment(-np.inf, np.inf, both),),
+            quality,
+            "search",
+            points.repeat(2, 1),
+            np.ones(4),
+        ),
+        Model(("p",), segments, quality, "search", points, np.ones(4), (ChangePoint(4, 8),)),
+    ]
+    return ModelSet(
+        ("p",),
+        [
+            SeriesModel(SeriesKey(CallPath((HOSTILE, "->")), f"time{i}", HOSTILE), TIME, model)
+            for i, model in enumerate(models)
+        ],
+    )
+
+
+def written(name: str, experiment: Experiment, models: ModelSet, file: Path) -> Path:
+    with file.open("wb") as out:
+        exporter(name).write(experiment, models, out)
+    return file
+
+
+@pytest.mark.parametrize("name", OF_EXTRAP)
+def test_what_extrap_reads_reads_back_as_it_was(name, campaign, tmp_path):
+    file = written(name, *campaign, tmp_path / f"heat{OF_EXTRAP[name]}")
+
+    found = JsonLines().take(importer(name).rows(str(file)))
+
+    assert found.bad == ()
+    again = measurements(Experiment(campaign[0].parameters, found.runs), ModelSet())
+    before = measurements(*campaign)
+    if name == "extra-p-text":  # holds only what was measured at every point
+        places = max(len(points) for metrics in before.values() for points in metrics.values())
+        complete = {
+            path: {metric: points for metric, points in metrics.items() if len(points) == places}
+            for path, metrics in before.items()
+        }
+        before = {path: metrics for path, metrics in complete.items() if metrics}
+    assert len(before) >= 5
+    assert again == before
+
+
+def test_extrap_lines_are_lines_that_import_takes(campaign, tmp_path):
+    file = written("extra-p-jsonl", *campaign, tmp_path / "heat.extra-p.jsonl")
+
+    with file.open("rb") as lines:
+        found = JsonLines().read(lines)
+
+    again = measurements(Experiment(("p",), found.runs), ModelSet())
+    assert (found.bad, again) == ((), measurements(*campaign))
+
+
+def test_the_same_campaign_gives_the_same_experiment(campaign, tmp_path):
+    one, two = (written("extra-p", *campaign, tmp_path / name) for name in "ab")
+
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_a_series_without_all_points_is_named_in_the_text(tmp_path):
+    table = RunTable((CallPath(("main",)),), (TIME,), {"time": np.array([[1.0]])})
+    both = RunTable((*table.callpaths, CallPath(("b",))), (TIME,), {"time": np.ones((2, 1))})
+    runs = ((RunKey.of({"p": 1}), table), (RunKey.of({"p": 2}), both))
+
+    file = written("extra-p-text", Experiment(("p",), runs), ModelSet(), tmp_path / "a.txt")
+
+    assert "# left out, not measured at every point: b time" in file.read_text()
+    assert len(list(importer("extra-p-text").rows(str(file)))) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("json", b'{"parameters": 3, "measurements": {"a": 4}}'),
+        ("json", b"[1, 2]"),
+        ("json", b"\xff\xfe"),
+        ("extra-p", b"PK\x05\x06"),
+        ("extra-p-text", b"PARAMETER p\nPOINTS 1 2\nDATA 1\nDATA 2\nDATA 3\n"),
+        ("extra-p-text", b"POINTS 1 2\n"),
+        ("extra-p-text", b"HELLO there\n"),
+        ("caliper-json", b'{"data": [[1]], "columns": ["a"], "nodes": []}'),
+    ],
+)
+def test_files_that_make_no_sense_are_refused_by_name(name, content, tmp_path):
+    file = tmp_path / "bad"
+    file.write_bytes(content)
+
+    with pytest.raises(UsageError, match="bad"):
+        list(importer(name).rows(str(file)))
+
+
+def test_extrap_3_calls_everything_by_number(tmp_path):
+    place = [{"parameter_id": 1, "parameter_value": 8}]
+    data = {
+        "parameters": [{"id": 1, "name": "p"}],
+        "callpaths": [{"id": 1, "name": "main->a"}],
+        "metrics": [{"id": 1, "name": "time"}],
+        "coordinates": [{"id": 1, "parameter_value_pairs": place}],
+        "measurements": [
+            {"id": i, "coordinate_id": 1, "callpath_id": 1, "metric_id": 1, "value": i}
+            for i in (1, 2)
+        ],
+    }
+    (tmp_path / "old.json").write_text(json.dumps(data))
+
+    found = JsonLines().take(importer("json").rows(str(tmp_path / "old.json")))
+
+    assert [str(key) for key, _ in found.runs] == ["p=8#0", "p=8#1"]
+    assert [table.values["time"].tolist() for _, table in found.runs] == [[[1.0]], [[2.0]]]
+
+
+def test_a_python_module_answers_what_models_predict(campaign, hostile, tmp_path):
+    for number, models in enumerate((campaign[1], hostile)):
+        file = written("python", campaign[0], models, tmp_path / f"m{number}.py")
+        functions = runpy.run_path(str(file))["MODELS"]
+
+        assert len(functions) == len(models.models)
+        for one in models.models:
+            key = (str(one.key.callpath), one.key.metric, one.key.behaviour)
+            for x in (0.5, 4.0, 6.0, 6.5, 100.0):
+                at = [x, 3 * x][: len(one.model.parameters)]
+                expected = one.model.predict([at])[0]
+                assert functions[key](*at) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_c_header_answers_what_models_predict(campaign, hostile, tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    models = ModelSet(("p",), [*campaign[1].models, *hostile.models])
+    written("c", campaign[0], models, tmp_path / "models.h")
+    places = (0.5, 4.0, 6.0, 6.5, 100.0)
+    (tmp_path / "main.c").write_text(
+        '#include <stdio.h>\n#include "models.h"\nint main(void) {\n'
+        f"  const double xs[] = {{{', '.join(map(repr, places))}}};\n"
+        "  for (const struct insitu_model *m = insitu_models; m->value; m++)\n"
+        "    for (int i = 0; i < 5; i++) {\n"
+        "      const double at[] = {xs[i], 3 * xs[i]};\n"
+        '      printf("%.17g\\n", m->value(at));\n    }\n  return 0;\n}\n'
+    )
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+
+    subprocess.run(
+        [compiler, *flags, "main.c", "-o", "main", "-lm"], cwd=tmp_path, check=True, timeout=60
+    )
+    answer = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+
+    expected = [
+        one.model.predict([[x, 3 * x][: len(one.model.parameters)]])[0]
+        for one in models.models
+        for x in places
+    ]
+    assert [float(line) for line in answer.stdout.split()] == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_flame_graph_has_the_exclusive_time_of_a_mean_rank(campaign, tmp_path):
+    (table,) = [t for key, t in campaign[0].runs if (key.size, key.repetition) == (16, 1)]
+    total = table.values["time_exclusive"].mean(axis=1).sum()
+
+    folded = written("folded", *campaign, tmp_path / "a").read_text().splitlines()
+    profile = json.loads(written("speedscope", *campaign, tmp_path / "b").read_text())
+
+    assert folded[-1].startswith("main;solve;residual;MPI_Allreduce ")
+    assert sum(int(line.rpartition(" ")[2]) for line in folded) == pytest.approx(1e6 * total, abs=4)
+    mean = profile["profiles"][0]
+    assert sum(mean["weights"]) == mean["endValue"] == pytest.approx(total)
+    names = [profile["shared"]["frames"][i]["name"] for i in mean["samples"][-1]]
+    assert ";".join(names) == folded[-1].rpartition(" ")[0]
+
+
+def test_open_metrics_are_lines_with_an_end(hostile, campaign, tmp_path):
+    lines = written("openmetrics", campaign[0], hostile, tmp_path / "a").read_text().split("\n")
+
+    assert lines[-2:] == ["# EOF", ""]
+    for line in lines[:-2]:
+        assert line.startswith(("# TYPE ", "# UNIT ", "# HELP ", "insitu_")), line
+    assert any('at"' not in line and 'bound="value"' in line for line in lines)
+
+
+def test_a_filter_for_scorep_leaves_out_what_is_short_and_frequent(tmp_path):
+    paths = tuple(CallPath(("main", name)) for name in ("tiny[T*]", "long", "MPI_Test", "rare"))
+    table = RunTable(
+        paths,
+        (VISITS, TIME_EXCLUSIVE),
+        {
+            "visits": np.array([[1e6], [1e6], [1e6], [10.0]]),
+            "time_exclusive": np.array([[0.1], [10.0], [0.1], [1e-6]]),
+        },
+    )
+    experiment = Experiment(("p",), ((RunKey.of({"p": 1}), table),))
+
+    lines = written("scorep-filter", experiment, ModelSet(), tmp_path / "f").read_text()
+
+    assert lines.splitlines() == [
+        "SCOREP_REGION_NAMES_BEGIN",
+        "  EXCLUDE tiny\\[T\\*\\] # 1000000 calls per rank of 0.1 us",
+        "SCOREP_REGION_NAMES_END",
+    ]
+
+
+def test_a_parquet_table_has_every_value(campaign, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+
+    table = parquet.read_table(written("parquet", *campaign, tmp_path / "a.parquet"))
+
+    assert table.column_names[:2] == ["p", "repetition"]
+    measured = [np.isfinite(v).sum() for _, t in campaign[0].runs for v in t.values.values()]
+    assert table.num_rows == sum(measured)
+    totals = sum(np.nansum(v) for _, t in campaign[0].runs for v in t.values.values())
+    assert sum(table["value"].to_pylist()) == pytest.approx(totals)
+
+
+def test_latex_escapes_what_it_would_obey(hostile, campaign, tmp_path):
+    text = written("latex", campaign[0], hostile, tmp_path / "a.tex").read_text(encoding="utf-8")
+
+    (row, _) = [line for line in text.splitlines() if "time" in line]
+    assert row.startswith('a"b\\textbackslash{}')
+    assert row.count(" & ") == 3
+
+
+def test_json_split_of_caliper_keeps_ranks(tmp_path):
+    data = {
+        "data": [[0, 0, 1.5], [1, 0, 2.5], [0, 1, 0.5], [1, 1, None], [0, None, 9.0]],
+        "columns": ["mpi.rank", "path", "sum#time.duration"],
+        "column_metadata": [{"is_value": True}, {"is_value": False}, {"is_value": True}],
+        "nodes": [{"label": "main"}, {"label": "foo->bar", "parent": 0}],
+        "mpi.world.size": "2",
+    }
+    file = tmp_path / "heat.p2.n64.json"
+    file.write_text(json.dumps(data))
+
+    ((key, table),) = JsonLines().take(importer("caliper-json").rows(str(file))).runs
+
+    assert str(key) == "p=2,n=64#0"
+    assert [str(path) for path in table.callpaths] == ["main", "main->foo→bar"]
+    np.testing.assert_array_equal(table.values["time_exclusive"], [[1.5, 2.5], [0.5, np.nan]])
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "repetition"),
+    [
+        ("a/mm.x10y1z1.r1/profile.cubex", {"x": 10, "y": 1, "z": 1}, 0),
+        ("a/stencil2d.p16.n20,5.r3/profile.cubex", {"p": 16, "n": 20.5}, 2),
+        ("a/heat.p4.cubex", {"p": 4}, None),
+    ],
+)
+def test_names_of_directories_tell_parameters(path, params, repetition):
+    assert parameters_of(path) == (params, repetition)
+
+
+def test_each_suffix_names_one_format():
+    assert {exporter_of(f"a{exporter(name).suffix}").name for name in EXPORTERS} == set(EXPORTERS)
