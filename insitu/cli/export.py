@@ -18,6 +18,7 @@ from insitu.formats.base import EXPORTERS, exporter, exporter_of
     "--to",
     "form",
     type=click.Choice(list(EXPORTERS)),
+    metavar="FORMAT",
     help="The format; without it by the suffix of FILE.",
 )
 @click.option(

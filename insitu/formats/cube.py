@@ -121,11 +121,12 @@ def _of_file(
 
 
 def _ranks(locations: Sequence[Any]) -> list[int]:
-    """The rank of each location; locations of what is no process, as devices, count as rank 0."""
-    groups = [getattr(one, "location_group", None) for one in locations]
-    ranks = [int(getattr(one, "rank", 0) or 0) for one in groups]
-    if len(set(ranks)) == 1 and len(locations) > 1 and groups[0] is None:
-        return list(range(len(locations)))
+    """The rank of each location: a location numbered 0 is the first thread of a process."""
+    ranks: list[int] = []
+    current = -1
+    for one in locations:
+        current += int(one.rank) == 0 or current < 0
+        ranks.append(current)
     return ranks
 
 
