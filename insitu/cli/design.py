@@ -8,6 +8,7 @@ from typing import Literal
 import click
 import numpy as np
 
+from insitu.campaign.iterations import iteration_times
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.cli.advise import Known, known_runs
@@ -17,8 +18,8 @@ from insitu.design.deduce import Pairing, Rule, deduce
 from insitu.design.dependencies import Dependency, Structure, parse_derived, read_structure
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.levels import parse_levels
-from insitu.design.mainloop import iterations_for
-from insitu.entities import number
+from insitu.design.mainloop import LoopVerdict, iterations_for, judge_runs
+from insitu.entities import Finding, number
 from insitu.errors import UsageError
 
 Method = Literal["deduced", "full", "sparse"]
@@ -106,18 +107,23 @@ def command(
         chosen[name] = values
     structure = _read(dependencies, derived)
 
+    loop = None if compare is None or not structure.iteration else _loop(compare)
+    iterations = max(iterations_for(variation), loop.iterations if loop else 0)
+
     def designed(structure: Structure) -> ExperimentDesign:
-        iterations = iterations_for(variation)
         return _design(
             structure, chosen, method=method, rule=rule, pairing=pairing, iterations=iterations
         )
 
     design = designed(structure)
     if compare is not None:
-        hidden = _compared(structure, design, compare)
-        _say_hidden(hidden, is_json=is_json)
-        structure = _with(structure, hidden)
-        design = designed(structure)
+        if loop is not None:
+            _say_loop(loop, structure.iteration, is_json=is_json)
+        if design.checks or loop is None:
+            hidden = _compared(structure, design, compare)
+            _say_hidden(hidden, is_json=is_json)
+            structure = _with(structure, hidden)
+            design = designed(structure)
     if output is not None:
         with open(output, "w", encoding="utf-8") as file:
             file.write(structure.to_json() + "\n")
@@ -146,6 +152,24 @@ def _read(path: str, derived: tuple[str, ...]) -> Structure:
         structure.iteration,
         structure.ranks,
     )
+
+
+def _loop(campaign: str) -> LoopVerdict | None:
+    """Whether the main loop is linear, by the iterations that were timed."""
+    with open_store(campaign) as store:
+        return judge_runs(list(map(iteration_times, store.runs())))
+
+
+def _say_loop(loop: LoopVerdict, parameter: str, *, is_json: bool) -> None:
+    note = Finding("iterations-drift", loop.reason, parameter)
+    if is_json and not loop.is_linear:
+        print_json([{"finding": note.code, "parameter": note.where, "text": note.text}])
+    elif not is_json:
+        click.echo(
+            f"main loop over {parameter}: {loop.reason}"
+            if loop.is_linear
+            else f"{note.code}: {note.where}: {note.text}; vary it as well"
+        )
 
 
 def _compared(structure: Structure, design: ExperimentDesign, campaign: str) -> list[Hidden]:

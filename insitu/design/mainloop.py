@@ -68,6 +68,32 @@ def judge_loop(times: Sequence[float]) -> LoopVerdict:
     return LoopVerdict(True, drift, variation, iterations, text)
 
 
+def judge_runs(samples: Sequence[Sequence[float]]) -> LoopVerdict | None:
+    """Whether the main loop is linear, by the iterations of several runs; None where none tells.
+
+    It is not where most runs drift the same way: one may do so because the machine did. Variation
+    and iterations are those of the worst run.
+
+    Args:
+        samples: of each run, times of iterations in order, see `judge_loop`.
+    """
+    verdicts = [one for one in map(judge_loop, samples) if not math.isnan(one.variation)]
+    if not verdicts:
+        return None
+    drift = float(np.median([one.drift for one in verdicts]))
+    drifting = [one for one in verdicts if not one.is_linear and one.drift * drift > 0]
+    worst = max(verdicts, key=lambda one: one.variation)
+    is_linear = 2 * len(drifting) <= len(verdicts)
+    word = "grow" if drift > 0 else "shrink"
+    text = (
+        f"no drift in {len(verdicts)} runs; coefficient of variation {worst.variation:.2f} at most"
+        if is_linear
+        else f"iterations {word} by {abs(drift):.0%} over the loop, in {len(drifting)} of"
+        f" {len(verdicts)} runs: not linear"
+    )
+    return LoopVerdict(is_linear, drift, worst.variation, worst.iterations, text)
+
+
 def iterations_for(variation: float) -> int:
     """How many iterations give the mean to 5 %: (1.96 CV / 0.05)^2, at least five [DET §3.3]."""
     return max(MIN_ITERATIONS, math.ceil((Z95 * variation / PRECISION) ** 2))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from insitu.design.mainloop import iterations_for, judge_loop
+from insitu.design.mainloop import iterations_for, judge_loop, judge_runs
 
 LENGTHS = (7, 20, 50, 100, 1000)
 
@@ -52,3 +52,14 @@ def test_more_variation_needs_more_iterations():
     assert iterations_for(0.0067) == 5  # Kripke [DET §5.1.2]
     assert iterations_for(0.05) == 5  # Pace3D [DET §5.1.1]
     assert iterations_for(0.2) == 62
+
+
+def test_runs_are_judged_together():
+    flat = [[1.0, *[1.0 + 0.01 * (i % 3) for i in range(30)]] for _ in range(3)]
+    growing = [[1.0 + 0.01 * i for i in range(30)] for _ in range(3)]
+
+    assert judge_runs([[], [1.0, 1.0]]) is None
+    assert judge_runs([*flat, growing[0]]).is_linear
+    verdict = judge_runs([flat[0], *growing])
+    assert not verdict.is_linear
+    assert "in 3 of 4 runs" in verdict.reason

@@ -1,0 +1,22 @@
+"""What a run's configuration tells of its main loop."""
+
+import pytest
+
+from insitu.campaign.iterations import iteration_times
+from insitu.entities import Configuration, RunKey, RunRecord, RunState
+
+
+@pytest.mark.parametrize(
+    ("cost", "times"),
+    [
+        ("", []),
+        ('a {"hook_share": 0.1}', []),
+        ('a {"hook_share": 0.1}, b {"iterations": {"rank": 4, "times_s": [1, 2.5]}}', [1.0, 2.5]),
+        ('a {"iterations": {"times_s": "none"}}', []),
+        ('a {"iterations": ', []),
+    ],
+)
+def test_first_node_that_tells_iterations_counts(cost, times):
+    configuration = Configuration.of({"cost": cost})
+    run = RunRecord("r", RunKey(()), RunState.SEALED, configuration=configuration)
+    assert iteration_times(run) == times
