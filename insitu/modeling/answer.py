@@ -6,7 +6,7 @@ probable, the one that is least far from the others.
 """
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,7 @@ class Scales:
     terms: FloatArray
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What is known about one series on one segment."""
 
     function: Function

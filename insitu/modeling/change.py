@@ -322,13 +322,19 @@ def _residuals(data: Data, rows: FloatArray, *, backwards: bool = False) -> Floa
     term.
     """
     order = slice(None, None, -1) if backwards else slice(None)
-    w, m, t = data.weights[:, order], data.moments[:, order], rows[:, order]
-    ones, total = np.maximum(np.cumsum(w, axis=1), 1e-300), np.cumsum(m, axis=1)
-    squares = np.cumsum(m**2 / np.where(w > 0, w, 1.0), axis=1)
+    w, m = (np.ascontiguousarray(part.T[order]) for part in (data.weights, data.moments))
+    t = np.ascontiguousarray(rows.T[order])[:, :, None]  # points first: sums go along the series
+    ones, total = np.maximum(np.cumsum(w, axis=0), 1e-300), np.cumsum(m, axis=0)
+    squares = np.cumsum(m**2 / np.where(w > 0, w, 1.0), axis=0)
     constant = np.maximum(squares - total**2 / ones, 0.0)
-    first = np.cumsum(w[:, None] * t, axis=2)
-    spread = np.cumsum(w[:, None] * t**2, axis=2) - first**2 / ones[:, None]
-    along = np.cumsum(m[:, None] * t, axis=2) - first * (total / ones)[:, None]
+    weighted = w[:, None] * t
+    first = np.cumsum(weighted, axis=0)
+    weighted *= t
+    spread = np.cumsum(weighted, axis=0)
+    spread -= first**2 / ones[:, None]
+    along = np.cumsum(m[:, None] * t, axis=0)
+    first *= (total / ones)[:, None]
+    along -= first
     gain = np.where(spread > 1e-12 * ones[:, None], along**2 / np.maximum(spread, 1e-300), 0.0)
     sloped = np.maximum(constant - gain.max(axis=1), 0.0)
-    return np.stack([constant, sloped])[:, :, order]
+    return np.stack([constant.T, sloped.T])[:, :, order]

@@ -115,7 +115,12 @@ def _models(
 ) -> list[Model]:
     x = series.coordinates
     fitted = _fitted(found, x)
-    columns = np.array([sum(answer.columns for answer in one.answers) for one in found])
+    columns = np.array(
+        [
+            sum(answer.columns for answer in one.answers) if one.cuts else one.answers[0].columns
+            for one in found
+        ]
+    )
     measures = qualities(series.values, fitted, columns)
     full = np.isfinite(series.values.sum(axis=1))
     models = []
@@ -133,10 +138,8 @@ def _models(
                 modeler=name,
                 coordinates=points,
                 values=values,
-                change_points=tuple(
-                    ChangePoint(float(x[k - 1, 0]), float(x[k, 0])) for k in one.cuts
-                ),
-                spreads=tuple(answer.spread for answer in one.answers if answer.spread),
+                change_points=_change_points(one, x) if one.cuts else (),
+                spreads=tuple([answer.spread for answer in one.answers if answer.spread]),
                 probability=last.probability,
                 change_probabilities=(one.probability * one.place,) * len(one.cuts),
                 findings=few_points(len(values)) or _uncertain(last.probability),
@@ -148,18 +151,37 @@ def _models(
 def _fitted(found: list[Found], x: FloatArray) -> FloatArray:
     """The functions of all series at all points; each shared term is evaluated once."""
     parameters = found[0].answers[0].function.parameters if found else ()
-    known: dict[int, FloatArray] = {}
     fitted = np.empty((len(found), len(x)))
+    known: dict[int, int] = {}
+    rows: list[FloatArray] = []
+
+    def place(term: Term) -> int:
+        at = known.get(id(term.factors))
+        if at is None:
+            at = known[id(term.factors)] = len(rows)
+            rows.append(Function(parameters, 0.0, (Term(1.0, term.factors),))(x))
+        return at
+
+    whole = [(i, one.answers[0].function) for i, one in enumerate(found) if not one.cuts]
+    fitted[[i for i, _ in whole]] = np.array([f.constant for _, f in whole])[:, None]
+    for k in range(max((len(f.terms) for _, f in whole), default=0)):
+        more = [(i, f.terms[k]) for i, f in whole if len(f.terms) > k]
+        places = [place(term) for _, term in more]
+        coefficients = np.array([term.coefficient for _, term in more])
+        fitted[[i for i, _ in more]] += coefficients[:, None] * np.array(rows)[places]
     for i, one in enumerate(found):
+        if not one.cuts:
+            continue
         for (start, end), answer in zip(bounds(one.cuts, len(x)), one.answers, strict=True):
             part = fitted[i, start:end]
             part[:] = answer.function.constant
-            for coefficient, shape in answer.function.terms:
-                row = known.get(id(shape))
-                if row is None:
-                    row = known[id(shape)] = Function(parameters, 0.0, (Term(1.0, shape),))(x)
-                part += coefficient * row[start:end]
+            for term in answer.function.terms:
+                part += term.coefficient * rows[place(term)][start:end]
     return fitted
+
+
+def _change_points(found: Found, x: FloatArray) -> tuple[ChangePoint, ...]:
+    return tuple(ChangePoint(float(x[k - 1, 0]), float(x[k, 0])) for k in found.cuts)
 
 
 def _segments(found: Found, x: FloatArray) -> tuple[Segment, ...]:

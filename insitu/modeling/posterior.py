@@ -11,6 +11,7 @@ from insitu.modeling.relative import Data
 SINGLES, DOUBLES = 6, 4  # hypotheses of one and two terms whose evidence is computed
 USABLE = 1e-9  # values below this part of the largest have no ratio
 SMALLEST_RATIO = 1e-3
+IMPOSSIBLE = np.finfo(np.float32).min  # the score of what has none
 
 
 def candidates(
@@ -35,10 +36,18 @@ def candidates(
 
 
 def _best(score: Singles, count: int) -> IntArray:
-    """The hypotheses with the highest scores: (q, s) of (h, s)."""
-    count = min(count, len(score))
-    negative = np.ascontiguousarray(-score.T)
-    return np.ascontiguousarray(np.argpartition(negative, count - 1, axis=1)[:, :count].T)
+    """The hypotheses with the highest scores, best first: (q, s) of (h, s).
+
+    One after the other: for a few of them several times as fast as a partition.
+    """
+    left = np.array(score.T, order="C")
+    np.fmax(left, IMPOSSIBLE, out=left)
+    places = np.arange(len(left))
+    answer = np.empty((min(count, len(score)), len(left)), dtype=np.intp)
+    for best in answer:
+        np.argmax(left, axis=1, out=best)
+        left[places, best] = -np.inf
+    return answer
 
 
 def _by_ratio(found: Candidates, normal: "Normal") -> FloatArray:
