@@ -114,7 +114,10 @@ class Aggregator:
             return
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "insitu", "serve", self.campaign, "--exit-with", self.run],
+                [
+                    *(sys.executable, "-m", "insitu", "serve", self.campaign),
+                    *("--exit-with", self.run, "--parent", str(os.getpid())),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

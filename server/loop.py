@@ -60,7 +60,7 @@ class Aggregator:
     exit_with: str = ""
     failures: int = 0  # of the loop itself; each is said
     said: set[str] = field(default_factory=set)
-    parent: int = field(default_factory=os.getppid)
+    parent: int = 0
     started: float = field(default_factory=time.time)
     started_monotonic: float = field(default_factory=time.monotonic)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -282,6 +282,7 @@ async def serve(
     say: Callable[[str], None],
     address: str = "",
     exit_with: str = "",
+    parent: int = 0,
 ) -> None:
     """Aggregate the runs of a campaign until a signal, or until one run is over.
 
@@ -291,6 +292,7 @@ async def serve(
         say: takes sentences for people.
         address: `tcp://HOST:PORT` for agents on other machines.
         exit_with: the id of the run after which to end.
+        parent: the process that waits for that run; without it nobody does.
 
     Raises:
         CampaignError: another aggregator is running, or the campaign cannot be written.
@@ -307,6 +309,7 @@ async def serve(
             beat_s=beat_s,
             say=say,
             exit_with=exit_with,
+            parent=parent,
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,6 +1,7 @@
 """`insitu serve`: gather the runs of a campaign as they are measured."""
 
 import asyncio
+import os
 
 import click
 
@@ -31,7 +32,15 @@ import click
     hidden=True,
     help="End when this run is over.",
 )
-def command(campaign: str, address: str, beat_s: float, exit_with: str) -> None:
+@click.option(
+    "--parent",
+    type=int,
+    default=0,
+    metavar="PID",
+    hidden=True,
+    help="End when this process, which started it, is gone.",
+)
+def command(campaign: str, address: str, beat_s: float, exit_with: str, parent: int) -> None:
     """Gather the runs of CAMPAIGN as they are measured, and make their models.
 
     The directory is made where it is not there yet. Runs until Ctrl-C or SIGTERM: what is complete
@@ -44,4 +53,13 @@ def command(campaign: str, address: str, beat_s: float, exit_with: str) -> None:
         for line in text.splitlines():
             click.echo(f"insitu serve: {printable(line)}", err=True)
 
-    asyncio.run(serve(campaign, beat_s=beat_s, say=say, address=address, exit_with=exit_with))
+    asyncio.run(
+        serve(
+            campaign,
+            beat_s=beat_s,
+            say=say,
+            address=address,
+            exit_with=exit_with,
+            parent=parent or os.getppid(),
+        )
+    )

@@ -210,6 +210,14 @@ def test_the_aggregator_ends_with_the_run_that_it_was_started_for(serve, speak):
     assert code == 0
 
 
+def test_the_aggregator_ends_when_nobody_waits_for_its_run(serve):
+    gone = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True)
+
+    serving = serve("--exit-with", "0" * 31 + "1", "--parent", gone.stdout.strip())
+
+    assert serving.process.wait(WAIT_S) == 0
+
+
 def test_boards_are_published_each_beat(serve, speak):
     address = serve().address()
     eyes = zmq.Context.instance().socket(zmq.SUB)
