@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from insitu.modeling.base import Model
     from insitu.modeling.cluster import cluster
     from insitu.modeling.modelers import fit
+    from insitu.notebook import open_campaign
 
 __version__ = "0.1.0"
 
@@ -19,11 +20,12 @@ _PUBLIC = {
     "Model": "insitu.modeling.base",
     "cluster": "insitu.modeling.cluster",
     "fit": "insitu.modeling.modelers",
+    "open_campaign": "insitu.notebook",
     "phase": "insitu.collectors.regions",
     "region": "insitu.collectors.regions",
     "validate": "insitu.expectations.validate",
 }
-__all__ = ["Model", "__version__", "cluster", "fit", "phase", "region", "validate"]
+__all__ = ["Model", "__version__", "cluster", "fit", "open_campaign", "phase", "region", "validate"]
 
 
 def __getattr__(name: str) -> object:

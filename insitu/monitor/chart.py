@@ -23,6 +23,28 @@ COLOURS = 7  # of the style sheet, .c0 to .c6
 MARKS = ("circle", "square", "diamond", "up")
 STRIP_RANKS = 512  # ranks in a strip; of more, evenly chosen ones
 NAME_WIDTH = 30
+# Colours are those of the page around it; a notebook has none, so each has a value of its own.
+CHART_STYLE = """
+svg { width: 100%; height: auto; display: block; }
+svg text { font-size: 10px; fill: var(--dim, #5f6670); }
+svg.wide text { font-size: 11px; } svg .y { text-anchor: end; } svg .x { text-anchor: middle; }
+svg .name { font-weight: 600; }
+svg.key { width: 11px; display: inline-block; margin-right: 6px; }
+.legend { list-style: none; margin: 4px 0 0; padding: 0; font-size: 12px; }
+.legend li { overflow-wrap: anywhere; }
+.grid { stroke: var(--line, #d9dde2); fill: none; }
+.tick { stroke: var(--dim, #5f6670); fill: none; }
+.line { fill: none; stroke-width: 1.6; } .far { stroke-dasharray: 4 3; }
+.band { opacity: .16; } .share { opacity: .85; stroke: var(--paper, #fff); }
+.c0 { --k: var(--a, #0072b2); }
+.c1 { --k: var(--b, #d55e00); }
+.c2 { --k: var(--c, #009e73); }
+.c3 { --k: var(--d, #b0588f); }
+.c4 { --k: var(--e, #b87d00); } .c5 { --k: var(--f, #2f8fc4); } .c6 { --k: var(--g, #777); }
+.line { stroke: var(--k); } .band, .mark, .share, .strip rect { fill: var(--k); }
+.share.rest, .strip .none { fill: var(--line, #d9dde2); }
+.mark { stroke: var(--paper, #fff); stroke-width: .8; }
+"""
 
 
 @dataclass(frozen=True, slots=True)

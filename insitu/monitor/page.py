@@ -7,7 +7,7 @@ from html import escape
 from insitu import __version__
 from insitu.entities import CallPath, number
 from insitu.modeling.base import SeriesModel
-from insitu.monitor.chart import legend, rank_strip, series_chart, shares_chart
+from insitu.monitor.chart import CHART_STYLE, legend, rank_strip, series_chart, shares_chart
 from insitu.monitor.names import last_frames, printable
 from insitu.monitor.summary import (
     LEVEL,
@@ -48,18 +48,6 @@ th { font-weight: 600; color: var(--dim); font-size: 13px; white-space: nowrap; 
 code { font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(320px, 1fr)); gap: 16px; }
 .chart { border: 1px solid var(--line); padding: 10px 12px; break-inside: avoid; min-width: 0; }
-svg { width: 100%; height: auto; display: block; } svg text { font-size: 10px; fill: var(--dim); }
-svg.wide text { font-size: 11px; } svg .y { text-anchor: end; } svg .x { text-anchor: middle; }
-svg .name { font-weight: 600; } svg.key { width: 11px; display: inline-block; margin-right: 6px; }
-.legend { list-style: none; margin: 4px 0 0; padding: 0; font-size: 12px; }
-.legend li { overflow-wrap: anywhere; }
-.grid { stroke: var(--line); fill: none; } .tick { stroke: var(--dim); fill: none; }
-.line { fill: none; stroke-width: 1.6; } .far { stroke-dasharray: 4 3; }
-.band { opacity: .16; } .share { opacity: .85; stroke: var(--paper); }
-.c0 { --k: var(--a); } .c1 { --k: var(--b); } .c2 { --k: var(--c); } .c3 { --k: var(--d); }
-.c4 { --k: var(--e); } .c5 { --k: var(--f); } .c6 { --k: var(--g); }
-.line { stroke: var(--k); } .band, .mark, .share, .strip rect { fill: var(--k); }
-.share.rest, .strip .none { fill: var(--line); } .mark { stroke: var(--paper); stroke-width: .8; }
 .strip { margin: 6px 0; } .tag { border: 1px solid var(--line); border-radius: 3px;
   padding: 0 5px; font-size: 12px; white-space: nowrap; } .bad { color: var(--b); }
 summary { cursor: pointer; padding: 4px 0; } .scroll { overflow-x: auto; }
@@ -86,7 +74,7 @@ def page(summary: Summary, axis: str, made: str) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{title}: how it scales</title><style>{STYLE}</style></head><body>",
+        f"<title>{title}: how it scales</title><style>{STYLE}{CHART_STYLE}</style></head><body>",
         f"<h1>{title}: how it scales</h1>",
         f'<p class="dim">{_text(_measured(summary))}. Made by insitu {__version__}, '
         f"{_text(made)}.</p>",

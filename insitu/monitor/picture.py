@@ -70,14 +70,14 @@ def draw(
         for axes in grid.flat[len(fields) :]:
             axes.set_axis_off()
         for axes, (path, classes) in zip(grid.flat, fields.items(), strict=False):
-            _field(axes, classes)
+            draw_field(axes, classes)
             axes.set_xlabel(printable(axis))
             heading = f"{last_frames(str(path), NAME_WIDTH)}   {percent(share.get(path, 0.0))}"
             axes.set_title(heading, loc="left", fontsize=9, fontweight="bold")
         figure.savefig(file, dpi=160)
 
 
-def _field(axes: Axes, classes: Sequence[SeriesModel]) -> None:
+def draw_field(axes: Axes, classes: Sequence[SeriesModel]) -> None:
     """Points, model and bounds of every class over the first parameter."""
     lowest = np.inf
     largest = 0.0

@@ -1,0 +1,82 @@
+"""A campaign in Python: frames, predictions, and objects that show themselves."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.campaign.load import load_experiment
+from insitu.errors import CampaignError, UsageError
+from insitu.modeling.pipeline import remodel
+from insitu.notebook import Campaign
+from tests.campaigns import REDUCE, heat_campaign
+
+
+@pytest.fixture(scope="module")
+def heat(tmp_path_factory) -> Campaign:
+    path = str(tmp_path_factory.mktemp("kept") / "heat.insitu")
+    with heat_campaign(path, 2, (4, 8, 16, 32, 64)) as store:
+        store.put_models(remodel(load_experiment(store)))
+    return insitu.open_campaign(path)
+
+
+def test_a_campaign_tells_what_it_holds(heat: Campaign):
+    assert (heat.name, heat.parameters, len(heat.runs)) == ("heat", ("p",), 10)
+    assert repr(heat) == "<heat: 10 runs, 20 models over p>"
+    assert "main-&gt;solve-&gt;residual-&gt;MPI_Allreduce" in heat._repr_html_()
+
+
+def test_a_series_predicts_and_shows_itself(heat: Campaign):
+    (series,) = heat.find("MPI_Allreduce", "time_exclusive")
+
+    low, high = series.interval(p=128)
+    assert low < series.predict(p=128) < high
+    assert series.predict(p=128) == pytest.approx(0.05 * 8, rel=0.05)
+    assert series._repr_latex_().startswith("$0.05")
+    assert "<svg" in series._repr_html_()
+    with pytest.raises(UsageError, match="p=…"):
+        series.predict(n=3)
+
+
+def test_a_frame_has_every_rank(heat: Campaign):
+    pytest.importorskip("pandas", reason="pandas is not installed")
+
+    frame = heat.frame("time")
+    points = heat.points()
+
+    assert list(frame.columns) == ["p", "repetition", "callpath", "metric", "unit", "rank", "value"]
+    assert len(frame) == 4 * 2 * (4 + 8 + 16 + 32 + 64)
+    measured = points[(points.callpath == str(REDUCE)) & (points.metric == "time")]
+    assert measured.p.tolist() == [4, 8, 16, 32, 64]
+    np.testing.assert_allclose(measured.value, measured.model_value, rtol=0.05)
+
+
+def test_pictures_are_drawn_with_matplotlib(heat: Campaign):
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    matplotlib.use("Agg")
+
+    axes = heat.draw("MPI_Sendrecv")
+
+    assert [text.get_text().split(":")[0] for text in axes.get_legend().get_texts()] == [
+        "end",
+        "inner",
+    ]
+    with pytest.raises(UsageError, match="no model"):
+        heat.draw("nothing like it")
+
+
+def test_there_must_be_a_campaign(tmp_path):
+    with pytest.raises(CampaignError):
+        insitu.open_campaign(str(tmp_path / "none"))
+
+
+def test_importing_insitu_loads_no_numpy():
+    code = "import sys, insitu; print('numpy' in sys.modules)"
+
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+
+    assert answer.stdout == "False\n"
