@@ -168,6 +168,8 @@ def _size(value: "Any") -> int:
         return 0
     if kind in CONTAINERS:
         return len(value)
+    if kind.__module__.startswith("mpi4py."):
+        return 0  # the size of a communicator is ranks, and handing it on is no work
     size = getattr(value, "size", None)
     return size if type(size) is int else 0
 
