@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import click
 import numpy as np
@@ -36,12 +37,16 @@ GOAL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was measured: (n_points, n_parameters), and (n_callpaths, n_points) in seconds."""
+    """What was measured: (n_points, n_parameters), and (n_callpaths, n_points) in seconds.
+
+    noise: relative, of a value, as far as repetitions tell it; 0 where there are none.
+    """
 
     names: tuple[str, ...]
     points: FloatArray
     callpaths: tuple[str, ...]
     values: FloatArray
+    noise: float
 
 
 @click.command(name="advise")
@@ -137,11 +142,14 @@ def known_runs(experiment: Experiment, names: Sequence[str]) -> Known:
     dearest = sorted(common, key=lambda path: -max(np.mean(sums[p][path]) for p in points))
     callpaths = tuple(dearest[:CALLPATHS])
     values = [[np.mean(sums[place][path]) for place in points] for path in callpaths]
+    repeated = [of for p in points for path in callpaths if len(of := sums[p][path]) > 1]
+    scatter = [np.std(of, ddof=1) / max(fmean(of), 1e-300) / len(of) ** 0.5 for of in repeated]
     return Known(
         tuple(names),
         np.array(points, dtype=float).reshape(len(points), len(names)),
         callpaths,
         np.array(values, dtype=float).reshape(len(callpaths), len(points)),
+        float(np.median(scatter)) if scatter else 0.0,
     )
 
 

@@ -13,6 +13,7 @@ from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.cli.advise import Known, known_runs
 from insitu.cli.output import json_option, print_json
+from insitu.design.advise import NOISE
 from insitu.design.checks import Hidden, Timed, hidden_interactions
 from insitu.design.deduce import Pairing, Rule, deduce
 from insitu.design.dependencies import Dependency, Structure, parse_derived, read_structure
@@ -120,7 +121,7 @@ def command(
         if loop is not None:
             _say_loop(loop, structure.iteration, is_json=is_json)
         if design.checks or loop is None:
-            hidden = _compared(structure, design, compare)
+            hidden = _compared(structure, design, compare, loop.noise if loop else 0.0)
             _say_hidden(hidden, is_json=is_json)
             structure = _with(structure, hidden)
             design = designed(structure)
@@ -172,8 +173,13 @@ def _say_loop(loop: LoopVerdict, parameter: str, *, is_json: bool) -> None:
         )
 
 
-def _compared(structure: Structure, design: ExperimentDesign, campaign: str) -> list[Hidden]:
-    """What the check points of the design show, as far as they were run."""
+def _compared(
+    structure: Structure, design: ExperimentDesign, campaign: str, noise: float
+) -> list[Hidden]:
+    """What the check points of the design show, as far as they were run.
+
+    A run's noise is what iterations of the main loop or repetitions say, whichever is more.
+    """
     if not design.checks:
         raise UsageError("this design needs no check points: nothing is varied together in it")
     names = tuple(name for name, _ in design.points[0].values)
@@ -196,6 +202,7 @@ def _compared(structure: Structure, design: ExperimentDesign, campaign: str) -> 
         names,
         [found[known.callpaths[i]] for i in rows],
         design.confounded,
+        noise=max(NOISE, noise, known.noise),
     )
 
 

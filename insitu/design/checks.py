@@ -21,6 +21,7 @@ from insitu.units import percent
 
 SIGNIFICANCE = 0.05  # probability of any false alarm, over all call paths
 LEAST_EFFECT = 0.05  # relative; less does not spoil what is predicted
+FACTOR = 2.0  # above it people read factors, not percent
 Pair = tuple[str, str]
 
 
@@ -44,8 +45,11 @@ class Hidden:
         """The same for people."""
         where = ", ".join(f"{name}={number(value)}" for name, value in self.at)
         word = "more" if self.excess > 0 else "less"
+        much, than = f"{percent(abs(self.excess))} {word}", "than"
+        if self.excess > FACTOR:
+            much, than = f"{self.excess + 1:.3g} times as long", "as"
         text = (
-            f"takes {percent(abs(self.excess))} {word} at {where} than {self.pair[0]} explains:"
+            f"takes {much} at {where} {than} {self.pair[0]} explains:"
             f" {self.pair[0]} and {self.pair[1]} act together, which no count shows"
         )
         return Finding("hidden-interaction", text, self.callpath)

@@ -30,7 +30,8 @@ class LoopVerdict:
     is_linear: all iterations cost the same, apart from noise and what comes back regularly, so the
     run's time is proportional to their number. drift: growth from the first to the last iteration
     as a share of the median. variation: their coefficient of variation. iterations: how many a run
-    should have so that its mean is known to 5 %. reason: a sentence for people.
+    should have so that its mean is known to 5 %. reason: a sentence for people. noise: relative, of
+    the mean of the iterations that were looked at.
     """
 
     is_linear: bool
@@ -38,6 +39,7 @@ class LoopVerdict:
     variation: float
     iterations: int
     reason: str
+    noise: float = 0.0
 
 
 def judge_loop(times: Sequence[float]) -> LoopVerdict:
@@ -56,6 +58,7 @@ def judge_loop(times: Sequence[float]) -> LoopVerdict:
         return LoopVerdict(False, math.nan, math.nan, MIN_ITERATIONS, text)
     mean, median = float(values.mean()), float(np.median(values))
     variation = float(values.std(ddof=1) / mean) if mean > 0 else 0.0
+    noise = variation / math.sqrt(len(values))
     iterations = iterations_for(variation)
     drift, probability = _trend(values)
     if median > 0:
@@ -63,16 +66,16 @@ def judge_loop(times: Sequence[float]) -> LoopVerdict:
     if abs(drift) > DRIFT_LIMIT and probability < SIGNIFICANCE:
         word = "grow" if drift > 0 else "shrink"
         text = f"iterations {word} by {abs(drift):.0%} over the loop: not linear"
-        return LoopVerdict(False, drift, variation, iterations, text)
+        return LoopVerdict(False, drift, variation, iterations, text, noise)
     text = f"no drift; coefficient of variation {variation:.2f}"
-    return LoopVerdict(True, drift, variation, iterations, text)
+    return LoopVerdict(True, drift, variation, iterations, text, noise)
 
 
 def judge_runs(samples: Sequence[Sequence[float]]) -> LoopVerdict | None:
     """Whether the main loop is linear, by the iterations of several runs; None where none tells.
 
     It is not where most runs drift the same way: one may do so because the machine did. Variation
-    and iterations are those of the worst run.
+    and noise are those of the median run.
 
     Args:
         samples: of each run, times of iterations in order, see `judge_loop`.
@@ -82,16 +85,17 @@ def judge_runs(samples: Sequence[Sequence[float]]) -> LoopVerdict | None:
         return None
     drift = float(np.median([one.drift for one in verdicts]))
     drifting = [one for one in verdicts if not one.is_linear and one.drift * drift > 0]
-    worst = max(verdicts, key=lambda one: one.variation)
+    variation = float(np.median([one.variation for one in verdicts]))
+    noise = float(np.median([one.noise for one in verdicts]))
     is_linear = 2 * len(drifting) <= len(verdicts)
     word = "grow" if drift > 0 else "shrink"
     text = (
-        f"no drift in {len(verdicts)} runs; coefficient of variation {worst.variation:.2f} at most"
+        f"no drift in {len(verdicts)} runs; coefficient of variation {variation:.2f}"
         if is_linear
         else f"iterations {word} by {abs(drift):.0%} over the loop, in {len(drifting)} of"
         f" {len(verdicts)} runs: not linear"
     )
-    return LoopVerdict(is_linear, drift, worst.variation, worst.iterations, text)
+    return LoopVerdict(is_linear, drift, variation, iterations_for(variation), text, noise)
 
 
 def iterations_for(variation: float) -> int:
