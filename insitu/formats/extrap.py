@@ -1,6 +1,7 @@
 """Extra-P's JSON: points with their repetitions, one value per class; models beside them.
 
-Extra-P 4 reads `parameters` and `measurements` (docs/file-formats.md) and passes over `models`.
+Extra-P 4 reads `parameters` and `measurements` (docs/file-formats.md) and passes over the rest. It
+refuses files in which a series lacks a point: such series stand under `incomplete`.
 It knows no classes of ranks: a class is written behind the call path, as in `main->solve [2/3]`.
 """
 
@@ -28,15 +29,29 @@ class ExtrapJson:
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter."""
+        complete, rest = parted(measurements(experiment, models))
         document = {
             "parameters": list(experiment.parameters),
-            "measurements": measurements(experiment, models),
+            "measurements": complete,
+            "incomplete": rest,
             "models": [model_row(series) for series in models.models],
         }
         text = io.TextIOWrapper(out, encoding="utf-8", newline="\n", write_through=True)
         json.dump(document, text, allow_nan=False, indent=1)
         text.write("\n")
         text.detach()
+
+
+def parted(found: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:  # Any: JSON
+    """Series measured at every point, and the others, which Extra-P's readers refuse."""
+    series = [(path, metric, points) for path, of in found.items() for metric, points in of.items()]
+    places = {tuple(point["point"]) for _, _, points in series for point in points}
+    complete: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for path, metric, points in series:
+        side = complete if len(points) == len(places) else rest
+        side.setdefault(path, {})[metric] = points
+    return complete, rest
 
 
 def measurements(experiment: Experiment, models: ModelSet) -> dict[str, Any]:  # Any: JSON

@@ -8,13 +8,13 @@ import io
 import json
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from insitu.errors import UsageError
-from insitu.formats.extrap import measurements
+from insitu.formats.extrap import measurements, parted
 from insitu.measurement import Experiment
 from insitu.modeling.base import ModelSet
 
@@ -35,7 +35,7 @@ class ExtrapExperiment:
         """See Exporter."""
         blobs: list[bytes] = []
         content: dict[str, dict[str, Any]] = {}
-        for callpath, metric, points in _series(experiment, models):
+        for callpath, metric, points in _series(measurements(experiment, models)):
             rows = []
             for point in points:
                 values = np.array(point["values"], dtype=np.float64)
@@ -74,17 +74,17 @@ class ExtrapText:
                 f" {', '.join(names)}; use --to extra-p"
             )
         text = io.TextIOWrapper(out, encoding="utf-8", newline="\n", write_through=True)
-        found = list(_series(experiment, models))
+        complete, rest = parted(measurements(experiment, models))
+        found = list(_series(complete))
         places = sorted({tuple(point["point"]) for _, _, points in found for point in points})
         text.writelines(f"PARAMETER {name}\n" for name in names)
         shown = (" ".join(map(repr, place)) for place in places)
         joined = " ".join(f"({place})" if len(names) > 1 else place for place in shown)
         text.write(f"POINTS {joined}\n")
-        for callpath, metric, points in found:
+        for callpath, metric, _ in _series(rest):
             title = " ".join(f"{callpath} {metric}".split())
-            if len(points) < len(places):
-                text.write(f"# left out, not measured at every point: {title}\n")
-                continue
+            text.write(f"# left out, not measured at every point: {title}\n")
+        for callpath, metric, points in found:
             text.write(f"\nREGION {' '.join(callpath.split())}\nMETRIC {metric}\n")
             for point in points:
                 text.write(f"DATA {' '.join(map(repr, point['values']))}\n")
@@ -92,14 +92,18 @@ class ExtrapText:
 
 
 class ExtrapLines:
-    """Extra-P's JSON Lines: one line per point, a list of its repetitions as value."""
+    """Extra-P's JSON Lines: one line per point, a list of its repetitions as value.
+
+    Without series that lack a point, which Extra-P refuses.
+    """
 
     name = "extra-p-jsonl"
     suffix = ".extra-p.jsonl"
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter."""
-        for callpath, metric, points in _series(experiment, models):
+        complete, _ = parted(measurements(experiment, models))
+        for callpath, metric, points in _series(complete):
             for point in points:
                 line = {
                     "params": dict(zip(experiment.parameters, point["point"], strict=True)),
@@ -110,8 +114,8 @@ class ExtrapLines:
                 out.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
 
-def _series(experiment: Experiment, models: ModelSet) -> Iterator[Series]:
-    for callpath, metrics in measurements(experiment, models).items():
+def _series(found: Mapping[str, Any]) -> Iterator[Series]:
+    for callpath, metrics in found.items():
         for metric, points in metrics.items():
             yield callpath, metric, points
 

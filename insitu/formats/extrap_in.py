@@ -34,7 +34,8 @@ class ExtrapJsonReader:
             if isinstance(data, dict) and "callpaths" in data:
                 yield from _numbered(data)
             elif isinstance(data, dict) and "measurements" in data:
-                yield from _nested(data["parameters"], data["measurements"], "point", _listed)
+                for part in (data["measurements"], data.get("incomplete", {})):
+                    yield from _nested(data["parameters"], part, "point", _listed)
             else:
                 raise UsageError(
                     f'{file}: no "measurements" in it, as Extra-P\'s JSON has; for other formats'

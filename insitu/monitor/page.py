@@ -23,6 +23,7 @@ from insitu.units import percent, quantity
 
 CHARTS = 12  # call paths with a picture, the dearest now or at the target
 LAST_FRAMES = 70
+MOST_MODELS = 2_000  # rows of the last table; `insitu models` and `insitu export` have all
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --dim: #5f6670; --paper: #fff; --line: #d9dde2;
@@ -42,7 +43,8 @@ p { margin: 6px 0; max-width: 76ch; } .dim { color: var(--dim); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line);
   vertical-align: top; overflow-wrap: break-word; }
-td code { overflow-wrap: anywhere; }
+td code { overflow-wrap: anywhere; display: inline-block; min-width: 10em; }
+.nowrap { white-space: nowrap; }
 th { font-weight: 600; color: var(--dim); font-size: 13px; white-space: nowrap; }
 .n { text-align: right; white-space: nowrap; } th.n { text-align: right; }
 code { font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace; }
@@ -54,7 +56,9 @@ summary { cursor: pointer; padding: 4px 0; } .scroll { overflow-x: auto; }
 @media print { :root { color-scheme: light; --ink: #000; --dim: #444; --paper: #fff;
   --line: #bbb; --card: #fff; --a: #0072b2; --b: #d55e00; --c: #009e73; --d: #b0588f;
   --e: #b87d00; --f: #2f8fc4; --g: #333; }
-  body { max-width: none; padding: 0; font-size: 11px; } h2 { break-after: avoid; }
+  body { max-width: none; padding: 0; font-size: 11px; } code { font-size: 9px; }
+  table, th { font-size: 9px; } th, td { padding: 3px 6px 3px 0; } th { white-space: normal; }
+  .scroll { overflow: visible; } td code { min-width: 8em; } h2 { break-after: avoid; }
   tr { break-inside: avoid; } .charts { grid-template-columns: 1fr 1fr; }
   svg, .share, .band, rect { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 @page { margin: 15mm; }
@@ -180,8 +184,8 @@ def _partings(summary: Summary) -> str:
 def _parting(one: Parting) -> str:
     rows = [
         (
-            f'<svg class="key" viewBox="0 0 12 12"><rect class="c{index % 7}" width="12" '
-            f'height="12" style="fill:var(--k)"/></svg>{_text(line.name)}',
+            f'<span class="nowrap"><svg class="key" viewBox="0 0 12 12"><rect class="c{index % 7}" '
+            f'width="12" height="12" style="fill:var(--k)"/></svg>{_text(line.name)}</span>',
             str(line.ranks),
             ranks_told(line.ranks_then),
             "–" if line.growth is None else _value(line.growth.now, line.growth),
@@ -212,7 +216,8 @@ def _findings(summary: Summary) -> str:
             parts.append(f"<p>{tag}</p><ul>{lines}</ul>")
         else:
             parts.append(
-                f"<details><summary>{tag} {len(texts)} of them</summary><ul>{lines}</ul></details>"
+                f"<details open><summary>{tag} {len(texts)} of them</summary>"
+                f"<ul>{lines}</ul></details>"
             )
     return "".join(parts)
 
@@ -262,12 +267,13 @@ def _models(summary: Summary) -> str:
             _value(one.then, one),
             _text(bounds(one.then, one.series.metric.unit)),
         )
-        for one in summary.series
+        for one in summary.series[:MOST_MODELS]
     ]
     then = place_of(summary.parameters, summary.target)
     head = ("share", "call path", "metric", "class", "model", "error", f"at {then}", "95 %")
     return (
-        f"<h2>All models</h2><details><summary>{len(rows)} models</summary>"
+        f"<h2>All models</h2><details><summary>{len(rows)} of {len(summary.series)} models, "
+        "dearest first</summary>"
         f"{_table(head, rows, 5)}</details>"
     )
 

@@ -15,7 +15,7 @@ from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
 from insitu.errors import UsageError
 from insitu.formats.base import EXPORTERS, exporter, exporter_of, importer
 from insitu.formats.cube import parameters_of
-from insitu.formats.extrap import measurements
+from insitu.formats.extrap import measurements, parted
 from insitu.formats.jsonl import JsonLines
 from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import ChangePoint, Model, ModelSet, Quality, Segment, SeriesModel
@@ -81,12 +81,7 @@ def test_what_extrap_reads_reads_back_as_it_was(name, campaign, tmp_path):
     again = measurements(Experiment(campaign[0].parameters, found.runs), ModelSet())
     before = measurements(*campaign)
     if name == "extra-p-text":  # holds only what was measured at every point
-        places = max(len(points) for metrics in before.values() for points in metrics.values())
-        complete = {
-            path: {metric: points for metric, points in metrics.items() if len(points) == places}
-            for path, metrics in before.items()
-        }
-        before = {path: metrics for path, metrics in complete.items() if metrics}
+        before, _ = parted(before)
     assert len(before) >= 5
     assert again == before
 
@@ -98,7 +93,15 @@ def test_extrap_lines_are_lines_that_import_takes(campaign, tmp_path):
         found = JsonLines().read(lines)
 
     again = measurements(Experiment(("p",), found.runs), ModelSet())
-    assert (found.bad, again) == ((), measurements(*campaign))
+    assert (found.bad, again) == ((), parted(measurements(*campaign))[0])
+
+
+def test_extrap_gets_no_series_that_it_would_refuse(campaign, tmp_path):
+    data = json.loads(written("json", *campaign, tmp_path / "a.json").read_text())
+
+    counts = {len(points) for of in data["measurements"].values() for points in of.values()}
+    assert counts == {5}
+    assert {len(points) for of in data["incomplete"].values() for points in of.values()} == {3}
 
 
 def test_the_same_campaign_gives_the_same_experiment(campaign, tmp_path):
