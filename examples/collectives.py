@@ -1,65 +1,23 @@
 """What collective operations and communicators cost: one rank's part, through mpi4py.
 
-    mpiexec -n 8 python examples/collectives.py 400 256 0
+    insitu run -n 8 -- examples/collectives.py 400 256 0
 
 Arguments: repetitions, bytes of a message, number of this run. The same as
 examples/native/mpi_collectives.c, which says how it is measured [VAL §3.2]; a call costs a
-microsecond more here. Prints one line of JSON per quantity, for `insitu import`.
+microsecond more here. Prints one line of JSON per time, for `insitu import`.
 """
 
-import ctypes
 import json
 import sys
 import time
 from collections.abc import Callable
 
-import mpi4py
-
-mpi4py.rc.initialize = False  # memory is measured before MPI has any
-
-import numpy as np  # noqa: E402
-from mpi4py import MPI  # noqa: E402
-from numpy.typing import NDArray  # noqa: E402
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
 
 PINGS, WARM, TRIES, ATTEMPTS, CREATIONS, TAG = 40, 10, 8, 6, 8, 7
 Call = Callable[[], object]
-
-
-class MallInfo(ctypes.Structure):
-    """struct mallinfo2 of the C library."""
-
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in (
-            "arena",
-            "ordblks",
-            "smblks",
-            "hblks",
-            "hblkhd",
-            "usmblks",
-            "fsmblks",
-            "uordblks",
-            "fordblks",
-            "keepcost",
-        )
-    ]
-
-
-def heap() -> float:
-    """Bytes that are allocated now, of all arenas and mappings."""
-    ask = ctypes.CDLL(None).mallinfo2
-    ask.restype = MallInfo
-    found = ask()
-    return float(found.uordblks + found.hblkhd)
-
-
-def resident() -> float:
-    """Bytes of this process, its part of shared pages included; 0 where unknown."""
-    try:
-        with open("/proc/self/smaps_rollup", encoding="ascii") as lines:
-            return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    except (OSError, StopIteration):
-        return 0.0
 
 
 class Bench:
@@ -152,25 +110,21 @@ class Bench:
             self.print(name, "time", "s", float(kept[len(kept) // 4]))
         self.print(name, "windows_missed", "1", self.count - len(kept))
 
-    def overhead(self, name: str, create: Callable[[], MPI.Comm | MPI.Win]) -> None:
-        """What one more of them allocates, beyond what the Python object does."""
-        made, grown = [], np.zeros(CREATIONS)
-        for i in range(CREATIONS):
-            before = heap()
-            made.append(create())
-            grown[i] = heap() - before
-        for one in reversed(made):
+    def keep(self, create: Callable[[], MPI.Comm | MPI.Win]) -> None:
+        """What each of them adds to the heap is in the call's row of insitu."""
+        for one in reversed([create() for _ in range(CREATIONS)]):
             one.Free()
-        self.world.Allreduce(MPI.IN_PLACE, grown, MPI.MAX)
-        self.print(name, "memory", "B", max(float(np.sort(grown)[CREATIONS // 4]), 0.0))
 
     def all(self) -> None:
         """Every quantity of tables 2 and 3 [VAL]."""
         world, group = self.world, self.world.Get_group()
-        self.overhead("MPI_Comm_create", lambda: world.Create(group))
-        self.overhead("MPI_Comm_dup", world.Dup)
-        self.overhead("MPI_Win_create", lambda: MPI.Win.Create(self.message, 1, comm=world))
-        self.overhead("MPI_Cart_create", lambda: world.Create_cart([world.size]))
+        # The first ones fill what all share, such as pools of handles: calls not asked about.
+        self.keep(lambda: world.Split(0, world.rank))
+        self.keep(lambda: MPI.Win.Create_dynamic(comm=world))
+        self.keep(lambda: world.Create(group))
+        self.keep(world.Dup)
+        self.keep(lambda: MPI.Win.Create(self.message, 1, comm=world))
+        self.keep(lambda: world.Create_cart([world.size]))
         part, whole = self.message, self.incoming
         calls: dict[str, Call] = {
             "MPI_Barrier": world.Barrier,
@@ -186,19 +140,7 @@ class Bench:
             self.measure(name, call)
 
 
-def main(count: int, size_bytes: int, run: int) -> None:
-    """Measure, between the beginning and the end of MPI."""
-    before = resident()
-    MPI.Init()
-    bench = Bench(count, size_bytes, run)
-    buffers = bench.outgoing.nbytes + bench.incoming.nbytes
-    bench.all()
-    most = MPI.COMM_WORLD.allreduce(resident() - before - buffers, MPI.MAX)
-    bench.print("MPI", "memory", "B", most)
-    MPI.Finalize()
-
-
 if __name__ == "__main__":
     if len(sys.argv) != 4 or int(sys.argv[1]) < 4 or int(sys.argv[2]) % 8:
         sys.exit("collectives.py: REPETITIONS (4 or more) BYTES (a multiple of 8) RUN")
-    main(*map(int, sys.argv[1:]))
+    Bench(*map(int, sys.argv[1:])).all()

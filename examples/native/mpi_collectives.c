@@ -1,15 +1,15 @@
 /* What collective operations and communicators of an MPI library cost, as in [VAL §3.2].
  *
- *     mpicc -O2 -o mpi_collectives mpi_collectives.c && mpiexec -n 8 ./mpi_collectives 400 256 1
+ *     mpicc -O2 -o mpi_collectives mpi_collectives.c
+ *     insitu run -n 8 -- ./mpi_collectives 400 256 1
  *
  * Arguments: repetitions, bytes of a message, number of this run. Prints one line of JSON per
- * quantity, for `insitu import`. All ranks begin a collective at the same time: clocks are
- * compared with rank 0 by ping-pong, and every repetition has a window that begins at a time of
- * rank 0's clock. A repetition whose beginning some rank missed is dropped and counted; of the
- * others the maximum over ranks counts, and of these the first quartile over repetitions.
+ * time, for `insitu import`; memory is what insitu measures of each MPI call. All ranks begin a collective at the same
+ * time: clocks are compared with rank 0 by ping-pong, and every repetition has a window that begins at a time of rank
+ * 0's clock. A repetition whose beginning some rank missed is dropped and counted; of the others the maximum over ranks
+ * counts, and of these the first quartile over repetitions.
  */
 #define _GNU_SOURCE
-#include <malloc.h>
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
@@ -146,28 +146,17 @@ static void measure(const char *name, void (*call)(void), int count) {
   free(kept);
 }
 
-/* Bytes that are allocated now, of all arenas and mappings. */
-static double heap(void) {
-  struct mallinfo2 info = mallinfo2();
-  return (double)info.uordblks + (double)info.hblkhd;
-}
-
-/* Pages that this process has for itself, and its part of those it shares; bytes, 0 if unknown. */
-static double resident(void) {
-  char line[256];
-  double kibibytes = 0;
-  FILE *file = fopen("/proc/self/smaps_rollup", "r");
-  while (file && fgets(line, sizeof line, file))
-    if (sscanf(line, "Pss: %lf kB", &kibibytes) == 1) break;
-  if (file) fclose(file);
-  return 1024 * kibibytes;
-}
-
 static void free_comm(void *made) {
   MPI_Comm_free(made);
 }
 static void free_win(void *made) {
   MPI_Win_free(made);
+}
+static void comm_split(void *made) {
+  MPI_Comm_split(MPI_COMM_WORLD, 0, rank, made);
+}
+static void win_create_dynamic(void *made) {
+  MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, made);
 }
 static void comm_create(void *made) {
   MPI_Group group;
@@ -186,26 +175,17 @@ static void win_create(void *made) {
   MPI_Win_create(outgoing, bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, made);
 }
 
-/* What one more of them allocates: the first may set up what all of them share. */
-static void overhead(const char *name, void (*create)(void *), void (*destroy)(void *)) {
+/* What each of them adds to the heap is in the call's row of insitu. */
+static void keep(void (*create)(void *), void (*destroy)(void *)) {
   union {
     MPI_Comm comm;
     MPI_Win win;
   } made[CREATIONS];
-  double grown[CREATIONS], most[CREATIONS];
-  for (int i = 0; i < CREATIONS; i++) {
-    double before = heap();
-    create(&made[i]);
-    grown[i] = heap() - before;
-  }
+  for (int i = 0; i < CREATIONS; i++) create(&made[i]);
   for (int i = CREATIONS; i-- > 0;) destroy(&made[i]);
-  MPI_Reduce(grown, most, CREATIONS, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-  qsort(most, CREATIONS, sizeof(double), ascending);
-  print(name, "memory", "B", most[CREATIONS / 4] > 0 ? most[CREATIONS / 4] : 0);
 }
 
 int main(int argc, char **argv) {
-  double before = resident(), grown, most;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -220,10 +200,13 @@ int main(int argc, char **argv) {
   size_t buffer = (size_t)bytes * (size_t)size;
   outgoing = calloc(buffer, 1);
   incoming = calloc(buffer, 1);
-  overhead("MPI_Comm_create", comm_create, free_comm);
-  overhead("MPI_Comm_dup", comm_dup, free_comm);
-  overhead("MPI_Win_create", win_create, free_win);
-  overhead("MPI_Cart_create", cart_create, free_comm);
+  /* The first ones fill what all share, such as pools of handles: calls that are not asked about. */
+  keep(comm_split, free_comm);
+  keep(win_create_dynamic, free_win);
+  keep(comm_create, free_comm);
+  keep(comm_dup, free_comm);
+  keep(win_create, free_win);
+  keep(cart_create, free_comm);
   compare_clocks();
   measure("MPI_Barrier", barrier, count);
   measure("MPI_Bcast", bcast, count);
@@ -235,9 +218,6 @@ int main(int argc, char **argv) {
   measure("tree_bcast", tree_bcast, count);
   free(outgoing);
   free(incoming);
-  grown = resident() - before;
-  MPI_Reduce(&grown, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-  print("MPI", "memory", "B", most);
   MPI_Finalize();
   return 0;
 }
