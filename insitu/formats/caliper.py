@@ -13,6 +13,7 @@ from typing import Any
 from insitu.entities import ARROW, RANKS, TIME, TIME_EXCLUSIVE, VISITS
 from insitu.errors import UsageError
 from insitu.formats.cube import parameters_of
+from insitu.formats.jsonl import MAX_RANKS
 
 RANK = "mpi.rank"
 SIZES = ("mpi.world.size", "jobsize")
@@ -28,6 +29,8 @@ OWN = {
     "count": (VISITS.name, "1"),
     "sum#count": (VISITS.name, "1"),
 }
+# What caliper-reader raises at lines that are no records.
+BROKEN = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError)
 Row = Mapping[str, Any]  # Any: JSON
 Values = dict[tuple[str, str, str], dict[int, float]]
 
@@ -41,6 +44,7 @@ class Caliper:
         """See Importer."""
         try:
             import caliperreader
+            from caliperreader.readererror import ReaderError
         except ImportError as error:
             raise UsageError(
                 f"{file}: Caliper's files need caliper-reader ({error});"
@@ -48,7 +52,7 @@ class Caliper:
             ) from error
         try:
             records, globals_ = caliperreader.read_caliper_contents(file)
-        except (OSError, ValueError, KeyError, IndexError, caliperreader.ReaderError) as error:
+        except (*BROKEN, OSError, ReaderError) as error:
             raise UsageError(f"{file}: cannot be read as a .cali file: {error!r}") from error
         yield from _rows(records, globals_, file)
 
@@ -103,7 +107,7 @@ def _rows(
         parts = frames if isinstance(frames, list) else [frames]
         path = ARROW.join(str(part).replace(ARROW, "→").strip() or "?" for part in parts)
         nested.add(path)
-        rank = int(record.get(RANK, 0))
+        rank = _whole(record.get(RANK, 0), RANK, file)
         for name, text in record.items():
             amount = _amount(text)
             if amount is None or name == RANK:
@@ -112,9 +116,8 @@ def _rows(
             here = values.setdefault((path, metric, unit), {})
             here[rank] = here.get(rank, 0.0) + amount
     seen = {rank for ranks in values.values() for rank in ranks}
-    size = next(
-        (int(float(said[name])) for name in SIZES if name in said), max(seen, default=0) + 1
-    )
+    sizes = [_whole(said[name], name, file) for name in SIZES if name in said]
+    size = sizes[0] if sizes else max(seen, default=0) + 1
     params, repetition = parameters_of(file.removesuffix(".cali").removesuffix(".json"))
     for (path, metric, unit), ranks in values.items():
         row: dict[str, Any] = {
@@ -129,6 +132,18 @@ def _rows(
             yield row | {"ranks": [ranks.get(rank) for rank in range(max(seen) + 1)]}
         else:
             yield row | {"value": ranks[min(seen)]}
+
+
+def _whole(value: object, name: str, file: str) -> int:
+    """A rank or a number of ranks.
+
+    Raises:
+        UsageError: it is none.
+    """
+    number = _amount(value)
+    if number is None or not 0 <= number <= MAX_RANKS:
+        raise UsageError(f"{file}: {name} is {value!r:.40}, which is no rank and no number of them")
+    return int(number)
 
 
 def _amount(value: object) -> float | None:

@@ -7,6 +7,9 @@ the threads of a rank are added up.
 
 import os
 import re
+import struct
+import tarfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -21,6 +24,22 @@ OWN = {
     "bytes_received": BYTES_RECEIVED.name,
 }
 REPETITION = "r"
+# What pycubexr raises at a damaged file, from its archive to its numbers.
+BROKEN = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    SyntaxError,  # of XML
+    MemoryError,
+    RecursionError,
+    tarfile.TarError,
+    zlib.error,
+    struct.error,
+)
 _PARAMETER = re.compile(r"([A-Za-z_]+)(\d+(?:[.,]\d+)?)")
 Row = Mapping[str, Any]  # Any: JSON
 
@@ -44,14 +63,7 @@ class Cube:
             try:
                 with CubexParser(path) as parsed:
                     yield from _of_file(parsed, params, repetition, MissingMetricError)
-            except (
-                OSError,
-                EOFError,
-                ValueError,
-                KeyError,
-                SyntaxError,
-                CorruptIndexError,
-            ) as error:
+            except (*BROKEN, CorruptIndexError) as error:
                 raise UsageError(f"{path}: cannot be read as CUBE4: {error!r}") from error
 
 

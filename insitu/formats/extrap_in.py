@@ -5,6 +5,7 @@ import json
 import re
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -66,7 +67,7 @@ class ExtrapExperimentReader:
                     return stored[chunk][index]
 
                 yield from _nested(data["parameters"], data["measurements"], "coordinate", values)
-        except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
             raise UsageError(f"{file}: cannot be read as an archive: {error}") from error
         except (KeyError, TypeError, AttributeError, ValueError, IndexError, struct.error) as error:
             raise UsageError(f"{file}: no experiment of Extra-P 4: {error!r}") from error

@@ -24,6 +24,14 @@ from insitu.modeling.pmnf import Factor, Function, Term
 from tests.campaigns import heat_campaign
 
 HOSTILE = 'a"b\\c\n*/ %s ;{}$&#_?? ü</script>'
+NO_RANK = json.dumps(
+    {
+        "data": [[1e300, 0]],
+        "columns": ["mpi.rank", "path"],
+        "column_metadata": [{"is_value": True}, {"is_value": False}],
+        "nodes": [{"label": "main"}],
+    }
+).encode()
 OF_EXTRAP = {"json": ".json", "extra-p": ".extra-p", "extra-p-text": ".txt"}
 
 
@@ -132,6 +140,7 @@ def test_a_series_without_all_points_is_named_in_the_text(tmp_path):
         ("extra-p-text", b"POINTS 1 2\n"),
         ("extra-p-text", b"HELLO there\n"),
         ("caliper-json", b'{"data": [[1]], "columns": ["a"], "nodes": []}'),
+        ("caliper-json", NO_RANK),
     ],
 )
 def test_files_that_make_no_sense_are_refused_by_name(name, content, tmp_path):
