@@ -42,6 +42,7 @@ class Campaign:
         *,
         metric: str = "time",
         deviation: str | None = None,
+        search: str | None = None,
         of_class: str = "",
     ) -> None:
         """A call path grows like this: `insitu.expect("solve", "O(n log n)")`.
@@ -51,11 +52,13 @@ class Campaign:
             growth: big-O; `<= O(n)` where less is welcome.
             metric: name of what was measured.
             deviation: how far off is approximate, as `sqrt(n)`.
+            search: further terms that are looked for, as `n^(2/7), n^5`.
             of_class: only this behaviour class.
         """
         from insitu.expectations.limits import expect
 
-        self._judge(callpath, metric, partial(expect, growth, deviation=deviation), of_class)
+        wanted = partial(expect, growth, deviation=deviation, search=search)
+        self._judge(callpath, metric, wanted, of_class)
 
     def limit(self, callpath: str, text: str) -> None:
         """A value stays below a limit: `insitu.limit("main", "time at p=65536 < 2 s")`."""

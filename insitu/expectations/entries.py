@@ -5,6 +5,7 @@ callpath = "solve"               # a function, or the end of a call path; * and 
 metric = "time"                  # the default
 growth = "O(n log n)"            # "<= O(n log n)": less is welcome
 deviation = "sqrt(n)"            # optional, else the leading exponent halved
+search = "n^(2/7), n^5"          # optional, what is looked for beside the ruler
 
 [[expect]]
 limit = "time at p=65536 < 2 s"  # of callpath; "memory_rss per node with 8 ranks < 24 GB"
@@ -34,7 +35,7 @@ from insitu.expectations.uniformity import ClassRule, parse_class_rule
 
 KINDS = ("growth", "limit", "rule", "classes")
 BESIDE = {
-    "growth": {"callpath", "metric", "deviation", "class"},
+    "growth": {"callpath", "metric", "deviation", "search", "class"},
     "limit": {"callpath", "metric", "class"},
     "rule": {"metric", "at"},
     "classes": {"callpath", "metric"},
@@ -141,7 +142,7 @@ def _entry(entry: object, line: int) -> Entry:
 def _subject(kind: str, entry: dict[str, Any]) -> Subject:  # Any: TOML
     text = entry[kind]
     if kind == "growth":
-        return expect(text, deviation=entry.get("deviation"))
+        return expect(text, deviation=entry.get("deviation"), search=entry.get("search"))
     if kind == "limit":
         return parse_ceiling(text)
     return parse_guideline(text) if kind == "rule" else parse_class_rule(text)

@@ -24,28 +24,35 @@ AT_MOST = ("<=", "≤", "at most")
 class Expectation:
     """Growth as it should be.
 
-    lower, upper: the deviation limits E/D and E·D; is_bound: growth below the limits is welcome.
+    lower, upper: the deviation limits E/D and E·D; is_bound: growth below the limits is welcome;
+    further: terms of the search space beside the ruler.
     """
 
     growth: Growth
     lower: Growth
     upper: Growth
     is_bound: bool = False
+    further: tuple[Factor, ...] = ()
 
     def __str__(self) -> str:
         return f"<= {self.growth}" if self.is_bound else str(self.growth)
 
 
-def expect(text: str | Growth, *, deviation: str | Growth | None = None) -> Expectation:
+def expect(
+    text: str | Growth, *, deviation: str | Growth | None = None, search: str | None = None
+) -> Expectation:
     """An expectation from big-O text, `<= O(…)` for an upper bound.
 
     Args:
         text: as in `O(p log p)`.
         deviation: D, as in `sqrt(p)`; by default the leading exponent halved, parameter by
             parameter. D of a constant is 1: any growth is outside.
+        search: terms that are looked for as well, in gaps of the ruler or beyond its ends [VAL
+            §2.3], as in `p^(2/7), p^5`.
 
     Raises:
-        UsageError: a text that is no growth; a deviation that does not grow.
+        UsageError: a text that is no growth; a deviation that does not grow; a term to look for
+            that is no single one.
     """
     is_bound = False
     if isinstance(text, str):
@@ -56,12 +63,12 @@ def expect(text: str | Growth, *, deviation: str | Growth | None = None) -> Expe
     if deviation is None:
         lower = Growth.of(_shifted(product, -HALF) for product in growth.products)
         upper = Growth.of(_shifted(product, HALF) for product in growth.products)
-        return Expectation(growth, lower, upper, is_bound)
+        return Expectation(growth, lower, upper, is_bound, _further(search))
     limit = parse_growth(deviation) if isinstance(deviation, str) else deviation
     below = growth.over(limit)
     if below is None or not CONSTANT.is_bounded_by(limit):
         raise UsageError(f"deviation {limit}: write one product that grows, as in sqrt(p)")
-    return Expectation(growth, below, growth * limit, is_bound)
+    return Expectation(growth, below, growth * limit, is_bound, _further(search))
 
 
 def class_of(factor: Factor) -> int:
@@ -114,6 +121,18 @@ def graded(factor: Factor) -> dict[Factor, float]:
         is_long = not own or (2 * leading / own).denominator == 1
         weights[tick] = (1.0 if is_long else SHORTER) * (1.0 if smaller == beside else SHORTER)
     return weights
+
+
+def _further(search: str | None) -> tuple[Factor, ...]:
+    if search is None:
+        return ()
+    found = []
+    for text in search.split(","):
+        products = parse_growth(text).products
+        if len(products) != 1 or len(products[0]) != 1:
+            raise UsageError(f"search: '{text.strip()}' is no term of one parameter, as p^(2/7)")
+        found.append(products[0][0])
+    return tuple(found)
 
 
 def _parts(factor: Factor, kind: int) -> tuple[Fraction, Fraction]:

@@ -147,7 +147,9 @@ def modeler_of(expectation: Expectation, parameters: tuple[str, ...]) -> Evidenc
         return Evidence(exponential=any(f.gamma for p in expectation.growth.products for f in p))
     (product,) = expectation.growth.products
     factor = product[0] if product else Factor(parameters[0])
-    return Evidence(exponential=bool(factor.gamma), expected=Expected(factor, graded(factor)))
+    ticks = graded(factor) | dict.fromkeys(expectation.further, 1.0)
+    is_exponential = any(one.gamma for one in (factor, *expectation.further))
+    return Evidence(exponential=is_exponential, expected=Expected(factor, ticks))
 
 
 def judge(model: Model, expectation: Expectation) -> Verdict:
@@ -279,7 +281,13 @@ def _per_series(
 
 
 def _check_parameters(expectation: Expectation, parameters: tuple[str, ...]) -> None:
-    unknown = [name for name in expectation.growth.parameters if name not in parameters]
+    if expectation.further and len(parameters) > 1:
+        raise UsageError(
+            f"search: the measurements vary {', '.join(parameters)}, and terms can be added to the "
+            "search space of one parameter only; leave search away"
+        )
+    named = (*expectation.growth.parameters, *(one.parameter for one in expectation.further))
+    unknown = [name for name in named if name not in parameters]
     if unknown:
         raise UsageError(
             f"{expectation}: the measurements vary {', '.join(parameters)}, not {unknown[0]}"

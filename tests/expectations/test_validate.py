@@ -1,8 +1,11 @@
+import re
+
 import numpy as np
 import pytest
 
 from insitu.errors import UsageError
 from insitu.expectations import Match, validate
+from insitu.expectations.limits import expect
 
 P = np.array([4.0, 8, 16, 32, 64])
 
@@ -25,6 +28,22 @@ def test_growth_is_ranked_beside_what_was_expected(truth, match):
 
     assert verdict.match is match
     assert verdict.is_settled
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [("p * q", "no term of one parameter"), ("1", "no term"), ("q^2", "not q"), ("p^^", "p^^")],
+)
+def test_terms_that_cannot_be_looked_for_are_named(search, said):
+    with pytest.raises(UsageError, match=re.escape(said)):
+        validate(P, P, expect("O(p)", search=search))
+
+
+def test_terms_are_added_for_one_parameter_only():
+    points = np.array([(p, n) for p in P for n in P])
+
+    with pytest.raises(UsageError, match="leave search away"):
+        validate(points, points[:, 0], expect("O(p)", search="p^5"), parameters=("p", "n"))
 
 
 def test_the_divergence_is_the_quotient_of_growth_and_expectation():

@@ -134,6 +134,19 @@ def test_exponential_growth_is_found_from_values(expectation, truth, match):
     assert verdict.match is match
 
 
+def test_the_search_space_may_be_refined_and_expanded_by_the_user():
+    """[VAL §2.3]: further exponents in gaps between terms, and beyond the bounds."""
+    p = np.array([2.0, 4, 8, 16, 32, 64])
+
+    for exponent in ("p^(2/7)", "p^(13/3)"):
+        power = parse_growth(exponent).products[0][0].alpha
+        values = 3 + 0.5 * p ** float(power)
+        wanted = [expect("O(log p)"), expect("O(log p)", search=f"{exponent}, p^(9/2)")]
+        by_ruler, by_user = validate(p, np.tile(values, (2, 1)), wanted)
+        assert str(by_ruler.growth) != f"O({exponent})"
+        assert str(by_user.growth) == f"O({exponent})"
+
+
 def test_a_deviation_of_the_user_replaces_the_default():
     """[VAL §2.3]: the user may provide D."""
     strict: Expectation = expect("O(p)", deviation="log(p)")
