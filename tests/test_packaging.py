@@ -108,6 +108,8 @@ def run_rank(python: Path, home: Path, folder: Path) -> dict:
     (folder / "program.py").write_text(PROGRAM)
     collectors = home / "insitu" / "collectors"
     library = collectors / "libinsitu.so"
+    tables = folder / "tables"  # a checkout has tables of its own, among its tests
+    tables.mkdir(mode=0o700)
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(collectors / "site"),
@@ -117,13 +119,13 @@ def run_rank(python: Path, home: Path, folder: Path) -> dict:
         "INSITU_META": "{}",
         "INSITU_SINGLE": "1",
         "INSITU_AGENT": "off",
-        "INSITU_TABLES": str(folder),
+        "INSITU_TABLES": str(tables),
         "INSITU_LIBRARY": str(library) if library.exists() else "",
         "INSITU_TROUBLE": str(folder / "trouble"),
     }
     said = json.loads(run([python, "program.py"], cwd=folder, env=environment))
     assert not (folder / "trouble").exists(), (folder / "trouble").read_text()
-    (path,) = folder.rglob("*.table")
+    (path,) = tables.rglob("*.table")
     table = TableReader(str(path))
     assert "work" in [row.name for row in table.new_rows()]
     hook = table.header()["hook"].rstrip(b"\0").decode()

@@ -173,8 +173,9 @@ static void keep_budget(uint64_t now) {
   double allowed = insitu_table->header->budget;
   for (uint32_t i = 1; i < used; i++) {
     if (rows[i].kind != INSITU_COMPILED) continue;
-    fresh[i] = (uint32_t)(rows[i].visits - seen[i]);
-    seen[i] = rows[i].visits;
+    uint64_t visits = __atomic_load_n(&rows[i].visits, __ATOMIC_RELAXED); /* another thread may count there */
+    fresh[i] = (uint32_t)(visits - seen[i]);
+    seen[i] = visits;
     events += fresh[i];
   }
   looked_at = now;
@@ -218,7 +219,10 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
   }
   if (__builtin_expect(!row && !flags, 0) && !(row = add_row(insitu_top(self)->row, function)))
     flags = INSITU_FOLDED | INSITU_UNNAMED, row = insitu_top(self)->row;
-  if (!(flags & INSITU_UNNAMED)) insitu_table->rows[row].visits++;
+  if (!(flags & INSITU_UNNAMED)) { /* one thread counts in a row, others may read */
+    uint64_t *visits = &insitu_table->rows[row].visits;
+    __atomic_store_n(visits, *visits + 1, __ATOMIC_RELAXED);
+  }
   uint32_t depth = self->depth;
   insitu_push(self, row, flags | from, now);
   if (__builtin_expect(self->depth != depth, 1)) insitu_top(self)->stack = here;

@@ -124,7 +124,12 @@ def test_a_killed_rank_leaves_a_partial_run_with_what_it_measured(bench):
 
 def test_os_exit_after_finalize_is_an_orderly_end(bench):
     # MPICH ends a rank that is still in MPI_Finalize when another has left through os._exit.
-    leave = "    MPI.Finalize()\n    __import__('time').sleep(0.5)\n    os._exit(0)\n"
+    leave = """    MPI.Finalize()
+    open(f"left-{os.getpid()}", "w").close()
+    while sum(name.startswith("left-") for name in os.listdir()) < 2:
+        __import__("time").sleep(0.01)
+    os._exit(0)
+"""
     text = FAILING.format(how="pass") + leave
 
     outcome = bench.run("-n", 2, bench.script(text))
