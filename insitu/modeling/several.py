@@ -27,6 +27,7 @@ from insitu.modeling.series import Series
 from insitu.modeling.spread import Spread
 
 Dependencies = Mapping[CallPath, Sequence[Sequence[str]]]  # parameters that may be multiplied
+ROUNDING = 1e-10  # part of the largest term below which a term is none
 TOLD = 0.8  # prior of the very products that a call path is said to depend on
 SPREAD = 40  # combinations that make up the spread of an answer
 
@@ -192,7 +193,9 @@ class _Answers:
 
     def _function(self, i: int, k: int) -> Function:
         table = self.table
-        values = (self.estimates[i, k] * self._scales(i, k)).tolist()
+        shares = np.abs(self.estimates[i, k])
+        estimates = np.where(shares > ROUNDING * shares.max(), self.estimates[i, k], 0.0)
+        values = (estimates * self._scales(i, k)).tolist()
         constant, terms = 0.0, []
         for column, value in zip(self.columns[i, k].tolist(), values, strict=True):
             if column == 0:
