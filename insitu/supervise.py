@@ -239,10 +239,14 @@ def _has_tables(run: str) -> bool:
 
 
 def _revive_agent(run: str, environment: Mapping[str, str]) -> None:
-    """If the agent of this node was killed, let another one send what the ranks have left."""
+    """If the agent of this node was killed, let another one send what the ranks have left.
+
+    An agent that ends just now takes the directory with it; then there is nothing left to send.
+    """
     if _has_tables(run):
         for directory in _directories(run):
-            start_agent(directory, {**os.environ, **environment})
+            with suppress(OSError):
+                start_agent(directory, {**os.environ, **environment})
 
 
 def _record(run: str, campaign: str) -> RunRecord | None:

@@ -282,3 +282,14 @@ def test_no_mpiexec_is_said_with_what_to_do(bench):
     assert outcome.code == 6
     assert outcome.out == ""
     assert "no mpiexec" in outcome.err and "--mpiexec" in outcome.err
+
+
+def test_an_agent_that_ends_while_another_is_to_take_over_is_no_trouble(monkeypatch, tmp_path):
+    from insitu import supervise
+
+    monkeypatch.setattr(supervise, "_has_tables", lambda run: True)  # as it was a moment ago
+    monkeypatch.setattr(supervise, "_directories", lambda run: [str(tmp_path / "gone")])
+
+    supervise._revive_agent("0" * 32, {})
+
+    assert not (tmp_path / "gone").exists()
