@@ -146,6 +146,9 @@ def test_a_wheel_holds_what_runs_and_nothing_else(built_from, request):
     assert path.name.startswith("insitu-") and "-py3-none-" in path.name
     assert len(names) == len(set(names))
     assert {"insitu/collectors/site/sitecustomize.py", "insitu/server/__init__.py"} <= set(names)
+    assert {
+        f"insitu/monitor/static/{name}" for name in ("index.html", "page.js", "page.css")
+    } <= set(names)
     assert ("insitu/collectors/libinsitu.so" in names) == has_compiler()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"insitu"}
     assert [name for name in names if name.endswith((".c", ".h", ".def"))] == []

@@ -1,5 +1,7 @@
 """`insitu watch`: see a campaign grow."""
 
+import secrets
+import socket
 import sys
 from collections.abc import Iterator
 
@@ -13,6 +15,7 @@ from insitu.cli.output import (
     print_blocks,
     print_json,
 )
+from insitu.errors import UsageError
 from insitu.monitor.board import Board
 from insitu.monitor.client import BoardClient
 from insitu.monitor.names import printable
@@ -22,6 +25,8 @@ from insitu.units import percent
 BEAT_S = 1.0
 FIRST_S = 1.5  # for an aggregator that runs to be heard before the files are asked
 SPARK_WIDTH = 10
+HOST = "127.0.0.1"  # other machines come through `ssh -L`
+LEAVE_S = 1  # for pages to be told that it ends
 COLUMNS = (
     Column("metric"),
     Column("class"),
@@ -34,13 +39,27 @@ COLUMNS = (
 @click.command(name="watch")
 @campaign_argument
 @click.option("--once", is_flag=True, help="Print what there is to see, then end.")
+@click.option("--web", is_flag=True, help="Show it in a browser of this machine.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="N", help="Of the page; a free one otherwise."
+)
 @json_option
-def command(campaign: str, once: bool, is_json: bool) -> None:
+def command(campaign: str, once: bool, web: bool, port: int | None, is_json: bool) -> None:
     """Watch CAMPAIGN: its runs and ranks, call paths by cost, their models as they grow.
 
     In a terminal: arrow keys choose a call path, m the metric, f shows the findings, q ends. Where
     standard output is no terminal, a line for everything that is new.
+
+    With --web a page in a browser, at the address that is printed; only who has that address is
+    let in, and only from this machine. From elsewhere: ssh -L N:127.0.0.1:N, with --port N.
     """
+    if web and (once or is_json):
+        raise UsageError("--web shows a page; without --once and --json")
+    if port is not None and not web:
+        raise UsageError("--port is that of the page; add --web")
+    if web:
+        _serve(campaign, port or 0)
+        return
     if once:
         with BoardClient(campaign) as client:
             board = client.newest(FIRST_S) or client.kept() or Board()
@@ -66,6 +85,43 @@ def command(campaign: str, once: bool, is_json: bool) -> None:
         app.run()
     if app.trouble is not None:
         raise app.trouble
+
+
+def _serve(campaign: str, port: int) -> None:
+    """Serve the page until a signal."""
+    try:
+        import uvicorn
+
+        from insitu.monitor.web import app_of
+    except ImportError as error:
+        raise UsageError(
+            f"a page needs Starlette and uvicorn ({error}); pip install 'insitu[web]'"
+        ) from error
+    with BoardClient(campaign):
+        pass  # what is no campaign is refused before anything is served
+    token = secrets.token_urlsafe(24)
+    config = uvicorn.Config(
+        app_of(campaign, token),
+        lifespan="on",
+        ws="none",
+        log_level="warning",
+        access_log=False,  # its lines would hold the token
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=LEAVE_S,
+    )
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((HOST, port))
+        except OSError as error:
+            raise UsageError(
+                f"port {port} cannot be used ({error}); choose another --port, or none"
+            ) from error
+        listening.listen()  # who reads the address may come at once
+        click.echo(f"http://{HOST}:{listening.getsockname()[1]}/?token={token}")
+        sys.stdout.flush()
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def boards(campaign: str) -> Iterator[Board]:

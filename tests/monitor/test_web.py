@@ -1,0 +1,223 @@
+"""The page that a real server shows of real files."""
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import SqliteStore
+from insitu.modeling.pipeline import remodel
+from tests.campaigns import HALO, SOLVE, heat_campaign, heat_run
+
+pytest.importorskip("starlette", reason="the page needs Starlette: pip install 'insitu[web]'")
+pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT_S = 30
+
+
+@dataclass(frozen=True)
+class Page:
+    """Where a server listens, and what opens it."""
+
+    port: int
+    token: str
+    campaign: str
+
+    def get(self, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
+        with closing(self.connect()) as connection:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            names = {name.lower(): value for name, value in answer.getheaders()}
+            return answer.status, names, answer.read().decode()
+
+    def ask(self, path: str) -> tuple[int, dict[str, str], str]:
+        sign = "&" if "?" in path else "?"
+        return self.get(f"{path}{sign}token={self.token}")
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
+
+    @contextmanager
+    def events(self) -> Iterator[Iterator[dict]]:
+        with closing(self.connect()) as connection:
+            connection.request("GET", f"/events?token={self.token}")
+            answer = connection.getresponse()
+            assert answer.getheader("content-type", "").startswith("text/event-stream")
+            lines = iter(answer.readline, b"")
+            yield (json.loads(line[6:]) for line in lines if line.startswith(b"data: "))
+
+
+@contextmanager
+def served(campaign: str) -> Iterator[Page]:
+    command = [sys.executable, "-m", "insitu", "watch", "--web", campaign]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = urlsplit(process.stdout.readline().strip())
+            assert address.hostname == "127.0.0.1" and address.port
+            yield Page(address.port, address.query.removeprefix("token="), campaign)
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The page of a campaign that nobody changes."""
+    path = os.path.join(tmp_path_factory.mktemp("kept"), "heat.insitu")
+    with heat_campaign(path, 1, (4, 8, 16, 32, 64)) as store:
+        store.put_models(remodel(load_experiment(store)))
+    with served(path) as found:
+        yield found
+
+
+@pytest.fixture
+def store(tmp_path: os.PathLike[str]) -> Iterator[SqliteStore]:
+    with heat_campaign(os.path.join(tmp_path, "heat.insitu"), 1, (2, 4)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/events", "/series", "/nothing"])
+@pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%FF%00", "?Token={}"])
+def test_nothing_is_told_without_the_token(page: Page, path: str, query: str):
+    status, _, text = page.get(path + query.format(page.token))
+
+    assert status == 403
+    assert page.campaign not in text
+
+
+def test_who_came_with_the_token_comes_back_with_a_cookie(page: Page):
+    _, headers, _ = page.ask("/")
+    cookie, *marks = headers["set-cookie"].split("; ")
+
+    assert page.get("/page.js", Cookie=f"theme=x; {cookie}")[0] == 200
+    assert page.get("/page.js", Cookie=f"{cookie}x")[0] == 403
+    assert {"HttpOnly", "SameSite=Strict"} <= set(marks)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:{}", "127.0.0.1.evil.example", ""])
+def test_another_name_of_this_machine_is_refused(page: Page, host: str):
+    status, headers, _ = page.get(f"/?token={page.token}", Host=host.format(page.port))
+
+    assert status == 403
+    assert "set-cookie" not in headers
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:1"])
+def test_a_tunnel_may_have_a_port_of_its_own(page: Page, host: str):
+    assert page.get(f"/?token={page.token}", Host=host)[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/page.js", "/series", "/nothing"])
+def test_every_answer_forbids_what_is_not_of_the_page(page: Page, path: str):
+    for _, headers, _ in (page.get(path), page.ask(path)):
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_page_names_no_address_outside_and_makes_no_markup_of_names(page: Page):
+    texts = [page.ask(f"/{name}")[2] for name in ("", "page.js", "page.css")]
+
+    addresses = {found for text in texts for found in re.findall(r"\w+://[^\s\"'`]+", text)}
+    assert addresses == {"http://www.w3.org/2000/svg"}
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+        assert word not in "".join(texts)
+
+
+def test_the_board_arrives_and_arrives_again_when_it_changes(store: SqliteStore):
+    with served(store.path) as page, page.events() as events:
+        first = next(events)
+        store.seal(*heat_run(8))
+        second = next(events)
+
+    assert [run["name"] for run in first["board"]["runs"]] == ["p=4#0", "p=2#0"]
+    assert first["live"] is False
+    assert len(second["board"]["runs"]) == 3
+
+
+def test_a_call_path_has_points_and_a_curve_within_its_bounds(page: Page):
+    _, _, text = page.ask(f"/series?callpath={quote(str(SOLVE))}&metric=time")
+
+    found = json.loads(text)
+    one = next(one for one in found["classes"] if one["name"] == "inner")
+    assert found["axis"] == "p"
+    assert [at for at, _ in one["points"]] == [4, 8, 16, 32, 64]
+    assert (one["at"][0], one["at"][-1]) == (4, 128)
+    low, high = one["bounds"]
+    triples = list(zip(low, one["values"], high, strict=True))
+    assert all(a <= value <= b for a, value, b in triples)
+
+
+def test_the_ranks_of_the_largest_run_have_classes(page: Page):
+    _, _, text = page.ask(f"/series?callpath={quote(str(HALO))}&metric=bytes_sent")
+
+    ranks = json.loads(text)["ranks"]
+    assert ranks["run"] == "p=64#0"
+    assert dict(zip(ranks["names"], ranks["counts"], strict=True)) == {"end": 2, "inner": 62}
+    assert len(ranks["labels"]) == 64
+
+
+def test_a_call_path_without_models_has_no_curve(page: Page):
+    _, _, text = page.ask("/series?callpath=nobody&metric=time&axis=q")
+
+    assert json.loads(text) == {"axis": "p", "classes": [], "ranks": None}
+
+
+def test_names_that_look_like_markup_stay_names(tmp_path: os.PathLike[str]):
+    name, campaign = "<img src=x onerror=alert(1)>\u2028\ndata: {}", f"{tmp_path}/odd.insitu"
+    lines = [{"callpath": name, "params": {"p": p}, "value": 1.0 * p} for p in (1, 2, 4, 8)]
+    command = [sys.executable, "-m", "insitu", "import", campaign, "-"]
+    given = "\n".join(map(json.dumps, lines))
+    subprocess.run(command, cwd=ROOT, input=given, text=True, check=True, capture_output=True)
+
+    with served(campaign) as page, page.events() as events:
+        (row,) = next(events)["board"]["series"]
+        _, headers, text = page.ask(f"/series?callpath={quote(name)}&metric={row['metric']}")
+
+    assert row["callpath"] == name
+    assert headers["content-type"] == "application/json"
+    assert len(json.loads(text)["classes"]) == 1
+
+
+def test_a_campaign_that_is_none_is_refused_before_anything_is_served(
+    tmp_path: os.PathLike[str],
+):
+    command = [sys.executable, "-m", "insitu", "watch", "--web", f"{tmp_path}/none.insitu"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S)
+
+    assert done.returncode == 3
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--web", "--once"), ("--web", "--json"), ("--port", "8000"), ("--web", "--port", "x")],
+)
+def test_options_that_make_no_sense_together_are_refused(page: Page, options: tuple[str, ...]):
+    command = [sys.executable, "-m", "insitu", "watch", page.campaign, *options]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S)
+
+    assert done.returncode == 2
+
+
+def test_a_port_in_use_is_named(page: Page):
+    command = [sys.executable, "-m", "insitu", "watch", page.campaign, "--web"]
+    command += ["--port", str(page.port)]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S)
+
+    assert done.returncode == 2
+    assert f"port {page.port} cannot be used" in done.stderr
