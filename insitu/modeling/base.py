@@ -43,7 +43,7 @@ class ChangePoint(NamedTuple):
 class Quality:
     """How well a model fits the points it was made from.
 
-    smape in percent; adjusted_r2 is NaN where it is not defined (a constant fits a constant); rss
+    smape in percent; adjusted_r2 is NaN where it is not defined (values that do not differ); rss
     is in the square of the unit of the values.
     """
 

@@ -36,7 +36,7 @@ def quality(values: FloatArray, fitted: FloatArray, *, coefficients: int) -> Qua
     degrees = len(values) - coefficients
     total = float(np.sum((values - np.mean(values)) ** 2)) if len(values) else 0.0
     adjusted = float("nan")
-    if degrees > 0 and total > 0 and coefficients > 1:
+    if degrees > 0 and total > 0:
         adjusted = 1 - (rss / degrees) / (total / (len(values) - 1))
     return Quality(smape=float(smape(values, fitted)), adjusted_r2=adjusted, rss=rss)
 
@@ -51,7 +51,7 @@ def qualities(values: FloatArray, fitted: FloatArray, columns: FloatArray) -> li
     rss = (rss**2).sum(axis=1)
     total = np.where(measured, (filled - mean[:, None]) ** 2, 0.0).sum(axis=1)
     degrees = count - columns
-    defined = (degrees > 0) & (total > 0) & (columns > 1)
+    defined = (degrees > 0) & (total > 0)
     adjusted = 1 - (rss / np.maximum(degrees, 1)) / np.where(
         defined, total / np.maximum(count - 1, 1), 1.0
     )

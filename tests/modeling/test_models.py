@@ -112,3 +112,16 @@ def test_any_data_give_models(name, seed):
 
     assert [Model.from_dict(json.loads(json.dumps(model.to_dict()))) for model in models] == models
     assert len(models) == series
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high"),
+    [
+        ([0.401, 0.799, 1.61, 3.2, 6.4], 0.999, 1.0),  # one term, no constant
+        ([5.0, 5.1, 4.9, 5.0, 5.02], -0.01, 0.01),  # nothing but the mean
+    ],
+)
+def test_adjusted_r2_of_models_with_one_coefficient(values, low, high):
+    (model,) = insitu.fit([[4], [8], [16], [32], [64]], [values])
+
+    assert low <= model.adjusted_r2 <= high
