@@ -15,14 +15,20 @@ from insitu.modeling.guess import Guess, guesses
 from insitu.modeling.match import Matching, class_names, match_equal
 from insitu.modeling.mixture import Mixture, find_classes
 from insitu.modeling.places import Place, aligned, mean_over_runs, place_name
-from insitu.modeling.scatter import is_chance, looks_uniform, repetition_spread, row_medians
+from insitu.modeling.scatter import (
+    UNKNOWN_FLOOR,
+    is_chance,
+    look_alike,
+    looks_uniform,
+    repetition_spread,
+    row_medians,
+)
 from insitu.modeling.witness import DISTINCT, Witness, count_labels, find_witnesses
 
 COUNT_SPREAD = 0.002  # relative, of counts about a law
 TIME_SPREAD = 0.01  # relative, least of times about a law
 RELEVANT = 0.01  # share of its root's time below which a call path is not worth a mixture
 LEAST_FLOOR = 1e-3  # relative spread below which no ranks are told apart by their times
-UNKNOWN_FLOOR = 0.02  # the same where nothing was repeated
 NOTHING = Matching((), (), True)  # of a call path that is not matched yet
 
 
@@ -157,6 +163,8 @@ def _part_times(
         has_zero |= (one <= 0).any(axis=1)
     if logs:
         uniform |= looks_uniform(logs, spread) & ~has_zero
+        left = np.flatnonzero(np.isnan(spread) & ~uniform & ~has_zero)
+        uniform[left] = look_alike([one[left] for one in logs])
     floors = np.where(np.isnan(spread), UNKNOWN_FLOOR, np.fmax(spread, LEAST_FLOOR))
     for row in rows:
         values = [one[row] for one in means]

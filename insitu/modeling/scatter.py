@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import chdtrc
+from scipy.special import chdtrc, fdtrc, stdtr
 
 from insitu.measurement import FloatArray
 from insitu.modeling.cluster import BoolArray
@@ -11,8 +11,13 @@ from insitu.modeling.places import Place
 
 NORMAL = 1.4826  # standard deviation over median absolute deviation, of a normal variable
 FAR = 5.0  # times the spread over repetitions: a rank beyond may be of another class
-CHANCE = 0.001  # probability below which an order of ranks is none
+CHANCE = 0.001  # probability below which a difference between ranks is none of noise
 SAME = 0.02  # relative range of ranks that nobody would call different
+UNKNOWN_FLOOR = 0.02  # relative spread of what was not repeated, at least
+PRIOR_DEGREES = 8  # degrees of freedom that this is worth beside what runs tell of it
+WIDE = 3.0  # times the spread: a measurement beyond says no more
+ENOUGH = 4  # runs of one size that tell noise from ranks that differ
+DRAWN, MOST_DRAWN = 2000, 64  # samples of noise, and ranks in each
 
 
 def row_medians(values: FloatArray) -> FloatArray:
@@ -100,3 +105,85 @@ def looks_uniform(logs: Sequence[FloatArray], spread: FloatArray) -> BoolArray:
     ]
     uniform: BoolArray = (np.max(ranges, axis=0) <= SAME) | (size <= FAR * spread)
     return uniform
+
+
+def look_alike(logs: Sequence[FloatArray]) -> BoolArray:
+    """Whether no rank differs from the others in all runs of equally many ranks: (n_paths,).
+
+    What was not repeated is compared between runs at other coordinates: were ranks alike, their
+    means over these would scatter as the rest does. Asked are all ranks together (F test) and the
+    one furthest from the others (t test, for as many ranks as there are), without what single slow
+    measurements add. Ranks that form two groups in most runs are not alike, even when they are
+    other ranks in each. False where a value is missing, or where a number of ranks was measured
+    less than four times.
+
+    Args:
+        logs: per run (n_paths, n_ranks), logarithms of values, NaN where there is none.
+    """
+    sizes = [one.shape[1] for one in logs]
+    groups = [
+        np.stack([one for one in logs if one.shape[1] == size])
+        for size in sorted({*sizes} - {0, 1})
+    ]
+    paths = len(logs[0]) if logs else 0
+    grouped = np.zeros(paths, dtype=bool)
+    if not paths or not groups or any(len(one) < ENOUGH for one in groups):
+        return grouped
+    between, within, furthest = np.zeros((3, paths))
+    for values in groups:
+        number, _, ranks = values.shape
+        around = _without_outliers(values)
+        effect = around.mean(axis=0)
+        between += number * (effect**2).sum(axis=1)
+        within += ((around - effect) ** 2).sum(axis=(0, 2))
+        furthest = np.maximum(furthest, number * ranks / (ranks - 1) * (effect**2).max(axis=1))
+        grouped |= _form_groups(values)
+    ranks = sum(one.shape[2] for one in groups)
+    free = ranks - len(groups)
+    rest = sum((one.shape[2] - 1) * (len(one) - 1) for one in groups) + PRIOR_DEGREES
+    variance = (within + PRIOR_DEGREES * UNKNOWN_FLOOR**2) / rest
+    alike: BoolArray = (
+        (fdtrc(free, rest, between / free / variance) > CHANCE)
+        & (2 * ranks * stdtr(rest, -np.sqrt(furthest / variance)) > CHANCE)
+        & ~grouped
+    )
+    return alike
+
+
+def _without_outliers(values: FloatArray) -> FloatArray:
+    """(n_runs, n_paths, n_ranks) about the mean of their run, with what is far off drawn near."""
+    around = values - np.median(values, axis=2, keepdims=True)
+    typical = np.median(around, axis=0)
+    rest = around - typical
+    spread = NORMAL * np.median(abs(rest), axis=(0, 2))
+    limit = WIDE * np.maximum(spread, UNKNOWN_FLOOR)[:, None]
+    near = typical + np.clip(rest, -limit, limit)
+    centred: FloatArray = near - near.mean(axis=2, keepdims=True)
+    return centred
+
+
+def _form_groups(values: FloatArray) -> BoolArray:
+    """Whether two groups explain (n_runs, n_paths, n_ranks) better than they do noise: (n_paths,).
+
+    The share of the squares that the best two groups of a run leave, its median over runs, is
+    compared with what they leave of so much normal noise. False for two ranks.
+    """
+    runs, paths, ranks = values.shape
+    if ranks < 3:
+        return np.zeros(paths, dtype=bool)
+    noise = np.random.default_rng(0).standard_normal((runs, DRAWN, min(ranks, MOST_DRAWN)))
+    least = np.quantile(_left_by_groups(noise), CHANCE)
+    groups: BoolArray = _left_by_groups(values) < least
+    return groups
+
+
+def _left_by_groups(values: FloatArray) -> FloatArray:
+    """What the best two groups leave of the squares, median over runs: (n_paths,)."""
+    ranks = values.shape[2]
+    ascending = np.sort(values - values.mean(axis=2, keepdims=True), axis=2)
+    below = np.cumsum(ascending, axis=2)[:, :, :-1]
+    number = np.arange(1, ranks)
+    parted = (below**2 * ranks / (number * (ranks - number))).max(axis=2)
+    total = (ascending**2).sum(axis=2)
+    left: FloatArray = np.median(1 - parted / np.maximum(total, 1e-300), axis=0)
+    return left

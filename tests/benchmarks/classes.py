@@ -1,6 +1,7 @@
 """Behaviour classes found in populations with known classes, beside the way of the paper.
 
-    python tests/benchmarks/classes.py [--campaigns 2] [--seed 1] [--extrap PYTHON] [--large]
+    python tests/benchmarks/classes.py [--campaigns 2] [--seed 1] [--extrap PYTHON]
+        [--large] [--refit PATHS]
 
 Domains in one, two and three dimensions at p = 4..256 (3-D 8..512), classes 5 to 50 % apart, noise
 of 1 to 5 %, four repetitions, one slow measurement in a hundred. Per row: adjusted Rand index of
@@ -8,6 +9,8 @@ the classes found (mean over runs), share of campaigns whose classes are right i
 share of classes whose model is right within 5 % at four times the largest run. "Shuffled" has the
 ranks in an order that is no one's. Extra-P averages ranks: all are one class, with one model.
 --large clusters 100,000 ranks on 1,000 call paths instead.
+--refit makes all models of so many call paths anew, each with two times and two counts, where every
+rank has 2 % noise of its own: CPU time, and how many call paths are split, falsely and rightly.
 """
 
 import argparse
@@ -20,7 +23,14 @@ from pathlib import Path
 
 import numpy as np
 
-from insitu.entities import TIME, VISITS, CallPath, RunKey
+from insitu.entities import (
+    BYTES_SENT,
+    TIME,
+    TIME_EXCLUSIVE,
+    VISITS,
+    CallPath,
+    RunKey,
+)
 from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import ModelSet
 from insitu.modeling.cluster import cluster
@@ -143,6 +153,46 @@ def large() -> None:
         print(f"  {int(labels.max()) + 1} clusters at most")
 
 
+def refit(paths: int, seed: int) -> None:
+    """Six runs: of four ranks, as they are and with a class of one rank; and of more each time."""
+    kinds = [
+        ("4 ranks", [4] * 6, 1, 0.0),
+        ("4 ranks, one 10 % slower", [4] * 6, 1, 0.1),
+        ("4 ranks, 3 repetitions", [4] * 6, 3, 0.0),
+        ("4 to 128 ranks", [4, 8, 16, 32, 64, 128], 1, 0.0),
+    ]
+    print(f"{'runs':26}{'series':>8}{'CPU s':>8}{'split':>8}{'of call paths':>15}")
+    for name, sizes, repetitions, slower in kinds:
+        experiment = alike(np.random.default_rng(seed), paths, sizes, repetitions, slower)
+        start = time.process_time()
+        found = remodel(experiment)
+        took_s = time.process_time() - start
+        split = {one.callpath for one in found.clusters if int(one.labels.max()) > 0}
+        print(f"{name:26}{len(found.models):8}{took_s:8.2f}{len(split):8}{paths:15}")
+
+
+def alike(rng, count: int, sizes, repetitions: int, slower: float) -> Experiment:
+    """Ranks that do the same but for their noise, and for rank 0 where it is slower."""
+    paths = tuple(CallPath.parse(f"main->f{index:05}") for index in range(count))
+    base = rng.uniform(1, 10, (count, 1))
+    runs = []
+    for place, size in enumerate(sizes):
+        p = 8 * 2**place
+        even = np.ones((count, size))
+        work = base * p**0.5 * (1 + slower * (np.arange(size) == 0))
+        for repetition in range(repetitions):
+            noise = 1 + 0.02 * rng.standard_normal((2, count, size))
+            values = {
+                "time": work * noise[0],
+                "time_exclusive": work * noise[1] / 2,
+                "visits": even * p,
+                "bytes_sent": even * 1000 * p,
+            }
+            metrics = (TIME, TIME_EXCLUSIVE, VISITS, BYTES_SENT)
+            runs.append((RunKey.of({"p": p}, repetition), RunTable(paths, metrics, values)))
+    return Experiment(("p",), tuple(runs))
+
+
 def rand_index(one, two):
     """Adjusted Rand index of two labellings."""
     table = np.zeros((one.max() + 1, two.max() + 1))
@@ -188,7 +238,11 @@ def main() -> None:
     parser.add_argument("--modeler", default="evidence")
     parser.add_argument("--extrap", help="a Python in which Extra-P is installed")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--refit", type=int, metavar="PATHS", help="cost of a refit instead")
     options = parser.parse_args()
+    if options.refit:
+        refit(options.refit, options.seed)
+        return
     if options.large:
         large()
         return

@@ -8,7 +8,13 @@ from insitu.modeling.align import Groups, align, are_lawful, match_levels
 from insitu.modeling.mixture import find_classes
 from insitu.modeling.partition import clear_partitions, partitions, stretches
 from insitu.modeling.places import Place
-from insitu.modeling.scatter import is_chance, looks_uniform, repetition_spread, row_medians
+from insitu.modeling.scatter import (
+    is_chance,
+    look_alike,
+    looks_uniform,
+    repetition_spread,
+    row_medians,
+)
 
 SIZES = (16, 36, 64, 144, 256)
 
@@ -215,3 +221,55 @@ def test_an_order_seen_once_may_be_no_chance():
 )
 def test_ranks_are_uniform_only_where_something_says_so(values, spread, expected):
     assert looks_uniform([np.log([values])], np.array([spread])).tolist() == [expected]
+
+
+def unrepeated(size, *, runs=6, paths=500):
+    """Logarithms of times of ranks that do the same, 2 % noise: (n_paths, n_ranks) per run."""
+    rng = np.random.default_rng(12)
+    return [0.02 * rng.standard_normal((paths, size)) + 0.3 * run for run in range(runs)]
+
+
+@pytest.mark.parametrize("size", [2, 4, 16])
+def test_noise_of_unrepeated_runs_of_one_size_needs_no_mixture(size):
+    assert look_alike(unrepeated(size)).mean() > 0.98
+
+
+@pytest.mark.parametrize("size", [2, 4, 16])
+@pytest.mark.parametrize("slow", [slice(0, 1), slice(0, None, 2)], ids=["one", "half"])
+def test_ranks_that_are_slower_in_all_runs_do_not_look_alike(size, slow):
+    logs = unrepeated(size)
+    for one in logs:
+        one[:, slow] += np.log(1.1)
+
+    assert not look_alike(logs).any()
+
+
+def test_a_slow_measurement_does_not_hide_a_slow_rank():
+    logs = unrepeated(4)
+    for one in logs:
+        one[:, 0] += np.log(1.1)
+    logs[2][:, 1] += np.log(2.0)
+
+    assert look_alike(logs).mean() < 0.02
+
+
+def test_groups_of_other_ranks_in_every_run_do_not_look_alike():
+    logs = unrepeated(8)
+    for run, one in enumerate(logs):
+        one[:, [run, (3 * run + 1) % 8]] += 0.3
+
+    assert not look_alike(logs).any()
+
+
+def test_runs_that_cannot_be_compared_say_nothing_of_ranks():
+    missing = unrepeated(4)
+    missing[1][0, 2] = np.nan
+
+    assert not look_alike(missing)[0]
+    assert not look_alike(unrepeated(4, runs=3)).any()
+    assert not look_alike([*unrepeated(4), *unrepeated(8, runs=1)]).any()
+    assert look_alike([]).shape == (0,)
+
+
+def test_equal_ranks_look_alike():
+    assert look_alike([np.zeros((3, 4))] * 5).all()
