@@ -11,7 +11,7 @@ NAMES = (
     *("overhead", "heap_cost", "calls", "mpi_cost", "growth", "several", "classes"),
     *("expectations", "design", "stencils", "load"),
 )
-ASKED_FOR = ("real", "programs", "unreachable", "chaos")  # want files, other programs, or long
+ASKED_FOR = ("real", "programs", "unreachable")  # want files or other programs, or take long
 
 
 def main(arguments: list[str]) -> int:
