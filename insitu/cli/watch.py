@@ -26,7 +26,7 @@ BEAT_S = 1.0
 FIRST_S = 1.5  # for an aggregator that runs to be heard before the files are asked
 SPARK_WIDTH = 10
 HOST = "127.0.0.1"  # other machines come through `ssh -L`
-LEAVE_S = 1  # for pages to be told that it ends
+LEAVE_S = 5  # for pages to be told that it ends
 COLUMNS = (
     Column("metric"),
     Column("class"),
@@ -101,7 +101,7 @@ def _serve(campaign: str, port: int) -> None:
         pass  # what is no campaign is refused before anything is served
     token = secrets.token_urlsafe(24)
     config = uvicorn.Config(
-        app_of(campaign, token),
+        app_of(campaign, token, lambda: server.should_exit),
         lifespan="on",
         ws="none",
         log_level="warning",
@@ -110,6 +110,7 @@ def _serve(campaign: str, port: int) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=LEAVE_S,
     )
+    server = uvicorn.Server(config)
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -121,7 +122,7 @@ def _serve(campaign: str, port: int) -> None:
         listening.listen()  # who reads the address may come at once
         click.echo(f"http://{HOST}:{listening.getsockname()[1]}/?token={token}")
         sys.stdout.flush()
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
 
 
 def boards(campaign: str) -> Iterator[Board]:

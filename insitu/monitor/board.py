@@ -158,11 +158,11 @@ def _series(models: ModelSet, live: Sequence[LiveRun]) -> list[SeriesRow]:
     for series in by_cost(models, share):
         seconds = now.get(str(series.key.callpath)) if series.key.metric == TIME.name else None
         rows.append(_row(series, share.get(series.key.callpath, 0.0), seconds))
-    known = {row.callpath for row in rows}
+    known = {row.callpath for row in rows}  # shares of the others cannot be told beside theirs
     longest = max((seconds for seconds in now.values() if math.isfinite(seconds)), default=0.0)
     fresh = sorted((item for item in now.items() if item[0] not in known), key=lambda i: -i[1])
     for path, seconds in fresh:
-        part = 0.0 if rows or not longest > 0 else seconds / longest
+        part = 0.0 if known or not longest > 0 else seconds / longest
         rows.append(SeriesRow(path, TIME.name, TIME.unit, "all", part, live=_finite(seconds)))
     return rows
 

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from http.cookies import CookieError, SimpleCookie
@@ -28,7 +28,7 @@ from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.monitor.client import BoardClient
 
 BEAT_S = 0.5
-ALIVE_S = 15.0  # a page that has gone is found when something is sent to it
+SILENT_S = 1.0  # a page that has gone is found when something is sent to it
 STEPS = 64  # points of a curve
 FARTHER = 2.0  # times the largest coordinate measured, where a curve ends
 MOST_RANKS = 4_096  # whose classes are told one by one
@@ -213,10 +213,11 @@ class Guard:
         return "" if found is None else found.value
 
 
-def app_of(campaign: str, token: str) -> ASGIApp:
+def app_of(campaign: str, token: str, is_ending: Callable[[], bool]) -> ASGIApp:
     """The page of a campaign for those who know `token`; nothing is written.
 
-    The campaign is opened when the server starts and closed when it ends.
+    The campaign is opened when the server starts and closed when it ends; streams end soon after
+    `is_ending` says so.
     """
     feed = Feed(campaign)
     thread = ThreadPoolExecutor(1)  # a store belongs to one thread
@@ -233,7 +234,7 @@ def app_of(campaign: str, token: str) -> ASGIApp:
         thread.shutdown()
 
     async def events(_: Request) -> Response:
-        return StreamingResponse(_events(feed), media_type="text/event-stream")
+        return StreamingResponse(_events(feed, is_ending), media_type="text/event-stream")
 
     async def series(request: Request) -> Response:
         asked = [request.query_params.get(name, "") for name in ("callpath", "metric", "axis")]
@@ -258,11 +259,11 @@ def _static(name: str) -> Any:  # Any: an end point of Starlette
     return answer
 
 
-async def _events(feed: Feed) -> AsyncIterator[str]:
+async def _events(feed: Feed, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
     number = 0
-    while True:
+    while not is_ending():
         try:
-            number, text = await asyncio.wait_for(feed.after(number), ALIVE_S)
+            number, text = await asyncio.wait_for(feed.after(number), SILENT_S)
         except TimeoutError:
             yield ":\n\n"
         else:

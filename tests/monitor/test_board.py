@@ -87,6 +87,15 @@ def test_a_live_run_stands_above_those_that_are_kept():
     assert [(row.callpath, row.live, row.share) for row in board.series] == [("main", 0.5, 1.0)]
 
 
+def test_before_there_are_models_call_paths_have_shares_of_the_longest():
+    callpaths = (("main", 1, 0.5), ("main->solve", 1, 0.25))
+    live = LiveRun("x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 1, 8, callpaths)
+
+    board = board_of([], ModelSet(), [live])
+
+    assert [row.share for row in board.series] == [1.0, 0.5]
+
+
 def test_a_run_that_was_sealed_is_not_live_any_more():
     record, _ = heat_run(4)
     live = LiveRun(record.id, record.key, RunState.CLOSING, 4, 4, 4)

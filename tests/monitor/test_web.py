@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -61,7 +61,8 @@ class Page:
 @contextmanager
 def served(campaign: str) -> Iterator[Page]:
     command = [sys.executable, "-m", "insitu", "watch", "--web", campaign]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
         try:
             assert process.stdout is not None
             address = urlsplit(process.stdout.readline().strip())
@@ -69,6 +70,7 @@ def served(campaign: str) -> Iterator[Page]:
             yield Page(address.port, address.query.removeprefix("token="), campaign)
         finally:
             process.terminate()
+            assert process.communicate(timeout=WAIT_S)[1] == ""
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +146,15 @@ def test_the_board_arrives_and_arrives_again_when_it_changes(store: SqliteStore)
     assert [run["name"] for run in first["board"]["runs"]] == ["p=4#0", "p=2#0"]
     assert first["live"] is False
     assert len(second["board"]["runs"]) == 3
+
+
+def test_an_open_page_does_not_keep_the_server_from_ending(store: SqliteStore):
+    with ExitStack() as stack:
+        with served(store.path) as page:
+            events = stack.enter_context(page.events())
+            next(events)
+
+        assert list(events) == []
 
 
 def test_a_call_path_has_points_and_a_curve_within_its_bounds(page: Page):
