@@ -29,6 +29,7 @@ COUNT_SPREAD = 0.002  # relative, of counts about a law
 TIME_SPREAD = 0.01  # relative, least of times about a law
 RELEVANT = 0.01  # share of its root's time below which a call path is not worth a mixture
 LEAST_FLOOR = 1e-3  # relative spread below which no ranks are told apart by their times
+UNREPEATED = 8.0  # margin of the criterion where nothing was repeated: odds of 50
 NOTHING = Matching((), (), True)  # of a call path that is not matched yet
 
 
@@ -176,7 +177,9 @@ def _part_times(
             _match(parting, row, values, spread=TIME_SPREAD)
         else:
             strange = len(parting.findings)
-            found = _mixture(parting, row, [one[row] for one in medians], float(floors[row]))
+            margin = UNREPEATED if np.isnan(spread[row]) else 0.0
+            middle = [one[row] for one in medians]
+            found = _mixture(parting, row, middle, (float(floors[row]), margin))
             if found.is_guess:
                 continue
             _match(parting, row, values, spread=max(found.spread, TIME_SPREAD))
@@ -260,16 +263,22 @@ def _column_means(values: FloatArray) -> FloatArray:
     return means
 
 
-def _mixture(parting: _Parting, row: int, values: Sequence[FloatArray], floor: float) -> Mixture:
-    """Part by a mixture over all places; name the ranks that fit no class."""
+def _mixture(
+    parting: _Parting, row: int, values: Sequence[FloatArray], least: tuple[float, float]
+) -> Mixture:
+    """Part by a mixture over all places; name the ranks that fit no class.
+
+    least: spread of ranks, and by how much several classes must be better than one.
+    """
     used = [place for place, one in enumerate(values) if np.isfinite(one).any()]
     present = [np.isfinite(values[place]) for place in used]
-    mark = np.concatenate([[floor], *values]).tobytes()
+    mark = np.concatenate([least, *values]).tobytes()
     if mark not in parting.mixtures:
         parting.mixtures[mark] = find_classes(
             [values[place][ranks] for place, ranks in zip(used, present, strict=True)],
             x=np.array([parting.x[place] for place in used]),
-            floor=floor,
+            floor=least[0],
+            margin=least[1],
             ways=[
                 [way[place][ranks] for place, ranks in zip(used, present, strict=True)]
                 for way in parting.ways

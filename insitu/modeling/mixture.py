@@ -101,6 +101,7 @@ def find_classes(
     *,
     x: FloatArray,
     floor: float,
+    margin: float = 0.0,
     ways: Sequence[Guess] = (),
 ) -> Mixture:
     """Find classes that keep their ratio, or drift apart with x, in all runs together.
@@ -114,6 +115,7 @@ def find_classes(
         values: per run one positive value per rank.
         x: per run the number of ranks, or what else varies.
         floor: least relative spread of ranks, from repetitions.
+        margin: by how much several classes must be better than one, in the criterion.
         ways: guesses at the classes, which are taken where they explain the values better than any
             mixture does, or about as well as repetitions repeat each other.
     """
@@ -122,13 +124,13 @@ def find_classes(
     shapes = [shape(x) / max(float(np.median(shape(x))), 1e-300) for shape in SHAPES]
     single = _single(data)
     guess = weigh(logs, ways, x=x, floor=floor)
-    alone = float(_criterion(data, single)[0])
+    alone = float(_criterion(data, single)[0]) - margin
     if guess is not None and guess.criterion < alone and guess.spread <= CLOSE * floor:
         return Mixture(guess.labels, guess.is_outlier, guess.spread, True)
     best, lowest, worse = single, np.inf, 0
     for count in range(1, MOST + 1):
         state = single if count == 1 else _search(coarse, data, count, shapes)
-        criterion = _criterion(data, state)
+        criterion = _criterion(data, state) - (margin if count == 1 else 0.0)
         chosen = int(np.argmin(criterion))
         if criterion[chosen] < lowest:
             best, lowest, worse = state.pick(np.array([chosen])), float(criterion[chosen]), 0
