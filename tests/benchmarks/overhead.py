@@ -52,9 +52,9 @@ spec = importlib.util.spec_from_file_location("stencil2d", {path!r})
 stencil = importlib.util.module_from_spec(spec)
 sys.modules["stencil2d"] = stencil
 spec.loader.exec_module(stencil)
-stencil.main(64, 5, 10, is_strong=False)
+stencil.main(64, 5, 10, is_strong=False, has_rim=False)
 began = time.process_time()
-stencil.main(64, int(sys.argv[1]), 10, is_strong=False)
+stencil.main(64, int(sys.argv[1]), 10, is_strong=False, has_rim=False)
 print(time.process_time() - began)
 """
 
