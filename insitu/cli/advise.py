@@ -22,7 +22,7 @@ from insitu.design.advise import (
     next_point,
     uncertainty,
 )
-from insitu.design.dependencies import Dependency, Nest, read_structure
+from insitu.design.dependencies import Dependency, Nest, load_structure
 from insitu.design.factorial import Levels, Point
 from insitu.design.levels import parse_levels
 from insitu.entities import RANKS
@@ -159,14 +159,7 @@ def _dependencies(known: Known, file: str | None) -> list[Dependency]:
     anything = (*alone, Nest.of(known.names)) if len(alone) > 1 else alone
     if file is None:
         return [Dependency(path, anything) for path in known.callpaths]
-    try:
-        with open(file, encoding="utf-8") as stream:
-            structure = read_structure(stream.read(), file)
-    except OSError as error:
-        raise UsageError(
-            f"{file}: cannot be read: {error.strerror}; `insitu detect` makes it"
-        ) from error
-    found = {one.callpath: one for one in structure.resolved()}
+    found = {one.callpath: one for one in load_structure(file).resolved()}
     return [found.get(path, Dependency(path, anything)) for path in known.callpaths]
 
 

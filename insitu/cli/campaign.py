@@ -14,7 +14,7 @@ from insitu.campaign.config import FILE, load_table
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.cli.output import campaign_argument, json_option, print_json
 from insitu.design.deduce import deduce
-from insitu.design.dependencies import read_structure
+from insitu.design.dependencies import load_structure
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.schedule import Attempt, Progress, next_run, progress_of
 from insitu.design.study import LAUNCHERS, TIMEOUT_S, Study, study_of
@@ -124,14 +124,7 @@ def _design(study: Study, path: str) -> ExperimentDesign:
         return full_factorial(study.levels, repetitions)
     if study.design == "sparse":
         return sparse(study.levels, repetitions)
-    file = os.path.join(os.path.dirname(path), study.dependencies)
-    try:
-        with open(file, encoding="utf-8") as stream:
-            structure = read_structure(stream.read(), file)
-    except OSError as error:
-        raise UsageError(
-            f"{file}: cannot be read: {error.strerror}; `insitu detect` makes it"
-        ) from error
+    structure = load_structure(os.path.join(os.path.dirname(path), study.dependencies))
     design = deduce(structure, study.levels)
     return _with_iterations(design, structure.iteration, study.levels)
 

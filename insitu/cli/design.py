@@ -1,6 +1,5 @@
 """`insitu design`: the fewest runs that show how a program scales."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -16,7 +15,7 @@ from insitu.cli.output import json_option, print_json
 from insitu.design.advise import NOISE
 from insitu.design.checks import Hidden, Timed, hidden_interactions
 from insitu.design.deduce import Pairing, Rule, deduce
-from insitu.design.dependencies import Dependency, Structure, parse_derived, read_structure
+from insitu.design.dependencies import Dependency, Structure, load_structure, parse_derived
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.levels import parse_levels
 from insitu.design.mainloop import LoopVerdict, iterations_for, judge_runs
@@ -136,12 +135,7 @@ def command(
 
 
 def _read(path: str, derived: tuple[str, ...]) -> Structure:
-    try:
-        with open(path, encoding="utf-8") as file:
-            structure = read_structure(file.read(), os.path.basename(path))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not text"
-        raise UsageError(f"{path}: cannot be read: {reason}; `insitu detect` makes it") from error
+    structure = load_structure(path)
     if not derived:
         return structure
     more = tuple(map(parse_derived, derived))

@@ -158,6 +158,21 @@ class Structure:
         )
 
 
+def load_structure(path: str) -> Structure:
+    """Read the file `path`, see `read_structure`.
+
+    Raises:
+        UsageError: it cannot be read, or is not of this form.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise UsageError(f"{path}: cannot be read: {reason}; `insitu detect` makes it") from error
+    return read_structure(text, path)
+
+
 def read_structure(text: str, where: str) -> Structure:
     """Read what `Structure.to_json` wrote, or the profile of a taint analysis [DET Fig. 2].
 
