@@ -122,7 +122,7 @@ class Aggregator:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env=_importable(os.environ),
+                env=importable(os.environ),
             )
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline and self.process.poll() is None:
@@ -170,7 +170,7 @@ class Aggregator:
         return lines[-1] if lines else "it said nothing"
 
 
-def _importable(environment: Mapping[str, str]) -> dict[str, str]:
+def importable(environment: Mapping[str, str]) -> dict[str, str]:
     """Our own processes import insitu from where this one did."""
     home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = os.pathsep.join(filter(None, (home, environment.get("PYTHONPATH", ""))))
@@ -190,7 +190,7 @@ def report(options: Options, run: str, campaign: str, aggregator: Aggregator | N
     if record is None and not aggregator.is_running():
         say(f"the aggregator is gone ({aggregator.last_words()}); bringing in the tables")
         ingest = [sys.executable, "-m", "insitu", "ingest", campaign]
-        subprocess.run(ingest, env=_importable(os.environ), check=False, stdout=2)
+        subprocess.run(ingest, env=importable(os.environ), check=False, stdout=2)
         record = _record(run, campaign)
     aggregator.stop()
     record = record or _record(run, campaign)

@@ -23,6 +23,7 @@ from insitu.errors import UsageError
 from insitu.launch.batch import BatchJob, queued, submit
 from insitu.launch.find import find_mpiexec
 from insitu.launch.pilots import LATE, fill, run_bounded
+from insitu.supervise import importable
 from insitu.units import quantity
 
 FAILED = 1
@@ -183,8 +184,6 @@ def _run_one(work: Work, point: Point) -> tuple[int, float]:
         words = [*start, "-n", count, "--mpiexec", find_mpiexec(study.mpiexec), "--", *program]
     os.makedirs(os.path.join(work.path, "logs"), mode=0o700, exist_ok=True)
     began_at = time.time()
-    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    importable = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH", ""))))
     with open(os.path.join(work.path, LOG), "ab") as output:
         output.write(f"\n== {time.strftime('%Y-%m-%d %H:%M:%S')} {point}\n".encode())
         output.flush()
@@ -193,7 +192,7 @@ def _run_one(work: Work, point: Point) -> tuple[int, float]:
             study.timeout_s,
             output=output,
             directory=os.path.dirname(work.path),
-            environment={"PYTHONPATH": importable},
+            environment=importable(os.environ),
         )
     append_attempt(work.path, AttemptRecord(values, began_at, ended.seconds, ended.code))
     return ended.code, ended.seconds

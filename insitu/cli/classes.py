@@ -26,7 +26,7 @@ from insitu.cli.output import (
     print_left_out,
     series_options,
 )
-from insitu.cli.plot import SUFFIXES
+from insitu.cli.plot import check_picture
 from insitu.entities import CallPath, number
 from insitu.errors import UsageError
 from insitu.formats.table import segments
@@ -101,14 +101,9 @@ def _draw(rows: Sequence[Clusters], campaign: str, file: str, *, most: int) -> N
     Raises:
         UsageError: nothing to draw, no matplotlib, or a file that cannot be written.
     """
-    if not file.lower().endswith(SUFFIXES):
-        raise UsageError(f"{file}: the suffix must be one of {', '.join(SUFFIXES)}")
-    try:
-        from insitu.monitor.ranks import Field, draw_ranks
-    except ImportError as error:
-        raise UsageError(
-            f"a picture needs matplotlib ({error}); pip install 'insitu[plot]'"
-        ) from error
+    check_picture(file)
+    from insitu.monitor.ranks import Field, draw_ranks
+
     parted = [one for one in rows if len(one.names) > 1]
     chosen: dict[CallPath, Clusters] = {}
     for one in parted:

@@ -32,14 +32,9 @@ def command(
     One field per call path, the dearest first, one line per class of ranks.
     """
     file = output or os.path.normpath(campaign).removesuffix(".insitu") + ".png"
-    if not file.lower().endswith(SUFFIXES):
-        raise UsageError(f"{file}: the suffix must be one of {', '.join(SUFFIXES)}")
-    try:
-        from insitu.monitor.picture import draw
-    except ImportError as error:
-        raise UsageError(
-            f"a picture needs matplotlib ({error}); pip install 'insitu[plot]'"
-        ) from error
+    check_picture(file)
+    from insitu.monitor.picture import draw
+
     with open_store(campaign) as store:
         models = kept_models(store)
     chosen_metric = metric or cost_metric(models)
@@ -64,3 +59,19 @@ def command(
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
     click.echo(f"{file}: {len(shown)} of {len(paths)} call paths")
+
+
+def check_picture(file: str) -> None:
+    """Make sure that a picture can be drawn into a file of that name.
+
+    Raises:
+        UsageError: its suffix is none of SUFFIXES, or there is no matplotlib.
+    """
+    if not file.lower().endswith(SUFFIXES):
+        raise UsageError(f"{file}: the suffix must be one of {', '.join(SUFFIXES)}")
+    try:
+        import matplotlib  # noqa: F401  only whether it is there
+    except ImportError as error:
+        raise UsageError(
+            f"a picture needs matplotlib ({error}); pip install 'insitu[plot]'"
+        ) from error
