@@ -21,6 +21,7 @@ from insitu.entities import RunRecord, RunState
 from insitu.errors import InsituError, ModelingError, WireError
 from insitu.modeling.base import ModelSet
 from insitu.monitor.board import LiveRun, board_of
+from insitu.monitor.forecast import Forecast, forecast
 from insitu.server.events import (
     Effect,
     Event,
@@ -70,6 +71,7 @@ class Aggregator:
     board: bytes = b""  # as it was published last, made of `shown`
     shown: tuple[list[RunRecord], ModelSet, list[LiveRun]] | None = None
     seen: dict[str, tuple[tuple[object, ...], LiveRun]] = field(default_factory=dict)
+    foreseen: dict[str, tuple[ModelSet, Forecast]] = field(default_factory=dict)
 
     def now(self) -> float:
         """Seconds since 1970, without the jumps of a clock that is set."""
@@ -164,19 +166,31 @@ class Aggregator:
     async def _publish(self) -> None:
         begun = time.monotonic()
         if begun >= self.board_due:
-            self._make_board()
+            await self._make_board()
             self.board_due = begun + BOARD_SHARE * (time.monotonic() - begun)
         with contextlib.suppress(zmq.ZMQError):
             await self.sockets.boards.send(self.board, flags=zmq.NOBLOCK)
 
-    def _make_board(self) -> None:
+    async def _make_board(self) -> None:
         runs = self.keeper.state.runs
         live = [self._seen(run) for run in runs.values() if run.state is not RunState.PARTIAL]
         self.seen = {run.id: self.seen[run.id] for run in live}
         shown = (self.keeper.records, self.refits.shown, live)
         if self.shown is None or not all(map(_is_same, self.shown, shown)):
-            self.board = json.dumps(board_of(*shown).to_dict(), allow_nan=False).encode()
+            foreseen = {run.id: await self._foreseen(run) for run in live}
+            board = board_of(*shown, foreseen)
+            self.board = json.dumps(board.to_dict(), allow_nan=False).encode()
             self.shown = shown
+
+    async def _foreseen(self, run: LiveRun) -> Forecast:
+        """What the models say of a run; asked once, and again when there are others."""
+        models = self.refits.models
+        known = self.foreseen.get(run.id)
+        if known is None or known[0] is not models:
+            self.foreseen = {id: one for id, one in self.foreseen.items() if id in self.seen}
+            found = await asyncio.to_thread(forecast, models, run.key)
+            known = self.foreseen[run.id] = (models, found)
+        return known[1]
 
     def _seen(self, run: Run) -> LiveRun:
         """A run as it is shown; made anew only when something arrived."""

@@ -3,7 +3,7 @@
 import json
 import math
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from insitu.entities import (
@@ -18,7 +18,16 @@ from insitu.entities import (
 )
 from insitu.errors import WireError
 from insitu.measurement import RunTable
-from insitu.monitor.board import LiveRun
+from insitu.monitor.board import (
+    AWAITED,
+    ENDED,
+    FAILED,
+    LOST,
+    MEASURING,
+    SILENT,
+    LiveRun,
+    ranks_in,
+)
 from insitu.server.dictionary import CallPaths, Dictionary
 from insitu.server.totals import (
     Arrival,
@@ -301,7 +310,22 @@ def live_of(run: Run) -> LiveRun:
             for callpath, (visits, seconds) in means.items()
             if visits > 0
         ),
+        started_at=min(session.hello.started_ns for session in run.sessions.values()) / 1e9,
+        ranks=ranks_in(_states(run)),
     )
+
+
+def _states(run: Run) -> Iterator[str]:
+    """What each rank does, in order."""
+    silent = {rank for one in run.sessions.values() if one.is_silent for rank in one.spoken}
+    for rank in range(run.size):
+        if rank in run.ends:
+            end = run.ends[rank][1]
+            yield LOST if not end.is_complete else FAILED if end.status else ENDED
+        elif rank in silent:
+            yield SILENT
+        else:
+            yield MEASURING if rank in run.registers else AWAITED
 
 
 def named(ranks: Iterable[int]) -> str:

@@ -11,18 +11,17 @@ import click
 
 from insitu.campaign.attempts import AttemptRecord, append_attempt, read_attempts
 from insitu.campaign.config import FILE, load_table
-from insitu.campaign.store import SqliteStore, open_store
+from insitu.campaign.store import open_store
 from insitu.cli.output import campaign_argument, json_option, print_json
-from insitu.design.deduce import deduce
-from insitu.design.dependencies import load_structure
-from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
-from insitu.design.schedule import Attempt, Progress, next_run, progress_of
+from insitu.design.factorial import ExperimentDesign, Point
+from insitu.design.schedule import Progress, next_run
 from insitu.design.study import LAUNCHERS, TIMEOUT_S, Study, study_of
-from insitu.entities import RANKS, RunState, number
+from insitu.entities import RANKS, number
 from insitu.errors import UsageError
 from insitu.launch.batch import BatchJob, queued, submit
 from insitu.launch.find import find_mpiexec
 from insitu.launch.pilots import LATE, fill, run_bounded
+from insitu.monitor.progress import agenda_of, design_of, progress_in
 from insitu.supervise import importable
 from insitu.units import quantity
 
@@ -69,7 +68,7 @@ def command(
     study = study_of(load_table(path), os.path.join(campaign, FILE))
     if launcher:
         study = replace(study, launcher=launcher)
-    work = Work(path, study, _design(study, path), ranks)
+    work = Work(path, study, design_of(study, path), ranks)
     if action in ("plan", "status"):
         _show(work, is_json=is_json, is_plan=action == "plan")
     elif study.launcher == "sbatch":
@@ -91,16 +90,8 @@ class Work:
 
     def progress(self) -> list[Progress]:
         """How far each configuration has come."""
-        names = list(self.study.levels)
-        sealed: dict[Point, list[float]] = {}
         with open_store(self.path, create=True) as store:
-            _collect(store, names, sealed)
-        attempts = [
-            Attempt(Point.of(one.parameters, names), one.seconds, one.code)
-            for one in read_attempts(self.path)
-            if set(one.parameters) >= set(names)
-        ]
-        found = progress_of(self.design, self.study.repetitions, sealed, attempts)
+            found = progress_in(self.path, self.study, self.design, store.runs())
         return [one for one in found if self.ranks in (None, int(one.point[RANKS]))]
 
     def spent_core_h(self) -> float:
@@ -108,39 +99,6 @@ class Work:
         return sum(
             one.seconds * one.parameters.get(RANKS, 1) / 3600 for one in read_attempts(self.path)
         )
-
-
-def _collect(store: SqliteStore, names: Sequence[str], sealed: dict[Point, list[float]]) -> None:
-    """Seconds of the runs that are whole and whose program did not fail."""
-    for run in store.runs():
-        values = dict(run.key.parameters)
-        if run.state is RunState.SEALED and set(values) >= set(names) and not any(run.exit_status):
-            seconds = max(run.ended_at - run.started_at, 0.0)
-            sealed.setdefault(Point.of(values, names), []).append(seconds)
-
-
-def _design(study: Study, path: str) -> ExperimentDesign:
-    repetitions = max(study.repetitions, 1)
-    if study.design == "full":
-        return full_factorial(study.levels, repetitions)
-    if study.design == "sparse":
-        return sparse(study.levels, repetitions)
-    structure = load_structure(os.path.join(os.path.dirname(path), study.dependencies))
-    design = deduce(structure, study.levels)
-    return _with_iterations(design, structure.iteration, study.levels)
-
-
-def _with_iterations(design: ExperimentDesign, name: str, levels: Levels) -> ExperimentDesign:
-    """Give each run the fewest iterations that are enough, where campaign.toml lists some."""
-    if name not in levels:
-        return design
-    enough = [value for value in sorted(levels[name]) if value >= design.iterations]
-    more = {name: enough[0] if enough else max(levels[name])}
-
-    def whole(points: Sequence[Point]) -> tuple[Point, ...]:
-        return tuple(Point.of(dict(point.values) | more, levels) for point in points)
-
-    return replace(design, points=whole(design.points), checks=whole(design.checks))
 
 
 def _run(work: Work, *, is_retrying: bool) -> int:
@@ -286,12 +244,10 @@ def _show(work: Work, *, is_json: bool, is_plan: bool) -> None:
 
 
 def _remaining(progress: Sequence[Progress]) -> str:
-    left = [one for one in progress if one.left]
-    if not left or any(math.isnan(one.seconds) for one in left):
+    found = agenda_of(progress)
+    if not found.left or math.isnan(found.seconds):
         return ""
-    seconds = sum(one.left * one.seconds for one in left)
-    hours = sum(one.core_hours for one in left)
-    return f"; about {quantity(seconds, 's')} and {hours:.2g} core hours to go"
+    return f"; about {quantity(found.seconds, 's')} and {found.core_hours:.2g} core hours to go"
 
 
 def _say(text: str, *, nl: bool = True) -> None:

@@ -1,8 +1,9 @@
 """What there is to see of a campaign, as plain data."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
 from insitu.campaign.load import joined
@@ -11,13 +12,21 @@ from insitu.errors import WireError
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.preview import PREVIEW
 from insitu.monitor.cost import by_cost, measured, shares
+from insitu.monitor.forecast import Course, Forecast, course, verdict
+from insitu.monitor.summary import Estimate
 
 MAX_ROWS = 1_000  # a board travels each beat; who wants all asks the campaign
+MAX_SPANS = 256
+AWAITED, MEASURING, SILENT = "awaited", "measuring", "silent"  # states of a rank
+ENDED, FAILED, LOST = "ended", "failed", "lost"
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRun:
-    """A run that is being measured; `callpaths` are (path, visits, seconds), means over ranks."""
+    """A run that is being measured; `callpaths` are (path, visits, seconds), means over ranks.
+
+    ranks: their states in order, as (state, how many); see `RunRow`.
+    """
 
     id: str
     key: RunKey
@@ -26,11 +35,18 @@ class LiveRun:
     ranks_ended: int
     size: int
     callpaths: Sequence[tuple[str, float, float]] = ()
+    started_at: float = 0.0
+    ranks: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run and how far its ranks are."""
+    """A run and how far its ranks are.
+
+    ranks: their states in order, as (state, how many), empty where they change too often to be
+    told: awaited, measuring, silent, ended, failed (by its exit code), lost. part: how far a run in
+    progress is, 0 to 1, by the visits that models of other runs predict; None where nothing tells.
+    """
 
     id: str
     name: str
@@ -41,6 +57,8 @@ class RunRow:
     started_at: float = 0.0
     ended_at: float = 0.0
     missing: tuple[int, ...] = ()
+    ranks: tuple[tuple[str, int], ...] = ()
+    part: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +79,8 @@ class SeriesRow:
     smape: float | None = None
     points: tuple[tuple[tuple[float, ...], float], ...] = ()
     live: float | None = None
+    expected: tuple[float, float, float] | None = None
+    verdict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +108,23 @@ class Board:
             return cls(
                 parameters=tuple(data["parameters"]),
                 runs=tuple(
-                    RunRow(**run | {"missing": tuple(run["missing"])}) for run in data["runs"]
+                    RunRow(
+                        **run
+                        | {
+                            "missing": tuple(run["missing"]),
+                            "ranks": tuple((state, many) for state, many in run["ranks"]),
+                        }
+                    )
+                    for run in data["runs"]
                 ),
                 series=tuple(
-                    SeriesRow(**row | {"points": tuple((tuple(at), y) for at, y in row["points"])})
+                    SeriesRow(
+                        **row
+                        | {
+                            "points": tuple((tuple(at), y) for at, y in row["points"]),
+                            "expected": row["expected"] and tuple(row["expected"]),
+                        }
+                    )
                     for row in data["series"]
                 ),
                 findings=tuple(Finding(**finding) for finding in data["findings"]),
@@ -103,18 +136,26 @@ class Board:
             ) from error
 
 
-def board_of(runs: Sequence[RunRecord], models: ModelSet, live: Sequence[LiveRun] = ()) -> Board:
+def board_of(
+    runs: Sequence[RunRecord],
+    models: ModelSet,
+    live: Sequence[LiveRun] = (),
+    foreseen: Mapping[str, Forecast] | None = None,
+) -> Board:
     """Put together what there is to see, newest runs first.
 
     Args:
         runs: those kept in the campaign, in their order.
         models: what has been modelled so far.
         live: those being measured now; one that is also in `runs` is shown as kept.
+        foreseen: what models predict for runs being measured, by the id of the run.
     """
     kept = {run.id for run in runs}
     going = [run for run in live if run.id not in kept]
-    rows = [_live_run(run) for run in reversed(going)] + [_run(run) for run in reversed(runs)]
-    series = _series(models, going)
+    courses = {run.id: _course(run, (foreseen or {}).get(run.id, Forecast())) for run in going}
+    rows = [_live_run(run, courses[run.id].part) for run in reversed(going)]
+    rows += [_run(run) for run in reversed(runs)]
+    series = _series(models, going, courses[going[-1].id].expected if going else {})
     return Board(
         parameters=tuple(models.parameters),
         runs=tuple(rows),
@@ -130,13 +171,34 @@ def _findings(runs: Sequence[RunRecord], models: ModelSet) -> tuple[Finding, ...
     return tuple(dict.fromkeys([*of_runs, *left_out, *models.findings]))
 
 
-def _live_run(run: LiveRun) -> RunRow:
-    return RunRow(run.id, str(run.key), run.state.value, run.size, run.ranks_seen, run.ranks_ended)
+def ranks_in(states: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    """The states of ranks in order as (state, how many); empty where they change too often."""
+    spans = tuple((state, len(list(same))) for state, same in groupby(states))
+    return spans if len(spans) <= MAX_SPANS else ()
+
+
+def _course(run: LiveRun, foreseen: Forecast) -> Course:
+    return course(foreseen, run.callpaths, has_ended=0 < run.size == run.ranks_ended)
+
+
+def _live_run(run: LiveRun, part: float) -> RunRow:
+    return RunRow(
+        run.id,
+        str(run.key),
+        run.state.value,
+        run.size,
+        run.ranks_seen,
+        run.ranks_ended,
+        run.started_at,
+        ranks=run.ranks,
+        part=_finite(part),
+    )
 
 
 def _run(run: RunRecord) -> RunRow:
     size = run.key.size
     ended = size - len(run.missing)
+    missing = set(run.missing)
     return RunRow(
         run.id,
         str(run.key),
@@ -147,17 +209,28 @@ def _run(run: RunRecord) -> RunRow:
         run.started_at,
         run.ended_at,
         run.missing,
+        ranks_in(
+            LOST
+            if rank in missing
+            else FAILED
+            if run.exit_status[rank : rank + 1] > (0,)
+            else ENDED
+            for rank in range(size)
+        ),
     )
 
 
-def _series(models: ModelSet, live: Sequence[LiveRun]) -> list[SeriesRow]:
+def _series(
+    models: ModelSet, live: Sequence[LiveRun], expected: Mapping[str, Estimate]
+) -> list[SeriesRow]:
     """Modelled series by cost; call paths that only the live run has seen follow, by time."""
     now = {path: seconds for path, _, seconds in live[-1].callpaths} if live else {}
     share = shares(models)
     rows = []
     for series in by_cost(models, share):
         seconds = now.get(str(series.key.callpath)) if series.key.metric == TIME.name else None
-        rows.append(_row(series, share.get(series.key.callpath, 0.0), seconds))
+        due = None if seconds is None else expected.get(str(series.key.callpath))
+        rows.append(_row(series, share.get(series.key.callpath, 0.0), seconds, due))
     known = {row.callpath for row in rows}  # shares of the others cannot be told beside theirs
     longest = max((seconds for seconds in now.values() if math.isfinite(seconds)), default=0.0)
     fresh = sorted((item for item in now.items() if item[0] not in known), key=lambda i: -i[1])
@@ -167,7 +240,7 @@ def _series(models: ModelSet, live: Sequence[LiveRun]) -> list[SeriesRow]:
     return rows
 
 
-def _row(series: SeriesModel, share: float, live: float | None) -> SeriesRow:
+def _row(series: SeriesModel, share: float, live: float | None, due: Estimate | None) -> SeriesRow:
     model = series.model
     return SeriesRow(
         callpath=str(series.key.callpath),
@@ -179,6 +252,8 @@ def _row(series: SeriesModel, share: float, live: float | None) -> SeriesRow:
         smape=_finite(model.quality.smape),
         points=tuple(measured(model)),
         live=None if live is None else _finite(live),
+        expected=None if due is None or math.isnan(due.low) else (due.low, due.value, due.high),
+        verdict="" if live is None or due is None else verdict(live, due),
     )
 
 

@@ -1,7 +1,7 @@
 """What a campaign tells, in the order in which a person asks: growth, cost, ranks, trust."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -160,7 +160,7 @@ def summarise(
     share = shares(models)
     cost = cost_metric(models)
     series = tuple(_growth(one, share, largest, target) for one in by_cost(models, share))
-    costs = _costs(models, cost, target)
+    costs = costs_at(models, cost, target)
     parts = tuple(_parts(costs, cost, share))
     then = {part.callpath: max(part.now, part.then.value) for part in parts}
     _, left_out = joined(runs)
@@ -287,11 +287,13 @@ def _way(models: ModelSet, target: Coordinate) -> tuple[int, float]:
     return along, float(table[:, along].min())
 
 
-def _groups(models: ModelSet, cost: str) -> dict[CallPath, list[SeriesModel]]:
+def _groups(
+    models: ModelSet, cost: str, only: Container[CallPath] | None = None
+) -> dict[CallPath, list[SeriesModel]]:
     """The series that make up the cost of each call path: one of all ranks, else its classes."""
     groups: dict[CallPath, list[SeriesModel]] = {}
     for one in models.models:
-        if one.key.metric == cost:
+        if one.key.metric == cost and (only is None or one.key.callpath in only):
             groups.setdefault(one.key.callpath, []).append(one)
     return {
         path: [one for one in group if one.key.behaviour == ALL] or group
@@ -299,12 +301,23 @@ def _groups(models: ModelSet, cost: str) -> dict[CallPath, list[SeriesModel]]:
     }
 
 
-def _costs(models: ModelSet, cost: str, at: Coordinate) -> dict[CallPath, Estimate]:
-    """The cost of each call path at one point, of a mean rank: classes weigh by their ranks."""
-    laws = size_laws(models.clusters, models.parameters)
+def costs_at(
+    models: ModelSet, metric: str, at: Coordinate, only: Container[CallPath] | None = None
+) -> dict[CallPath, Estimate]:
+    """A metric of call paths at one point, of a mean rank: classes weigh by their ranks.
+
+    Args:
+        models: of the campaign.
+        metric: its name.
+        at: a coordinate.
+        only: the call paths that are asked for; all of them otherwise.
+    """
+    groups = _groups(models, metric, only)
+    is_parted = any(len(group) > 1 for group in groups.values())
+    laws = size_laws(models.clusters, models.parameters) if is_parted else {}
     point = np.array([at])
     answer = {}
-    for path, group in _groups(models, cost).items():
+    for path, group in groups.items():
         found = [estimate(one.model, at) for one in group]
         sides = ([np.array([getattr(one, side)]) for one in found] for side in SIDES)
         answer[path] = Estimate(*(float(_weighted(group, laws, point, one)[0]) for one in sides))

@@ -1,0 +1,108 @@
+import math
+
+import numpy as np
+import pytest
+
+from insitu import fit
+from insitu.entities import TIME, VISITS, CallPath, RunKey, RunState
+from insitu.measurement import SeriesKey
+from insitu.modeling.base import Clusters, ModelSet, SeriesModel
+from insitu.monitor.board import LiveRun, RunRow, SeriesRow, board_of, ranks_in
+from insitu.monitor.forecast import FASTER, SLOWER, Forecast, course, forecast, verdict
+from insitu.monitor.summary import Estimate
+from tests.campaigns import HALO, SOLVE, heat_run
+
+PLACES = np.array([[4.0], [8.0], [16.0], [32.0]])
+AT_64 = RunKey.of({"p": 64})
+
+
+def modelled(path: CallPath, metric, values: np.ndarray, behaviour: str = "all") -> SeriesModel:
+    (model,) = fit(PLACES, values[None])
+    return SeriesModel(SeriesKey(path, metric.name, behaviour), metric, model)
+
+
+@pytest.fixture(scope="module")
+def models() -> ModelSet:
+    """1000 visits that take 1 % of √p seconds each, measured within 1 %."""
+    p, noise = PLACES[:, 0], np.array([1.01, 0.99, 1.01, 0.99])
+    return ModelSet(
+        ("p",),
+        (
+            modelled(SOLVE, VISITS, np.full(4, 1000.0)),
+            modelled(SOLVE, TIME, 10 * np.sqrt(p) * noise),
+        ),
+    )
+
+
+def live(visits: float, seconds: float, ended: int = 0) -> LiveRun:
+    state = RunState.CLOSING if ended else RunState.MEASURING
+    return LiveRun("x", AT_64, state, 64, ended, 64, ((str(SOLVE), visits, seconds),))
+
+
+def shown(models: ModelSet, run: LiveRun) -> tuple[RunRow, SeriesRow]:
+    board = board_of([], models, [run], {"x": forecast(models, AT_64)})
+    return board.runs[0], next(row for row in board.series if row.metric == "time")
+
+
+@pytest.mark.parametrize(("factor", "word"), [(1.0, ""), (1.05, ""), (1.5, SLOWER), (0.5, FASTER)])
+@pytest.mark.parametrize("part", [0.1, 0.5, 1.0])
+def test_a_call_path_is_marked_while_the_run_goes_on(models, part, factor, word):
+    run, row = shown(models, live(1000 * part, 80 * part * factor))
+
+    assert row.verdict == word
+    assert run.part == pytest.approx(part)
+    assert row.expected is not None and row.expected[1] == pytest.approx(80 * part, rel=0.05)
+
+
+def test_few_visits_are_only_judged_once_all_of_the_time_is_used_up():
+    foreseen = Forecast({"main": 1.0}, {"main": Estimate(10.0, 9.0, 11.0)})
+
+    found = course(foreseen, [("main", 1.0, 2.0)], has_ended=False)
+
+    assert math.isnan(found.part)
+    assert [verdict(s, found.expected["main"]) for s in (2.0, 12.0)] == ["", SLOWER]
+
+
+def test_at_the_end_of_a_run_everything_is_due(models):
+    run, row = shown(models, live(500, 40, ended=64))
+
+    assert (run.part, row.verdict) == (1.0, FASTER)
+
+
+def test_more_visits_than_foreseen_are_not_allowed_more_time(models):
+    _, row = shown(models, live(2000, 160))
+
+    assert row.verdict == SLOWER
+
+
+def test_classes_count_by_their_ranks():
+    classes = [
+        Clusters(HALO, "time", RunKey.of({"p": p}), np.array([0, 1] * (p // 2)), ("a", "b"))
+        for p in (4, 8, 16, 32)
+    ]
+    parted = (
+        modelled(HALO, TIME, np.full(4, 1.0), "a"),
+        modelled(HALO, TIME, np.full(4, 3.0), "b"),
+    )
+
+    found = forecast(ModelSet(("p",), parted, classes), AT_64)
+
+    assert found.seconds[str(HALO)].value == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("run", [RunKey.of({"n": 8}), AT_64])
+def test_what_no_model_speaks_of_has_no_forecast(run):
+    assert forecast(ModelSet(("p",)), run) == Forecast()
+
+
+def test_ranks_are_told_in_spans():
+    record, _ = heat_run(4)
+    told = board_of([record], ModelSet()).runs[0].ranks
+
+    assert told == (("ended", 4),)
+    assert ranks_in(["ended", "ended", "lost", "ended"]) == (
+        ("ended", 2),
+        ("lost", 1),
+        ("ended", 1),
+    )
+    assert ranks_in(["ended", "lost"] * 200) == ()
