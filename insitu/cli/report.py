@@ -9,18 +9,22 @@ import numpy as np
 from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore, open_store
+from insitu.cli.advise import proposals_of
 from insitu.cli.output import campaign_argument, why_none
 from insitu.cli.predict import coordinate
 from insitu.errors import CampaignError, UsageError
-from insitu.expectations.assess import assess
+from insitu.expectations.assess import Result, Status, assess
 from insitu.expectations.entries import load_entries
-from insitu.formats.verdicts import MARKS, WORDS, told
+from insitu.formats.verdicts import MARKS, WORDS, share
 from insitu.modeling.base import ModelSet
+from insitu.modeling.match import ALL
 from insitu.monitor.markdown import markdown
 from insitu.monitor.page import page
-from insitu.monitor.summary import Judged, Summary, summarise
+from insitu.monitor.summary import Judged, Summary, ahead_of, summarise
 
 SUFFIXES = (".html", ".md")
+EXPECTATIONS = "expectations.toml"
+ORDER = (Status.VIOLATED, Status.UNSETTLED, Status.NEAR, Status.MET)
 
 
 @click.command(name="report")
@@ -37,7 +41,7 @@ SUFFIXES = (".html", ".md")
     "--expect",
     type=click.Path(),
     metavar="FILE",
-    help="Expectations to judge, as for `insitu check`.",
+    help="Expectations to judge, as for `insitu check`; those in CAMPAIGN if not said.",
 )
 def command(campaign: str, output: str | None, at: str | None, expect: str | None) -> None:
     """Write what CAMPAIGN tells into one file: what grows, what will dominate, which ranks differ.
@@ -70,15 +74,30 @@ def command(campaign: str, output: str | None, at: str | None, expect: str | Non
 def _summary(
     store: SqliteStore, models: ModelSet, campaign: str, *, at: str | None, expect: str | None
 ) -> Summary:
-    judged = []
-    if expect is not None:
-        results = assess(load_entries(expect), load_experiment(store), models)
-        for one in results:
-            detail = told(one)
-            judged.append(Judged(MARKS[one.status], one.subject, f"{WORDS[one.status]}: {detail}"))
-    target = None if at is None else tuple(coordinate(at, models.parameters))
+    experiment = load_experiment(store)
+    expectations = expect or os.path.join(campaign, EXPECTATIONS)
+    judged: list[Judged] = []
+    if expect is not None or os.path.exists(expectations):
+        results = assess(load_entries(expectations), experiment, models)
+        judged = [_judged(one) for one in sorted(results, key=lambda one: ORDER.index(one.status))]
+    target = ahead_of(models) if at is None else tuple(coordinate(at, models.parameters))
     name = load_config(campaign).name
-    return summarise(name, store.runs(), models, target=target, judged=judged)
+    proposals = proposals_of(campaign, experiment, target)
+    return summarise(name, store.runs(), models, target=target, judged=judged, proposals=proposals)
+
+
+def _judged(one: Result) -> Judged:
+    of_class = "" if one.behaviour == ALL else f" of class {one.behaviour}"
+    advice = f"; {one.advice}" if one.advice else ""
+    return Judged(
+        MARKS[one.status],
+        WORDS[one.status],
+        one.subject,
+        one.metric + of_class,
+        one.expected,
+        f"{one.text}{advice}",
+        share(one.probability),
+    )
 
 
 def _farthest(summary: Summary) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,42 @@ class Law:
             for k, term in enumerate(terms, start=1):
                 found[i] += self.coefficients[i, k] * columns[term]
         return found
+
+
+class Possible(Protocol):
+    """Laws that a call path may follow, by their samples."""
+
+    def at(self, points: FloatArray) -> FloatArray:
+        """Values of all samples: (SAMPLES, n_points)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """The same laws after a run at a point (1, n_parameters), whatever it will measure.
+
+    For jointly normal values a run at x leaves of the covariance of a and b
+
+        cov(a, b) - cov(a, x) cov(b, x) / (var x + noise^2)
+
+    and the samples are changed to have that, by Potter's square root; their means stay.
+    """
+
+    law: Possible
+    point: FloatArray
+    noise: float = NOISE
+
+    def at(self, points: FloatArray) -> FloatArray:
+        """Values of all samples: (SAMPLES, n_points)."""
+        here, values = self.law.at(self.point)[:, 0], self.law.at(points)
+        mean = here.mean()
+        here = here - mean
+        own = float(here @ here)
+        noise = len(here) * (max(self.noise, LEAST_NOISE) * mean) ** 2
+        left = math.sqrt(noise / max(own + noise, 1e-300))
+        weight = (1.0 - left) / max(own, 1e-300)
+        along = here @ (values - values.mean(axis=0))
+        changed: FloatArray = values - weight * np.outer(here, along)
+        return changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +181,14 @@ def laws_of(
     return Law(features, terms_of, coefficients)
 
 
-def uncertainty(laws: Sequence[Law], target: FloatArray) -> float:
+def uncertainty(laws: Sequence[Possible], target: FloatArray) -> float:
     """Relative standard deviation of the sum of all call paths, mean over (n, n_parameters)."""
     total = sum(law.at(target) for law in laws)
     return float(np.mean(np.std(total, axis=0) / np.maximum(np.mean(total, axis=0), 1e-300)))
 
 
 def next_point(
-    laws: Sequence[Law],
+    laws: Sequence[Possible],
     candidates: Sequence[Point],
     target: FloatArray,
     cost: Cost,
@@ -171,16 +208,31 @@ def next_point(
     """
     if not candidates:
         raise UsageError("no configuration is left to run; give more levels")
+    gain = gains(laws, candidates, target, noise).sum(axis=0)
+    prices = np.array([cost(point) for point in candidates])
+    return candidates[int(np.argmax(gain / prices**COST_POWER))]
+
+
+def gains(
+    laws: Sequence[Possible],
+    candidates: Sequence[Point],
+    target: FloatArray,
+    noise: float = NOISE,
+) -> FloatArray:
+    """By how much a run at each candidate lowers the variance of each law at the target.
+
+    Returns:
+        (n_laws, n_candidates), in the square of the unit of the values.
+    """
     at = np.array([[value for _, value in point.values] for point in candidates])
-    gain = np.zeros(len(candidates))
-    for law in laws:
+    found = np.zeros((len(laws), len(candidates)))
+    for row, law in zip(found, laws, strict=True):
         here, there = law.at(at), law.at(target)
         here_c, there_c = here - here.mean(axis=0), there - there.mean(axis=0)
         covariance = here_c.T @ there_c / len(here)
         spread = here.var(axis=0) + (max(noise, LEAST_NOISE) * here.mean(axis=0)) ** 2
-        gain += (covariance**2).sum(axis=1) / np.maximum(spread, 1e-300)
-    prices = np.array([cost(point) for point in candidates])
-    return candidates[int(np.argmax(gain / prices**COST_POWER))]
+        row[:] = (covariance**2).sum(axis=1) / np.maximum(spread, 1e-300)
+    return found
 
 
 def candidates_of(levels: Levels, taken: Sequence[Point]) -> list[Point]:

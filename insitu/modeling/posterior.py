@@ -20,6 +20,11 @@ def candidates(
     """Fit every hypothesis, keep the best by score, and compute their evidence at each noise
     level.
     """
+    with np.errstate(divide="ignore", invalid="ignore"):  # series without points: worth nothing
+        return _candidates(data, lattice, levels, pairs=pairs)
+
+
+def _candidates(data: Data, lattice: Lattice, levels: FloatArray, *, pairs: bool) -> Candidates:
     normal = Normal(data)
     seen = negligible(levels)
     parts = [normal.constant(levels, lattice.constant, seen, float(np.exp(lattice.singles).sum()))]

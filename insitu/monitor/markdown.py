@@ -4,7 +4,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from insitu.monitor.names import printable
 from insitu.monitor.summary import Growth, Summary, place_of, trust
-from insitu.monitor.words import bounds, factor, headlines, ranks_told, state_of
+from insitu.monitor.words import (
+    TRUST,
+    bounds,
+    factor,
+    headlines,
+    next_lead,
+    next_rows,
+    ranks_told,
+    state_of,
+    trust_reasons,
+    trust_rows,
+)
 from insitu.units import percent, quantity
 
 ROWS = 12
@@ -22,9 +33,6 @@ def markdown(summary: Summary, made: str) -> str:
     then = place_of(summary.parameters, summary.target)
     lines += [f"{len(summary.runs)} runs up to {now}, looking ahead to {then}; {_text(made)}.", ""]
     lines += [f"- {_text(line)}" for line in headlines(summary)]
-    if summary.judged:
-        rows = [(one.mark, one.subject, one.text) for one in summary.judged]
-        lines += _section("What was expected", ("", "call path", "what became of it"), rows)
     lines += _section(
         f"What will dominate at {then}",
         (f"share of {summary.cost}", "now", "then", "95 %"),
@@ -43,9 +51,10 @@ def markdown(summary: Summary, made: str) -> str:
     lines += _section("Counts, bytes, memory", head, map(_growth, summary.others))
     lines += _section(
         "What differs between ranks",
-        ("call path", "metric", "class", "ranks", "ranks then", "each now", "each then"),
+        ("call path", "metric", "class", "ranks", "ranks then", "each now", "each then", "trust"),
         _classes(summary),
     )
+    lines += _judged(summary) + _next(summary, then)
     if summary.findings:
         lines += ["", "## Findings", ""]
         lines += [f"- `{found.code}`: {_text(found.text)}" for found in summary.findings]
@@ -53,6 +62,27 @@ def markdown(summary: Summary, made: str) -> str:
     lines += _section("Runs", ("run", "state"), states)
     lines += _section("All models", head, map(_growth, summary.series))
     return "\n".join(lines) + "\n"
+
+
+def _judged(summary: Summary) -> list[str]:
+    rows = [
+        (one.mark, one.subject, one.series, one.expected, f"{one.word}: {one.text}", one.sure)
+        for one in summary.judged
+    ]
+    head = ("", "call path", "metric", "expected", "what became of it", "sure")
+    return _section("What was expected, and what is broken", head, rows)
+
+
+def _next(summary: Summary, then: str) -> list[str]:
+    """What to measure next, and how far the rest is to be trusted."""
+    lines = []
+    if summary.proposals is not None:
+        head = ("run", "takes about", "on all ranks", "uncertain then", "why")
+        rows = next_rows(summary.proposals)
+        lines += _section("What to measure next", head, rows, next_lead(summary.proposals))
+    reasons = (f"- {line}" for line in trust_reasons(summary))
+    head = (f"models at {then}", *TRUST)
+    return lines + _section("How far this is to be trusted", head, trust_rows(summary), *reasons)
 
 
 def _classes(summary: Summary) -> Iterator[Sequence[str]]:
@@ -67,6 +97,7 @@ def _classes(summary: Summary) -> Iterator[Sequence[str]]:
                 ranks_told(line.ranks_then),
                 "–" if grown is None else quantity(grown.now.value, one.metric.unit),
                 "–" if grown is None else quantity(grown.then.value, one.metric.unit),
+                "–" if grown is None else trust(grown.then),
             )
 
 
@@ -85,18 +116,18 @@ def _growth(one: Growth) -> Sequence[str]:
     )
 
 
-def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def _section(
+    title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *before: str
+) -> list[str]:
+    """A heading, lines of text and a table; nothing where all that is empty."""
     body = [f"| {' | '.join(map(_text, row))} |" for row in rows]
-    if not body:
+    if not body and not before:
         return []
-    return [
-        "",
-        f"## {_text(title)}",
-        "",
-        f"| {' | '.join(map(_text, head))} |",
-        "|" + " --- |" * len(head),
-        *body,
-    ]
+    lines = ["", f"## {_text(title)}", "", *map(_text, before)]
+    if body:
+        lines += [""] * bool(before)
+        lines += [f"| {' | '.join(map(_text, head))} |", "|" + " --- |" * len(head), *body]
+    return lines
 
 
 def _text(text: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from insitu import __version__
-from insitu.entities import CallPath, number
+from insitu.entities import ARROW, CallPath, number
 from insitu.modeling.base import SeriesModel
 from insitu.monitor.chart import CHART_STYLE, legend, rank_strip, series_chart, shares_chart
 from insitu.monitor.names import last_frames, printable
@@ -18,12 +18,27 @@ from insitu.monitor.summary import (
     place_of,
     trust,
 )
-from insitu.monitor.words import bounds, factor, headlines, ranks_told, state_of
+from insitu.monitor.words import (
+    BROKEN,
+    TRUST,
+    bounds,
+    factor,
+    headlines,
+    next_lead,
+    next_rows,
+    ranks_told,
+    state_of,
+    trust_reasons,
+    trust_rows,
+)
 from insitu.units import percent, quantity
 
 CHARTS = 12  # call paths with a picture, the dearest now or at the target
+FEW_RUNS = 20  # which are shown, and printed, without asking
 LAST_FRAMES = 70
 MOST_MODELS = 2_000  # rows of the last table; `insitu models` and `insitu export` have all
+ESCAPED_ARROW = escape(ARROW)
+WITH_BREAK = f"{ESCAPED_ARROW}<wbr>"  # where a long call path goes on in the next line
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --dim: #5f6670; --paper: #fff; --line: #d9dde2;
@@ -36,7 +51,9 @@ STYLE = """
 body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: var(--ink);
   background: var(--paper); max-width: 1080px; margin: 0 auto; padding: 24px 20px 60px; }
 h1 { font-size: 26px; margin: 0 0 2px; } h2 { font-size: 19px; margin: 34px 0 8px; }
-h3 { font-size: 14px; margin: 0 0 4px; overflow-wrap: anywhere; }
+h3 { font-size: 14px; margin: 18px 0 4px; overflow-wrap: anywhere; break-after: avoid; }
+.chart h3 { margin-top: 0; } .strip { break-after: avoid; }
+svg.wide { min-width: 560px; } ul { padding-left: 18px; }
 p { margin: 6px 0; max-width: 76ch; } .dim { color: var(--dim); }
 .heads { background: var(--card); border-left: 4px solid var(--a); padding: 10px 18px;
   margin: 16px 0; } .heads li { margin: 5px 0; } .heads ul { margin: 0; padding-left: 18px; }
@@ -59,8 +76,10 @@ summary { cursor: pointer; padding: 4px 0; } .scroll { overflow-x: auto; }
   body { max-width: none; padding: 0; font-size: 11px; } code { font-size: 9px; }
   table, th { font-size: 9px; } th, td { padding: 3px 6px 3px 0; } th { white-space: normal; }
   .scroll { overflow: visible; } td code { min-width: 8em; } h2 { break-after: avoid; }
-  tr { break-inside: avoid; } .charts { grid-template-columns: 1fr 1fr; }
-  svg, .share, .band, rect { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+  h1 { font-size: 20px; } h2 { font-size: 14px; margin-top: 20px; } h3 { font-size: 11px; }
+  .tag { font-size: 8px; } tr, .strip { break-inside: avoid; }
+  .charts { grid-template-columns: 1fr 1fr; } svg.wide { min-width: 0; } svg, .share, .band, rect {
+  print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 @page { margin: 15mm; }
 """
 
@@ -83,12 +102,14 @@ def page(summary: Summary, axis: str, made: str) -> str:
         f'<p class="dim">{_text(_measured(summary))}. Made by insitu {__version__}, '
         f"{_text(made)}.</p>",
         _heads(summary),
-        _judged(summary),
         _dominating(summary, axis),
         _growing(summary),
         _partings(summary),
-        _findings(summary),
+        _judged(summary),
+        _next(summary),
+        _trusted(summary),
         _charts(summary, axis),
+        _findings(summary),
         _runs(summary),
         _models(summary),
         "</body></html>\n",
@@ -112,10 +133,47 @@ def _heads(summary: Summary) -> str:
 
 
 def _judged(summary: Summary) -> str:
+    title = "<h2>What was expected, and what is broken</h2>"
     if not summary.judged:
-        return ""
-    rows = [(_text(one.mark), _path(one.subject), _text(one.text)) for one in summary.judged]
-    return "<h2>What was expected</h2>" + _table(("", "call path", "what became of it"), rows)
+        return (
+            f"{title}<p>Nothing was expected. A file <code>expectations.toml</code> in the campaign"
+            ", or <code>--expect FILE</code>, says how call paths should grow.</p>"
+        )
+    rows = [
+        (
+            f"<b{' class=bad' if one.mark == BROKEN else ''}>{_text(one.mark)}</b>",
+            _path(one.subject),
+            _text(one.series),
+            _text(one.expected),
+            _text(f"{one.word}: {one.text}"),
+            _text(one.sure),
+        )
+        for one in summary.judged
+    ]
+    head = ("", "call path", "metric", "expected", "what became of it", "sure")
+    return title + _table(head, rows, 5)
+
+
+def _next(summary: Summary) -> str:
+    found = summary.proposals
+    title = "<h2>What to measure next</h2>"
+    if found is None:
+        return f"{title}<p>Run times are not known, so that no run can be weighed.</p>"
+    lead = f"<p>{_text(next_lead(found))}</p>"
+    if not found.runs:
+        return title + lead
+    rows = [tuple(map(_text, row)) for row in next_rows(found)]
+    head = ("run", "takes about", "on all ranks", "uncertain then", "why")
+    return f"{title}{lead}{_table(head, rows, 1, 4)}"
+
+
+def _trusted(summary: Summary) -> str:
+    lines = "".join(f"<li>{_text(line)}</li>" for line in trust_reasons(summary))
+    rows = [tuple(map(_text, row)) for row in trust_rows(summary)]
+    then = place_of(summary.parameters, summary.target)
+    return f"<h2>How far this is to be trusted</h2><ul>{lines}</ul>" + _table(
+        (f"models at {then}", *TRUST), rows, 1
+    )
 
 
 def _dominating(summary: Summary, axis: str) -> str:
@@ -133,6 +191,7 @@ def _dominating(summary: Summary, axis: str) -> str:
     ]
     found = summary.bands
     picture = "" if found is None else shares_chart(found.names, found.at, found.parts, axis)
+    picture = f'<div class="scroll">{picture}</div>'
     head = ("call path", "now", "then", "at 95 %")
     return (
         f"<h2>What will dominate at {_text(target)}</h2>"
@@ -168,7 +227,7 @@ def _growths(summary: Summary, rows: Sequence[Growth]) -> str:
             _value(one.then, one),
             _text(bounds(one.then, one.series.metric.unit)),
             f"× {factor(one.factor)}",
-            f'<span class="tag">{trust(one.then)}</span>',
+            _trust(one.then),
         )
         for one in rows
     ]
@@ -191,10 +250,11 @@ def _parting(one: Parting) -> str:
             "–" if line.growth is None else _value(line.growth.now, line.growth),
             "–" if line.growth is None else _value(line.growth.then, line.growth),
             "–" if line.growth is None else f"<code>{_text(str(line.growth.series.model))}</code>",
+            "–" if line.growth is None else _trust(line.growth.then),
         )
         for index, line in enumerate(one.classes)
     ]
-    head = ("class", "ranks", "ranks then", "each now", "each then", "model")
+    head = ("class", "ranks", "ranks then", "each now", "each then", "model", "trust")
     names = [line.name for line in one.classes]
     return (
         f"<h3>{_path(str(one.callpath))} {_text(one.metric.name)} at {_text(one.run)}</h3>"
@@ -252,7 +312,8 @@ def _runs(summary: Summary) -> str:
         for run in summary.runs
     ]
     table = _table(("run", "state", "took"), rows, 2)
-    return f"<h2>Runs</h2><details><summary>{len(rows)} runs</summary>{table}</details>"
+    is_open = " open" * (len(rows) <= FEW_RUNS)
+    return f"<h2>Runs</h2><details{is_open}><summary>{len(rows)} runs</summary>{table}</details>"
 
 
 def _models(summary: Summary) -> str:
@@ -297,6 +358,10 @@ def _table(
     )
 
 
+def _trust(found: Estimate) -> str:
+    return f'<span class="tag">{trust(found)}</span>'
+
+
 def _value(found: Estimate, one: Growth) -> str:
     return _text(quantity(found.value, one.series.metric.unit))
 
@@ -304,7 +369,8 @@ def _value(found: Estimate, one: Growth) -> str:
 def _path(callpath: str) -> str:
     """A call path: its end, the whole where the pointer rests."""
     whole = escape(printable(callpath), quote=True)
-    return f'<code title="{whole}">{escape(last_frames(callpath, LAST_FRAMES))}</code>'
+    shown = escape(last_frames(callpath, LAST_FRAMES)).replace(ESCAPED_ARROW, WITH_BREAK)
+    return f'<code title="{whole}">{shown}</code>'
 
 
 def _text(text: str) -> str:

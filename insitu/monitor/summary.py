@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.campaign.load import joined
+from insitu.design.proposals import Proposals
 from insitu.entities import TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
 from insitu.measurement import FloatArray, IntArray, SeriesKey
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
@@ -103,11 +104,15 @@ class Parting:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An expectation and what became of it, in words."""
+    """An expectation and what became of it, in words; `sure`: of that, empty where none says it."""
 
     mark: str
+    word: str
     subject: str
+    series: str
+    expected: str
     text: str
+    sure: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,7 @@ class Summary:
     partings: tuple[Parting, ...]
     findings: tuple[Finding, ...]
     judged: tuple[Judged, ...] = ()
+    proposals: Proposals | None = None
 
     @property
     def farness(self) -> float:
@@ -143,6 +149,7 @@ def summarise(
     *,
     target: Coordinate | None = None,
     judged: Sequence[Judged] = (),
+    proposals: Proposals | None = None,
 ) -> Summary:
     """Put together what a report shows.
 
@@ -153,10 +160,11 @@ def summarise(
         target: where to look ahead; without it the first parameter sixteen times its largest
             measured value, the others at theirs.
         judged: expectations, if there are any.
+        proposals: what to run next, where that is known.
     """
-    largest = _largest(models)
+    largest = largest_of(models)
     if target is None:
-        target = (AHEAD * largest[0], *largest[1:])
+        target = ahead_of(models)
     share = shares(models)
     cost = cost_metric(models)
     series = tuple(_growth(one, share, largest, target) for one in by_cost(models, share))
@@ -184,6 +192,7 @@ def summarise(
         tuple(_partings(models, series, share, target))[:FEW],
         tuple(dict.fromkeys([*of_runs, *left_out, *models.findings])),
         tuple(judged),
+        proposals,
     )
 
 
@@ -202,7 +211,14 @@ def trust(estimate: Estimate) -> str:
     return "good" if doubt <= TRUSTED else "rough" if doubt <= ROUGH else "a guess"
 
 
-def _largest(models: ModelSet) -> Coordinate:
+def ahead_of(models: ModelSet) -> Coordinate:
+    """Where to look ahead if nobody says: the first parameter far out, the others at their most."""
+    first, *others = largest_of(models)
+    return (AHEAD * first, *others)
+
+
+def largest_of(models: ModelSet) -> Coordinate:
+    """The largest measured value of each parameter."""
     tables = [one.model.coordinates for one in models.models if len(one.model.coordinates)]
     if not tables:
         return (1.0,) * len(models.parameters)

@@ -1,14 +1,20 @@
 """A summary in sentences."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
-from insitu.entities import RunRecord, RunState
+from insitu.design.proposals import Proposal, Proposals
+from insitu.entities import RunRecord, RunState, number
+from insitu.monitor.cost import metric_place
 from insitu.monitor.names import last_frames
-from insitu.monitor.summary import TRUSTED, Estimate, Growth, Summary, place_of, trust
+from insitu.monitor.summary import ROUGH, TRUSTED, Estimate, Growth, Summary, place_of, trust
 from insitu.units import percent, quantity
 
 NAME_WIDTH = 60
+BROKEN = "✘"
+TRUST = ("good", "rough", "a guess", "unknown")
+ALL_OF_IT = 0.995
 FAR = 4.0  # times the largest measured scale, beyond which predictions are to be doubted
 
 
@@ -35,11 +41,8 @@ def headlines(summary: Summary) -> Iterator[str]:
             f"Ranks differ on {len(summary.partings)} call path"
             f"{'s' * (len(summary.partings) != 1)}; the dearest is {_name(one.callpath)}: {names}."
         )
-    broken = [one for one in summary.judged if one.mark == "✘"]
-    if broken:
-        yield f"{len(broken)} of {len(summary.judged)} expectations are violated."
-    elif summary.judged:
-        yield f"None of {len(summary.judged)} expectations is violated."
+    yield from _broken(summary)
+    yield from _next(summary)
     yield from _trusted(summary)
     if summary.findings:
         many = len(summary.findings)
@@ -53,14 +56,129 @@ def _trusted(summary: Summary) -> Iterator[str]:
     words = f"{len(known)} of {len(cost)} models of {summary.cost} are known to within "
     far = "" if summary.farness <= FAR else f"; beyond {FAR:g} times what was measured is far"
     yield f"{words}±{percent(TRUSTED)} there{far}."
-    doubtful = [one for one in cost if one.then.doubt > TRUSTED and not math.isnan(one.then.doubt)]
-    if doubtful:
-        widest = max(doubtful, key=lambda one: one.then.high - one.then.low)
-        name = _name(widest.series.key.callpath)
+
+
+def _broken(summary: Summary) -> Iterator[str]:
+    """How many expectations are violated, and the first of them."""
+    broken = [one for one in summary.judged if one.mark == BROKEN]
+    if broken:
+        many, first = len(broken), broken[0]
         yield (
-            f"Least is known of {name} (between {bounds(widest.then, widest.series.metric.unit)}): "
-            "a run at a larger scale tells most about it; insitu advise says which."
+            f"{many} of {len(summary.judged)} expectations {'are' if many > 1 else 'is'} violated"
+            f"{', first' if many > 1 else ''}: {_name(first.subject)}, {first.expected}: "
+            f"{first.text}."
         )
+    elif summary.judged:
+        yield f"None of {len(summary.judged)} expectations is violated."
+
+
+def _next(summary: Summary) -> Iterator[str]:
+    """The first run to make."""
+    found = summary.proposals
+    if found is None or not found.runs:
+        return
+    first = found.runs[0]
+    takes = "" if math.isnan(first.seconds) else f" (about {span(first.core_seconds)} on all ranks)"
+    lowers = (
+        ""
+        if math.isnan(first.doubt)
+        else f" should lower the uncertainty of the run time from {percent(found.doubt)} to "
+        f"{percent(first.doubt)}, and"
+    )
+    yield f"Measure {first.point} next{takes}: that{lowers} {why(first)}."
+
+
+def why(one: Proposal) -> str:
+    """What a run tells, in words."""
+    if not one.callpath:
+        return "differs in everything from the runs so far"
+    part = f" ({percent(one.part)} of it)" if one.part < ALL_OF_IT else ""
+    return f"tells most about {_name(one.callpath)}{part}"
+
+
+def next_lead(found: Proposals) -> str:
+    """What is said above the runs to make."""
+    if math.isnan(found.doubt):
+        return "First runs that differ in everything; each further one is then chosen by them."
+    told = (
+        f"The run time at {found.target} is uncertain by {percent(found.doubt)}, by laws of each "
+        "call path that the runs so far allow"
+    )
+    if found.is_enough:
+        return f"{told}: no further run is needed for that."
+    if found.is_exhausted:
+        return f"{told}. All runs of campaign.toml were made: add levels there."
+    return (
+        f"{told}. Each of these runs lowers that most for its core time, as if those above it had "
+        "been made already; insitu advise says the same, for other scales too."
+    )
+
+
+def next_rows(found: Proposals) -> Iterator[tuple[str, ...]]:
+    """The runs to make: what, how long, core time, the uncertainty then, why."""
+    for one in found.runs:
+        yield (
+            str(one.point),
+            span(one.seconds),
+            span(one.core_seconds),
+            "–" if math.isnan(one.doubt) else percent(one.doubt),
+            why(one),
+        )
+
+
+def span(seconds: float) -> str:
+    """A time that may be long: `40 s`, `25 min`, `3.2 h`."""
+    if math.isnan(seconds):
+        return "–"
+    for size, unit in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return quantity(seconds, "s")
+
+
+def trust_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
+    """Per metric, the dearest first: how many of its models are trusted how far at the target."""
+    counts: dict[str, Counter[str]] = {}
+    for one in summary.series:
+        counts.setdefault(one.series.key.metric, Counter())[trust(one.then)] += 1
+    for name in sorted(counts, key=lambda name: (metric_place(name), name)):
+        yield (name, *(str(counts[name][word] or "–") for word in TRUST))
+
+
+def trust_reasons(summary: Summary) -> Iterator[str]:
+    """What the trust rests on, a sentence each."""
+    yield (
+        f"Good is known to within ±{percent(TRUSTED)} at the target, rough to within "
+        f"±{percent(ROUGH)}, a guess less; nothing is said where a modeler knows no bounds."
+    )
+    sealed = Counter(run.key.parameters for run in summary.runs if run.state is RunState.SEALED)
+    many = len(sealed)
+    again = sum(count > 1 for count in sealed.values())
+    repeated = (
+        f"{again} of them more than once"
+        if again
+        else "none of them twice, so that noise is only "
+        "guessed from how far points lie off smooth functions: repeat a run or two"
+    )
+    yield f"Measured were {many} configuration{'s' * (many != 1)}, {repeated}."
+    if summary.farness > FAR:
+        yield (
+            f"The target is {number(round(summary.farness, 1))} times the largest measured scale; "
+            f"up to {FAR:g} times bounds hold as said, further out laws may change that nobody saw."
+        )
+    crowded = [one for one in summary.findings if one.code == "ranks-crowded"]
+    if crowded:
+        yield f"{_sentence(crowded[0].text)} Run on as many cores as ranks for times to count."
+    doubtful = [one for one in summary.findings if one.code == "growth-uncertain"]
+    if doubtful:
+        yield (
+            f"Of {len(doubtful)} models it is open which function holds (findings below); their "
+            "bounds allow for all of them."
+        )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def bounds(found: Estimate, unit: str) -> str:

@@ -1,5 +1,6 @@
 """`insitu report`: one file, or an error that helps."""
 
+import shutil
 from pathlib import Path
 
 from tests.cli.conftest import Insitu
@@ -15,6 +16,19 @@ def test_it_writes_a_page_or_markdown(insitu: Insitu, heat: str, tmp_path: Path)
 
     assert (made.code, text.code) == (0, 0), made.err + text.err
     assert "What was expected" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<td>p=256</td>" in page.partition("What to measure next")[2]
     assert "At p = 65536" in (tmp_path / "r.md").read_text(encoding="utf-8")
     assert insitu("report", heat, "-o", "r.docx").code == 2
     assert insitu("report", heat, "--at", "q=3", "-o", "r.md").code == 2
+
+
+def test_expectations_in_the_campaign_are_judged(insitu: Insitu, heat: str, tmp_path: Path):
+    said = '[[expect]]\ncallpath = "MPI_Allreduce"\nlimit = "time at p=1024 < 1 ms"\n'
+    shutil.copytree(heat, "own.insitu")
+    (tmp_path / "own.insitu" / "expectations.toml").write_text(said)
+
+    assert insitu("report", "own.insitu", "-o", "r.md").code == 0
+
+    text = (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert "1 of 1 expectations is violated" in text

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from insitu.campaign.load import load_experiment
+from insitu.design.factorial import Point
+from insitu.design.proposals import Proposal, Proposals
 from insitu.entities import CallPath, Finding
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import ModelSet
@@ -86,6 +88,28 @@ def test_a_page_loads_nothing_and_runs_no_script(summary: Summary):
     assert "main->solve->residual->MPI_Allreduce" in "".join(seen.text)
 
 
+def test_it_says_what_to_measure_next_why_and_what_it_costs(models: ModelSet):
+    run = Proposal(Point((("p", 128.0),)), 60.0, 0.1, "main->solve", 0.8)
+    proposals = Proposals(Point((("p", 1024.0),)), 0.05, (run,), 9.0, 0.4)
+
+    text = markdown(summarise("heat", (), models, proposals=proposals), "today")
+
+    assert "Measure p=128 next (about 2.13 h on all ranks)" in text
+    assert "from 40 % to 10 %, and tells most about main->solve (80 % of it)" in text
+    assert "| p=128 | 60 s | 2.13 h | 10 % | tells most about" in text
+
+
+def test_what_is_broken_is_named_first_and_trust_is_told(models: ModelSet):
+    judged = [Judged("✘", "violated", "main->solve", "time", "O(1)", "grows as O(p)", "99 %")]
+
+    text = markdown(summarise("heat", (), models, judged=judged), "today")
+
+    assert "1 of 1 expectations is violated: main->solve, O(1): grows as O(p)." in text
+    row = "| ✘ | main->solve | time | O(1) | violated: grows as O(p) | 99 % |"
+    assert row in text
+    assert "| models at p = 1024 | good | rough | a guess | unknown |" in text
+
+
 def test_hostile_names_stay_text(models: ModelSet):
     def renamed(path: CallPath) -> CallPath:
         return CallPath((*path.frames[:-1], HOSTILE + path.name))
@@ -106,7 +130,11 @@ def test_hostile_names_stay_text(models: ModelSet):
         ],
         (Finding("rank-lost", HOSTILE),),
     )
-    summary = summarise(HOSTILE, (), hostile, judged=[Judged("✘", HOSTILE, HOSTILE)])
+    asked = Point((("p", 1024.0),))
+    run = Proposal(Point((("p", 128.0),)), 2.0, 0.1, HOSTILE, 0.5)
+    judged = [Judged("✘", *[HOSTILE] * 6)]
+    proposals = Proposals(asked, 0.05, (run,), 9.0, 0.4)
+    summary = summarise(HOSTILE, (), hostile, judged=judged, proposals=proposals)
 
     seen = Seen(page(summary, HOSTILE, HOSTILE))
     rows = [line for line in markdown(summary, HOSTILE).splitlines() if line.startswith("|")]

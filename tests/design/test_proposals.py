@@ -1,0 +1,83 @@
+"""The next runs: that foreseeing a run is what jointly normal values say, and what is proposed."""
+
+import numpy as np
+import pytest
+
+from insitu.design.advise import LEAST_NOISE, Foreseen, gains
+from insitu.design.factorial import Point
+from insitu.design.known import Known
+from insitu.design.proposals import likely_levels, propose
+from insitu.errors import UsageError
+
+SCALES = (2.0, 4.0, 8.0, 16.0, 24.0, 32.0)
+LEVELS = {"p": (*SCALES, 64.0, 128.0)}
+
+
+class Samples:
+    """Any samples, at the places 0, 1, 2 …"""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        return self.values[:, points[:, 0].astype(int)]
+
+
+def known(scales=SCALES) -> Known:
+    p = np.array(scales)
+    noise = 1 + 0.02 * np.random.default_rng(7).standard_normal((2, len(p)))
+    values = np.array([0.1 * p, 0.5 + 0 * p]) * noise
+    return Known(("p",), p[:, None], ("main->gather", "main->solve"), values, 0.0)
+
+
+def test_foreseeing_a_run_leaves_the_covariance_that_normal_values_have():
+    random = np.random.default_rng(3)
+    values = 50 + random.standard_normal((200, 3)) @ random.standard_normal((3, 3))
+    before = np.cov(values.T, bias=True)
+    noise = 0.05
+
+    after = Foreseen(Samples(values), np.array([[1.0]]), noise).at(np.arange(3.0)[:, None])
+
+    own = before[1, 1] + (max(noise, LEAST_NOISE) * values[:, 1].mean()) ** 2
+    expected = before - np.outer(before[1], before[1]) / own
+    np.testing.assert_allclose(np.cov(after.T, bias=True), expected, atol=1e-12)
+    np.testing.assert_allclose(after.mean(axis=0), values.mean(axis=0))
+
+
+def test_what_a_run_gains_is_what_it_takes_from_the_variance():
+    values = 50 + np.random.default_rng(5).standard_normal((200, 2)).cumsum(axis=1)
+    law, there = Samples(values), np.array([[1.0]])
+
+    (gain,) = gains([law], [Point((("p", 0.0),))], there)[0]
+    foreseen = Foreseen(law, np.array([[0.0]]))
+
+    assert values[:, 1].var() - foreseen.at(there).var() == pytest.approx(gain)
+
+
+def test_runs_are_proposed_that_lower_the_doubt_one_after_the_other():
+    found = propose(known(), (512.0,), LEVELS, count=2, goal=0.001)
+
+    assert [one.point["p"] for one in found.runs] == [64.0, 128.0]
+    assert found.doubt > found.runs[0].doubt > found.runs[1].doubt
+    assert found.runs[0].callpath in known().callpaths
+    assert 0.5 <= found.runs[0].part <= 1
+    assert found.runs[0].seconds == pytest.approx(0.1 * 64 + 0.5, rel=0.2)
+    assert found.runs[0].core_seconds == 64 * found.runs[0].seconds
+
+
+def test_first_come_runs_that_differ_and_none_where_all_is_known():
+    first = propose(known(SCALES[:3]), (512.0,), LEVELS, count=3)
+    enough = propose(known(), (33.0,), LEVELS, goal=0.5)
+    exhausted = propose(known(), (512.0,), {"p": SCALES}, goal=0.001)
+
+    assert {one.callpath for one in first.runs} == {""}
+    assert np.isnan(first.doubt) and len(first.runs) == 2
+    assert enough.is_enough and enough.runs == ()
+    assert exhausted.is_exhausted
+
+
+def test_without_levels_runs_are_up_to_four_times_as_large():
+    assert likely_levels(known(), (512.0,))["p"] == LEVELS["p"]
+    assert likely_levels(known(), (64.0,))["p"] == LEVELS["p"][:-1]
+    with pytest.raises(UsageError, match="--levels"):
+        likely_levels(Known(("p",), np.empty((0, 1)), (), np.empty((0, 0)), 0.0), (8.0,))
