@@ -13,7 +13,7 @@ from typing import Any
 import zmq
 import zmq.utils.monitor
 
-from insitu.collectors import places, smaps, spool
+from insitu.collectors import phases, places, spool
 from insitu.collectors.node import Node
 from insitu.collectors.session import Session, Step
 from insitu.errors import WireError
@@ -175,7 +175,7 @@ class Agent:
             self.link = Link(str(self.node.meta.get("campaign", "")))
             self.session.beat_s = float(self.node.meta.get("beat", 1.0))
         for rank in self.node.live():
-            smaps.probe(rank.memory, rank.table.header()["pid"], now_s=now)
+            phases.probe(rank, now_s=now)
         self._look(now)
         self._receive()
         self._send(now)

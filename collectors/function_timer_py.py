@@ -194,8 +194,8 @@ class PythonTimer:
         if stack is not None:
             self._close(stack, name, self.clock())
 
-    def phase(self, name: str) -> None:
-        """Phases are timed by the native hook only."""
+    def phase(self, name: str, is_named: bool) -> None:
+        """Phases are measured by the native hook only."""
 
     def _close(self, stack: _Stack, code: object, now: int) -> None:
         for depth in range(len(stack.frames) - 1, 0, -1):
@@ -286,7 +286,7 @@ class PythonTimer:
             *(now, now, now, now, 0, table.RUNNING, 0, 0, 0, 0, 0, 0, 0, b"setprofile", COLUMNS),
             *([0] * 6),
             *(0.0, 0.0, 0, 0, 0, 0, b"", b"", 0, b""),
-            *([0] * 7),
+            *([0] * 14),
         )
         table.HEADER.pack_into(self.map, 0, *values)
         self.map[4096 : 4096 + len(meta)] = meta

@@ -2,14 +2,14 @@
 into.
 
 The table counts where a block comes and goes; what is told of a call path includes all that is
-called from there.
+called from there. A phase has what the whole process allocates while it runs.
 """
 
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from insitu.collectors.table import Row
+from insitu.collectors.table import PHASE, Row
 from insitu.wire.messages import Group
 
 NAMES = ("allocations", "bytes_allocated", "heap_growth", "heap_peak")
@@ -39,9 +39,9 @@ def heap_of(
     growth = array("q", totals["heap_growth"].tobytes()).tolist()
     values: dict[int, tuple[int, int, int, int]] = {}
     for i in range(len(rows) - 1, -1, -1):  # a row stands behind its parent
-        if not (calls[i] or growth[i]):
+        if not (calls[i] or growth[i] or peak[i]):
             continue
-        if i:
+        if i and rows[i].kind != PHASE:  # a phase is no part of what called it
             parent = rows[i].parent
             calls[parent] += calls[i]
             allocated[parent] += allocated[i]

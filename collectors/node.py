@@ -9,7 +9,7 @@ import time
 from array import array
 from typing import Any
 
-from insitu.collectors import elision, heap, iterations, places, smaps, spool
+from insitu.collectors import elision, heap, iterations, phases, places, smaps, spool
 from insitu.collectors.ranks import (
     COLUMNS,
     INDEX,
@@ -229,6 +229,7 @@ class Node:
         built += heap.groups(heaps, tuple(INDEX[name] for name in heap.NAMES))
         levels: list[Level] = [(rank.number, 0, of_the_root(rank)) for rank in due]
         levels += [(r.number, *iterations.of(r.table, r.node_rows, r.tick_s)) for r in due]
+        levels += [level for rank in due for level in phases.levels(rank)]
         built += level_groups(levels)
         return Totals(seq, time.time_ns(), tuple(built))
 

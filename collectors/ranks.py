@@ -28,6 +28,8 @@ class Rank:
     number: int
     memory: smaps.Memory = field(default_factory=smaps.Memory)
     node_rows: array = field(default_factory=lambda: array("I"))  # type: ignore[type-arg]
+    marks: int = 0  # of named phases, when memory was read last
+    pages: dict[int, dict[str, int]] = field(default_factory=dict)  # by number of the phase
     throttled_rows: set[int] = field(default_factory=set)
     tick_s: float = 0.0
     has_ended: bool = False

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         def region_leave(self, name: str) -> object:
             """It ends."""
 
-        def phase(self, name: str) -> object:
-            """A phase begins."""
+        def phase(self, name: str, is_named: bool) -> object:
+            """A part of the program begins, or one iteration of it."""
 
 
 _recorder: "Recorder | None" = None  # set once, before the program's first line
@@ -70,9 +70,11 @@ class region:  # read as a statement: with insitu.region("solve"):
 
 
 def phase(step: "Any") -> None:  # Any: whatever has a text, mostly a number
-    """A phase of the program begins, most often one turn of its main loop.
+    """A phase of the program begins: an iteration of its main loop, or a part of it with a name.
 
-    The time from each phase to the next is an iteration (`iteration_time`).
+    A text is a name: until the next phase with one, `(phase assemble)` below the program tells
+    what the whole rank does, its memory included. Anything else is the number of an iteration: the
+    time from each to the next is an iteration's (`iteration_time`).
     """
     if _recorder is not None:
-        _recorder.phase(str(step)[:23])
+        _recorder.phase(str(step), isinstance(step, str))

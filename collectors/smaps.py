@@ -4,7 +4,8 @@ import os
 import time
 from dataclasses import dataclass
 
-PSS_COST_FACTOR = 500  # the next reading no sooner than 500 times what the last one took
+PSS_SHARE = 500  # reading PSS takes at most this part of the time, and
+PSS_AT_ONCE_S = 0.02  # that much at the beginning: a program's first phases are often short
 ROOT = "/proc"
 
 
@@ -18,12 +19,13 @@ class Memory:
     private: int | None = None
     shared: int | None = None
     swap: int | None = None
-    next_pss_s: float = 0.0  # monotonic time before which PSS is not read again
+    pss_took_s: float = 0.0  # all readings of PSS
+    since_s: float | None = None  # monotonic time of the first
 
 
 def probe(memory: Memory, pid: int, *, now_s: float, root: str = ROOT) -> bool:
-    """Read what is due; False when the process is gone. PSS takes 20 to 28 ms per GiB of small
-    pages."""
+    """Read what is due; whether PSS was: that takes 20 to 28 ms per GiB of small pages. Of a
+    process that is gone nothing is read."""
     directory = os.path.join(root, str(pid))
     try:
         fields = _fields(os.path.join(directory, "status"))
@@ -31,14 +33,17 @@ def probe(memory: Memory, pid: int, *, now_s: float, root: str = ROOT) -> bool:
         return False
     memory.rss = fields.get("VmRSS", memory.rss)
     memory.rss_peak = fields.get("VmHWM", memory.rss_peak)
-    if now_s >= memory.next_pss_s:
-        started = time.perf_counter()
-        try:
-            _take(memory, _fields(os.path.join(directory, "smaps_rollup")))
-        except OSError:
-            memory.next_pss_s = float("inf")  # no permission, or a kernel before 4.14
-        else:
-            memory.next_pss_s = now_s + PSS_COST_FACTOR * (time.perf_counter() - started)
+    if memory.since_s is None:
+        memory.since_s = now_s
+    if memory.pss_took_s > PSS_AT_ONCE_S + (now_s - memory.since_s) / PSS_SHARE:
+        return False
+    started = time.perf_counter()
+    try:
+        _take(memory, _fields(os.path.join(directory, "smaps_rollup")))
+    except OSError:
+        memory.pss_took_s = float("inf")  # no permission, or a kernel before 4.14
+        return False
+    memory.pss_took_s += time.perf_counter() - started
     return True
 
 

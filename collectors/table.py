@@ -16,6 +16,7 @@ VERSION = 1
 RUNNING, ENDED, ABORTED = 0, 1, 2
 MPI_INITIALISED, MPI_FINALISED = 1, 2
 PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN = range(7)
+PHASE = 8  # of a row that tells of the whole process between two marks
 COMPILED = 7  # of a row whose name is an address in the object that is its file
 FOLDED = 1
 ROW_NAME = 20  # offsets of u4 in a row; its columns are described by the file itself
@@ -43,13 +44,20 @@ _LAYOUT = (
     *(("turn_numbers", "256s"), ("phases", "Q")),
     ("phase", "24s"),
     *(("memory_pss", "Q"), ("memory_private", "Q"), ("memory_shared", "Q"), ("memory_swap", "Q")),
-    *(("memory_mpi", "Q"), ("instructions", "Q"), ("cycles", "Q")),
+    *(("memory_mpi", "Q"), ("instructions", "Q"), ("cycles", "Q"), ("subinterpreters", "Q")),
+    *(("phases_at", "Q"), ("phase_bytes", "I"), ("phases_used", "I"), ("phase_marks", "Q")),
+    *(("phase_now", "I"), ("phase_before", "I")),
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
 FIELDS = tuple(name for name, _ in _LAYOUT)
 NAME = struct.Struct("<IHH")
 FRAME = struct.Struct("<QQIIQ")
 THREAD_HEAD = struct.Struct("<IIIIQQ")
+PHASE_HEAD = struct.Struct("<II8Q")
+PHASE_VALUES = (
+    *("memory_rss", "memory_rss_peak", "memory_pss", "memory_private", "memory_shared"),
+    *("memory_swap", "instructions", "cycles"),
+)
 
 
 def field_place(field: str) -> tuple[int, str]:
@@ -117,6 +125,7 @@ class TableReader:
             head["threads_at"] + head["thread_bytes"] * head["thread_capacity"],
             head["names_at"] + head["names_used"],
             head["meta_at"] + head["meta_used"],
+            head["phases_at"] + head["phase_bytes"] * head["phases_used"],
         )
         sound = (
             max(ends) <= size
@@ -127,6 +136,7 @@ class TableReader:
             and head["threads_used"] <= head["thread_capacity"]
             and head["thread_bytes"] >= THREAD_HEAD.size + FRAME.size * head["frame_capacity"]
             and head["frame_bytes"] == FRAME.size
+            and (not head["phases_used"] or head["phase_bytes"] >= PHASE_HEAD.size)
         )
         if not sound:
             raise WireError(f"{self.path}: damaged header")
@@ -177,6 +187,17 @@ class TableReader:
             for i in range(len(self.rows))
         ]
         return [i for i, value in enumerate(flags) if value & THROTTLED]
+
+    def phases(self) -> list[tuple[int, dict[str, int]]]:
+        """The named phases in the order of their first marks: their rows, with what is known."""
+        head = self.header()
+        found = []
+        for i in range(min(head["phases_used"], len(self.rows))):
+            at = head["phases_at"] + i * head["phase_bytes"]
+            row, _, *values = PHASE_HEAD.unpack_from(self._bytes, at)
+            if row < len(self.rows):
+                found.append((row, dict(zip(PHASE_VALUES, values, strict=True))))
+        return found
 
     def hook_share(self) -> float:
         """The share of the rank's time that its function timer has taken, estimated."""

@@ -59,9 +59,15 @@ static uint64_t read_event(int i) {
   return told[2] == told[1] ? told[0] : (uint64_t)((double)told[0] * (double)told[1] / (double)told[2]);
 }
 
-void insitu_counters_end(void) {
+void insitu_counters_read(uint64_t counts[2]) {
   int saved = errno;
-  insitu_table->header->instructions = read_event(0);
-  insitu_table->header->cycles = read_event(1);
+  for (int i = 0; i < EVENTS; i++) counts[i] = read_event(i);
   errno = saved;
+}
+
+void insitu_counters_end(void) {
+  uint64_t counts[EVENTS];
+  insitu_counters_read(counts);
+  insitu_table->header->instructions = counts[0];
+  insitu_table->header->cycles = counts[1];
 }

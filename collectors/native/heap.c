@@ -20,6 +20,7 @@
 #define BATCH (64 << 10) /* bytes that a thread may keep to itself: the peak is exact to threads x 64 KiB */
 
 static _Atomic int64_t live; /* bytes of the process, up to what threads have pending */
+static _Atomic int64_t most; /* since insitu_heap_live was asked */
 static __thread int64_t pending;
 static int is_off;
 
@@ -169,6 +170,12 @@ __attribute__((constructor)) static void prepare(void) {
   pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
+int64_t insitu_heap_live(int64_t *most_since) {
+  int64_t now = atomic_load_explicit(&live, memory_order_relaxed) + pending;
+  *most_since = atomic_exchange_explicit(&most, now, memory_order_relaxed);
+  return now;
+}
+
 void insitu_heap_stop(void) {
   is_off = 1;
 }
@@ -192,6 +199,8 @@ static inline void count(int64_t bytes, int is_allocation) {
     /* Relaxed: other threads' bytes are an estimate anyway, by what they have pending. */
     int64_t now = atomic_load_explicit(&live, memory_order_relaxed) + pending;
     if (now > (int64_t)row->heap_peak) row->heap_peak = (uint64_t)now;
+    if (now > atomic_load_explicit(&most, memory_order_relaxed))
+      atomic_store_explicit(&most, now, memory_order_relaxed);
   }
   if (__builtin_expect((uint64_t)(pending + BATCH) > 2 * BATCH, 0)) flush();
 }

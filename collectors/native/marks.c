@@ -1,4 +1,4 @@
-/* Rows that are no Python functions: the program's own regions and phases, and built-in functions. */
+/* Rows that are no Python functions: the program's own regions, and built-in functions. */
 #include "marks.h"
 
 #include "budget.h"
@@ -54,13 +54,6 @@ void insitu_region_enter(struct insitu_thread *self, PyObject *name) {
 
 void insitu_region_leave(struct insitu_thread *self, PyObject *name) {
   end(self, (uint64_t)(uintptr_t)name);
-}
-
-void insitu_phase(const char *name) {
-  struct insitu_header *header = insitu_table->header;
-  strncpy(header->phase, name, sizeof header->phase - 1);
-  header->phases++;
-  insitu_phase_turn(insitu_ticks());
 }
 
 /* What stands for a built-in function: itself where it lives on, its C function where it is bound anew each time. */

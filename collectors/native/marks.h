@@ -1,4 +1,4 @@
-/* Rows that are no Python functions: the program's own regions and phases, and built-in functions. */
+/* Rows that are no Python functions: the program's own regions, and built-in functions. */
 #ifndef INSITU_MARKS_H
 #define INSITU_MARKS_H
 
@@ -7,8 +7,6 @@
 /* The program's own region; `name` is an interned str. */
 void insitu_region_enter(struct insitu_thread *self, PyObject *name);
 void insitu_region_leave(struct insitu_thread *self, PyObject *name);
-/* The program says that a phase begins: an iteration of its main loop, or a part of it with a name. */
-void insitu_phase(const char *name);
 /* A function written in C is called from Python, or ends. */
 void insitu_builtin_enter(struct insitu_thread *self, PyObject *callable);
 void insitu_builtin_leave(struct insitu_thread *self, PyObject *callable);

@@ -12,11 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct memory {
-  int64_t resident, peak, shared;
-};
-
-static struct memory before, after;
+static struct insitu_memory before, after;
 static int64_t heap_of_init;
 
 static int64_t bytes_of(const char *status, const char *field) {
@@ -24,10 +20,11 @@ static int64_t bytes_of(const char *status, const char *field) {
   return at ? (int64_t)strtoull(at + strlen(field), NULL, 10) * 1024 : 0;
 }
 
-static struct memory look(void) {
+struct insitu_memory insitu_memory_look(void) {
   char status[4096];
-  if (!insitu_read_file("/proc/self/status", status, sizeof status)) return (struct memory){0, 0, 0};
-  return (struct memory){bytes_of(status, "VmRSS:"), bytes_of(status, "VmHWM:"), bytes_of(status, "RssShmem:")};
+  if (!insitu_read_file("/proc/self/status", status, sizeof status)) return (struct insitu_memory){0, 0, 0, 0};
+  return (struct insitu_memory){bytes_of(status, "VmRSS:"), bytes_of(status, "VmHWM:"), bytes_of(status, "RssShmem:"),
+                                bytes_of(status, "VmSwap:")};
 }
 
 /* By which the heap has grown in MPI calls until now. */
@@ -39,37 +36,45 @@ static int64_t heap_of_mpi(void) {
   return grown;
 }
 
-static void add_up_pages(struct insitu_header *header) {
+struct insitu_pages insitu_memory_pages(struct insitu_memory now) {
   char rollup[2048];
-  if (!insitu_read_file("/proc/self/smaps_rollup", rollup, sizeof rollup)) return;
-  header->memory_pss = (uint64_t)bytes_of(rollup, "\nPss:");
-  header->memory_private = (uint64_t)(bytes_of(rollup, "Private_Clean:") + bytes_of(rollup, "Private_Dirty:"));
-  header->memory_shared = (uint64_t)(bytes_of(rollup, "Shared_Clean:") + bytes_of(rollup, "Shared_Dirty:"));
-  header->memory_swap = (uint64_t)bytes_of(rollup, "Swap:");
+  if (now.resident >= SMALL || !insitu_read_file("/proc/self/smaps_rollup", rollup, sizeof rollup))
+    return (struct insitu_pages){0, 0, 0, 0};
+  return (struct insitu_pages){
+      (uint64_t)bytes_of(rollup, "\nPss:"),
+      (uint64_t)(bytes_of(rollup, "Private_Clean:") + bytes_of(rollup, "Private_Dirty:")),
+      (uint64_t)(bytes_of(rollup, "Shared_Clean:") + bytes_of(rollup, "Shared_Dirty:")),
+      (uint64_t)bytes_of(rollup, "Swap:"),
+  };
 }
 
 void insitu_memory_at_end(void) {
-  struct memory now = look();
+  struct insitu_memory now = insitu_memory_look();
   insitu_table->header->memory_rss = (uint64_t)now.resident;
   insitu_table->header->memory_rss_peak = (uint64_t)now.peak;
   if (!insitu_table->header->memory_mpi) insitu_memory_before_finalize(); /* mpi4py's comes when we have ended */
-  if (now.resident < SMALL) add_up_pages(insitu_table->header);
+  struct insitu_pages pages = insitu_memory_pages(now);
+  insitu_table->header->memory_pss = pages.pss;
+  insitu_table->header->memory_private = pages.private;
+  insitu_table->header->memory_shared = pages.shared;
+  insitu_table->header->memory_swap = pages.swapped;
 }
 
 void insitu_memory_before_init(void) {
-  if (insitu_table && !before.resident) before = look();
+  if (insitu_table && !before.resident) before = insitu_memory_look();
 }
 
 void insitu_memory_after_init(void) {
   if (!insitu_table || !before.resident || after.resident) return;
-  after = look();
+  after = insitu_memory_look();
   heap_of_init = heap_of_mpi();
 }
 
 void insitu_memory_before_finalize(void) {
   if (!insitu_table || !after.resident) return;
-  struct memory now = look();
+  struct insitu_memory now = insitu_memory_look();
   if (!now.resident) return;
-  int64_t taken = after.resident - before.resident + heap_of_mpi() - heap_of_init + now.shared - after.shared;
+  int64_t taken =
+      after.resident - before.resident + heap_of_mpi() - heap_of_init + now.between_processes - after.between_processes;
   insitu_table->header->memory_mpi = taken > 0 ? (uint64_t)taken : 0;
 }

@@ -5,6 +5,7 @@
 #include "hook.h"
 #include "marks.h"
 #include "mpi.h"
+#include "phases.h"
 #include "python_abi.h"
 #include "table.h"
 
@@ -101,11 +102,12 @@ static PyObject *py_region_leave(PyObject *module, PyObject *name) {
   return none();
 }
 
-static PyObject *py_phase(PyObject *module, PyObject *name) {
+static PyObject *py_phase(PyObject *module, PyObject *arguments) {
   (void)module;
-  const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
-  if (!text) return NULL;
-  if (insitu_is_on) insitu_phase(text);
+  const char *name;
+  int is_named;
+  if (!_PyArg_ParseTuple_SizeT(arguments, "sp", &name, &is_named)) return NULL;
+  if (insitu_is_on) insitu_phase(name, is_named);
   return none();
 }
 
@@ -141,7 +143,7 @@ static PyMethodDef methods[] = {
     {"budget", py_budget, METH_VARARGS, "budget(event_ns, share): what an event costs, what all of them may cost"},
     {"region_enter", py_region_enter, METH_O, "region_enter(name): a region of the program begins"},
     {"region_leave", py_region_leave, METH_O, "region_leave(name): it ends"},
-    {"phase", py_phase, METH_O, "phase(name): a phase of the program begins"},
+    {"phase", py_phase, METH_VARARGS, "phase(name, is_named): a part or an iteration of the program begins"},
     {"record", py_record, METH_VARARGS, "record(is_on): whether events are recorded"},
     {"end", py_end, METH_VARARGS, "end(status): close open frames and mark the table"},
     {"patch_mpi", py_patch_mpi, METH_NOARGS, "patch_mpi(): time the MPI calls of newly loaded objects"},

@@ -5,6 +5,7 @@
 #include "counters.h"
 #include "heap.h"
 #include "memory.h"
+#include "phases.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -186,7 +187,7 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   fresh->parent = parent;
   fresh->kind = kind;
   fresh->next_sibling = the_table.rows[parent].first_child;
-  if (kind != INSITU_THREAD && row) the_table.rows[parent].first_child = row;
+  if (kind != INSITU_THREAD && kind != INSITU_PHASE && row) the_table.rows[parent].first_child = row;
   atomic_store_explicit(&header->names_used, at + record, memory_order_relaxed);
   atomic_store_explicit(&fresh->name, (uint32_t)at, memory_order_relaxed);
   /* A reader takes the rows below rows_used as ready: name and parent must be there first. */
@@ -197,23 +198,29 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   return row;
 }
 
+int insitu_phases_back(void) {
+  static int is_backed;
+  return is_backed = is_backed || !reserve(the_table.header->phases_at, INSITU_PHASES * sizeof(struct insitu_phase));
+}
+
 void insitu_stamp(void) {
   the_table.header->latest_tick = insitu_ticks();
   the_table.header->latest_ns = insitu_monotonic_ns();
 }
 
-/* The places of meta data, rows, names and threads in the file, and its length. */
-enum { AT_META, AT_ROWS, AT_NAMES, AT_THREADS, AT_END };
+/* The places of meta data, named phases, rows, names and threads in the file, and its length. */
+enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_END, PLACES };
 
-static void lay_out(uint64_t at[5]) {
+static void lay_out(uint64_t at[PLACES]) {
   at[AT_META] = 4096;
-  at[AT_ROWS] = at[AT_META] + INSITU_META_BYTES;
+  at[AT_PHASES] = at[AT_META] + INSITU_META_BYTES;
+  at[AT_ROWS] = at[AT_PHASES] + align(INSITU_PHASES * sizeof(struct insitu_phase), 4096);
   at[AT_NAMES] = at[AT_ROWS] + (uint64_t)INSITU_ROWS * sizeof(struct insitu_row);
   at[AT_THREADS] = at[AT_NAMES] + INSITU_NAMES_BYTES;
   at[AT_END] = at[AT_THREADS] + align((uint64_t)INSITU_THREADS * sizeof(struct insitu_thread), CHUNK);
 }
 
-static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[5]) {
+static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[PLACES]) {
   memcpy(header->magic, INSITU_MAGIC, 8);
   header->version = INSITU_VERSION;
   header->header_bytes = 4096;
@@ -221,6 +228,8 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
   header->rows_at = at[AT_ROWS];
   header->names_at = at[AT_NAMES];
   header->threads_at = at[AT_THREADS];
+  header->phases_at = at[AT_PHASES];
+  header->phase_bytes = sizeof(struct insitu_phase);
   header->row_bytes = sizeof(struct insitu_row);
   header->row_capacity = INSITU_ROWS;
   header->thread_bytes = sizeof(struct insitu_thread);
@@ -238,7 +247,7 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
 }
 
 /* Make the file at the_table.path and map it, with room for its first rows; NULL and errno if that fails. */
-static char *map_new_file(const uint64_t at[5], size_t meta_bytes) {
+static char *map_new_file(const uint64_t at[PLACES], size_t meta_bytes) {
   int file = open(the_table.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return NULL;
   char *base = MAP_FAILED;
@@ -258,9 +267,10 @@ static char *map_new_file(const uint64_t at[5], size_t meta_bytes) {
   return NULL;
 }
 
-static void take_places(char *base, const uint64_t at[5]) {
+static void take_places(char *base, const uint64_t at[PLACES]) {
   the_table.header = (struct insitu_header *)base;
   insitu_rows = the_table.rows = (struct insitu_row *)(base + at[AT_ROWS]);
+  the_table.phases = (struct insitu_phase *)(base + at[AT_PHASES]);
   the_table.names = base + at[AT_NAMES];
   the_table.threads = (struct insitu_thread *)(base + at[AT_THREADS]);
   pthread_key_create(&thread_key, thread_leave);
@@ -277,7 +287,7 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
   if (meta_bytes > INSITU_META_BYTES) return E2BIG;
   strcat(strcpy(the_table.path, path), unfinished);
   insitu_clock_choose();
-  uint64_t at[5];
+  uint64_t at[PLACES];
   lay_out(at);
   char *base = map_new_file(at, meta_bytes);
   if (!base) return errno;
@@ -307,7 +317,7 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
 int insitu_table_attach(const char *path) {
   if (insitu_table) return EEXIST;
   if (strlen(path) >= sizeof the_table.path) return ENAMETOOLONG;
-  uint64_t at[5];
+  uint64_t at[PLACES];
   lay_out(at);
   int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0) return errno;
@@ -337,6 +347,7 @@ void insitu_table_end(int state, int exit_status) {
   uint64_t now = insitu_ticks();
   struct insitu_thread *self = insitu_self;
   while (self && self->depth) insitu_pop(self, now);
+  insitu_phase_end(now);
   insitu_memory_at_end();
   insitu_counters_end();
   insitu_stamp();

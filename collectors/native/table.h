@@ -20,6 +20,7 @@
 #define INSITU_META_BYTES (64u << 10)
 #define INSITU_AXES 4   /* of a Cartesian communicator; of one with more no places are kept */
 #define INSITU_TURNS 64 /* iterations of the main loop that are kept */
+#define INSITU_PHASES 64
 
 /* The columns of a row: name, unit, kinds of rows that have it. Times are ticks. */
 #define INSITU_COLUMNS(X)                  \
@@ -45,6 +46,7 @@ enum insitu_kind {
   INSITU_REGION = 5,   /* the program's own mark */
   INSITU_BUILTIN = 6,  /* a function in C, called from Python */
   INSITU_COMPILED = 7, /* its name is its address, its file the object */
+  INSITU_PHASE = 8,    /* all that the process does between two marks of the program */
 };
 enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2 };
 enum insitu_mpi_state { INSITU_MPI_NONE = 0, INSITU_MPI_INITIALISED = 1, INSITU_MPI_FINALISED = 2 };
@@ -90,6 +92,20 @@ struct insitu_name {
   uint16_t name_bytes;
   uint16_t file_bytes;
   char text[]; /* name, then file, not terminated; records are padded to 8 bytes */
+};
+
+/* A phase that the program has named, beyond what its row says. Levels are those at its end. */
+struct insitu_phase {
+  uint32_t row;
+  uint32_t spare;
+  uint64_t memory_rss;
+  uint64_t memory_rss_peak; /* of the process, until then */
+  uint64_t memory_pss;      /* like the following, 0 where that would have taken long */
+  uint64_t memory_private;
+  uint64_t memory_shared;
+  uint64_t memory_swap;
+  uint64_t instructions;
+  uint64_t cycles;
 };
 
 struct insitu_header {
@@ -152,6 +168,13 @@ struct insitu_header {
   uint64_t memory_mpi;   /* bytes that MPI takes, known from MPI_Finalize on */
   uint64_t instructions; /* in user space, at the end; 0 where they cannot be counted */
   uint64_t cycles;
+  uint64_t subinterpreters; /* that the program made, written by site/sitecustomize.py: they are not measured */
+  uint64_t phases_at;
+  uint32_t phase_bytes;
+  _Atomic uint32_t phases_used;
+  uint64_t phase_marks;  /* of named phases */
+  uint32_t phase_now;    /* the named phase that runs, counted from 1; 0 while there is none */
+  uint32_t phase_before; /* the one that ended last */
 };
 _Static_assert(sizeof(struct insitu_header) <= 4096, "the header is one page");
 
@@ -159,6 +182,7 @@ struct insitu_table {
   struct insitu_header *header;
   struct insitu_row *rows;
   struct insitu_thread *threads;
+  struct insitu_phase *phases;
   char *names;
   char path[1024];
 };
@@ -183,6 +207,8 @@ struct insitu_thread *insitu_thread_enter(void);
 /* Append a row below `parent`, first among its siblings; 0 if there is no room. */
 uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, const char *name, size_t name_bytes,
                         const char *file, size_t file_bytes, uint32_t line);
+/* Reserve the page of the named phases; 0 if there is no room. */
+int insitu_phases_back(void);
 /* The beginning of a small file as text, "" if it cannot be read; its length. */
 size_t insitu_read_file(const char *path, char *text, size_t capacity);
 /* Pair the two clocks once more, so that a reader can tell how long a tick is. */

@@ -9,6 +9,21 @@ from insitu.collectors.table import TableReader
 from insitu.run import parse, rank_environment
 
 
+def rank_variables(
+    script: Path, shared: str, tables: Path, options: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """The environment in which Python measures this script, into a table below `tables`."""
+    return {
+        **os.environ,
+        **rank_environment(parse([*options, str(script)]), "0" * 32, str(script.parent)),
+        "INSITU_LIBRARY": shared,
+        "INSITU_TABLES": str(tables),
+        "INSITU_AGENT": "off",
+        "INSITU_SINGLE": "1",
+        "INSITU_TROUBLE": str(tables / "trouble"),
+    }
+
+
 def measure(
     folder: Path, python: str, program: str, shared: str, *options: str, prints: str = "ended\n"
 ) -> TableReader:
@@ -17,18 +32,9 @@ def measure(
     tables.mkdir(parents=True)
     script = folder / "program.py"
     script.write_text(textwrap.dedent(program))
-    environment = {
-        **os.environ,
-        **rank_environment(parse([*options, str(script)]), "0" * 32, str(folder)),
-        "INSITU_LIBRARY": shared,
-        "INSITU_TABLES": str(tables),
-        "INSITU_AGENT": "off",
-        "INSITU_SINGLE": "1",
-        "INSITU_TROUBLE": str(tables / "trouble"),
-    }
     done = subprocess.run(
         [python, str(script)],
-        env=environment,
+        env=rank_variables(script, shared, tables, options),
         capture_output=True,
         text=True,
         timeout=120,

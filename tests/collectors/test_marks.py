@@ -8,7 +8,8 @@ import pytest
 
 from insitu.collectors import node
 from insitu.collectors.iterations import FEWEST
-from tests.collectors.measured import measure, visits
+from insitu.collectors.table import PHASE
+from tests.collectors.measured import measure, paths, visits
 
 MARKED = """
     import asyncio, threading
@@ -142,7 +143,7 @@ def test_the_main_loop_is_found_and_its_iterations_are_timed(tmp_path, python, s
 @pytest.mark.native
 def test_phases_are_the_iterations_where_the_program_names_them(tmp_path, shared):
     steps = 100
-    program = LOOP.format(steps=steps, body="insitu.phase('turn'); spin(0.00001 * _)").replace(
+    program = LOOP.format(steps=steps, body="insitu.phase(_); spin(0.00001 * _)").replace(
         "import time", "import time, insitu"
     )
 
@@ -153,7 +154,44 @@ def test_phases_are_the_iterations_where_the_program_names_them(tmp_path, shared
     times = table.turns()
     assert len(times) == 64
     assert statistics.median(times[:32]) < statistics.median(times[32:])  # they are in order
-    assert head["phase"].rstrip(b"\0") == b"turn"
+    assert head["phase"].rstrip(b"\0") == b"99"
+
+
+@pytest.mark.native
+def test_a_phase_with_a_name_is_a_row_that_lasts_to_the_next_one(tmp_path, python, shared):
+    program = """
+        import time, insitu
+        for step in range(4):
+            insitu.phase("solve")
+            time.sleep(0.02)
+            insitu.phase(step)
+            insitu.phase("write it")
+        time.sleep(0.1)
+        print("ended")
+    """
+
+    table = measure(tmp_path, python, program, shared)
+
+    counted, seconds = visits(table), times(table)
+    assert counted["program.py->(phase solve)"] == counted["program.py->(phase write it)"] == 4
+    assert 0.08 <= seconds["program.py->(phase solve)"] <= seconds["program.py"] - 0.1
+    assert 0.1 <= seconds["program.py->(phase write it)"] <= seconds["program.py"] - 0.08
+    assert (table.header()["turns"], table.header()["phases"]) == (3, 12)
+
+
+@pytest.mark.native
+def test_more_phases_than_there_is_room_for_are_told(tmp_path, shared):
+    program = "import insitu\nfor n in range(100): insitu.phase(f'phase {n}')\nprint('ended')"
+
+    table = measure(tmp_path, sys.executable, program, shared)
+
+    assert sum(row.kind == PHASE for row in table.rows) == len(table.phases()) == 64
+    assert table.header()["rows_refused"] == 36
+
+
+def times(table):
+    seconds = (ticks * table.tick_s() for ticks in table.totals(table.tick_s())["time"])
+    return dict(zip(paths(table), seconds, strict=True))
 
 
 def names(here, group):

@@ -45,25 +45,25 @@ def test_private_shared_and_swapped_memory_come_with_it(root):
     assert found == (704 << 10, 320 << 10, 8 << 10)
 
 
-def test_pss_is_read_again_only_after_a_multiple_of_its_cost(root):
-    memory = smaps.Memory(next_pss_s=10.0)
+def test_pss_is_read_as_often_as_a_part_of_the_time_allows(root):
+    memory = smaps.Memory(pss_took_s=0.03, since_s=5.0)
 
-    smaps.probe(memory, 7, now_s=9.0, root=str(root))
+    early = smaps.probe(memory, 7, now_s=9.0, root=str(root))
     before = memory.pss
-    smaps.probe(memory, 7, now_s=10.0, root=str(root))
+    late = smaps.probe(memory, 7, now_s=11.0, root=str(root))
 
-    assert (before, memory.pss) == (None, 512 << 10)
-    assert memory.next_pss_s > 10.0
+    assert (early, before, late, memory.pss) == (False, None, True, 512 << 10)
+    assert memory.pss_took_s > 0.03
 
 
 def test_what_this_machine_cannot_measure_is_absent_and_not_zero(root):
     (root / "7" / "smaps_rollup").unlink()
     memory = smaps.Memory()
 
-    assert smaps.probe(memory, 7, now_s=1.0, root=str(root))
+    assert not smaps.probe(memory, 7, now_s=1.0, root=str(root))
 
     assert memory.pss is None
-    assert memory.next_pss_s == float("inf")
+    assert memory.pss_took_s == float("inf")
 
 
 def test_a_process_that_is_gone_is_no_error(root):

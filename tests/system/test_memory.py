@@ -39,6 +39,49 @@ def test_memory_of_ranks_and_what_mpi_takes_of_it(each_mpi):
     assert "memory_swap" in each_mpi.table().values
 
 
+PHASES = """
+    import insitu
+    from mpi4py import MPI
+
+    mega = (MPI.COMM_WORLD.rank + 1) << 20
+    insitu.phase("assemble")
+    kept = [bytearray(b"x" * 100) for _ in range(1000)]
+    block = bytearray(b"x" * 24 * mega)
+    insitu.phase("solve")
+    for step in range(5):
+        insitu.phase(step)
+        other = bytearray(b"x" * 8 * mega)
+        del other
+    insitu.phase("write")
+    del block
+"""
+
+
+def test_memory_of_a_phase_is_what_the_whole_rank_has_and_does_while_it_runs(bench):
+    outcome = bench.run("-n", 2, "--", bench.script(PHASES))
+
+    assert outcome.code == 0, outcome.err
+    for rank in range(2):
+        mega, slack = (rank + 1) << 20, 1 << 20
+
+        def of(phase, metric, rank=rank):
+            return bench.values(f"app.py->(phase {phase})", metric)[rank]
+
+        assert of("assemble", "heap_growth") == pytest.approx(24 * mega, abs=slack)
+        assert of("solve", "heap_growth") == pytest.approx(0, abs=slack)
+        assert of("write", "heap_growth") == pytest.approx(-24 * mega, abs=slack)
+        assert of("solve", "bytes_allocated") == pytest.approx(80 * mega, abs=slack)
+        assert 10 <= of("solve", "allocations") < 100
+        before = of("assemble", "heap_peak") - 48 * mega  # the bytes and what is made of them
+        assert of("solve", "heap_peak") - before == pytest.approx(40 * mega, abs=slack)
+        for metric in ("memory_rss", "memory_pss", "memory_private"):
+            freed = of("solve", metric) - of("write", metric)
+            assert freed == pytest.approx(24 * mega, abs=4 << 20)
+        assert of("solve", "memory_rss") < of("solve", "memory_rss_peak")
+        assert of("assemble", "memory_swap") == 0
+        assert bench.values("app.py", "heap_peak")[rank] < 100 * mega  # phases are no part of it
+
+
 def test_hardware_counters_are_there_where_the_kernel_grants_them_and_else_absent(bench):
     outcome = bench.run("-n", 1, "--", bench.script("print(sum(range(1_000_000)))"))
 
