@@ -13,25 +13,31 @@ from insitu.collectors.counting import counters, rewrite
 def main(arguments: list[str]) -> None:
     """Become the program: `SCRIPT ARGUMENT...` or `-m MODULE ARGUMENT...`."""
     directory = _leave()
+    rewriter = rewrite.Rewriter
+    if "INSITU_LABELS" in os.environ:
+        from insitu.collectors.counting import labelling, labels
+
+        rewriter = labelling.Labeller
+        arguments = labels.begin(arguments)
     spec = None
     if arguments[0] == "-m":
         sys.path[0] = os.getcwd()
-        rewrite.install(sys.path[0])
+        rewrite.install(sys.path[0], rewriter)
         spec = _find(arguments[1])
         path, arguments = spec.origin or "", arguments[1:]
     else:
         path = arguments[0]
         sys.path[0] = os.path.dirname(os.path.abspath(path))
-        rewrite.install(sys.path[0])
+        rewrite.install(sys.path[0], rewriter)
     sys.argv = [path, *arguments[1:]]
     module = ModuleType("__main__")
-    vars(module).update(rewrite.namespace(), __file__=path, __builtins__=__builtins__)
+    vars(module).update(rewrite.namespace(rewriter), __file__=path, __builtins__=__builtins__)
     if spec is not None:
         vars(module).update(__spec__=spec, __package__=spec.parent)
     sys.modules["__main__"] = module
     sys.excepthook = _end_all
     with open(path, "rb") as file:
-        code = rewrite.compile_counted(file.read(), path)
+        code = rewrite.compile_counted(file.read(), path, rewriter)
     atexit.register(counters.write, directory)
     before = counters.enter(os.path.basename(path))
     try:

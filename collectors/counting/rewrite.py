@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "_insitu_"
-FUNCTIONS = ("enter", "leave", "add", "result", "product", "iterate", "call")
 # These look at the frame that calls them.
 FRAME_BOUND = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "breakpoint"})
 Loop = ast.For | ast.While
@@ -23,25 +22,13 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
-def compile_counted(source: bytes | str, path: str) -> CodeType:
-    """Compile a module so that it counts.
-
-    Raises:
-        SyntaxError: as compile does.
-    """
-    tree = ast.parse(source, path)
-    counters.rewritten.add(path)
-    counted = ast.fix_missing_locations(Rewriter().visit(tree))
-    return compile(counted, path, "exec", dont_inherit=True)
-
-
-def namespace() -> "dict[str, Any]":
-    """The names that rewritten code uses."""
-    return {PREFIX + name: getattr(counters, name) for name in FUNCTIONS}
-
-
 class Rewriter(ast.NodeTransformer):
     """Makes loops, functions, comprehensions, array operations and calls count."""
+
+    runtime = counters  # where the functions are that rewritten code calls
+    functions: tuple[str, ...] = (
+        *("enter", "leave", "add", "result", "product", "iterate", "call"),
+    )
 
     def __init__(self) -> None:
         self._loops = 0
@@ -92,7 +79,7 @@ class Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.op, ast.MatMult):
             site = ast.Constant(f"array:{node.lineno}")
-            return ast.copy_location(_invoke("product", site, node.left, node.right), node)
+            return ast.copy_location(invoke("product", site, node.left, node.right), node)
         return _result(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
@@ -115,7 +102,7 @@ class Rewriter(ast.NodeTransformer):
         """Count the elements of a slice that is assigned to."""
         self.generic_visit(node)
         target = node.targets[0]
-        if isinstance(target, ast.Subscript) and _has_slice(target):
+        if isinstance(target, ast.Subscript) and has_slice(target):
             return self._with_target(node, target)
         return node
 
@@ -157,8 +144,8 @@ class Rewriter(ast.NodeTransformer):
         rest = self._body(rest)
         if not is_generator:
             token = PREFIX + "before"
-            begin = ast.Assign([ast.Name(token, ast.Store())], _invoke("enter", ast.Constant(name)))
-            end: list[ast.stmt] = [ast.Expr(_invoke("leave", ast.Name(token, ast.Load())))]
+            begin = ast.Assign([ast.Name(token, ast.Store())], invoke("enter", ast.Constant(name)))
+            end: list[ast.stmt] = [ast.Expr(invoke("leave", ast.Name(token, ast.Load())))]
             rest = [
                 begin,
                 ast.Try(body=rest or [ast.Pass()], handlers=[], orelse=[], finalbody=end),
@@ -185,42 +172,47 @@ class Rewriter(ast.NodeTransformer):
         node.body = [step, *node.body]
         site = ast.Constant(f"loop:{line}")
         done: list[ast.stmt] = [
-            ast.Expr(_invoke("add", site, ast.Name(name, ast.Load()))),
-            ast.Expr(_invoke("add", ast.Constant(f"entries:{line}"), ast.Constant(1))),
+            ast.Expr(invoke("add", site, ast.Name(name, ast.Load()))),
+            ast.Expr(invoke("add", ast.Constant(f"entries:{line}"), ast.Constant(1))),
         ]
         counted = ast.Try(body=[node], handlers=[], orelse=[], finalbody=done)
         return [ast.copy_location(one, node) for one in (start, counted)]
 
     def _with_target(self, node: ast.stmt, target: ast.expr) -> "ast.AST | list[ast.stmt]":
         """A statement, then a look at what it changed; not where looking would do more."""
-        if self._in_class or any(
-            isinstance(one, ast.Call | ast.NamedExpr) for one in ast.walk(target)
-        ):
+        if self._in_class or may_do_more(target):
             return node
         look = _loading(target)
         site = ast.Constant(f"array:{target.lineno}")
-        return [node, ast.copy_location(ast.Expr(_invoke("result", site, look)), node)]
+        return [node, ast.copy_location(ast.Expr(invoke("result", site, look)), node)]
 
     def _comprehension(self, node: Comprehension) -> ast.AST:
         self.generic_visit(node)
         for one in node.generators:
             if not one.is_async:
                 site = ast.Constant(f"loop:{node.lineno}:{one.iter.col_offset}")
-                one.iter = _invoke("iterate", site, one.iter)
+                one.iter = invoke("iterate", site, one.iter)
         return node
 
 
 def _result(node: ast.expr) -> ast.expr:
     """A call around an expression, which counts the elements of its value and answers it."""
     site = ast.Constant(f"array:{node.lineno}")
-    return ast.copy_location(_invoke("result", site, node), node)
+    return ast.copy_location(invoke("result", site, node), node)
 
 
-def _invoke(name: str, *args: ast.expr) -> ast.Call:
+def invoke(name: str, *args: ast.expr) -> ast.Call:
+    """A call of one of the functions of the runtime."""
     return ast.Call(ast.Name(PREFIX + name, ast.Load()), list(args), [])
 
 
-def _has_slice(target: ast.Subscript) -> bool:
+def may_do_more(target: ast.expr) -> bool:
+    """Whether evaluating it a second time could change something."""
+    return any(isinstance(one, ast.Call | ast.NamedExpr) for one in ast.walk(target))
+
+
+def has_slice(target: ast.Subscript) -> bool:
+    """Whether a part of an array is meant."""
     parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
     return any(isinstance(part, ast.Slice) for part in parts)
 
@@ -245,8 +237,31 @@ def _yields(node: Function) -> bool:
     return False
 
 
+def compile_counted(
+    source: bytes | str, path: str, rewriter: type[Rewriter] = Rewriter
+) -> CodeType:
+    """Compile a module so that it counts.
+
+    Raises:
+        SyntaxError: as compile does.
+    """
+    tree = ast.parse(source, path)
+    counters.rewritten.add(path)
+    counted = ast.fix_missing_locations(rewriter().visit(tree))
+    return compile(counted, path, "exec", dont_inherit=True)
+
+
+def namespace(rewriter: type[Rewriter] = Rewriter) -> "dict[str, Any]":
+    """The names that rewritten code uses."""
+    return {PREFIX + name: getattr(rewriter.runtime, name) for name in rewriter.functions}
+
+
 class CountedLoader(SourceFileLoader):
     """Loads a module of the program so that it counts; compiled files are neither used nor made."""
+
+    def __init__(self, fullname: str, path: str, rewriter: type[Rewriter]) -> None:
+        super().__init__(fullname, path)
+        self._rewriter = rewriter
 
     def path_stats(self, path: str) -> "dict[str, Any]":
         """There is no compiled file to compare with.
@@ -260,19 +275,20 @@ class CountedLoader(SourceFileLoader):
         self, data: "Any", path: "Any", *, _optimize: int = -1
     ) -> CodeType:
         """Compile what counts."""
-        return compile_counted(data, os.fspath(path))
+        return compile_counted(data, os.fspath(path), self._rewriter)
 
     def exec_module(self, module: ModuleType) -> None:
         """Run it with the names that it uses."""
-        vars(module).update(namespace())
+        vars(module).update(namespace(self._rewriter))
         super().exec_module(module)
 
 
 class CountedFinder(MetaPathFinder):
     """Finds the program's own modules, those below `top`, and lets them count."""
 
-    def __init__(self, top: str) -> None:
+    def __init__(self, top: str, rewriter: type[Rewriter]) -> None:
         self._top = os.path.join(os.path.realpath(top), "")
+        self._rewriter = rewriter
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -285,10 +301,10 @@ class CountedFinder(MetaPathFinder):
         is_library = any(part in place for part in ("site-packages", "dist-packages"))
         if is_library or not place.startswith(self._top) or fullname.startswith("insitu."):
             return None
-        spec.loader = CountedLoader(fullname, spec.origin)
+        spec.loader = CountedLoader(fullname, spec.origin, self._rewriter)
         return spec
 
 
-def install(top: str) -> None:
+def install(top: str, rewriter: type[Rewriter] = Rewriter) -> None:
     """Let all modules below the folder `top` count from now on."""
-    sys.meta_path.insert(0, CountedFinder(top))
+    sys.meta_path.insert(0, CountedFinder(top, rewriter))

@@ -1,24 +1,25 @@
 """`insitu detect`: which call path depends on which parameter, from counted pilot runs."""
 
-import os
-import shutil
-import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 import click
-import numpy as np
 
-import insitu
 from insitu.cli.output import Block, Column, json_option, print_blocks, print_json
-from insitu.design.blackbox import MainLoop, Site, deduce_structure
-from insitu.design.dependencies import Dependency, Structure, parse_derived
+from insitu.cli.pilots import Pilots
+from insitu.design.blackbox import MainLoop, deduce_structure
+from insitu.design.dependencies import (
+    Dependency,
+    Status,
+    Structure,
+    parse_derived,
+    with_labels,
+)
 from insitu.design.levels import parse_levels
-from insitu.design.pilot import pilot_configurations
-from insitu.errors import LaunchError, UsageError
-from insitu.formats.counts import read_counts
-from insitu.launch.pilots import fill, program_at, run_pilot
+from insitu.design.pilot import far_configurations, pilot_configurations
+from insitu.errors import UsageError
 from insitu.units import percent
 
 OUTPUT = "dependencies.json"
@@ -30,6 +31,16 @@ COLUMNS = (
     Column("how", is_wide=True),
     Column("status"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Three tiny values by parameter, values farther out, the number of ranks, what follows."""
+
+    levels: dict[str, tuple[float, ...]]
+    farther: dict[str, float]
+    ranks: str
+    derived: tuple[tuple[str, tuple[tuple[str, Fraction], ...]], ...]
 
 
 @click.command(name="detect")
@@ -48,6 +59,19 @@ COLUMNS = (
     help="A parameter that follows from others, as in spacing=vol/cubes.",
 )
 @click.option(
+    "--taint",
+    "is_tainted",
+    is_flag=True,
+    help="Follow the parameters through one run of a Python program: what else may matter?",
+)
+@click.option(
+    "--far",
+    "far",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Try a parameter farther out, too; with --taint only where it is named and silent.",
+)
+@click.option(
     "--timeout",
     type=click.FloatRange(min=0.1),
     default=TIMEOUT_S,
@@ -64,6 +88,8 @@ def command(
     *,
     params: tuple[str, ...],
     derived: tuple[str, ...],
+    is_tainted: bool,
+    far: tuple[str, ...],
     timeout: float,
     output: str,
     is_json: bool,
@@ -78,31 +104,48 @@ def command(
         -- mpiexec -n {p} python app.py {n} {iters}
 
     Runs the base twice, two alternatives per parameter, every pair, and all together: 12 runs for
-    three parameters. A Python program counts by itself; of a compiled one valgrind counts
-    instructions. `insitu design` deduces the smallest experiment from the result.
+    three parameters. A Python program counts by itself, a compiled one where it was built with
+    --coverage (gcc) or -fprofile-instr-generate (clang); of others valgrind counts instructions.
+    `insitu design` deduces the smallest experiment from the result.
     """
     levels = _levels(params)
-    found = tuple(map(parse_derived, derived))
-    configurations = pilot_configurations(levels)
-    filled = [fill(command_line, at) for at in configurations]
-    prepared = [_counting(words) for words in filled]
-    columns = [
-        _pilot(words, environment, timeout, f"{i} of {len(prepared)}")
-        for i, (words, environment) in enumerate(prepared, start=1)
-    ]
-    sites: set[Site] = set().union(*columns)
-    if not sites:
-        raise LaunchError("the pilot runs counted nothing: did they end by os._exit or a signal?")
-    counts = {site: np.array([column.get(site, 0.0) for column in columns]) for site in sites}
     ranks = _rank_parameter(command_line, list(levels))
-    structure, loop = deduce_structure(configurations, counts, ranks=ranks, derived=found)
+    asked = Asked(levels, _far(levels, far), ranks, tuple(map(parse_derived, derived)))
+    structure, loop, seen = _detected(asked, Pilots(command_line, timeout), is_tainted)
     with open(output, "w", encoding="utf-8") as file:
         file.write(structure.to_json() + "\n")
     if is_json:
         print_json(map(_row, structure.dependencies))
         return
     _print(structure, loop)
+    if is_tainted:
+        _say_labels(structure, seen)
     click.echo(f"\nkept in {output}; next: insitu design {output} --levels {next(iter(levels))}=…")
+
+
+def _detected(
+    asked: Asked, pilots: Pilots, is_tainted: bool
+) -> tuple[Structure, MainLoop | None, Collection[str]]:
+    """What counts say, with what labels say besides; the main loop; the labels that were seen.
+
+    Parameters are tried farther out where a label says they may matter and no count does; without
+    labels wherever that is asked for.
+    """
+    ranks, derived, farther = asked.ranks, asked.derived, asked.farther
+    configurations = pilot_configurations(asked.levels)
+    labels = pilots.labels(configurations[0], ranks) if is_tainted else {}
+    counts = pilots.count(configurations)
+    structure, loop = deduce_structure(configurations, counts, ranks=ranks, derived=derived)
+    if is_tainted:
+        structure = with_labels(structure, labels)
+        silent = {name for one in structure.dependencies for name in one.labelled}
+        farther = {name: value for name, value in farther.items() if name in silent}
+    if farther:
+        configurations += far_configurations(asked.levels, farther)
+        counts = pilots.count(configurations)
+        structure, loop = deduce_structure(configurations, counts, ranks=ranks, derived=derived)
+        structure = with_labels(structure, labels, farther)
+    return structure, loop, frozenset().union(*labels.values())
 
 
 def _levels(params: Sequence[str]) -> dict[str, tuple[float, ...]]:
@@ -117,42 +160,20 @@ def _levels(params: Sequence[str]) -> dict[str, tuple[float, ...]]:
     return found
 
 
-def _counting(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The command and the environment in which the program counts."""
-    at = program_at(words)
-    program = words[at]
-    is_python = program.endswith(".py") or os.path.basename(program).startswith("python")
-    if program.endswith(".py"):
-        words = [*words[:at], sys.executable, *words[at:]]
-    elif not is_python:
-        if shutil.which("valgrind") is None:
-            raise LaunchError(
-                f"{program} is no Python program, and there is no valgrind to count its"
-                " instructions; load or install it (apt-get install valgrind)"
-            )
-        valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file={directory}/%p.callgrind"]
-        return [*words[:at], *valgrind, *words[at:]], {}
-    home = os.path.dirname(os.path.dirname(os.path.abspath(insitu.__file__)))
-    collectors = os.path.join(os.path.dirname(os.path.abspath(insitu.__file__)), "collectors")
-    original = os.environ.get("PYTHONPATH", "")
-    path = [os.path.join(collectors, "counting", "site"), home, original]
-    environment = {"PYTHONPATH": os.pathsep.join(filter(None, path))}
-    return words, environment | ({"INSITU_PYTHONPATH": original} if original else {})
+def _far(levels: Mapping[str, Sequence[float]], far: Sequence[str]) -> dict[str, float]:
+    """Values farther out by parameter.
 
-
-def _pilot(
-    words: list[str], environment: dict[str, str], timeout: float, progress: str
-) -> dict[Site, float]:
-    """Run it, and read what it counted."""
-    with tempfile.TemporaryDirectory(prefix="insitu-pilot-") as directory:
-        shown = sys.stderr.isatty()
-        if shown:
-            click.echo(f"\rpilot run {progress} ", err=True, nl=False)
-        command_line = [word.replace("{directory}", directory) for word in words]
-        run_pilot(command_line, environment | {"INSITU_COUNTS": directory}, timeout)
-        if shown:
-            click.echo("\r" + " " * 40 + "\r", err=True, nl=False)
-        return read_counts(directory)
+    Raises:
+        UsageError: not one value, or none that is farther out.
+    """
+    found = {}
+    for text in far:
+        name, values = parse_levels(text)
+        if len(values) != 1:
+            raise UsageError(f"--far {text}: one value, as in {name}=512")
+        found[name] = values[0]
+    far_configurations(levels, found)
+    return found
 
 
 def _rank_parameter(template: Sequence[str], names: Sequence[str]) -> str:
@@ -173,7 +194,38 @@ def _row(one: Dependency) -> dict[str, object]:
             for nest in one.nests
         ],
         "status": str(one.status),
+        "labelled": list(one.labelled),
+        "refuted": list(one.refuted),
     }
+
+
+def _status(one: Dependency) -> str:
+    """How it is known, and what an analysis names besides."""
+    parts = [str(one.status)]
+    if not one.nests and (one.labelled or one.refuted) and one.status is Status.OBSERVED:
+        parts = []
+    for status, names in ((Status.LABELLED, one.labelled), (Status.REFUTED, one.refuted)):
+        if names:
+            parts.append(f"{status}: {', '.join(names)}")
+    return "; ".join(parts)
+
+
+def _say_labels(structure: Structure, seen: Collection[str]) -> None:
+    """What to try farther out, and what could not be followed."""
+    click.echo()
+    for name in structure.parameters:
+        paths = [one.callpath for one in structure.dependencies if name in one.labelled]
+        if name not in seen:
+            click.echo(
+                f"{name} was seen nowhere: nothing that ran asks for it, or it is neither read from"
+                " the command line by int() or float() nor the number of ranks"
+            )
+        elif paths:
+            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            click.echo(
+                f"{name} may matter in {paths[0]}{more}, though no count changed with it: try it"
+                f" farther out, --far {name}=…"
+            )
 
 
 def _print(structure: Structure, loop: MainLoop | None) -> None:
@@ -186,7 +238,7 @@ def _print(structure: Structure, loop: MainLoop | None) -> None:
                 (
                     ", ".join(sorted(one.parameters)) or "–",
                     " + ".join(map(str, one.nests)) or "constant",
-                    str(one.status),
+                    _status(one),
                 )
             ],
         )
@@ -194,8 +246,9 @@ def _print(structure: Structure, loop: MainLoop | None) -> None:
     ]
     print_blocks("work", COLUMNS, blocks)
     if loop is not None:
-        line = loop.site.partition(":")[2]
+        kind, _, line = loop.site.partition(":")
+        place = f"{'line' if kind == 'loop' else kind} {line}"
         click.echo(
-            f"\nmain loop: {loop.callpath}, line {line}, runs {loop.parameter} times and does"
+            f"\nmain loop: {loop.callpath}, {place}, runs {loop.parameter} times and does"
             f" {percent(loop.share)} of the work: {loop.parameter} need not be varied"
         )

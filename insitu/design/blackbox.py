@@ -21,6 +21,7 @@ TOLERANCE = 0.02  # of a count; at 10 % dependencies are missed, at 0 uneven siz
 _SIMPLEST_FIRST = "1 -1 2 1/2 -2 -1/2 3 3/2 -3/2 1/3 -1/3 2/3 -2/3 4/3 4 5/2"
 EXPONENTS = tuple(map(Fraction, _SIMPLEST_FIRST.split()))
 ROUNDING = 1e-9  # of the largest count
+LOOPS = ("loop", "region")  # by its line, or by its number among the compiler's counters
 LOOP_SHARE = 0.5  # of all work that the main loop does at least
 FORMS_TRIED = 3  # of each parameter, where several multiply
 
@@ -224,7 +225,7 @@ def _main_loop(
         for (path, site), values in sites.items():
             kind, _, line = site.partition(":")
             entries = sites.get((path, f"entries:{line}"))
-            if kind != "loop" or entries is None or np.any(entries != 1):
+            if kind not in LOOPS or entries is None or np.any(entries != 1):
                 continue
             if not np.array_equal(values, times):
                 continue

@@ -7,8 +7,8 @@ are known, as from a taint analysis, the exponent is None.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
@@ -74,12 +74,18 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """The work of one call path: its nests, and the share of all work at the base configuration."""
+    """The work of one call path: its nests, and the share of all work at the base configuration.
+
+    labelled: parameters that an analysis names and no count has shown; refuted: those that it names
+    although counts do not change with them where they were tried farther out. No design asks them.
+    """
 
     callpath: str
     nests: tuple[Nest, ...] = ()
     share: float = 0.0
     status: Status = Status.OBSERVED
+    labelled: tuple[str, ...] = ()
+    refuted: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -124,7 +130,7 @@ class Structure:
                 for nest in nests
             ]
             kept = tuple(dict.fromkeys(nest for nest in bare if nest.factors))
-            found.append(Dependency(one.callpath, kept, one.share, one.status))
+            found.append(replace(one, nests=kept))
         return tuple(found)
 
     def to_json(self) -> str:
@@ -143,6 +149,8 @@ class Structure:
                         "callpath": one.callpath,
                         "share": one.share,
                         "status": str(one.status),
+                        "labelled": list(one.labelled),
+                        "refuted": list(one.refuted),
                         "nests": [
                             {
                                 name: None if power is None else str(power)
@@ -156,6 +164,29 @@ class Structure:
             },
             indent=1,
         )
+
+
+def with_labels(
+    structure: Structure, labels: Mapping[str, Collection[str]], tried: Collection[str] = ()
+) -> Structure:
+    """The same with what a taint analysis names besides, for each call path.
+
+    Args:
+        structure: as counts have it, which decide.
+        labels: parameters by call path.
+        tried: parameters whose counts were looked at farther out than in the pilots.
+    """
+    found = []
+    for one in structure.dependencies:
+        silent = sorted(set(labels.get(one.callpath, ())) - one.parameters)
+        found.append(
+            replace(
+                one,
+                labelled=tuple(name for name in silent if name not in tried),
+                refuted=tuple(name for name in silent if name in tried),
+            )
+        )
+    return replace(structure, dependencies=tuple(found))
 
 
 def load_structure(path: str) -> Structure:
@@ -174,7 +205,7 @@ def load_structure(path: str) -> Structure:
 
 
 def read_structure(text: str, where: str) -> Structure:
-    """Read what `Structure.to_json` wrote, or the profile of a taint analysis [DET Fig. 2].
+    """Read what `Structure.to_json` wrote, or the profile of a taint analysis, see `taint.py`.
 
     Args:
         text: JSON.
@@ -189,7 +220,9 @@ def read_structure(text: str, where: str) -> Structure:
         raise UsageError(f"{where}: not JSON: {error}") from error
     try:
         if "functions" in data:
-            return _tainted(data)
+            from insitu.design.taint import tainted_structure  # which needs these nouns
+
+            return tainted_structure(data)
         return Structure(
             parameters=tuple(map(str, data["parameters"])),
             dependencies=tuple(
@@ -198,6 +231,8 @@ def read_structure(text: str, where: str) -> Structure:
                     tuple(_nest(nest) for nest in one["nests"]),
                     float(one.get("share", 0.0)),
                     Status(one.get("status", Status.LABELLED)),
+                    tuple(map(str, one.get("labelled", ()))),
+                    tuple(map(str, one.get("refuted", ()))),
                 )
                 for one in data["callpaths"]
             ),
@@ -208,7 +243,7 @@ def read_structure(text: str, where: str) -> Structure:
             iteration=str(data.get("iteration", "")),
             ranks=str(data.get("ranks", "")),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         raise UsageError(
             f"{where}: not what `insitu detect` writes ({type(error).__name__}: {error});"
             ' it holds "parameters" and "callpaths", each with its "nests"'
@@ -247,32 +282,6 @@ def _base(name: str, derived: Mapping[str, Monomial], depth: int = 0) -> dict[st
         for base, times in _base(inner, derived, depth + 1).items():
             powers[base] = powers.get(base, Fraction(0)) + power * times
     return powers
-
-
-def _tainted(data: Mapping[str, object]) -> Structure:
-    """The parametric profile of Perf-Taint: the parameters of the loops of each function."""
-    functions = data["functions"]
-    names = data["params"]
-    if not isinstance(functions, Mapping) or not isinstance(names, list):
-        raise TypeError("params is a list and functions an object")
-    return Structure(
-        parameters=tuple(map(str, names)),
-        dependencies=tuple(
-            Dependency(str(name), tuple(_loops(one)), status=Status.LABELLED)
-            for name, one in functions.items()
-        ),
-    )
-
-
-def _loops(function: Mapping[str, object]) -> list[Nest]:
-    """Loops are names, or lists of names where loops are nested; MPI adds its own parameters."""
-    found = []
-    for kind in ("loops", "MPI"):
-        labels = function.get(kind) or []
-        if not isinstance(labels, list):
-            raise TypeError(f"{kind} is a list of parameters")
-        found += [Nest.of([one] if isinstance(one, str) else map(str, one)) for one in labels]
-    return found
 
 
 def _nest(data: Mapping[str, object] | list[str]) -> Nest:

@@ -41,6 +41,32 @@ def pilot_configurations(levels: Levels) -> list[dict[str, float]]:
     return found
 
 
+def far_configurations(levels: Levels, far: Mapping[str, float]) -> list[dict[str, float]]:
+    """What to run to see whether parameters matter farther out.
+
+    The base with one of them there, alone and with the second value of every other parameter, so
+    that what works only together is seen.
+
+    Args:
+        levels: three values by parameter; the first is the base.
+        far: a value by parameter, beyond those.
+
+    Raises:
+        UsageError: no such parameter, or the pilots have this value.
+    """
+    base = {name: float(of[0]) for name, of in levels.items()}
+    found = []
+    for name, value in far.items():
+        if name not in levels:
+            raise UsageError(f"--far {name}: no such parameter; there are {', '.join(levels)}")
+        if value in levels[name]:
+            raise UsageError(f"--far {name}={value:g}: the pilots have this value; go farther out")
+        there = base | {name: float(value)}
+        others = [other for other in levels if other != name]
+        found += [there, *(there | {other: float(levels[other][1])} for other in others)]
+    return found
+
+
 def changed(one: Mapping[str, float], other: Mapping[str, float]) -> Sequence[str]:
     """The parameters whose values differ."""
     return [name for name in one if one[name] != other[name]]

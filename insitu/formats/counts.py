@@ -1,4 +1,4 @@
-"""What counted pilot runs leave: files of insitu's own counters, or callgrind's profiles."""
+"""What counted pilot runs leave: insitu's own counters, callgrind's, gcov's and clang's."""
 
 import json
 import os
@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 from insitu.design.blackbox import Site
 from insitu.errors import UsageError
+from insitu.formats.profiles import gcov_counts, proftext_counts
 
 ARROW = "->"
+LABEL = "label"
 _NAMED = re.compile(r"\((\d+)\)(?: (.+))?\Z")
 
 
@@ -21,17 +23,29 @@ def read_counts(directory: str) -> dict[Site, float]:
     found: dict[Site, float] = {}
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
-        if name.endswith(".json"):
-            rows = _own(path)
-        elif name.endswith(".callgrind"):
-            rows = _callgrind(path)
-        else:
+        reader = READERS.get(os.path.splitext(name)[1])
+        if reader is None:
             continue
+        rows = reader(path)
         totals: dict[Site, float] = {}
         for site, amount in rows:
             totals[site] = totals.get(site, 0.0) + amount
         for site, amount in totals.items():
             found[site] = max(found.get(site, 0.0), amount)
+    return found
+
+
+def read_labels(directory: str) -> dict[str, frozenset[str]]:
+    """The parameters that a labelled run names, by call path: of all ranks.
+
+    Raises:
+        UsageError: a file cannot be read.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for path, site in read_counts(directory):
+        kind, _, name = site.partition(":")
+        if kind == LABEL:
+            found[path] = found.get(path, frozenset()) | {name}
     return found
 
 
@@ -92,3 +106,11 @@ def _name(text: str, known: dict[str, str]) -> str:
     if name:
         known[number] = name
     return known.get(number, number)
+
+
+READERS = {
+    ".json": _own,
+    ".callgrind": _callgrind,
+    ".gcov": gcov_counts,
+    ".proftext": proftext_counts,
+}

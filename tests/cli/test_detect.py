@@ -33,6 +33,44 @@ __attribute__((noinline)) static void sweep(int n) { for (int i = 0; i < n * n; 
 int main(int argc, char **argv) { sweep(atoi(argv[argc - 1])); return 0; }
 """
 
+STEPS_C = """
+#include <stdlib.h>
+static double sum;
+static void sweep(int n) {
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++)
+      sum += i;
+}
+int main(int argc, char **argv) {
+  int n = atoi(argv[1]), steps = atoi(argv[2]);
+  for (int step = 0; step < steps; step++)
+    sweep(n);
+  return sum < 0;
+}
+"""
+TRAP = """
+import sys
+
+def late(n, m):
+    if n >= 50:
+        for i in range(m):
+            pass
+
+def least(k):
+    for i in range(min(k, 5)):
+        pass
+
+def plain(m):
+    for i in range(m):
+        pass
+
+n, m, k = map(int, sys.argv[1:])
+late(n, m)
+least(k)
+plain(m)
+"""
+LEVELS = [w for name in "nmk" for w in ("--levels", f"{name}=10,20,30")]
+
 
 @pytest.fixture
 def detected(insitu, tmp_path):
@@ -85,6 +123,67 @@ def test_instructions_of_a_compiled_program(insitu, tmp_path):
     assert answer.code == 0, answer.err
     rows = {row["callpath"]: row for row in map(json.loads, answer.lines)}
     assert rows["sweep"]["nests"] == [{"n": "2"}]
+
+
+@pytest.mark.parametrize(
+    ("compiler", "tool", "flag"),
+    [("gcc", "gcov", "--coverage"), ("clang", "llvm-profdata", "-fprofile-instr-generate")],
+)
+def test_counters_of_a_compiler(insitu, tmp_path, compiler, tool, flag):
+    for wanted in (compiler, tool):
+        if shutil.which(wanted) is None:
+            pytest.skip(f"no {wanted} on this machine")
+    (tmp_path / "steps.c").write_text(STEPS_C)
+    subprocess.run([compiler, flag, "-O1", "-o", "steps", "steps.c"], cwd=tmp_path, check=True)
+    params = ("--param", "n=20,40,80", "--param", "steps=3,6,9")
+    answer = insitu("detect", *params, "--", "./steps", "{n}", "{steps}")
+    assert answer.code == 0, answer.err
+    assert "main loop: main, " in answer.out
+    rows = json.loads((tmp_path / "dependencies.json").read_text())["callpaths"]
+    found = {row["callpath"]: row for row in rows}
+    assert {"n": "2", "steps": "1"} in found["sweep"]["nests"]
+    assert not list(tmp_path.glob("*.gcda"))  # the pilots leave nothing beside the program
+
+
+def test_labels_propose_what_to_try_farther_out(insitu, tmp_path):
+    (tmp_path / "trap.py").write_text(TRAP)
+    params = ("--param", "n=20,30,40", "--param", "m=10,20,30", "--param", "k=10,20,30")
+    words = ("--", sys.executable, "trap.py", "{n}", "{m}", "{k}")
+    answer = insitu("detect", *params, "--taint", *words)
+    assert answer.code == 0, answer.err
+    lines = answer.lines
+    assert "labelled only: n" in lines[lines.index(find(lines, "trap.py->late")) + 1]
+    assert "n may matter in trap.py->late, though no count" in answer.out
+    assert "k may matter in trap.py->least, though no count" in answer.out
+    design = insitu("design", "dependencies.json", *LEVELS)
+    assert "no call path depends on n" in design.out  # a label decides nothing
+
+    far = ("--far", "n=60", "--far", "k=90", "--far", "m=99")
+    answer = insitu("detect", *params, "--taint", *far, "--json", *words)
+    rows = {row["callpath"]: row for row in map(json.loads, answer.lines)}
+    assert rows["trap.py->late"]["nests"] == [{"m": None, "n": None}]
+    assert rows["trap.py->late"]["labelled"] == []
+    assert rows["trap.py->least"]["refuted"] == ["k"]
+    assert rows["trap.py->plain"]["nests"] == [{"m": "1"}]  # m was not silent: not tried
+
+
+def find(lines, text):
+    return next(line for line in lines if line.endswith(text))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--far", "n=20"), "the pilots have this value; go farther out"),
+        (("--far", "n=50,60"), "one value, as in n=512"),
+        (("--far", "q=50"), "no such parameter; there are n"),
+        (("--taint",), "follows values through Python programs only"),
+    ],
+)
+def test_what_cannot_be_tried_farther_out(insitu, words, said):
+    answer = insitu("detect", "--param", "n=20,30,40", *words, "--", "true", "{n}")
+    assert answer.code in (2, 6)
+    assert said in answer.err or shutil.which("valgrind") is None
 
 
 @pytest.mark.parametrize(

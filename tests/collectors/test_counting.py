@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from insitu.collectors.counting.rewrite import compile_counted
+from insitu.collectors.counting.labelling import Labeller
+from insitu.collectors.counting.rewrite import Rewriter, compile_counted, namespace
 from tests.interpreters import VERSIONS, find_python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,13 +187,12 @@ def test_children_are_not_counted(tmp_path):
         "def f(x: int = 3) -> 'nothing':\n    z: list[int] = [x]\n    return z\ny = f()",
     ],
 )  # fmt: skip
-def test_rewriting_changes_nothing_else(text):
-    from insitu.collectors.counting.rewrite import namespace
-
+@pytest.mark.parametrize("rewriter", [Rewriter, Labeller])
+def test_rewriting_changes_nothing_else(text, rewriter):
     plain: dict = {}
     exec(compile(text, "plain.py", "exec"), plain)
-    rewritten = namespace()
-    exec(compile_counted(text, "rewritten.py"), rewritten)
+    rewritten = namespace(rewriter)
+    exec(compile_counted(text, "rewritten.py", rewriter), rewritten)
     assert rewritten["y"] == plain["y"]
 
 

@@ -1,0 +1,84 @@
+"""Profiles of taint analyses, in the forms in which they are found."""
+
+import json
+
+import pytest
+
+from insitu.design.dependencies import Nest, Status, read_structure
+from insitu.errors import UsageError
+
+NAMES = ["main", "solve", "MPI_Reduce"]
+
+
+def profile(**functions):
+    """A profile as perf-taint writes it."""
+    return {
+        "functions": functions,
+        "functions_names": NAMES,
+        "functions_mangled_names": ["main", "_Z5solveii", "MPI_Reduce"],
+        "parameters": ["n", "m", "p"],
+    }
+
+
+def entry(stacks, **loops):
+    return {"callstacks": stacks, "instance": {name[1:]: loop for name, loop in loops.items()}}
+
+
+def read(data):
+    return {one.callpath: one for one in read_structure(json.dumps(data), "x").dependencies}
+
+
+def test_loops_within_loops_multiply_and_loops_beside_them_add():
+    loops = {
+        "_0": {
+            "level": 0,
+            "params": [["n"]],
+            "loops": {"0": {"level": 1, "params": [["m"]]}, "1": {"level": 1}},
+        },
+        "_1": {"level": 0, "params": [["p"]]},
+    }
+    found = read(profile(_Z5solveii={"func_idx": 1, "loops": [entry([[0]], **loops)]}))
+    solve = found["main->solve"]
+    assert set(solve.nests) == {Nest.of("n"), Nest.of("nm"), Nest.of("p")}
+    assert solve.status is Status.LABELLED
+
+
+def test_a_function_counts_for_every_path_by_which_it_is_called():
+    reduce = {"func_idx": 2, "loops": [entry([[0], [0, 1]], _0={"level": 0, "params": [["p"]]})]}
+    start = {"func_idx": 0, "loops": [entry([None], _0=[{"entry_id": 0, "function_idx": 2}])]}
+    found = read(profile(MPI_Reduce=reduce, main=start))
+    assert set(found) == {"main", "main->MPI_Reduce", "main->solve->MPI_Reduce"}
+    assert found["main->solve->MPI_Reduce"].nests == (Nest.of("p"),)
+    assert found["main"].nests == ()
+
+
+def test_runs_of_a_loop_in_several_ways_and_branches_are_all_taken():
+    ways = [
+        {"0": {"level": 0}},
+        {"0": {"level": 0, "params": [["n"], ["m"]]}},
+        {"0": {"level": 0, "params": [["n"]], "branches": {"0": ["p"]}}},
+    ]
+    found = read(profile(main={"func_idx": 0, "loops": [entry([None], _0=ways)]}))
+    assert set(found["main"].nests) == {Nest.of("n"), Nest.of("m"), Nest.of("np")}
+
+
+def test_a_processed_profile_tells_which_parameters_act_together():
+    loops = [{"callstack": [[0]], "data": [], "deps": [["n"], ["m", "p"]]}]
+    found = read(profile(_Z5solveii={"func_idx": 1, "loops": loops}))
+    assert found["main->solve"].nests == (Nest.of("n"), Nest.of("mp"))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        {"func_idx": 7, "loops": [entry([None])]},
+        {"func_idx": 0, "loops": 3},
+        {"func_idx": "x", "loops": [entry([None])]},
+        {"func_idx": 0, "loops": [{"callstacks": [[9]], "deps": [["n"]]}]},
+        {"func_idx": 0, "loops": [{"callstacks": [[0]]}]},
+        3,
+    ],
+)
+def test_a_profile_that_is_none_is_refused(function):
+    with pytest.raises(UsageError, match="x: not what"):
+        read(profile(main=function))
