@@ -286,7 +286,7 @@ class PythonTimer:
             *(now, now, now, now, 0, table.RUNNING, 0, 0, 0, 0, 0, 0, 0, b"setprofile", COLUMNS),
             *([0] * 6),
             *(0.0, 0.0, 0, 0, 0, 0, b"", b"", 0, b""),
-            *([0] * 14),
+            *([0] * 17),
         )
         table.HEADER.pack_into(self.map, 0, *values)
         self.map[4096 : 4096 + len(meta)] = meta

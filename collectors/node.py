@@ -9,7 +9,7 @@ import time
 from array import array
 from typing import Any
 
-from insitu.collectors import elision, heap, iterations, phases, places, smaps, spool
+from insitu.collectors import elision, heap, iterations, phases, places, smaps, spool, waiting
 from insitu.collectors.ranks import (
     COLUMNS,
     INDEX,
@@ -210,6 +210,7 @@ class Node:
         fallback = max((rank.tick_s for rank in self.ranks.values()), default=0.0)
         groups: dict[tuple[bytes, bytes], list[tuple[Rank, dict[str, Any]]]] = {}
         heaps: list[heap.RankHeap] = []
+        ended: list[tuple[Rank, dict[str, Any]]] = []
         for rank in due:
             tick_s = rank.tick_s or fallback
             if not tick_s:
@@ -223,6 +224,7 @@ class Node:
             found = heap.heap_of(rank.number, rank.table.rows, rank.node_rows, totals)
             heaps += [found] if found else []
             rank.is_final = rank.has_ended
+            ended += [(rank, totals)] if rank.has_ended else []
         built: list[Group] = []
         for (rows, kinds), members in groups.items():
             built += table_groups(array("I", rows), kinds, members)
@@ -230,6 +232,7 @@ class Node:
         levels: list[Level] = [(rank.number, 0, of_the_root(rank)) for rank in due]
         levels += [(r.number, *iterations.of(r.table, r.node_rows, r.tick_s)) for r in due]
         levels += [level for rank in due for level in phases.levels(rank)]
+        levels += waiting.levels(self.ranks.values(), ended)
         built += level_groups(levels)
         return Totals(seq, time.time_ns(), tuple(built))
 

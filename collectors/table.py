@@ -6,7 +6,7 @@ import struct
 import time
 from array import array
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from insitu.errors import WireError
 from insitu.wire.messages import MAX_NAME_BYTES
@@ -47,6 +47,7 @@ _LAYOUT = (
     *(("memory_mpi", "Q"), ("instructions", "Q"), ("cycles", "Q"), ("subinterpreters", "Q")),
     *(("phases_at", "Q"), ("phase_bytes", "I"), ("phases_used", "I"), ("phase_marks", "Q")),
     *(("phase_now", "I"), ("phase_before", "I")),
+    *(("meetings_at", "Q"), ("meetings_used", "I"), ("meetings_turn", "I")),
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
 FIELDS = tuple(name for name, _ in _LAYOUT)
@@ -58,6 +59,8 @@ PHASE_VALUES = (
     *("memory_rss", "memory_rss_peak", "memory_pss", "memory_private", "memory_shared"),
     *("memory_swap", "instructions", "cycles"),
 )
+MEETING = struct.Struct("<QQQIiII")
+MEETINGS = 4096  # that a table has room for
 
 
 def field_place(field: str) -> tuple[int, str]:
@@ -75,6 +78,21 @@ class Column:
     unit: str
     kinds: str
     offset: int
+
+
+class Meeting(NamedTuple):
+    """A blocking collective call: whose `key` is the same is the same call in several ranks."""
+
+    key: int
+    begin: int  # ticks
+    end: int
+    row: int
+    needs: int  # whose part it takes to go on: a rank, or NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER
+    rank: int  # of the communicator, which has `size`
+    size: int
+
+
+NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER = -1, -2, -3
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +230,17 @@ class TableReader:
         kept = min(head["turns"], len(ticks))
         order = sorted(range(kept), key=numbers.__getitem__)
         return [ticks[i] for i in order]
+
+    def meetings(self) -> list[Meeting]:
+        """The collective calls that were kept, none while their writer moves them."""
+        head = self.header()
+        at, used = head["meetings_at"], min(head["meetings_used"], MEETINGS)
+        if not at or at + used * MEETING.size > len(self._bytes):
+            return []  # of an insitu that kept none
+        found = bytes(self._bytes[at : at + used * MEETING.size])
+        if head["meetings_turn"] % 2 or self.header()["meetings_turn"] != head["meetings_turn"]:
+            return []
+        return list(map(Meeting._make, MEETING.iter_unpack(found)))
 
     def tick_s(self) -> float:
         """Seconds per tick; 0.0 while the two clocks are not far enough apart to tell."""

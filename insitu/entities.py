@@ -61,6 +61,7 @@ BYTES_ALLOCATED = Metric("bytes_allocated", "B")
 HEAP_GROWTH = Metric("heap_growth", "B", MetricKind.LEVEL)
 HEAP_PEAK = Metric("heap_peak", "B", MetricKind.LEVEL)
 POSITIONS = tuple(Metric(f"position_{axis}", "1", MetricKind.PLACE) for axis in "xyzt")
+TIME_WAITING = Metric("time_waiting", "s")
 ITERATION_TIME = Metric("iteration_time", "s", MetricKind.LEVEL)
 ITERATION_VARIATION = Metric("iteration_variation", "1", MetricKind.LEVEL)
 METRICS = (
@@ -88,6 +89,7 @@ METRICS = (
     MEMORY_MPI,
     INSTRUCTIONS,
     CYCLES,
+    TIME_WAITING,
 )
 
 

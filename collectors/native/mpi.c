@@ -4,6 +4,7 @@
 
 #include "cart.h"
 #include "memory.h"
+#include "mpi_meetings.h"
 #include "mpi_requests.h"
 #include "table.h"
 
@@ -183,6 +184,12 @@ static void complete_some(const struct many *many, A count, A indices, struct in
 
 static void start_all(A count, A requests, struct insitu_traffic *moved) {
   for (int i = 0; i < (int)count; i++) insitu_request_start(insitu_mpi_handle_at(requests, i), moved);
+}
+
+/* A communicator goes, and with it all that was asked of its handle. */
+static void free_comm(A comm) {
+  insitu_party_forget(insitu_mpi_handle_at(comm, 0));
+  insitu_mpi_freed(&insitu_mpi_comms_freed);
 }
 
 /* ---- the wrappers --------------------------------------------------------------------------------------------- */

@@ -18,7 +18,8 @@ static int (*type_size)(A, int *), (*type_size_x)(A, int64_t *), (*comm_size)(A,
     (*comm_remote_size)(A, int *), (*comm_test_inter)(A, int *), (*get_count)(A, A, int *),
     (*get_elements_x)(A, A, int64_t *), (*test_cancelled)(A, int *), (*query_thread)(int *), (*topo_test)(A, int *),
     (*cartdim_get)(A, int *), (*cart_shift)(A, A, A, int *, int *), (*graph_neighbors_count)(A, A, int *),
-    (*dist_graph_neighbors_count)(A, int *, int *, int *);
+    (*dist_graph_neighbors_count)(A, int *, int *, int *), (*initialized)(int *), (*comm_group)(A, A *),
+    (*group_free)(A *), (*group_translate)(A, A, const int *, A, int *);
 
 /* ---- which library -------------------------------------------------------------------------------------------- */
 
@@ -125,6 +126,10 @@ int insitu_mpi_open(void) {
       {"MPI_Cart_shift", &cart_shift},
       {"MPI_Graph_neighbors_count", &graph_neighbors_count},
       {"MPI_Dist_graph_neighbors_count", &dist_graph_neighbors_count},
+      {"MPI_Initialized", &initialized},
+      {"MPI_Comm_group", &comm_group},
+      {"MPI_Group_free", &group_free},
+      {"MPI_Group_translate_ranks", &group_translate},
   };
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
     Function found = insitu_mpi_resolve(needed[i].name);
@@ -151,6 +156,20 @@ int insitu_mpi_world(int *rank, int *size) {
   int level = insitu_mpi.thread_multiple;
   if (query_thread && !query_thread(&level)) insitu_mpi_is_multiple = level >= insitu_mpi.thread_multiple;
   return comm_rank(insitu_mpi.comm_world, rank) || comm_size(insitu_mpi.comm_world, size);
+}
+
+int insitu_mpi_world_ranks(A comm, int size, int *here, int *world) {
+  A ours = 0, all = 0; /* of smaller handles the upper half stays 0 */
+  int is_initialized = 0;
+  if (!initialized || !comm_group || !group_free || !group_translate) return 1;
+  if (initialized(&is_initialized) || !is_initialized) return 1; /* sessions have no MPI_COMM_WORLD */
+  if (comm_group(comm, &ours)) return 1;
+  int failed = comm_group(insitu_mpi.comm_world, &all);
+  for (int i = 0; i < size; i++) here[i] = i;
+  if (!failed) failed = group_translate(ours, size, here, all, world);
+  if (all) group_free(&all);
+  group_free(&ours);
+  return failed;
 }
 
 /* ---- what a thread remembers ---------------------------------------------------------------------------------- */

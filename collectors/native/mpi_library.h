@@ -28,15 +28,20 @@ int insitu_mpi_is_core(const void *base);
 /* Rank and size in MPI_COMM_WORLD and the thread level, once MPI is initialised. Returns 0 on success. */
 int insitu_mpi_world(int *rank, int *size);
 
+/* The ranks of a communicator in MPI_COMM_WORLD; `here` is room for as many numbers. Returns 0 on success. */
+int insitu_mpi_world_ranks(A comm, int size, int *here, int *world);
+
+struct insitu_party;
 /* A communicator as a call sees it. */
 struct insitu_comm {
   A handle;
   uint32_t age;
   int size, rank;
   int is_inter;
-  int peers;            /* ranks on the other side: the remote group of an intercommunicator, else all */
-  int sources, targets; /* neighbours, -1 until they are asked for */
-  uint64_t absent;      /* neighbours of a Cartesian grid that are MPI_PROC_NULL, a bit each */
+  int peers;                  /* ranks on the other side: the remote group of an intercommunicator, else all */
+  int sources, targets;       /* neighbours, -1 until they are asked for */
+  uint64_t absent;            /* neighbours of a Cartesian grid that are MPI_PROC_NULL, a bit each */
+  struct insitu_party *party; /* NULL until it meets */
 };
 
 #define INSITU_TYPES 64u

@@ -71,6 +71,12 @@
 #define FROM_BYTES(counts, types) bytes_of(counts, types, comm->sources, comm->absent, IS_LARGE)
 #define TO_BYTES(counts, types) bytes_of(counts, types, comm->targets, comm->absent, IS_LARGE)
 
+/* Whose part a rank needs; one that receives nothing needs nobody. */
+#define EVERYBODY INSITU_NEEDS_ALL
+#define ALL (moved.received ? INSITU_NEEDS_ALL : INSITU_NEEDS_NOBODY)
+#define LOWER (moved.received ? INSITU_NEEDS_LOWER : INSITU_NEEDS_NOBODY)
+#define ONE(root) (moved.received ? (int32_t)(root) : INSITU_NEEDS_NOBODY)
+
 /* Before the call. */
 #define NOTHING (void)0
 #define OWN_STATUS(status)                                           \
@@ -155,8 +161,8 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
   moved.ranks = ranks_of(comm);               \
   moved.sent = SENT;                          \
   moved.received = RECEIVED
-#define THREE(NAME, INAME, LARGE, COUNT, COMM, ASK, SENT, RECEIVED)                                \
-  WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED))                              \
+#define THREE(NAME, INAME, LARGE, COUNT, COMM, ASK, MEET, SENT, RECEIVED)                          \
+  WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED); MEET)                        \
   WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED))                    \
   WRAP_(NAME##_init, LARGE, PLUS2_##COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED);              \
         insitu_request_persistent(insitu_mpi_handle_at(PASTE(LAST, PLUS2_##COUNT), 0), &moved, 0); \
@@ -165,10 +171,10 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 #define IS_LARGE 0
 #define SMALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER)
 #define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER)
-#define COLLECTIVE(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
-  THREE(NAME, INAME, , COUNT, COMM, insitu_mpi_comm, SENT, RECEIVED)
+#define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
+  THREE(NAME, INAME, , COUNT, COMM, insitu_mpi_comm, insitu_meet(self, comm, NEEDS, now), SENT, RECEIVED)
 #define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
-  THREE(NAME, INAME, , COUNT, COMM, insitu_mpi_neighbours, SENT, RECEIVED)
+  THREE(NAME, INAME, , COUNT, COMM, insitu_mpi_neighbours, NOTHING, SENT, RECEIVED)
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL
@@ -179,10 +185,10 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 #define IS_LARGE 1
 #define SMALL(NAME, COUNT, BEFORE, AFTER)
 #define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, _c, COUNT, BEFORE, AFTER)
-#define COLLECTIVE(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
-  THREE(NAME, INAME, _c, COUNT, COMM, insitu_mpi_comm, SENT, RECEIVED)
+#define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
+  THREE(NAME, INAME, _c, COUNT, COMM, insitu_mpi_comm, insitu_meet(self, comm, NEEDS, now), SENT, RECEIVED)
 #define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
-  THREE(NAME, INAME, _c, COUNT, COMM, insitu_mpi_neighbours, SENT, RECEIVED)
+  THREE(NAME, INAME, _c, COUNT, COMM, insitu_mpi_neighbours, NOTHING, SENT, RECEIVED)
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL

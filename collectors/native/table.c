@@ -89,7 +89,7 @@ static int reserve(uint64_t from, uint64_t bytes) {
 }
 
 #define CHUNK 65536u
-static uint64_t rows_backed, names_backed, threads_backed;
+static uint64_t rows_backed, names_backed, threads_backed, meetings_backed;
 
 /* Called with `growth` held. */
 static int back(uint64_t *backed, uint64_t at, uint64_t needed) {
@@ -203,13 +203,22 @@ int insitu_phases_back(void) {
   return is_backed = is_backed || !reserve(the_table.header->phases_at, INSITU_PHASES * sizeof(struct insitu_phase));
 }
 
+int insitu_meetings_back(uint32_t count) {
+  uint64_t needed = (uint64_t)count * sizeof(struct insitu_meeting);
+  if (meetings_backed >= needed) return 1;
+  pthread_mutex_lock(&growth);
+  int is_backed = back(&meetings_backed, the_table.header->meetings_at, needed);
+  pthread_mutex_unlock(&growth);
+  return is_backed;
+}
+
 void insitu_stamp(void) {
   the_table.header->latest_tick = insitu_ticks();
   the_table.header->latest_ns = insitu_monotonic_ns();
 }
 
-/* The places of meta data, named phases, rows, names and threads in the file, and its length. */
-enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_END, PLACES };
+/* The places of meta data, named phases, rows, names, threads and meetings in the file, and its length. */
+enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_MEETINGS, AT_END, PLACES };
 
 static void lay_out(uint64_t at[PLACES]) {
   at[AT_META] = 4096;
@@ -217,7 +226,8 @@ static void lay_out(uint64_t at[PLACES]) {
   at[AT_ROWS] = at[AT_PHASES] + align(INSITU_PHASES * sizeof(struct insitu_phase), 4096);
   at[AT_NAMES] = at[AT_ROWS] + (uint64_t)INSITU_ROWS * sizeof(struct insitu_row);
   at[AT_THREADS] = at[AT_NAMES] + INSITU_NAMES_BYTES;
-  at[AT_END] = at[AT_THREADS] + align((uint64_t)INSITU_THREADS * sizeof(struct insitu_thread), CHUNK);
+  at[AT_MEETINGS] = at[AT_THREADS] + align((uint64_t)INSITU_THREADS * sizeof(struct insitu_thread), CHUNK);
+  at[AT_END] = at[AT_MEETINGS] + align((uint64_t)INSITU_MEETINGS * sizeof(struct insitu_meeting), CHUNK);
 }
 
 static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[PLACES]) {
@@ -230,6 +240,7 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
   header->threads_at = at[AT_THREADS];
   header->phases_at = at[AT_PHASES];
   header->phase_bytes = sizeof(struct insitu_phase);
+  header->meetings_at = at[AT_MEETINGS];
   header->row_bytes = sizeof(struct insitu_row);
   header->row_capacity = INSITU_ROWS;
   header->thread_bytes = sizeof(struct insitu_thread);
@@ -273,6 +284,7 @@ static void take_places(char *base, const uint64_t at[PLACES]) {
   the_table.phases = (struct insitu_phase *)(base + at[AT_PHASES]);
   the_table.names = base + at[AT_NAMES];
   the_table.threads = (struct insitu_thread *)(base + at[AT_THREADS]);
+  the_table.meetings = (struct insitu_meeting *)(base + at[AT_MEETINGS]);
   pthread_key_create(&thread_key, thread_leave);
   pthread_atfork(NULL, NULL, after_fork_in_child);
   insitu_table = &the_table;

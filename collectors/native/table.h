@@ -21,6 +21,7 @@
 #define INSITU_AXES 4   /* of a Cartesian communicator; of one with more no places are kept */
 #define INSITU_TURNS 64 /* iterations of the main loop that are kept */
 #define INSITU_PHASES 64
+#define INSITU_MEETINGS 4096u /* collective calls that are kept */
 
 /* The columns of a row: name, unit, kinds of rows that have it. Times are ticks. */
 #define INSITU_COLUMNS(X)                  \
@@ -86,6 +87,15 @@ struct insitu_thread {
   struct insitu_frame frames[INSITU_DEPTH];
 };
 _Static_assert(sizeof(struct insitu_thread) == 32 + 32 * INSITU_DEPTH, "frames follow the head of a thread");
+
+/* A blocking collective call, from which readers of all ranks' tables tell who waited for whom. */
+struct insitu_meeting {
+  uint64_t key; /* the same in all ranks of the communicator */
+  uint64_t begin, end;
+  uint32_t row;
+  int32_t needs; /* whose part this rank needs: a rank, -1 for all, -2 for nobody, -3 for those below it */
+  uint32_t rank, size;
+};
 
 struct insitu_name {
   uint32_t line;
@@ -175,6 +185,9 @@ struct insitu_header {
   uint64_t phase_marks;  /* of named phases */
   uint32_t phase_now;    /* the named phase that runs, counted from 1; 0 while there is none */
   uint32_t phase_before; /* the one that ended last */
+  uint64_t meetings_at;
+  uint32_t meetings_used;
+  uint32_t meetings_turn; /* odd while they are being moved */
 };
 _Static_assert(sizeof(struct insitu_header) <= 4096, "the header is one page");
 
@@ -183,6 +196,7 @@ struct insitu_table {
   struct insitu_row *rows;
   struct insitu_thread *threads;
   struct insitu_phase *phases;
+  struct insitu_meeting *meetings;
   char *names;
   char path[1024];
 };
@@ -209,6 +223,8 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
                         const char *file, size_t file_bytes, uint32_t line);
 /* Reserve the page of the named phases; 0 if there is no room. */
 int insitu_phases_back(void);
+/* Reserve room for so many meetings. Returns 0 if there is none. */
+int insitu_meetings_back(uint32_t count);
 /* The beginning of a small file as text, "" if it cannot be read; its length. */
 size_t insitu_read_file(const char *path, char *text, size_t capacity);
 /* Pair the two clocks once more, so that a reader can tell how long a tick is. */

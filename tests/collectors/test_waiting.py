@@ -1,0 +1,91 @@
+"""Who waited for whom in collective calls, from what ranks kept of them."""
+
+import random
+
+import pytest
+
+from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, Meeting
+from insitu.collectors.waiting import FEWEST, samples
+
+ROW = 7
+
+
+def call(begins, ends, needs, key=1):
+    """One call, as each of its ranks keeps it."""
+    size = len(begins)
+    return [
+        Meeting(key, begins[rank], ends[rank], ROW, needs[rank], rank, size) for rank in range(size)
+    ]
+
+
+def waited(ranks):
+    return [found[ROW].waited if ROW in found else None for found in samples(ranks)]
+
+
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        ([NEEDS_ALL] * 3, [20, 15, 0]),
+        ([NEEDS_LOWER] * 3, [0, 0, 0]),
+        ([1, NEEDS_NOBODY, 1], [5, 0, 0]),  # rank 1 broadcasts
+        ([NEEDS_ALL, NEEDS_NOBODY, NEEDS_NOBODY], [20, 0, 0]),  # rank 0 gathers
+    ],
+)
+def test_a_rank_waits_until_those_whose_part_it_needs_have_come(needs, expected):
+    ranks = call([10, 15, 30], [40, 41, 42], needs)
+
+    assert waited([[meeting] for meeting in ranks]) == expected
+
+
+def test_a_scan_waits_for_the_ranks_before_only():
+    ranks = call([30, 10, 15], [40, 41, 42], [NEEDS_LOWER] * 3)
+
+    assert waited([[meeting] for meeting in ranks]) == [0, 20, 15]
+
+
+def test_a_call_counts_only_where_all_its_ranks_are_known():
+    first, second, third = call([10, 15, 30], [40, 41, 42], [NEEDS_ALL] * 3)
+
+    assert waited([[first], [second]]) == [None, None]
+    assert waited([[first], [second], [third]]) == [20, 15, 0]
+
+
+def test_calls_that_do_not_overlap_are_not_one_call_and_make_the_row_doubtful():
+    apart = call([10, 50], [20, 60], [NEEDS_ALL] * 2)
+
+    found = samples([[meeting] for meeting in apart])
+
+    assert [(rows[ROW].calls, rows[ROW].misfits) for rows in found] == [(0, 1), (0, 1)]
+    assert found[0][ROW].share(1) is None
+
+
+def test_few_calls_of_many_tell_nothing():
+    few = [
+        call([10, 20], [30, 30], [NEEDS_ALL] * 2, key=key) for key in range(FEWEST - 1)
+    ]  # fewer than that are told only where these are all
+
+    found = samples([[one[rank] for one in few] for rank in range(2)])
+
+    assert found[0][ROW].share(1000) is None
+    assert found[0][ROW].share(FEWEST - 1) == 0.5
+
+
+def test_a_sample_that_ranks_take_differently_tells_of_all_calls():
+    """Rank 0 keeps one call of four, rank 1 one of sixteen, by their keys: what both kept counts.
+
+    Seed 3; the standard deviation of the share over so many calls is 0.011.
+    """
+    draw = random.Random(3)
+    kept: list[list[Meeting]] = [[], []]
+    waiting = time = 0
+    for _ in range(20_000):
+        key, late = draw.getrandbits(64), draw.randrange(100)
+        pair = call([0, late], [120, 120], [NEEDS_ALL] * 2, key)
+        waiting, time = waiting + late, time + 120
+        for rank, zeros in ((0, 2), (1, 4)):
+            if key >> (64 - zeros) == 0:
+                kept[rank].append(pair[rank])
+
+    share = samples(kept)[0][ROW].share(20_000)
+
+    assert share == pytest.approx(waiting / time, abs=0.03)

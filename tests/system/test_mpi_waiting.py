@@ -1,0 +1,33 @@
+"""How long ranks waited in collective calls, against what the program says itself, on both MPIs."""
+
+import math
+
+import pytest
+
+from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
+
+pytestmark = [pytest.mark.mpi, pytest.mark.native]
+__all__ = ["compiled"]  # a fixture
+
+P = 3
+APART_S = 0.03  # the program's stamp and ours, five times, on a busy machine
+
+
+@pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
+def test_waiting_is_what_the_program_measures_itself(compiled: Compiled) -> None:
+    compiled.compile(PROGRAMS / "late.c", flags=("-o", "late"))
+
+    outcome = compiled.bench.run("-n", P, "--", "./late")
+
+    assert outcome.code == 0, outcome.err
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert len(lines) == 6 * P
+    for call in {call for call, _, _ in lines}:
+        said = {int(rank): float(waited) for name, rank, waited in lines if name == call}
+        found = compiled.bench.values(f"late->{call}", "time_waiting")
+        time = compiled.bench.values(f"late->{call}", "time")
+        assert found == pytest.approx([said[rank] for rank in range(P)], abs=APART_S), call
+        assert all(0 <= part <= whole for part, whole in zip(found, time, strict=True)), call
+    for call in ("MPI_Exscan", "MPI_Reduce_scatter_block"):  # alone, nobody waits
+        assert compiled.bench.values(f"late->{call}", "time_waiting") == [0.0] * P
+    assert all(map(math.isnan, compiled.bench.values("late->MPI_Comm_dup", "time_waiting")))
