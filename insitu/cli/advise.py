@@ -84,7 +84,7 @@ def command(
         known,
         target,
         given or likely_levels(known, target),
-        dependencies=_dependencies(dependencies),
+        dependencies=dependencies_in(dependencies),
         goal=goal,
         count=count,
     )
@@ -138,7 +138,8 @@ def farther(known: Known) -> list[float]:
     return [AHEAD * first, *others]
 
 
-def _dependencies(file: str | None) -> dict[str, Dependency]:
+def dependencies_in(file: str | None) -> dict[str, Dependency]:
+    """What a file of `insitu detect` says of call paths; nothing where there is none."""
     if file is None:
         return {}
     return {one.callpath: one for one in load_structure(file).resolved()}

@@ -1,7 +1,7 @@
 """Which runs to make next, one after the other, with what each tells and what it costs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -81,6 +81,7 @@ def propose(
     dependencies: Mapping[str, Dependency] | None = None,
     goal: float = GOAL,
     count: int = 1,
+    is_out: Callable[[Point], bool] = lambda _: False,
 ) -> Proposals:
     """Choose the next runs: those that differ in everything, then those that tell most.
 
@@ -91,6 +92,7 @@ def propose(
         dependencies: of call paths, where known; the others may depend on everything.
         goal: relative uncertainty of the prediction that is enough.
         count: how many runs, at most.
+        is_out: whether a configuration is out of the question.
 
     Raises:
         UsageError: levels are too many.
@@ -98,13 +100,13 @@ def propose(
     asked = Point(tuple(zip(known.names, map(float, target), strict=True)))
     taken = [Point(tuple(zip(known.names, map(float, row), strict=True))) for row in known.points]
     laws = _laws(known, dependencies or {}) if len(taken) >= LEAST_RUNS else []
-    start = [one for one in first_runs(levels) if one not in taken]
+    start = [one for one in first_runs(levels) if one not in taken and not is_out(one)]
     if len(taken) < FIRST_RUNS and start:
         missing = start[: min(count, FIRST_RUNS - len(taken))]
         return Proposals(asked, goal, tuple(Proposal(one, _time(laws, one)) for one in missing))
     if not laws:
         return Proposals(asked, goal, (), is_exhausted=True)
-    candidates = candidates_of(levels, taken)
+    candidates = [one for one in candidates_of(levels, taken) if not is_out(one)]
     where = np.array([list(map(float, target))])
     now = doubt = uncertainty(laws, where)
     seconds = float(np.median(sum(law.at(where) for law in laws)))

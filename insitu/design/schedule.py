@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 import numpy as np
 
 from insitu.design.factorial import ExperimentDesign, Point
+from insitu.design.mainloop import judge_runs
 from insitu.design.study import AUTO
 from insitu.entities import RANKS
 
@@ -58,6 +59,7 @@ def progress_of(
     repetitions: int,
     sealed: Mapping[Point, Sequence[float]],
     attempts: Sequence[Attempt],
+    loops: Mapping[Point, Sequence[Sequence[float]]] | None = None,
 ) -> list[Progress]:
     """How far each configuration of a design has come, check points too, few ranks first.
 
@@ -66,6 +68,7 @@ def progress_of(
         repetitions: of each, AUTO for as many as the noise asks for.
         sealed: seconds of each run that is kept, by configuration.
         attempts: that were made, in order; failures after the last success count.
+        loops: seconds of each iteration of the main loop, of each run, where they are known.
     """
     found = []
     taken: dict[Point, list[float]] = {}
@@ -76,7 +79,9 @@ def progress_of(
     asked = (*design.points, *design.checks)
     for point in sorted(asked, key=lambda point: (point[RANKS], point.values)):
         seconds = sealed.get(point, ())
-        wanted = wanted_repetitions(seconds) if repetitions == AUTO else repetitions
+        wanted = repetitions
+        if repetitions == AUTO:
+            wanted = wanted_repetitions(seconds, (loops or {}).get(point, ()))
         failed = 0
         for attempt in attempts:
             if attempt.point == point:
@@ -87,8 +92,21 @@ def progress_of(
     return found
 
 
-def wanted_repetitions(seconds: Sequence[float]) -> int:
-    """How many runs give the mean to 5 %: (1.96 CV / 0.05)^2, from 2 to 5."""
+def wanted_repetitions(seconds: Sequence[float], loops: Sequence[Sequence[float]] = ()) -> int:
+    """How many runs give the mean to 5 %: (1.96 CV / 0.05)^2, at most 5.
+
+    A main loop whose iterations cost the same is a repetition in itself [DET §3.3]: where that is
+    so, their variation tells how many iterations are enough, and one run may have them. Otherwise
+    it is the variation of whole runs, of which there are 2 at least.
+
+    Args:
+        seconds: of each run.
+        loops: of each run, seconds of each iteration of its main loop; see `judge_runs`.
+    """
+    verdict = judge_runs([loop for loop in loops if loop])
+    if verdict is not None and verdict.is_linear:
+        in_one = fmean(len(loop) for loop in loops if loop)
+        return min(max(math.ceil(verdict.iterations / in_one), 1), MOST_REPETITIONS)
     if len(seconds) < FIRST_REPETITIONS or fmean(seconds) <= 0:
         return FIRST_REPETITIONS
     needed = math.ceil((Z95 * stdev(seconds) / fmean(seconds) / PRECISION) ** 2)

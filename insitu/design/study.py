@@ -6,27 +6,32 @@ n = "64..512:4"                       # four values in equal ratios
 
 [run]
 command = "./heat.py --cells {n}"     # as behind `insitu run --`
-launcher = "mpiexec"                  # or srun, sbatch
+launcher = "mpiexec"                  # or srun, flux; sbatch; psij:pbs, psij:lsf, psij:flux
 repetitions = 3                       # or "auto"
-design = "full"                       # or deduced, sparse, lines
-dependencies = "dependencies.json"    # of `insitu detect`, for a deduced design
+design = "full"                       # or sparse, deduced, advise
+dependencies = "dependencies.json"    # of `insitu detect`: wanted by deduced, welcome to advise
+predict = "p=1024, n=4096"            # what is asked, for advise
+goal = 0.05                           # relative uncertainty of it that is enough
 timeout_s = 600                       # the longest that a run may take
 budget_core_h = 10                    # no run is begun that would go beyond it
 sbatch = ["--partition=test"]         # options of the batch system
+psij = { queue_name = "test", per_node = 64 }
 setup = ["module load openmpi"]       # lines of a job script before the program
 """
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from insitu.design.levels import parse_levels
 from insitu.entities import RANKS, number
 from insitu.errors import UsageError
 
-LAUNCHERS = ("mpiexec", "srun", "sbatch")
-DESIGNS = ("full", "deduced", "sparse")
+LAUNCHERS = ("mpiexec", "srun", "flux", "sbatch")
+PSIJ = ("psij:pbs", "psij:pbs_classic", "psij:lsf", "psij:flux", "psij:slurm", "psij:local")
+DESIGNS = ("full", "deduced", "sparse", "advise")
+GOAL = 0.05
 AUTO = 0  # repetitions until the mean is known well enough
 TIMEOUT_S = 24 * 3600.0
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -36,10 +41,14 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "repetitions": (int, str),
     "design": (str,),
     "dependencies": (str,),
+    "predict": (str,),
+    "goal": (int, float),
     "timeout_s": (int, float),
     "budget_core_h": (int, float),
     "srun": (list,),
+    "flux": (list,),
     "sbatch": (list,),
+    "psij": (dict,),
     "setup": (list,),
 }
 
@@ -49,7 +58,8 @@ class Study:
     """The runs that a campaign should have.
 
     levels: values by parameter, `p` among them. repetitions: of each configuration, AUTO for as
-    many as its noise asks for. budget_core_h: infinite where none was given.
+    many as its noise asks for. budget_core_h: infinite where none was given. predict, goal: what is
+    asked of design "advise", and how sure is sure enough. psij: as `launch/portable.py` reads it.
     """
 
     command: tuple[str, ...]
@@ -59,10 +69,14 @@ class Study:
     repetitions: int = 1
     design: str = "full"
     dependencies: str = ""
+    predict: str = ""
+    goal: float = GOAL
     timeout_s: float = TIMEOUT_S
     budget_core_h: float = float("inf")
     srun: tuple[str, ...] = ()
+    flux: tuple[str, ...] = ()
     sbatch: tuple[str, ...] = ()
+    psij: Mapping[str, Any] = field(default_factory=dict)
     setup: tuple[str, ...] = ()
 
 
@@ -93,15 +107,21 @@ def study_of(data: Mapping[str, Any], where: str) -> Study:
     study = Study(
         command=tuple(shlex.split(command)) if isinstance(command, str) else _words(run, "command"),
         levels=_levels(data["levels"], where),
-        launcher=_one_of(run.get("launcher", "mpiexec"), LAUNCHERS, f"{where}: [run] launcher"),
+        launcher=_one_of(
+            run.get("launcher", "mpiexec"), (*LAUNCHERS, *PSIJ), f"{where}: [run] launcher"
+        ),
         mpiexec=run.get("mpiexec", ""),
         repetitions=_repetitions(run.get("repetitions", 1), where),
         design=_one_of(run.get("design", "full"), DESIGNS, f"{where}: [run] design"),
         dependencies=run.get("dependencies", ""),
+        predict=run.get("predict", ""),
+        goal=float(run.get("goal", GOAL)),
         timeout_s=float(run.get("timeout_s", TIMEOUT_S)),
         budget_core_h=float(run.get("budget_core_h", "inf")),
         srun=_words(run, "srun"),
+        flux=_words(run, "flux"),
         sbatch=_words(run, "sbatch"),
+        psij=run.get("psij", {}),
         setup=_words(run, "setup"),
     )
     if study.design == "deduced" and not study.dependencies:
@@ -109,8 +129,13 @@ def study_of(data: Mapping[str, Any], where: str) -> Study:
             f"{where}: a deduced design wants the file of `insitu detect`, as in"
             ' dependencies = "dependencies.json"'
         )
-    if study.timeout_s <= 0 or study.budget_core_h <= 0:
-        raise UsageError(f"{where}: [run] timeout_s and budget_core_h are above 0")
+    if study.design == "advise" and not study.predict:
+        raise UsageError(
+            f'{where}: design = "advise" wants what is to be predicted, as in'
+            ' predict = "p=1024, n=4096"'
+        )
+    if study.timeout_s <= 0 or study.budget_core_h <= 0 or study.goal <= 0:
+        raise UsageError(f"{where}: [run] timeout_s, budget_core_h and goal are above 0")
     return study
 
 

@@ -66,10 +66,12 @@ def run_bounded(
     output: IO[bytes],
     environment: Mapping[str, str] | None = None,
     directory: str | None = None,
+    kept_open: Sequence[int] = (),
 ) -> Ended:
     """Run a command to its end; after `timeout_s` seconds all its processes are ended.
 
-    Its output and errors go to the file `output`. An interruption ends it, too.
+    Its output and errors go to the file `output`. An interruption ends it, too. Descriptors of
+    `kept_open` stay open in it: a lock is held as long as it lives.
 
     Raises:
         LaunchError: it could not be started.
@@ -84,6 +86,7 @@ def run_bounded(
             stderr=output,
             start_new_session=True,
             cwd=directory,
+            pass_fds=kept_open,
         )
     except OSError as error:
         raise LaunchError(f"`{' '.join(command)}`: {error.strerror}") from error

@@ -4,8 +4,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from insitu.campaign.attempts import read_attempts
+from insitu.campaign.attempts import AttemptRecord, read_attempts
 from insitu.campaign.config import FILE, load_table
+from insitu.campaign.iterations import iteration_times
 from insitu.design.deduce import deduce
 from insitu.design.dependencies import load_structure
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
@@ -56,32 +57,66 @@ def agenda_of(lines: Sequence[Progress]) -> Agenda:
 
 
 def progress_in(
-    path: str, study: Study, design: ExperimentDesign, runs: Sequence[RunRecord]
+    path: str,
+    study: Study,
+    design: ExperimentDesign | None,
+    runs: Sequence[RunRecord],
+    advised: Sequence[Point] = (),
 ) -> list[Progress]:
-    """How far each configuration has come, by the runs that are kept and the attempts."""
+    """How far each configuration has come, by the runs that are kept and the attempts.
+
+    Args:
+        path: directory of the campaign.
+        study: what campaign.toml asks for.
+        design: its configurations; where runs decide on them, those that were tried, and `advised`.
+        runs: that are kept.
+        advised: configurations that runs decided on.
+    """
     names = list(study.levels)
+    attempts = [one for one in read_attempts(path) if set(one.parameters) >= set(names)]
+    tried = [Attempt(Point.of(one.parameters, names), one.seconds, one.code) for one in attempts]
     sealed: dict[Point, list[float]] = {}
-    for run in runs:
-        values = dict(run.key.parameters)
-        if run.state is RunState.SEALED and set(values) >= set(names) and not any(run.exit_status):
-            seconds = max(run.ended_at - run.started_at, 0.0)
-            sealed.setdefault(Point.of(values, names), []).append(seconds)
-    attempts = [
-        Attempt(Point.of(one.parameters, names), one.seconds, one.code)
-        for one in read_attempts(path)
-        if set(one.parameters) >= set(names)
+    loops: dict[Point, list[list[float]]] = {}
+    for run in whole_runs(runs, names, attempts):
+        point = Point.of(dict(run.key.parameters), names)
+        seconds = max(run.ended_at - run.started_at, 0.0)
+        sealed.setdefault(point, []).append(seconds)
+        loops.setdefault(point, []).append(iteration_times(run))
+    if design is None:
+        known = {*sealed, *(one.point for one in tried), *advised}
+        design = ExperimentDesign(tuple(sorted(known)))
+    return progress_of(design, study.repetitions, sealed, tried, loops)
+
+
+def whole_runs(
+    runs: Sequence[RunRecord], names: Sequence[str], attempts: Sequence[AttemptRecord]
+) -> list[RunRecord]:
+    """The runs that are whole, whose program did not fail, and that say these parameters.
+
+    Whether it failed is told by its ranks, and by its launcher where an attempt made it.
+    """
+    failed = [(one.began_at, one.began_at + one.seconds) for one in attempts if one.code]
+    return [
+        run
+        for run in runs
+        if run.state is RunState.SEALED
+        and set(dict(run.key.parameters)) >= set(names)
+        and not any(run.exit_status)
+        and not any(began <= run.started_at <= ended for began, ended in failed)
     ]
-    return progress_of(design, study.repetitions, sealed, attempts)
 
 
-def design_of(study: Study, path: str) -> ExperimentDesign:
-    """The configurations that a study in the directory of a campaign asks for.
+def design_of(study: Study, path: str) -> ExperimentDesign | None:
+    """The configurations that a study in the directory of a campaign asks for; None where its runs
+    decide on them, one after another.
 
     Raises:
         CampaignError: the file of dependencies cannot be read.
         UsageError: the design cannot be made.
     """
     repetitions = max(study.repetitions, 1)
+    if study.design == "advise":
+        return None
     if study.design == "full":
         return full_factorial(study.levels, repetitions)
     if study.design == "sparse":

@@ -44,7 +44,7 @@ def test_study_with_everything_in_it():
         ({"levels": {"p": [1.5]}, "run": {"command": "x"}}, "wants p"),
         ({"levels": {"p": {}}, "run": {"command": "x"}}, "holds no values"),
         ({"levels": {"p": [0]}, "run": {"command": "x"}}, "not above 0"),
-        (told(launcher="lsf"), "there are mpiexec, srun, sbatch"),
+        (told(launcher="lsf"), "there are mpiexec, srun, flux, sbatch, psij:pbs"),
         (told(repetitions=0), "above 0 or"),
         (told(repetitions=True), "no int or text"),
         (told(colour="red"), "knows no 'colour'"),
