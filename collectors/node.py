@@ -9,7 +9,17 @@ import time
 from array import array
 from typing import Any
 
-from insitu.collectors import elision, heap, iterations, phases, places, smaps, spool, waiting
+from insitu.collectors import (
+    elision,
+    endings,
+    heap,
+    iterations,
+    phases,
+    places,
+    smaps,
+    spool,
+    waiting,
+)
 from insitu.collectors.ranks import (
     COLUMNS,
     INDEX,
@@ -21,11 +31,8 @@ from insitu.collectors.ranks import (
 )
 from insitu.collectors.symbols import Symbols
 from insitu.collectors.table import (
-    ABORTED,
     COMPILED,
     MPI,
-    MPI_FINALISED,
-    MPI_INITIALISED,
     RUNNING,
     Row,
     TableReader,
@@ -41,12 +48,10 @@ from insitu.wire.messages import (
     Hello,
     Message,
     Paths,
-    RankEnd,
     Totals,
 )
 
 SETTLE_S = 5.0
-LOST = -1000  # exit status of a rank that ended without saying how
 
 
 class Node:
@@ -241,20 +246,9 @@ class Node:
         ends, findings = [], []
         for rank in self.ranks.values():
             head = rank.table.header()
-            ends.append(_end(rank, head))
-            refused = head["rows_refused"] + head["frames_refused"]
-            if refused:
-                text = f"{refused} call paths or frames had no room: their callers have their time"
-                findings.append(("rows-truncated", text, f"rank {rank.number}"))
-            if _has_aborted(head):
-                text = f"the rank ended the job with status {head['exit_status']}{_phase(head)}"
-                findings.append(("rank-aborted", text, f"rank {rank.number}"))
-            elif ends[-1].status == LOST and head["phases"]:
-                text = f"the rank ended without a word{_phase(head)}"
-                findings.append(("rank-lost", text, f"rank {rank.number}"))
-            if head["mpi_size"] == 1 and head["size"] > 1:
-                text = f"MPI says 1 rank, the launcher {head['size']}: they do not fit together"
-                findings.append(("mpi-singletons", text, f"rank {rank.number}"))
+            ends.append(endings.end(rank.number, head))
+            found = endings.said(head, ends[-1])
+            findings += [(code, text, f"rank {rank.number}") for code, text in found]
         heads = [rank.table.header() for rank in self.ranks.values()]
         if any(head["throttled"] for head in heads):
             throttled = {self._shown(f): visits for f, visits in self.throttled.items()}
@@ -279,26 +273,6 @@ class Node:
         self.ranks.clear()
         if not places.tables(self.directory):
             shutil.rmtree(self.directory, ignore_errors=True)
-
-
-def _end(rank: Rank, head: dict[str, Any]) -> RankEnd:
-    if head["state"] == RUNNING and head["mpi_state"] == MPI_FINALISED:
-        return RankEnd(rank.number, 0, True)  # left through os._exit or _exit after MPI_Finalize
-    if head["state"] == RUNNING:
-        return RankEnd(rank.number, LOST, False)
-    return RankEnd(rank.number, head["exit_status"], not _has_aborted(head))
-
-
-def _phase(head: dict[str, Any]) -> str:
-    """Where the program was, if it says so itself."""
-    name = head["phase"].rstrip(b"\0").decode("utf-8", "replace")
-    return f", in phase {name}" if head["phases"] else ""
-
-
-def _has_aborted(head: dict[str, Any]) -> bool:
-    """MPI_Abort was called, or will be: an exception left the program while MPI was initialised."""
-    will_abort = head["exit_status"] != 0 and head["mpi_state"] == MPI_INITIALISED
-    return bool(head["state"] == ABORTED or will_abort)
 
 
 def meta_of(table: TableReader) -> dict[str, Any]:  # Any: JSON

@@ -6,9 +6,11 @@ import subprocess
 import textwrap
 from pathlib import Path
 
+import coverage
 import pytest
 
-from insitu.collectors.table import TableReader
+from insitu.collectors.node import Node
+from insitu.collectors.table import TableReader, field_place
 from tests.collectors.measured import measure, visits
 
 HOME = Path(__file__).resolve().parents[2]
@@ -33,6 +35,25 @@ TOOLS = {
     "cProfile": "import cProfile; p = cProfile.Profile(); p.enable(); work(); p.disable()",
     "trace": "sys.settrace(lambda *a: None); work(); sys.settrace(None)",
     "bdb": "import bdb; b = bdb.Bdb(); b.set_trace(); b.set_continue(); work()",
+    "pdb": """
+import io, pdb
+told = io.StringIO()
+pdb.Pdb(stdin=io.StringIO("step\\nup\\np 6 * 7\\nreturn\\ncontinue\\n"), stdout=told).set_trace()
+work()
+assert "42" in told.getvalue()
+""",
+    "coverage": """
+sys.path.append(SITE)
+import coverage
+covered = coverage.Coverage(data_file=None, config_file=False, include=[__file__])
+if sys.version_info >= (3, 12): covered.set_option("run:core", "sysmon")
+covered.start()
+work()
+covered.stop()
+missing = set(covered.analysis(__file__)[2])
+lines = {line for *_, line in work.__code__.co_lines() if line != work.__code__.co_firstlineno}
+assert lines and not lines & missing, missing
+""",
     "setprofile": "sys.setprofile(lambda *a: None); work(); sys.setprofile(None)",
     "monitoring": """
 if sys.version_info >= (3, 12):
@@ -87,7 +108,8 @@ work()
 """,
 }
 TOGETHER = (
-    ("cProfile", "trace", "setprofile", "monitoring", "bdb"),
+    ("cProfile", "trace", "setprofile", "monitoring", "bdb", "pdb"),
+    ("coverage",),
     ("fork", "exec", "signals"),
     ("subinterpreter", "deep"),
 )
@@ -98,13 +120,61 @@ TOGETHER = (
 def test_nothing_breaks_beside(tmp_path, python, shared, names):
     parts = [f"def beside_{name}():\n" + textwrap.indent(TOOLS[name], "    ") for name in names]
     calls = [f"beside_{name}()" for name in names]
-    program = "\n".join([textwrap.dedent(WORK), *parts, *calls, "print('ended')\n"])
+    site = f"SITE = {str(Path(coverage.__file__).parents[1])!r}"
+    program = "\n".join([textwrap.dedent(WORK), site, *parts, *calls, "print('ended')\n"])
 
     counted = visits(measure(tmp_path, python, program, shared))
 
     for beside in calls:
         below = f"program.py->{beside.removesuffix('()')}->"
         assert {name: counted[below + name] for name in COUNTS} == COUNTS, beside
+
+
+def test_the_place_of_subinterpreters_is_that_of_the_table():
+    site = Path(__file__).parents[2] / "collectors" / "site" / "sitecustomize.py"
+
+    assert f"SUBINTERPRETERS_AT = {field_place('subinterpreters')[0]} " in site.read_text()
+
+
+@pytest.mark.native
+def test_subinterpreters_are_not_measured_and_named(tmp_path, python, shared):
+    program = textwrap.dedent(WORK) + TOOLS["subinterpreter"] + "\nprint('ended')"
+
+    table = measure(tmp_path, python, program, shared)
+
+    here = Node(table.path.rpartition("/")[0])
+    here.scan()
+    ((code, text, where),) = here.bye(1, {}).findings
+    assert (code, where) == ("subinterpreters", "rank 0")
+    assert "1 subinterpreter:" in text
+    assert visits(table)["program.py->work"] == 1
+
+
+TRACED = """
+import torch, torch._dynamo
+def leaf(x): return torch.sin(x) + 1
+def step(x): return leaf(x) * leaf(2 * x)
+compiled = torch.compile(step, backend="eager", fullgraph=True)
+x = torch.ones(8)
+for _ in range(50): assert torch.equal(compiled(x), step(x))
+assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+print("ended")
+"""
+
+
+@pytest.mark.native
+def test_functions_that_torch_compiles_are_compiled_and_the_others_counted(
+    tmp_path, python, shared
+):
+    if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode:
+        pytest.skip(f"no torch in {python}: install it, or name its folder in PYTHONPATH")
+
+    counted = visits(measure(tmp_path, python, TRACED, shared))
+
+    compiled = [n for path, n in counted.items() if path.endswith("compile_wrapper->step")]
+    assert compiled == [50]
+    assert (counted["program.py->step"], counted["program.py->step->leaf"]) == (50, 100)
+    assert not any(path.endswith("compile_wrapper->step->leaf") for path in counted)
 
 
 BY_HAND = """

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from insitu.collectors import node, table
+from insitu.collectors import endings, node, table
 from insitu.collectors.function_timer_py import PythonTimer
 from insitu.collectors.rank import RankInfo
 from insitu.errors import WireError
@@ -92,7 +92,7 @@ def test_a_rank_that_is_gone_without_an_end_is_lost(tmp_path):
 
     (end,) = by_type(node.messages(str(tmp_path)))[Bye].ends
 
-    assert (end.status, end.is_complete) == (node.LOST, False)
+    assert (end.status, end.is_complete) == (endings.LOST, False)
 
 
 @pytest.mark.parametrize(
