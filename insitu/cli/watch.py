@@ -47,8 +47,10 @@ COLUMNS = (
 def command(campaign: str, once: bool, web: bool, port: int | None, is_json: bool) -> None:
     """Watch CAMPAIGN: its runs and ranks, call paths by cost, their models as they grow.
 
-    In a terminal: arrow keys choose a call path, m the metric, f shows the findings, q ends. Where
-    standard output is no terminal, a line for everything that is new.
+    In a terminal: arrow keys choose a call path, Enter shows its model with picture, candidates and
+    residuals; p predicts all call paths at a scale that arrow keys or the mouse move; / searches, s
+    sorts, m and c choose metric and class, r shows all runs with their ranks, f what is noted, q
+    ends. Where standard output is no terminal, a line for everything that is new.
 
     With --web a page in a browser, at the address that is printed; only who has that address is
     let in, and only from this machine. From elsewhere: ssh -L N:127.0.0.1:N, with --port N.

@@ -46,6 +46,7 @@ class RunRow:
     ranks: their states in order, as (state, how many), empty where they change too often to be
     told: awaited, measuring, silent, ended, failed (by its exit code), lost. part: how far a run in
     progress is, 0 to 1, by the visits that models of other runs predict; None where nothing tells.
+    parameters: (name, value) of what was set for it.
     """
 
     id: str
@@ -59,6 +60,7 @@ class RunRow:
     missing: tuple[int, ...] = ()
     ranks: tuple[tuple[str, int], ...] = ()
     part: float | None = None
+    parameters: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ class Board:
                         | {
                             "missing": tuple(run["missing"]),
                             "ranks": tuple((state, many) for state, many in run["ranks"]),
+                            "parameters": tuple((name, at) for name, at in run["parameters"]),
                         }
                     )
                     for run in data["runs"]
@@ -192,6 +195,7 @@ def _live_run(run: LiveRun, part: float) -> RunRow:
         run.started_at,
         ranks=run.ranks,
         part=_finite(part),
+        parameters=run.key.parameters,
     )
 
 
@@ -217,6 +221,7 @@ def _run(run: RunRecord) -> RunRow:
             else ENDED
             for rank in range(size)
         ),
+        parameters=run.key.parameters,
     )
 
 

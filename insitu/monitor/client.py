@@ -9,9 +9,13 @@ from typing import Self
 import zmq
 import zmq.auth
 
+from insitu.campaign.attempts import FILE as ATTEMPTS
+from insitu.campaign.config import FILE
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.errors import CampaignError, WireError
+from insitu.modeling.base import ModelSet
 from insitu.monitor.board import Board, board_of
+from insitu.monitor.progress import Agenda, agenda
 
 ADDRESS = "aggregator.json"
 SILENT_S = 3.0  # an aggregator publishes each beat; one silent for longer is busy or gone
@@ -43,6 +47,9 @@ class BoardClient:
         self._address: Address | None = None
         self._heard_at = -SILENT_S
         self._seen = -1
+        self._modelled = -1
+        self._planned: tuple[int, ...] = ()
+        self._agenda: Agenda | None = None
 
     @property
     def is_live(self) -> bool:
@@ -76,6 +83,31 @@ class BoardClient:
             return None
         self._seen = changes
         return board_of(self._store.runs(), self._store.models())
+
+    def models(self) -> ModelSet | None:
+        """The models in the files; None where these have not changed since it was last asked.
+
+        Raises:
+            CampaignError: the campaign cannot be read any more.
+        """
+        changes = self._store.changes()
+        if changes == self._modelled:
+            return None
+        self._modelled = changes
+        return self._store.models()
+
+    def agenda(self) -> Agenda | None:
+        """How far the runs that campaign.toml asks for are; None where it asks for none.
+
+        Raises:
+            CampaignError, UsageError: campaign.toml cannot be read, or makes no sense.
+        """
+        files = tuple(_changed_at(os.path.join(self._campaign, name)) for name in (FILE, ATTEMPTS))
+        state = (self._store.changes(), *files)
+        if state != self._planned:
+            self._agenda = agenda(self._campaign, self._store.runs())
+            self._planned = state
+        return self._agenda
 
     def close(self) -> None:
         """Let go of the socket and the files."""
@@ -125,6 +157,13 @@ def find_address(campaign: str) -> Address | None:
         return Address(str(data["instance"]), str(data["boards"]), str(data.get("curve", "")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _changed_at(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _encrypt(socket: "zmq.Socket[bytes]", keys: str) -> None:

@@ -169,7 +169,7 @@ def summarise(
     cost = cost_metric(models)
     series = tuple(_growth(one, share, largest, target) for one in by_cost(models, share))
     costs = costs_at(models, cost, target)
-    parts = tuple(_parts(costs, cost, share))
+    parts = tuple(parts_of(costs, cost, share))
     then = {part.callpath: max(part.now, part.then.value) for part in parts}
     _, left_out = joined(runs)
     of_runs = [finding for run in runs for finding in run.findings]
@@ -249,7 +249,7 @@ def _fastest(series: Iterable[Growth]) -> tuple[Growth, ...]:
     return tuple(growing[:FEW])
 
 
-def _parts(
+def parts_of(
     costs: Mapping[CallPath, Estimate], cost: str, share: Mapping[CallPath, float]
 ) -> Iterable[Part]:
     """Shares at the target over all ranks, the largest first.

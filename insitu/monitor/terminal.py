@@ -1,64 +1,73 @@
-"""The board of a campaign in a terminal, redrawn as it grows."""
+"""A campaign in a terminal, redrawn as it grows."""
 
+import threading
 from typing import ClassVar
 
-from rich.text import Text
-from textual import work
-from textual.app import App, ComposeResult
+from textual import on, work
+from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.coordinate import Coordinate
-from textual.widgets import DataTable, Footer, Static
+from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from insitu.errors import InsituError
-from insitu.monitor.board import Board, RunRow, SeriesRow
+from insitu.modeling.base import ModelSet
+from insitu.monitor.board import Board
 from insitu.monitor.client import BoardClient
-from insitu.monitor.names import last_frames, printable
-from insitu.monitor.trend import bar, points_of, ranks_of, spark
-from insitu.units import percent, quantity
+from insitu.monitor.linespage import FindingsPage, RunsPage
+from insitu.monitor.modelpage import ModelPage
+from insitu.monitor.outlook import Outlook, outlook, target_of
+from insitu.monitor.overview import WIDE, Overview
+from insitu.monitor.progress import Agenda
+from insitu.monitor.prospects import Prospects
+from insitu.monitor.view import Shown, View
 
 BEAT_S = 1.0
-WIDE = 120  # columns from which runs and findings stand beside the call paths
-SIDE = 46
-SPARK = 8
-FIXED = {"share": 6, "metric": 14, "class": 5, "points": SPARK}
-COLUMNS = ("share", "call path", "metric", "class", "model", "points")
-SCROLLBAR = 1
-NAME = 18  # of a run
-STATES = {"sealed": "green", "partial": "red", "measuring": "cyan", "closing": "cyan"}
-ALL_METRICS = ""
-DEAREST = None  # the metric of the first row, which is the one that costs are counted in
+PAGES: dict[str, type[View]] = {"ahead": Prospects, "runs": RunsPage, "findings": FindingsPage}
 
 CSS = """
 Screen { layout: vertical; }
-#title { height: 1; padding: 0 1; background: $primary 30%; }
+#title { height: auto; padding: 0 1; background: $primary 30%; }
 #runs { height: auto; max-height: 6; padding: 0 1; border-bottom: solid $primary 40%; }
-#series { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
-#detail { height: auto; max-height: 7; padding: 0 1; border-top: solid $primary 40%; }
-#findings { height: auto; max-height: 60%; padding: 0 1; display: none; overflow-y: auto; }
-.-told #findings { display: block; }
 #side { height: auto; }
-Screen.-low #detail { max-height: 4; }
-Screen.-wide { layout: grid; grid-size: 2; grid-columns: 46 1fr; grid-rows: 1 1fr 5; }
-.-wide #title { column-span: 2; }
-.-wide #side { height: 100%; border-right: solid $primary 40%; }
-.-wide #runs { border-bottom: none; max-height: 22; }
-.-wide #detail { column-span: 2; height: 5; }
-.-wide #findings { display: block; height: 1fr; max-height: 100%; }
+#main { height: 1fr; }
+#asked { height: 1; padding: 0 1; color: $text-muted; }
+#search { display: none; height: 1; border: none; padding: 0 1; }
+.-searching #search { display: block; }
+#series, #prospects { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
+#detail { height: auto; max-height: 8; padding: 0 1; border-top: solid $primary 40%; }
+#findings { height: auto; padding: 0 1; display: none; overflow-y: auto; }
+#left, #right { height: auto; padding: 0 1; scrollbar-size-vertical: 1; }
+#right { height: 1fr; border-top: solid $primary 40%; }
+#all { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
+#sliders { height: auto; padding: 1 0; border-bottom: solid $primary 40%; }
+.slider { height: 1; }
+#trust { height: 1; padding: 0 1; }
+Screen.-low #detail { max-height: 4; border: none; background: $primary 15%; }
+Screen.-low #runs { border: none; background: $primary 10%; }
+Overview.-wide { layout: grid; grid-size: 2; grid-columns: 46 1fr; grid-rows: 1 1fr 6; }
+Overview.-wide #title { column-span: 2; }
+Overview.-wide #side { height: 100%; border-right: solid $primary 40%; }
+Overview.-wide #runs { border-bottom: none; max-height: 50%; }
+Overview.-wide #detail { column-span: 2; height: 6; }
+Overview.-wide #findings { display: block; height: 1fr; max-height: 100%; }
+ModelPage.-wide { layout: grid; grid-size: 2; grid-columns: 1fr 66; grid-rows: 2 1fr; }
+ModelPage.-wide #title { column-span: 2; }
+ModelPage.-wide #left, ModelPage.-wide #right { height: 100%; border: none; }
+ModelPage.-wide #right { border-left: solid $primary 40%; }
 """
 
 
 class Watch(App[None]):
-    """Runs, call paths by cost, one of them in detail, findings."""
+    """The screens of a campaign, and what they show."""
 
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-high")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m", "metric", "metric"),
-        Binding("f", "findings", "findings"),
+        Binding("p", "ahead", "ahead"),
+        Binding("r", "runs", "runs"),
+        Binding("f", "findings", "notes"),
         Binding("q", "quit", "quit"),
     ]
 
@@ -66,220 +75,102 @@ class Watch(App[None]):
         """Show what `client` reads of `campaign`; whoever made the client closes it."""
         super().__init__()
         self.trouble: InsituError | None = None
+        self.shown = Shown(campaign)
         self._client = client
         self._beat_s = beat_s
-        self._campaign = campaign
-        self._board = Board()
-        self._metric: str | None = DEAREST
-        self._layout: tuple[dict[str, int], list[str]] = ({}, [])  # of the table as it is drawn
-        self._lines: list[list[Text]] = []
-        self._rows: dict[str, SeriesRow] = {}
+        self._asked: tuple[ModelSet, tuple[float, ...]] | None = None  # to look ahead at
+        self._wish = threading.Event()
 
-    def compose(self) -> ComposeResult:
-        """The parts of the screen."""
-        yield Static(id="title")
-        with Vertical(id="side"):
-            yield Static(id="runs")
-            yield Static(id="findings")
-        yield DataTable[Text](id="series", cursor_type="row", zebra_stripes=True)
-        yield Static(id="detail")
-        yield Footer()
+    def get_default_screen(self) -> Screen[None]:
+        """The first one."""
+        return Overview(self.shown)
 
     def on_mount(self) -> None:
         """Begin to listen."""
-        self.query_one("#series").focus()
-        self.show(self._board)
         self._listen()
+        self._look_ahead()
 
-    @work(thread=True, exclusive=True)
+    @work(thread=True, exclusive=True, group="listen")
     def _listen(self) -> None:
         """Read boards until the end; a thread of its own, for reading waits."""
         worker = get_current_worker()
         while not worker.is_cancelled:
             try:
                 board = self._client.newest(self._beat_s)
+                models = self._client.models()
+                agenda = self._client.agenda()
             except InsituError as error:
                 self.trouble = error
                 self.call_from_thread(self.exit)
                 return
-            if board is not None and not worker.is_cancelled:
-                self.call_from_thread(self.show, board)
+            is_new = board is not None or models is not None or agenda != self.shown.agenda
+            if is_new and not worker.is_cancelled:
+                self.call_from_thread(self.show, board, models, agenda)
 
-    def show(self, board: Board) -> None:
-        """Draw a board."""
-        self._board = board
+    @work(thread=True, exclusive=True, group="ahead")
+    def _look_ahead(self) -> None:
+        """Ask the models of the place that is wanted last; many take a moment."""
+        worker = get_current_worker()
+        while not worker.is_cancelled:
+            if not self._wish.wait(self._beat_s):
+                continue
+            self._wish.clear()
+            asked = self._asked
+            if asked is not None:
+                found = outlook(*asked)
+                if not worker.is_cancelled:
+                    self.call_from_thread(self._seen_ahead, found)
+
+    def show(
+        self, board: Board | None, models: ModelSet | None = None, agenda: Agenda | None = None
+    ) -> None:
+        """Draw a board; where models are given, these are new, too."""
+        shown = self.shown
+        shown.is_live, shown.agenda = self._client.is_live, agenda
+        if board is not None:
+            shown.board = board
+        if models is not None:
+            knows = models.parameters == shown.models.parameters and bool(shown.target)
+            shown.models = models
+            self._want(shown.target if knows else target_of(models))
         self._draw()
 
-    @property
-    def _is_up(self) -> bool:
-        """Whether there is something to draw on; at the end events still come in."""
-        return bool(self.query("#series")) and bool(self.query("#detail"))
+    @on(Overview.Opened)
+    def _open(self, event: Overview.Opened) -> None:
+        self.push_screen(ModelPage(self.shown, event.row.callpath, event.row.metric))
 
-    def on_resize(self) -> None:
-        """Columns follow the width."""
-        self.call_after_refresh(self._draw)
+    @on(Prospects.Chosen)
+    def _choose(self, event: Prospects.Chosen) -> None:
+        self._want(event.at)
 
-    def on_data_table_row_highlighted(self) -> None:
-        """Another call path was chosen."""
-        if self._is_up:
-            self._draw_detail()
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """No screen leads to itself."""
+        page = PAGES.get(action)
+        return page is None or not isinstance(self.screen, page)
 
-    def action_metric(self) -> None:
-        """Show the next metric; after the last one all of them."""
-        names = [*dict.fromkeys(row.metric for row in self._board.series), ALL_METRICS]
-        self._metric = names[(names.index(self._shown_metric()) + 1) % len(names)]
-        self._draw()
+    def action_ahead(self) -> None:
+        """Show what the models predict."""
+        if self.shown.models.models:
+            self.push_screen(Prospects(self.shown))
 
-    def _shown_metric(self) -> str:
-        names = dict.fromkeys(row.metric for row in self._board.series)
-        if self._metric is DEAREST or (self._metric and self._metric not in names):
-            return next(iter(names), ALL_METRICS)
-        return self._metric
+    def action_runs(self) -> None:
+        """Show all runs with their ranks."""
+        self.push_screen(RunsPage(self.shown))
 
     def action_findings(self) -> None:
-        """Show or hide the findings."""
-        self.screen.toggle_class("-told")
+        """Show all findings in full."""
+        self.push_screen(FindingsPage(self.shown))
+
+    def _want(self, at: tuple[float, ...]) -> None:
+        """Look ahead at another place as soon as there is time."""
+        self.shown.target = at
+        self._asked = (self.shown.models, at)
+        self._wish.set()
+
+    def _seen_ahead(self, found: Outlook) -> None:
+        self.shown.ahead = found
+        self._draw()
 
     def _draw(self) -> None:
-        if not self._is_up:
-            return
-        self.query_one("#title", Static).update(self._title())
-        width = SIDE - 4 if self.size.width >= WIDE else self.size.width - 2
-        shown = 20 if self.size.width >= WIDE else max(1, min(5, self.size.height // 4 - 1))
-        names = min(max((len(run.name) for run in self._board.runs[:shown]), default=0), NAME)
-        runs = [_run_line(run, names, width) for run in self._board.runs[:shown]]
-        more = len(self._board.runs) - shown
-        if more > 0:
-            runs[-1] = Text(f"… and {more + 1} runs before", style="dim")
-        nothing = Text("no run yet", style="dim")
-        self.query_one("#runs", Static).update(Text("\n").join(runs or [nothing]))
-        self.query_one("#findings", Static).update(self._findings())
-        self._draw_series()
-        self._draw_detail()
-
-    def _title(self) -> Text:
-        board = self._board
-        state = Text("● live", style="bold green") if self._client.is_live else Text("○ at rest")
-        names = ", ".join(board.parameters) or "–"
-        count = len(board.findings)
-        notes = f" · {count} finding{'s' * (count != 1)}" if count else ""
-        metric = self._shown_metric() or "all metrics"
-        facts = f"  {len(board.runs)} runs · {metric} over {names}{notes}"
-        return Text.assemble((printable(self._campaign), "bold"), "  ", state, printable(facts))
-
-    def _findings(self) -> Text:
-        lines = [
-            Text.assemble((f"{finding.code}: ", "yellow"), printable(finding.text))
-            for finding in self._board.findings
-        ]
-        return Text("\n").join(lines or [Text("no findings", style="dim")])
-
-    def _draw_series(self) -> None:
-        """Change the cells that are new; where rows came or went, fill the table anew."""
-        metric = self._shown_metric()
-        rows = [row for row in self._board.series if metric in (ALL_METRICS, row.metric)]
-        table: DataTable[Text] = self.query_one("#series", DataTable)
-        widths = _widths(max(table.size.width, 40), has_metric=metric == ALL_METRICS)
-        before = [""] + [row.callpath for row in rows]
-        lines = [
-            _cells(row, widths, is_new=row.callpath != before[i]) for i, row in enumerate(rows)
-        ]
-        self._rows = {"\0".join((row.callpath, row.metric, row.behaviour)): row for row in rows}
-        layout = (widths, list(self._rows))
-        if layout == self._layout:
-            for i, (old, new) in enumerate(zip(self._lines, lines, strict=True)):
-                for j in range(len(new)):
-                    if old[j] != new[j]:
-                        table.update_cell_at(Coordinate(i, j), new[j])
-        else:
-            self._fill(table, widths, lines)
-        self._layout, self._lines = layout, lines
-
-    def _fill(
-        self, table: "DataTable[Text]", widths: dict[str, int], lines: list[list[Text]]
-    ) -> None:
-        """All rows anew; the chosen one stays chosen."""
-        chosen, top = _chosen(table), table.scroll_y
-        table.clear(columns=True)
-        for name, width in widths.items():
-            table.add_column(name, width=width)
-        for key, line in zip(self._rows, lines, strict=True):
-            table.add_row(*line, key=key)
-        if chosen in self._rows:
-            table.move_cursor(row=table.get_row_index(chosen), scroll=False)
-            table.scroll_to(y=top, animate=False)
-
-    def _draw_detail(self) -> None:
-        row = self._rows.get(_chosen(self.query_one("#series", DataTable)))
-        detail = Text("") if row is None else _detail(row, self._board.parameters)
-        self.query_one("#detail", Static).update(detail)
-
-
-def _chosen(table: "DataTable[Text]") -> str:
-    if not table.row_count:
-        return ""
-    key = table.coordinate_to_cell_key(Coordinate(table.cursor_row, 0)).row_key
-    return key.value or ""
-
-
-def _widths(total: int, *, has_metric: bool) -> dict[str, int]:
-    """Columns that fill the width; each takes two more for its margins."""
-    fixed = {name: FIXED[name] for name in FIXED if has_metric or name != "metric"}
-    room = total - sum(fixed.values()) - 2 * (len(fixed) + 2) - SCROLLBAR
-    path = max(min(room * 9 // 20, 48), 14)
-    flexible = {"call path": path, "model": max(room - path, 12)}
-    return {name: (fixed | flexible)[name] for name in COLUMNS if name in fixed | flexible}
-
-
-def _cells(row: SeriesRow, widths: dict[str, int], *, is_new: bool) -> list[Text]:
-    """One line of the table; the call path stands only in its first one."""
-    if row.text:
-        model = Text(_cut(row.text, widths["model"]))
-    elif row.live is not None:
-        model = Text(f"now {quantity(row.live, row.unit)}", style="cyan")
-    else:
-        model = Text("")
-    cells = {
-        "share": Text(percent(row.share) if is_new else "", justify="right"),
-        "call path": Text(last_frames(row.callpath, widths["call path"]) if is_new else "", "bold"),
-        "metric": Text(_cut(row.metric, FIXED["metric"])),
-        "class": Text(_cut(row.behaviour, FIXED["class"])),
-        "model": model,
-        "points": Text(spark(points_of(row), SPARK), style="green"),
-    }
-    return [cells[name] for name in widths]
-
-
-def _cut(text: str, width: int) -> str:
-    text = printable(text)
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _run_line(run: RunRow, name: int, width: int) -> Text:
-    style = STATES.get(run.state, "")
-    parts = [
-        (f"{_cut(run.name, name):<{name}} ", ""),
-        (f"{run.state:<10}", style),
-        (bar(run, 6), style),
-    ]
-    line = Text.assemble(*parts, f" {ranks_of(run)}", no_wrap=True)
-    line.truncate(width, overflow="ellipsis")
-    return line
-
-
-def _detail(row: SeriesRow, parameters: tuple[str, ...]) -> Text:
-    """Everything about the chosen series."""
-    error = "" if row.smape is None else f"   error {percent(row.smape / 100)}"
-    live = "" if row.live is None else f"   now {quantity(row.live, row.unit)}"
-    lines = [
-        Text(printable(row.callpath), style="bold"),
-        Text(printable(f"{row.metric}, class {row.behaviour}: {row.text or 'no model yet'}")),
-    ]
-    names = ",".join(parameters)
-    points = [
-        f"{','.join(f'{value:g}' for value in at)}: {quantity(value, row.unit)}"
-        for at, value in row.points[-12:]
-    ]
-    if points:
-        lines.append(Text(printable(f"{names} = {'   '.join(points)}{error}{live}"), style="dim"))
-    return Text("\n").join(lines)
+        if isinstance(self.screen, View):
+            self.screen.draw()

@@ -3,10 +3,23 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from insitu.monitor.board import Board, RunRow, SeriesRow
+from insitu.monitor.board import (
+    AWAITED,
+    ENDED,
+    FAILED,
+    LOST,
+    MEASURING,
+    SILENT,
+    Board,
+    RunRow,
+    SeriesRow,
+)
 from insitu.monitor.names import printable
+from insitu.monitor.progress import Agenda
+from insitu.units import percent
 
 BARS = "▁▂▃▄▅▆▇█"
+MANY = 99_999.5  # times; more is not told exactly
 FLAT = 0.1  # of the largest value: smaller differences are no trend
 
 
@@ -43,6 +56,49 @@ def bar(run: RunRow, width: int) -> str:
     ended = width * run.ended // size
     seen = max(width * run.seen // size, ended)
     return "█" * ended + "▒" * (seen - ended) + "·" * (width - seen)
+
+
+SIGNS = {AWAITED: "·", MEASURING: "▒", SILENT: "?", ENDED: "█", FAILED: "!", LOST: "×"}
+
+
+def agenda_words(agenda: Agenda | None) -> list[str]:
+    """How far the runs that campaign.toml asks for are, and how long the others will take."""
+    if agenda is None:
+        return []
+    words = [f"{agenda.done} of {agenda.done + agenda.left} made"]
+    if agenda.left and math.isfinite(agenda.seconds):
+        words.append(f"about {duration(agenda.seconds)} to go")
+    return words
+
+
+def run_words(run: RunRow, now: float) -> str:
+    """How far a run in progress is, and how long it will take at this pace.
+
+    now: seconds since 1970.
+    """
+    if run.part is None or not run.part > 0:
+        return f"{run.name} {run.state}"
+    words = f"{run.name} {percent(run.part)} done"
+    if run.part < 1 and run.started_at:
+        left = (now - run.started_at) * (1 - run.part) / run.part
+        words += f", about {duration(left)} left"
+    return words
+
+
+def times(value: float) -> str:
+    """How many times, in eight characters: `× 3.24`, `× 1,630`, `× >1e5`."""
+    if not math.isfinite(value) or value >= MANY:
+        return "× ∞" if math.isinf(value) else "–" if math.isnan(value) else "× >1e5"
+    return f"× {value:,.0f}" if value >= 1000 else f"× {value:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: `12 s`, `4 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{max(round(seconds), 0)} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 def news(before: Board | None, after: Board) -> Iterator[str]:

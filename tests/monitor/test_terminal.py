@@ -17,6 +17,8 @@ from insitu.modeling.base import ModelSet
 from insitu.modeling.pipeline import remodel
 from insitu.monitor.board import Board, LiveRun, board_of
 from insitu.monitor.client import BoardClient
+from insitu.monitor.linespage import FindingsPage
+from insitu.monitor.overview import Overview
 from insitu.monitor.terminal import Watch
 from tests.campaigns import heat_campaign
 
@@ -52,12 +54,21 @@ def watch(
     return app
 
 
+async def until(pilot: Pilot[None], claim: Callable[[], bool]) -> None:
+    """Wait for what is drawn a moment later."""
+    for _ in range(400):
+        if claim():
+            return
+        await pilot.pause(0.025)
+    raise AssertionError("it did not come")
+
+
 def table_of(app: Watch) -> "DataTable[object]":
-    return app.query_one("#series", DataTable)
+    return app.screen.query_one("#series", DataTable)
 
 
 def text_of(app: Watch, name: str) -> str:
-    return str(app.query_one(f"#{name}", Static).render())
+    return str(app.screen.query_one(f"#{name}", Static).render())
 
 
 def rows_of(app: Watch) -> list[list[str]]:
@@ -68,11 +79,11 @@ def rows_of(app: Watch) -> list[list[str]]:
 def test_the_dearest_call_path_stands_first_with_its_model_and_trend(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         rows = rows_of(app)
-        assert rows[0][1].endswith("MPI_Sendrecv")
+        assert rows[0][2].endswith("MPI_Sendrecv")
         assert rows[0][-1] == "▄▄▄▄▄"
-        solve = next(row for row in rows if row[1] == "main->solve")
-        assert "p^(-1)" in solve[3]
-        assert "time_exclusive over p" in text_of(app, "title")
+        solve = next(row for row in rows if row[2] == "main->solve")
+        assert "p^(-1)" in solve[4]
+        assert "time_exclusive over p · by cost" in text_of(app, "asked")
         assert "p=64#0 sealed" in text_of(app, "runs")
 
     watch(store, SMALL, look)
@@ -92,7 +103,7 @@ def test_m_shows_the_next_metric_and_at_last_all_of_them(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         seen = []
         for _ in range(5):
-            seen.append(text_of(app, "title").split(" · ")[1])
+            seen.append(text_of(app, "asked").split(" · ")[0])
             await pilot.press("m")
         assert [name.split(" over")[0] for name in seen] == [
             "time_exclusive",
@@ -131,17 +142,24 @@ def test_the_chosen_row_stays_chosen_when_the_board_grows(store: SqliteStore):
 
 
 def test_findings_are_shown_on_demand_and_always_where_there_is_room(store: SqliteStore):
+    found = tuple(Finding("classes-differ", f"2 and {number}") for number in range(3, 7))
+
     async def small(app: Watch, pilot: Pilot[None]) -> None:
-        assert not app.query_one("#findings").display
+        app.show(board_of([], ModelSet(findings=found)))
+        assert not app.screen.query_one("#findings").display
         await pilot.press("f")
-        await pilot.pause()
-        assert app.query_one("#findings").display
+        await until(pilot, lambda: isinstance(app.screen, FindingsPage))
+        await until(pilot, lambda: "classes-differ: 2 and 6" in text_of(app, "lines"))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, Overview))
+        assert app.screen.query_one("#series").has_focus
 
     async def wide(app: Watch, pilot: Pilot[None]) -> None:
-        app.show(board_of([], ModelSet(findings=(Finding("classes-differ", "2 and 3"),))))
+        app.show(board_of([], ModelSet(findings=found)))
         await pilot.pause()
-        assert app.query_one("#findings").display
+        assert app.screen.query_one("#findings").display
         assert "classes-differ: 2 and 3" in text_of(app, "findings")
+        assert "… and 2 more like this" in text_of(app, "findings")
 
     watch(store, SMALL, small)
     watch(store, WIDE, wide)
@@ -156,7 +174,7 @@ def test_a_live_run_shows_its_ranks_and_what_they_spend(store: SqliteStore):
         app.show(board_of([], ModelSet(findings=(Finding("a", "[red]\x1b[2J"),)), [live]))
         await pilot.pause()
         assert "p=8#0 measuring █▒▒▒·· 6 of 8 heard, 2 ended" in text_of(app, "runs")
-        assert rows_of(app)[0][1] == "main->[b]new"
+        assert rows_of(app)[0][2] == "main->[b]new"
         assert "now 500 ms" in rows_of(app)[0]
         assert "[red]\\x1b[2J" in text_of(app, "findings")
 
@@ -168,7 +186,9 @@ def test_an_empty_board_is_shown_too(store: SqliteStore):
         app.show(Board())
         await pilot.pause()
         assert "no run yet" in text_of(app, "runs")
-        await pilot.press("m", "f", "down")
+        for key in ("m", "c", "s", "down", "enter", "p", "f", "escape", "r", "escape"):
+            await pilot.press(key)
+            await pilot.pause()
 
     watch(store, SMALL, look)
 

@@ -1,0 +1,136 @@
+"""The screen of one call path: its picture, its classes, what competes, how far points are off."""
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Footer, Static
+
+from insitu.monitor.board import SeriesRow
+from insitu.monitor.names import last_frames, printable
+from insitu.monitor.portrait import Subject, facts, formulas, picture, strip, subject_of
+from insitu.monitor.view import Shown, View, deviation_text, title_of
+from insitu.units import percent
+
+WIDE = 120  # columns from which facts stand beside the picture
+FACTS = 64  # columns of them
+LOW, HIGH = 10, 24  # lines of a picture
+
+
+class ModelPage(View):
+    """One metric of a call path."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,backspace,enter", "back", "back"),
+        Binding("m", "metric(1)", "metric"),
+        Binding("M", "metric(-1)", "metric before", show=False),
+        Binding("x", "axis", "axis"),
+    ]
+
+    def __init__(self, shown: Shown, callpath: str, metric: str) -> None:
+        """Of a call path; draws what `shown` knows of it."""
+        super().__init__(shown)
+        self._callpath = callpath
+        self._metric = metric
+        self._axis = ""
+
+    def compose(self) -> ComposeResult:
+        """The parts of the screen."""
+        yield Static(id="title")
+        with VerticalScroll(id="left"):
+            yield Static(id="picture")
+        with VerticalScroll(id="right"):
+            yield Static(id="facts")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin where the page can be scrolled."""
+        self.query_one("#right").focus()
+        self.draw()
+
+    def on_resize(self) -> None:
+        """The picture follows the size."""
+        self.call_after_refresh(self.draw)
+
+    def action_back(self) -> None:
+        """To the screen before."""
+        self.app.pop_screen()
+
+    def action_metric(self, steps: int) -> None:
+        """Show another metric of the call path."""
+        names = self._metrics()
+        if self._metric in names:
+            self._metric = names[(names.index(self._metric) + steps) % len(names)]
+            self.draw()
+
+    def action_axis(self) -> None:
+        """Draw along the next parameter."""
+        names = list(self.shown.models.parameters)
+        if len(names) > 1:
+            place = names.index(self._axis) if self._axis in names else 0
+            self._axis = names[(place + 1) % len(names)]
+            self.draw()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Axes can be chosen where there are several parameters."""
+        return action != "axis" or len(self.shown.models.parameters) > 1
+
+    def draw(self) -> None:
+        """Draw everything."""
+        if not self.is_up:
+            return
+        is_wide = self.size.width >= WIDE
+        width = self.size.width - 2 - (FACTS + 2 if is_wide else 0)
+        room = self.size.height - 2 if is_wide else self.size.height // 2
+        subject = self._subject()
+        many = len(subject.series)
+        height = max(min(room - (many + 5 if is_wide else 0), HIGH), LOW)
+        left = [*picture(subject, width, height), Text(""), *formulas(subject)]
+        if is_wide and subject.ranks is not None:
+            names = [one.key.behaviour for one in subject.series]
+            left += [Text(""), *strip(subject.ranks, names, width)]
+            right = facts(subject, FACTS - 2)
+        else:
+            right = facts(subject, width)
+            names = [one.key.behaviour for one in subject.series]
+            right += [] if subject.ranks is None else strip(subject.ranks, names, width)
+        self.query_one("#title", Static).update(self._title())
+        self.query_one("#picture", Static).update(Text("\n").join(left))
+        self.query_one("#facts", Static).update(Text("\n").join([*self._now(), *right]))
+
+    def _metrics(self) -> list[str]:
+        rows = self.shown.board.series
+        return list(dict.fromkeys(row.metric for row in rows if row.callpath == self._callpath))
+
+    def _subject(self) -> Subject:
+        """What is known, with the run in progress where it lies on the axis that is drawn."""
+        run = self.shown.run_now()
+        live = next((row.live for row in self._rows() if row.live is not None), None)
+        now = None
+        parameters = self.shown.models.parameters
+        if run is not None and live is not None and parameters:
+            place = dict(run.parameters).get(self._axis or parameters[0])
+            now = None if place is None else (place, live)
+        return subject_of(self.shown.models, self._callpath, self._metric, axis=self._axis, now=now)
+
+    def _rows(self) -> list[SeriesRow]:
+        return [
+            row
+            for row in self.shown.board.series
+            if row.callpath == self._callpath and row.metric == self._metric
+        ]
+
+    def _title(self) -> Text:
+        share = next((row.share for row in self._rows()), 0.0)
+        names = self._metrics()
+        place = f" ({names.index(self._metric) + 1} of {len(names)})" if len(names) > 1 else ""
+        facts_text = f"{printable(self._metric)}{place} · {percent(share)} of the cost"
+        title = title_of(self.shown, facts_text)
+        room = max(self.size.width - 2, 20)
+        return Text("\n").join([title, Text(last_frames(self._callpath, room), "bold")])
+
+    def _now(self) -> list[Text]:
+        row = next((row for row in self._rows() if row.live is not None), None)
+        return [] if row is None else [deviation_text(row), Text("")]

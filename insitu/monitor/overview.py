@@ -1,0 +1,380 @@
+"""The first screen of the terminal: runs, call paths by cost with their models, findings."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.coordinate import Coordinate
+from textual.message import Message
+from textual.widgets import DataTable, Footer, Input, Static
+
+from insitu.entities import ARROW, Finding
+from insitu.monitor.board import RunRow, SeriesRow
+from insitu.monitor.names import last_frames, printable
+from insitu.monitor.outlook import Outlook
+from insitu.monitor.selection import (
+    COST,
+    DEVIATION,
+    GROWTH,
+    NAME,
+    ORDERS,
+    TARGET,
+    TREE,
+    Selection,
+    key_of,
+)
+from insitu.monitor.trend import agenda_words, bar, points_of, ranks_of, run_words, spark, times
+from insitu.monitor.view import Shown, View, cut, deviation_text, mark_of_row, title_of
+from insitu.units import percent, quantity
+
+WIDE = 120  # columns from which runs and findings stand beside the call paths
+SIDE = 46
+SPARK = 8
+FIXED = {
+    "": 1,
+    "share": 6,
+    "ahead": 6,
+    "metric": 14,
+    "class": 6,
+    "growth": 8,
+    "points": SPARK,
+}
+COLUMNS = ("", "share", "ahead", "call path", "metric", "class", "model", "growth", "points")
+ONLY_WIDE = ("ahead", "growth")
+ORDER_OF = {
+    "": DEVIATION,
+    "share": COST,
+    "ahead": TARGET,
+    "call path": NAME,
+    "growth": GROWTH,
+}
+SCROLLBAR = 1
+RUN_NAME = 18
+ALIKE = 2  # findings of a kind beside the call paths
+STATES = {"sealed": "green", "partial": "red", "measuring": "cyan", "closing": "cyan"}
+DEAREST = None  # the metric of the first row, which is the one that costs are counted in
+
+
+class Overview(View):
+    """Runs, call paths by cost, one of them in detail, findings."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "model", priority=True),
+        Binding("slash", "search", "search"),
+        Binding("s", "order", "sort"),
+        Binding("m", "metric", "metric"),
+        Binding("c", "behaviour", "class"),
+        Binding("escape", "everything", "all", show=False),
+    ]
+
+    class Opened(Message):
+        """A person wants to see a call path as a whole."""
+
+        def __init__(self, row: SeriesRow) -> None:
+            """Of this row."""
+            super().__init__()
+            self.row = row
+
+    def __init__(self, shown: Shown) -> None:
+        """Begin with everything, the dearest first."""
+        super().__init__(shown)
+        self._asked = Selection()
+        self._metric: str | None = DEAREST
+        self._drawn_as: tuple[dict[str, int], list[str]] = ({}, [])  # of the table as it is drawn
+        self._lines: list[list[Text]] = []
+        self._rows: dict[str, SeriesRow] = {}
+
+    def compose(self) -> ComposeResult:
+        """The parts of the screen."""
+        yield Static(id="title")
+        with Vertical(id="side"):
+            yield Static(id="runs")
+            yield Static(id="findings")
+        with Vertical(id="main"):
+            yield Static(id="asked")
+            yield Input(placeholder="part of a call path, or a pattern with * and ?", id="search")
+            yield DataTable[Text](id="series", cursor_type="row", zebra_stripes=True)
+        yield Static(id="detail")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin at the table."""
+        self.query_one("#series").focus()
+        self.draw()
+
+    def on_resize(self) -> None:
+        """Columns follow the width."""
+        self.call_after_refresh(self.draw)
+
+    @on(DataTable.RowHighlighted)
+    def _chosen_another(self) -> None:
+        if self.is_up:
+            self._draw_detail()
+
+    @on(DataTable.RowSelected)
+    def _selected(self) -> None:
+        self.action_open()
+
+    @on(DataTable.HeaderSelected)
+    def _sort_by(self, event: DataTable.HeaderSelected) -> None:
+        order = ORDER_OF.get(str(event.label).strip())
+        if order is not None:
+            self._ask(replace(self._asked, order=order))
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._ask(replace(self._asked, text=event.value))
+
+    @on(Input.Submitted)
+    def _typed_all(self) -> None:
+        self.query_one("#series").focus()
+
+    def action_open(self) -> None:
+        """Show the chosen call path as a whole; while searching, go to what was found."""
+        if self.query_one("#search").has_focus:
+            self.query_one("#series").focus()
+            return
+        row = self._rows.get(_chosen(self.query_one("#series", DataTable)))
+        if row is not None:
+            self.post_message(self.Opened(row))
+
+    def action_search(self) -> None:
+        """Show only call paths that hold a text."""
+        self.add_class("-searching")
+        self.query_one("#search").focus()
+
+    def action_everything(self) -> None:
+        """No search, all classes; the metric and the order stay."""
+        self.remove_class("-searching")
+        self.query_one("#search", Input).value = ""
+        self.query_one("#series").focus()
+        self._ask(replace(self._asked, text="", behaviour=""))
+
+    def action_order(self) -> None:
+        """Sort by the next thing."""
+        place = ORDERS.index(self._asked.order)
+        self._ask(replace(self._asked, order=ORDERS[(place + 1) % len(ORDERS)]))
+
+    def action_metric(self) -> None:
+        """Show the next metric; after the last one all of them."""
+        names = [*dict.fromkeys(row.metric for row in self.shown.board.series), ""]
+        self._metric = _next(names, self._shown_metric())
+        self._ask(replace(self._asked, behaviour=""))
+
+    def action_behaviour(self) -> None:
+        """Show the next class only; after the last one all of them."""
+        metric = self._shown_metric()
+        rows = [row for row in self.shown.board.series if metric in ("", row.metric)]
+        names = ["", *dict.fromkeys(row.behaviour for row in rows)]
+        self._ask(replace(self._asked, behaviour=_next(names, self._asked.behaviour)))
+
+    def draw(self) -> None:
+        """Draw everything."""
+        if not self.is_up:
+            return
+        board, run = self.shown.board, self.shown.run_now()
+        count, runs = len(board.findings), len(board.runs)
+        facts = [f"{runs} run{'s' * (runs != 1)}", *agenda_words(self.shown.agenda)]
+        facts += [run_words(run, time.time())] if run is not None and run.part is not None else []
+        facts += [f"{count} finding{'s' * (count != 1)}"] if count else []
+        self.query_one("#title", Static).update(title_of(self.shown, " · ".join(facts)))
+        self._draw_runs()
+        self.query_one("#findings", Static).update(findings_text(board.findings, most=ALIKE))
+        self._draw_series()
+        self._draw_detail()
+
+    def _ask(self, selection: Selection) -> None:
+        self._asked = selection
+        self.draw()
+
+    def _shown_metric(self) -> str:
+        names = dict.fromkeys(row.metric for row in self.shown.board.series)
+        if self._metric is DEAREST or (self._metric and self._metric not in names):
+            return next(iter(names), "")
+        return self._metric
+
+    def _draw_runs(self) -> None:
+        """As many of the newest runs as there is room for."""
+        runs, is_wide = self.shown.board.runs, self.size.width >= WIDE
+        width = SIDE - 4 if is_wide else self.size.width - 2
+        room = max(1, self.size.height // 2 if is_wide else min(4, self.size.height // 5))
+        names = min(max((len(run.name) for run in runs[:room]), default=0), RUN_NAME)
+        lines = [run_line(run, names, width) for run in runs[:room]]
+        if len(runs) > room:
+            lines[-1] = Text(f"… and {len(runs) - room + 1} runs before; r shows all", "dim")
+        nothing = Text("no run yet", style="dim")
+        self.query_one("#runs", Static).update(Text("\n").join(lines or [nothing]))
+
+    def _draw_asked(self, count: int) -> None:
+        """What is shown, in which order."""
+        names = ", ".join(self.shown.board.parameters) or "–"
+        metric, asked = self._shown_metric() or "all metrics", self._asked
+        parts = [f"{metric} over {names}", f"by {asked.order}", f"{count} rows"]
+        parts += [f"class {asked.behaviour}"] if asked.behaviour else []
+        parts += [f"holding {asked.text}"] if asked.text else []
+        marked = sum(bool(row.verdict) for row in self.shown.board.series)
+        parts += [f"{marked} off their prediction"] if marked else []
+        self.query_one("#asked", Static).update(Text(printable(" · ".join(parts)), no_wrap=True))
+
+    def _draw_series(self) -> None:
+        """Change the cells that are new; where rows came or went, fill the table anew."""
+        metric = self._shown_metric()
+        asked = replace(self._asked, metric=metric)
+        rows = asked.of(self.shown.board.series, self.shown.ahead)
+        self._draw_asked(len(rows))
+        table: DataTable[Text] = self.query_one("#series", DataTable)
+        width = max(table.size.width, 40)
+        widths = column_widths(width, has_metric=not metric, is_wide=self.size.width >= WIDE)
+        before = [""] + [row.callpath for row in rows]
+        lines = [
+            cells(
+                row,
+                widths,
+                self.shown.ahead,
+                is_new=row.callpath != before[i],
+                is_tree=asked.order == TREE,
+            )
+            for i, row in enumerate(rows)
+        ]
+        self._rows = {"\0".join(key_of(row)): row for row in rows}
+        layout = (widths, list(self._rows))
+        if layout == self._drawn_as:
+            for i, (old, new) in enumerate(zip(self._lines, lines, strict=True)):
+                for j in range(len(new)):
+                    if old[j] != new[j]:
+                        table.update_cell_at(Coordinate(i, j), new[j])
+        else:
+            self._fill(table, widths, lines)
+        self._drawn_as, self._lines = layout, lines
+
+    def _fill(
+        self, table: "DataTable[Text]", widths: dict[str, int], lines: list[list[Text]]
+    ) -> None:
+        """All rows anew; the chosen one stays chosen."""
+        chosen, top = _chosen(table), table.scroll_y
+        table.clear(columns=True)
+        for name, width in widths.items():
+            table.add_column(name, width=width)
+        for key, line in zip(self._rows, lines, strict=True):
+            table.add_row(*line, key=key)
+        if chosen in self._rows:
+            table.move_cursor(row=table.get_row_index(chosen), scroll=False)
+            table.scroll_to(y=top, animate=False)
+
+    def _draw_detail(self) -> None:
+        row = self._rows.get(_chosen(self.query_one("#series", DataTable)))
+        detail = Text("") if row is None else _detail(row, self.shown.board.parameters)
+        self.query_one("#detail", Static).update(detail)
+
+
+def _next(names: list[str], name: str) -> str:
+    return names[(names.index(name) + 1) % len(names)] if name in names else names[0]
+
+
+def _chosen(table: "DataTable[Text]") -> str:
+    if not table.row_count:
+        return ""
+    key = table.coordinate_to_cell_key(Coordinate(table.cursor_row, 0)).row_key
+    return key.value or ""
+
+
+def column_widths(total: int, *, has_metric: bool, is_wide: bool) -> dict[str, int]:
+    """Columns that fill the width; each takes two more for its margins."""
+    fixed = {
+        name: width
+        for name, width in FIXED.items()
+        if (has_metric or name != "metric") and (is_wide or name not in ONLY_WIDE)
+    }
+    room = total - sum(fixed.values()) - 2 * (len(fixed) + 2) - SCROLLBAR
+    path = max(min(room * 9 // 20, 48), 14)
+    flexible = {"call path": path, "model": max(room - path, 12)}
+    return {name: (fixed | flexible)[name] for name in COLUMNS if name in fixed | flexible}
+
+
+def cells(
+    row: SeriesRow, widths: dict[str, int], ahead: Outlook, *, is_new: bool, is_tree: bool
+) -> list[Text]:
+    """One line of the table; the call path stands only in its first one."""
+    if row.text:
+        model = Text(cut(row.text, widths["model"]))
+    elif row.live is not None:
+        model = Text(f"now {quantity(row.live, row.unit)}", style="cyan")
+    else:
+        model = Text("")
+    name = _branch(row.callpath) if is_tree else row.callpath
+    path = (cut if is_tree else last_frames)(name, widths["call path"])
+    share, growth = ahead.shares.get(row.callpath), ahead.factors.get(key_of(row))
+    found = {
+        "": mark_of_row(row),
+        "share": Text(percent(row.share) if is_new else "", justify="right"),
+        "ahead": Text(percent(share) if is_new and share is not None else "", justify="right"),
+        "call path": Text(path if is_new else "", "bold"),
+        "metric": Text(cut(row.metric, FIXED["metric"])),
+        "class": Text(cut(row.behaviour, FIXED["class"])),
+        "model": model,
+        "growth": Text("" if growth is None else times(growth)),
+        "points": Text(spark(points_of(row), SPARK), style="green"),
+    }
+    return [found[name] for name in widths]
+
+
+def _branch(callpath: str) -> str:
+    """The last frame, as far to the right as it has callers."""
+    frames = callpath.split(ARROW)
+    return "  " * (len(frames) - 1) + frames[-1]
+
+
+def findings_text(findings: Sequence[Finding], most: int) -> Text:
+    """A paragraph per finding, `most` of each kind."""
+    kinds: dict[str, list[Finding]] = {}
+    for finding in findings:
+        kinds.setdefault(finding.code, []).append(finding)
+    lines = []
+    for code, alike in kinds.items():
+        lines += [
+            Text.assemble((f"{code}: ", "yellow"), printable(one.text)) for one in alike[:most]
+        ]
+        if len(alike) > most:
+            lines.append(Text(f"… and {len(alike) - most} more like this; f shows all", "dim"))
+    return Text("\n").join(lines or [Text("no findings", style="dim")])
+
+
+def run_line(run: RunRow, name: int, width: int) -> Text:
+    """A run in one line: name, state, how far its ranks are."""
+    style = STATES.get(run.state, "")
+    parts = [
+        (f"{cut(run.name, name):<{name}} ", ""),
+        (f"{run.state:<10}", style),
+        (bar(run, 6), style),
+    ]
+    line = Text.assemble(*parts, f" {printable(ranks_of(run))}", no_wrap=True)
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _detail(row: SeriesRow, parameters: tuple[str, ...]) -> Text:
+    """Everything about the chosen series."""
+    error = "" if row.smape is None else f"   error {percent(row.smape / 100)}"
+    lines = [
+        Text(printable(row.callpath), style="bold"),
+        Text(
+            printable(f"{row.metric}, class {row.behaviour}: {row.text or 'no model yet'}{error}")
+        ),
+    ]
+    now = deviation_text(row)
+    if now:
+        lines.append(now)
+    names = ",".join(parameters)
+    points = [
+        f"{','.join(f'{value:g}' for value in at)}: {quantity(value, row.unit)}"
+        for at, value in row.points[-12:]
+    ]
+    if points:
+        lines.append(Text(printable(f"{names} = {'   '.join(points)}"), style="dim"))
+    return Text("\n").join(lines)

@@ -1,0 +1,91 @@
+"""What every screen of the terminal shows: the newest board, the models, a look ahead."""
+
+import os
+from dataclasses import dataclass, field
+
+from rich.text import Text
+from textual.screen import Screen
+
+from insitu.modeling.base import ModelSet
+from insitu.monitor.board import Board, RunRow, SeriesRow
+from insitu.monitor.forecast import FASTER, SLOWER
+from insitu.monitor.names import printable
+from insitu.monitor.outlook import Outlook
+from insitu.monitor.progress import Agenda
+from insitu.units import quantity
+
+VERDICTS = {SLOWER: ("▲", "bold red"), FASTER: ("▼", "bold cyan")}  # signs need no colour
+
+
+@dataclass(slots=True)
+class Shown:
+    """What there is to see by now; the application changes it, screens draw it."""
+
+    campaign: str
+    board: Board = field(default_factory=Board)
+    models: ModelSet = field(default_factory=ModelSet)
+    ahead: Outlook = field(default_factory=Outlook)
+    target: tuple[float, ...] = ()  # where to look ahead; `ahead` follows as soon as it is known
+    agenda: Agenda | None = None
+    is_live: bool = False
+
+    def run_now(self) -> RunRow | None:
+        """The newest run in progress."""
+        return next((run for run in self.board.runs if run.state in ("measuring", "closing")), None)
+
+
+class View(Screen[None]):
+    """A screen that is drawn anew when there is something new."""
+
+    def __init__(self, shown: Shown) -> None:
+        """Draw what is in `shown`."""
+        super().__init__()
+        self.shown = shown
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is something to draw on; at the end events still come in."""
+        return self.is_mounted and self.is_running
+
+    def draw(self) -> None:
+        """Draw everything that may have changed."""
+        raise NotImplementedError
+
+
+def title_of(shown: Shown, facts: str) -> Text:
+    """The first line of a screen."""
+    state = Text("● live", style="bold green") if shown.is_live else Text("○ at rest")
+    name = os.path.basename(os.path.abspath(shown.campaign))
+    title = Text.assemble((printable(name), "bold"), "  ", state, no_wrap=True)
+    title.append(f"  {printable(facts)}")
+    return title
+
+
+def cut(text: str, width: int) -> str:
+    """A text from a program in so many columns."""
+    text = printable(text)
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def mark_of_row(row: SeriesRow) -> Text:
+    """The sign of a deviation: ▲ slower than predicted, ▼ faster."""
+    sign, style = VERDICTS.get(row.verdict, (" ", ""))
+    return Text(sign, style)
+
+
+def deviation_text(row: SeriesRow) -> Text:
+    """The value so far beside what the models predict."""
+    if row.live is None:
+        return Text("")
+    text = Text(f"now {quantity(row.live, row.unit)}")
+    if row.expected is not None:
+        low, value, high = row.expected
+        text.append(
+            f", due by now {quantity(value, row.unit)}"
+            f" ({quantity(low, row.unit)} … {quantity(high, row.unit)})"
+        )
+    if row.verdict:
+        text.append(" ")
+        text.append_text(mark_of_row(row))
+        text.append(f" {row.verdict}", VERDICTS.get(row.verdict, ("", ""))[1])
+    return text
