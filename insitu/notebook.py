@@ -14,7 +14,7 @@ from insitu.entities import Finding, RunRecord
 from insitu.errors import UsageError
 from insitu.formats.table import LEVEL, named
 from insitu.measurement import Experiment
-from insitu.modeling.algebra import latex_of
+from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.match import ALL
 from insitu.monitor.chart import CHART_STYLE, legend, series_chart
@@ -25,6 +25,7 @@ from insitu.units import percent, quantity
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
+    from sympy import Expr
 
 SHOWN = 20  # rows of a table in a notebook
 AHEAD = 4.0  # how far a picture looks ahead, in multiples of the largest measured value
@@ -53,6 +54,20 @@ class Series:
         """
         ((low, high),) = self.data.model.interval([self._point(at)], level).tolist()
         return low, high
+
+    def sympy(self) -> "Expr":
+        """The model as an expression of SymPy over positive symbols named as the parameters.
+
+        Raises:
+            UsageError: SymPy is not installed.
+        """
+        try:
+            import sympy
+        except ImportError as error:
+            raise UsageError(f"an expression needs SymPy ({error}); pip install sympy") from error
+        names = self.data.model.parameters
+        symbols = {name: sympy.Symbol(name, positive=True) for name in names}
+        return sympy.parse_expr(sympy_of(self.data.model), local_dict=symbols)
 
     def draw(self, axes: "Axes | None" = None) -> "Axes":
         """Points, model and bounds with matplotlib; into `axes`, or a figure of its own.

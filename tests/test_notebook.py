@@ -40,6 +40,17 @@ def test_a_series_predicts_and_shows_itself(heat: Campaign):
         series.predict(n=3)
 
 
+def test_a_series_is_an_expression_that_can_be_solved(heat: Campaign):
+    sympy = pytest.importorskip("sympy", reason="SymPy is not installed")
+    (series,) = heat.find("MPI_Allreduce", "time_exclusive")
+
+    expression = series.sympy()
+
+    (p,) = expression.free_symbols
+    assert float(expression.subs(p, 128)) == pytest.approx(series.predict(p=128))
+    assert sympy.limit(expression / p, p, sympy.oo) == 0
+
+
 def test_a_frame_has_every_rank(heat: Campaign):
     pytest.importorskip("pandas", reason="pandas is not installed")
 

@@ -35,8 +35,11 @@ def command(campaign: str, form: str | None, output: str | None) -> None:
     extra-p-text   Extra-P's text (.txt)
     extra-p-jsonl  Extra-P's JSON Lines (.extra-p.jsonl)
     parquet        every rank's value, for pandas, polars, DuckDB
+    hatchet        the largest run as Hatchet's GraphFrame (.hatchet.json)
+    thicket        all runs as a Thicket (.thicket.json)
     python         a module with a function per model (.py)
     c              a header with a function per model (.h)
+    sympy          an expression per model, for SymPy (.sympy.jsonl)
     latex          a table of models (.tex)
     openmetrics    predictions and errors for Prometheus (.prom)
     speedscope     the largest run as a profile (.speedscope.json)

@@ -44,9 +44,10 @@ def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:
     and repetition make a run; a run that does not say p has as many ranks as values. Other formats:
 
     \b
-    .json .txt .extra-p     Extra-P's JSON, text, experiment
+    .json .txt .extra-p     Extra-P's JSON, text or Talpas, experiment
     .cubex, a directory     Score-P: CUBE4 files as in heat.p16.r1/profile.cubex
     .cali, caliper-json     Caliper: a file as in heat.p16.cali is a run
+    hatchet                 what GraphFrame.to_json() writes: HPCToolkit, TAU …
     """
     from insitu.server.rendezvous import Lock
 

@@ -59,8 +59,11 @@ EXPORTERS = {
     "extra-p-text": "insitu.formats.extrap_files:ExtrapText",
     "extra-p-jsonl": "insitu.formats.extrap_files:ExtrapLines",
     "parquet": "insitu.formats.parquet:Parquet",
+    "hatchet": "insitu.formats.hatchet:Hatchet",
+    "thicket": "insitu.formats.hatchet:Thicket",
     "python": "insitu.formats.functions:PythonModule",
     "c": "insitu.formats.functions:CHeader",
+    "sympy": "insitu.formats.functions:Sympy",
     "latex": "insitu.formats.functions:Latex",
     "openmetrics": "insitu.formats.openmetrics:OpenMetrics",
     "speedscope": "insitu.formats.flame:Speedscope",
@@ -74,6 +77,7 @@ IMPORTERS = {
     "cube": "insitu.formats.cube:Cube",
     "caliper-json": "insitu.formats.caliper:CaliperJson",
     "caliper": "insitu.formats.caliper:Caliper",
+    "hatchet": "insitu.formats.hatchet:HatchetReader",
 }
 SUFFIXES = {
     ".json": "json",

@@ -18,6 +18,7 @@ from insitu.formats.jsonl import MAX_RANKS
 RANK = "mpi.rank"
 SIZES = ("mpi.world.size", "jobsize")
 NESTED = ("path", "region", "function", "annotation")  # which attribute names the call path
+NANOSECONDS = "time.duration.ns"
 OWN = {
     "inclusive#sum#time.duration": (TIME.name, "s"),
     "sum#inclusive#time.duration": (TIME.name, "s"),
@@ -101,7 +102,8 @@ def _rows(
     values: Values = {}
     nested: set[str] = set()
     for record in records:
-        frames = next((record[name] for name in NESTED if name in record), None)
+        lists = (value for value in record.values() if isinstance(value, list))
+        frames = next((record[name] for name in NESTED if name in record), next(lists, None))
         if not frames:
             continue  # time outside of every region
         parts = frames if isinstance(frames, list) else [frames]
@@ -112,7 +114,9 @@ def _rows(
             amount = _amount(text)
             if amount is None or name == RANK:
                 continue
-            metric, unit = OWN.get(name, (name, "s" if name.endswith("time.duration") else "1"))
+            amount *= 1e-9 if name.endswith(NANOSECONDS) else 1.0
+            told = name.removesuffix(".ns")
+            metric, unit = OWN.get(told, (told, "s" if told.endswith("time.duration") else "1"))
             here = values.setdefault((path, metric, unit), {})
             here[rank] = here.get(rank, 0.0) + amount
     seen = {rank for ranks in values.values() for rank in ranks}

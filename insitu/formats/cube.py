@@ -150,7 +150,7 @@ def _callpaths(parsed: Any) -> dict[int, str]:
     def walk(node: Any, before: str) -> None:
         frame = node.region.name.replace(ARROW, "→").strip() or "?"
         path = f"{before}{ARROW}{frame}" if before else frame
-        names[node.id] = unique = _unused(path, used)
+        names[node.id] = unique = unused(path, used)
         used.add(unique)
         for child in node.get_children():
             walk(child, unique)
@@ -160,7 +160,8 @@ def _callpaths(parsed: Any) -> dict[int, str]:
     return names
 
 
-def _unused(path: str, used: set[str]) -> str:
+def unused(path: str, used: set[str]) -> str:
+    """A call path that nobody has: with a number where it was used before."""
     if path not in used:
         return path
     number = 2

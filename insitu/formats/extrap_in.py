@@ -74,7 +74,7 @@ class ExtrapExperimentReader:
 
 
 class ExtrapTextReader:
-    """Extra-P's text: PARAMETER, POINTS, REGION, METRIC, DATA."""
+    """Extra-P's text: PARAMETER, POINTS, REGION, METRIC, DATA; or lines of Talpas."""
 
     name = "extra-p-text"
 
@@ -85,6 +85,9 @@ class ExtrapTextReader:
                 lines = stream.readlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{file}: cannot be read: {error}") from error
+        if any(line.lstrip().startswith("{") for line in lines[:1]):
+            yield from _talpas(lines, file)
+            return
         names: list[str] = []
         places: list[tuple[float, ...]] = []
         callpath, metric, index = "main", "time", 0
@@ -117,6 +120,19 @@ class ExtrapTextReader:
                 raise UsageError(f"{file}: line {number}: more DATA than POINTS") from None
             except ValueError as error:
                 raise UsageError(f"{file}: line {number}: {error}") from error
+
+
+def _talpas(lines: Sequence[str], file: str) -> Iterator[Row]:
+    """An object per line and value, with semicolons between its fields."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line.replace(";", ","))
+            told = {name: row[name] for name in ("callpath", "metric", "value")}
+            yield told | {"params": row["parameters"]}
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UsageError(f"{file}: line {number}: no line of Talpas: {error!r}") from error
 
 
 def _points(text: str, width: int) -> list[tuple[float, ...]]:

@@ -1,9 +1,10 @@
-"""Models as functions to call: a Python module, a C header; and as a table for a paper.
+"""Models as functions to call: a Python module, a C header; as expressions, and as a table.
 
 A function answers what `insitu predict` says: the most likely value, in the metric's base unit.
 """
 
 import io
+import json
 import keyword
 import re
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import BinaryIO
 
 from insitu import __version__
 from insitu.measurement import Experiment
-from insitu.modeling.algebra import latex_of
+from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.pmnf import Function
 
@@ -128,6 +129,26 @@ class Latex:
             text.write(f"{shown} & ${latex_of(one.model)}$ \\\\\n")
         text.write("\\bottomrule\n\\end{longtable}\n")
         text.detach()
+
+
+class Sympy:
+    """JSON Lines, a model each, as an expression for `sympy.parse_expr`."""
+
+    name = "sympy"
+    suffix = ".sympy.jsonl"
+
+    def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
+        """See Exporter."""
+        for one in models.models:
+            row = {
+                "callpath": str(one.key.callpath),
+                "metric": one.key.metric,
+                "unit": one.metric.unit,
+                "class": one.key.behaviour,
+                "parameters": list(one.model.parameters),
+                "expression": sympy_of(one.model),
+            }
+            out.write(json.dumps(row).encode() + b"\n")
 
 
 def _identifier(index: int, one: SeriesModel) -> str:

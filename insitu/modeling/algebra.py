@@ -164,6 +164,35 @@ def python_of(model: Model) -> str:
     return answer
 
 
+def sympy_of(model: Model) -> str:
+    """A model as an expression that SymPy reads; segments as Piecewise, logarithms of base 2."""
+    *before, last = [_to_sympy(segment.function) for segment in model.segments]
+    if not before:
+        return last
+    ends = [(point.low + point.high) / 2 for point in model.change_points]
+    pairs = [
+        f"({text}, {model.parameters[0]} <= {end!r})"
+        for text, end in zip(before, ends, strict=True)
+    ]
+    return f"Piecewise({', '.join(pairs)}, ({last}, True))"
+
+
+def _to_sympy(function: Function) -> str:
+    parts = [repr(float(function.constant))] if function.constant or not function.terms else []
+    for term in function.terms:
+        factors = [repr(float(term.coefficient))]
+        for factor in term.factors:
+            name = factor.parameter
+            if factor.alpha:
+                factors.append(f"{name}**({factor.alpha})")
+            if factor.beta:
+                factors.append(f"log({name}, 2)**({factor.beta})")
+            if factor.gamma:
+                factors.append(f"2**(({factor.gamma})*{name})")
+        parts.append("*".join(factors))
+    return " + ".join(parts)
+
+
 def latex_of(model: Model) -> str:
     """A model as LaTeX mathematics; segments as cases, which needs amsmath."""
     if len(model.segments) == 1:

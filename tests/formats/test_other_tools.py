@@ -139,8 +139,12 @@ def test_a_series_without_all_points_is_named_in_the_text(tmp_path):
         ("extra-p-text", b"PARAMETER p\nPOINTS 1 2\nDATA 1\nDATA 2\nDATA 3\n"),
         ("extra-p-text", b"POINTS 1 2\n"),
         ("extra-p-text", b"HELLO there\n"),
+        ("extra-p-text", b'{"parameters":{"x":1};"metric":"time"}\n'),
         ("caliper-json", b'{"data": [[1]], "columns": ["a"], "nodes": []}'),
         ("caliper-json", NO_RANK),
+        ("hatchet", b'{"graph": [], "dataframe": [{"node": 1}]}'),
+        ("hatchet", b'{"graph": [{"0": {}}], "dataframe": []}'),
+        ("hatchet", b"[1]"),
     ],
 )
 def test_files_that_make_no_sense_are_refused_by_name(name, content, tmp_path):
@@ -149,6 +153,17 @@ def test_files_that_make_no_sense_are_refused_by_name(name, content, tmp_path):
 
     with pytest.raises(UsageError, match="bad"):
         list(importer(name).rows(str(file)))
+
+
+def test_lines_of_talpas_are_repetitions(tmp_path):
+    line = '{{"parameters":{{"x":{}}};"metric":"flops";"callpath":"main->sort";"value":{}}}\n'
+    text = "".join(line.format(x, v) for x, v in ((20, 1.5), (20, 2.5), (40, 3)))
+    (tmp_path / "talpas.txt").write_text(text)
+
+    found = JsonLines().take(importer("extra-p-text").rows(str(tmp_path / "talpas.txt")))
+
+    assert [str(key) for key, _ in found.runs] == ["p=1,x=20#0", "p=1,x=20#1", "p=1,x=40#0"]
+    assert [table.values["flops"].item() for _, table in found.runs] == [1.5, 2.5, 3.0]
 
 
 def test_extrap_3_calls_everything_by_number(tmp_path):
@@ -312,3 +327,64 @@ def test_names_of_directories_tell_parameters(path, params, repetition):
 
 def test_each_suffix_names_one_format():
     assert {exporter_of(f"a{exporter(name).suffix}").name for name in EXPORTERS} == set(EXPORTERS)
+
+
+def test_hatchet_gets_every_rank_of_the_largest_run_and_gives_it_back(campaign, tmp_path):
+    file = written("hatchet", *campaign, tmp_path / "heat.p16.r2.hatchet.json")
+
+    ((key, table),) = JsonLines().take(importer("hatchet").rows(str(file))).runs
+
+    (was,) = [t for k, t in campaign[0].runs if (k.size, k.repetition) == (16, 1)]
+    assert str(key) == "p=16#1"
+    assert sorted(table.callpaths) == sorted(was.callpaths)
+    order = [table.callpaths.index(path) for path in was.callpaths]
+    for name, values in was.values.items():
+        np.testing.assert_array_equal(table.values[name][order], values)
+
+
+def test_a_graph_of_hatchet_has_the_nodes_above_and_tells_namesakes_apart(tmp_path):
+    path = CallPath(("main", "solve", "MPI_Test"))
+    table = RunTable((path,), (TIME,), {"time": np.array([[2.0]])})
+    experiment = Experiment(("p",), ((RunKey.of({"p": 1}), table),))
+    data = json.loads(written("hatchet", experiment, ModelSet(), tmp_path / "a").read_text())
+    (graph,) = data["graph"]
+    graph["7"] = {"data": {"name": "MPI_Test"}, "children": []}
+    graph["1"]["children"].append(7)
+    data["dataframe"].append({"node": 7, "rank": 0, "name": "MPI_Test", "time (inc)": 3.0})
+    (tmp_path / "b.json").write_text(json.dumps(data))
+
+    rows = list(importer("hatchet").rows(str(tmp_path / "b.json")))
+
+    assert [one["data"]["name"] for one in graph.values()][:3] == ["main", "solve", "MPI_Test"]
+    assert {row["callpath"]: row["value"] for row in rows} == {
+        "main->solve->MPI_Test": 2.0,
+        "main->solve->MPI_Test #2": 3.0,
+    }
+
+
+def test_a_thicket_has_a_row_per_run_and_what_varies(campaign, tmp_path):
+    data = json.loads(written("thicket", *campaign, tmp_path / "a").read_text())
+
+    assert len(data["profile"]) == len(campaign[0].runs) == len(data["metadata"])
+    assert {one["p"] for one in data["metadata"]} == {1.0, 2.0, 4.0, 8.0, 16.0}
+    halo = [one for one in data["dataframe"] if one["name"] == "MPI_Sendrecv"]
+    (one,) = [row for row in halo if row["profile"] == "p=16#0"]
+    assert (one["visits (min)"], one["visits"], one["visits (max)"]) == (100, 187.5, 200)
+
+
+def test_expressions_of_sympy_mean_what_models_say(campaign, hostile, tmp_path):
+    sympy = pytest.importorskip("sympy", reason="SymPy is not installed")
+    for models in (campaign[1], hostile):
+        lines = written("sympy", campaign[0], models, tmp_path / "a").read_text().splitlines()
+
+        assert len(lines) == len(models.models)
+        for line, one in zip(lines, models.models, strict=True):
+            row = json.loads(line)
+            symbols = {name: sympy.Symbol(name, positive=True) for name in row["parameters"]}
+            expression = sympy.parse_expr(row["expression"], local_dict=symbols)
+            for x in (4.0, 6.5, 100.0):
+                at = [x, 3 * x][: len(symbols)]
+                value = float(expression.subs(dict(zip(symbols.values(), at, strict=True))))
+                assert max(value, 0.0) == pytest.approx(
+                    max(one.model.predict([at])[0], 0), rel=1e-9
+                )
