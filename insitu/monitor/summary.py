@@ -280,11 +280,7 @@ def _bands(
     at = np.geomspace(start, target[along], BAND_POINTS)
     points = np.tile(np.array(target), (BAND_POINTS, 1))
     points[:, along] = at
-    laws = size_laws(models.clusters, models.parameters)
-    values = {
-        path: _weighted(group, laws, points, [one.model.predict(points) for one in group])
-        for path, group in _groups(models, cost).items()
-    }
+    values = costs_along(models, cost, points)
     dearest = sorted(values, key=lambda path: (-max(values[path][-1], costs[path].value), path))
     rows = [values[path] for path in dearest[:BANDS]]
     names = [str(path) for path in dearest[:BANDS]]
@@ -338,6 +334,15 @@ def costs_at(
         sides = ([np.array([getattr(one, side)]) for one in found] for side in SIDES)
         answer[path] = Estimate(*(float(_weighted(group, laws, point, one)[0]) for one in sides))
     return answer
+
+
+def costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallPath, FloatArray]:
+    """The same at many points (n_points, n_parameters), without bounds: (n_points,) each."""
+    laws = size_laws(models.clusters, models.parameters)
+    return {
+        path: _weighted(group, laws, points, [one.model.predict(points) for one in group])
+        for path, group in _groups(models, metric).items()
+    }
 
 
 def _weighted(

@@ -6,37 +6,56 @@ import json
 import math
 import re
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from importlib.resources import files
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs
 
-import numpy as np
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from insitu.campaign.store import SqliteStore, open_store
+from insitu.entities import parse_assignment
 from insitu.errors import InsituError
-from insitu.measurement import FloatArray
-from insitu.modeling.base import Clusters, ModelSet, SeriesModel
+from insitu.monitor.answers import Answers, Json
+from insitu.monitor.board import Board
 from insitu.monitor.client import BoardClient
+from insitu.monitor.progress import Agenda
 
 BEAT_S = 0.5
 SILENT_S = 1.0  # a page that has gone is found when something is sent to it
-STEPS = 64  # points of a curve
-FARTHER = 2.0  # times the largest coordinate measured, where a curve ends
-MOST_RANKS = 4_096  # whose classes are told one by one
+KEPT = ("sealed", "partial")  # states of runs that do not change with every beat
 HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
+SCRIPT, STYLE = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 TYPES = {
     "index.html": "text/html; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
-    "page.css": "text/css; charset=utf-8",
+    **dict.fromkeys(
+        (
+            "page.js",
+            "outlook.js",
+            "plot.js",
+            "runs.js",
+            "series.js",
+            "state.js",
+            "surface.js",
+            "text.js",
+            "tree.js",
+            "uPlot.iife.min.js",
+        ),
+        SCRIPT,
+    ),
+    **dict.fromkeys(("page.css", "uPlot.min.css"), STYLE),
+    "uPlot.LICENSE": "text/plain; charset=utf-8",
+    "icon.svg": "image/svg+xml",
 }
 HEADERS = {
     "content-security-policy": (
@@ -50,21 +69,38 @@ HEADERS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What there is to tell as JSON: all of it, and the part of it that changes with every beat.
+
+    number: of this telling; since: the number of the one since which `whole` is the same.
+    """
+
+    number: int = 0
+    since: int = 0
+    whole: str = ""
+    now: str = ""
+    trouble: str = ""
+
+
 class Feed:
-    """The newest board as JSON, read in a thread of its own, and told to all who wait."""
+    """The newest board as JSON, read in a thread of its own, and told to all who wait.
+
+    A board is told whole only when more than what is measured just now has changed.
+    """
 
     def __init__(self, campaign: str) -> None:
         self._campaign = campaign
         self._thread = ThreadPoolExecutor(1)  # a board client belongs to one thread
         self._changed = asyncio.Condition()
-        self._number = 0
-        self._text = ""
+        self._told = Told()
+        self._still: tuple[object, ...] = ()
 
-    async def after(self, number: int) -> tuple[int, str]:
-        """Wait for a state with another number than this; answers the newest one."""
+    async def after(self, number: int) -> Told:
+        """Wait for what has another number than this; answers the newest."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._number != number)
-            return self._number, self._text
+            await self._changed.wait_for(lambda: self._told.number != number)
+            return self._told
 
     async def read(self) -> None:
         """Read boards until cancelled; a board that cannot be read is told, and tried again."""
@@ -75,13 +111,15 @@ class Feed:
                 try:
                     if client is None:
                         client = await loop.run_in_executor(self._thread, self._open)
-                    board = await loop.run_in_executor(self._thread, client.newest, BEAT_S)
+                    told = await loop.run_in_executor(self._thread, self._next, client)
                 except InsituError as error:
-                    await self._tell({"trouble": str(error)})
+                    number = self._told.number + 1
+                    told = replace(self._told, number=number, trouble=json.dumps(str(error)))
                     await asyncio.sleep(BEAT_S)
-                    continue
-                if board is not None:
-                    await self._tell({"live": client.is_live, "board": board.to_dict()})
+                if replace(told, number=0) != replace(self._told, number=0):
+                    async with self._changed:
+                        self._told = told
+                        self._changed.notify_all()
         finally:
             if client is not None:
                 self._thread.submit(client.close)
@@ -90,68 +128,32 @@ class Feed:
     def _open(self) -> BoardClient:
         return BoardClient(self._campaign)
 
-    async def _tell(self, state: Mapping[str, Any]) -> None:  # Any: JSON
-        text = json.dumps({"campaign": self._campaign, **state})
-        if text == self._text:
-            return
-        async with self._changed:
-            self._number, self._text = self._number + 1, text
-            self._changed.notify_all()
-
-
-class Curves:
-    """The kept models of a campaign as curves; one thread uses it."""
-
-    def __init__(self, campaign: str) -> None:
-        """Open the campaign.
-
-        Raises:
-            CampaignError: there is none, or it cannot be read.
-        """
-        self._store: SqliteStore = open_store(campaign)
-        self._seen = -1
-        self._models = ModelSet()
-
-    def of(self, callpath: str, metric: str, axis: str) -> dict[str, Any]:  # Any: JSON
-        """All classes of a metric of a call path along a parameter, and which ranks they are.
-
-        Raises:
-            CampaignError: the campaign cannot be read any more.
-        """
-        changes = self._store.changes()
-        if changes != self._seen:
-            self._models, self._seen = self._store.models(), changes
-        parameters = self._models.parameters
-        along = parameters.index(axis) if axis in parameters else 0
-        series = [
-            one
-            for one in self._models.models
-            if one.key.metric == metric and str(one.key.callpath) == callpath
-        ]
-        ranks = [
-            one
-            for one in self._models.clusters
-            if one.metric == metric and str(one.callpath) == callpath
-        ]
-        return {
-            "axis": parameters[along] if parameters else "",
-            "classes": [_curve(one, along) for one in series if len(one.model.values)],
-            "ranks": None
-            if not ranks
-            else _ranks(max(ranks[::-1], key=lambda one: len(one.labels))),
+    def _next(self, client: BoardClient) -> Told:
+        """Wait for a board, for a beat at most, and say what is to be told then."""
+        board = client.newest(BEAT_S)
+        if board is None:
+            return self._told
+        agenda = _plan(client)
+        kept = tuple(run for run in board.runs if run.state in KEPT)
+        rows = tuple(replace(row, live=None, expected=None, verdict="") for row in board.series)
+        still = (kept, rows, board.findings, board.omitted, agenda)
+        number = self._told.number + 1
+        since, whole = self._told.since, self._told.whole
+        if still != self._still:
+            shown = replace(board, runs=kept, series=rows)
+            told = {"campaign": self._campaign, "board": shown.to_dict(), "agenda": agenda}
+            since, whole, self._still = number, json.dumps(told), still
+        now = {
+            "live": client.is_live,
+            "at": time.time(),
+            "runs": [asdict(run) for run in board.runs if run.state not in KEPT],
+            "rows": [
+                [place, row.live, row.expected, row.verdict]
+                for place, row in enumerate(board.series)
+                if row.live is not None
+            ],
         }
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self._store.close()
-
-    def __enter__(self) -> Self:
-        """Close at the end of the block."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close."""
-        self.close()
+        return Told(number, since, whole, json.dumps(now))
 
 
 class Guard:
@@ -225,29 +227,86 @@ def app_of(campaign: str, token: str, is_ending: Callable[[], bool]) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[Mapping[str, Any]]:  # Any: of Starlette
         loop = asyncio.get_running_loop()
-        curves = await loop.run_in_executor(thread, Curves, campaign)
+        answers = await loop.run_in_executor(thread, Answers, campaign)
         reading = asyncio.create_task(feed.read())
-        yield {"curves": curves}
+        yield {"answers": answers}
         reading.cancel()
         await asyncio.wait([reading])
-        await loop.run_in_executor(thread, curves.close)
+        await loop.run_in_executor(thread, answers.close)
         thread.shutdown()
 
     async def events(_: Request) -> Response:
         return StreamingResponse(_events(feed, is_ending), media_type="text/event-stream")
 
-    async def series(request: Request) -> Response:
-        asked = [request.query_params.get(name, "") for name in ("callpath", "metric", "axis")]
-        loop = asyncio.get_running_loop()
-        try:
-            found = await loop.run_in_executor(thread, request.state.curves.of, *asked)
-        except InsituError as error:
-            return JSONResponse({"trouble": str(error)}, 503)
-        return JSONResponse(found)
+    async def link(_: Request) -> Response:
+        return JSONResponse({"token": token})
 
-    routes = [Route("/events", events), Route("/series", series), Route("/", _static("index.html"))]
-    routes += [Route(f"/{name}", _static(name)) for name in ("page.js", "page.css")]
+    def about(question: Question) -> Route:
+        async def answer(request: Request) -> Response:
+            asked = partial(question, request.state.answers, Asked(request.query_params))
+            loop = asyncio.get_running_loop()
+            try:
+                return JSONResponse(await loop.run_in_executor(thread, asked))
+            except ValueError as error:
+                return JSONResponse({"trouble": str(error)}, 400)
+            except InsituError as error:
+                return JSONResponse({"trouble": str(error)}, 503)
+
+        return Route(f"/{question.__name__.lstrip('_')}", answer)
+
+    routes = [Route("/events", events), Route("/link", link), Route("/", _static("index.html"))]
+    routes += [about(question) for question in (_series, _surface, _shares, _outlook)]
+    routes += [Route(f"/{name}", _static(name)) for name in TYPES if name != "index.html"]
     return Guard(Starlette(routes=routes, lifespan=lifespan), token)
+
+
+class Asked:
+    """What stands behind the question mark of an address."""
+
+    def __init__(self, values: QueryParams) -> None:
+        self._values = values
+
+    def text(self, name: str) -> str:
+        """One value; empty where there is none."""
+        return self._values.get(name, "")
+
+    def number(self, name: str) -> float:
+        """One finite number.
+
+        Raises:
+            ValueError: it is none.
+        """
+        return parse_assignment(f"{name}={self.text(name)}")[1]
+
+    def held(self) -> dict[str, float]:
+        """The values of all `at=NAME=VALUE`.
+
+        Raises:
+            ValueError: one has another form.
+        """
+        return dict(parse_assignment(text) for text in self._values.getlist("at"))
+
+
+Question = Callable[[Answers, Asked], Json]
+
+
+def _series(answers: Answers, asked: Asked) -> Json:
+    callpath, metric, axis = (asked.text(name) for name in ("callpath", "metric", "axis"))
+    return answers.series(callpath, metric, axis, asked.held())
+
+
+def _surface(answers: Answers, asked: Asked) -> Json:
+    callpath, metric, behaviour = (asked.text(name) for name in ("callpath", "metric", "class"))
+    axes = (asked.text("x"), asked.text("y"))
+    return answers.surface(callpath, metric, behaviour, axes, asked.held())
+
+
+def _shares(answers: Answers, asked: Asked) -> Json:
+    return answers.shares(asked.text("axis"), asked.number("to"), asked.held())
+
+
+def _outlook(answers: Answers, asked: Asked) -> Json:
+    return answers.outlook(asked.held())
 
 
 def _static(name: str) -> Any:  # Any: an end point of Starlette
@@ -260,49 +319,50 @@ def _static(name: str) -> Any:  # Any: an end point of Starlette
 
 
 async def _events(feed: Feed, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
-    number = 0
+    number = since = 0
     while not is_ending():
         try:
-            number, text = await asyncio.wait_for(feed.after(number), SILENT_S)
+            told = await asyncio.wait_for(feed.after(number), SILENT_S)
         except TimeoutError:
             yield ":\n\n"
-        else:
-            yield f"data: {text}\n\n"
+            continue
+        number = told.number
+        if told.since != since:
+            since = told.since
+            yield f"event: board\ndata: {told.whole}\n\n"
+        if told.now:
+            yield f"event: now\ndata: {told.now}\n\n"
+        if told.trouble:
+            yield f"event: trouble\ndata: {told.trouble}\n\n"
 
 
-def _curve(one: SeriesModel, along: int) -> dict[str, Any]:  # Any: JSON
-    """Points and curve along one parameter, the others at their largest values."""
-    model = one.model
-    rest = np.delete(model.coordinates, along, axis=1)
-    here = (rest == rest.max(axis=0)).all(axis=1) & np.isfinite(model.values)
-    low, high = float(model.coordinates[:, along].min()), float(model.coordinates[:, along].max())
-    space = np.geomspace if low > 0 else np.linspace
-    at = np.unique([*space(low, max(high * FARTHER, low + 1), STEPS), high])
-    table = np.tile(model.coordinates.max(axis=0), (len(at), 1))
-    table[:, along] = at
-    x, y = model.coordinates[here, along], model.values[here]
+def _plan(client: BoardClient) -> Json | None:
+    """How far the campaign has come, or why nobody can tell."""
+    try:
+        found = client.agenda()
+    except InsituError as error:
+        return {"trouble": str(error)}
+    return None if found is None else _agenda(found)
+
+
+def _agenda(found: Agenda) -> Json:
     return {
-        "name": one.key.behaviour,
-        "text": str(model),
-        "unit": one.metric.unit,
-        "last": high,
-        "points": sorted(zip(x.tolist(), y.tolist(), strict=True)),
-        "at": _json(at),
-        "values": _json(model.predict(table)),
-        "bounds": [_json(side) for side in model.interval(table).T],
+        "done": found.done,
+        "left": found.left,
+        "seconds": _finite(found.seconds),
+        "core_hours": _finite(found.core_hours),
+        "lines": [
+            {
+                "at": str(one.point),
+                "done": one.done,
+                "wanted": one.wanted,
+                "failed": one.failed,
+                "seconds": _finite(one.seconds),
+            }
+            for one in found.lines
+        ],
     }
 
 
-def _ranks(clusters: Clusters) -> dict[str, Any]:  # Any: JSON
-    """Which class each rank of the largest run is; -1 is none."""
-    labels = clusters.labels
-    return {
-        "run": str(clusters.run),
-        "names": clusters.names,
-        "counts": [int((labels == i).sum()) for i in range(len(clusters.names))],
-        "labels": labels[:MOST_RANKS].tolist(),
-    }
-
-
-def _json(values: FloatArray) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values.tolist()]
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

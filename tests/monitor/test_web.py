@@ -17,10 +17,12 @@ import pytest
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore
 from insitu.modeling.pipeline import remodel
-from tests.campaigns import HALO, SOLVE, heat_campaign, heat_run
+from tests.campaigns import HALO, REDUCE, SOLVE, heat_campaign, heat_run
 
 pytest.importorskip("starlette", reason="the page needs Starlette: pip install 'insitu[web]'")
 pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")
+
+from insitu.monitor.web import TYPES
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 30
@@ -49,13 +51,14 @@ class Page:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
 
     @contextmanager
-    def events(self) -> Iterator[Iterator[dict]]:
+    def events(self) -> Iterator[Iterator[tuple[str, dict]]]:
         with closing(self.connect()) as connection:
             connection.request("GET", f"/events?token={self.token}")
             answer = connection.getresponse()
             assert answer.getheader("content-type", "").startswith("text/event-stream")
-            lines = iter(answer.readline, b"")
-            yield (json.loads(line[6:]) for line in lines if line.startswith(b"data: "))
+            lines = (line.decode().strip() for line in iter(answer.readline, b""))
+            told = ((line, next(lines)) for line in lines if line.startswith("event: "))
+            yield ((kind[7:], json.loads(data[6:])) for kind, data in told)
 
 
 @contextmanager
@@ -89,7 +92,9 @@ def store(tmp_path: os.PathLike[str]) -> Iterator[SqliteStore]:
         yield opened
 
 
-@pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/events", "/series", "/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/", "/page.js", "/uPlot.min.css", "/events", "/series", "/link", "/nothing"]
+)
 @pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%FF%00", "?Token={}"])
 def test_nothing_is_told_without_the_token(page: Page, path: str, query: str):
     status, _, text = page.get(path + query.format(page.token))
@@ -129,23 +134,35 @@ def test_every_answer_forbids_what_is_not_of_the_page(page: Page, path: str):
 
 
 def test_the_page_names_no_address_outside_and_makes_no_markup_of_names(page: Page):
-    texts = [page.ask(f"/{name}")[2] for name in ("", "page.js", "page.css")]
+    texts = [page.ask(f"/{name}")[2] for name in TYPES]
 
-    addresses = {found for text in texts for found in re.findall(r"\w+://[^\s\"'`]+", text)}
-    assert addresses == {"http://www.w3.org/2000/svg"}
+    addresses = {found for text in texts for found in re.findall(r"\w+://[^\s\"'`/?]+", text)}
+    assert addresses == {"http://www.w3.org", "https://github.com"}  # names; nothing asks for them
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
         assert word not in "".join(texts)
 
 
 def test_the_board_arrives_and_arrives_again_when_it_changes(store: SqliteStore):
     with served(store.path) as page, page.events() as events:
-        first = next(events)
+        (_, first), (_, now) = next(events), next(events)
         store.seal(*heat_run(8))
-        second = next(events)
+        (kind, second) = next(events)
 
     assert [run["name"] for run in first["board"]["runs"]] == ["p=4#0", "p=2#0"]
-    assert first["live"] is False
+    assert (now["live"], now["runs"], now["rows"]) == (False, [], [])
+    assert kind == "board"
     assert len(second["board"]["runs"]) == 3
+
+
+def test_the_board_says_how_far_the_campaign_has_come(store: SqliteStore):
+    with open(os.path.join(store.path, "campaign.toml"), "w", encoding="utf-8") as file:
+        file.write('[levels]\np = [2, 4, 8]\n[run]\ncommand = "x"\nrepetitions = 1\n')
+
+    with served(store.path) as page, page.events() as events:
+        agenda = next(events)[1]["agenda"]
+
+    assert (agenda["done"], agenda["left"]) == (2, 1)
+    assert [line["at"] for line in agenda["lines"]] == ["p=2", "p=4", "p=8"]
 
 
 def test_an_open_page_does_not_keep_the_server_from_ending(store: SqliteStore):
@@ -154,7 +171,7 @@ def test_an_open_page_does_not_keep_the_server_from_ending(store: SqliteStore):
             events = stack.enter_context(page.events())
             next(events)
 
-        assert list(events) == []
+        assert all(kind == "now" for kind, _ in events)
 
 
 def test_a_call_path_has_points_and_a_curve_within_its_bounds(page: Page):
@@ -164,25 +181,50 @@ def test_a_call_path_has_points_and_a_curve_within_its_bounds(page: Page):
     one = next(one for one in found["classes"] if one["name"] == "inner")
     assert found["axis"] == "p"
     assert [at for at, _ in one["points"]] == [4, 8, 16, 32, 64]
-    assert (one["at"][0], one["at"][-1]) == (4, 128)
+    assert (found["at"][0], found["at"][-1]) == (4, 128)
     low, high = one["bounds"]
     triples = list(zip(low, one["values"], high, strict=True))
     assert all(a <= value <= b for a, value, b in triples)
 
 
-def test_the_ranks_of_the_largest_run_have_classes(page: Page):
+def test_the_ranks_of_the_largest_runs_have_classes(page: Page):
     _, _, text = page.ask(f"/series?callpath={quote(str(HALO))}&metric=bytes_sent")
 
-    ranks = json.loads(text)["ranks"]
+    ranks, *smaller = json.loads(text)["ranks"]
     assert ranks["run"] == "p=64#0"
     assert dict(zip(ranks["names"], ranks["counts"], strict=True)) == {"end": 2, "inner": 62}
     assert len(ranks["labels"]) == 64
+    assert [run["run"] for run in smaller] == ["p=32#0", "p=16#0", "p=8#0", "p=4#0"]
 
 
 def test_a_call_path_without_models_has_no_curve(page: Page):
     _, _, text = page.ask("/series?callpath=nobody&metric=time&axis=q")
 
-    assert json.loads(text) == {"axis": "p", "classes": [], "ranks": None}
+    found = json.loads(text)
+    assert (found["classes"], found["ranks"]) == ([], [])
+
+
+def test_shares_and_what_a_place_costs(page: Page):
+    shares = json.loads(page.ask("/shares?axis=p&to=65536")[2])
+    there = json.loads(page.ask("/outlook?at=p=65536")[2])
+
+    whole = [sum(parts) for parts in zip(*shares["parts"], strict=True)]
+    assert whole == pytest.approx([1.0] * len(whole))
+    assert (shares["at"][0], shares["at"][-1], shares["last"]) == pytest.approx((4, 65536, 64))
+    assert there["rows"][0]["callpath"] == str(REDUCE) == shares["names"][0]
+    low, value, high = (there["rows"][0]["cost"][i] for i in (1, 0, 2))
+    assert low < 0.05 * 17 < high and low < value < high
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/shares?axis=p&to=far", "/shares?axis=p&to=inf", "/outlook?at=p", "/series?at=p=x"],
+)
+def test_a_question_that_is_none_is_refused(page: Page, path: str):
+    status, _, text = page.ask(path)
+
+    assert status == 400
+    assert "is not" in json.loads(text)["trouble"]
 
 
 def test_names_that_look_like_markup_stay_names(tmp_path: os.PathLike[str]):
@@ -193,7 +235,7 @@ def test_names_that_look_like_markup_stay_names(tmp_path: os.PathLike[str]):
     subprocess.run(command, cwd=ROOT, input=given, text=True, check=True, capture_output=True)
 
     with served(campaign) as page, page.events() as events:
-        (row,) = next(events)["board"]["series"]
+        (row,) = next(events)[1]["board"]["series"]
         _, headers, text = page.ask(f"/series?callpath={quote(name)}&metric={row['metric']}")
 
     assert row["callpath"] == name
