@@ -27,7 +27,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from insitu.entities import parse_assignment
 from insitu.errors import InsituError
 from insitu.monitor.answers import Answers, Json
-from insitu.monitor.board import Board
 from insitu.monitor.client import BoardClient
 from insitu.monitor.progress import Agenda
 
