@@ -22,7 +22,8 @@ launcher with its own options (mpiexec, srun, ...). `--` ends the options of ins
   --beat SECONDS        how often totals are sent (default: 1)
   --agent on|off|spool  off: leave the tables where they are for `insitu ingest`; spool: copy them
                         into the campaign, where nodes share its disk but no sockets (default: on)
-  --heap on|off         count heap memory per call path (default: on)
+  --heap on|off|mmap    count heap memory per call path (default: on); with mmap also what
+                        the program maps by itself
   --budget SHARE|off    what timing functions may cost; beyond it, those that are called most for
                         the least time are left out, and named at the end (default: 2%)
   --only PATTERN        time only functions like this: a module, `solver.*`, `*.step`, or a file,
@@ -134,8 +135,8 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
             _steer(options.steering, what, value)
         elif what == "agent" and value not in ("on", "off", "spool"):
             raise ValueError(f"'{value}' is none of on, off and spool")
-        elif what == "heap" and value not in ("on", "off"):
-            raise ValueError(f"'{value}' is neither on nor off")
+        elif what == "heap" and value not in ("on", "off", "mmap"):
+            raise ValueError(f"'{value}' is none of on, off and mmap")
         else:
             setattr(options, what, value)
     except ValueError as error:

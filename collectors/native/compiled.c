@@ -4,6 +4,7 @@
  * of the C library. A row is named by the file and the address of its function: the agent looks up what that is called.
  * longjmp leaves functions without telling; their frames are recognised by where they were on the stack. */
 #define _GNU_SOURCE
+#include "maps.h"
 #include "mpi.h"
 #include "table.h"
 
@@ -66,7 +67,7 @@ static uint32_t add_row(uint32_t parent, void *function) {
   char path[512], name[24];
   if (!dladdr1(function, &info, (void **)&object, RTLD_DL_LINKMAP) || !object) return 0;
   if (atomic_exchange_explicit(&last, object, memory_order_relaxed) != object)
-    insitu_mpi_patch(); /* it may have been loaded just now, and call MPI */
+    insitu_mpi_patch(), insitu_maps_patch(); /* it may have been loaded just now, and call MPI */
   size_t path_bytes = object_path(object, info.dli_fname, path, sizeof path);
   uint64_t address = (uint64_t)((uintptr_t)function - object->l_addr);
   size_t used = sizeof name;

@@ -205,6 +205,19 @@ static inline void count(int64_t bytes, int is_allocation) {
   if (__builtin_expect((uint64_t)(pending + BATCH) > 2 * BATCH, 0)) flush();
 }
 
+void insitu_heap_count(int64_t bytes, int is_allocation) {
+  count(bytes, is_allocation);
+}
+
+int insitu_heap_is_off(void) {
+  return is_off;
+}
+
+const void *insitu_heap_allocator(void) {
+  if (next_malloc == first_malloc) look();
+  return object_of((const void *)next_malloc);
+}
+
 static inline void *came(void *block) {
   if (__builtin_expect(block != NULL, 1)) count((int64_t)next_size(block), 1);
   return block;

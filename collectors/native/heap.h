@@ -13,4 +13,11 @@ void insitu_heap_leave(void);
  * up to 64 KiB each, is not in it. */
 int64_t insitu_heap_live(int64_t *most);
 
+/* Memory that does not come from the allocator: bytes that the program maps (positive) or gives back. */
+void insitu_heap_count(int64_t bytes, int is_allocation);
+/* Nothing is counted: it was stopped, or this is a forked child. */
+int insitu_heap_is_off(void);
+/* Where the object of the allocator begins, NULL if that is not known. */
+const void *insitu_heap_allocator(void);
+
 #endif

@@ -3,6 +3,7 @@
 #include "counters.h"
 #include "frames.h"
 #include "hook.h"
+#include "maps.h"
 #include "marks.h"
 #include "mpi.h"
 #include "phases.h"
@@ -129,6 +130,7 @@ static PyObject *py_end(PyObject *module, PyObject *arguments) {
 
 static PyObject *py_patch_mpi(PyObject *module, PyObject *unused) {
   (void)module, (void)unused;
+  insitu_maps_patch();
   return Py_BuildValue("i", insitu_table ? insitu_mpi_patch() : 0);
 }
 
@@ -146,7 +148,8 @@ static PyMethodDef methods[] = {
     {"phase", py_phase, METH_VARARGS, "phase(name, is_named): a part or an iteration of the program begins"},
     {"record", py_record, METH_VARARGS, "record(is_on): whether events are recorded"},
     {"end", py_end, METH_VARARGS, "end(status): close open frames and mark the table"},
-    {"patch_mpi", py_patch_mpi, METH_NOARGS, "patch_mpi(): time the MPI calls of newly loaded objects"},
+    {"patch_mpi", py_patch_mpi, METH_NOARGS,
+     "patch_mpi(): time the MPI calls of newly loaded objects, and count what they map"},
     {NULL, NULL, 0, NULL}};
 
 static PyModuleDef definition = {

@@ -5,16 +5,13 @@
  * the program or a tool defines MPI_X itself: then that is left alone, and its own call of PMPI_X is timed. So every
  * call is timed once, where it enters the library; the Fortran bindings are callers like any other. */
 #define _GNU_SOURCE
+#include "image.h"
 #include "mpi.h"
 
 #include <dlfcn.h>
-#include <elf.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER;
 static unsigned long long adds_seen, removals_seen;
@@ -37,70 +34,13 @@ static int begin(void) {
   return is_ready = 1;
 }
 
-static int patch_slot(uintptr_t at, const char *symbol, uintptr_t sealed_from, uintptr_t sealed_to) {
+static int patch_slot(const struct insitu_image *image, uintptr_t at, const char *symbol) {
   struct insitu_mpi_call wanted = {.name = symbol + (*symbol == 'P')};
   const struct insitu_mpi_call *call =
       bsearch(&wanted, insitu_mpi_calls, insitu_mpi_calls_count, sizeof wanted, by_name);
-  Function *slot = (Function *)at;
-  if (!call || !*call->real || !*slot || *slot == call->wrap || (call->is_left && *symbol == 'M')) return 0;
-  int is_sealed = at >= sealed_from && at < sealed_to;
-  uintptr_t page = at & ~(uintptr_t)(sysconf(_SC_PAGESIZE) - 1);
-  if (is_sealed && mprotect((void *)page, at + sizeof *slot - page, PROT_READ | PROT_WRITE)) return 0;
-  __atomic_store_n(slot, call->wrap, __ATOMIC_RELEASE); /* other threads may be calling through it */
-  if (is_sealed) mprotect((void *)page, at + sizeof *slot - page, PROT_READ);
-  return 1;
-}
-
-struct image {
-  uintptr_t base, sealed_from, sealed_to;
-  const ElfW(Sym) * symbols;
-  const char *strings;
-  const ElfW(Rela) * relocations[2];
-  size_t bytes[2];
-  const uint32_t *hash; /* DT_GNU_HASH */
-};
-
-static uintptr_t absolute(const struct image *image, uintptr_t at) {
-  return at < image->base ? image->base + at : at;
-}
-
-static void read_dynamic(struct image *image, const ElfW(Dyn) * entry) {
-  for (; entry->d_tag != DT_NULL; entry++) {
-    uintptr_t value = (uintptr_t)entry->d_un.d_val;
-    switch (entry->d_tag) {
-      case DT_SYMTAB: image->symbols = (const ElfW(Sym) *)absolute(image, value); break;
-      case DT_STRTAB: image->strings = (const char *)absolute(image, value); break;
-      case DT_RELA: image->relocations[0] = (const ElfW(Rela) *)absolute(image, value); break;
-      case DT_RELASZ: image->bytes[0] = value; break;
-      case DT_JMPREL: image->relocations[1] = (const ElfW(Rela) *)absolute(image, value); break;
-      case DT_PLTRELSZ: image->bytes[1] = value; break;
-      case DT_GNU_HASH: image->hash = (const uint32_t *)absolute(image, value); break;
-    }
-  }
-}
-
-static int read_image(const struct dl_phdr_info *object, struct image *image) {
-  image->base = object->dlpi_addr;
-  for (int i = 0; i < object->dlpi_phnum; i++) {
-    const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
-    if (segment->p_type == PT_GNU_RELRO) {
-      image->sealed_from = image->base + segment->p_vaddr;
-      image->sealed_to = image->sealed_from + segment->p_memsz;
-    } else if (segment->p_type == PT_DYNAMIC) {
-      read_dynamic(image, (const ElfW(Dyn) *)(image->base + segment->p_vaddr));
-    }
-  }
-  return image->symbols && image->strings;
-}
-
-static int is_slot(unsigned type) {
-#if defined(__x86_64__)
-  return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT;
-#elif defined(__aarch64__)
-  return type == R_AARCH64_JUMP_SLOT || type == R_AARCH64_GLOB_DAT;
-#else
-  return 0;
-#endif
+  Function found = *(Function *)at;
+  if (!call || !*call->real || !found || found == call->wrap || (call->is_left && *symbol == 'M')) return 0;
+  return insitu_image_patch(image, at, (uintptr_t)call->wrap);
 }
 
 /* Whether an object is part of the MPI library, whose calls of itself are not the program's. */
@@ -123,7 +63,7 @@ static int is_patched(uintptr_t object) {
 /* ---- functions of MPI that the program defines itself --------------------------------------------------------- */
 
 /* Whether the object defines this name: the look-up of the GNU hash table, as ld.so does it. */
-static int defines(const struct image *image, const char *name) {
+static int defines(const struct insitu_image *image, const char *name) {
   uint32_t hash = 5381;
   for (const char *at = name; *at; at++) hash = hash * 33 + (unsigned char)*at;
   uint32_t buckets = image->hash[0], first = image->hash[1], words = image->hash[2], shift = image->hash[3];
@@ -143,8 +83,9 @@ static int defines(const struct image *image, const char *name) {
 /* A function of that name counts only if callers are bound to it: another one may be private to its object. */
 static int leave_own(struct dl_phdr_info *object, size_t bytes, void *unused) {
   (void)bytes, (void)unused;
-  struct image image = {0};
-  if (is_patched((uintptr_t)object->dlpi_phdr) || is_inside(object) || !read_image(object, &image) || !image.hash)
+  struct insitu_image image;
+  if (is_patched((uintptr_t)object->dlpi_phdr) || is_inside(object) || !insitu_image_read(object, &image) ||
+      !image.hash)
     return 0;
   for (size_t i = 0; i < insitu_mpi_calls_count; i++) {
     struct insitu_mpi_call *call = &insitu_mpi_calls[i];
@@ -158,21 +99,17 @@ static int leave_own(struct dl_phdr_info *object, size_t bytes, void *unused) {
 
 /* ---- all objects ---------------------------------------------------------------------------------------------- */
 
+static int patch_one(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *total) {
+  if (strncmp(symbol + (*symbol == 'P'), "MPI_", 4) == 0) *(int *)total += patch_slot(image, slot, symbol);
+  return 0;
+}
+
 static int patch_object(struct dl_phdr_info *object, size_t bytes, void *total) {
   (void)bytes;
-  struct image image = {0};
+  struct insitu_image image;
   if (is_patched((uintptr_t)object->dlpi_phdr)) return 0;
   if (patched_used < OBJECTS) patched[patched_used++] = (uintptr_t)object->dlpi_phdr;
-  if (is_inside(object) || !read_image(object, &image)) return 0;
-  for (int table = 0; table < 2; table++) {
-    for (size_t i = 0; i < image.bytes[table] / sizeof(ElfW(Rela)); i++) {
-      const ElfW(Rela) *relocation = &image.relocations[table][i];
-      if (!is_slot((unsigned)ELF64_R_TYPE(relocation->r_info))) continue;
-      const char *symbol = image.strings + image.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
-      if (strncmp(symbol + (*symbol == 'P'), "MPI_", 4) == 0)
-        *(int *)total += patch_slot(image.base + relocation->r_offset, symbol, image.sealed_from, image.sealed_to);
-    }
-  }
+  if (!is_inside(object) && insitu_image_read(object, &image)) insitu_image_slots(&image, patch_one, total);
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "counters.h"
 #include "heap.h"
+#include "maps.h"
 #include "mpi.h"
 #include "python_abi.h"
 #include "table.h"
@@ -75,6 +76,7 @@ __attribute__((constructor)) static void before_main(int argc, char **argv) {
   /* A program with the rights of another user keeps to itself: the linker hands it nothing, and we ask for nothing. */
   const char *table = secure_getenv("INSITU_ATTACH"), *heap = secure_getenv("INSITU_HEAP");
   if (heap && strcmp(heap, "off") == 0) insitu_heap_stop();
+  if (heap && strcmp(heap, "mmap") == 0) insitu_maps_start();
   if (!table) {
     if (is_compiled_rank()) become_attach(argc, argv);
     return;

@@ -50,6 +50,107 @@ def test_arrays_are_counted_where_they_are_made(bench):
     assert min(bench.values(str(dup), "heap_growth")) > 0
 
 
+MAPS = """
+    import mmap
+    import numpy as np
+
+    kept = []
+
+    def keep(pages):
+        kept.append(mmap.mmap(-1, pages * 4096))
+
+    def waste(pages):
+        mmap.mmap(-1, pages * 4096).close()
+
+    def grow():
+        kept[0].resize(200 * 4096)
+
+    def objects():
+        kept.append([{} for _ in range(100_000)])
+
+    keep(100)
+    for _ in range(5):
+        waste(1000)
+    grow()
+    objects()
+"""
+
+
+def test_what_a_program_maps_by_itself_is_counted_where_that_is_asked_for(bench):
+    script = bench.script(MAPS)
+
+    plain = bench.run("-n", 1, "--", script)
+    assert plain.code == 0, plain.err
+    before = bench.values("app.py->objects", "bytes_allocated")[0]
+    outcome = bench.run("-n", 1, "--heap", "mmap", "--", script)
+
+    assert outcome.code == 0, outcome.err
+    slack = 16_384  # the blocks of Python's own objects
+    assert 0 <= bench.values("app.py->keep", "heap_growth")[0] - 100 * 4096 < slack
+    assert 0 <= bench.values("app.py->waste", "bytes_allocated")[0] - 5000 * 4096 < 5 * slack
+    assert abs(bench.values("app.py->waste", "heap_growth")[0]) < slack
+    assert abs(bench.values("app.py->grow", "heap_growth")[0] - 100 * 4096) < slack
+    arenas = bench.values("app.py->objects", "bytes_allocated")[0] - before
+    assert arenas >= 4 << 20 and arenas % (256 << 10) == 0
+
+
+RANDOM = r"""
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+enum { PAGES = 256, PAGE = 4096 };
+static char counted[PAGES], *place, *elsewhere;
+static void set(int from, int pages, int is) { while (pages--) counted[from + pages] = is; }
+static void maps(void) {
+  for (int i = 0; i < 20000; i++) {
+    int from = rand() % PAGES, pages = 1 + rand() % (PAGES - from), what = rand() % 5;
+    if (pages > 9) pages = 9;
+    int how = what == 0 ? PROT_READ : what == 1 ? PROT_NONE : PROT_READ | PROT_WRITE;
+    char *at = place + from * PAGE;
+    if (what == 4) munmap(at, pages * PAGE), set(from, pages, 0);
+    else if (mmap(at, pages * PAGE, how, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at)
+      set(from, pages, what > 1);
+  }
+  for (int from = 0; from < PAGES - 2; from++)
+    if (counted[from] && counted[from + 1] && !counted[from + 2]) {
+      if (mremap(place + from * PAGE, 2 * PAGE, 3 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere) != elsewhere)
+        abort();
+      set(from, 2, 0), set(from, 0, 0);
+      munmap(elsewhere + PAGE, PAGE);
+      if (mmap(NULL, 1ul << 60, PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) abort();
+      printf("2 pages elsewhere\n");
+      return;
+    }
+}
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  place = mmap(NULL, PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  elsewhere = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  maps();
+  int pages = 2;
+  for (int i = 0; i < PAGES; i++) pages += counted[i];
+  printf("%d\n", pages);
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+def test_parts_of_mappings_come_and_go_one_by_one(bench):
+    (bench.folder / "maps.c").write_text(RANDOM)
+    words = ["-w", "-finstrument-functions", "maps.c", "-o", "maps"]
+    subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
+
+    outcome = bench.run("-n", 1, "--heap", "mmap", "--", "./maps")
+
+    assert outcome.code == 0, outcome.err
+    elsewhere, pages = outcome.out.splitlines()
+    assert elsewhere == "2 pages elsewhere"
+    assert abs(bench.values("maps->main->maps", "heap_growth")[0] - int(pages) * 4096) < 4096
+
+
 def test_without_heap_the_program_has_its_own_allocator(bench):
     script = bench.script("block = bytearray(1 << 20)")
 
