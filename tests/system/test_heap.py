@@ -115,11 +115,12 @@ static void maps(void) {
   }
   for (int from = 0; from < PAGES - 2; from++)
     if (counted[from] && counted[from + 1] && !counted[from + 2]) {
-      if (mremap(place + from * PAGE, 2 * PAGE, 3 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere) != elsewhere)
-        abort();
+      int how = MREMAP_MAYMOVE | MREMAP_FIXED;
+      if (mremap(place + from * PAGE, 2 * PAGE, 3 * PAGE, how, elsewhere) != elsewhere) abort();
       set(from, 2, 0), set(from, 0, 0);
       munmap(elsewhere + PAGE, PAGE);
-      if (mmap(NULL, 1ul << 60, PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) abort();
+      void *none = mmap(NULL, 1ul << 60, PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (none != MAP_FAILED) abort();
       printf("2 pages elsewhere\n");
       return;
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from insitu.collectors.symbols import Symbols
-from insitu.collectors.table import COMPILED, TableReader
+from insitu.collectors.table import COMPILED, PHASE, TableReader
 from tests.system.conftest import BINARIES
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
@@ -17,8 +17,9 @@ pytestmark = [pytest.mark.native, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "system" / "programs" / "torture.cpp"
 NATIVE = ROOT / "collectors" / "native"
-SOURCES = ("table", "compiled", "memory", "counters", "heap")
-OF_MPI = ("cart", "mpi", "mpi_library", "mpi_patch", "mpi_requests")
+OF_PYTHON = {"hook", "marks", "module", "preload"}
+OF_MPI = {path.stem for path in NATIVE.glob("mpi*.c")} | {"cart"}
+SOURCES = {path.stem for path in NATIVE.glob("*.c")} - OF_PYTHON - OF_MPI
 NAMES = (
     *("malloc", "calloc", "realloc", "free", "reallocarray", "posix_memalign", "aligned_alloc"),
     *("memalign", "valloc", "pvalloc"),
@@ -34,15 +35,16 @@ SUPPRESSION = """{
 """
 
 
-def build(folder, *flags, keeps_malloc=True, compiler="g++", more=()):
+def build(folder, *flags, keeps_malloc=True, compiler="g++", more=frozenset()):
     """The program with our sources in it; without our malloc where the sanitizer needs its own.
 
     What runs before a sanitizer is ready, our malloc, is never built with it.
     """
     if not shutil.which(compiler) or not shutil.which("g++"):
         pytest.skip(f"no {compiler}: apt install g++, python3 bootstrap.py test")
-    objects = [f"{source}.o" for source in (*SOURCES, *more)]
-    for source in (*SOURCES, *more):
+    sources = sorted(SOURCES | more)
+    objects = [f"{source}.o" for source in sources]
+    for source in sources:
         own = () if source == "heap" else flags
         words = ("gcc", "-c", "-g", "-O1", "-std=gnu11", "-w", "-ftls-model=initial-exec", *own)
         done = subprocess.run([*words, str(NATIVE / f"{source}.c")], cwd=folder, check=False)
@@ -88,7 +90,8 @@ def run(folder, turns, *before, **environment):
             name = symbols.name(row.file, name, before_ns=2**62).partition("(")[0]
         paths.append(f"{paths[row.parent]}->{name}" if paths else name)
         visits[paths[-1]] = visits.get(paths[-1], 0) + entered
-    return visits, sum(array("q", totals["heap_growth"].tobytes()))
+    growth = array("q", totals["heap_growth"].tobytes())
+    return visits, sum(n for n, row in zip(growth, table.rows, strict=True) if row.kind != PHASE)
 
 
 def check(visits, turns):
@@ -112,7 +115,7 @@ def plain(tmp_path_factory):
     return folder
 
 
-def test_threads_mpi_malloc_exceptions_signals_and_forks_are_counted_right(tmp_path):
+def test_threads_mpi_memory_exceptions_signals_and_forks_are_counted_right(tmp_path):
     wrapper = str(BINARIES["mpich"] / "mpicxx")
     build(tmp_path, "-DWITH_MPI", compiler=wrapper, more=OF_MPI)
 
@@ -121,6 +124,7 @@ def test_threads_mpi_malloc_exceptions_signals_and_forks_are_counted_right(tmp_p
     check(visits, 300)
     assert visits["torture->(thread)->work->turn->talk->MPI_Allreduce"] == THREADS * 300
     assert visits["torture->bear"] == 6
+    assert [visits[f"torture->(phase {name})"] for name in ("odd", "even")] == [6, 6]
 
 
 def test_what_is_freed_leaves_nothing_behind(plain):

@@ -1,5 +1,5 @@
-// Everything at once: threads that allocate, hand blocks to each other, recurse, throw, leap and call MPI, while
-// signals arrive and children are forked. What it counts in the end is known in closed form.
+// Everything at once: threads that allocate, map, hand blocks to each other, recurse, throw, leap and call MPI, while
+// signals arrive, phases change and children are forked. What it counts in the end is known in closed form.
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
@@ -9,6 +9,7 @@
 #include <thread>
 #include <unistd.h>
 #include <vector>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #ifdef WITH_MPI
@@ -22,6 +23,8 @@ extern "C" {
 int insitu_table_create(const char *, int, int, const char *, const char *, size_t);
 void insitu_table_end(int, int);
 int insitu_mpi_patch(void);
+void insitu_maps_start(void);
+void insitu_phase(const char *, int);
 extern int insitu_is_on;
 }
 #ifndef WITH_MPI
@@ -51,6 +54,12 @@ KEPT static void trade(unsigned seed) {
   if (mine && seed % 7) memset(mine, 1, 1);
   free(__atomic_exchange_n(&shelf[seed / 5 % slots], mine, __ATOMIC_ACQ_REL));
 }
+KEPT static void map(unsigned seed) {
+  size_t bytes = 4096 * (seed % 7 + 2);
+  char *mine = (char *)mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(mine + 4096, bytes - 4096);
+  munmap(mine, 4096);
+}
 KEPT static void talk() {
 #ifdef WITH_MPI
   int one = 1, sum = 0;
@@ -60,6 +69,7 @@ KEPT static void talk() {
 KEPT static void turn(int i, unsigned seed) {
   for (int j = 0; j < 10; j++) trade(seed * 1103515245u + 12345u * j);
   fib(5);
+  map(seed);
   talk();
   try {
     fall(i);
@@ -88,6 +98,7 @@ UNTOLD int main(int argc, char **argv) {
   if (insitu_table_create(argv[1], 0, 1, "torture", "{}", 2)) return 3;
   insitu_is_on = 1;
   insitu_mpi_patch();
+  insitu_maps_start();
 #ifdef WITH_MPI
   int level;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
@@ -101,9 +112,12 @@ UNTOLD int main(int argc, char **argv) {
   for (int round = 0; round < 2; round++) {
     std::vector<std::thread> all;
     for (int i = 0; i < threads; i++) all.emplace_back([i]() UNTOLD { work(i + 1); });
+    for (int i = 0; i < 6; i++) {
+      insitu_phase(i % 2 ? "odd" : "even", 1);
 #ifndef WITHOUT_FORK
-    for (int i = 0; i < 3; i++) bear();
+      if (i < 3) bear();
 #endif
+    }
     for (auto &one : all) one.join();
   }
   setitimer(ITIMER_REAL, &never, nullptr);
