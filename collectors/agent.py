@@ -1,9 +1,8 @@
-"""The node's agent: reads the tables of its ranks at every beat and streams their totals to the
-aggregator."""
+"""The node's agent: reads the tables of its ranks at every beat and streams their totals to a relay
+or the aggregator."""
 
 import contextlib
 import fcntl
-import json
 import os
 import resource
 import time
@@ -13,46 +12,62 @@ from typing import Any
 import zmq
 import zmq.utils.monitor
 
-from insitu.collectors import phases, places, spool
+from insitu.collectors import addresses, phases, places, spool
 from insitu.collectors.node import Node
 from insitu.collectors.session import Session, Step
 from insitu.errors import WireError
 from insitu.wire.codec import decode, encode
-from insitu.wire.messages import MAX_FRAME_BYTES, Message, Totals
+from insitu.wire.messages import MAX_FRAME_BYTES, Ack, Message, Totals
 from insitu.wire.parts import parts
 
 LOCK = 3  # the descriptor that the first rank hands over
 LINGER_S = 2.0  # how long the agent outlives its last rank while the aggregator answers
 LONELY_S = 0.5  # and while it never did
+PATIENT_S = 60.0  # and at most while its answers say that the totals are on their way to a disk
+MUTE_S = 5.0  # without a welcome, before another address is tried
 EAGER_S = 5.0  # how long a new agent looks for the aggregator ten times a second
 LOST_FACTOR = 10  # a beat of one second looks for the aggregator every ten beats at the least
 
 
 class Link:
-    """The socket to the aggregator, found through the campaign's aggregator.json; never blocks."""
+    """The socket to a relay or the aggregator, found through the campaign; never blocks."""
 
-    def __init__(self, campaign: str) -> None:
+    def __init__(self, campaign: str, node: str) -> None:
         self.campaign = campaign
+        self.node = node
         self.context = zmq.Context()
         self.socket: zmq.Socket[bytes] | None = None
         self.monitor: zmq.Socket[bytes] | None = None
-        self.endpoint = ""
-        self.token = ""
+        self.file = ""  # that names who is spoken to
+        self.address: addresses.Address | None = None
 
-    def look(self) -> bool:
-        """Connect to the aggregator that runs now; whether it is another one than before."""
-        try:
-            with open(os.path.join(self.campaign, "aggregator.json"), encoding="utf-8") as file:
-                if not places.is_secret(file.fileno()):
-                    return False  # somebody else may have written it
-                found = json.load(file)
-            endpoint, token = str(found["endpoint"]), str(found["token"])
-        except (OSError, ValueError, KeyError, TypeError):
+    @property
+    def token(self) -> str:
+        """That of the campaign; empty before an address was found."""
+        return self.address.token if self.address is not None else ""
+
+    def look(self, *, is_mute: bool = False) -> bool:
+        """Connect to who is there now; whether it is another one than before.
+
+        The one that was found stays, as long as it has an address and does not stay mute.
+        """
+        found = None if is_mute else addresses.read(self.file)
+        if found is None:
+            files = addresses.files(self.campaign, self.node)
+            after = files.index(self.file) + 1 if self.file in files else 0
+            for file in files[after:] + files[:after]:
+                found = addresses.read(file)
+                if found is not None:
+                    self.file = file
+                    break
+        if found is None or found == self.address:
             return False
-        if (endpoint, token) == (self.endpoint, self.token):
-            return False
+        self._connect(found)
+        return True
+
+    def _connect(self, address: addresses.Address) -> None:
         self.close()
-        self.endpoint, self.token = endpoint, token
+        self.address = address
         socket = self.context.socket(zmq.DEALER)
         for option, value in (
             (zmq.LINGER, 0),
@@ -65,19 +80,16 @@ class Link:
             (zmq.HEARTBEAT_TIMEOUT, 15000),
         ):
             socket.setsockopt(option, value)
-        self._secure(socket, found)
+        if address.curve:
+            self._secure(socket, address.curve)
         self.monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        socket.connect(endpoint)
+        socket.connect(address.endpoint)
         self.socket = socket
-        return True
 
-    def _secure(self, socket: "zmq.Socket[bytes]", found: dict[str, Any]) -> None:
+    def _secure(self, socket: "zmq.Socket[bytes]", keys: str) -> None:
         """Between machines: CURVE with the campaign's keys, which lie beside the campaign."""
-        if not found.get("curve"):
-            return
         import zmq.auth
 
-        keys = str(found["curve"])
         with open(os.path.join(keys, "client.key_secret"), "rb") as secret_file:
             if not places.is_secret(secret_file.fileno()):
                 raise WireError(f"{keys}: client.key_secret must be yours alone (mode 0600)")
@@ -137,6 +149,8 @@ class Agent:
         self.unsent: list[Totals] = []  # parts of totals that are larger than a frame
         self.looked_at = -1e9
         self.ended_at: float | None = None
+        self.heard_at = 0.0  # from whom its ranks' totals go to
+        self.mute_since = 0.0  # while it does not welcome us
         self.started_at = time.monotonic()
         self.is_silent = os.environ.get("INSITU_AGENT") == "spool"
         if self.is_silent:
@@ -172,12 +186,12 @@ class Agent:
         if self.is_silent:
             return self._spool()
         if self.link is None:
-            self.link = Link(str(self.node.meta.get("campaign", "")))
+            self.link = Link(str(self.node.meta.get("campaign", "")), self.node.name)
             self.session.beat_s = float(self.node.meta.get("beat", 1.0))
         for rank in self.node.live():
             phases.probe(rank, now_s=now)
         self._look(now)
-        self._receive()
+        self._receive(now)
         self._send(now)
         if self.session.is_durable:
             self.node.remove_tables()
@@ -197,14 +211,21 @@ class Agent:
         if now - self.looked_at < (LOST_FACTOR if self.session.is_welcome else 1) * 0.5:
             return
         self.looked_at = now
-        if self.link.look():
+        if self.session.is_welcome or self.link.address is None:
+            self.mute_since = now
+        is_mute = now - self.mute_since >= MUTE_S
+        if is_mute:
+            self.mute_since = now
+        if self.link.look(is_mute=is_mute):
             self.node.token = self.link.token
             self.session.lose()
             self.session.is_refused = False
 
-    def _receive(self) -> None:
+    def _receive(self, now: float) -> None:
         assert self.link is not None
         messages, was_lost = self.link.received()
+        if any(isinstance(message, Ack) for message in messages):
+            self.heard_at = now
         if was_lost:
             self.session.lose()
         for message in messages:
@@ -277,8 +298,10 @@ class Agent:
             return False
         if self.ended_at is None:
             self.ended_at = now
-        linger = LINGER_S if self.session.was_ever_welcome else LONELY_S
-        return now - self.ended_at >= linger
+        if not self.session.was_ever_welcome:
+            return now - self.ended_at >= LONELY_S
+        is_patient = now - self.ended_at < PATIENT_S
+        return now - max(self.ended_at, self.heard_at if is_patient else 0.0) >= LINGER_S
 
     def sleep(self) -> None:
         """Until an answer arrives, a rank ends, or the next beat is due."""

@@ -59,6 +59,7 @@ class Node:
 
     def __init__(self, directory: str, *, token: str = "", incarnation: int | None = None) -> None:
         self.directory = directory
+        self.name = spool.node_of(directory)
         self.token = token
         self.incarnation = incarnation or time.time_ns()
         self.ranks: dict[str, Rank] = {}
@@ -176,7 +177,7 @@ class Node:
             schema=SCHEMA,
             run=str(meta.get("run", "")),
             token=self.token,
-            node=spool.host_of(self.directory),
+            node=self.name,
             incarnation=self.incarnation,
             size=size,
             ranks=tuple(sorted(rank.number for rank in self.ranks.values())),

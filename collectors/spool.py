@@ -1,15 +1,17 @@
 """Tables of ended ranks, copied into their campaign where no socket reaches the aggregator."""
 
+import hashlib
 import os
 import socket
 
 from insitu.collectors import places
 
-HOST = "host"  # the file that names the node whose tables lie in a folder of the spool
+HOST = "host"  # the file that names the host, and the node, of the tables in a folder of the spool
+BOOT = "/proc/sys/kernel/random/boot_id"
 
 
-def folder_of(campaign: str, run: str) -> str:
-    """The folder for this node's tables of a run, made where it is not there yet.
+def folder_of(campaign: str, run: str, node: str) -> str:
+    """The folder for a node's tables of a run, made where it is not there yet.
 
     Raises:
         OSError: it cannot be made, or it is open to others.
@@ -17,7 +19,7 @@ def folder_of(campaign: str, run: str) -> str:
     spool = os.path.join(campaign, places.SPOOL)
     os.makedirs(campaign, mode=0o700, exist_ok=True)
     places.private(spool)
-    folder = os.path.join(spool, f"{run}-{socket.gethostname()}")
+    folder = os.path.join(spool, f"{run}-{node}")
     places.private(folder)
     return folder
 
@@ -28,8 +30,9 @@ def copy(directory: str, campaign: str) -> None:
     Raises:
         OSError: they could not be copied; those that were are whole.
     """
-    folder = folder_of(campaign, os.path.basename(directory))
-    _write(os.path.join(folder, HOST), socket.gethostname().encode())
+    node = node_of(directory)
+    folder = folder_of(campaign, os.path.basename(directory), node)
+    _write(os.path.join(folder, HOST), f"{socket.gethostname()}\n{node}".encode())
     for name in places.tables(directory):
         with open(os.path.join(directory, name), "rb") as table:
             _write(os.path.join(folder, name), table.read())
@@ -39,12 +42,36 @@ def copy(directory: str, campaign: str) -> None:
 
 
 def host_of(directory: str) -> str:
-    """The node whose tables lie in a directory: this one, unless the directory says another."""
+    """The host of the tables in a directory: this one, unless the directory says another."""
+    return next(iter(_said(directory)), "") or socket.gethostname()
+
+
+def node_of(directory: str) -> str:
+    """The node of the tables in a directory: a name that no other node of the run has.
+
+    Containers may share a host name; they share no directory for tables. Its place tells them
+    apart: the kernel's start, the file system, the inode.
+    """
+    said = _said(directory)
+    if said:
+        return said[-1]
+    try:
+        with open(BOOT, "rb") as file:
+            boot = file.read(64)
+    except OSError:
+        boot = b""
+    found = os.stat(directory)
+    place = boot + f"{found.st_dev} {found.st_ino}".encode()
+    return f"{socket.gethostname()}-{hashlib.blake2b(place, digest_size=4).hexdigest()}"
+
+
+def _said(directory: str) -> list[str]:
+    """What a folder of the spool says of its host and its node; nothing elsewhere."""
     try:
         with open(os.path.join(directory, HOST), encoding="utf-8", errors="replace") as file:
-            return file.read(256).strip() or socket.gethostname()
+            return file.read(512).split()
     except OSError:
-        return socket.gethostname()
+        return []
 
 
 def _write(path: str, data: bytes) -> None:

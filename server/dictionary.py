@@ -23,6 +23,7 @@ class CallPaths:
     def __init__(self) -> None:
         """Begin without any."""
         self.all: list[CallPath] = []
+        self.parents: list[int] = []  # the place of each one's parent; a root is its own
         self.prefixes: dict[bytes, tuple[Dictionary, int]] = {}
         self._children: dict[tuple[int, str], int] = {}
         self._places: dict[CallPath, int] = {}
@@ -43,6 +44,7 @@ class CallPaths:
                 self._frames += len(callpath.frames)
                 if self._frames > MAX_FRAMES:
                     raise WireError(f"more than {MAX_FRAMES} frames in the call paths of a run")
+                self.parents.append(parent if parent >= 0 else found)
                 self.all.append(callpath)
             self._children[parent, name] = found
         return found
@@ -77,9 +79,10 @@ class Dictionary:
         places = self.places.tolist()
         for i in range(len(self) - paths.first, len(parents)):
             row, parent = len(places), parents[i]
-            if parent >= max(row, 1):
+            if parent > row:
                 raise WireError(f"row {row} of the dictionary names row {parent} as its parent")
-            places.append(self.callpaths.place(places[parent] if row else -1, paths.names[i]))
+            above = -1 if parent == row else places[parent]
+            places.append(self.callpaths.place(above, paths.names[i]))
             name, file = paths.names[i], paths.files[i]
             self.digest = extended(self.digest, parent, name, file, lines[i])
             self.callpaths.prefixes.setdefault(self.digest, (self, row + 1))

@@ -51,7 +51,30 @@ class StopAsked:
     now: float
 
 
+@dataclass(frozen=True, slots=True)
+class SketchAsked:
+    """A relay should say what its nodes have measured so far."""
+
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The aggregator has answered a relay, on the connection that it has now."""
+
+    message: Message
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """A relay has lost its connection to the aggregator, or found another aggregator."""
+
+    at: float
+
+
 Event = MessageArrived | Ticked | Kept | Sealed | StopAsked
+RelayEvent = MessageArrived | Ticked | StopAsked | SketchAsked | Answered | Parted
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +124,17 @@ class Note:
     finding: Finding
 
 
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message to the aggregator; if it is gone, the conversation begins again."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect:
+    """Speak to the aggregator on a new connection: answers to what was said before do not count."""
+
+
 Effect = Reply | Keep | Seal | Forget | Refit | Note
+RelayEffect = Reply | Send | Reconnect | Note

@@ -33,9 +33,10 @@ from insitu.server.events import (
     Ticked,
 )
 from insitu.server.keeper import Keeper
+from insitu.server.live import live_of
 from insitu.server.refit import Refits
 from insitu.server.rendezvous import Address, withdraw
-from insitu.server.runs import Run, live_of
+from insitu.server.runs import Run
 from insitu.server.sockets import Sockets, bind
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import REFUSED, Reject
@@ -236,17 +237,24 @@ class Aggregator:
             self.say("models are behind the runs; the next aggregator or insitu refit makes them")
 
     async def _guard(self, work: Awaitable[None]) -> None:
-        """The top of the loop: a failure in one thing must not end the others."""
-        try:
-            await work
-        except Exception:
-            self.failures += 1
-            self._say_once(f"failure of the aggregator itself:\n{traceback.format_exc()}")
+        await guarded(work, self._failed)
+
+    def _failed(self, trace: str) -> None:
+        self.failures += 1
+        self._say_once(f"failure of the aggregator itself:\n{trace}")
 
     def _say_once(self, text: str) -> None:
         if text not in self.said and len(self.said) < SAID_AT_MOST:
             self.said.add(text)
             self.say(text)
+
+
+async def guarded(work: Awaitable[None], failed: Callable[[str], None]) -> None:
+    """The top of a loop: a failure in one thing must not end the others."""
+    try:
+        await work
+    except Exception:
+        failed(traceback.format_exc())
 
 
 def _is_same(before: object, now: object) -> bool:

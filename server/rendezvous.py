@@ -15,6 +15,7 @@ from insitu.errors import CampaignError
 LOCK = "aggregator.lock"
 ADDRESS = "aggregator.json"
 KEYS = "keys"
+RELAYS = "relays"  # a directory with an address and a lock of each
 TOKEN = "token"
 MAX_SOCKET_PATH = 107  # bytes of a UNIX socket's path, unix(7)
 
@@ -32,15 +33,28 @@ class Address:
     started: float  # seconds since 1970
     curve: str = ""  # directory of the keys, where the sockets are encrypted
 
-    def write(self, campaign: str) -> None:
+    def write(self, campaign: str, name: str = ADDRESS) -> None:
         """Let others find this aggregator."""
-        write_secret(os.path.join(campaign, ADDRESS), json.dumps(asdict(self), indent=1) + "\n")
+        write_secret(os.path.join(campaign, name), json.dumps(asdict(self), indent=1) + "\n")
 
 
-def withdraw(campaign: str) -> None:
+def address_of(campaign: str) -> Address | None:
+    """Where the aggregator of a campaign listens; None where none is running.
+
+    Raises:
+        CampaignError: somebody else may have written what is there.
+    """
+    path = os.path.join(campaign, ADDRESS)
+    try:
+        return Address(**json.loads(read_secret(path))) if os.path.exists(path) else None
+    except (ValueError, TypeError) as error:
+        raise CampaignError(f"{path}: no address that this insitu reads: {error}") from error
+
+
+def withdraw(campaign: str, name: str = ADDRESS) -> None:
     """Say that no aggregator is running."""
     try:
-        os.unlink(os.path.join(campaign, ADDRESS))
+        os.unlink(os.path.join(campaign, name))
     except FileNotFoundError:
         return
 
@@ -48,13 +62,13 @@ def withdraw(campaign: str) -> None:
 class Lock:
     """One writer of a campaign: held from making to `close`, and let go by the kernel at a kill."""
 
-    def __init__(self, campaign: str) -> None:
-        """Take the lock.
+    def __init__(self, campaign: str, name: str = LOCK) -> None:
+        """Take the lock; that of the campaign, or another one in it.
 
         Raises:
             CampaignError: another aggregator has it.
         """
-        path = os.path.join(campaign, LOCK)
+        path = os.path.join(campaign, name)
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -114,9 +128,10 @@ def socket_directory(environment: dict[str, str]) -> str:
     return directory
 
 
-def socket_paths(campaign: str, directory: str) -> tuple[str, str]:
+def socket_paths(campaign: str, directory: str, relay: str = "") -> tuple[str, str]:
     """The sockets for agents and for boards: the same at every start of this campaign."""
-    name = hashlib.sha256(os.fsencode(os.path.realpath(campaign))).hexdigest()[:16]
+    known = os.fsencode(os.path.realpath(campaign)) + b"\0" * bool(relay) + relay.encode()
+    name = hashlib.sha256(known).hexdigest()[:16]
     return os.path.join(directory, f"{name}.agents"), os.path.join(directory, f"{name}.boards")
 
 

@@ -3,13 +3,11 @@
 import json
 import math
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from insitu.entities import (
     RANKS,
-    TIME,
-    VISITS,
     Configuration,
     Finding,
     RunKey,
@@ -18,28 +16,19 @@ from insitu.entities import (
 )
 from insitu.errors import WireError
 from insitu.measurement import RunTable
-from insitu.monitor.board import (
-    AWAITED,
-    ENDED,
-    FAILED,
-    LOST,
-    MEASURING,
-    SILENT,
-    LiveRun,
-    ranks_in,
-)
+from insitu.server import sketches
 from insitu.server.dictionary import CallPaths, Dictionary
+from insitu.server.sketches import View
 from insitu.server.totals import (
     Arrival,
     Register,
     Source,
     lines_of,
-    means_of,
     rows_needed,
     table_of,
     totals_of,
 )
-from insitu.wire.messages import Bye, Digest, Hello, Message, Paths, RankEnd, Totals
+from insitu.wire.messages import Bye, Digest, Hello, Message, Paths, RankEnd, Sketches, Totals
 
 STATUS_UNKNOWN = -1000
 SESSION_BYTES, ROW_BYTES, RANK_BYTES = 4_096, 512, 64  # about, in this Python
@@ -60,6 +49,7 @@ class Session:
     is_kept: bool = False  # its end is synced to disk
     is_silent: bool = False
     spoken: set[int] = field(default_factory=set)  # ranks whose totals it has brought
+    view: View = field(default_factory=View)  # what a relay has told
 
     @classmethod
     def of(cls, hello: Hello, at: float, callpaths: CallPaths) -> "Session":
@@ -81,6 +71,7 @@ class Run:
     parameters: dict[str, float]
     callpaths: CallPaths = field(default_factory=CallPaths)
     sessions: dict[str, Session] = field(default_factory=dict)  # by node, the newest incarnation
+    relays: dict[str, Session] = field(default_factory=dict)  # likewise; they have no ranks
     registers: dict[int, Register] = field(default_factory=dict)  # by rank
     ends: dict[int, tuple[tuple[int, int], RankEnd]] = field(default_factory=dict)
     state: RunState = RunState.EXPECTED
@@ -108,16 +99,23 @@ class Run:
         return len(self.ends) == self.size
 
     def live(self) -> list[Session]:
-        """The sessions of agents that have not said how their ranks ended."""
-        return [session for session in self.sessions.values() if not session.is_whole]
+        """The sessions of agents that have not said how their ranks ended, and of their relays."""
+        agents = [session for session in self.sessions.values() if not session.is_whole]
+        return agents + [s for s in self.relays.values() if s.view.ended < s.view.ranks]
 
     def heard_at(self) -> float:
         """When anything was heard of this run last."""
-        return max(session.heard_at for session in self.sessions.values())
+        return max(s.heard_at for s in (*self.sessions.values(), *self.relays.values()))
+
+    def speaks(self, session: Session) -> bool:
+        """Whether no newer agent or relay speaks for the node of a session."""
+        hello = session.hello
+        return (self.relays if hello.is_relay else self.sessions).get(hello.node) is session
 
     def progress(self) -> tuple[object, ...]:
         """What changes whenever something arrives that counts."""
-        return tuple((s.hello.incarnation, s.last_seq, s.bye) for s in self.sessions.values())
+        everyone = (*self.sessions.values(), *self.relays.values())
+        return tuple((s.hello.incarnation, s.last_seq, s.bye) for s in everyone)
 
 
 def open_run(hello: Hello) -> Run:
@@ -137,16 +135,19 @@ def welcome(run: Run, hello: Hello, at: float) -> Session:
     """
     if hello.size != run.size or _parameters(hello) != run.parameters:
         raise WireError(f"run {run.id} has {run.size} ranks and {run.parameters}; Hello says other")
-    known = run.sessions.get(hello.node)
+    speakers = run.relays if hello.is_relay else run.sessions
+    known = speakers.get(hello.node)
     if known is not None and known.hello.incarnation > hello.incarnation:
         raise WireError(f"a newer agent speaks for node {hello.node}")
     for column in hello.columns:
         if run.units.get(column.name, (column.unit, column.kind)) != (column.unit, column.kind):
             raise WireError(f"metric {column.name} has another unit on other nodes of this run")
-    if known is None and len(run.sessions) >= run.size:
-        raise WireError(f"run {run.id} of {run.size} ranks has {len(run.sessions)} nodes already")
+    if known is None and len(speakers) >= run.size:
+        raise WireError(f"run {run.id} of {run.size} ranks has {len(speakers)} nodes already")
     if known is None or known.hello.incarnation < hello.incarnation:
-        known = run.sessions[hello.node] = Session.of(hello, at, run.callpaths)
+        if known is not None and hello.is_relay:
+            run.held_bytes -= known.view.size_bytes
+        known = speakers[hello.node] = Session.of(hello, at, run.callpaths)
         run.held_bytes += room_for(hello)
     elif known.hello.columns != hello.columns:
         raise WireError(f"the agent of node {hello.node} changed its columns")
@@ -203,6 +204,22 @@ def take_totals(run: Run, session: Session, totals: Totals) -> bool:
     return True
 
 
+def take_sketches(run: Run, session: Session, message: Sketches) -> None:
+    """Let the newest sketch of each metric stand, where the dictionary is long enough for it.
+
+    Raises:
+        WireError: the message does not fit the session.
+    """
+    if message.seq > session.last_seq and session.view.take(message, session.source):
+        run.held_bytes += session.view.grown()
+        session.last_seq, session.time_ns = message.seq, message.time_ns
+
+
+def unkept(run: Run) -> list[Session]:
+    """The sessions of nodes that have brought what is not on the disk, ended or not."""
+    return [s for s in run.sessions.values() if s.last_seq and not s.is_kept]
+
+
 def _let_go(register: Register | None) -> int:
     """What is no longer held when a register is replaced, as a number below zero."""
     if register is None:
@@ -223,6 +240,8 @@ def room_for(message: Message) -> int:
             return ROW_BYTES * message.rows
         case Totals():
             return Arrival.of(message).size_bytes
+        case Sketches():
+            return sketches.size_of(message)
         case Bye():
             texts = sum(len(text) for finding in message.findings for text in finding)
             return len(message.cost) + 256 * len(message.ends) + 4 * texts
@@ -293,39 +312,6 @@ def result(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTable]:
         findings=tuple(findings),
     )
     return record, table_of(run.size, run.registers)
-
-
-def live_of(run: Run) -> LiveRun:
-    """The run as it is shown while it is measured."""
-    means = means_of(run.registers, (VISITS.name, TIME.name))
-    return LiveRun(
-        id=run.id,
-        key=RunKey.of({**run.parameters, RANKS: float(run.size)}),
-        state=run.state,
-        ranks_seen=len(run.registers),
-        ranks_ended=len(run.ends),
-        size=run.size,
-        callpaths=tuple(
-            (str(callpath), float(visits), float(seconds))
-            for callpath, (visits, seconds) in means.items()
-            if visits > 0
-        ),
-        started_at=min(session.hello.started_ns for session in run.sessions.values()) / 1e9,
-        ranks=ranks_in(_states(run)),
-    )
-
-
-def _states(run: Run) -> Iterator[str]:
-    """What each rank does, in order."""
-    silent = {rank for one in run.sessions.values() if one.is_silent for rank in one.spoken}
-    for rank in range(run.size):
-        if rank in run.ends:
-            end = run.ends[rank][1]
-            yield LOST if not end.is_complete else FAILED if end.status else ENDED
-        elif rank in silent:
-            yield SILENT
-        else:
-            yield MEASURING if rank in run.registers else AWAITED
 
 
 def named(ranks: Iterable[int]) -> str:

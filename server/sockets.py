@@ -67,12 +67,13 @@ class Sockets:
         self.close()
 
 
-def bind(campaign: str, address: str = "") -> Sockets:
+def bind(campaign: str, address: str = "", *, relay: str = "") -> Sockets:
     """Bind the sockets of a campaign; must be called in a running asyncio loop.
 
     Args:
         campaign: its directory.
         address: `tcp://HOST:PORT` for other machines; without it, sockets of this machine.
+        relay: the name of a relay, which has sockets of its own.
 
     Raises:
         UsageError: an address of another kind.
@@ -95,7 +96,7 @@ def bind(campaign: str, address: str = "") -> Sockets:
             _encrypt(sockets, campaign)
             wishes = (address, address.rpartition(":")[0] + ":*")
         else:
-            paths = socket_paths(campaign, socket_directory(dict(os.environ)))
+            paths = socket_paths(campaign, socket_directory(dict(os.environ)), relay)
             wishes = (f"ipc://{paths[0]}", f"ipc://{paths[1]}")
         for unbound, wish in zip((agents, boards), wishes, strict=True):
             unbound.bind(wish)

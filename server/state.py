@@ -34,6 +34,7 @@ from insitu.wire.messages import (
     Message,
     Paths,
     Reject,
+    Sketches,
     Totals,
     Welcome,
 )
@@ -43,7 +44,7 @@ GRACE_S = 5.0  # beyond the silence, before a run is called partial
 MAX_RUNS = 4_096  # not sealed, at one time
 ROOM_BYTES = 4 << 30
 SMALL, SPOKEN = 4_096, 0.1  # a larger run is shown as partial when this part of it has spoken
-Said = Paths | Digest | Totals | Bye  # by an agent that has said Hello
+Said = Paths | Digest | Totals | Sketches | Bye  # by an agent that has said Hello
 EVERYTHING = 1 << 62  # acknowledged of a sealed run, whatever is said
 
 
@@ -158,7 +159,7 @@ class CampaignState:
         if event.is_trusted and run.id in self._partial:
             run.state = RunState.PARTIAL
         if session.peer != event.peer:
-            self._peers.pop(session.peer, None)
+            self._let_go(session)
             session.peer = event.peer
         self._peers[event.peer] = (run.id, session)
         known = len(session.source.dictionary)
@@ -172,7 +173,7 @@ class CampaignState:
         """
         if len(self.runs) < MAX_RUNS:
             return
-        empty = [run for run in self.runs.values() if not run.registers]
+        empty = [run for run in self.runs.values() if not run.registers and not run.relays]
         oldest = min(empty, key=lambda run: run.heard_at(), default=None)
         if oldest is None or now - oldest.heard_at() < GRACE_S:
             raise WireError(f"{MAX_RUNS} runs are being measured; that is the limit")
@@ -181,8 +182,13 @@ class CampaignState:
     def _forget(self, run: Run) -> None:
         """Drop a run that brought nothing; whoever speaks for it says Hello again."""
         del self.runs[run.id]
-        for session in run.sessions.values():
-            self._peers.pop(session.peer, None)
+        for session in (*run.sessions.values(), *run.relays.values()):
+            self._let_go(session)
+
+    def _let_go(self, session: Session) -> None:
+        """Whoever speaks for this session says Hello again; its peer may be another's by now."""
+        if self._peers.get(session.peer, ("", None))[1] is session:
+            del self._peers[session.peer]
 
     def _check_room(self, run: Run, message: Hello | Said) -> None:
         """See that a message, and the table it leads to, fit beside all that is here.
@@ -192,15 +198,19 @@ class CampaignState:
         """
         wanted = runs.room_for(message)
         if isinstance(message, Paths):
-            wanted += run.table_bytes(len(message.names))
+            wanted += self._table_bytes(run, len(message.names))
         held = sum(one.held_bytes for one in self.runs.values())
-        needed = held + wanted + run.table_bytes(len(run.callpaths.all))  # one table at a time
+        needed = held + wanted + self._table_bytes(run, len(run.callpaths.all))
         if needed > self._room_bytes:
             raise WireError(
                 f"with run {run.id} the aggregator needs {needed >> 20} MiB of memory and may take"
                 f" {self._room_bytes >> 20}: serve the campaign on a larger machine, or bring the"
                 " tables in with insitu ingest there"
             )
+
+    def _table_bytes(self, run: Run, callpaths: int) -> int:
+        """The memory of the table that a run leads to, one at a time; of sketches none is made."""
+        return 0 if run.relays and not run.sessions else run.table_bytes(callpaths)
 
     def _spoken(
         self,
@@ -210,7 +220,7 @@ class CampaignState:
         message: Said,
     ) -> list[Effect]:
         """A message of a session that is known."""
-        if run.sessions.get(session.hello.node) is not session:
+        if not run.speaks(session):
             raise WireError(f"a newer agent speaks for node {session.hello.node}")
         session.heard_at = event.at
         if session.is_silent:
@@ -220,9 +230,13 @@ class CampaignState:
             run.state = RunState.MEASURING
         if not event.is_trusted:  # what was promised before is taken, whatever it needs
             self._check_room(run, message)
+        if isinstance(message, Totals | Bye if session.hello.is_relay else Sketches):
+            raise WireError(f"{type(message).__name__} is not for {session.hello.node} to say")
         match message:
             case Paths() | Digest():
                 runs.take_paths(run, session, message)
+            case Sketches():
+                runs.take_sketches(run, session, message)
             case Totals():
                 runs.take_totals(run, session, message)
             case Bye():
@@ -263,9 +277,8 @@ class CampaignState:
         if run.shown == run.progress():
             run.state = RunState.PARTIAL
             return []
-        kept: list[Effect] = [
-            self._keep(run, s) for s in run.live() if not s.is_kept and s.last_seq
-        ]
+        unkept = runs.unkept(run)
+        kept: list[Effect] = [self._keep(run, one) for one in unkept if not one.is_whole]
         if run.size > SMALL and len(run.registers) < SPOKEN * run.size:
             run.state, run.shown = RunState.PARTIAL, run.progress()
             return kept
@@ -302,16 +315,19 @@ class CampaignState:
             for session in run.live() if run.state is not RunState.PARTIAL else ():
                 if not session.is_silent and now - session.heard_at > silence_s:
                     session.is_silent = True
-                    effects.append(self._silent(run, session))
+                    effects += self._silent(run, session)
             if run.state is not RunState.PARTIAL and now - run.heard_at() > silence_s + GRACE_S:
                 effects += self._part(run, now)
         return effects
 
-    def _silent(self, run: Run, session: Session) -> Note:
+    def _silent(self, run: Run, session: Session) -> list[Effect]:
         node, ranks = session.hello.node, session.hello.ranks
-        text = f"nothing heard of node {node} (ranks {runs.named(ranks)}) for {SILENT_BEATS} beats"
+        whose = f"ranks {runs.named(ranks)}"
+        if session.hello.is_relay:
+            whose = f"a relay of {session.view.ranks} ranks"
+        text = f"nothing heard of node {node} ({whose}) for {SILENT_BEATS} beats"
         finding = run.findings["rank-silent", node] = Finding("rank-silent", text, run.id)
-        return Note(finding)
+        return [Note(finding)]
 
     def _keep(self, run: Run, session: Session) -> Keep:
         hello = session.hello

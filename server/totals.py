@@ -121,6 +121,18 @@ def table_of(size: int, registers: Mapping[int, Register]) -> RunTable:
     return _without_blanks(RunTable(callpaths, tuple(metrics.values()), values))
 
 
+def arrays_of(registers: Mapping[int, Register], callpaths: int) -> dict[str, FloatArray]:
+    """The values of some ranks, ascending, by metric: a row for each place of a call path."""
+    chosen = _chosen(registers)
+    columns = {id(source): {c.name for c in source.columns} for _, source, _, _ in chosen}
+    names = set[str]().union(*columns.values())
+    place = {rank: i for i, rank in enumerate(sorted(registers))}
+    values = {name: np.full((callpaths, len(place)), np.nan) for name in names}
+    for group, source, lines, ranks in chosen:
+        _scatter(values, _read(group, source, lines), [place[rank] for rank in ranks])
+    return values
+
+
 def _callpaths_of(chosen: "_Chosen") -> tuple[CallPath, ...]:
     """The call paths that the sources of a run share."""
     return tuple(chosen[0][1].dictionary.callpaths.all) if chosen else ()
@@ -231,12 +243,19 @@ def _scatter(values: Mapping[str, FloatArray], numbers: _Numbers, ranks: Sequenc
     """Add numbers to the arrays of a run; where nothing was yet, NaN gives way to the number."""
     targets, inverse = np.unique(numbers.places, return_inverse=True)
     at = np.ix_(targets, np.asarray(ranks, dtype=np.intp))
+    is_plain = targets.size == numbers.places.size  # each row stands for a call path of its own
     for name, array in numbers.columns.items():
         there = ~np.isnan(array)
-        sums = np.zeros((targets.size, len(ranks)))
-        known = np.zeros((targets.size, len(ranks)), dtype=bool)
-        np.add.at(sums, inverse, np.where(there, array, 0.0))
-        np.logical_or.at(known, inverse, there)
+        sums, known = np.where(there, array, 0.0), there
+        if is_plain:
+            order = np.argsort(numbers.places)
+            sums, known = sums[order], there[order]
+        else:
+            plain = sums
+            sums = np.zeros((targets.size, len(ranks)))
+            known = np.zeros(sums.shape, dtype=bool)
+            np.add.at(sums, inverse, plain)
+            np.logical_or.at(known, inverse, there)
         before = values[name][at]
         merged = np.where(np.isnan(before), 0.0, before) + sums
         values[name][at] = np.where(known, merged, before)

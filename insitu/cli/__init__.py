@@ -17,6 +17,7 @@ from insitu.errors import InsituError
 COMMANDS = {
     "run": ("Measure", "run a program and measure each of its ranks"),
     "serve": ("Measure", "gather the runs of a campaign as they are measured"),
+    "relay": ("Measure", "stand between the agents of many nodes and the aggregator"),
     "ingest": ("Measure", "bring in what ranks left behind when nobody listened"),
     "import": ("Measure", "bring in measurements of other tools"),
     "watch": ("Look", "see runs, call paths and models grow, live in the terminal or a browser"),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -26,6 +26,7 @@ class LiveRun:
     """A run that is being measured; `callpaths` are (path, visits, seconds), means over ranks.
 
     ranks: their states in order, as (state, how many); see `RunRow`.
+    `classes` are (ranks, seconds) of the clusters of a call path, ascending, where they are known.
     """
 
     id: str
@@ -37,6 +38,7 @@ class LiveRun:
     callpaths: Sequence[tuple[str, float, float]] = ()
     started_at: float = 0.0
     ranks: tuple[tuple[str, int], ...] = ()
+    classes: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +244,22 @@ def _series(
     for path, seconds in fresh:
         part = 0.0 if known or not longest > 0 else seconds / longest
         rows.append(SeriesRow(path, TIME.name, TIME.unit, "all", part, live=_finite(seconds)))
-    return rows
+    return _with_classes(rows, live[-1].classes if live else {})
+
+
+def _with_classes(
+    rows: list[SeriesRow], classes: Mapping[str, Sequence[tuple[int, float]]]
+) -> list[SeriesRow]:
+    """What the ranks of a live run part into, below the last row of the time of its call path."""
+    last = {row.callpath: i for i, row in enumerate(rows) if row.metric == TIME.name}
+    shown = []
+    for i, row in enumerate(rows):
+        shown.append(row)
+        parts = classes.get(row.callpath, ()) if last.get(row.callpath) == i else ()
+        for number, (ranks, seconds) in enumerate(parts, 1):
+            name = f"now {number}/{len(parts)}: {ranks:,} rank{'s' if ranks > 1 else ''}"
+            shown.append(replace(row, behaviour=name, text="", smape=None, points=(), live=seconds))
+    return shown
 
 
 def _row(series: SeriesModel, share: float, live: float | None, due: Estimate | None) -> SeriesRow:

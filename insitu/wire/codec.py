@@ -19,6 +19,7 @@ import msgpack
 from insitu.errors import WireError
 from insitu.wire import messages
 from insitu.wire.messages import (
+    BUCKET_BYTES,
     DIGEST_BYTES,
     KINDS,
     LONGEST,
@@ -28,12 +29,14 @@ from insitu.wire.messages import (
     MAX_NAME_BYTES,
     MAX_RANKS,
     MAX_ROWS,
+    Buckets,
     Column,
     Digest,
     Group,
     Hello,
     Message,
     Paths,
+    Sketches,
 )
 
 NUMBERS: dict[type, int] = {kind: number for number, kind in KINDS.items()}
@@ -241,10 +244,27 @@ def _check_group(group: Group) -> None:
         raise WireError(f"Group has a matrix that is not {size} ranks × {rows} rows")
 
 
+def _check_buckets(buckets: Buckets) -> None:
+    if not 0 <= buckets.column < MAX_METRICS:
+        raise WireError("Buckets.column names a column that cannot be")
+    count = len(buckets.rows) // BUCKET_BYTES["rows"]
+    if any(len(getattr(buckets, name)) != count * size for name, size in BUCKET_BYTES.items()):
+        raise WireError("Buckets has columns of different lengths")
+
+
+def _check_sketches(sketches: Sketches) -> None:
+    if not 0 <= sketches.ended <= sketches.ranks <= MAX_RANKS:
+        raise WireError(f"Sketches of {sketches.ranks} ranks, of which {sketches.ended} have ended")
+    if len({one.column for one in sketches.metrics}) != len(sketches.metrics):
+        raise WireError("Sketches has a metric twice")
+
+
 _CHECKS: dict[type, Callable[[Any], None]] = {  # Any: each takes its own class
     Hello: _check_hello,
     Column: _check_column,
     Paths: _check_paths,
     Digest: _check_digest,
     Group: _check_group,
+    Buckets: _check_buckets,
+    Sketches: _check_sketches,
 }

@@ -10,12 +10,17 @@ newest replaces older ones. After a reconnect, a `Reject` with code NO_SESSION o
 instance, `Hello` goes first. Each message is answered. Call paths go by their `Digest`, and as
 `Paths` only where the aggregator has not heard them from another node of the run.
 
-Schema history: 1, the first; 2 adds `Digest`, and answers `Paths` with `Ack`.
+A relay speaks for its nodes as their agents would, one conversation after the other on one
+connection, each beginning with `Hello`. Of itself it says `Hello` with `is_relay`, its dictionary,
+and at each beat `Sketches` of what its nodes have measured so far.
+
+Schema history: 1, the first; 2 adds `Digest`, and answers `Paths` with `Ack`; 3 adds `Sketches` and
+`Hello.is_relay`.
 """
 
 from dataclasses import dataclass, field
 
-SCHEMA = 2
+SCHEMA = 3
 MAGIC = b"INS1"
 MAX_FRAME_BYTES = 8 << 20
 MAX_RANKS = 4_000_000
@@ -26,6 +31,7 @@ ROWS_PER_PATHS = MAX_FRAME_BYTES // (2 * MAX_NAME_BYTES + 64)  # the longest nam
 MAX_TEXT_BYTES = 65_536  # JSON objects and sentences for people
 MAX_FINDINGS = 4_096  # of one node
 DIGEST_BYTES = 16
+BUCKET_BYTES = {"rows": 4, "keys": 4, "counts": 4, "sums": 8, "lows": 8, "highs": 8}
 
 NO_SESSION = 1  # Hello first
 REFUSED = 2  # wrong token, wrong size, wrong schema: stop sending, keep the tables
@@ -55,6 +61,7 @@ class Hello:
     started_ns: int  # since 1970, when the first rank's table was made
     configuration: str  # JSON object: {"parameters": {...}, "command": [...], "host": ..., ...}
     columns: tuple[Column, ...]
+    is_relay: bool = False  # it has no ranks of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,38 @@ class Totals:
     seq: int
     time_ns: int
     groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """One metric of a relay's ranks as a sketch (`insitu.modeling.sketch`), an element per bucket.
+
+    `column` is an index into `Hello.columns`. `rows` u4 (ids of the relay's dictionary), `keys` i4,
+    `counts` u4, `sums`, `lows` and `highs` f8 in the unit of the metric; ascending by row and key.
+    """
+
+    column: int
+    rows: bytes
+    keys: bytes
+    counts: bytes
+    sums: bytes
+    lows: bytes
+    highs: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sketches:
+    """The values of a relay's ranks so far; what is large comes in several, each metric whole.
+
+    The newest of each metric stands. Sketches are for people to look at: a run is sealed from the
+    `Totals` of its nodes.
+    """
+
+    seq: int
+    time_ns: int
+    ranks: int  # that have spoken
+    ended: int
+    metrics: tuple[Buckets, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +207,7 @@ class Halt:
     text: str
 
 
-Message = Hello | Paths | Digest | Totals | Bye | Welcome | Ack | Reject | Halt
+Message = Hello | Paths | Digest | Totals | Sketches | Bye | Welcome | Ack | Reject | Halt
 KINDS: dict[int, type] = {
     1: Hello,
     2: Paths,
@@ -176,6 +215,7 @@ KINDS: dict[int, type] = {
     # 4 is kept for phase marks
     5: Bye,
     6: Digest,
+    7: Sketches,
     65: Welcome,
     66: Ack,
     67: Reject,
@@ -199,6 +239,8 @@ LONGEST: dict[str, int] = {
     "Group.matrices": MAX_METRICS,
     "Group.matrices[]": MAX_FRAME_BYTES,
     "Totals.groups": MAX_RANKS,
+    **dict.fromkeys((f"Buckets.{name}" for name in BUCKET_BYTES), MAX_FRAME_BYTES),
+    "Sketches.metrics": MAX_METRICS,
     "Bye.ends": MAX_RANKS,
     "Bye.cost": MAX_TEXT_BYTES,
     "Bye.findings": MAX_FINDINGS,

@@ -124,6 +124,33 @@ class Server:
             raise RuntimeError(f"the aggregator failed: {self.campaign.parent / 'serve.log'}")
 
 
+class Relay:
+    """A relay of a campaign that may be killed."""
+
+    def __init__(self, campaign: Path, name: str, beat: str = "0.05") -> None:
+        """Start it."""
+        self.file = campaign / "relays" / f"{name}.json"
+        words = [sys.executable, "-m", "insitu", "relay", str(campaign), "--name", name]
+        with open(campaign.parent / "relay.log", "ab") as log:
+            self.process = subprocess.Popen([*words, "--beat", beat], cwd=HERE, stderr=log)
+
+    def wait(self) -> "Relay":
+        """Until it listens."""
+        until(lambda: self.process.poll() is not None or _listening(self.file, self.process.pid))
+        return self
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> None:
+        """SIGTERM; the exit must be orderly."""
+        self.process.terminate()
+        if self.process.wait(WAIT_S):
+            raise RuntimeError(f"a relay failed: {self.file.parents[2] / 'relay.log'}")
+
+
 def until(condition: object, seconds: float = WAIT_S) -> bool:
     """Wait for something; whether it came."""
     assert callable(condition)
@@ -138,7 +165,7 @@ def until(condition: object, seconds: float = WAIT_S) -> bool:
 def kills(folder: Path, length: int) -> Counter[str]:
     """Kill each kind of process so many times; what became of the values."""
     os.environ["INSITU_TABLES"] = str(folder / "tables")
-    return kill(folder, length, (aggregators, agents, ranks))
+    return kill(folder, length, (aggregators, agents, ranks, relays))
 
 
 def kill(folder: Path, length: int, kinds: tuple[Kind, ...]) -> Counter[str]:
@@ -204,6 +231,36 @@ def agents(job: Job, rng: random.Random, number: int, counts: Counter[str]) -> i
     counts["agents killed"] += done
     _judge(job, counts, killed=())
     return max(done, 1)
+
+
+def relays(job: Job, rng: random.Random, number: int, counts: Counter[str]) -> int:
+    """Kill the relays between agent and aggregator, and now and then the aggregator."""
+    server = Server(job.campaign).wait()
+    below = [Relay(job.campaign, name).wait() for name in ("a", "b")]
+    job.start()
+    for i in range(number):
+        if i == number // 2:
+            job.end()
+        time.sleep(rng.uniform(0, 0.3))
+        which = rng.randrange(2)
+        below[which].kill()
+        if rng.random() < 0.2:
+            server.kill()
+            server = Server(job.campaign).wait()
+            counts["aggregators killed above relays"] += 1
+        below[which] = Relay(job.campaign, "ab"[which])
+        if rng.random() < 0.8:
+            below[which].wait()
+    job.end()
+    until(lambda: not job.tables(), LINGER_S)
+    counts["runs through a relay"] += not job.tables()
+    for one in below:
+        one.wait().end()
+    server.wait().end()
+    _ingest(job)
+    counts["relays killed"] += number
+    _judge(job, counts, killed=())
+    return number
 
 
 def ranks(job: Job, rng: random.Random, number: int, counts: Counter[str]) -> int:
@@ -276,7 +333,11 @@ def _is_marked(record: RunRecord, killed: tuple[int, ...]) -> bool:
 
 
 def _serving(campaign: Path, pid: int) -> bool:
+    return _listening(campaign / "aggregator.json", pid)
+
+
+def _listening(file: Path, pid: int) -> bool:
     try:
-        return bool(json.loads((campaign / "aggregator.json").read_text())["pid"] == pid)
+        return bool(json.loads(file.read_text())["pid"] == pid)
     except (OSError, ValueError):
         return False

@@ -156,8 +156,15 @@ def test_rows_that_are_known_are_not_taken_again():
     assert source.dictionary.names == ["main", "solve", "halo"]
 
 
-@pytest.mark.parametrize("parent", [1, 7, 2**32 - 1])
-def test_a_row_below_itself_or_a_later_one_is_refused(parent):
+def test_a_row_that_is_its_own_parent_is_another_root():
+    source = source_of(["main", "other", "solve"], [0, 1, 1])
+
+    found = [str(source.dictionary.callpaths.all[place]) for place in source.dictionary.places]
+    assert found == ["main", "other", "other->solve"]
+
+
+@pytest.mark.parametrize("parent", [2, 7, 2**32 - 1])
+def test_a_row_below_a_later_one_is_refused(parent):
     with pytest.raises(WireError, match="names row"):
         source_of(["main", "solve"], [0, parent])
 

@@ -15,9 +15,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from insitu.collectors.session import Session, Step
 from insitu.entities import RunState
-from insitu.server.events import MessageArrived, Reply, Ticked
+from insitu.server.events import (
+    Answered,
+    MessageArrived,
+    Note,
+    Parted,
+    Reconnect,
+    Reply,
+    Send,
+    SketchAsked,
+    Ticked,
+)
 from insitu.server.journal import FILE
 from insitu.server.keeper import Keeper
+from insitu.server.relay import RelayState
 from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode
 from insitu.wire.parts import parts
@@ -266,10 +277,149 @@ class World(RuleBasedStateMachine):
                 assert column(table, rank, "memory_rss") == {"main": 1e6 + rank}
 
 
-World.TestCase.settings = settings(
-    max_examples=int(os.environ.get("INSITU_SCHEDULES", "200")),
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@dataclass
+class ModelRelay:
+    """A relay, with the connection to the aggregator that it has now."""
+
+    state: RelayState
+    peer: bytes
+
+
+class RelayedWorld(World):
+    """The same behind two relays, which die too, and between which agents go over."""
+
+    def open(self):
+        if not hasattr(self, "relays"):
+            self.fates: list[str] = []
+            self.rising: list[tuple[bytes, bytes]] = []
+            self.way = dict.fromkeys(range(NODES), 0)  # the relay of each agent
+            self.relays = []
+        super().open()
+        if not self.relays:
+            self.relays = [self.new_relay(0), self.new_relay(1)]
+
+    def new_relay(self, i):
+        self.connections += 1
+        state = RelayState(
+            name=f"relay {i}",
+            incarnation=1_000 * self.connections,
+            instance=f"r{self.connections}",
+            token=self.keeper.token,
+            beat_s=1.0,
+            room_bytes=1 << 30,
+        )
+        return ModelRelay(state, self.new_peer())
+
+    def arrive(self, sent):
+        """A message of an agent arrives at the relay that the agent spoke to then."""
+        peer, frame = sent
+        relay = self.relays[peer.endswith(b"1")]
+        self.relayed(relay, MessageArrived(peer, decode(frame), self.now))
+
+    def new_peer(self):
+        return super().new_peer() + b" at 0"
+
+    def relayed(self, relay, event):
+        for effect in relay.state.handle(event):
+            match effect:
+                case Reply(peer, message):
+                    self.answers.append((peer, encode(message)))
+                case Send(message):
+                    self.rise((relay.peer, encode(message)))
+                case Reconnect():
+                    relay.peer = self.new_peer()
+                case Note(finding):
+                    assert finding.code == "rank-silent", finding
+
+    def rise(self, sent):
+        """A message goes up; it has a fate as well."""
+        fate = self.fates.pop() if self.fates else "arrive"
+        if fate in ("late", "twice"):
+            self.rising.append(sent)
+        if fate in ("arrive", "twice"):
+            self.come_up(sent)
+
+    def come_up(self, sent):
+        peer, frame = sent
+        self.carry(self.keeper.handle(MessageArrived(peer, decode(frame), self.now)))
+
+    def carry(self, effects):
+        """The aggregator's answers reach a relay that still has the connection."""
+        for effect in effects:
+            relay = None
+            if isinstance(effect, Reply):
+                relay = next((one for one in self.relays if one.peer == effect.peer), None)
+            if relay is not None and (not self.fates or self.fates.pop() != "lost"):
+                answer = decode(encode(effect.message))
+                self.relayed(relay, Answered(answer, self.now))
+
+    def tick(self, wait_s):
+        super().tick(wait_s)
+        for relay in self.relays:
+            self.relayed(relay, Ticked(self.now))
+            self.relayed(relay, SketchAsked(self.now))
+
+    @rule(fates=st.lists(FATES, max_size=12))
+    def weather(self, fates):
+        """What becomes of the next messages above the relays."""
+        self.fates = fates
+
+    @rule(at=st.integers(0, 30))
+    def overtaken_above(self, at):
+        if self.rising:
+            self.come_up(self.rising.pop(at % len(self.rising)))
+
+    @rule(i=st.integers(0, 1), what=st.sampled_from(["kill", "disconnect", "stall"]))
+    def fault_above(self, i, what):
+        relay = self.relays[i]
+        match what:
+            case "kill":
+                self.relays[i] = self.new_relay(i)
+                for k, way in self.way.items():
+                    if way == i:
+                        self.disconnect(k)
+            case "disconnect":
+                relay.peer = self.new_peer()
+                self.relayed(relay, Parted(self.now))
+            case "stall":
+                self.tick(11.0)
+
+    @rule(k=st.integers(0, NODES - 1))
+    def go_over(self, k):
+        """An agent speaks to the other relay from now on."""
+        self.way[k] = 1 - self.way[k]
+        self.disconnect(k)
+
+    def disconnect(self, k):
+        super().disconnect(k)
+        self.agents[k].peer = self.agents[k].peer[:-1] + b"%d" % self.way[k]
+
+    def restart_agent(self, k):
+        super().restart_agent(k)
+        self.agents[k].peer = self.agents[k].peer[:-1] + b"%d" % self.way[k]
+
+    def heal(self):
+        self.fates = []
+        while self.rising:
+            self.overtaken_above(0)
+        for relay in self.relays:  # what was lost above is said again in time
+            self.now += 11.0
+            self.relayed(relay, Ticked(self.now))
+        super().heal()
+        self.tick(0.1)
+
+
+def schedules(number):
+    """So many of them, or as many as INSITU_SCHEDULES says."""
+    return settings(
+        max_examples=int(os.environ.get("INSITU_SCHEDULES", number)),
+        stateful_step_count=40,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+
+World.TestCase.settings = schedules(200)
+RelayedWorld.TestCase.settings = schedules(60)
 test_no_schedule_of_faults_loses_or_spoils_what_was_measured = World.TestCase
+test_nor_does_one_with_relays = RelayedWorld.TestCase

@@ -13,10 +13,11 @@ def harm(counts):
     return {what: n for what, n in counts.items() if what.split()[-1] in BAD and n}
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_kills_lose_nothing(tmp_path, monkeypatch, number):
     monkeypatch.setenv("INSITU_TABLES", str(tmp_path / "tables"))
-    kind = (chaos_kills.aggregators, chaos_kills.agents, chaos_kills.ranks)[number - 1]
+    kinds = (chaos_kills.aggregators, chaos_kills.agents, chaos_kills.ranks, chaos_kills.relays)
+    kind = kinds[number - 1]
 
     counts = chaos_kills.kill(tmp_path, 2, (kind,))
 

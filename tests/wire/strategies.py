@@ -32,6 +32,7 @@ def hellos(draw):
             )
             for name in names
         ),
+        is_relay=draw(st.booleans()),
     )
 
 
@@ -61,12 +62,31 @@ def groups(draw):
     )
 
 
+@st.composite
+def sketches(draw):
+    def buckets(column):
+        count = draw(st.integers(0, 3))
+        sizes = (count * size for size in m.BUCKET_BYTES.values())
+        return m.Buckets(column, *(draw(st.binary(min_size=size, max_size=size)) for size in sizes))
+
+    columns = draw(st.lists(st.integers(0, m.MAX_METRICS - 1), max_size=3, unique=True))
+    ranks = draw(st.integers(0, m.MAX_RANKS))
+    return m.Sketches(
+        draw(INTEGERS),
+        draw(INTEGERS),
+        ranks,
+        draw(st.integers(0, ranks)),
+        tuple(buckets(column) for column in columns),
+    )
+
+
 ENDS = st.builds(m.RankEnd, INTEGERS, INTEGERS, st.booleans())
 MESSAGES = st.one_of(
     hellos(),
     paths(),
     st.builds(m.Digest, st.integers(1, m.MAX_ROWS), st.binary(min_size=16, max_size=16)),
     st.builds(m.Totals, INTEGERS, INTEGERS, st.lists(groups(), max_size=3).map(tuple)),
+    sketches(),
     st.builds(
         m.Bye,
         INTEGERS,

@@ -49,6 +49,23 @@ EXAMPLES = {
             ),
         ),
     ),
+    "sketches": m.Sketches(
+        4,
+        1_795_267_921_000_000_000,
+        3,
+        1,
+        (
+            m.Buckets(
+                1,
+                struct.pack("<2I", 0, 1),
+                struct.pack("<2i", 20_000, -20_001),
+                struct.pack("<2I", 2, 1),
+                struct.pack("<2d", 2.0, -1.1),
+                struct.pack("<2d", 1.0, -1.1),
+                struct.pack("<2d", 1.0, -1.1),
+            ),
+        ),
+    ),
     "bye": m.Bye(
         3,
         (m.RankEnd(0, 0, True), m.RankEnd(1, -9, False)),
@@ -164,6 +181,13 @@ def test_a_field_with_a_default_may_be_absent():
         [3, 1, 1, [[bytes(4), bytes(4), bytes(4), [0], [bytes(8)]]]],
         [3, 1, 1, [[bytes(4), bytes(4), bytes(8), [0, 0], [bytes(8), bytes(8)]]]],
         [3, 1, 1, [[bytes(4), bytes(4), bytes(8), [m.MAX_METRICS], [bytes(8)]]]],
+        [7, 1, 1, 1, 2, []],
+        [7, 1, 1, -1, -1, []],
+        [7, 1, 1, m.MAX_RANKS + 1, 0, []],
+        [7, 1, 1, 1, 0, [[m.MAX_METRICS, *(b"",) * 6]]],
+        [7, 1, 1, 1, 0, [[0, *(b"",) * 6], [0, *(b"",) * 6]]],
+        [7, 1, 1, 1, 0, [[0, bytes(4), bytes(4), bytes(4), bytes(8), bytes(8), bytes(4)]]],
+        [7, 1, 1, 1, 0, [[0, bytes(5), bytes(4), bytes(4), bytes(8), bytes(8), bytes(8)]]],
         [5, 1, [[0, 0]], 1, "{}"],
         [5, 1, [], 1, "{}", [["code", "text"]]],
         [1, 1, "g" * 32, "", "n", 1, 1, [], 1, "{}", []],
@@ -171,6 +195,8 @@ def test_a_field_with_a_default_may_be_absent():
         [1, 1, "0" * 32, "", "n", 1, 2, [2], 1, "{}", []],
         [1, 1, "0" * 32, "", "n", 1, 1, [], 1, "{}", [["t", "s", "total", "u4"]]],
         [1, 1, "0" * 32, "", "n", 1, 1, [], 1, "{}", [["t", "s", "sum", "u8"]]],
+        [1, 1, "0" * 32, "", "n", 1, 1, [], 1, "{}", [], 1],
+        [1, 1, "0" * 32, "", "n", 1, 1, [], 1, "{}", [], True, 0],
     ],
 )
 def test_what_breaks_the_protocol_is_refused(content):

@@ -1,0 +1,68 @@
+"""A run as it is shown while it is measured."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from insitu.entities import RANKS, TIME, VISITS, CallPath, RunKey
+from insitu.measurement import FloatArray
+from insitu.monitor.board import (
+    AWAITED,
+    ENDED,
+    FAILED,
+    LOST,
+    MEASURING,
+    SILENT,
+    LiveRun,
+    ranks_in,
+)
+from insitu.server import sketches
+from insitu.server.runs import Run
+from insitu.server.totals import means_of
+
+SHOWN = (VISITS.name, TIME.name)
+
+
+def live_of(run: Run) -> LiveRun:
+    """The run as it is shown while it is measured; where relays speak, as they see it."""
+    views = [relay.view for relay in run.relays.values() if not relay.is_silent]
+    rows: dict[CallPath, FloatArray] = {}
+    classes: dict[int, tuple[tuple[int, float], ...]] = {}
+    callpaths = run.callpaths.all
+    speakers = (*run.sessions.values(), *run.relays.values())
+    if views:
+        told = sketches.merged({n: v.metrics[n] for n in SHOWN if n in v.metrics} for v in views)
+        means = [sketches.means_of(told[n], len(callpaths)) for n in SHOWN if n in told]
+        rows = dict(zip(callpaths, np.transpose(means), strict=True)) if len(means) == 2 else {}
+        classes = sketches.classes_of(told[TIME.name]) if TIME.name in told else {}
+    else:
+        rows = means_of(run.registers, SHOWN)
+    return LiveRun(
+        id=run.id,
+        key=RunKey.of({**run.parameters, RANKS: float(run.size)}),
+        state=run.state,
+        ranks_seen=max(len(run.registers), sum(view.ranks for view in views)),
+        ranks_ended=max(len(run.ends), sum(view.ended for view in views)),
+        size=run.size,
+        callpaths=tuple(
+            (str(callpath), float(visits), float(seconds))
+            for callpath, (visits, seconds) in rows.items()
+            if visits > 0
+        ),
+        started_at=min(one.hello.started_ns for one in speakers) / 1e9,
+        ranks=() if views else ranks_in(_states(run)),  # a relay counts them, it names none
+        classes={str(callpaths[place]): parts for place, parts in classes.items()},
+    )
+
+
+def _states(run: Run) -> Iterator[str]:
+    """What each rank does, in order."""
+    silent = {rank for one in run.sessions.values() if one.is_silent for rank in one.spoken}
+    for rank in range(run.size):
+        if rank in run.ends:
+            end = run.ends[rank][1]
+            yield LOST if not end.is_complete else FAILED if end.status else ENDED
+        elif rank in silent:
+            yield SILENT
+        else:
+            yield MEASURING if rank in run.registers else AWAITED

@@ -1,0 +1,370 @@
+"""The state of a relay between the agents of some nodes and the aggregator: pure, without a clock.
+
+To agents it is an aggregator whose disk is the aggregator above: what a node said last is brought
+there, in the node's name, and only when it is durable there is the agent told so. It keeps nothing
+that agents do not have: when it dies, they say Hello to the next one. While a run lasts, only
+sketches of its ranks' values go up.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from insitu.entities import Finding
+from insitu.errors import WireError
+from insitu.modeling.sketch import Sketch
+from insitu.server import runs, sketches
+from insitu.server.errand import Errand, Outcome
+from insitu.server.events import (
+    Answered,
+    Effect,
+    Keep,
+    Kept,
+    MessageArrived,
+    Note,
+    Parted,
+    Reconnect,
+    RelayEffect,
+    RelayEvent,
+    Reply,
+    Send,
+    SketchAsked,
+    StopAsked,
+    Ticked,
+)
+from insitu.server.runs import Run, Session
+from insitu.server.state import CampaignState
+from insitu.server.totals import Register
+from insitu.wire.messages import (
+    MAX_ROWS,
+    REFUSED,
+    ROWS_PER_PATHS,
+    SCHEMA,
+    Bye,
+    Column,
+    Digest,
+    Hello,
+    Message,
+    Paths,
+    Reject,
+    Totals,
+)
+
+ANSWER_WITHIN_S = 10.0  # an aggregator that seals a large run is busy
+
+
+Progress = tuple[int, Bye | None]
+
+
+def name_of(run: Run, session: Session) -> Kept:
+    """What says that a session is durable."""
+    return Kept(run.id, session.hello.node, session.hello.incarnation)
+
+
+def progress_of(session: Session) -> Progress:
+    """How far a session is."""
+    return session.last_seq, session.bye
+
+
+class Nodes(CampaignState):
+    """What nodes have said, until it is durable above; it seals nothing.
+
+    A `Keep` holds no messages: what a node said last is asked when its turn comes. While a node
+    waits for its end to be durable it is answered at every tick, so that it knows that we live.
+    """
+
+    def __init__(self, *, instance: str, token: str, beat_s: float, room_bytes: int) -> None:
+        super().__init__(instance=instance, token=token, beat_s=beat_s, room_bytes=room_bytes)
+        self.given_up: dict[Kept, Progress] = {}  # refused above, when they were so far
+
+    def _hello(self, event: MessageArrived, hello: Hello) -> list[Effect]:
+        if hello.is_relay:
+            raise WireError("a relay of relays: start it beside the aggregator's other relays")
+        return super()._hello(event, hello)
+
+    def _settle(self, run: Run, now: float) -> list[Effect]:
+        return []
+
+    def _part(self, run: Run, now: float) -> list[Effect]:
+        """Bring what nodes said that are not heard any more; then nothing of the run is needed."""
+        left = [s for s in runs.unkept(run) if not self.is_given_up(run, s)]
+        if not left:
+            self._forget(run)
+        return [self._keep(run, session) for session in left]
+
+    def _ticked(self, now: float) -> list[Effect]:
+        effects = super()._ticked(now)
+        for run in self.runs.values():
+            waiting = [s for s in runs.unkept(run) if s.is_whole and not self.is_given_up(run, s)]
+            effects += [self._ack(session, is_durable=False) for session in waiting]
+        return effects
+
+    def is_given_up(self, run: Run, session: Session) -> bool:
+        """Whether the aggregator has refused what a session has said."""
+        return self.given_up.get(name_of(run, session)) == progress_of(session)
+
+    def _table_bytes(self, run: Run, callpaths: int) -> int:
+        return 0  # it makes none
+
+    def _silent(self, run: Run, session: Session) -> list[Effect]:
+        is_new = session.last_seq and not session.is_kept
+        keep: list[Effect] = [self._keep(run, session)] if is_new else []
+        return super()._silent(run, session) + keep
+
+    def _keep(self, run: Run, session: Session) -> Keep:
+        return Keep(run.id, session.hello.node, session.hello.incarnation, ())
+
+
+@dataclass(slots=True)
+class _Sketched:
+    """What a relay has told of a run; with other columns it is another relay's."""
+
+    incarnation: int
+    columns: tuple[Column, ...]
+    seq: int = 0
+    nodes: dict[str, tuple[tuple[int, int], dict[str, Sketch]]] = field(default_factory=dict)
+    told: tuple[object, ...] = ()  # the progress of the run when it was told last
+
+
+@dataclass(frozen=True, slots=True)
+class _Brought:
+    """What an errand brings: of which session, how far it was, or sketches of which run."""
+
+    run: str
+    session: Session | None = None
+    progress: Progress = (0, None)
+
+
+class RelayState:
+    """Runs whose nodes speak to this relay; what is owed to the aggregator, in order."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        incarnation: int,
+        instance: str,
+        token: str,
+        beat_s: float,
+        room_bytes: int,
+    ) -> None:
+        """Begin without runs, under a name that no other relay of the campaign has."""
+        self.name = name
+        self.nodes = Nodes(instance=instance, token=token, beat_s=beat_s, room_bytes=room_bytes)
+        self._incarnation = incarnation
+        self._token = token
+        self._owed: dict[Kept, None] = {}
+        self._due: dict[str, None] = {}  # runs to be sketched
+        self._sketched: dict[str, _Sketched] = {}
+        self._errand: tuple[Errand, _Brought] | None = None
+        self._asked_at = 0.0
+        self._unsketched: set[str] = set()  # runs whose sketches the aggregator has refused
+        self._instance = ""  # of the aggregator
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that nodes said is above."""
+        return not self._owed and self._errand is None
+
+    def handle(self, event: RelayEvent) -> list[RelayEffect]:
+        """What is to be done about an event."""
+        match event:
+            case MessageArrived(_, _, at) | StopAsked(at):
+                return self._taken(self.nodes.handle(event)) + self._go_on(at)
+            case Ticked(now):
+                effects = self._taken(self.nodes.handle(event))
+                self._sketched = {r: s for r, s in self._sketched.items() if r in self.nodes.runs}
+                self._unsketched &= self.nodes.runs.keys()
+                if self._errand is not None and now - self._asked_at > ANSWER_WITHIN_S:
+                    effects += self._failed()
+                return effects + self._go_on(now)
+            case SketchAsked(now):
+                self._due |= dict.fromkeys(self.nodes.runs)
+                return self._go_on(now)
+            case Parted(at):
+                self._drop()
+                return self._go_on(at)
+            case Answered(message, at):
+                return self._answered(message, at)
+
+    def _taken(self, effects: list[Effect]) -> list[RelayEffect]:
+        """The effects on the nodes; what is to be kept is owed to the aggregator."""
+        left: list[RelayEffect] = []
+        for effect in effects:
+            match effect:
+                case Keep(run, node, incarnation, _):
+                    one = self.nodes.runs[run]
+                    if not self.nodes.is_given_up(one, one.sessions[node]):
+                        self._owed[Kept(run, node, incarnation)] = None
+                case Reply() | Note():
+                    left.append(effect)
+        return left
+
+    def _answered(self, message: Message, at: float) -> list[RelayEffect]:
+        if self._errand is None:
+            return []
+        errand, brought = self._errand
+        following = errand.answered(message)
+        self._see(errand.instance)
+        if following is not None:
+            self._asked_at = at
+            return [Send(following)]
+        effects: list[RelayEffect] = []
+        match errand.outcome:
+            case Outcome.DONE:
+                self._errand = None
+                effects += self._brought(brought)
+            case Outcome.REFUSED:
+                effects += self._failed() + self._refused(brought, errand.refusal)
+            case _:
+                effects += self._failed()
+        return effects + self._go_on(at)
+
+    def _see(self, instance: str) -> None:
+        """Another aggregator does not know what nodes said that have not ended."""
+        if instance and self._instance not in ("", instance):
+            for run in self.nodes.runs.values():
+                for session in run.sessions.values():
+                    if session.is_kept and session.bye is None and session.last_seq:
+                        session.is_kept = False
+                        self._owed[name_of(run, session)] = None
+            self.nodes.given_up.clear()
+        self._instance = instance or self._instance
+
+    def _failed(self) -> list[RelayEffect]:
+        """Begin again; what is still on its way to the old connection does not count."""
+        self._drop()
+        return [Reconnect()]
+
+    def _drop(self) -> None:
+        if self._errand is not None and self._errand[1].run in self._sketched:
+            self._sketched[self._errand[1].run].told = ()
+        self._errand = None
+
+    def _brought(self, brought: _Brought) -> list[RelayEffect]:
+        session = brought.session
+        if session is None:
+            return []
+        kept = Kept(brought.run, session.hello.node, session.hello.incarnation)
+        if progress_of(session) != brought.progress:
+            return []  # it has said more meanwhile: it stays owed
+        self._owed.pop(kept, None)
+        return self._taken(self.nodes.handle(kept))
+
+    def _refused(self, brought: _Brought, text: str) -> list[RelayEffect]:
+        """The agent keeps its tables; sketches of the run are not sent any more."""
+        note = Note(Finding("message-refused", f"the aggregator refused run {brought.run}: {text}"))
+        session = brought.session
+        if session is None:
+            self._unsketched.add(brought.run)
+            return [note]
+        refused = Kept(brought.run, session.hello.node, session.hello.incarnation)
+        self.nodes.given_up[refused] = brought.progress
+        self._owed.pop(refused, None)
+        return [note, Reply(session.peer, Reject(REFUSED, text))]
+
+    def _go_on(self, now: float) -> list[RelayEffect]:
+        """Begin the next errand where none is under way: sketches first, they are few."""
+        while self._errand is None and (self._due or self._owed):
+            begun = self._next_sketch(now) if self._due else self._next_words()
+            if begun is not None:
+                self._errand, self._asked_at = begun, now
+                return [Send(begun[0].begin())]
+        return []
+
+    def _next_words(self) -> tuple[Errand, _Brought] | None:
+        kept = next(iter(self._owed))
+        run = self.nodes.runs.get(kept.run)
+        session = run.sessions.get(kept.node) if run is not None else None
+        if run is None or session is None or name_of(run, session) != kept:
+            del self._owed[kept]  # a newer agent speaks for the node
+            return None
+        hello, *said = runs.last_words(run, session)
+        assert isinstance(hello, Hello)
+        dictionary = session.source.dictionary
+        errand = Errand(
+            replace(hello, token=self._token),
+            tuple(part for part in said if isinstance(part, Paths)),
+            Digest(len(dictionary), dictionary.digest) if len(dictionary) else None,
+            tuple(part for part in said if isinstance(part, Totals | Bye)),
+        )
+        return errand, _Brought(run.id, session, progress_of(session))
+
+    def _next_sketch(self, now: float) -> tuple[Errand, _Brought] | None:
+        run_id = next(iter(self._due))
+        del self._due[run_id]
+        run = self.nodes.runs.get(run_id)
+        if run is None or run_id in self._unsketched:
+            return None
+        sessions = [
+            s for s in run.sessions.values() if s.spoken and (s.is_whole or not s.is_silent)
+        ]
+        columns = {c.name: c for s in sessions for c in s.hello.columns}
+        told = self._told(run_id, tuple(columns.values()))
+        if not sessions or run.progress() == told.told:
+            return None
+        told.told = run.progress()
+        own = {s.hello.node: _own(run, s) for s in sessions}
+        for session in sessions:
+            self._sketch(run, session, told)
+        told.nodes = {name: one for name, one in told.nodes.items() if name in own}
+        messages, _ = sketches.messages_of(
+            sketches.merged(found for _, found in told.nodes.values()),
+            told.columns,
+            seq=told.seq + 1,
+            time_ns=int(now * 1e9),
+            ranks=sum(map(len, own.values())),
+            ended=sum(len(own[s.hello.node]) for s in sessions if s.is_whole),
+        )
+        told.seq = messages[-1].seq
+        hello = replace(
+            sessions[0].hello,
+            schema=SCHEMA,
+            token=self._token,
+            node=self.name,
+            incarnation=told.incarnation,
+            ranks=(),
+            columns=told.columns,
+            is_relay=True,
+        )
+        return Errand(hello, _rows(run), None, messages), _Brought(run_id)
+
+    def _told(self, run_id: str, columns: tuple[Column, ...]) -> _Sketched:
+        known = self._sketched.get(run_id)
+        if known is None or known.columns != columns:
+            self._incarnation += 1
+            known = self._sketched[run_id] = _Sketched(self._incarnation, columns)
+        return known
+
+    def _sketch(self, run: Run, session: Session, told: _Sketched) -> None:
+        """Sketch a node anew where it has said more."""
+        order = (session.hello.incarnation, session.last_seq)
+        known = told.nodes.get(session.hello.node)
+        if known is None or known[0] != order:
+            found = sketches.sketches_of(_own(run, session), len(run.callpaths.all))
+            told.nodes[session.hello.node] = (order, found)
+
+
+def _own(run: Run, session: Session) -> dict[int, Register]:
+    """The registers that a session has brought and no newer one has replaced."""
+    found = ((rank, run.registers[rank]) for rank in session.spoken)
+    return {rank: one for rank, one in found if one.source is session.source}
+
+
+def _rows(run: Run) -> tuple[Paths, ...]:
+    """The call paths of a run as the dictionary of its relay: each at its place."""
+    every = run.callpaths.all[:MAX_ROWS]
+    parts = []
+    for first in range(0, len(every), ROWS_PER_PATHS):
+        part = every[first : first + ROWS_PER_PATHS]
+        parents = run.callpaths.parents[first : first + len(part)]
+        parts.append(
+            Paths(
+                first,
+                np.asarray(parents, "<u4").tobytes(),
+                tuple(callpath.name for callpath in part),
+                ("",) * len(part),
+                bytes(4 * len(part)),
+            )
+        )
+    return tuple(parts)

@@ -1,0 +1,220 @@
+"""The process of a relay: sockets to agents and to the aggregator, a timer, signals."""
+
+import asyncio
+import contextlib
+import os
+import re
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import zmq
+
+from insitu.errors import InsituError, UsageError, WireError
+from insitu.server.events import (
+    Answered,
+    MessageArrived,
+    Note,
+    Parted,
+    Reconnect,
+    RelayEffect,
+    RelayEvent,
+    Reply,
+    Send,
+    SketchAsked,
+    StopAsked,
+    Ticked,
+)
+from insitu.server.loop import BURST, LOOK_S, SAID_AT_MOST, guarded
+from insitu.server.relay import RelayState
+from insitu.server.rendezvous import RELAYS, Address, Lock, own_directory, token_of, withdraw
+from insitu.server.sockets import Sockets, bind
+from insitu.server.uplink import Uplink
+from insitu.wire.codec import decode, encode
+from insitu.wire.messages import REFUSED, Reject
+
+SKETCH_SHARE = 5  # sketches may take this part of the time: of many ranks they come less often
+WAIT_S = 0.5  # for the aggregator, before the connection is looked at
+DRAIN_AT_MOST_S = 20.0  # after a signal, for what nodes said to go up
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(slots=True)
+class Relay:
+    """One relay of a campaign."""
+
+    state: RelayState
+    sockets: Sockets
+    uplink: Uplink
+    beat_s: float
+    say: Callable[[str], None]
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    said: set[str] = field(default_factory=set)
+    started: float = field(default_factory=time.time)
+    started_monotonic: float = field(default_factory=time.monotonic)
+    sketch_due: float = 0.0
+
+    def now(self) -> float:
+        """Seconds since 1970, without the jumps of a clock that is set."""
+        return self.started + time.monotonic() - self.started_monotonic
+
+    async def run(self) -> None:
+        """Relay until it is asked to stop; then bring up what nodes have said."""
+        works = (self._receive, self._listen, self._beat)
+        tasks = [asyncio.create_task(work()) for work in works]
+        await self.stop.wait()
+        await self._turn(StopAsked(self.now()))
+        end = time.monotonic() + DRAIN_AT_MOST_S
+        while not self.state.is_idle and self.uplink.socket and time.monotonic() < end:
+            await asyncio.sleep(0.05)
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _receive(self) -> None:
+        """Agents, in bursts, as the aggregator takes them."""
+        agents: zmq.Socket[bytes] = zmq.Socket.shadow(self.sockets.agents)
+        while True:
+            await self.sockets.agents.poll()
+            with contextlib.suppress(zmq.Again):
+                for _ in range(BURST):
+                    await self._take(agents.recv_multipart(zmq.NOBLOCK))
+            await asyncio.sleep(0)
+
+    async def _take(self, frames: list[bytes]) -> None:
+        peer = frames[0]
+        try:
+            if len(frames) != 2:
+                raise WireError(f"a message of {len(frames)} frames, not of 1 behind the peer")
+            event = MessageArrived(peer, decode(frames[1]), self.now())
+        except WireError as error:
+            self._say_once(f"a message was refused: {error}")
+            await self._carry_out([Reply(peer, Reject(REFUSED, str(error)))])
+            return
+        await self._turn(event)
+
+    async def _listen(self) -> None:
+        """The aggregator."""
+        while True:
+            await guarded(self._hear(), self._failed)
+            await asyncio.sleep(0 if self.uplink.socket is not None else WAIT_S)
+
+    async def _hear(self) -> None:
+        messages, was_lost = await self.uplink.heard(WAIT_S)
+        for message in messages:
+            await self._turn(Answered(message, self.now()))
+        if was_lost:
+            await self._turn(Parted(self.now()))
+
+    async def _beat(self) -> None:
+        while True:
+            await guarded(self._look(), self._failed)
+            await self._turn(Ticked(self.now()))
+            if time.monotonic() >= self.sketch_due:
+                began = time.monotonic()
+                await self._turn(SketchAsked(self.now()))
+                took = time.monotonic() - began
+                self.sketch_due = began + max(self.beat_s, SKETCH_SHARE * took)
+            await asyncio.sleep(min(self.beat_s, LOOK_S))
+
+    async def _look(self) -> None:
+        try:
+            is_another = self.uplink.look()
+        except InsituError as error:
+            self._say_once(str(error))
+            return
+        if is_another:
+            await self._turn(Parted(self.now()))
+
+    async def _turn(self, event: RelayEvent) -> None:
+        await guarded(self._happen(event), self._failed)
+
+    async def _happen(self, event: RelayEvent) -> None:
+        await self._carry_out(self.state.handle(event))
+
+    async def _carry_out(self, effects: Iterable[RelayEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case Reply(peer, message):
+                    with contextlib.suppress(zmq.ZMQError):  # who is gone will ask again
+                        await self.sockets.agents.send_multipart(
+                            [peer, encode(message)], flags=zmq.NOBLOCK
+                        )
+                case Send(message):
+                    await self.uplink.send(message)
+                case Reconnect():
+                    self.uplink.reconnect()
+                case Note(finding):
+                    self._say_once(finding.text)
+
+    def _failed(self, trace: str) -> None:
+        self._say_once(f"failure of the relay itself:\n{trace}")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self.said and len(self.said) < SAID_AT_MOST:
+            self.said.add(text)
+            self.say(text)
+
+
+async def relay(
+    campaign: str,
+    *,
+    name: str,
+    beat_s: float,
+    say: Callable[[str], None],
+    address: str = "",
+) -> None:
+    """Relay between agents and the aggregator of a campaign until a signal.
+
+    Args:
+        campaign: its directory, which the aggregator has made.
+        name: no other relay of the campaign has it; the one that is started again keeps it.
+        beat_s: seconds between two messages of an agent, and between two sketches.
+        say: takes sentences for people.
+        address: `tcp://HOST:PORT` for agents on other machines.
+
+    Raises:
+        CampaignError: another relay has this name, or the campaign cannot be used.
+        UsageError: the name is not fit for a file, or an address of an unknown kind.
+    """
+    if not NAME.fullmatch(name) or name.startswith("."):
+        raise UsageError(f"--name {name!r}: letters, digits, '_', '-' and '.', at most 64")
+    own_directory(os.path.join(campaign, RELAYS))
+    file = os.path.join(RELAYS, f"{name}.json")
+    incarnation = time.time_ns()
+    with ExitStack() as stack:
+        stack.enter_context(Lock(campaign, os.path.join(RELAYS, f"{name}.lock")))
+        sockets = stack.enter_context(bind(campaign, address, relay=name))
+        instance, token = secrets.token_hex(8), token_of(campaign)
+        state = RelayState(
+            name=f"relay {name}",
+            incarnation=incarnation,
+            instance=instance,
+            token=token,
+            beat_s=beat_s,
+            room_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2,
+        )
+        uplink = Uplink(campaign, sockets.context)
+        stack.callback(uplink.close)
+        one = Relay(state, sockets, uplink, beat_s=beat_s, say=say)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, one.stop.set)
+        Address(
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            instance=instance,
+            endpoint=sockets.endpoint,
+            boards="",
+            token=token,
+            started=one.started,
+            curve=sockets.curve,
+        ).write(campaign, file)
+        stack.callback(withdraw, campaign, file)
+        say(f"{campaign}: relay {name} waits for agents at {sockets.endpoint}; end with SIGTERM")
+        await one.run()
