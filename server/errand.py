@@ -33,6 +33,7 @@ class Outcome(StrEnum):
     DONE = "done"  # all is acknowledged; a Bye as durable
     LOST = "lost"  # to be begun again
     REFUSED = "refused"  # the aggregator does not want it
+    OUTDATED = "outdated"  # it has heard of the node's later life elsewhere
 
 
 @dataclass(slots=True)
@@ -79,6 +80,9 @@ class Errand:
                 self._left.popleft()
             case Bye() if is_durable:
                 self._left.popleft()
+            case Bye(final_seq) if seq > final_seq:
+                self.outcome = Outcome.OUTDATED
+                return None
             case Paths() if known > self._sent.first:
                 pass
             case Digest():

@@ -46,6 +46,7 @@ from insitu.wire.messages import (
     Hello,
     Message,
     Paths,
+    RankEnd,
     Reject,
     Totals,
 )
@@ -53,7 +54,7 @@ from insitu.wire.messages import (
 ANSWER_WITHIN_S = 10.0  # an aggregator that seals a large run is busy
 
 
-Progress = tuple[int, Bye | None]
+Progress = tuple[int, int, tuple[RankEnd, ...]]
 
 
 def name_of(run: Run, session: Session) -> Kept:
@@ -62,8 +63,9 @@ def name_of(run: Run, session: Session) -> Kept:
 
 
 def progress_of(session: Session) -> Progress:
-    """How far a session is."""
-    return session.last_seq, session.bye
+    """How far a session is; a Bye that is sent again tells of more cost, which is no progress."""
+    bye = session.bye
+    return session.last_seq, bye.final_seq if bye else -1, bye.ends if bye else ()
 
 
 class Nodes(CampaignState):
@@ -132,7 +134,7 @@ class _Brought:
 
     run: str
     session: Session | None = None
-    progress: Progress = (0, None)
+    progress: Progress = (0, -1, ())
 
 
 class RelayState:
@@ -158,6 +160,7 @@ class RelayState:
         self._sketched: dict[str, _Sketched] = {}
         self._errand: tuple[Errand, _Brought] | None = None
         self._asked_at = 0.0
+        self._is_resting = False  # after a failure, until the next tick
         self._unsketched: set[str] = set()  # runs whose sketches the aggregator has refused
         self._instance = ""  # of the aggregator
 
@@ -175,6 +178,7 @@ class RelayState:
                 effects = self._taken(self.nodes.handle(event))
                 self._sketched = {r: s for r, s in self._sketched.items() if r in self.nodes.runs}
                 self._unsketched &= self.nodes.runs.keys()
+                self._is_resting = False
                 if self._errand is not None and now - self._asked_at > ANSWER_WITHIN_S:
                     effects += self._failed()
                 return effects + self._go_on(now)
@@ -216,6 +220,9 @@ class RelayState:
                 effects += self._brought(brought)
             case Outcome.REFUSED:
                 effects += self._failed() + self._refused(brought, errand.refusal)
+            case Outcome.OUTDATED if brought.session is not None:
+                effects += self._failed()
+                self._give_up(brought.run, brought.session, brought.progress)
             case _:
                 effects += self._failed()
         return effects + self._go_on(at)
@@ -232,8 +239,9 @@ class RelayState:
         self._instance = instance or self._instance
 
     def _failed(self) -> list[RelayEffect]:
-        """Begin again; what is still on its way to the old connection does not count."""
+        """Begin again at the next tick; what is on its way to the old connection does not count."""
         self._drop()
+        self._is_resting = True
         return [Reconnect()]
 
     def _drop(self) -> None:
@@ -258,14 +266,17 @@ class RelayState:
         if session is None:
             self._unsketched.add(brought.run)
             return [note]
-        refused = Kept(brought.run, session.hello.node, session.hello.incarnation)
-        self.nodes.given_up[refused] = brought.progress
-        self._owed.pop(refused, None)
+        self._give_up(brought.run, session, brought.progress)
         return [note, Reply(session.peer, Reject(REFUSED, text))]
+
+    def _give_up(self, run: str, session: Session, progress: Progress) -> None:
+        kept = Kept(run, session.hello.node, session.hello.incarnation)
+        self.nodes.given_up[kept] = progress
+        self._owed.pop(kept, None)
 
     def _go_on(self, now: float) -> list[RelayEffect]:
         """Begin the next errand where none is under way: sketches first, they are few."""
-        while self._errand is None and (self._due or self._owed):
+        while self._errand is None and not self._is_resting and (self._due or self._owed):
             begun = self._next_sketch(now) if self._due else self._next_words()
             if begun is not None:
                 self._errand, self._asked_at = begun, now

@@ -252,11 +252,15 @@ def room_for(message: Message) -> int:
 def take_bye(run: Run, session: Session, bye: Bye) -> None:
     """Note how the ranks of a node ended; it counts once the totals it names are here.
 
+    One that names totals before those that are here came late, and is nothing any more.
+
     Raises:
         WireError: it names ranks that the run does not have.
     """
     if any(not 0 <= end.rank < run.size for end in bye.ends):
         raise WireError(f"Bye names a rank that the run of {run.size} has not")
+    if bye.final_seq < session.last_seq:
+        return
     if session.bye is None or (session.bye != bye and session.bye.final_seq <= bye.final_seq):
         session.bye = bye
         session.is_kept = False

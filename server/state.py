@@ -243,10 +243,10 @@ class CampaignState:
                 runs.take_bye(run, session, message)
         if session.is_whole and not session.is_kept:
             return [self._keep(run, session)]  # the answer follows when it is kept
-        if isinstance(message, Bye) and not session.is_whole:
+        if isinstance(message, Bye) and message.final_seq > session.last_seq:
             text = f"totals up to {message.final_seq} have not arrived: Hello first"
             return [Reply(event.peer, Reject(NO_SESSION, text))]
-        return [self._ack(session, is_durable=session.is_whole and isinstance(message, Bye))]
+        return [self._ack(session, is_durable=message == session.bye and session.is_whole)]
 
     def _kept(self, event: Kept) -> list[Effect]:
         run = self.runs.get(event.run)

@@ -1,12 +1,14 @@
 """What many ranks cost the aggregator: CPU per beat, bytes, memory, and how long an answer takes.
 
     python tests/benchmarks/load.py [formats] [ranks] [connections] [tree]
-        [--connections 1000] [--ranks 1] [--rows 500] [--beats 5] [--columns 40]
+        [--connections 1000] [--ranks 1] [--rows 500] [--beats 5]
+        [--nodes 7816] [--relays 16] [--rows-of-tree 8] [--beat 20]
 
 formats: a message as it is and as a list of dictionaries, in CPU microseconds.
 ranks: 100,000 ranks on 1,000 nodes, decoded and taken in this process, without sockets.
 connections: so many agents with a message each second at a real aggregator.
-tree: 1,000,000 ranks on 7,812 nodes in a tree of sketches, against a sort of all values.
+tree: 128 ranks on each of so many simulated nodes (7,816 make a million), through real relays that
+send sketches to a real aggregator; then the end of the run, with every value.
 CPU time is that of the process named; on a machine that others use, only it can be compared.
 """
 
@@ -18,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgpack
@@ -29,20 +31,19 @@ import zmq.asyncio
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from insitu.modeling.cluster import cluster
-from insitu.modeling.sketch import Sketch, cluster_sketch, merge, sketch
 from insitu.server.events import MessageArrived
 from insitu.server.state import CampaignState
 from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Ack, Column, Group, Totals
 from tests.benchmarks.chaos_kills import Server
+from tests.benchmarks.load_tree import Tree, tree
 from tests.server.nodes import TOKEN, ModelNode
 
 METRICS = 6
 COLUMNS = tuple(Column(f"m{i}", "s", "total", "u8") for i in range(METRICS))
 AGENTS_PER_PROCESS = 4_000  # as many sockets as descriptors allow
-FAN_OUT = (62, 126, 128)  # relays of the root, nodes of a relay, ranks of a node
+RANKS_OF_NODE = 128  # in the tree
 
 
 def node_of(number: int, ranks: int, size: int, rows: int) -> ModelNode:
@@ -218,52 +219,6 @@ def connections(plan: Plan) -> None:
     )
 
 
-def tree(columns: int) -> None:
-    """1,000,000 ranks: sketches of nodes, merged by relays, merged by the root."""
-    rng = np.random.default_rng(1)
-    relays, nodes, ranks = FAN_OUT
-    levels = np.array([1.0, 1.15, 3.0, 40.0])
-    cost = dict.fromkeys(("node", "relay", "root"), 0.0)
-    sketches, everything, size = [], [], 0
-    for _ in range(relays):
-        parts = []
-        for _ in range(nodes):
-            noise = rng.uniform(0.98, 1.02, (columns, ranks))
-            values = levels[rng.integers(0, 4, ranks)] * noise
-            everything.append(values)
-            began = time.process_time()
-            parts.append(sketch(values))
-            cost["node"] += time.process_time() - began
-        began = time.process_time()
-        sketches.append(merge(parts))
-        cost["relay"] += time.process_time() - began
-        size += _bytes_of(sketches[-1])
-    began = time.process_time()
-    found = cluster_sketch(merge(sketches))
-    cost["root"] = time.process_time() - began
-    values = np.concatenate(everything, axis=1)
-    began = time.process_time()
-    labels = cluster(values)
-    sort = time.process_time() - began
-    exact = [
-        (row, values[row][labels[row] == k].min(), int((labels[row] == k).sum()))
-        for row in range(columns)
-        for k in range(labels[row].max() + 1)
-    ]
-    is_same = exact == list(zip(found.rows, found.lows, found.counts, strict=True))
-    print(
-        f"tree: {values.shape[1]:,} ranks, {columns} columns: each of {relays * nodes:,} nodes"
-        f" {1e3 * cost['node'] / relays / nodes:.1f} ms, each of {relays} relays"
-        f" {1e3 * cost['relay'] / relays:.0f} ms, the root {1e3 * cost['root']:.0f} ms for"
-        f" {size / 1e6:.1f} MB; all values sorted {1e3 * sort:.0f} ms for"
-        f" {values.nbytes / 1e6:.0f} MB; the same clusters: {is_same}"
-    )
-
-
-def _bytes_of(one: Sketch) -> int:
-    return sum(getattr(one, name.name).nbytes for name in fields(Sketch))
-
-
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -274,7 +229,10 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=1, help="of each connection")
     parser.add_argument("--rows", type=int, default=500, help="call paths of each rank")
     parser.add_argument("--beats", type=int, default=5)
-    parser.add_argument("--columns", type=int, default=40)
+    parser.add_argument("--nodes", type=int, default=7_816, help="of the tree")
+    parser.add_argument("--relays", type=int, default=16)
+    parser.add_argument("--rows-of-tree", type=int, default=8, help="call paths in the tree")
+    parser.add_argument("--beat", type=float, default=20.0, help="of the tree, in seconds")
     options = parser.parse_args()
     kinds = {
         "formats": formats,
@@ -282,7 +240,16 @@ def main() -> None:
         "connections": lambda: connections(
             Plan(options.connections, options.ranks, options.rows, options.beats)
         ),
-        "tree": lambda: tree(options.columns),
+        "tree": lambda: tree(
+            Tree(
+                options.nodes,
+                options.relays,
+                RANKS_OF_NODE,
+                options.rows_of_tree,
+                options.beat,
+                options.beats,
+            )
+        ),
     }
     for kind in options.kinds or kinds:
         kinds[kind]()

@@ -85,6 +85,13 @@ def test_an_answer_out_of_place_loses_the_errand(answers):
     assert errand.outcome is Outcome.LOST
 
 
+def test_an_end_that_came_too_late_is_outdated():
+    errand = errand_of(1)
+
+    assert play(errand, Welcome("i", 2, 7, 1000), Ack("i", 7, 2, False))[-1] is None
+    assert errand.outcome is Outcome.OUTDATED
+
+
 def test_a_refusal_is_final():
     errand = errand_of(1)
 
