@@ -71,3 +71,59 @@ def test_a_file_that_is_gone_leaves_the_address():
     name = symbols.Symbols().name("/nowhere/solver", "1136", before_ns=0)
 
     assert name == "solver+0x1136"
+
+
+def stripped_of(library, how):
+    """The library without local symbols, which are elsewhere or only in its debug information."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not shutil.which("objcopy"):
+        pytest.skip("no objcopy: apt install binutils")
+    words = [compiler, "-g", "-shared", "-fPIC", "-Wl,--build-id", "-o", "lib.so", "lib.c"]
+    subprocess.run(words, check=True, cwd=library.parent)
+    before = symbols.read(str(library), before_ns=time.time_ns())
+    steps = {
+        "a file beside it": [
+            ["objcopy", "--only-keep-debug", "lib.so", "lib.debug"],
+            ["strip", "lib.so"],
+            ["objcopy", "--add-gnu-debuglink=lib.debug", "lib.so"],
+        ],
+        "a compressed section": [
+            ["objcopy", "--only-keep-debug", "--strip-debug", "lib.so", "small"],
+            ["xz", "small"],
+            ["strip", "lib.so"],
+            ["objcopy", "--add-section=.gnu_debugdata=small.xz", "lib.so"],
+        ],
+        "its debug information": [["objcopy", "-N", "only_here", "lib.so"]],
+    }
+    for step in steps[how]:
+        if not shutil.which(step[0]):
+            pytest.skip(f"no {step[0]} on this machine")
+        subprocess.run(step, check=True, cwd=library.parent)
+    return next(address for address, name in before.items() if name == "only_here")
+
+
+@pytest.mark.parametrize(
+    "how", ["a file beside it", "a compressed section", "its debug information"]
+)
+def test_functions_of_a_stripped_file_are_named_by(library, how):
+    address = stripped_of(library, how)
+    table, before_ns = symbols.Symbols(), time.time_ns()
+
+    assert table.name(str(library), f"{address:x}", before_ns=before_ns) == "only_here"
+    assert table.name(str(library), "7", before_ns=before_ns) == "lib.so+0x7"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "shown"),
+    [
+        ("inner.0", "inner"),
+        ("relax.constprop.0.isra.1", "relax"),
+        ("__plate_MOD_relax.part.3", "plate::relax"),
+        (".hidden", ".hidden"),
+    ],
+)
+def test_variants_of_a_function_are_the_function(tmp_path, symbol, shown):
+    table = symbols.Symbols()
+    table.files["/lib.so"] = {16: symbol}
+
+    assert table.name("/lib.so", "10", before_ns=0) == shown
