@@ -1,5 +1,6 @@
 /* One wrapper per MPI call, without mpi.h: arguments pass as register-size integers for MPICH, Open MPI and the MPI 5
  * ABI alike. What each call moves is written in mpi_calls.def. */
+#define _GNU_SOURCE
 #include "mpi.h"
 
 #include "cart.h"
@@ -9,6 +10,8 @@
 #include "table.h"
 
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 /* ---- one event ------------------------------------------------------------------------------------------------ */
 
@@ -16,11 +19,19 @@ static struct insitu_traffic nothing(void) {
   return (struct insitu_traffic){0, 0, 0, 0, 0};
 }
 
+/* Whether the wrapper that stood there is still on the stack, and nothing else has been written over it. The stack may
+ * be another one by now, and gone: the kernel reads it for us. */
+static int is_standing(const struct insitu_mpi_thread *mine) {
+  uintptr_t caller = 0;
+  struct iovec here = {&caller, sizeof caller}, there = {(void *)(mine->stack + sizeof(void *)), sizeof caller};
+  return process_vm_readv(getpid(), &here, 1, &there, 1, 0) < 0 || caller == mine->caller;
+}
+
 /* MPI inside MPI is not counted again (callbacks, MPI-IO). But a call that a longjmp left is over: its wrapper stood
- * where the stack is in use no more. */
+ * where the stack is in use no more, or for something else. */
 static __attribute__((noinline)) int is_inside(struct insitu_thread *self, const struct insitu_mpi_thread *mine,
                                                uintptr_t stack) {
-  if (stack < mine->stack) return 1;
+  if (stack < mine->stack && is_standing(mine)) return 1;
   uint64_t now = insitu_ticks();
   while (self->depth > mine->depth) insitu_pop(self, now);
   self->in_mpi = 0;
@@ -58,6 +69,7 @@ static inline __attribute__((always_inline)) struct insitu_thread *enter(const c
   self->in_mpi = 1;
   mine->depth = self->depth;
   mine->stack = (uintptr_t)frame;
+  mine->caller = ((const uintptr_t *)frame)[1]; /* behind the frame pointer stands the return address */
   insitu_table->rows[row].visits++;
   insitu_push(self, row, 0, insitu_ticks());
   return self;
@@ -182,6 +194,33 @@ static void complete_some(const struct many *many, A count, A indices, struct in
     complete(many, ((const int *)indices)[i], many->statuses + i * (A)insitu_mpi.status_bytes, moved);
 }
 
+/* The call failed: requests that are gone have completed, and what arrived whole is told by statuses that have errors
+ * of their own. Requests that are still open, and persistent ones, keep their handles. */
+static void fail_at(const struct many *many, int at, A requests, A status, struct insitu_traffic *moved) {
+  A handle = insitu_mpi_handle_at((A)many->handles, at);
+  if (status && !insitu_mpi_status_error(status)) insitu_request_complete(handle, many->made, status, moved);
+  else if (insitu_mpi_handle_at(requests, at) != handle) insitu_request_forget(handle, many->made);
+}
+
+static void fail(const struct many *many, A count, A requests) {
+  struct insitu_traffic unused;
+  for (int i = 0; many->handles && i < (int)count; i++) fail_at(many, i, requests, 0, &unused);
+}
+
+static void fail_all(const struct many *many, A count, A requests, int failed, struct insitu_traffic *moved) {
+  if (!insitu_mpi_is_in_status(failed)) return fail(many, count, requests);
+  for (int i = 0; many->handles && i < (int)count; i++)
+    fail_at(many, i, requests, many->statuses + i * (A)insitu_mpi.status_bytes, moved);
+}
+
+static void fail_some(const struct many *many, A count, A requests, A done, A indices, int failed,
+                      struct insitu_traffic *moved) {
+  if (insitu_mpi_is_in_status(failed))
+    for (int i = 0; many->handles && i < *(const int *)done; i++)
+      fail_at(many, ((const int *)indices)[i], requests, many->statuses + i * (A)insitu_mpi.status_bytes, moved);
+  fail(many, count, requests);
+}
+
 static void start_all(A count, A requests, struct insitu_traffic *moved) {
   for (int i = 0; i < (int)count; i++) insitu_request_start(insitu_mpi_handle_at(requests, i), moved);
 }
@@ -257,6 +296,7 @@ static int wrap_Type_free(A type) {
 
 #define ENTRY(NAME, LARGE) {"MPI_" #NAME #LARGE, (Function *)&real_##NAME##LARGE, (Function)wrap_##NAME##LARGE, 0},
 #define SMALL(NAME, ...) ENTRY(NAME, )
+#define COMPLETION SMALL
 #define CALL(NAME, ...) ENTRY(NAME, ) ENTRY(NAME, _c)
 #define COLLECTIVE(NAME, INAME, ...) CALL(NAME) CALL(INAME) CALL(NAME##_init)
 #define NEIGHBOURS COLLECTIVE

@@ -18,8 +18,8 @@ static int (*type_size)(A, int *), (*type_size_x)(A, int64_t *), (*comm_size)(A,
     (*comm_remote_size)(A, int *), (*comm_test_inter)(A, int *), (*get_count)(A, A, int *),
     (*get_elements_x)(A, A, int64_t *), (*test_cancelled)(A, int *), (*query_thread)(int *), (*topo_test)(A, int *),
     (*cartdim_get)(A, int *), (*cart_shift)(A, A, A, int *, int *), (*graph_neighbors_count)(A, A, int *),
-    (*dist_graph_neighbors_count)(A, int *, int *, int *), (*initialized)(int *), (*comm_group)(A, A *),
-    (*group_free)(A *), (*group_translate)(A, A, const int *, A, int *);
+    (*dist_graph_neighbors_count)(A, int *, int *, int *), (*initialized)(int *), (*error_class)(A, int *),
+    (*comm_group)(A, A *), (*group_free)(A *), (*group_translate)(A, A, const int *, A, int *);
 
 /* ---- which library -------------------------------------------------------------------------------------------- */
 
@@ -62,8 +62,10 @@ static void choose_abi(const char *path) {
         .graph = 2,
         .dist_graph = 3,
         .thread_multiple = 3,
+        .err_in_status = 18,
         .handle_bytes = sizeof(void *),
         .status_bytes = 24,
+        .error_at = 8,
     };
   } else if (strncmp(name ? name + 1 : path, "libmpi_abi", 10) == 0) {
     insitu_mpi = (struct insitu_mpi_abi){
@@ -80,8 +82,10 @@ static void choose_abi(const char *path) {
         .graph = 212,
         .dist_graph = 213,
         .thread_multiple = 4096,
+        .err_in_status = 19,
         .handle_bytes = sizeof(void *),
         .status_bytes = 32,
+        .error_at = 8,
     };
   } else {
     insitu_mpi = (struct insitu_mpi_abi){
@@ -98,8 +102,10 @@ static void choose_abi(const char *path) {
         .cart = 2,
         .dist_graph = 3,
         .thread_multiple = 3,
+        .err_in_status = 17,
         .handle_bytes = sizeof(int),
         .status_bytes = 20,
+        .error_at = 16,
     };
   }
 }
@@ -126,6 +132,7 @@ int insitu_mpi_open(void) {
       {"MPI_Cart_shift", &cart_shift},
       {"MPI_Graph_neighbors_count", &graph_neighbors_count},
       {"MPI_Dist_graph_neighbors_count", &dist_graph_neighbors_count},
+      {"MPI_Error_class", &error_class},
       {"MPI_Initialized", &initialized},
       {"MPI_Comm_group", &comm_group},
       {"MPI_Group_free", &group_free},
@@ -242,6 +249,15 @@ uint64_t insitu_mpi_status_bytes(A status) {
     return 0;
   if (!get_elements_x) bytes = few;
   return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+int insitu_mpi_is_in_status(int code) {
+  int found = 0;
+  return error_class && !error_class(code, &found) && found == insitu_mpi.err_in_status;
+}
+
+int insitu_mpi_status_error(A status) {
+  return *(const int *)(status + (A)insitu_mpi.error_at);
 }
 
 int insitu_mpi_is_cancelled(A status) {

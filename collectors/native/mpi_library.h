@@ -12,8 +12,8 @@ typedef int (*Function)();
 /* What differs between the ABIs of MPICH, Open MPI and the MPI 5 standard. */
 struct insitu_mpi_abi {
   A in_place, proc_null, root, comm_world, comm_null, datatype_null, byte, no_op, no_message;
-  int cart, graph, dist_graph, thread_multiple;
-  unsigned handle_bytes, status_bytes;
+  int cart, graph, dist_graph, thread_multiple, err_in_status;
+  unsigned handle_bytes, status_bytes, error_at; /* where a status has MPI_ERROR */
 };
 extern struct insitu_mpi_abi insitu_mpi;
 /* Whether several threads may call MPI at once; true until MPI has said otherwise. */
@@ -56,6 +56,7 @@ struct insitu_mpi_thread {
   } types[INSITU_TYPES]; /* predefined and long-lived types are few */
   uint32_t depth;        /* of the frame of the MPI call that is open */
   uintptr_t stack;       /* where its wrapper stands */
+  uintptr_t caller;      /* and whereto it returns */
   struct insitu_comm comms[INSITU_COMMS];
   struct {
     uint64_t key;
@@ -86,6 +87,9 @@ A insitu_mpi_handle_at(A handles, int64_t at);
 /* Bytes that a status says arrived, whatever their type; 0 if it cannot tell. */
 uint64_t insitu_mpi_status_bytes(A status);
 int insitu_mpi_is_cancelled(A status);
+/* Whether an error code says that statuses have errors of their own, and that of a status. */
+int insitu_mpi_is_in_status(int code);
+int insitu_mpi_status_error(A status);
 uint64_t insitu_mpi_ask_type(A type, unsigned at, uint32_t age);
 const struct insitu_comm *insitu_mpi_ask_comm(A handle, struct insitu_comm *comm, uint32_t age);
 

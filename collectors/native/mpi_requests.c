@@ -142,9 +142,9 @@ void insitu_request_cancel(A handle) {
   end();
 }
 
-void insitu_request_forget(A handle) {
+void insitu_request_forget(A handle, uint64_t before) {
   begin();
-  struct request *request = find(handle, UINT64_MAX);
+  struct request *request = find(handle, before);
   if (request) remove_at((uint64_t)(request - table));
   end();
 }

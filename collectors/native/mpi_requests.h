@@ -22,6 +22,7 @@ void insitu_request_start(A request, struct insitu_traffic *traffic);
 /* A request completed in a call that began when `made` requests had been made: adds what a receive brought. */
 void insitu_request_complete(A request, uint64_t made, A status, struct insitu_traffic *traffic);
 void insitu_request_cancel(A request);
-void insitu_request_forget(A request);
+/* It was freed, or has failed, in a call that began when `made` requests had been made. */
+void insitu_request_forget(A request, uint64_t made);
 
 #endif

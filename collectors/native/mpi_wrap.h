@@ -133,13 +133,16 @@
   moved = nothing()
 #define START(request) insitu_request_start(insitu_mpi_handle_at(request, 0), &moved)
 #define DONE(status) insitu_request_complete(handle, made, status, &moved)
+/* After one that failed. */
+#define GONE(request) \
+  if (insitu_mpi_handle_at(request, 0) != handle) insitu_request_forget(handle, made)
 #define IF(flag) if (*(const int *)(flag))
 
 static uint64_t ranks_of(const struct insitu_comm *comm) {
   return (uint64_t)comm->size + (comm->is_inter ? (uint64_t)comm->peers : 0);
 }
 
-#define WRAP(NAME, LARGE, COUNT, BEFORE, AFTER)                                   \
+#define WRAP(NAME, LARGE, COUNT, BEFORE, AFTER, FAILED)                           \
   static int (*real_##NAME##LARGE)(P##COUNT);                                     \
   static int wrap_##NAME##LARGE(P##COUNT) {                                       \
     struct insitu_thread *self = enter("MPI_" #NAME, __builtin_frame_address(0)); \
@@ -150,7 +153,11 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
     int failed = real_##NAME##LARGE(V##COUNT);                                    \
     uint64_t now = insitu_ticks();                                                \
     open = NULL;                                                                  \
-    if (!failed) { AFTER; }                                                       \
+    if (__builtin_expect(!failed, 1)) {                                           \
+      AFTER;                                                                      \
+    } else {                                                                      \
+      FAILED;                                                                     \
+    }                                                                             \
     leave(self, &moved, now);                                                     \
     return failed;                                                                \
   }
@@ -162,15 +169,16 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
   moved.sent = SENT;                          \
   moved.received = RECEIVED
 #define THREE(NAME, INAME, LARGE, COUNT, COMM, ASK, MEET, SENT, RECEIVED)                          \
-  WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED); MEET)                        \
-  WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED))                    \
+  WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED); MEET, NOTHING)               \
+  WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED), NOTHING)           \
   WRAP_(NAME##_init, LARGE, PLUS2_##COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED);              \
         insitu_request_persistent(insitu_mpi_handle_at(PASTE(LAST, PLUS2_##COUNT), 0), &moved, 0); \
-        moved.sent = moved.received = 0)
+        moved.sent = moved.received = 0, NOTHING)
 
 #define IS_LARGE 0
-#define SMALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER)
-#define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER)
+#define COMPLETION(NAME, COUNT, BEFORE, AFTER, FAILED) WRAP(NAME, , COUNT, BEFORE, AFTER, FAILED)
+#define SMALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER, NOTHING)
+#define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER, NOTHING)
 #define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
   THREE(NAME, INAME, , COUNT, COMM, insitu_mpi_comm, insitu_meet(self, comm, NEEDS, now), SENT, RECEIVED)
 #define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
@@ -178,13 +186,15 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL
+#undef COMPLETION
 #undef CALL
 #undef COLLECTIVE
 #undef NEIGHBOURS
 
 #define IS_LARGE 1
+#define COMPLETION(NAME, COUNT, BEFORE, AFTER, FAILED)
 #define SMALL(NAME, COUNT, BEFORE, AFTER)
-#define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, _c, COUNT, BEFORE, AFTER)
+#define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, _c, COUNT, BEFORE, AFTER, NOTHING)
 #define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
   THREE(NAME, INAME, _c, COUNT, COMM, insitu_mpi_comm, insitu_meet(self, comm, NEEDS, now), SENT, RECEIVED)
 #define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
@@ -192,6 +202,7 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL
+#undef COMPLETION
 #undef CALL
 #undef COLLECTIVE
 #undef NEIGHBOURS
