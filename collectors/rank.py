@@ -13,6 +13,8 @@ SOURCES = (
 )
 # What ranks of one job on one node have in common and other jobs do not.
 JOBS = ("PMIX_NAMESPACE", "PMI_JOBID", "OMPI_MCA_ess_base_jobid")
+# Of processes that MPI_Comm_spawn started: the run is that of those who were there before.
+SPAWNED = ("PMI_SPAWNED", "OMPI_PARENT_PORT")
 
 
 class RankInfo:
@@ -26,7 +28,9 @@ class RankInfo:
 
 
 def find(environment: Mapping[str, str]) -> RankInfo | None:
-    """The rank of this process, None outside an MPI job."""
+    """The rank of this process, None outside an MPI job and in one that another job spawned."""
+    if any(name in environment for name in SPAWNED):
+        return None
     for name, sizes in SOURCES:
         rank = environment.get(name, "")
         if not rank.isdigit() or (name == "SLURM_PROCID" and "SLURM_STEP_ID" not in environment):

@@ -46,6 +46,7 @@ static int is_compiled_rank(void) {
   static const char *const ranks[] = {"PMIX_RANK",           "PMI_RANK",    "OMPI_COMM_WORLD_RANK",
                                       "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_ID"};
   if (!secure_getenv("INSITU_RUN") || !getenv("INSITU_PYTHON") || !getenv("INSITU_HOME")) return 0;
+  if (getenv("PMI_SPAWNED") || getenv("OMPI_PARENT_PORT")) return 0; /* by MPI_Comm_spawn: rank.py says why */
   if (is_python() || !dl_iterate_phdr(is_mpi_library, NULL)) return 0;
   for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
     if (getenv(ranks[i])) return 1;

@@ -21,6 +21,7 @@ EXPECTED = {
     "MPI_Wait": (6, 0, 3 * B, 0, 3),
     "MPI_Allreduce": (1, B, B, 0, 0),
     "MPI_Allgather": (1, B, P * B, 0, 0),
+    "MPI_Cart_create": (1, 0, 0, 0, 0),
     "MPI_Comm_split": (1, 0, 0, 0, 0),
     "MPI_Comm_free": (1, 0, 0, 0, 0),
     "MPI_Finalize": (1, 0, 0, 0, 0),
@@ -49,3 +50,4 @@ def test_calls_from_fortran_are_counted_once(bench, family, interface):
         assert found == [[value] * P for value in expected], call
     assert bench.values("ring->MPI_Bcast", "bytes_received") == [0, B, B]
     assert bench.values("ring->MPI_Barrier", "comm_ranks") == [2, 1, 2]
+    assert [bench.values("ring", f"position_{axis}") for axis in "xy"] == [[0, 0, 0], [0, 1, 2]]

@@ -12,11 +12,13 @@ program ring
 #ifdef F08
   type(MPI_Status) :: status
   type(MPI_Request) :: requests(2), fixed(2)
-  type(MPI_Comm) :: half
+  type(MPI_Comm) :: half, grid
 #else
-  integer :: status(MPI_STATUS_SIZE), requests(2), fixed(2), half
+  integer :: status(MPI_STATUS_SIZE), requests(2), fixed(2), half, grid
 #endif
   integer :: rank, size, left, right, code, i
+  integer :: sides(2) = (/ 1, 3 /)
+  logical :: loops(2) = (/ .false., .true. /)
   double precision :: mine(10), theirs(10), all(1000)
   call MPI_Init(code)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, code)
@@ -46,6 +48,7 @@ program ring
   call MPI_Comm_split(MPI_COMM_WORLD, mod(rank, 2), rank, half, code)
   call MPI_Barrier(half, code)
   call MPI_Comm_free(half, code)
+  call MPI_Cart_create(MPI_COMM_WORLD, 2, sides, loops, .false., grid, code)
   if (rank == 0) print *, 'done', nint(mine(1))
   call MPI_Finalize(code)
 end program

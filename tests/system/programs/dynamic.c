@@ -1,0 +1,73 @@
+/* Processes that come while the program runs, and MPI without MPI_Init. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int spawn(char *itself) {
+  MPI_Comm parent, children, all;
+  int rank, sum = 0, one = 1;
+  MPI_Init(NULL, NULL);
+  MPI_Comm_get_parent(&parent);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (parent == MPI_COMM_NULL) {
+    char *words[] = {"spawn", NULL};
+    MPI_Comm_spawn(itself, words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+  } else {
+    children = parent;
+  }
+  MPI_Intercomm_merge(children, parent != MPI_COMM_NULL, &all);
+  for (int i = 0; i < 20; i++) MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, all);
+  for (int i = 0; i < 20; i++) MPI_Exscan(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Comm_free(&all);
+  MPI_Comm_disconnect(&children);
+  if (parent == MPI_COMM_NULL && rank == 0) printf("together %d\n", sum);
+  MPI_Finalize();
+  return 0;
+}
+
+/* The two ranks are strangers who meet at a port. */
+static int port(void) {
+  char name[MPI_MAX_PORT_NAME];
+  int rank, number = 0;
+  MPI_Comm other;
+  MPI_Init(NULL, NULL);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0) {
+    MPI_Open_port(MPI_INFO_NULL, name);
+    MPI_Send(name, MPI_MAX_PORT_NAME, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
+    MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other);
+    MPI_Send(&number, 1, MPI_INT, 0, 0, other);
+  } else if (rank == 1) {
+    MPI_Recv(name, MPI_MAX_PORT_NAME, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Comm_connect(name, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other);
+    MPI_Recv(&number, 1, MPI_INT, 0, 0, other, MPI_STATUS_IGNORE);
+  }
+  if (rank < 2) MPI_Comm_disconnect(&other);
+  if (rank == 0) MPI_Close_port(name);
+  if (rank == 0) printf("met\n");
+  MPI_Finalize();
+  return 0;
+}
+
+static int session(void) {
+  MPI_Session session;
+  MPI_Group group;
+  MPI_Comm comm;
+  int rank, sum, one = 1;
+  MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+  MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+  MPI_Comm_create_from_group(group, "insitu", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+  MPI_Group_free(&group);
+  for (int i = 0; i < 5; i++) MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+  MPI_Comm_rank(comm, &rank);
+  if (rank == 0) printf("in a session %d\n", sum);
+  MPI_Comm_free(&comm);
+  MPI_Session_finalize(&session);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  if (!strcmp(argv[1], "spawn")) return spawn(argv[0]);
+  return strcmp(argv[1], "port") ? session() : port();
+}
