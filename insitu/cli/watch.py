@@ -1,5 +1,7 @@
 """`insitu watch`: see a campaign grow."""
 
+import os
+import re
 import secrets
 import socket
 import sys
@@ -26,6 +28,7 @@ BEAT_S = 1.0
 FIRST_S = 1.5  # for an aggregator that runs to be heard before the files are asked
 SPARK_WIDTH = 10
 HOST = "127.0.0.1"  # other machines come through `ssh -L`
+TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
 LEAVE_S = 5  # for pages to be told that it ends
 COLUMNS = (
     Column("metric"),
@@ -43,8 +46,22 @@ COLUMNS = (
 @click.option(
     "--port", type=click.IntRange(0, 65535), metavar="N", help="Of the page; a free one otherwise."
 )
+@click.option(
+    "--token-file",
+    type=click.Path(),
+    metavar="FILE",
+    help="Keep the secret of the page's address in FILE, for every start the same.",
+)
 @json_option
-def command(campaign: str, once: bool, web: bool, port: int | None, is_json: bool) -> None:
+def command(
+    *,
+    campaign: str,
+    once: bool,
+    web: bool,
+    port: int | None,
+    token_file: str | None,
+    is_json: bool,
+) -> None:
     """Watch CAMPAIGN: its runs and ranks, call paths by cost, their models as they grow.
 
     In a terminal: arrow keys choose a call path, Enter shows its model with picture, candidates and
@@ -53,14 +70,17 @@ def command(campaign: str, once: bool, web: bool, port: int | None, is_json: boo
     ends. Where standard output is no terminal, a line for everything that is new.
 
     With --web a page in a browser, at the address that is printed; only who has that address is
-    let in, and only from this machine. From elsewhere: ssh -L N:127.0.0.1:N, with --port N.
+    let in, and only from this machine. From elsewhere: ssh -L N:127.0.0.1:N, with --port N. There
+    /metrics is for Prometheus, which sends the secret of --token-file as its bearer token.
     """
     if web and (once or is_json):
         raise UsageError("--web shows a page; without --once and --json")
     if port is not None and not web:
         raise UsageError("--port is that of the page; add --web")
+    if token_file is not None and not web:
+        raise UsageError("--token-file is for the page; add --web")
     if web:
-        _serve(campaign, port or 0)
+        _serve(campaign, port or 0, token_file)
         return
     if once:
         with BoardClient(campaign) as client:
@@ -89,7 +109,39 @@ def command(campaign: str, once: bool, web: bool, port: int | None, is_json: boo
         raise app.trouble
 
 
-def _serve(campaign: str, port: int) -> None:
+def _token(file: str | None) -> str:
+    """The secret that opens the page: a new one, or that of a file, which is made if need be.
+
+    Raises:
+        UsageError: the file is no secret, or cannot be read or made.
+    """
+    token = secrets.token_urlsafe(24)
+    if file is None:
+        return token
+    try:
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
+            made.write(token)
+        return token
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be made: {error.strerror}; name another file") from error
+    try:
+        with open(file, encoding="ascii") as kept:
+            token = kept.read().strip()
+            is_open = os.fstat(kept.fileno()).st_mode & 0o077
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: cannot be read as a secret: {error}") from error
+    if is_open:
+        raise UsageError(f"{file}: others may read it; chmod 600 {file}")
+    if not TOKEN.fullmatch(token):
+        raise UsageError(
+            f"{file}: no secret of 16 letters, digits, - or _ and more; remove it, and one is made"
+        )
+    return token
+
+
+def _serve(campaign: str, port: int, token_file: str | None) -> None:
     """Serve the page until a signal."""
     try:
         import uvicorn
@@ -101,7 +153,7 @@ def _serve(campaign: str, port: int) -> None:
         ) from error
     with BoardClient(campaign):
         pass  # what is no campaign is refused before anything is served
-    token = secrets.token_urlsafe(24)
+    token = _token(token_file)
     config = uvicorn.Config(
         app_of(campaign, token, lambda: server.should_exit),
         lifespan="on",

@@ -1,47 +1,72 @@
 """Models and predictions as OpenMetrics text, for Prometheus and what reads its format."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
-from insitu.entities import number
+from insitu.entities import Finding, number
 from insitu.formats.table import predictions
 from insitu.measurement import Experiment
 from insitu.modeling.base import ModelSet, SeriesModel
 
 AHEAD = (1.0, 4.0, 16.0)  # predictions at multiples of the largest measured coordinate
+END = "# EOF"
+# Each family: its unit, where it has one, and its help.
+FAMILIES = {
+    "insitu_runs": ("", "Runs of the campaign by their state."),
+    "insitu_findings": ("", "What a person should know, by its kind."),
+    "insitu_model_error_ratio": ("ratio", "Mean relative error of a model at its points (SMAPE)."),
+    "insitu_prediction": ("", "Value per rank, with the bounds of 95 % of measurements."),
+}
 
 
 class OpenMetrics:
-    """Gauges of the newest state: measured values at the largest scale, predictions, errors."""
+    """Gauges of the newest state: runs, findings, errors of models, predictions."""
 
     name = "openmetrics"
     suffix = ".prom"
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter."""
-        for line in _lines(experiment, models):
+        states = Counter({"sealed": len(experiment.runs)})
+        for line in (*state_lines(states, models.findings), *model_lines(models), END):
             out.write(line.encode("utf-8", "backslashreplace") + b"\n")
 
 
-def _lines(experiment: Experiment, models: ModelSet) -> Iterator[str]:
-    yield "# TYPE insitu_runs gauge"
-    yield "# HELP insitu_runs Complete runs of the campaign."
-    yield f"insitu_runs {len(experiment.runs)}"
-    yield "# TYPE insitu_findings gauge"
-    yield "# HELP insitu_findings What a person should know of the models."
-    yield f"insitu_findings {len(models.findings)}"
-    yield "# TYPE insitu_model_error_ratio gauge"
-    yield "# UNIT insitu_model_error_ratio ratio"
-    yield "# HELP insitu_model_error_ratio Mean relative error of a model at its points (SMAPE)."
+def state_lines(states: Mapping[str, int], findings: Iterable[Finding]) -> Iterator[str]:
+    """How many runs there are in each state, and how many findings of each kind."""
+    yield from family("insitu_runs", *FAMILIES["insitu_runs"])
+    for state, count in states.items():
+        yield sample("insitu_runs", {"state": state}, count)
+    yield from family("insitu_findings", *FAMILIES["insitu_findings"])
+    for code, count in sorted(Counter(one.code for one in findings).items()):
+        yield sample("insitu_findings", {"code": code}, count)
+
+
+def model_lines(models: ModelSet) -> Iterator[str]:
+    """Errors of models and what they predict."""
+    yield from family("insitu_model_error_ratio", *FAMILIES["insitu_model_error_ratio"])
     for one in models.models:
         if math.isfinite(one.model.smape):
-            yield _sample("insitu_model_error_ratio", _labels(one), one.model.smape / 100)
-    yield "# TYPE insitu_prediction gauge"
-    yield "# HELP insitu_prediction Value per rank, with the bounds of 95 % of measurements."
+            yield sample("insitu_model_error_ratio", _labels(one), one.model.smape / 100)
+    yield from family("insitu_prediction", *FAMILIES["insitu_prediction"])
     for one in models.models:
         yield from _predicted(one)
-    yield "# EOF"
+
+
+def family(name: str, unit: str, told: str) -> Iterator[str]:
+    """The lines above the samples of a gauge."""
+    yield f"# TYPE {name} gauge"
+    if unit:
+        yield f"# UNIT {name} {unit}"
+    yield f"# HELP {name} {told}"
+
+
+def sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    """One value of a gauge."""
+    written = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    return f"{name}{{{written}}} {value!r}" if written else f"{name} {value!r}"
 
 
 def _predicted(one: SeriesModel) -> Iterator[str]:
@@ -49,12 +74,13 @@ def _predicted(one: SeriesModel) -> Iterator[str]:
         return
     largest = one.model.coordinates.max(axis=0)
     points = [[largest[0] * times, *largest[1:]] for times in AHEAD]
-    for found in predictions(one.model, [list(map(float, point)) for point in points]):
-        at = {name: number(value) for name, value in found["at"].items()}
+    found = predictions(one.model, [list(map(float, point)) for point in points])
+    for times, told in zip(AHEAD, found, strict=True):
+        at = {name: number(value) for name, value in told["at"].items()}
         for bound in ("value", "low", "high"):
-            if found[bound] is not None:
-                labels = _labels(one) | at | {"bound": bound}
-                yield _sample("insitu_prediction", labels, found[bound])
+            if told[bound] is not None:
+                labels = _labels(one) | at | {"ahead": number(times), "bound": bound}
+                yield sample("insitu_prediction", labels, told[bound])
 
 
 def _labels(one: SeriesModel) -> dict[str, str]:
@@ -65,11 +91,6 @@ def _labels(one: SeriesModel) -> dict[str, str]:
         "unit": one.metric.unit,
         "class": key.behaviour,
     }
-
-
-def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    written = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    return f"{name}{{{written}}} {value!r}"
 
 
 def _escaped(text: str) -> str:

@@ -28,6 +28,7 @@ from insitu.entities import parse_assignment
 from insitu.errors import InsituError
 from insitu.monitor.answers import Answers, Json
 from insitu.monitor.client import BoardClient
+from insitu.monitor.metrics import CONTENT_TYPE, Metrics
 from insitu.monitor.progress import Agenda
 
 BEAT_S = 0.5
@@ -180,7 +181,8 @@ class Guard:
         hosts = [value for name, value in headers if name == b"host"]
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         cookies = [self._kept(value) for name, value in headers if name == b"cookie"]
-        is_known = any(self._is_token(one) for one in (given, *cookies))
+        bearers = [value[7:] for name, value in headers if name == b"authorization"]
+        is_known = any(self._is_token(one) for one in (given, *cookies, *bearers))
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -221,6 +223,7 @@ def app_of(campaign: str, token: str, is_ending: Callable[[], bool]) -> ASGIApp:
     `is_ending` says so.
     """
     feed = Feed(campaign)
+    metrics = Metrics(campaign)
     thread = ThreadPoolExecutor(1)  # a store belongs to one thread
 
     @asynccontextmanager
@@ -231,6 +234,7 @@ def app_of(campaign: str, token: str, is_ending: Callable[[], bool]) -> ASGIApp:
         yield {"answers": answers}
         reading.cancel()
         await asyncio.wait([reading])
+        await metrics.close()
         await loop.run_in_executor(thread, answers.close)
         thread.shutdown()
 
@@ -239,6 +243,12 @@ def app_of(campaign: str, token: str, is_ending: Callable[[], bool]) -> ASGIApp:
 
     async def link(_: Request) -> Response:
         return JSONResponse({"token": token})
+
+    async def scraped(_: Request) -> Response:
+        try:
+            return Response(await metrics.text(), headers={"content-type": CONTENT_TYPE})
+        except InsituError as error:
+            return PlainTextResponse(f"{error}\n", 503)
 
     def about(question: Question) -> Route:
         async def answer(request: Request) -> Response:
@@ -254,6 +264,7 @@ def app_of(campaign: str, token: str, is_ending: Callable[[], bool]) -> ASGIApp:
         return Route(f"/{question.__name__.lstrip('_')}", answer)
 
     routes = [Route("/events", events), Route("/link", link), Route("/", _static("index.html"))]
+    routes += [Route("/metrics", scraped)]
     routes += [about(question) for question in (_series, _surface, _shares, _outlook)]
     routes += [Route(f"/{name}", _static(name)) for name in TYPES if name != "index.html"]
     return Guard(Starlette(routes=routes, lifespan=lifespan), token)
