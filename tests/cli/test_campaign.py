@@ -2,12 +2,15 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from insitu.campaign.attempts import AttemptRecord, append_attempt, read_attempts
 
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import os, sys
 from mpi4py import MPI
@@ -113,3 +116,75 @@ def test_attempt_that_was_cut_short_is_left_out(campaign):
     with (campaign / "logs" / "attempts.jsonl").open("a") as file:
         file.write('{"params": {"p": 2')
     assert [one.parameters for one in read_attempts(str(campaign))] == [{"p": 1.0}]
+
+
+def lines_of(campaign, law, points):
+    """Runs that were made elsewhere, for `insitu import`."""
+    rows = [
+        {"callpath": "app->work", "metric": "time_exclusive", "unit": "s", "value": law(p, n)}
+        | {"params": {"p": p, "n": n}, "repetition": 0}
+        for p, n in points
+    ]
+    file = campaign.parent / "runs.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+ADVISED = """
+[levels]
+p = [1, 2, 4, 8, 16]
+n = [16, 32, 64, 128, 256]
+[run]
+command = "app.py {n}"
+design = "advise"
+predict = "p=64, n=1024"
+"""
+FIRST = [(1, 32), (2, 128), (4, 16), (8, 64), (16, 256)]
+
+
+def test_first_runs_of_an_advised_campaign_differ_in_everything(insitu, campaign):
+    (campaign / "campaign.toml").write_text(ADVISED)
+
+    rows = [json.loads(line) for line in insitu("campaign", "plan", "app.insitu", "--json").lines]
+
+    assert [(row["params"], row["done"]) for row in rows] == [({"p": 1, "n": 16}, 0)]
+
+
+@pytest.mark.parametrize(
+    ("more", "ranks"),
+    [
+        ("goal = 0.0001", {1, 2, 4, 8, 16}),
+        ("goal = 0.0001\nbudget_core_h = 40", {1, 2, 4, 8}),  # 31 of them are spent
+        ("goal = 0.0001\nbudget_core_h = 31.5", set()),
+        ("goal = 10.0", set()),
+    ],
+)
+def test_advised_campaign_goes_on_until_it_knows_enough_within_its_budget(
+    insitu, campaign, more, ranks
+):
+    (campaign / "campaign.toml").write_text(ADVISED + more)
+    file = lines_of(campaign, lambda p, n: 1 + n * n / p + 0.3 * n, FIRST)
+    assert insitu("import", "app.insitu", str(file)).code == 0
+    for p, n in FIRST:
+        append_attempt(str(campaign), AttemptRecord({"p": p, "n": n}, 0.0, 3600.0, 0))
+
+    said = insitu("campaign", "plan", "app.insitu")
+    rows = [json.loads(line) for line in insitu("campaign", "plan", "app.insitu", "--json").lines]
+
+    assert "s at p=64, n=1024 by the runs so far, uncertain by" in said.out
+    assert sum(row["done"] for row in rows) == 5
+    asked = [row["params"]["p"] for row in rows if row["done"] < row["wanted"]]
+    assert len(asked) == bool(ranks)
+    assert set(asked) <= ranks
+
+
+@pytest.mark.mpi
+def test_two_at_once_make_each_run_once(insitu, campaign):
+    (campaign / "campaign.toml").write_text(TOLD.replace("[16, 32]", "[16]"))
+    words = [sys.executable, "-m", "insitu", "campaign", "run", str(campaign), "--wait", "--json"]
+    both = [subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE) for _ in range(2)]
+
+    said = [json.loads(line) for one in both for line in one.communicate()[0].splitlines()]
+
+    assert sorted(row["params"]["p"] for row in said) == [1, 2]
+    assert [one.returncode for one in both] == [0, 0]

@@ -97,6 +97,19 @@ def test_noise_decides_on_repetitions():
     assert wanted_repetitions([1.0, 1.5]) == 5
 
 
+@pytest.mark.parametrize(
+    ("loop", "wanted"),
+    [
+        ([1.0, 1.02] * 16, 1),  # steady: a run repeats enough by itself
+        ([1.0, 1.0, 1.0, 1.0, 1.5] * 4, 3),  # (1.96 * 0.19 / 0.05)^2 iterations, 20 in a run
+        ([1 + k / 40 for k in range(40)], 2),  # grows: tells nothing, whole runs decide
+        ([], 2),
+    ],
+)
+def test_iterations_of_the_main_loop_are_repetitions(loop, wanted):
+    assert wanted_repetitions([1.0], [loop]) == wanted
+
+
 def test_time_is_expected_by_a_power_law():
     sealed = {point(p, n): [0.1 * n**2 / p] for p in (1, 2, 4) for n in (16, 32)}
     assert expected_seconds(point(8, 64), sealed) == pytest.approx(0.1 * 64**2 / 8)

@@ -7,10 +7,11 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "sinfo")
+NODES = ("n1", "n2", "n3", "n4")
 PACKAGES = "apt-get install slurm-wlm munge"
 UP_S = 60.0
 CONFIGURATION = """
@@ -36,7 +37,7 @@ MpiDefault=pmi2
 SwitchType=switch/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerParameters=bf_interval=1
+SchedulerParameters=bf_interval=1,batch_sched_delay=0
 ReturnToService=2
 SlurmdParameters=config_overrides
 PropagateResourceLimits=NONE
@@ -58,13 +59,91 @@ def find(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join((os.environ["PATH"], "/usr/sbin", "/sbin")))
 
 
+class Cluster:
+    """A running Slurm: its environment, its daemons, and a way to lose all of it at once."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.environment = {**os.environ, "SLURM_CONF": str(state / "slurm.conf")}
+        self.daemons: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *words: str) -> None:
+        path = find(words[0])
+        assert path is not None
+        with (self.state / "daemons.log").open("ab") as log:
+            self.daemons.append(
+                subprocess.Popen([path, *words[1:]], env=self.environment, stdout=log, stderr=log)
+            )
+
+    def up(self, *, is_again: bool = False) -> None:
+        """Start all daemons; again, as after a power cut, they know the jobs from before."""
+        munge = self.state / "munge"
+        (munge / "socket").unlink(missing_ok=True)
+        words = [f"--{name}={munge / name}" for name in ("socket", "log-file", "seed-file")]
+        keys = [f"--key-file={munge / 'key'}", f"--pid-file={munge / 'pid'}"]
+        self.start("munged", "--foreground", "--force", *words, *keys)
+        wait_for(lambda: (munge / "socket").exists())
+        self.start("slurmctld", "-D", *([] if is_again else ["-c"]))
+        for node in NODES:
+            self.start("slurmd", "-D", "-N", node)
+        wait_for(lambda: nodes_up(self.environment) == len(NODES))
+        if is_again:
+            self.declare_lost()
+
+    def declare_lost(self) -> None:
+        """Say that what ran on the nodes runs no more, as who looks after a cluster does."""
+        for node in NODES:
+            for state in ("DOWN", "RESUME"):  # a node whose job is gone is back by itself
+                words = ["scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=power"]
+                subprocess.run(words, env=self.environment, capture_output=True, check=False)
+        wait_for(lambda: nodes_up(self.environment) == len(NODES))
+
+    def crash(self) -> None:
+        """Kill the daemons, the jobs and all that belongs to them, as when the power fails."""
+        for process in self.daemons:
+            process.kill()
+            process.wait()
+        self.daemons = []
+        mark = f"SLURM_CONF={self.state}".encode()
+        while found := [pid for pid in map(int, _numbers()) if mark in _environment(pid)]:
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.1)
+
+    def down(self) -> None:
+        """End it in peace."""
+        for process in reversed(self.daemons):
+            process.send_signal(signal.SIGTERM)
+        for process in self.daemons:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+    def run(self, *words: object, cwd: Path, seconds: float = 120) -> str:
+        """What a command prints; it must not fail."""
+        done = subprocess.run(
+            [str(word) for word in words],
+            env=self.environment,
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+
 @contextmanager
-def slurm(state: Path) -> Iterator[dict[str, str]]:
-    """Start it, answer the environment in which its commands work, end it."""
+def slurm(state: Path) -> Iterator[Cluster]:
+    """Start it in a directory of its own, end it."""
     host = socket.gethostname().partition(".")[0]
     base = free_ports()
     (state / "munge").mkdir(mode=0o700)
-    (state / "ctld").mkdir()
+    for name in ("ctld", *NODES):
+        (state / name).mkdir()
     (state / "cgroup.conf").write_text("CgroupAutomount=no\nConstrainCores=no\n")
     (state / "munge" / "key").write_bytes(os.urandom(1024))
     (state / "munge" / "key").chmod(0o600)
@@ -79,44 +158,30 @@ def slurm(state: Path) -> Iterator[dict[str, str]]:
             high=base + 90,
         )
     )
-    environment = {**os.environ, "SLURM_CONF": str(state / "slurm.conf")}
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(*words: str) -> None:
-        path = find(words[0])
-        assert path is not None
-        with (state / "daemons.log").open("ab") as log:
-            started.append(
-                subprocess.Popen([path, *words[1:]], env=environment, stdout=log, stderr=log)
-            )
-
+    cluster = Cluster(state)
     try:
-        munge = state / "munge"
-        options = [f"--{name}={munge / name}" for name in ("socket", "log-file", "seed-file")]
-        keys = [f"--key-file={munge / 'key'}", f"--pid-file={munge / 'pid'}"]
-        start("munged", "--foreground", "--force", *options, *keys)
-        wait_for(lambda: (munge / "socket").exists())
-        start("slurmctld", "-D", "-c")
-        for node in ("n1", "n2", "n3", "n4"):
-            (state / node).mkdir()
-            start("slurmd", "-D", "-N", node)
-        wait_for(lambda: idle_nodes(environment) == 4)
-        yield environment
+        cluster.up()
+        yield cluster
     finally:
-        for process in reversed(started):
-            process.send_signal(signal.SIGTERM)
-        for process in started:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        cluster.down()
 
 
-def idle_nodes(environment: dict[str, str]) -> int:
-    """How many nodes are ready."""
+def _numbers() -> list[str]:
+    return [name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def nodes_up(environment: dict[str, str]) -> int:
+    """How many nodes are ready, or busy with jobs that came back."""
     words = ["sinfo", "--noheader", "--Node", "--format", "%T"]
     said = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-    return said.stdout.split().count("idle")
+    return sum(word in ("idle", "mixed", "allocated") for word in said.stdout.split())
 
 
 def wait_for(is_true) -> None:

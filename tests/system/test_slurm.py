@@ -1,77 +1,161 @@
-"""A campaign under a real Slurm: one job per number of ranks, agents on several nodes."""
+"""Campaigns under a real Slurm of four nodes: jobs and arrays, through PSI/J, and a reboot."""
 
 import json
 import os
-import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from insitu.campaign.store import open_store
 from insitu.entities import RunState
-from tests.system.slurm import slurm, why_not
+from tests.system.slurm import Cluster, slurm, why_not
 
 ROOT = Path(__file__).resolve().parents[2]
+PSIJ = Path(sys.prefix) / "psij" / "bin" / "python"
 PROGRAM = """
-import os
+import os, time
 from mpi4py import MPI
 comm = MPI.COMM_WORLD
 for _ in range(10):
     comm.Barrier()
+time.sleep(float(os.environ.get("NAP", "0")))
 """
 TOLD = """
 [levels]
-p = [2, 4]
+p = {ranks}
+n = {values}
 [run]
-command = "app.py"
-launcher = "sbatch"
+command = "app.py {{n}}"
+launcher = "{launcher}"
+repetitions = {repetitions}
+timeout_s = 60
 srun = ["--mpi=pmi2"]
 sbatch = ["--nodes=2"]
+psij = {{ python = "{python}", per_node = 2 }}
 setup = ["export PYTHONPATH={root}"]
 """
 DONE_S = 90.0
 
 
-@pytest.mark.mpi
-@pytest.mark.native
-def test_campaign_as_jobs_of_a_batch_system(tmp_path):
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     reason = why_not()
     if reason:
         pytest.skip(reason)
-    (tmp_path / "state").mkdir()
+    with slurm(tmp_path_factory.mktemp("slurm")) as started:
+        started.environment["PYTHONPATH"] = str(ROOT)
+        yield started
+
+
+@pytest.fixture
+def campaign(tmp_path: Path, cluster: Cluster) -> Path:
     (tmp_path / "app.py").write_text(PROGRAM)
-    campaign = tmp_path / "app.insitu"
-    campaign.mkdir(mode=0o700)
-    (campaign / "campaign.toml").write_text(TOLD.format(root=ROOT))
-    with slurm(tmp_path / "state") as environment:
-        environment["PYTHONPATH"] = str(ROOT)
+    (tmp_path / "tables").mkdir()
+    cluster.environment["INSITU_TABLES"] = str(tmp_path / "tables")
+    path = tmp_path / "app.insitu"
+    path.mkdir(mode=0o700)
+    return path
 
-        def insitu(*words: str) -> subprocess.CompletedProcess[str]:
-            start = [sys.executable, "-m", "insitu", "campaign", *words, str(campaign)]
-            return subprocess.run(
-                start, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False
-            )
 
-        submitted = insitu("run")
-        assert submitted.returncode == 0, submitted.stderr
-        assert submitted.stderr.count(": job ") == 2
-        assert "queued already" in insitu("run").stderr
-        deadline = time.monotonic() + DONE_S
-        while time.monotonic() < deadline:
-            rows = [json.loads(line) for line in insitu("status", "--json").stdout.splitlines()]
-            if all(row["done"] + row["failed"] for row in rows):
-                break
-            time.sleep(1)
-    logs = "".join(path.read_text() for path in (campaign / "jobs").glob("*.log"))
-    assert [(row["params"]["p"], row["done"]) for row in rows] == [(2, 1), (4, 1)], logs
+def tell(
+    campaign: Path,
+    launcher: str,
+    *,
+    ranks: Sequence[int] = (4,),
+    values: Sequence[int] = (1,),
+    repetitions: int = 1,
+) -> None:
+    told = TOLD.format(
+        launcher=launcher,
+        ranks=list(ranks),
+        values=list(values),
+        repetitions=repetitions,
+        python=PSIJ,
+        root=ROOT,
+    )
+    (campaign / "campaign.toml").write_text(told)
+
+
+def insitu(cluster: Cluster, campaign: Path, *words: str) -> str:
+    start = [sys.executable, "-m", "insitu", "campaign", *words, campaign]
+    return cluster.run(*start, cwd=campaign.parent)
+
+
+def rows(cluster: Cluster, campaign: Path) -> list[dict[str, object]]:
+    said = insitu(cluster, campaign, "status", "--json")
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def wait_for_runs(cluster: Cluster, campaign: Path, *, is_resumed: bool = False) -> None:
+    """Until all are made; jobs that were lost are handed over again where that is asked for."""
+    deadline = time.monotonic() + DONE_S
+    while any(row["done"] < row["wanted"] for row in rows(cluster, campaign)):
+        logs = "".join(path.read_text() for path in (campaign / "jobs").glob("*.log"))
+        assert time.monotonic() < deadline, f"{rows(cluster, campaign)}\n{logs}"
+        if is_resumed and not cluster.run("squeue", "--noheader", cwd=campaign.parent).strip():
+            insitu(cluster, campaign, "resume")
+        time.sleep(0.5)
+
+
+def sealed(campaign: Path) -> Counter[str]:
+    """How often each configuration was run."""
     with open_store(str(campaign)) as store:
-        runs = store.runs()
-        assert all(run.state is RunState.SEALED for run in runs)
-        largest = max(runs, key=lambda run: run.key.size)
-        table = store.table(largest.id)
-    rows = zip(map(str, table.callpaths), table.values["visits"], strict=True)
-    visits = {path: list(row) for path, row in rows}
+        whole = [run.key for run in store.runs() if run.state is RunState.SEALED]
+    return Counter(str(key).partition("#")[0] for key in whole)
+
+
+@pytest.mark.mpi
+@pytest.mark.native
+def test_job_has_an_array_of_repetitions(cluster, campaign):
+    tell(campaign, "sbatch", repetitions=2)
+    assert insitu(cluster, campaign, "plan").count("# sbatch --parsable --array=1-2%1") == 1
+
+    assert insitu(cluster, campaign, "run").count(": job ") == 1
+    wait_for_runs(cluster, campaign)
+
+    assert sealed(campaign) == {"p=4,n=1": 2}
+    with open_store(str(campaign)) as store:
+        table = store.table(store.runs()[-1].id)
+    visits = dict(zip(map(str, table.callpaths), table.values["visits"].tolist(), strict=True))
     assert visits["app.py->MPI_Barrier"] == [10, 10, 10, 10]
-    assert os.access(campaign / "jobs" / "p2.sh", os.X_OK)
+    assert os.access(campaign / "jobs" / "p4.sh", os.X_OK)
+
+
+@pytest.mark.mpi
+@pytest.mark.native
+@pytest.mark.skipif(not PSIJ.exists(), reason=f"no PSI/J in {PSIJ}: python3 bootstrap.py test")
+def test_jobs_through_psij_wait_for_each_other(cluster, campaign):
+    tell(campaign, "psij:slurm", ranks=(2, 4))
+
+    assert insitu(cluster, campaign, "run").count(": job ") == 2
+    wait_for_runs(cluster, campaign)
+
+    assert sealed(campaign) == {"p=2,n=1": 1, "p=4,n=1": 1}
+    scripts = [path.read_text() for path in (campaign / "jobs" / "psij").rglob("*.job")]
+    assert sum('--dependency="afterany:' in text for text in scripts) == 1
+
+
+@pytest.mark.mpi
+@pytest.mark.native
+def test_power_fails_and_nothing_is_lost_or_made_twice(cluster, campaign):
+    tell(campaign, "sbatch", values=(1, 2))
+    cluster.environment["NAP"] = "3"
+    insitu(cluster, campaign, "run")
+    running = campaign / "runs.lock"
+    deadline = time.monotonic() + DONE_S
+    while not (running.exists() and "n=2" in running.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    time.sleep(1)
+
+    cluster.crash()
+    cluster.environment["NAP"] = "0"
+    cluster.up(is_again=True)
+    cluster.run("scancel", "--name", "app.insitu", cwd=campaign.parent)  # Slurm would wait 2 min
+    wait_for_runs(cluster, campaign, is_resumed=True)
+
+    assert sealed(campaign) == {"p=4,n=1": 1, "p=4,n=2": 1}

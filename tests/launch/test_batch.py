@@ -1,0 +1,90 @@
+"""Job scripts, and what PSI/J would hand to batch systems that are not here."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from insitu.errors import LaunchError
+from insitu.launch.batch import BatchJob, Slurm
+from insitu.launch.portable import PSIJ
+
+PYTHON = Path(sys.prefix) / "psij" / "bin" / "python"
+with_psij = pytest.mark.skipif(
+    not PYTHON.exists(), reason=f"no PSI/J in {PYTHON}: python3 bootstrap.py test puts it there"
+)
+
+
+def job(campaign: Path, **more: object) -> BatchJob:
+    return BatchJob(str(campaign), ranks=128, python="python3", minutes=30, **more)
+
+
+def psij(campaign: Path, executor: str, **options: object) -> PSIJ:
+    return PSIJ(str(campaign), executor, {"python": str(PYTHON), "per_node": 64} | options)
+
+
+def test_array_carries_repetitions_of_one_size(tmp_path):
+    slurm = Slurm(str(tmp_path), ["--partition=test"])
+    several = job(tmp_path, rounds=3)
+
+    assert slurm.command(job(tmp_path)) == ["sbatch", "--parsable", str(tmp_path / "jobs/p128.sh")]
+    assert slurm.command(several)[2] == "--array=1-3%1"
+    assert {"#SBATCH --ntasks=128", "#SBATCH --time=30", "#SBATCH --partition=test"} < set(
+        slurm.script(several).splitlines()
+    )
+
+
+def test_script_that_the_user_changed_is_kept_and_shown(tmp_path):
+    one = job(tmp_path)
+    Path(one.write("first")).write_text("mine")
+
+    one.write("second")
+
+    assert Path(one.path).read_text() == "mine"
+    assert Slurm(str(tmp_path)).preview(one).endswith("\nmine")
+
+
+@with_psij
+@pytest.mark.parametrize(
+    ("executor", "lines"),
+    [
+        (
+            "pbs",
+            [
+                "#PBS -l select=2:ncpus=64:mpiprocs=64",
+                "#PBS -l walltime=0:30:0",
+                "#PBS -q test",
+                '#PBS -W "depend=afterany:7.server"',
+                '#PBS -l "filesystems=home"',
+            ],
+        ),
+        ("lsf", ["#BSUB -nnodes 2", "#BSUB -n 128", '#BSUB -q "test"', '#BSUB -w "7.server"']),
+        ("slurm", ["#SBATCH --nodes=2", '#SBATCH --dependency="afterany:7.server"']),
+    ],
+)
+def test_psij_renders_size_time_queue_and_order(tmp_path, executor, lines):
+    system = psij(tmp_path, executor, queue_name="test", **{"pbs.l": "filesystems=home"})
+    spec = system.spec(job(tmp_path), after="7.server")
+
+    text = system._order("preview", spec=spec)["text"]
+
+    assert set(lines) <= set(text.splitlines())
+    assert f"/bin/bash {tmp_path}/jobs/p128.sh" in text
+
+
+def test_flux_starts_an_instance_over_the_nodes_of_the_job(tmp_path):
+    spec = psij(tmp_path, "flux").spec(job(tmp_path))
+
+    assert [spec["executable"], *spec["arguments"]] == ["flux", "start", job(tmp_path).path]
+    assert spec["resources"] == {"process_count": 2, "cpu_cores_per_process": 64}
+
+
+@with_psij
+def test_executor_that_is_not_there_says_what_it_lacks(tmp_path):
+    with pytest.raises(LaunchError, match="executor flux: No module named 'flux'"):
+        psij(tmp_path, "flux").submit(job(tmp_path))
+
+
+def test_python_without_psij_says_what_to_install(tmp_path):
+    with pytest.raises(LaunchError, match=r"pip install 'insitu\[psij\]'"):
+        PSIJ(str(tmp_path), "pbs", {"python": sys.executable}).preview(job(tmp_path))
