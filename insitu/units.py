@@ -37,6 +37,19 @@ def quantity(value: float, unit: str) -> str:
     return f"{_digits(value)} {unit}"
 
 
+def scale_of(largest: float, unit: str) -> tuple[float, str]:
+    """What to divide the values of an axis by, and the unit they then have: `(1e-3, "ms")`.
+
+    Args:
+        largest: of the values, in the base unit.
+        unit: as for `quantity`.
+    """
+    scales = {"s": _SECONDS, "B": (*_BYTES, (1.0, "B"))}.get(unit, ((1.0, unit),))
+    size = abs(largest)
+    fits = ((scale, name) for scale, name in scales if size >= 0.9995 * scale)
+    return next(fits, scales[-1])
+
+
 def percent(fraction: float) -> str:
     """Write a share: `62 %`, `3.1 %`, `0 %`; a dash for NaN."""
     if math.isnan(fraction):

@@ -11,6 +11,9 @@ from insitu.errors import UsageError
 from insitu.monitor.cost import by_cost, cost_metric, shares
 
 SUFFIXES = (".png", ".svg", ".pdf")
+COLUMNS_MM = {"single": 88.0, "double": 180.0}  # of a page, as most journals have them
+LOGS = {"none": "", "x": "x", "y": "y", "xy": "xy"}
+LEAST_MM, MOST_MM = 30.0, 1000.0
 
 
 @click.command(name="plot")
@@ -21,25 +24,57 @@ SUFFIXES = (".png", ".svg", ".pdf")
     metavar="FILE",
     help="PNG, SVG or PDF by its suffix; CAMPAIGN.png if not said.",
 )
-@click.option("--callpath", metavar="PATTERN", help="Only call paths that contain PATTERN.")
+@click.option(
+    "--callpath",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only call paths that contain PATTERN; * and ? match; may be given several times.",
+)
 @click.option("--metric", metavar="NAME", help="Which metric; time where it was measured.")
 @click.option("--top", default=6, show_default=True, help="How many call paths, dearest first.")
+@click.option(
+    "--width",
+    metavar="WIDTH",
+    help="For a paper: single (88 mm), double (180 mm) or a number of mm; no title, small letters.",
+)
+@click.option(
+    "--log",
+    "logs",
+    type=click.Choice(list(LOGS)),
+    help="Which axes are logarithmic; those whose values spread far if not said.",
+)
+@click.option("--together", is_flag=True, help="All call paths in one field.")
 def command(
-    campaign: str, output: str | None, callpath: str | None, metric: str | None, top: int
+    *,
+    campaign: str,
+    output: str | None,
+    patterns: tuple[str, ...],
+    metric: str | None,
+    top: int,
+    width: str | None,
+    logs: str | None,
+    together: bool,
 ) -> None:
     """Draw the measured points of CAMPAIGN with their models and 95 % bounds.
 
-    One field per call path, the dearest first, one line per class of ranks.
+    One field per call path, the dearest first, one line per class of ranks. PDF has its fonts
+    embedded (TrueType), as publishers want it.
     """
+    width_mm = _millimetres(width)
     file = output or os.path.normpath(campaign).removesuffix(".insitu") + ".png"
     check_picture(file)
-    from insitu.monitor.picture import draw
+    from insitu.monitor.picture import Look, draw
 
     with open_store(campaign) as store:
         models = kept_models(store)
     chosen_metric = metric or cost_metric(models)
     share = shares(models)
-    chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, chosen_metric)]
+    chosen = [
+        one
+        for one in by_cost(models, share)
+        if any(is_chosen(one.key, pattern, chosen_metric) for pattern in patterns or (None,))
+    ]
     if not chosen:
         known = ", ".join(sorted({one.key.metric for one in models.models})) or "none"
         raise UsageError(
@@ -55,10 +90,25 @@ def command(
             title=f"{config.name}: {chosen_metric} per rank",
             axis=config.axis(models.parameters[0]),
             file=file,
+            look=Look(width_mm, None if logs is None else LOGS[logs], together),
         )
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
     click.echo(f"{file}: {len(shown)} of {len(paths)} call paths")
+
+
+def _millimetres(width: str | None) -> float | None:
+    if width is None or width in COLUMNS_MM:
+        return COLUMNS_MM.get(width or "")
+    try:
+        found = float(width.removesuffix("mm"))
+    except ValueError:
+        found = 0.0
+    if not LEAST_MM <= found <= MOST_MM:
+        raise UsageError(
+            f"--width {width}: say single, double, or {LEAST_MM:g} to {MOST_MM:g} mm, as in 120"
+        )
+    return found
 
 
 def check_picture(file: str) -> None:
