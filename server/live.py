@@ -1,11 +1,12 @@
 """A run as it is shown while it is measured."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from insitu.entities import RANKS, TIME, VISITS, CallPath, RunKey
 from insitu.measurement import FloatArray
+from insitu.modeling.sketch import Sketch
 from insitu.monitor.board import (
     AWAITED,
     ENDED,
@@ -16,11 +17,10 @@ from insitu.monitor.board import (
     LiveRun,
     ranks_in,
 )
+from insitu.monitor.forecast import METRICS, LivePath
 from insitu.server import sketches
 from insitu.server.runs import Run
 from insitu.server.totals import means_of
-
-SHOWN = (VISITS.name, TIME.name)
 
 
 def live_of(run: Run) -> LiveRun:
@@ -31,12 +31,11 @@ def live_of(run: Run) -> LiveRun:
     callpaths = run.callpaths.all
     speakers = (*run.sessions.values(), *run.relays.values())
     if views:
-        told = sketches.merged({n: v.metrics[n] for n in SHOWN if n in v.metrics} for v in views)
-        means = [sketches.means_of(told[n], len(callpaths)) for n in SHOWN if n in told]
-        rows = dict(zip(callpaths, np.transpose(means), strict=True)) if len(means) == 2 else {}
+        told = sketches.merged({n: v.metrics[n] for n in METRICS if n in v.metrics} for v in views)
+        rows = _rows(told, callpaths)
         classes = sketches.classes_of(told[TIME.name]) if TIME.name in told else {}
     else:
-        rows = means_of(run.registers, SHOWN)
+        rows = means_of(run.registers, METRICS)
     return LiveRun(
         id=run.id,
         key=RunKey.of({**run.parameters, RANKS: float(run.size)}),
@@ -45,14 +44,27 @@ def live_of(run: Run) -> LiveRun:
         ranks_ended=max(len(run.ends), sum(view.ended for view in views)),
         size=run.size,
         callpaths=tuple(
-            (str(callpath), float(visits), float(seconds))
-            for callpath, (visits, seconds) in rows.items()
-            if visits > 0
+            LivePath(str(callpath), *values.tolist())
+            for callpath, values in rows.items()
+            if values[0] > 0
         ),
         started_at=min(one.hello.started_ns for one in speakers) / 1e9,
         ranks=() if views else ranks_in(_states(run)),  # a relay counts them, it names none
         classes={str(callpaths[place]): parts for place, parts in classes.items()},
     )
+
+
+def _rows(told: Mapping[str, Sketch], callpaths: Sequence[CallPath]) -> dict[CallPath, FloatArray]:
+    """Means over ranks by call path, and how many ranks these are; nothing without visits."""
+    if VISITS.name not in told:
+        return {}
+    unknown = np.full(len(callpaths), np.nan)
+    columns = [
+        sketches.means_of(told[name], len(callpaths)) if name in told else unknown
+        for name in METRICS
+    ]
+    columns.append(sketches.ranks_of(told[VISITS.name], len(callpaths)))
+    return dict(zip(callpaths, np.transpose(columns), strict=True))
 
 
 def _states(run: Run) -> Iterator[str]:

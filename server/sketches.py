@@ -161,11 +161,17 @@ def _written(index: int, one: Sketch) -> Buckets:
 
 def means_of(one: Sketch, callpaths: int) -> FloatArray:
     """The mean over ranks of each call path; 0 where no rank has a value."""
-    sums, counts = np.zeros(callpaths), np.zeros(callpaths)
+    sums = np.zeros(callpaths)
     np.add.at(sums, one.rows, one.sums)
-    np.add.at(counts, one.rows, one.counts)
-    means: FloatArray = sums / np.maximum(counts, 1.0)
+    means: FloatArray = sums / np.maximum(ranks_of(one, callpaths), 1.0)
     return means
+
+
+def ranks_of(one: Sketch, callpaths: int) -> FloatArray:
+    """How many ranks have a value of each call path."""
+    counts = np.zeros(callpaths)
+    np.add.at(counts, one.rows, one.counts)
+    return counts
 
 
 def classes_of(one: Sketch) -> dict[int, tuple[tuple[int, float], ...]]:

@@ -141,8 +141,10 @@ def _callpaths_of(chosen: "_Chosen") -> tuple[CallPath, ...]:
 def means_of(registers: Mapping[int, Register], names: Sequence[str]) -> dict[CallPath, FloatArray]:
     """The means over ranks of some metrics, without the table that they would be read from.
 
-    For each call path one number per name, 0 where no rank has a value. Where several rows of
-    a node stand for one call path, the ranks that visited the most visited of them are counted.
+    For each call path one number per name, 0 where no rank has a value, NaN where none has one of
+    any call path, and at last the number of ranks that have a value of the first name. Where
+    several rows of a node stand for one call path, the ranks that visited the most visited of them
+    are counted.
     """
     chosen = _chosen(registers)
     callpaths = _callpaths_of(chosen)
@@ -157,7 +159,8 @@ def means_of(registers: Mapping[int, Register], names: Sequence[str]) -> dict[Ca
                 np.maximum.at(here, numbers.places, there.sum(axis=1))
                 np.add.at(sums[i], numbers.places, np.where(there, array, 0.0).sum(axis=1))
                 counts[i] += here
-    means: FloatArray = sums / np.maximum(counts, 1.0)
+    sums[~counts.any(axis=1)] = np.nan  # not measured
+    means: FloatArray = np.vstack([sums / np.maximum(counts, 1.0), counts[:1]])
     return {callpath: means[:, i] for i, callpath in enumerate(callpaths)}
 
 

@@ -12,8 +12,7 @@ from insitu.errors import WireError
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.preview import PREVIEW
 from insitu.monitor.cost import by_cost, measured, shares
-from insitu.monitor.forecast import Course, Forecast, course, verdict
-from insitu.monitor.summary import Estimate
+from insitu.monitor.forecast import Course, Forecast, Judgement, LivePath, course
 
 MAX_ROWS = 1_000  # a board travels each beat; who wants all asks the campaign
 MAX_SPANS = 256
@@ -23,7 +22,7 @@ ENDED, FAILED, LOST = "ended", "failed", "lost"
 
 @dataclass(frozen=True, slots=True)
 class LiveRun:
-    """A run that is being measured; `callpaths` are (path, visits, seconds), means over ranks.
+    """A run that is being measured.
 
     ranks: their states in order, as (state, how many); see `RunRow`.
     `classes` are (ranks, seconds) of the clusters of a call path, ascending, where they are known.
@@ -35,7 +34,7 @@ class LiveRun:
     ranks_seen: int
     ranks_ended: int
     size: int
-    callpaths: Sequence[tuple[str, float, float]] = ()
+    callpaths: Sequence[LivePath] = ()
     started_at: float = 0.0
     ranks: tuple[tuple[str, int], ...] = ()
     classes: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
@@ -71,7 +70,9 @@ class SeriesRow:
 
     `points` are (coordinate, mean over repetitions); `live` is the value in the newest live run;
     `text`, `smape` are empty and None before there is a model; a text that begins with `preview:`
-    is that of a model which follows the newest run until it is made anew.
+    is that of a model which follows the newest run until it is made anew. `expected` is what models
+    of other runs let expect of a mean rank by now (low, value, high), `verdict` a word where `live`
+    is outside of that: the same for all classes of a call path.
     """
 
     callpath: str
@@ -160,7 +161,7 @@ def board_of(
     courses = {run.id: _course(run, (foreseen or {}).get(run.id, Forecast())) for run in going}
     rows = [_live_run(run, courses[run.id].part) for run in reversed(going)]
     rows += [_run(run) for run in reversed(runs)]
-    series = _series(models, going, courses[going[-1].id].expected if going else {})
+    series = _series(models, going, courses[going[-1].id].judged if going else {})
     return Board(
         parameters=tuple(models.parameters),
         runs=tuple(rows),
@@ -183,7 +184,8 @@ def ranks_in(states: Iterable[str]) -> tuple[tuple[str, int], ...]:
 
 
 def _course(run: LiveRun, foreseen: Forecast) -> Course:
-    return course(foreseen, run.callpaths, has_ended=0 < run.size == run.ranks_ended)
+    has_ended = 0 < run.size == run.ranks_ended
+    return course(foreseen, run.callpaths, size=run.size, has_ended=has_ended)
 
 
 def _live_run(run: LiveRun, part: float) -> RunRow:
@@ -228,22 +230,25 @@ def _run(run: RunRecord) -> RunRow:
 
 
 def _series(
-    models: ModelSet, live: Sequence[LiveRun], expected: Mapping[str, Estimate]
+    models: ModelSet,
+    live: Sequence[LiveRun],
+    judged: Mapping[tuple[str, str], Judgement],
 ) -> list[SeriesRow]:
     """Modelled series by cost; call paths that only the live run has seen follow, by time."""
-    now = {path: seconds for path, _, seconds in live[-1].callpaths} if live else {}
+    now = {one.callpath: one for one in live[-1].callpaths} if live else {}
     share = shares(models)
     rows = []
     for series in by_cost(models, share):
-        seconds = now.get(str(series.key.callpath)) if series.key.metric == TIME.name else None
-        due = None if seconds is None else expected.get(str(series.key.callpath))
-        rows.append(_row(series, share.get(series.key.callpath, 0.0), seconds, due))
+        key = str(series.key.callpath), series.key.metric
+        value = now[key[0]].values().get(key[1]) if key[0] in now else None
+        rows.append(_row(series, share.get(series.key.callpath, 0.0), value, judged.get(key)))
     known = {row.callpath for row in rows}  # shares of the others cannot be told beside theirs
-    longest = max((seconds for seconds in now.values() if math.isfinite(seconds)), default=0.0)
-    fresh = sorted((item for item in now.items() if item[0] not in known), key=lambda i: -i[1])
-    for path, seconds in fresh:
-        part = 0.0 if known or not longest > 0 else seconds / longest
-        rows.append(SeriesRow(path, TIME.name, TIME.unit, "all", part, live=_finite(seconds)))
+    longest = max((one.seconds for one in now.values() if math.isfinite(one.seconds)), default=0.0)
+    fresh = [one for one in now.values() if one.callpath not in known]
+    for one in sorted(fresh, key=lambda one: -one.seconds):
+        part = 0.0 if known or not longest > 0 else one.seconds / longest
+        seconds = _finite(one.seconds)
+        rows.append(SeriesRow(one.callpath, TIME.name, TIME.unit, "all", part, live=seconds))
     return _with_classes(rows, live[-1].classes if live else {})
 
 
@@ -258,12 +263,16 @@ def _with_classes(
         parts = classes.get(row.callpath, ()) if last.get(row.callpath) == i else ()
         for number, (ranks, seconds) in enumerate(parts, 1):
             name = f"now {number}/{len(parts)}: {ranks:,} rank{'s' if ranks > 1 else ''}"
-            shown.append(replace(row, behaviour=name, text="", smape=None, points=(), live=seconds))
+            part = replace(row, behaviour=name, text="", smape=None, points=(), live=seconds)
+            shown.append(replace(part, expected=None, verdict=""))  # those are of a mean rank
     return shown
 
 
-def _row(series: SeriesModel, share: float, live: float | None, due: Estimate | None) -> SeriesRow:
+def _row(
+    series: SeriesModel, share: float, live: float | None, judged: Judgement | None
+) -> SeriesRow:
     model = series.model
+    due = None if judged is None else judged.expected
     return SeriesRow(
         callpath=str(series.key.callpath),
         metric=series.key.metric,
@@ -275,7 +284,7 @@ def _row(series: SeriesModel, share: float, live: float | None, due: Estimate | 
         points=tuple(measured(model)),
         live=None if live is None else _finite(live),
         expected=None if due is None or math.isnan(due.low) else (due.low, due.value, due.high),
-        verdict="" if live is None or due is None else verdict(live, due),
+        verdict="" if judged is None else judged.verdict,
     )
 
 

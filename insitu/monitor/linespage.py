@@ -46,7 +46,7 @@ class LinesPage(View):
 
     def tell(self, facts: str, lines: list[Text], legend: Text) -> None:
         """Draw them below a title and above a legend."""
-        self.query_one("#title", Static).update(title_of(self.shown, facts))
+        self.query_one("#title", Static).update(title_of(self.shown, facts, self.size.width))
         self.query_one("#lines", Static).update(Text("\n").join(lines))
         self.query_one("#trust", Static).update(legend)
 
@@ -81,13 +81,11 @@ class FindingsPage(LinesPage):
 def _lines(run: RunRow, width: int) -> list[Text]:
     """Its name and state, then its ranks in their order."""
     took = run.ended_at - run.started_at if run.ended_at and run.started_at else 0.0
-    rest = f"  {duration(took)}" if took > 0 else ""
-    if run.part is not None and run.state in ("measuring", "closing"):
-        rest = f"  {run_words(run, time.time()).removeprefix(run.name).strip()}"
+    words = f"{ranks_of(run)}  {duration(took)}" if took > 0 else run_words(run, time.time())
     head = Text.assemble(
         (f"{printable(run.name)}  ", "bold"),
         (run.state, STATES.get(run.state, "")),
-        printable(f"  {ranks_of(run)}{rest}"),
+        printable(f"  {words}"),
     )
     signs = Text()
     for state, many in run.ranks:

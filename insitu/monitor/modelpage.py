@@ -88,14 +88,13 @@ class ModelPage(View):
         many = len(subject.series)
         height = max(min(room - (many + 5 if is_wide else 0), HIGH), LOW)
         left = [*picture(subject, width, height), Text(""), *formulas(subject)]
-        if is_wide and subject.ranks is not None:
-            names = [one.key.behaviour for one in subject.series]
-            left += [Text(""), *strip(subject.ranks, names, width)]
-            right = facts(subject, FACTS - 2)
+        names = [one.key.behaviour for one in subject.series]
+        ranks = [] if subject.ranks is None else strip(subject.ranks, names, width)
+        right = facts(subject, FACTS - 2 if is_wide else width)
+        if is_wide:
+            left += [Text(""), *ranks]
         else:
-            right = facts(subject, width)
-            names = [one.key.behaviour for one in subject.series]
-            right += [] if subject.ranks is None else strip(subject.ranks, names, width)
+            right += ranks
         self.query_one("#title", Static).update(self._title())
         self.query_one("#picture", Static).update(Text("\n").join(left))
         self.query_one("#facts", Static).update(Text("\n").join([*self._now(), *right]))
@@ -127,7 +126,7 @@ class ModelPage(View):
         names = self._metrics()
         place = f" ({names.index(self._metric) + 1} of {len(names)})" if len(names) > 1 else ""
         facts_text = f"{printable(self._metric)}{place} · {percent(share)} of the cost"
-        title = title_of(self.shown, facts_text)
+        title = title_of(self.shown, facts_text, self.size.width)
         room = max(self.size.width - 2, 20)
         return Text("\n").join([title, Text(last_frames(self._callpath, room), "bold")])
 

@@ -29,7 +29,7 @@ from insitu.monitor.selection import (
     Selection,
     key_of,
 )
-from insitu.monitor.trend import agenda_words, bar, points_of, ranks_of, run_words, spark, times
+from insitu.monitor.trend import agenda_words, bar, points_of, run_words, spark, times
 from insitu.monitor.view import Shown, View, cut, deviation_text, mark_of_row, title_of
 from insitu.units import percent, quantity
 
@@ -178,12 +178,13 @@ class Overview(View):
         """Draw everything."""
         if not self.is_up:
             return
-        board, run = self.shown.board, self.shown.run_now()
+        board = self.shown.board
         count, runs = len(board.findings), len(board.runs)
         facts = [f"{runs} run{'s' * (runs != 1)}", *agenda_words(self.shown.agenda)]
-        facts += [run_words(run, time.time())] if run is not None and run.part is not None else []
         facts += [f"{count} finding{'s' * (count != 1)}"] if count else []
-        self.query_one("#title", Static).update(title_of(self.shown, " · ".join(facts)))
+        self.query_one("#title", Static).update(
+            title_of(self.shown, " · ".join(facts), self.size.width)
+        )
         self._draw_runs()
         self.query_one("#findings", Static).update(findings_text(board.findings, most=ALIKE))
         self._draw_series()
@@ -218,8 +219,8 @@ class Overview(View):
         parts = [f"{metric} over {names}", f"by {asked.order}", f"{count} rows"]
         parts += [f"class {asked.behaviour}"] if asked.behaviour else []
         parts += [f"holding {asked.text}"] if asked.text else []
-        marked = sum(bool(row.verdict) for row in self.shown.board.series)
-        parts += [f"{marked} off their prediction"] if marked else []
+        marked = {row.callpath for row in self.shown.board.series if row.verdict}
+        parts += [f"▲▼ {len(marked)} off their prediction"] if marked else []
         self.query_one("#asked", Static).update(Text(printable(" · ".join(parts)), no_wrap=True))
 
     def _draw_series(self) -> None:
@@ -353,7 +354,7 @@ def run_line(run: RunRow, name: int, width: int) -> Text:
         (f"{run.state:<10}", style),
         (bar(run, 6), style),
     ]
-    line = Text.assemble(*parts, f" {printable(ranks_of(run))}", no_wrap=True)
+    line = Text.assemble(*parts, f" {printable(run_words(run, time.time()))}", no_wrap=True)
     line.truncate(width, overflow="ellipsis")
     return line
 

@@ -106,13 +106,11 @@ def curve_of(one: SeriesModel, along: int) -> Curve:
 
 
 def facts(subject: Subject, width: int) -> list[Text]:
-    """Everything that is no picture: a block per class, then the ranks."""
+    """Everything that is no picture: a block per class."""
     lines: list[Text] = []
     for index, one in enumerate(subject.series):
         lines += [*_head(subject, index), *_segments(one.model), *_rivals(one.model)]
         lines += [*_points(one, subject.parameters, width), Text("")]
-    if subject.ranks is not None:
-        lines += strip(subject.ranks, [one.key.behaviour for one in subject.series], width)
     return lines
 
 
@@ -173,7 +171,10 @@ def _head(subject: Subject, index: int) -> Iterator[Text]:
     one = subject.series[index]
     mark, colour = mark_of(index)
     name = "all ranks" if one.key.behaviour == ALL else f"class {one.key.behaviour}"
-    yield Text.assemble((f"{mark} ", f"bold {colour}"), (printable(name), "bold"))
+    modeler = f"  by {one.model.modeler}"
+    yield Text.assemble(
+        (f"{mark} ", f"bold {colour}"), (printable(name), "bold"), (printable(modeler), "dim")
+    )
     yield Text(f"  {printable(str(one.model))}")
     model = one.model
     parts = [f"error {percent(model.smape / 100)}"]
@@ -181,7 +182,6 @@ def _head(subject: Subject, index: int) -> Iterator[Text]:
         parts.append(f"adjusted R² {model.adjusted_r2:.3f}")
     if math.isfinite(model.probability):
         parts.append(f"leading term {percent(model.probability)} probable")
-    parts.append(f"by {model.modeler}")
     yield Text(f"  {' · '.join(parts)}", "dim")
     for finding in model.findings:
         yield Text(f"  {printable(finding.code)}: {printable(finding.text)}", "yellow")

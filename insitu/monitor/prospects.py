@@ -194,7 +194,7 @@ class Prospects(View):
             f"{name} = {number(value)}" for name, value in zip(names, ahead.at, strict=False)
         )
         facts = f"{ahead.metric} of a mean rank at {place}" if ahead.at else "no models yet"
-        self.query_one("#title", Static).update(title_of(self.shown, facts))
+        self.query_one("#title", Static).update(title_of(self.shown, facts, self.size.width))
         farness = max((a / m for a, m in zip(at, high, strict=False) if m > 0), default=1.0)
         said = "within what was measured" if farness <= 1 else f"{farness:.3g} × what was measured"
         trust = "" if farness <= TRUSTED else ": far; the bounds say how little is known"

@@ -225,9 +225,9 @@ def largest_of(models: ModelSet) -> Coordinate:
     return tuple(np.concatenate(tables).max(axis=0).tolist())
 
 
-def estimate(model: Model, at: Coordinate) -> Estimate:
-    """What a model says at one point."""
-    ((low, high),) = model.interval([at], LEVEL).tolist()
+def estimate(model: Model, at: Coordinate, level: float = LEVEL) -> Estimate:
+    """What a model says at one point, with bounds that hold with this probability."""
+    ((low, high),) = model.interval([at], level).tolist()
     return Estimate(float(model.predict([at])[0]), low, high)
 
 
@@ -314,7 +314,11 @@ def _groups(
 
 
 def costs_at(
-    models: ModelSet, metric: str, at: Coordinate, only: Container[CallPath] | None = None
+    models: ModelSet,
+    metric: str,
+    at: Coordinate,
+    only: Container[CallPath] | None = None,
+    level: float = LEVEL,
 ) -> dict[CallPath, Estimate]:
     """A metric of call paths at one point, of a mean rank: classes weigh by their ranks.
 
@@ -323,6 +327,7 @@ def costs_at(
         metric: its name.
         at: a coordinate.
         only: the call paths that are asked for; all of them otherwise.
+        level: the probability with which bounds hold.
     """
     groups = _groups(models, metric, only)
     is_parted = any(len(group) > 1 for group in groups.values())
@@ -330,7 +335,7 @@ def costs_at(
     point = np.array([at])
     answer = {}
     for path, group in groups.items():
-        found = [estimate(one.model, at) for one in group]
+        found = [estimate(one.model, at, level) for one in group]
         sides = ([np.array([getattr(one, side)]) for one in found] for side in SIDES)
         answer[path] = Estimate(*(float(_weighted(group, laws, point, one)[0]) for one in sides))
     return answer

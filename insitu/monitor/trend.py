@@ -77,12 +77,12 @@ def run_words(run: RunRow, now: float) -> str:
     now: seconds since 1970.
     """
     if run.part is None or not run.part > 0:
-        return f"{run.name} {run.state}"
-    words = f"{run.name} {percent(run.part)} done"
-    if run.part < 1 and run.started_at:
+        return ranks_of(run)
+    words = f"{percent(run.part)} done"
+    if 0.0 < run.part < 1.0 and run.started_at:
         left = (now - run.started_at) * (1 - run.part) / run.part
-        words += f", about {duration(left)} left"
-    return words
+        words += f", {duration(left)} left"
+    return f"{words}; {ranks_of(run)}"
 
 
 def times(value: float) -> str:

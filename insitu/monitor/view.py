@@ -8,13 +8,14 @@ from textual.screen import Screen
 
 from insitu.modeling.base import ModelSet
 from insitu.monitor.board import Board, RunRow, SeriesRow
-from insitu.monitor.forecast import FASTER, SLOWER
+from insitu.monitor.forecast import FASTER, FEWER, MORE, SLOWER
 from insitu.monitor.names import printable
 from insitu.monitor.outlook import Outlook
 from insitu.monitor.progress import Agenda
 from insitu.units import quantity
 
-VERDICTS = {SLOWER: ("▲", "bold red"), FASTER: ("▼", "bold cyan")}  # signs need no colour
+UP, DOWN = ("▲", "bold red"), ("▼", "bold cyan")  # signs need no colour
+VERDICTS = {SLOWER: UP, MORE: UP, FASTER: DOWN, FEWER: DOWN}
 
 
 @dataclass(slots=True)
@@ -52,12 +53,13 @@ class View(Screen[None]):
         raise NotImplementedError
 
 
-def title_of(shown: Shown, facts: str) -> Text:
+def title_of(shown: Shown, facts: str, width: int) -> Text:
     """The first line of a screen."""
     state = Text("● live", style="bold green") if shown.is_live else Text("○ at rest")
     name = os.path.basename(os.path.abspath(shown.campaign))
     title = Text.assemble((printable(name), "bold"), "  ", state, no_wrap=True)
     title.append(f"  {printable(facts)}")
+    title.truncate(max(width - 2, 1), overflow="ellipsis")
     return title
 
 
@@ -68,7 +70,7 @@ def cut(text: str, width: int) -> str:
 
 
 def mark_of_row(row: SeriesRow) -> Text:
-    """The sign of a deviation: ▲ slower than predicted, ▼ faster."""
+    """The sign of a deviation: ▲ above what was predicted, ▼ below."""
     sign, style = VERDICTS.get(row.verdict, (" ", ""))
     return Text(sign, style)
 
@@ -79,13 +81,10 @@ def deviation_text(row: SeriesRow) -> Text:
         return Text("")
     text = Text(f"now {quantity(row.live, row.unit)}")
     if row.expected is not None:
-        low, value, high = row.expected
-        text.append(
-            f", due by now {quantity(value, row.unit)}"
-            f" ({quantity(low, row.unit)} … {quantity(high, row.unit)})"
-        )
-    if row.verdict:
-        text.append(" ")
-        text.append_text(mark_of_row(row))
-        text.append(f" {row.verdict}", VERDICTS.get(row.verdict, ("", ""))[1])
+        style = VERDICTS.get(row.verdict, ("", ""))[1]
+        words = f" {row.verdict} than predicted" if row.verdict else ", as predicted"
+        text.append(f" {mark_of_row(row)}" if row.verdict else "", style)
+        text.append(words, style)
+        low, _, high = row.expected
+        text.append(f" ({quantity(low, row.unit)} … {quantity(high, row.unit)} by now)")
     return text

@@ -11,6 +11,7 @@ from insitu.modeling.base import Clusters, Model, ModelSet, Quality, Segment, Se
 from insitu.modeling.pmnf import Function
 from insitu.monitor.board import Board, LiveRun, board_of
 from insitu.monitor.cost import shares
+from insitu.monitor.forecast import LivePath
 from insitu.monitor.names import last_frames, printable
 from tests.campaigns import HALO, MAIN, REDUCE, SOLVE, heat_run
 
@@ -76,7 +77,9 @@ def test_the_most_expensive_call_path_stands_first():
 
 def test_a_live_run_stands_above_those_that_are_kept():
     record, _ = heat_run(4)
-    live = LiveRun("x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 1, 8, (("main", 1, 0.5),))
+    live = LiveRun(
+        "x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 1, 8, (LivePath("main", 1, 0.5),)
+    )
 
     board = board_of([record], ModelSet(), [live])
 
@@ -88,7 +91,7 @@ def test_a_live_run_stands_above_those_that_are_kept():
 
 
 def test_before_there_are_models_call_paths_have_shares_of_the_longest():
-    callpaths = (("main", 1, 0.5), ("main->solve", 1, 0.25))
+    callpaths = (LivePath("main", 1, 0.5), LivePath("main->solve", 1, 0.25))
     live = LiveRun("x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 1, 8, callpaths)
 
     board = board_of([], ModelSet(), [live])
@@ -116,7 +119,17 @@ def test_a_board_survives_json():
     board = board_of(
         [heat_run(4)[0]],
         ModelSet(("p",), (series(MAIN, [1, math.nan]),), findings=(Finding("a", "b"),)),
-        [LiveRun("x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 1, 8, (("main", 1, math.nan),))],
+        [
+            LiveRun(
+                "x",
+                RunKey.of({"p": 8}),
+                RunState.MEASURING,
+                6,
+                1,
+                8,
+                (LivePath("main", 1, math.nan),),
+            )
+        ],
     )
 
     text = json.dumps(board.to_dict(), allow_nan=False)

@@ -8,7 +8,16 @@ from insitu.entities import TIME, VISITS, CallPath, RunKey, RunState
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.monitor.board import LiveRun, RunRow, SeriesRow, board_of, ranks_in
-from insitu.monitor.forecast import FASTER, SLOWER, Forecast, course, forecast, verdict
+from insitu.monitor.forecast import (
+    FASTER,
+    FEWER,
+    MORE,
+    SLOWER,
+    Forecast,
+    LivePath,
+    course,
+    forecast,
+)
 from insitu.monitor.summary import Estimate
 from tests.campaigns import HALO, SOLVE, heat_run
 
@@ -34,18 +43,19 @@ def models() -> ModelSet:
     )
 
 
-def live(visits: float, seconds: float, ended: int = 0) -> LiveRun:
+def live(visits: float, seconds: float, ended: int = 0, ranks: int = 64) -> LiveRun:
     state = RunState.CLOSING if ended else RunState.MEASURING
-    return LiveRun("x", AT_64, state, 64, ended, 64, ((str(SOLVE), visits, seconds),))
+    path = LivePath(str(SOLVE), visits, seconds, ranks=ranks)
+    return LiveRun("x", AT_64, state, 64, ended, 64, (path,))
 
 
-def shown(models: ModelSet, run: LiveRun) -> tuple[RunRow, SeriesRow]:
+def shown(models: ModelSet, run: LiveRun, metric: str = "time") -> tuple[RunRow, SeriesRow]:
     board = board_of([], models, [run], {"x": forecast(models, AT_64)})
-    return board.runs[0], next(row for row in board.series if row.metric == "time")
+    return board.runs[0], next(row for row in board.series if row.metric == metric)
 
 
-@pytest.mark.parametrize(("factor", "word"), [(1.0, ""), (1.05, ""), (1.5, SLOWER), (0.5, FASTER)])
-@pytest.mark.parametrize("part", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize(("factor", "word"), [(1.0, ""), (1.05, ""), (1.9, SLOWER), (0.1, FASTER)])
+@pytest.mark.parametrize("part", [0.3, 0.6, 1.0])
 def test_a_call_path_is_marked_while_the_run_goes_on(models, part, factor, word):
     run, row = shown(models, live(1000 * part, 80 * part * factor))
 
@@ -54,17 +64,53 @@ def test_a_call_path_is_marked_while_the_run_goes_on(models, part, factor, word)
     assert row.expected is not None and row.expected[1] == pytest.approx(80 * part, rel=0.05)
 
 
+def test_a_slow_beginning_is_forgiven_as_far_as_the_whole_run_may_differ(models):
+    _, row = shown(models, live(20, 3.2))  # twice as slow, for a fiftieth of the run
+
+    assert row.verdict == ""
+
+
 def test_few_visits_are_only_judged_once_all_of_the_time_is_used_up():
-    foreseen = Forecast({"main": 1.0}, {"main": Estimate(10.0, 9.0, 11.0)})
+    foreseen = Forecast({("main", "time"): Estimate(10.0, 9.0, 11.0)})
 
-    found = course(foreseen, [("main", 1.0, 2.0)], has_ended=False)
+    found = [
+        course(foreseen, [LivePath("main", 1.0, s)], size=4, has_ended=False) for s in (2.0, 12.0)
+    ]
 
-    assert math.isnan(found.part)
-    assert [verdict(s, found.expected["main"]) for s in (2.0, 12.0)] == ["", SLOWER]
+    assert all(math.isnan(one.part) for one in found)
+    assert [one.judged["main", "time"].verdict for one in found] == ["", SLOWER]
+
+
+def test_ranks_that_have_not_entered_yet_may_pull_the_mean_down(models):
+    """The one rank that has been there took all of its time at once; 63 are to come."""
+    _, first = shown(models, live(1000, 400, ranks=1))
+    _, half = shown(models, live(1000, 400, ranks=32))
+
+    assert (first.verdict, half.verdict) == ("", SLOWER)
+
+
+def test_a_call_path_of_one_rank_waits_for_no_others(models):
+    alone = [
+        Clusters(SOLVE, "visits", RunKey.of({"p": p}), np.array([0] + [-1] * (p - 1)), ("all",))
+        for p in (4, 8, 16, 32)
+    ]
+
+    _, row = shown(ModelSet(("p",), models.models, alone), live(1000, 400, ranks=1))
+
+    assert row.verdict == SLOWER
+
+
+def test_counts_are_judged_too_and_too_few_only_at_the_end(models):
+    words = [
+        shown(models, live(visits, 80, ended=ended), "visits")[1].verdict
+        for visits, ended in ((500, 0), (1000, 0), (1001, 0), (500, 64))
+    ]
+
+    assert words == ["", "", MORE, FEWER]
 
 
 def test_at_the_end_of_a_run_everything_is_due(models):
-    run, row = shown(models, live(500, 40, ended=64))
+    run, row = shown(models, live(500, 20, ended=64))
 
     assert (run.part, row.verdict) == (1.0, FASTER)
 
@@ -73,6 +119,18 @@ def test_more_visits_than_foreseen_are_not_allowed_more_time(models):
     _, row = shown(models, live(2000, 160))
 
     assert row.verdict == SLOWER
+
+
+def test_bounds_are_wider_where_more_is_judged(models):
+    many = [
+        modelled(SOLVE.child(f"f{index}"), TIME, np.full(4, 1.0) + 0.01 * np.arange(4))
+        for index in range(100)
+    ]
+
+    alone = forecast(models, AT_64).values[str(SOLVE), "time"]
+    among = forecast(ModelSet(("p",), (*models.models, *many)), AT_64).values[str(SOLVE), "time"]
+
+    assert among.low <= alone.low < alone.value < alone.high < among.high
 
 
 def test_classes_count_by_their_ranks():
@@ -87,7 +145,7 @@ def test_classes_count_by_their_ranks():
 
     found = forecast(ModelSet(("p",), parted, classes), AT_64)
 
-    assert found.seconds[str(HALO)].value == pytest.approx(2.0)
+    assert found.values[str(HALO), "time"].value == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("run", [RunKey.of({"n": 8}), AT_64])

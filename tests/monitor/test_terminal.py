@@ -17,6 +17,7 @@ from insitu.modeling.base import ModelSet
 from insitu.modeling.pipeline import remodel
 from insitu.monitor.board import Board, LiveRun, board_of
 from insitu.monitor.client import BoardClient
+from insitu.monitor.forecast import LivePath
 from insitu.monitor.linespage import FindingsPage
 from insitu.monitor.overview import Overview
 from insitu.monitor.terminal import Watch
@@ -167,7 +168,7 @@ def test_findings_are_shown_on_demand_and_always_where_there_is_room(store: Sqli
 
 def test_a_live_run_shows_its_ranks_and_what_they_spend(store: SqliteStore):
     live = LiveRun(
-        "x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 2, 8, (("main->[b]new", 1, 0.5),)
+        "x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 2, 8, (LivePath("main->[b]new", 1, 0.5),)
     )
 
     async def look(app: Watch, pilot: Pilot[None]) -> None:

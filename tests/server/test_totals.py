@@ -132,6 +132,7 @@ def test_the_means_over_ranks_are_those_of_the_table():
     for row, callpath in enumerate(table.callpaths):
         for i, name in enumerate(("visits", "time")):
             assert means[callpath][i] == np.nanmean(table.values[name][row])
+        assert means[callpath][2] == np.count_nonzero(~np.isnan(table.values["visits"][row]))
 
 
 def test_an_arrow_in_a_frame_does_not_part_it():
