@@ -38,6 +38,7 @@ launcher with its own options (mpiexec, srun, ...). `--` ends the options of ins
 Inside a rank (mpiexec -n 4 python -m insitu.run ...; srun ...) it wraps that rank.
 """
 MAX_PATTERNS = 60
+SWITCHES = ("-q", "--quiet", "--c-functions", "-h", "--help")
 WITH_VALUE = {
     "-n": "ranks",
     "--ranks": "ranks",

@@ -14,17 +14,16 @@ import pytest
 
 from insitu import errors
 from insitu.campaign.config import load_config
-from insitu.cli import COMMANDS, group
+from insitu.cli import COMMANDS, group, manual
 from insitu.entities import METRICS
 from insitu.formats.base import EXPORTERS
 from insitu.modeling.modelers import DEFAULT, MODELERS
-from insitu.run import WITH_VALUE
+from insitu.run import SWITCHES, WITH_VALUE
 from tests.test_floors import sources
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SWITCHES = {"--c-functions", "--quiet", "--help"}
-OF_RUN = {word for word in WITH_VALUE if word.startswith("--")} | SWITCHES
+OF_RUN = {word for word in (*WITH_VALUE, *SWITCHES) if word.startswith("--")}
 
 
 def section(title: str, text: str = README) -> str:
@@ -91,6 +90,12 @@ def test_the_help_of_insitu_run_has_every_option():
     from insitu.run import USAGE
 
     assert set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", USAGE, re.M)) == OF_RUN
+
+
+def test_the_manual_page_says_what_help_says():
+    is_current = manual.FILE.read_text(encoding="utf-8") == manual.page()
+
+    assert is_current, "insitu/cli/insitu.1 is old; `python -m insitu.cli.manual` writes it anew"
 
 
 def test_the_readme_has_every_metric_with_its_unit():

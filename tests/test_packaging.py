@@ -149,6 +149,9 @@ def test_a_wheel_holds_what_runs_and_nothing_else(built_from, request):
     assert {
         f"insitu/monitor/static/{name}" for name in ("index.html", "page.js", "page.css")
     } <= set(names)
+    assert [name.partition(".data/")[2] for name in names if name.endswith("/insitu.1")] == [
+        "data/share/man/man1/insitu.1"
+    ]
     assert ("insitu/collectors/libinsitu.so" in names) == has_compiler()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"insitu"}
     assert [name for name in names if name.endswith((".c", ".h", ".def"))] == []

@@ -36,6 +36,7 @@ COMMANDS = {
     "doctor": ("Keep", "tell what works on this machine, what to do about the rest"),
 }
 _MODULES = {"import": "insitu.cli.importing"}  # import is a word of Python
+COMPLETE = "_INSITU_COMPLETE"  # what a shell asks for, as in bash_source
 INTERRUPTED = 130  # as a shell says it: 128 + SIGINT
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
@@ -90,7 +91,12 @@ def group(ctx: click.Context) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; ends with its exit code."""
+    """Run the command line, or complete one for a shell; ends with its exit code."""
+    asked = os.environ.get(COMPLETE)
+    if asked is not None:
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(group, {}, "insitu", COMPLETE, asked))
     sys.exit(call(sys.argv[1:] if arguments is None else list(arguments)))
 
 

@@ -1,6 +1,9 @@
 """`insitu run`: the same as `python -m insitu.run`, every argument passed on untouched."""
 
+from collections.abc import Container, Sequence
+
 import click
+from click.shell_completion import CompletionItem
 
 
 class _Verbatim(click.Command):
@@ -9,6 +12,28 @@ class _Verbatim(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.args = list(args)
         return ctx.args
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The options of insitu.run up to the program, then whatever the shell knows."""
+        from insitu.run import SWITCHES, WITH_VALUE
+
+        before = ctx.args[-1] if ctx.args else ""
+        is_value = before in WITH_VALUE or before in ("-m", "-c")
+        if incomplete.startswith("-") and not is_value and not _has_program(ctx.args, WITH_VALUE):
+            words = (word for word in (*WITH_VALUE, *SWITCHES) if word.startswith("--"))
+            return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+        return [CompletionItem(incomplete, type="file")]
+
+
+def _has_program(words: Sequence[str], with_value: Container[str]) -> bool:
+    """Whether the program's own command line has begun."""
+    left = iter(words)
+    for word in left:
+        if word in ("--", "-m", "-c") or not word.startswith("-"):
+            return True
+        if word in with_value:
+            next(left, None)
+    return False
 
 
 @click.command(cls=_Verbatim, name="run", add_help_option=False)
