@@ -4,6 +4,7 @@
     python3 bootstrap.py test            the tests; further arguments go to pytest
     python3 bootstrap.py bench           the benchmarks, or the one that is named
     python3 bootstrap.py chaos           faults with real processes, counted; --length short or long
+    python3 bootstrap.py sanitize        the native code under sanitizers and valgrind, for long
     python3 bootstrap.py setup           only what the others do first
 
 Needs Python 3.11 or newer, pip and, for the native collectors, a C compiler. Everything goes into
@@ -47,6 +48,7 @@ JOBS = {
     "test": ["-m", "pytest", "-n", "2"],  # system tests mostly wait
     "bench": ["-m", "tests.benchmarks"],
     "chaos": [str(HERE / "tests" / "benchmarks" / "chaos.py")],
+    "sanitize": [str(HERE / "tests" / "benchmarks" / "sanitize.py")],
 }
 
 

@@ -1,5 +1,7 @@
 """What the tests of the collectors share."""
 
+import os
+
 import pytest
 
 from insitu.collectors import library
@@ -17,7 +19,7 @@ def python(request):
 
 @pytest.fixture
 def shared():
-    path = library.find()
+    path = os.environ.get("INSITU_TEST_LIBRARY") or library.find()
     if not path:
         pytest.skip("the native library is not built: no C compiler")
     return path

@@ -237,6 +237,29 @@ def test_the_programs_own_allocator_is_used_and_counted(bench, library):
     assert bench.values("grows", "heap_peak")[0] >= 3_500_000
 
 
+@pytest.mark.parametrize("library", ["jemalloc", "tcmalloc_minimal"])
+def test_an_allocator_that_the_user_preloads_is_used_and_counted(bench, monkeypatch, library):
+    found = ctypes.util.find_library(library)
+    if not found:
+        pytest.skip(f"no lib{library}: apt install libjemalloc2 libtcmalloc-minimal4")
+    monkeypatch.setenv("LD_PRELOAD", found)
+
+    measured(bench)
+
+    assert bench.values("grows", "heap_growth")[0] >= 500_000
+    assert bench.values("grows", "heap_peak")[0] >= 3_500_000
+
+
+@pytest.mark.parametrize("library", ["jemalloc", "tcmalloc_minimal"])
+def test_an_allocator_that_is_linked_statically_stays_alone(bench, library):
+    whole = ("-Wl,--whole-archive", f"-l:lib{library}.a", "-Wl,--no-whole-archive")
+
+    measured(bench, *whole, "-lstdc++", "-lm", "-ldl")
+
+    assert bench.values("grows", "visits") == [1]
+    assert "heap_peak" not in bench.table().values
+
+
 def test_threads_in_which_nothing_else_is_recorded_have_their_heap_and_no_time(bench):
     measured(bench)
 

@@ -25,6 +25,7 @@ NAMES = (
     *("memalign", "valloc", "pvalloc"),
 )
 THREADS = 16  # eight, twice
+TIMES = int(os.environ.get("INSITU_TORTURE", "1"))  # as many turns as usual
 # Asked once per call path: whether a function's place to return to is among the words of the stack,
 # not all of which were ever written.
 SUPPRESSION = """{
@@ -75,7 +76,7 @@ def run(folder, turns, *before, **environment):
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=120 * TIMES,
         check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
@@ -119,35 +120,37 @@ def test_threads_mpi_memory_exceptions_signals_and_forks_are_counted_right(tmp_p
     wrapper = str(BINARIES["mpich"] / "mpicxx")
     build(tmp_path, "-DWITH_MPI", compiler=wrapper, more=OF_MPI)
 
-    visits, _ = run(tmp_path, 300)
+    visits, _ = run(tmp_path, 300 * TIMES)
 
-    check(visits, 300)
-    assert visits["torture->(thread)->work->turn->talk->MPI_Allreduce"] == THREADS * 300
+    check(visits, 300 * TIMES)
+    assert visits["torture->(thread)->work->turn->talk->MPI_Allreduce"] == THREADS * 300 * TIMES
     assert visits["torture->bear"] == 6
     assert [visits[f"torture->(phase {name})"] for name in ("odd", "even")] == [6, 6]
 
 
 def test_what_is_freed_leaves_nothing_behind(plain):
-    visits, growth = run(plain, 300)
+    visits, growth = run(plain, 300 * TIMES)
 
-    check(visits, 300)
+    check(visits, 300 * TIMES)
     assert abs(growth) < 20_000  # of 50,000 blocks; the C library keeps a few for its threads
 
 
 def test_no_address_is_misused(tmp_path):
     build(tmp_path, "-fsanitize=address,undefined")
 
-    visits, _ = run(tmp_path, 30, ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="halt_on_error=1")
+    visits, _ = run(
+        tmp_path, 30 * TIMES, ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="halt_on_error=1"
+    )
 
-    check(visits, 30)
+    check(visits, 30 * TIMES)
 
 
 def test_no_threads_race(tmp_path):
     build(tmp_path, "-fsanitize=thread", "-DWITHOUT_FORK", keeps_malloc=False)
 
-    visits, _ = run(tmp_path, 30, TSAN_OPTIONS="halt_on_error=1")
+    visits, _ = run(tmp_path, 30 * TIMES, TSAN_OPTIONS="halt_on_error=1")
 
-    check(visits, 30)
+    check(visits, 30 * TIMES)
 
 
 def test_valgrind_finds_nothing(plain):
@@ -156,6 +159,8 @@ def test_valgrind_finds_nothing(plain):
     (plain / "known.supp").write_text(SUPPRESSION)
     words = ("--quiet", "--error-exitcode=9", f"--suppressions={plain / 'known.supp'}")
 
-    visits, _ = run(plain, 10, "valgrind", *words, "--soname-synonyms=somalloc=nouserintercepts")
+    visits, _ = run(
+        plain, 10 * TIMES, "valgrind", *words, "--soname-synonyms=somalloc=nouserintercepts"
+    )
 
-    check(visits, 10)
+    check(visits, 10 * TIMES)
