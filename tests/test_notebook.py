@@ -1,7 +1,10 @@
 """A campaign in Python: frames, predictions, and objects that show themselves."""
 
+import ast
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +15,8 @@ from insitu.errors import CampaignError, UsageError
 from insitu.modeling.pipeline import remodel
 from insitu.notebook import Campaign
 from tests.campaigns import REDUCE, heat_campaign
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +96,32 @@ def test_importing_insitu_loads_no_numpy():
     )
 
     assert answer.stdout == "False\n"
+
+
+def test_the_notebook_runs_and_says_what_it_shows(monkeypatch, capsys):
+    for name in ("pandas", "matplotlib", "sympy"):
+        pytest.importorskip(name, reason=f"{name} is not installed")
+    monkeypatch.chdir(EXAMPLES)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
+    cells = json.loads((EXAMPLES / "campaign.ipynb").read_text(encoding="utf-8"))["cells"]
+    names: dict[str, object] = {}
+
+    for cell in cells:
+        if cell["cell_type"] != "code":
+            continue
+        *before, last = ast.parse("".join(cell["source"])).body
+        if not isinstance(last, ast.Expr):
+            before.append(last)
+        exec(compile(ast.Module(before, []), "notebook", "exec"), names)
+        shown = ""
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), "notebook", "eval"), names)
+            shown = "" if value is None else repr(value)
+        said = capsys.readouterr().out + shown
+        texts = [
+            one.get("text", one.get("data", {}).get("text/plain", ""))
+            for one in cell["outputs"]
+            if one["output_type"] != "display_data"
+        ]
+        assert said == "".join("".join(text) for text in texts)
