@@ -75,7 +75,9 @@ static inline __attribute__((always_inline)) struct insitu_thread *enter(const c
   return self;
 }
 
-static inline void leave(struct insitu_thread *self, const struct insitu_traffic *moved, uint64_t now) {
+/* Inline, so that what a kind of call never moves costs nothing. */
+static inline __attribute__((always_inline)) void leave(struct insitu_thread *self, const struct insitu_traffic *moved,
+                                                        uint64_t now) {
   self->in_mpi = 0;
   if (!insitu_is_on) return;
   struct insitu_row *row = &insitu_table->rows[insitu_top(self)->row];
@@ -110,6 +112,15 @@ static int is_peer(A rank) {
 static int64_t count_at(A counts, int at, int is_large) {
   if (at < 0) return 0;
   return is_large ? ((const int64_t *)counts)[at] : ((const int *)counts)[at];
+}
+
+static inline int64_t sum_of_all(A counts, int n, int is_large) {
+  int64_t sum = 0;
+  if (is_large)
+    for (int i = 0; i < n; i++) sum += ((const int64_t *)counts)[i];
+  else
+    for (int i = 0; i < n; i++) sum += ((const int *)counts)[i];
+  return sum;
 }
 
 /* The sum of n counts, those of absent neighbours left out. */

@@ -66,6 +66,7 @@ static void choose_abi(const char *path) {
         .handle_bytes = sizeof(void *),
         .status_bytes = 24,
         .error_at = 8,
+        .count_at = 16,
     };
   } else if (strncmp(name ? name + 1 : path, "libmpi_abi", 10) == 0) {
     insitu_mpi = (struct insitu_mpi_abi){
@@ -86,6 +87,7 @@ static void choose_abi(const char *path) {
         .handle_bytes = sizeof(void *),
         .status_bytes = 32,
         .error_at = 8,
+        .count_at = -1,
     };
   } else {
     insitu_mpi = (struct insitu_mpi_abi){
@@ -106,6 +108,7 @@ static void choose_abi(const char *path) {
         .handle_bytes = sizeof(int),
         .status_bytes = 20,
         .error_at = 16,
+        .is_count_split = 1,
     };
   }
 }
@@ -242,13 +245,22 @@ uint64_t insitu_mpi_ask_type(A type, unsigned at, uint32_t age) {
   return (uint64_t)bytes;
 }
 
-uint64_t insitu_mpi_status_bytes(A status) {
+#define OFTEN_ENOUGH 8
+int insitu_mpi_knows_status;
+
+/* The first ones are asked of the library, and it is seen whether reading them gives the same. */
+uint64_t insitu_mpi_ask_status(A status) {
+  static int agreed;
   int64_t bytes = 0;
   int few = 0;
   if (get_elements_x ? get_elements_x(status, insitu_mpi.byte, &bytes) : get_count(status, insitu_mpi.byte, &few))
     return 0;
   if (!get_elements_x) bytes = few;
-  return bytes > 0 ? (uint64_t)bytes : 0;
+  if (bytes <= 0) return 0;
+  if (insitu_mpi.count_at < 0 || agreed < 0) return (uint64_t)bytes;
+  agreed = insitu_mpi_read_status(status) == (uint64_t)bytes ? agreed + 1 : -1;
+  insitu_mpi_knows_status = agreed >= OFTEN_ENOUGH;
+  return (uint64_t)bytes;
 }
 
 int insitu_mpi_is_in_status(int code) {

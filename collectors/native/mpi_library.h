@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Any argument of an MPI function: integers, handles and pointers all pass in registers of this size. */
 typedef intptr_t A;
@@ -14,6 +15,7 @@ struct insitu_mpi_abi {
   A in_place, proc_null, root, comm_world, comm_null, datatype_null, byte, no_op, no_message;
   int cart, graph, dist_graph, thread_multiple, err_in_status;
   unsigned handle_bytes, status_bytes, error_at; /* where a status has MPI_ERROR */
+  int count_at, is_count_split;                  /* and its bytes, -1 where only the library knows */
 };
 extern struct insitu_mpi_abi insitu_mpi;
 /* Whether several threads may call MPI at once; true until MPI has said otherwise. */
@@ -84,8 +86,21 @@ static inline A insitu_mpi_handle(A argument) {
 }
 A insitu_mpi_handle_at(A handles, int64_t at);
 
+/* Whether the library has been seen to keep the bytes of a status where its ABI says. */
+extern int insitu_mpi_knows_status;
+uint64_t insitu_mpi_ask_status(A status);
+
+static inline uint64_t insitu_mpi_read_status(A status) {
+  uint64_t bytes;
+  memcpy(&bytes, (const char *)status + insitu_mpi.count_at, sizeof bytes);
+  if (!insitu_mpi.is_count_split) return bytes;
+  return (uint32_t)bytes | bytes >> 33 << 32; /* the lowest bit of the upper half says cancelled */
+}
+
 /* Bytes that a status says arrived, whatever their type; 0 if it cannot tell. */
-uint64_t insitu_mpi_status_bytes(A status);
+static inline uint64_t insitu_mpi_status_bytes(A status) {
+  return __builtin_expect(insitu_mpi_knows_status, 1) ? insitu_mpi_read_status(status) : insitu_mpi_ask_status(status);
+}
 int insitu_mpi_is_cancelled(A status);
 /* Whether an error code says that statuses have errors of their own, and that of a status. */
 int insitu_mpi_is_in_status(int code);

@@ -1,8 +1,9 @@
-/* The n-th blocking collective of a communicator is the same call in all its ranks. A hash of these ranks, of how many
- * communicators of just these ranks met before, and of n is therefore a key on which ranks agree without a word.
+/* The n-th blocking collective of a communicator is the same call in all its ranks. A number that follows from these
+ * ranks, from how many communicators of just these ranks met before, and from n is a key on which ranks agree without
+ * a word.
  *
  * All meetings are kept while there is room. Then the rows that hold most give up those whose key does not begin with
- * one more zero bit: what is left is a random sample, and the same one in all ranks that keep it equally rarely. */
+ * one more zero bit: what is left is an even sample, and the same one in all ranks that keep it equally rarely. */
 #define _GNU_SOURCE
 #include "mpi_meetings.h"
 
@@ -72,8 +73,8 @@ struct insitu_party *insitu_party_find(const struct insitu_comm *comm) {
   if (!found && unused) {
     uint64_t ranks = hash_of_ranks(comm), number = ranks ? number_of(ranks) : 0;
     found = unused;
-    *found = (struct insitu_party){comm->handle, number ? mixed(ranks, number) | 1 : 0, 0, (uint32_t)comm->size,
-                                   (uint32_t)comm->rank};
+    uint64_t id = number ? mixed(ranks, number) | 1 : 0;
+    *found = (struct insitu_party){comm->handle, id, id, (uint32_t)comm->size, (uint32_t)comm->rank};
   }
   end();
   return found ? found : &nobody;

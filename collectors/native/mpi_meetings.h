@@ -11,8 +11,8 @@ enum { INSITU_NEEDS_ALL = -1, INSITU_NEEDS_NOBODY = -2, INSITU_NEEDS_LOWER = -3 
 /* The ranks of a communicator, as they meet in its blocking collectives. */
 struct insitu_party {
   A handle;
-  uint64_t id; /* the same in all its ranks; 0 of ranks whose meetings are not kept */
-  uint64_t met;
+  uint64_t id;   /* the same in all its ranks; 0 of ranks whose meetings are not kept */
+  uint64_t next; /* the key of the meeting to come */
   uint32_t size, rank;
 };
 
@@ -25,18 +25,17 @@ struct insitu_party *insitu_party_find(const struct insitu_comm *comm);
 void insitu_party_forget(A handle);
 void insitu_meeting_keep(const struct insitu_meeting *meeting);
 
-/* A call of the frame on top of this thread ends now, in which this rank needed others. */
+/* A call of the frame on top of this thread ends now, in which this rank needed others. The keys of a party are a Weyl
+ * sequence: those below a bound are spread evenly, and with no period that a loop could have as well. */
 static inline void insitu_meet(struct insitu_thread *self, const struct insitu_comm *comm, int32_t needs,
                                uint64_t now) {
   struct insitu_party *party = comm->party;
   if (__builtin_expect(!party, 0)) party = ((struct insitu_comm *)comm)->party = insitu_party_find(comm);
   if (__builtin_expect(!party->id || !insitu_is_on, 0)) return;
-  uint64_t key = party->id + party->met++ * 0x9E3779B97F4A7C15u; /* splitmix64 */
-  key = (key ^ key >> 30) * 0xBF58476D1CE4E5B9u;
-  key = (key ^ key >> 27) * 0x94D049BB133111EBu;
-  key ^= key >> 31;
+  uint64_t key = party->next;
+  party->next = key + 0x9E3779B97F4A7C15u; /* 2^64 divided by the golden ratio */
   const struct insitu_frame *frame = insitu_top(self);
-  if (key >> 1 >> (63 - insitu_meeting_levels[frame->row])) return;
+  if (__builtin_expect(key >> 1 >> (63 - insitu_meeting_levels[frame->row]) != 0, 1)) return;
   insitu_meeting_keep(&(struct insitu_meeting){key, frame->start, now, frame->row, needs, party->rank, party->size});
 }
 

@@ -10,17 +10,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { RECEIVE = 1, PERSISTENT = 2, ACTIVE = 4, CANCELLED = 8 };
+enum { RECEIVE = 1, PERSISTENT = 2, ACTIVE = 4, CANCELLED = 8, MESSAGE = 16 };
 struct request {
   A handle;
   uint64_t number; /* 0: the place is free */
-  uint32_t flags;
-  struct insitu_traffic each; /* what a start moves; of a receive only whether it is a message */
+  uint64_t flags;
 };
 
 #define FIRST_PLACES 1024u
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct request *table;
+static struct insitu_traffic *each; /* what a start of the persistent request in the same place moves */
 static uint64_t places, used;
 static _Atomic uint64_t made = 1;
 
@@ -44,33 +44,48 @@ static uint64_t home(A handle) {
   return (((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 32) & (places - 1);
 }
 
-static void place(const struct request *request) {
+static uint64_t place(const struct request *request) {
   uint64_t at = home(request->handle);
   while (table[at].number) at = (at + 1) & (places - 1);
   table[at] = *request;
+  return at;
 }
 
-static int grow(void) {
+static void *pages(uint64_t bytes) {
+  void *found = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return found == MAP_FAILED ? NULL : found;
+}
+
+static __attribute__((noinline)) int grow(void) {
   struct request *before = table;
+  struct insitu_traffic *each_before = each, *each_fresh;
   uint64_t count = places, more = places ? 2 * places : FIRST_PLACES;
-  void *fresh = mmap(NULL, more * sizeof(struct request), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (fresh == MAP_FAILED) return 0;
+  void *fresh = pages(more * sizeof *table);
+  if (!fresh) return 0;
+  if (!(each_fresh = pages(more * sizeof *each))) {
+    munmap(fresh, more * sizeof *table);
+    return 0;
+  }
   table = fresh;
+  each = each_fresh;
   places = more;
-  for (uint64_t i = 0; i < count; i++)
-    if (before[i].number) place(&before[i]);
-  if (before) munmap(before, count * sizeof(struct request));
+  for (uint64_t i = 0; i < count; i++) {
+    if (!before[i].number) continue;
+    uint64_t at = place(&before[i]);
+    if (before[i].flags & PERSISTENT) each[at] = each_before[i];
+  }
+  if (before) munmap(before, count * sizeof *table);
+  if (each_before) munmap(each_before, count * sizeof *each);
   return 1;
 }
 
-static void add(const struct request *request) {
+static void add(A handle, uint64_t flags, const struct insitu_traffic *moves) {
   begin();
-  struct request numbered = *request;
-  numbered.handle = insitu_mpi_handle(request->handle);
-  numbered.number = atomic_load_explicit(&made, memory_order_relaxed);
-  atomic_store_explicit(&made, numbered.number + 1, memory_order_relaxed);
-  if (used < places / 2 || grow()) {
-    place(&numbered);
+  uint64_t number = atomic_load_explicit(&made, memory_order_relaxed);
+  atomic_store_explicit(&made, number + 1, memory_order_relaxed);
+  if (__builtin_expect(used < places / 2, 1) || grow()) {
+    uint64_t at = place(&(struct request){insitu_mpi_handle(handle), number, flags});
+    if (moves) each[at] = *moves;
     __atomic_store_n(&used, used + 1, __ATOMIC_RELAXED);
   } /* else: no memory, its bytes are not counted */
   end();
@@ -92,6 +107,7 @@ static void remove_at(uint64_t gap) {
   for (uint64_t at = (gap + 1) & (places - 1); table[at].number; at = (at + 1) & (places - 1)) {
     if (((at - home(table[at].handle)) & (places - 1)) < ((at - gap) & (places - 1))) continue;
     table[gap] = table[at];
+    if (table[at].flags & PERSISTENT) each[gap] = each[at];
     gap = at;
   }
   table[gap].number = 0;
@@ -99,11 +115,12 @@ static void remove_at(uint64_t gap) {
 }
 
 void insitu_request_receive(A request, int is_message) {
-  add(&(struct request){.handle = request, .flags = RECEIVE, .each.messages_received = (uint64_t)is_message});
+  add(request, is_message ? RECEIVE | MESSAGE : RECEIVE, NULL);
 }
 
-void insitu_request_persistent(A request, const struct insitu_traffic *each, int is_receive) {
-  add(&(struct request){.handle = request, .flags = PERSISTENT | (is_receive ? RECEIVE : 0), .each = *each});
+void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive) {
+  uint64_t kind = is_receive ? moves->messages_received ? RECEIVE | MESSAGE : RECEIVE : 0;
+  add(request, PERSISTENT | kind, moves);
 }
 
 void insitu_request_start(A handle, struct insitu_traffic *traffic) {
@@ -112,10 +129,11 @@ void insitu_request_start(A handle, struct insitu_traffic *traffic) {
   if (request) {
     request->flags |= ACTIVE;
     if (!(request->flags & RECEIVE)) {
-      traffic->sent += request->each.sent;
-      traffic->received += request->each.received;
-      traffic->messages_sent += request->each.messages_sent;
-      traffic->messages_received += request->each.messages_received;
+      const struct insitu_traffic *moves = &each[request - table];
+      traffic->sent += moves->sent;
+      traffic->received += moves->received;
+      traffic->messages_sent += moves->messages_sent;
+      traffic->messages_received += moves->messages_received;
     }
   }
   end();
@@ -124,15 +142,14 @@ void insitu_request_start(A handle, struct insitu_traffic *traffic) {
 void insitu_request_complete(A handle, uint64_t before, A status, struct insitu_traffic *traffic) {
   begin();
   struct request *request = find(handle, before);
-  unsigned flags = request ? request->flags : 0;
-  uint64_t messages = request ? request->each.messages_received : 0;
-  if (flags & PERSISTENT) request->flags &= ~(unsigned)(ACTIVE | CANCELLED);
+  uint64_t flags = request ? request->flags : 0;
+  if (flags & PERSISTENT) request->flags &= ~(uint64_t)(ACTIVE | CANCELLED);
   else if (request) remove_at((uint64_t)(request - table));
   end();
   if (!(flags & RECEIVE) || (flags & (PERSISTENT | ACTIVE)) == PERSISTENT) return;
   if (flags & CANCELLED && insitu_mpi_is_cancelled(status)) return;
   traffic->received += insitu_mpi_status_bytes(status);
-  traffic->messages_received += messages;
+  traffic->messages_received += (flags & MESSAGE) != 0;
 }
 
 void insitu_request_cancel(A handle) {

@@ -16,7 +16,7 @@ int insitu_requests_any(void);
 /* A receive was started, of a message or from a file; its bytes are counted when it completes. */
 void insitu_request_receive(A request, int is_message);
 /* A persistent request was made: what each start moves, and whether it is a receive. */
-void insitu_request_persistent(A request, const struct insitu_traffic *each, int is_receive);
+void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive);
 /* A persistent request was started: adds what that moves. */
 void insitu_request_start(A request, struct insitu_traffic *traffic);
 /* A request completed in a call that began when `made` requests had been made: adds what a receive brought. */

@@ -62,7 +62,7 @@
 #define IS_NO_OP(op) (insitu_mpi_handle(op) == insitu_mpi.no_op)
 #define PEERS ((uint64_t)comm->peers)
 #define AT(counts, at) count_at(counts, at, IS_LARGE)
-#define SUM(counts) sum_of(counts, comm->peers, 0, IS_LARGE)
+#define SUM(counts) sum_of_all(counts, comm->peers, IS_LARGE)
 #define SUM_BYTES(counts, types) bytes_of(counts, types, comm->peers, 0, IS_LARGE)
 #define SOURCES neighbours(comm->sources, comm->absent)
 #define TARGETS neighbours(comm->targets, comm->absent)
