@@ -32,6 +32,7 @@ from insitu.monitor.metrics import CONTENT_TYPE, Metrics
 from insitu.monitor.progress import Agenda
 
 BEAT_S = 0.5
+RETRY_MS = 1_000  # until a browser asks again
 SILENT_S = 1.0  # a page that has gone is found when something is sent to it
 KEPT = ("sealed", "partial")  # states of runs that do not change with every beat
 HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
@@ -330,6 +331,7 @@ def _static(name: str) -> Any:  # Any: an end point of Starlette
 
 async def _events(feed: Feed, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
     number = since = 0
+    yield f"retry: {RETRY_MS}\n\n"
     while not is_ending():
         try:
             told = await asyncio.wait_for(feed.after(number), SILENT_S)

@@ -1,16 +1,13 @@
 """The page that a real server shows of real files."""
 
-import http.client
 import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import quote, urlsplit
+from contextlib import ExitStack
+from urllib.parse import quote
 
 import pytest
 
@@ -18,62 +15,12 @@ from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore
 from insitu.modeling.pipeline import remodel
 from tests.campaigns import HALO, REDUCE, SOLVE, heat_campaign, heat_run
+from tests.monitor.served import ROOT, WAIT_S, Page, served
 
 pytest.importorskip("starlette", reason="the page needs Starlette: pip install 'insitu[web]'")
 pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")
 
 from insitu.monitor.web import TYPES
-
-ROOT = Path(__file__).resolve().parents[2]
-WAIT_S = 30
-
-
-@dataclass(frozen=True)
-class Page:
-    """Where a server listens, and what opens it."""
-
-    port: int
-    token: str
-    campaign: str
-
-    def get(self, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
-        with closing(self.connect()) as connection:
-            connection.request("GET", path, headers=headers)
-            answer = connection.getresponse()
-            names = {name.lower(): value for name, value in answer.getheaders()}
-            return answer.status, names, answer.read().decode()
-
-    def ask(self, path: str) -> tuple[int, dict[str, str], str]:
-        sign = "&" if "?" in path else "?"
-        return self.get(f"{path}{sign}token={self.token}")
-
-    def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
-
-    @contextmanager
-    def events(self) -> Iterator[Iterator[tuple[str, dict]]]:
-        with closing(self.connect()) as connection:
-            connection.request("GET", f"/events?token={self.token}")
-            answer = connection.getresponse()
-            assert answer.getheader("content-type", "").startswith("text/event-stream")
-            lines = (line.decode().strip() for line in iter(answer.readline, b""))
-            told = ((line, next(lines)) for line in lines if line.startswith("event: "))
-            yield ((kind[7:], json.loads(data[6:])) for kind, data in told)
-
-
-@contextmanager
-def served(campaign: str) -> Iterator[Page]:
-    command = [sys.executable, "-m", "insitu", "watch", "--web", campaign]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
-        try:
-            assert process.stdout is not None
-            address = urlsplit(process.stdout.readline().strip())
-            assert address.hostname == "127.0.0.1" and address.port
-            yield Page(address.port, address.query.removeprefix("token="), campaign)
-        finally:
-            process.terminate()
-            assert process.communicate(timeout=WAIT_S)[1] == ""
 
 
 @pytest.fixture(scope="module")

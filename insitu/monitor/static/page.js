@@ -16,6 +16,7 @@ const VIEWS = {
   findings: drawFindingsPage,
 };
 const NAMES = Object.keys(VIEWS);
+const RETRY_MS = 2000;
 const THEMES = ["auto", "light", "dark"];
 
 function draw() {
@@ -55,9 +56,12 @@ function listen() {
     draw();
   });
   events.addEventListener("trouble", (event) => told(JSON.parse(event.data)));
-  events.onerror = () => {
+  events.onerror = async () => {
+    const answer = await fetch("link").catch(() => null);
     byId("state").className = "lost";
-    byId("state").textContent = "✕ nobody answers; trying again …";
+    byId("state").textContent = answer && answer.status === 403
+      ? "✕ refused: open the address that the server prints now" : "✕ nobody answers; trying again …";
+    if (events.readyState === EventSource.CLOSED) setTimeout(listen, RETRY_MS);
   };
 }
 

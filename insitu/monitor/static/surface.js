@@ -83,6 +83,7 @@ function contour(x, y, values, level, px, py, text, part) {
         crossings.push([from[0] + t * (to[0] - from[0]), from[1] + t * (to[1] - from[1])]);
       });
       for (let k = 0; k + 1 < crossings.length; k += 2) {
+        if (Math.hypot(crossings[k][0] - crossings[k + 1][0], crossings[k][1] - crossings[k + 1][1]) < 0.5) continue;
         path += `M${crossings[k].map((one) => one.toFixed(1)).join(" ")}L${crossings[k + 1].map((one) => one.toFixed(1)).join(" ")}`;
         const [cx, cy] = crossings[k];
         const isInside = cx > LEFT + 24 && cx < WIDTH - RIGHT - 30 && cy > TOP + 16 && cy < HEIGHT - BOTTOM - 10;
