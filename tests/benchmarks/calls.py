@@ -5,9 +5,9 @@
 Each round runs every tool once in a process of its own, in random order and with the layout of
 memory shifted at random; a process times many short blocks of each workload in CPU time and keeps
 the fastest. What a tool adds is its block over that of the bare process of the same round; medians
-over the rounds. VizTracer and pyinstrument are shown where the interpreter has them, as in an
-environment made by `python3.12 -m venv /tmp/peers && /tmp/peers/bin/pip install viztracer
-pyinstrument`.
+over the rounds. VizTracer, pyinstrument and the hook of Score-P's bindings are shown where the
+interpreter has them, as in an environment made by `python3.12 -m venv /tmp/peers &&
+/tmp/peers/bin/pip install viztracer pyinstrument`; `scorep` wants an installation of Score-P.
 """
 
 import argparse
@@ -70,6 +70,10 @@ elif TOOL == "pyinstrument":
     from pyinstrument import Profiler
     tool = Profiler()
     on, off = tool.start, tool.stop
+elif TOOL == "scorep":
+    from scorep._bindings import CInstrumenter
+    tool = CInstrumenter(interface="Profile")
+    on, off = tool._enable_instrumenter, tool._disable_instrumenter
 else:
     on = off = lambda: None
 gc.disable()
@@ -95,6 +99,7 @@ TOOLS = {
     "cProfile": None,
     "viztracer": None,
     "pyinstrument": None,
+    "scorep": None,
 }
 
 
@@ -152,7 +157,7 @@ def compare(python: str, tools: list[str], rounds: int, blocks: int) -> None:
         f"{'loop, insitu over bare':24s} "
         f"{(base['loop'] + medians['insitu']['loop']) / base['loop']:6.3f}"
     )
-    for peer in ("cProfile", "viztracer", "pyinstrument"):
+    for peer in ("cProfile", "viztracer", "pyinstrument", "scorep"):
         if peer in medians:
             ratios = (medians["insitu"][n] / medians[peer][n] for n in ("fib", "methods"))
             fib, methods = ratios
