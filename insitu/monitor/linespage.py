@@ -10,8 +10,8 @@ from textual.containers import VerticalScroll
 from textual.widgets import Footer, Static
 
 from insitu.monitor.board import ENDED, FAILED, LOST, MEASURING, SILENT, RunRow
+from insitu.monitor.listing import STATES, findings_text
 from insitu.monitor.names import printable
-from insitu.monitor.overview import STATES, findings_text
 from insitu.monitor.trend import SIGNS, agenda_words, duration, ranks_of, run_words
 from insitu.monitor.view import View, title_of
 
@@ -44,11 +44,11 @@ class LinesPage(View):
         """To the screen before."""
         self.app.pop_screen()
 
-    def tell(self, facts: str, lines: list[Text], legend: Text) -> None:
+    def fill(self, facts: str, lines: list[Text], legend: Text) -> None:
         """Draw them below a title and above a legend."""
-        self.query_one("#title", Static).update(title_of(self.shown, facts, self.size.width))
-        self.query_one("#lines", Static).update(Text("\n").join(lines))
-        self.query_one("#trust", Static).update(legend)
+        self.tell("title", title_of(self.shown, facts, self.size.width))
+        self.tell("lines", Text("\n").join(lines))
+        self.tell("trust", legend)
 
 
 class RunsPage(LinesPage):
@@ -62,7 +62,7 @@ class RunsPage(LinesPage):
         facts = [f"{len(runs)} run{'s' * (len(runs) != 1)}", *agenda_words(self.shown.agenda)]
         width = max(self.size.width - 4, 10)
         lines = [line for run in runs for line in _lines(run, width)]
-        self.tell(" · ".join(facts), lines or [Text("no run yet", "dim")], _legend())
+        self.fill(" · ".join(facts), lines or [Text("no run yet", "dim")], _legend())
 
 
 class FindingsPage(LinesPage):
@@ -75,7 +75,7 @@ class FindingsPage(LinesPage):
         findings = self.shown.board.findings
         facts = f"{len(findings)} finding{'s' * (len(findings) != 1)}"
         told = findings_text(findings, most=len(findings))
-        self.tell(facts, [told], Text("README.md says what each kind means", "dim"))
+        self.fill(facts, [told], Text("README.md says what each kind means", "dim"))
 
 
 def _lines(run: RunRow, width: int) -> list[Text]:

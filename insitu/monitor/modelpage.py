@@ -35,6 +35,7 @@ class ModelPage(View):
         self._callpath = callpath
         self._metric = metric
         self._axis = ""
+        self._drawn: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
@@ -81,10 +82,17 @@ class ModelPage(View):
         """Draw everything."""
         if not self.is_up:
             return
+        self.tell("title", self._title())
+        subject = self._subject()
+        drawn = id(self.shown.models), subject.metric, subject.axis, subject.now, self.size
+        if drawn != self._drawn:
+            self._draw_subject(subject)
+            self._drawn = drawn
+
+    def _draw_subject(self, subject: Subject) -> None:
         is_wide = self.size.width >= WIDE
         width = self.size.width - 2 - (FACTS + 2 if is_wide else 0)
         room = self.size.height - 2 if is_wide else self.size.height // 2
-        subject = self._subject()
         many = len(subject.series)
         height = max(min(room - (many + 5 if is_wide else 0), HIGH), LOW)
         left = [*picture(subject, width, height), Text(""), *formulas(subject)]
@@ -95,9 +103,8 @@ class ModelPage(View):
             left += [Text(""), *ranks]
         else:
             right += ranks
-        self.query_one("#title", Static).update(self._title())
-        self.query_one("#picture", Static).update(Text("\n").join(left))
-        self.query_one("#facts", Static).update(Text("\n").join([*self._now(), *right]))
+        self.tell("picture", Text("\n").join(left))
+        self.tell("facts", Text("\n").join([*self._now(), *right]))
 
     def _metrics(self) -> list[str]:
         rows = self.shown.board.series

@@ -1,7 +1,5 @@
 """The first screen of the terminal: runs, call paths by cost with their models, findings."""
 
-import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -14,10 +12,16 @@ from textual.coordinate import Coordinate
 from textual.message import Message
 from textual.widgets import DataTable, Footer, Input, Static
 
-from insitu.entities import ARROW, Finding
-from insitu.monitor.board import RunRow, SeriesRow
-from insitu.monitor.names import last_frames, printable
-from insitu.monitor.outlook import Outlook
+from insitu.monitor.board import SeriesRow
+from insitu.monitor.listing import (
+    cells,
+    column_widths,
+    detail,
+    findings_text,
+    run_line,
+    sources,
+)
+from insitu.monitor.names import printable
 from insitu.monitor.selection import (
     COST,
     DEVIATION,
@@ -29,24 +33,11 @@ from insitu.monitor.selection import (
     Selection,
     key_of,
 )
-from insitu.monitor.trend import agenda_words, bar, points_of, run_words, spark, times
-from insitu.monitor.view import Shown, View, cut, deviation_text, mark_of_row, title_of
-from insitu.units import percent, quantity
+from insitu.monitor.trend import agenda_words
+from insitu.monitor.view import Shown, View, title_of
 
 WIDE = 120  # columns from which runs and findings stand beside the call paths
 SIDE = 46
-SPARK = 8
-FIXED = {
-    "": 1,
-    "share": 6,
-    "ahead": 6,
-    "metric": 14,
-    "class": 6,
-    "growth": 8,
-    "points": SPARK,
-}
-COLUMNS = ("", "share", "ahead", "call path", "metric", "class", "model", "growth", "points")
-ONLY_WIDE = ("ahead", "growth")
 ORDER_OF = {
     "": DEVIATION,
     "share": COST,
@@ -54,10 +45,8 @@ ORDER_OF = {
     "call path": NAME,
     "growth": GROWTH,
 }
-SCROLLBAR = 1
 RUN_NAME = 18
 ALIKE = 2  # findings of a kind beside the call paths
-STATES = {"sealed": "green", "partial": "red", "measuring": "cyan", "closing": "cyan"}
 DEAREST = None  # the metric of the first row, which is the one that costs are counted in
 
 
@@ -88,6 +77,7 @@ class Overview(View):
         self._metric: str | None = DEAREST
         self._drawn_as: tuple[dict[str, int], list[str]] = ({}, [])  # of the table as it is drawn
         self._lines: list[list[Text]] = []
+        self._made: dict[str, tuple[object, list[Text]]] = {}  # lines, of what they were made
         self._rows: dict[str, SeriesRow] = {}
 
     def compose(self) -> ComposeResult:
@@ -182,11 +172,9 @@ class Overview(View):
         count, runs = len(board.findings), len(board.runs)
         facts = [f"{runs} run{'s' * (runs != 1)}", *agenda_words(self.shown.agenda)]
         facts += [f"{count} finding{'s' * (count != 1)}"] if count else []
-        self.query_one("#title", Static).update(
-            title_of(self.shown, " · ".join(facts), self.size.width)
-        )
+        self.tell("title", title_of(self.shown, " · ".join(facts), self.size.width))
         self._draw_runs()
-        self.query_one("#findings", Static).update(findings_text(board.findings, most=ALIKE))
+        self.tell("findings", findings_text(board.findings, most=ALIKE))
         self._draw_series()
         self._draw_detail()
 
@@ -210,7 +198,7 @@ class Overview(View):
         if len(runs) > room:
             lines[-1] = Text(f"… and {len(runs) - room + 1} runs before; r shows all", "dim")
         nothing = Text("no run yet", style="dim")
-        self.query_one("#runs", Static).update(Text("\n").join(lines or [nothing]))
+        self.tell("runs", Text("\n").join(lines or [nothing]))
 
     def _draw_asked(self, count: int) -> None:
         """What is shown, in which order."""
@@ -221,7 +209,7 @@ class Overview(View):
         parts += [f"holding {asked.text}"] if asked.text else []
         marked = {row.callpath for row in self.shown.board.series if row.verdict}
         parts += [f"▲▼ {len(marked)} off their prediction"] if marked else []
-        self.query_one("#asked", Static).update(Text(printable(" · ".join(parts)), no_wrap=True))
+        self.tell("asked", Text(printable(" · ".join(parts)), no_wrap=True))
 
     def _draw_series(self) -> None:
         """Change the cells that are new; where rows came or went, fill the table anew."""
@@ -232,22 +220,27 @@ class Overview(View):
         table: DataTable[Text] = self.query_one("#series", DataTable)
         width = max(table.size.width, 40)
         widths = column_widths(width, has_metric=not metric, is_wide=self.size.width >= WIDE)
-        before = [""] + [row.callpath for row in rows]
-        lines = [
-            cells(
-                row,
-                widths,
-                self.shown.ahead,
-                is_new=row.callpath != before[i],
-                is_tree=asked.order == TREE,
-            )
-            for i, row in enumerate(rows)
-        ]
         self._rows = {"\0".join(key_of(row)): row for row in rows}
+        self._made, made, before = {}, self._made, ""
+        for key, row in self._rows.items():
+            facts = sources(row, self.shown.ahead, widths, row.callpath != before, asked.order)
+            known = made.get(key)
+            if known is None or known[0] != facts:
+                line = cells(
+                    row,
+                    widths,
+                    self.shown.ahead,
+                    is_new=row.callpath != before,
+                    is_tree=asked.order == TREE,
+                )
+                known = facts, line
+            self._made[key] = known
+            before = row.callpath
+        lines = [line for _, line in self._made.values()]
         layout = (widths, list(self._rows))
         if layout == self._drawn_as:
             for i, (old, new) in enumerate(zip(self._lines, lines, strict=True)):
-                for j in range(len(new)):
+                for j in range(len(new)) if old is not new else ():
                     if old[j] != new[j]:
                         table.update_cell_at(Coordinate(i, j), new[j])
         else:
@@ -270,8 +263,8 @@ class Overview(View):
 
     def _draw_detail(self) -> None:
         row = self._rows.get(_chosen(self.query_one("#series", DataTable)))
-        detail = Text("") if row is None else _detail(row, self.shown.board.parameters)
-        self.query_one("#detail", Static).update(detail)
+        parameters = self.shown.board.parameters
+        self.tell("detail", Text("") if row is None else detail(row, parameters))
 
 
 def _next(names: list[str], name: str) -> str:
@@ -283,99 +276,3 @@ def _chosen(table: "DataTable[Text]") -> str:
         return ""
     key = table.coordinate_to_cell_key(Coordinate(table.cursor_row, 0)).row_key
     return key.value or ""
-
-
-def column_widths(total: int, *, has_metric: bool, is_wide: bool) -> dict[str, int]:
-    """Columns that fill the width; each takes two more for its margins."""
-    fixed = {
-        name: width
-        for name, width in FIXED.items()
-        if (has_metric or name != "metric") and (is_wide or name not in ONLY_WIDE)
-    }
-    room = total - sum(fixed.values()) - 2 * (len(fixed) + 2) - SCROLLBAR
-    path = max(min(room * 9 // 20, 48), 14)
-    flexible = {"call path": path, "model": max(room - path, 12)}
-    return {name: (fixed | flexible)[name] for name in COLUMNS if name in fixed | flexible}
-
-
-def cells(
-    row: SeriesRow, widths: dict[str, int], ahead: Outlook, *, is_new: bool, is_tree: bool
-) -> list[Text]:
-    """One line of the table; the call path stands only in its first one."""
-    if row.text:
-        model = Text(cut(row.text, widths["model"]))
-    elif row.live is not None:
-        model = Text(f"now {quantity(row.live, row.unit)}", style="cyan")
-    else:
-        model = Text("")
-    name = _branch(row.callpath) if is_tree else row.callpath
-    path = (cut if is_tree else last_frames)(name, widths["call path"])
-    share, growth = ahead.shares.get(row.callpath), ahead.factors.get(key_of(row))
-    found = {
-        "": mark_of_row(row),
-        "share": Text(percent(row.share) if is_new else "", justify="right"),
-        "ahead": Text(percent(share) if is_new and share is not None else "", justify="right"),
-        "call path": Text(path if is_new else "", "bold"),
-        "metric": Text(cut(row.metric, FIXED["metric"])),
-        "class": Text(cut(row.behaviour, FIXED["class"])),
-        "model": model,
-        "growth": Text("" if growth is None else times(growth)),
-        "points": Text(spark(points_of(row), SPARK), style="green"),
-    }
-    return [found[name] for name in widths]
-
-
-def _branch(callpath: str) -> str:
-    """The last frame, as far to the right as it has callers."""
-    frames = callpath.split(ARROW)
-    return "  " * (len(frames) - 1) + frames[-1]
-
-
-def findings_text(findings: Sequence[Finding], most: int) -> Text:
-    """A paragraph per finding, `most` of each kind."""
-    kinds: dict[str, list[Finding]] = {}
-    for finding in findings:
-        kinds.setdefault(finding.code, []).append(finding)
-    lines = []
-    for code, alike in kinds.items():
-        lines += [
-            Text.assemble((f"{code}: ", "yellow"), printable(one.text)) for one in alike[:most]
-        ]
-        if len(alike) > most:
-            lines.append(Text(f"… and {len(alike) - most} more like this; f shows all", "dim"))
-    return Text("\n").join(lines or [Text("no findings", style="dim")])
-
-
-def run_line(run: RunRow, name: int, width: int) -> Text:
-    """A run in one line: name, state, how far its ranks are."""
-    style = STATES.get(run.state, "")
-    parts = [
-        (f"{cut(run.name, name):<{name}} ", ""),
-        (f"{run.state:<10}", style),
-        (bar(run, 6), style),
-    ]
-    line = Text.assemble(*parts, f" {printable(run_words(run, time.time()))}", no_wrap=True)
-    line.truncate(width, overflow="ellipsis")
-    return line
-
-
-def _detail(row: SeriesRow, parameters: tuple[str, ...]) -> Text:
-    """Everything about the chosen series."""
-    error = "" if row.smape is None else f"   error {percent(row.smape / 100)}"
-    lines = [
-        Text(printable(row.callpath), style="bold"),
-        Text(
-            printable(f"{row.metric}, class {row.behaviour}: {row.text or 'no model yet'}{error}")
-        ),
-    ]
-    now = deviation_text(row)
-    if now:
-        lines.append(now)
-    names = ",".join(parameters)
-    points = [
-        f"{','.join(f'{value:g}' for value in at)}: {quantity(value, row.unit)}"
-        for at, value in row.points[-12:]
-    ]
-    if points:
-        lines.append(Text(printable(f"{names} = {'   '.join(points)}"), style="dim"))
-    return Text("\n").join(lines)

@@ -144,6 +144,7 @@ class Prospects(View):
         """Begin where `shown` looks."""
         super().__init__(shown)
         self._drawn_as: tuple[int, list[str]] = (0, [])
+        self._drawn: tuple[object, int] = (None, 0)
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
@@ -194,12 +195,15 @@ class Prospects(View):
             f"{name} = {number(value)}" for name, value in zip(names, ahead.at, strict=False)
         )
         facts = f"{ahead.metric} of a mean rank at {place}" if ahead.at else "no models yet"
-        self.query_one("#title", Static).update(title_of(self.shown, facts, self.size.width))
+        self.tell("title", title_of(self.shown, facts, self.size.width))
         farness = max((a / m for a, m in zip(at, high, strict=False) if m > 0), default=1.0)
         said = "within what was measured" if farness <= 1 else f"{farness:.3g} × what was measured"
         trust = "" if farness <= TRUSTED else ": far; the bounds say how little is known"
-        self.query_one("#trust", Static).update(Text(f"{said}{trust}", "dim"))
-        self._draw_table(ahead.prospects, ahead.unit)
+        self.tell("trust", Text(f"{said}{trust}", "dim"))
+        drawn = ahead.prospects, self.size.width
+        if drawn != self._drawn:
+            self._draw_table(ahead.prospects, ahead.unit)
+            self._drawn = drawn
 
     def _draw_table(self, prospects: tuple[Prospect, ...], unit: str) -> None:
         """Change the cells that are new; with other call paths, fill the table anew."""

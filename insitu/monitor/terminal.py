@@ -1,5 +1,6 @@
 """A campaign in a terminal, redrawn as it grows."""
 
+import gc
 import threading
 from typing import ClassVar
 
@@ -103,6 +104,9 @@ class Watch(App[None]):
                 self.trouble = error
                 self.call_from_thread(self.exit)
                 return
+            if models is not None:
+                gc.collect()
+                gc.freeze()  # they are many and stay: not to be looked through with each board
             is_new = board is not None or models is not None or agenda != self.shown.agenda
             if is_new and not worker.is_cancelled:
                 self.call_from_thread(self.show, board, models, agenda)

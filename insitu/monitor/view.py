@@ -3,8 +3,10 @@
 import os
 from dataclasses import dataclass, field
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.screen import Screen
+from textual.widgets import Static
 
 from insitu.modeling.base import ModelSet
 from insitu.monitor.board import Board, RunRow, SeriesRow
@@ -42,6 +44,7 @@ class View(Screen[None]):
         """Draw what is in `shown`."""
         super().__init__()
         self.shown = shown
+        self._told: dict[str, Text] = {}
 
     @property
     def is_up(self) -> bool:
@@ -51,6 +54,26 @@ class View(Screen[None]):
     def draw(self) -> None:
         """Draw everything that may have changed."""
         raise NotImplementedError
+
+    def tell(self, name: str, text: Text) -> None:
+        """Let a part of the screen say something; the screen is laid out anew only for more lines.
+
+        What is there already costs nothing: boards come each second and change little.
+        """
+        before = self._told.get(name)
+        if before is not None and before == text:
+            return
+        part = self.query_one(f"#{name}", Static)
+        width = part.content_size.width
+        is_flat = before is not None and _height(before, width) == _height(text, width) > 0
+        part.update(text, layout=not is_flat)
+        self._told[name] = text
+
+
+def _height(text: Text, width: int) -> int:
+    """How many lines it takes; 0 where some must be wrapped."""
+    lines = text.plain.split("\n")
+    return len(lines) if max(map(cell_len, lines)) <= width else 0
 
 
 def title_of(shown: Shown, facts: str, width: int) -> Text:

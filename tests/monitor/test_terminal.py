@@ -18,8 +18,10 @@ from insitu.modeling.pipeline import remodel
 from insitu.monitor.board import Board, LiveRun, board_of
 from insitu.monitor.client import BoardClient
 from insitu.monitor.forecast import LivePath
-from insitu.monitor.linespage import FindingsPage
+from insitu.monitor.linespage import FindingsPage, RunsPage
+from insitu.monitor.modelpage import ModelPage
 from insitu.monitor.overview import Overview
+from insitu.monitor.prospects import Prospects, Slider
 from insitu.monitor.terminal import Watch
 from tests.campaigns import heat_campaign
 
@@ -202,3 +204,88 @@ def test_a_campaign_that_cannot_be_read_any_more_ends_the_view(store: SqliteStor
         await pilot.pause()
 
     assert isinstance(watch(store, SMALL, look).trouble, CampaignError)
+
+
+def test_a_text_is_searched_while_it_is_typed_and_escape_shows_all_again(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        everything = len(rows_of(app))
+        await pilot.press("slash", *"Allreduce")
+        await until(pilot, lambda: len(rows_of(app)) == 1)
+        assert "holding Allreduce" in text_of(app, "asked")
+        await pilot.press("enter", "escape")
+        await until(pilot, lambda: len(rows_of(app)) == everything)
+
+    watch(store, SMALL, look)
+
+
+def test_s_changes_the_order_and_c_the_class(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        await pilot.press("s")
+        await until(pilot, lambda: "by tree" in text_of(app, "asked"))
+        assert [row[2] for row in rows_of(app)][:2] == ["main", "  solve"]
+        while "class end" not in text_of(app, "asked"):
+            await pilot.press("c")
+            await pilot.pause()
+        assert {row[3] for row in rows_of(app)} == {"end"}
+
+    watch(store, SMALL, look)
+
+
+def test_the_mouse_sorts_by_a_column_and_opens_a_row(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        table = table_of(app)
+        await pilot.click(table, offset=(16, 0))
+        await until(pilot, lambda: "by name" in text_of(app, "asked"))
+        await pilot.click(table, offset=(16, 2))
+        await pilot.click(table, offset=(16, 2))
+        await until(pilot, lambda: isinstance(app.screen, ModelPage))
+        assert "main->solve" in text_of(app, "title")
+
+    watch(store, SMALL, look)
+
+
+def test_a_page_shows_candidates_and_residuals_of_each_metric(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: bool(app.shown.models.models))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ModelPage))
+        await until(pilot, lambda: "candidates" in text_of(app, "facts"))
+        assert "64 ranks at p=64" in text_of(app, "picture")
+        assert "●" in text_of(app, "picture")
+        first = text_of(app, "title")
+        await pilot.press("m")
+        await until(pilot, lambda: text_of(app, "title") != first)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, Overview))
+
+    watch(store, WIDE, look)
+
+
+def test_keys_and_mouse_move_the_scale_at_which_costs_are_predicted(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: app.shown.ahead.at == (1024.0,))
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(app.screen, Prospects))
+        await pilot.press("pageup")
+        await until(pilot, lambda: app.shown.ahead.at == (2048.0,))
+        assert "p = 2048" in text_of(app, "title")
+        table = app.screen.query_one("#prospects", DataTable)
+        await until(pilot, lambda: str(table.get_row_at(0)[0]).endswith("MPI_Allreduce"))
+        await pilot.click(Slider, offset=(12, 0))
+        await until(pilot, lambda: app.shown.ahead.at == (4.0,))
+        assert "measured up to here" in str(app.screen.query_one(Slider).render())
+
+    watch(store, SMALL, look)
+
+
+def test_every_rank_has_its_sign(store: SqliteStore):
+    ranks = (("ended", 3), ("lost", 1), ("silent", 1), ("measuring", 3))
+    live = LiveRun("x", RunKey.of({"p": 8}), RunState.MEASURING, 7, 3, 8, ranks=ranks)
+
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        app.show(board_of([], ModelSet(), [live]))
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(app.screen, RunsPage))
+        assert "███×?▒▒▒" in text_of(app, "lines")
+
+    watch(store, SMALL, look)
