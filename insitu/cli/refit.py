@@ -1,6 +1,7 @@
 """`insitu refit`: make classes and models anew."""
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 
 import click
 import numpy as np
@@ -10,6 +11,7 @@ from insitu.campaign.load import joined, load_experiment
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.cli.output import campaign_argument, json_option, print_findings, print_json
 from insitu.errors import UsageError
+from insitu.launch.executors import EXECUTORS, Served, open_executor
 from insitu.modeling.base import ModelSet
 from insitu.modeling.modelers import DEFAULT, MODELERS
 from insitu.modeling.pipeline import remodel
@@ -36,6 +38,14 @@ from insitu.modeling.rules import JOINT, PAPER, ClassSettings, Rules, parse_rule
     metavar="NAME: EXPRESSION",
     help="Ranks for which it is true are this class, as in 'root: rank == 0'.",
 )
+@click.option(
+    "--executor",
+    "where",
+    type=click.Choice(EXECUTORS),
+    default=EXECUTORS[0],
+    show_default=True,
+    help="Who computes: this process, one per core, or the ranks of mpiexec that run this.",
+)
 @json_option
 def command(
     campaign: str,
@@ -44,19 +54,24 @@ def command(
     classes: str | None,
     threshold: float | None,
     rules: tuple[str, ...],
+    where: str,
     is_json: bool,
 ) -> None:
     """Make the classes and models of CAMPAIGN anew from its measured runs.
 
     The runs are the truth, classes and models follow from them and may be made again at any time.
-    What campaign.toml says of classes holds for every refit; options hold for this one.
+    What campaign.toml says of classes holds for every refit; options hold for this one. Large ones
+    are spread with `mpiexec -n 64 python -m insitu refit CAMPAIGN --executor mpi`.
     """
     from insitu.server.rendezvous import Lock
 
-    with open_store(campaign) as store, Lock(campaign):
-        said = _said(load_config(campaign).classes, classes, threshold, rules)
-        models = grow(store, modeler=modeler, said=said)
-        _, left_out = joined(store.runs())
+    try:
+        with open_executor(where) as team, open_store(campaign) as store, Lock(campaign):
+            said = _said(load_config(campaign).classes, classes, threshold, rules)
+            models = grow(store, modeler=modeler, said=said, executor=team)
+            _, left_out = joined(store.runs())
+    except Served:
+        return
     print_findings([*left_out, *models.findings], is_json=is_json)
     if is_json:
         print_json([summary(models)])
@@ -76,7 +91,11 @@ def _said(
 
 
 def grow(
-    store: SqliteStore, *, modeler: str = DEFAULT, said: ClassSettings | None = None
+    store: SqliteStore,
+    *,
+    modeler: str = DEFAULT,
+    said: ClassSettings | None = None,
+    executor: Executor | None = None,
 ) -> ModelSet:
     """Make all models of a campaign from its runs and keep them.
 
@@ -89,6 +108,7 @@ def grow(
         classes=said.way,
         threshold=said.threshold,
         rules=said.rules,
+        executor=executor,
     )
     store.put_models(models)
     return models

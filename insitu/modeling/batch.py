@@ -1,9 +1,10 @@
 """Series on the same points, scaled, with the law of noise of their pools."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple  # Any: tasks are of every kind
 
 import numpy as np
 
@@ -19,12 +20,14 @@ from insitu.modeling.relative import relative_data
 from insitu.modeling.series import Series
 
 AT_ONCE = 256  # series, so that the arrays of a batch stay in the cache
+IN_A_TASK = 8  # times as many, for whoever may work on another machine
 ARENA = 3_000_000  # numbers, more than the arrays of a batch take
 EXACT = 1e-5  # noise below which a function goes through all points
 NOISY = 0.05  # noise from which it matters what errors are relative to
 TINY = 1e-60  # terms smaller than this everywhere, or as large, are left out
 SMALLEST = 1e-3  # a zero counts as this part of the largest of its series
 TRACE = 1e-9  # part of the largest below which a value counts as a zero
+Worth = tuple[IntArray, FloatArray]  # series that it is worth to cut, their law of noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,11 @@ class Pool:
     habits: change.Habits
     counts: bool
 
+    def part(self, span: slice) -> "Pool":
+        """Some of its members, numbered from 0."""
+        law = self.law[span]
+        return replace(self, members=np.arange(len(law)), law=law)
+
 
 class Found(NamedTuple):
     """The answers of the segments of one series; one of them where behaviour does not change."""
@@ -49,6 +57,10 @@ class Found(NamedTuple):
     cuts: tuple[int, ...] = ()  # indices of the first points after a change
     probability: float = 0.0  # of a change of behaviour
     place: float = 0.0  # posterior of the cuts, given their number
+
+
+Named = list[tuple[int, Found]]
+Work = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]  # as `map`
 
 
 class Batch:
@@ -89,35 +101,65 @@ class Batch:
         size = np.maximum(np.abs(relative), self.least)
         self.data = relative_data(rows, trust, relative, size)
 
-    def find(self) -> dict[int, Found]:
-        """The answer for each series, cut into segments where behaviour changes."""
+    def part(self, rows: IntArray) -> "Batch":
+        """Some of the series, for whom it is nothing to know the others."""
+        part, series = copy(self), self.series
+        part.series = replace(
+            series,
+            values=series.values[rows],
+            counts=series.counts[rows],
+            deviations=series.deviations[rows],
+        )
+        part.metrics = [self.metrics[row] for row in rows]
+        part.varied, part.scale = self.varied[rows], self.scale[rows]
+        part.relative, part.least = self.relative[rows], self.least[rows]
+        part.data = self.data.part(rows)
+        return part
+
+    def find(self, work: Work = map) -> dict[int, Found]:
+        """The answer for each series, cut into segments where behaviour changes.
+
+        Args:
+            work: applies a function to many parts of the series, here or elsewhere. Parts are the
+                same whoever does it, and so are the answers, to the last bit.
+        """
         np.empty(ARENA)  # returned at once: the C library then keeps what it would give back
         nothing = Answer(Function((self.parameter,), np.nan), None, np.nan, 1)
         result = dict.fromkeys(range(len(self.scale)), Found((nothing,)))
         for row in np.flatnonzero((self.data.counts > 0) & ~self.varied).tolist():
             result[row] = Found((through(self.lattice, self.parameter, 0.0, [], []),))
-        for pool in self.pools():
+        for pool in self.pools(work):
             worth: list[tuple[IntArray, FloatArray]] = []
-            for start in range(0, len(pool.members), AT_ONCE):
-                rows = pool.members[start : start + AT_ONCE]
-                law = np.exp(self.repetitions(rows, pool.levels))
-                law *= pool.law[start : start + AT_ONCE]
-                found = candidates(self.data.part(rows), self.lattice, pool.levels)
-                posterior = weigh(found.log_evidence, law, pool.levels)
-                noisy = np.flatnonzero(posterior.sigma > NOISY)
-                made = self._answers(rows, found, posterior, AHEAD * self.x[-1])
-                for row, answer in zip(rows.tolist(), made, strict=True):
-                    result[row] = Found((answer,))
-                for row, answer in self._reweighted(
-                    rows, noisy, found=found, posterior=posterior, law=law, pool=pool
-                ):
-                    result[row] = Found((answer,))
-                worth.append(self._worth_cutting(rows, posterior, law, pool))
-            for row, one in self._segmented(worth, pool):
-                result[row] = one
+            starts = range(0, len(pool.members), AT_ONCE * IN_A_TASK)
+            spans = [slice(start, start + AT_ONCE * IN_A_TASK) for start in starts]
+            tasks = ((self.part(pool.members[span]), pool.part(span)) for span in spans)
+            for span, (found, cut) in zip(spans, work(_uncut, tasks), strict=True):
+                rows = pool.members[span]
+                result |= {int(rows[i]): one for i, one in found}
+                worth += [(rows[some], law) for some, law in cut]
+            every, laws = (np.concatenate(part) for part in zip(*worth, strict=True))
+            spans = [slice(i, i + AT_ONCE) for i in range(0, len(every), AT_ONCE)]
+            bare = pool.part(slice(0))
+            cuts = ((self.part(every[span]), laws[span], bare) for span in spans)
+            for span, changed in zip(spans, work(_cut_where_it_changes, cuts), strict=True):
+                rows = every[span]
+                result |= {int(rows[i]): one for i, one in changed}
             if pool.counts:
                 result |= self._exact(pool, result)
         return result
+
+    def whole(self, rows: IntArray, law: FloatArray, pool: Pool) -> tuple[Named, Worth]:
+        """Answers of one function for some series, and which of these it is worth to cut."""
+        found = candidates(self.data.part(rows), self.lattice, pool.levels)
+        posterior = weigh(found.log_evidence, law, pool.levels)
+        noisy = np.flatnonzero(posterior.sigma > NOISY)
+        made = self._answers(rows, found, posterior, AHEAD * self.x[-1])
+        answers_of = list(zip(rows.tolist(), made, strict=True))
+        answers_of += self._reweighted(
+            rows, noisy, found=found, posterior=posterior, law=law, pool=pool
+        )
+        worth = self._worth_cutting(rows, posterior, law, pool)
+        return [(row, Found((answer,))) for row, answer in answers_of], worth
 
     def _exact(self, pool: Pool, found: dict[int, Found]) -> dict[int, Found]:
         """Series that count and whose points lie on a function, though not on the one found."""
@@ -154,7 +196,7 @@ class Batch:
         made = self._answers(rows, again, weighed, AHEAD * float(self.x[-1]))
         return list(zip(rows.tolist(), made, strict=True))
 
-    def pools(self) -> list[Pool]:
+    def pools(self, work: Work = map) -> list[Pool]:
         """The series by metric and by whether they count; those never measured and those of
         zeros are left out.
         """
@@ -168,7 +210,7 @@ class Batch:
             members = np.array(indices, dtype=np.intp)
             levels = noise.COUNTED if whole else noise.LEVELS
             sample = members[:: max(1, -(-len(members) // self._sample_size()))]
-            kinds = self._kinds(sample, levels)
+            kinds = self._kinds(sample, levels, work)
             common, shares = noise.learn(kinds, noise.prior(levels), change.Habits().shares())
             likelihood = np.logaddexp.reduce(kinds + np.log(shares)[:, None, None], axis=0)
             law = np.empty((len(members), len(levels)))
@@ -189,18 +231,13 @@ class Batch:
             self.series.deviations[rows], self.series.counts[rows], levels
         )
 
-    def _kinds(self, rows: IntArray, levels: FloatArray) -> FloatArray:
+    def _kinds(self, rows: IntArray, levels: FloatArray, work: Work) -> FloatArray:
         """Logarithm of the probability of the data of some series, by kind of change: (3, s, L)."""
-        parts = [
-            change.kinds(
-                self.data.part(rows[start : start + AT_ONCE]),
-                self.lattice,
-                levels,
-                parameter=self.parameter,
-                x=self.x,
-            )
+        tasks = (
+            (self.part(rows[start : start + AT_ONCE]), levels)
             for start in range(0, len(rows), AT_ONCE)
-        ]
+        )
+        parts = list(work(_kinds_of, tasks))
         return np.concatenate(parts, axis=1) + self.repetitions(rows, levels)
 
     def _answers(
@@ -233,23 +270,19 @@ class Batch:
         )
         return rows[worth], law[worth]
 
-    def _segmented(
-        self, worth: list[tuple[IntArray, FloatArray]], pool: Pool
-    ) -> Iterator[tuple[int, Found]]:
-        """Those of the series whose behaviour changes."""
-        every, laws = (np.concatenate(part) for part in zip(*worth, strict=True))
-        for start in range(0, len(every), AT_ONCE):
-            rows, law = every[start : start + AT_ONCE], laws[start : start + AT_ONCE]
-            likely = law.max(axis=0) > noise.FAINT
-            law, levels = law[:, likely], pool.levels[likely]
-            cut = self._partitions(rows, levels, pool.habits, several=False)
-            if len(self.x) >= 3 * change.shortest(len(self.x)):
-                suspected = np.flatnonzero(1 - cut.changed(law)[0] > change.SUSPECTED)
-                if len(suspected) == 0:
-                    continue
-                rows, law = rows[suspected], law[suspected]
-                cut = self._partitions(rows, levels, pool.habits, several=True)
-            yield from self._cut(rows, cut, law, levels)
+    def cut(self, law: FloatArray, pool: Pool) -> Named:
+        """Those of all series here whose behaviour changes, by their law of noise."""
+        rows = np.arange(len(self.scale))
+        likely = law.max(axis=0) > noise.FAINT
+        law, levels = law[:, likely], pool.levels[likely]
+        cut = self._partitions(rows, levels, pool.habits, several=False)
+        if len(self.x) >= 3 * change.shortest(len(self.x)):
+            suspected = np.flatnonzero(1 - cut.changed(law)[0] > change.SUSPECTED)
+            if len(suspected) == 0:
+                return []
+            rows, law = rows[suspected], law[suspected]
+            cut = self._partitions(rows, levels, pool.habits, several=True)
+        return self._cut(rows, cut, law, levels)
 
     def _partitions(
         self, rows: IntArray, levels: FloatArray, habits: change.Habits, *, several: bool
@@ -266,7 +299,7 @@ class Batch:
 
     def _cut(
         self, rows: IntArray, cut: change.Partitions, law: FloatArray, levels: FloatArray
-    ) -> list[tuple[int, Found]]:
+    ) -> Named:
         """The answers of the segments of those series in which a change is probable enough."""
         n, changed = len(self.x), cut.changed(law)
         chosen: dict[int, tuple[list[int], float]] = {}
@@ -298,3 +331,28 @@ class Batch:
         posterior = weigh(found.log_evidence - total[:, None, :], law, levels)
         last = span[1] == len(self.x)
         return self._answers(rows, found, posterior, self.x[span[1] - 1] * (AHEAD if last else 1))
+
+
+def _uncut(task: tuple[Batch, Pool]) -> tuple[Named, list[Worth]]:
+    """Answers of one function for a part of a pool."""
+    batch, pool = task
+    found: Named = []
+    cut: list[Worth] = []
+    for start in range(0, len(pool.members), AT_ONCE):
+        rows = np.arange(start, min(start + AT_ONCE, len(pool.members)))
+        law = np.exp(batch.repetitions(rows, pool.levels))
+        law *= pool.law[rows]
+        made, worth = batch.whole(rows, law, pool)
+        found += made
+        cut.append(worth)
+    return found, cut
+
+
+def _cut_where_it_changes(task: tuple[Batch, FloatArray, Pool]) -> Named:
+    batch, law, pool = task
+    return batch.cut(law, pool)
+
+
+def _kinds_of(task: tuple[Batch, FloatArray]) -> FloatArray:
+    batch, levels = task
+    return change.kinds(batch.data, batch.lattice, levels, parameter=batch.parameter, x=batch.x)

@@ -8,6 +8,7 @@ Compare [REF §3], which takes the best fit of one hypothesis and two thresholds
 segments explain a series better than one function does, it is cut [SEG].
 """
 
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -17,7 +18,7 @@ from insitu.entities import Finding
 from insitu.measurement import FloatArray, Points
 from insitu.modeling.answer import KEPT
 from insitu.modeling.base import ChangePoint, Model, Segment
-from insitu.modeling.batch import Batch, Found
+from insitu.modeling.batch import Batch, Found, Work
 from insitu.modeling.change import bounds
 from insitu.modeling.expected import ALL, Expected, believing
 from insitu.modeling.lattice import FEW, HIGHEST, lattice, plain
@@ -42,12 +43,13 @@ class Evidence:
     parameter; otherwise they are considered for those that grow faster than x⁴. dependencies:
     which parameters may occur together in a term of a call path, where that is known. expected:
     growth of one parameter that is believed before any data; the models then keep all functions
-    that compete with it.
+    that compete with it. executor: does the work, in parts that are the same without it.
     """
 
     exponential: bool = False
     dependencies: Dependencies = field(default_factory=dict)
     expected: Expected | None = None
+    executor: Executor | None = None
     name: ClassVar[str] = "evidence"
     min_points: ClassVar[int] = 5
     shares_noise: ClassVar[bool] = True
@@ -56,10 +58,16 @@ class Evidence:
         """See Modeler; the series of one call share what is learnt about noise."""
         series = reduce(points)
         if len(points.parameters) > 1:
-            found = [Found((one,)) for one in several(points, series, self.dependencies)]
+            found = [
+                Found((one,)) for one in several(points, series, self.dependencies, self._work)
+            ]
             return _models(found, series, points.parameters, self.name)
         found = self._one_parameter(points, series)
         return _models(found, series, points.parameters, self.name)
+
+    @property
+    def _work(self) -> Work:
+        return map if self.executor is None else self.executor.map
 
     def _one_parameter(self, points: Points, series: Series) -> list[Found]:
         names = [key.metric for key in points.keys] or [""] * len(series.values)
@@ -86,7 +94,7 @@ class Evidence:
             )
             metrics = [names[row] for row in rows]
             batch = Batch(part, metrics, parameter, terms, kept_hypotheses=kept)
-            found |= {int(rows[i]): one for i, one in batch.find().items()}
+            found |= {int(rows[i]): one for i, one in batch.find(self._work).items()}
         return [found[row] for row in range(len(series.values))]
 
 

@@ -1,6 +1,8 @@
 """The table of modelers, and the one call that makes models from arrays."""
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
 from importlib import import_module
 from typing import cast
 
@@ -38,19 +40,21 @@ def fit(
     *,
     parameters: Sequence[str] = ("p",),
     modeler: str | Modeler = DEFAULT,
+    executor: Executor | None = None,
 ) -> list[Model]:
     """Model every series; the models come in the order of the series.
 
     Args:
         points: (n_points, n_parameters), or (n_points,) with one parameter.
         values: (n_series, n_points) or (n_series, n_points, n_repetitions); NaN is not measured.
-        Infinite
-            values count as not measured, equal points as repetitions of one.
+            Infinite values count as not measured, equal points as repetitions of one.
         parameters: their names, in the order of the columns of points.
         modeler: a name from MODELERS, or a modeler with options of its own.
+        executor: of `concurrent.futures` or alike, to do the work of modeler "evidence"; the models
+            are the same as without, to the last bit.
 
     Raises:
-        ModelingError: if the shapes do not fit or there is no such modeler.
+        ModelingError: if the shapes do not fit, there is no such modeler, or it takes no executor.
     """
     names = tuple(parameters)
     coordinates = np.asarray(points, dtype=np.float64)
@@ -70,7 +74,19 @@ def fit(
             "(n_series, n_points) or (n_series, n_points, n_repetitions)"
         )
     chosen = _named(modeler) if isinstance(modeler, str) else modeler
+    if executor is not None:
+        chosen = _spread(chosen, executor)
     return chosen.fit(Points(names, coordinates, table))
+
+
+def _spread(chosen: Modeler, executor: Executor) -> Modeler:
+    from insitu.modeling.evidence import Evidence
+
+    if not isinstance(chosen, Evidence):
+        raise ModelingError(
+            f"modeler '{chosen.name}' works alone: leave the executor out, or take '{DEFAULT}'"
+        )
+    return replace(chosen, executor=executor)
 
 
 _named = modeler

@@ -6,7 +6,9 @@ which a loop with a constant part gives. Each combination has an evidence as in 
 Sparse designs need one line per parameter and a point off the lines for each interaction.
 """
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any  # of what pickle keeps
 
 import numpy as np
 
@@ -76,6 +78,28 @@ class Table:
         many = len(series.coordinates) >= MANY
         self.kept = (BEST_OF_MANY if many else BEST)[len(parameters)]
         self.plan: Plan = plan(len(parameters), self.kept)
+
+    def part(self, rows: IntArray) -> "Table":
+        """Some of the series, for whom it is nothing to know the others."""
+        part, series = copy(self), self.series
+        part.series = replace(
+            series,
+            values=series.values[rows],
+            counts=series.counts[rows],
+            deviations=series.deviations[rows],
+        )
+        part.scale, part.relative = self.scale[rows], self.relative[rows]
+        part.trust = self.trust[rows]
+        return part
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs; plan and lattices are larger than it, and known there."""
+        return {name: of for name, of in vars(self).items() if name not in ("plan", "lattices")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.lattices = [lattice(name, taste=SEVERAL) for name in self.parameters]
+        self.plan = plan(len(self.parameters), self.kept)
 
     def _lines(self, column: int) -> list[IntArray]:
         """Points that differ in one parameter only."""

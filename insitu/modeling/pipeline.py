@@ -2,6 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from concurrent.futures import Executor
+from functools import partial
 
 import numpy as np
 
@@ -39,6 +41,7 @@ def remodel(
     threshold: float = THRESHOLD,
     classes: str = JOINT,
     rules: Sequence[Rules] = (),
+    executor: Executor | None = None,
 ) -> ModelSet:
     """Cluster the ranks of every run, recognise the classes across runs, model each of them.
 
@@ -52,6 +55,8 @@ def remodel(
         classes: "joint" asks counts, times where these do not tell, and laws of value and size;
             "paper" relative distance alone [CLU §III-B].
         rules: what the user knows better, for the call paths and metrics they name.
+        executor: does the work, metric by metric for classes and in parts for models; the result
+            is the same.
 
     Returns:
         Models, clusters and findings in a fixed order: the same with `previous` as without.
@@ -71,18 +76,21 @@ def remodel(
     domains, asked = find_domains(experiment, places), _below(paths, dirty)
     evidence = Evidence.of(experiment, asked, places, domains) if classes == JOINT else None
     namer = Namer.of(domains, [one.size for one in places])
-    for name, metric in sorted(experiment.metrics().items()):
-        if metric.kind is MetricKind.PLACE:
-            continue
-        measured = Measured(metric, dirty, aligned(experiment, name, dirty), places)
-        partition = _part(measured, evidence, threshold=threshold)
-        partition = apply_rules(measured, partition, rules, domains)
-        partition = namer.name(measured, partition, is_literal=classes == PAPER)
+    metrics = [
+        Measured(metric, dirty, aligned(experiment, name, dirty), places)
+        for name, metric in sorted(experiment.metrics().items())
+        if metric.kind is not MetricKind.PLACE
+    ]
+    part = partial(_part, evidence=evidence, threshold=threshold)
+    found = map(part, metrics) if executor is None else executor.map(part, metrics)
+    for measured, unruled in zip(metrics, found, strict=True):
+        ruled = apply_rules(measured, unruled, rules, domains)
+        partition = namer.name(measured, ruled, is_literal=classes == PAPER)
         series, parted = describe(measured, partition)
         clusters += parted
         findings += [*partition.findings, *differences(measured, partition)]
         if not sparse:
-            made, problems = _fit(series, experiment.parameters, places, modeler)
+            made, problems = _fit(series, experiment.parameters, places, modeler, executor)
             models += made
             findings += problems
     findings += _of_all(experiment, models, clusters)
@@ -189,7 +197,11 @@ def _sparse(experiment: Experiment, places: Sequence[Place]) -> list[Finding]:
 
 
 def _fit(
-    series: Sequence[Series], parameters: tuple[str, ...], places: Sequence[Place], modeler: str
+    series: Sequence[Series],
+    parameters: tuple[str, ...],
+    places: Sequence[Place],
+    modeler: str,
+    executor: Executor | None,
 ) -> tuple[list[SeriesModel], list[Finding]]:
     """Fit series at once where they share coordinates."""
     if not series:
@@ -210,7 +222,11 @@ def _fit(
         used = np.isfinite(values).any(axis=(0, 1))
         try:
             made = modelers.fit(
-                coordinates[at], values[:, :, used], parameters=parameters, modeler=modeler
+                coordinates[at],
+                values[:, :, used],
+                parameters=parameters,
+                modeler=modeler,
+                executor=executor,
             )
         except ModelingError as error:
             findings.append(Finding("not-modelled", str(error)))

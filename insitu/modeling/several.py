@@ -1,6 +1,7 @@
 """Models over several parameters from the evidence of combinations."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -19,7 +20,7 @@ from insitu.modeling.answer import (
     expected_distance,
     weigh,
 )
-from insitu.modeling.batch import NOISY
+from insitu.modeling.batch import NOISY, Work
 from insitu.modeling.combine import structures
 from insitu.modeling.multi import Table, Weighed
 from insitu.modeling.pmnf import Function, Term
@@ -32,13 +33,18 @@ TOLD = 0.8  # prior of the very products that a call path is said to depend on
 SPREAD = 40  # combinations that make up the spread of an answer
 
 
-def several(points: Points, series: Series, dependencies: Dependencies) -> list[Answer]:
+def several(
+    points: Points, series: Series, dependencies: Dependencies, work: Work = map
+) -> list[Answer]:
     """One answer per series over two to four parameters.
 
     Args:
+        points: with the names of their parameters and of the series.
+        series: the same, reduced.
         dependencies: for a call path, the sets of parameters that may occur in one term, as in
             {path: [["p"], ["n"]]} for no interaction; call paths not named may have any. The sum
             of just these products is what is expected.
+        work: applies a function to many parts, here or elsewhere; answers are the same.
     """
     names = points.parameters
     nothing = Answer(Function(names, np.nan), None, np.nan, 1)
@@ -54,7 +60,8 @@ def several(points: Points, series: Series, dependencies: Dependencies) -> list[
         for whole in (False, True):
             members = np.flatnonzero(measured & (counted == whole) & (metrics == metric))
             if len(members):
-                found |= _pool(table, members, priors, noise.COUNTED if whole else noise.LEVELS)
+                levels = noise.COUNTED if whole else noise.LEVELS
+                found |= _pool(table, members, priors, levels, work)
     return [found.get(row, nothing) for row in range(len(measured))]
 
 
@@ -87,32 +94,62 @@ def _structures(points: Points, count: int, dependencies: Dependencies) -> Float
 
 
 def _pool(
-    table: Table, members: IntArray, priors: FloatArray, levels: FloatArray
+    table: Table, members: IntArray, priors: FloatArray, levels: FloatArray, work: Work
 ) -> dict[int, Answer]:
     """The answers of series that share a law of noise, which a sample of them tells."""
     stride = max(1, -(-len(members) // noise.SAMPLE))
     sample = members[::stride]
     rest = np.setdiff1d(members, sample)
-    first = [(rows, table.weigh(rows, levels, priors[rows])) for rows in _parts(table, sample)]
-    likelihood = np.concatenate(
-        [np.logaddexp.reduce(weighed.log_evidence, axis=1) for _, weighed in first]
-    )
+    first = list(_parts(table, sample))
+    told = (_Task(table.part(rows), priors[rows], levels) for rows in first)
+    weighed = list(work(_weigh, told))
+    likelihood = np.concatenate([np.logaddexp.reduce(one.log_evidence, axis=1) for one in weighed])
     likelihood = likelihood + _repetitions(table, sample, levels)
     law = noise.law(likelihood, noise.prior(levels), weight=noise.PRIOR_WEIGHT)
-    later = ((rows, table.weigh(rows, levels, priors[rows])) for rows in _parts(table, rest))
+    later = list(_parts(table, rest))
+    tasks = (
+        _Task(table.part(rows), priors[rows], levels, law, known)
+        for rows, known in zip((*first, *later), (*weighed, *(None for _ in later)), strict=True)
+    )
     found: dict[int, Answer] = {}
-    for part in (first, later):
-        for rows, weighed in part:
-            laws = np.exp(_repetitions(table, rows, levels)) * law
-            answers = _Answers(table, rows, weighed, laws, levels)
-            found |= dict(zip(rows.tolist(), answers.make(), strict=True))
-            noisy = np.flatnonzero(answers.posterior.sigma > NOISY)
-            if len(noisy):
-                size = np.abs(answers.mean()[noisy])
-                again = table.weigh(rows[noisy], levels, priors[rows[noisy]], size=size)
-                answers = _Answers(table, rows[noisy], again, laws[noisy], levels)
-                found |= dict(zip(rows[noisy].tolist(), answers.make(), strict=True))
+    for rows, made in zip((*first, *later), work(_answers, tasks), strict=True):
+        found |= dict(zip(rows.tolist(), made, strict=True))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Some series of a pool: their table and priors, the law of noise once it is known, what was
+    weighed already."""
+
+    table: Table
+    priors: FloatArray
+    levels: FloatArray
+    law: FloatArray | None = None
+    weighed: Weighed | None = None
+
+
+def _weigh(task: _Task) -> Weighed:
+    rows = np.arange(len(task.priors))
+    return task.table.weigh(rows, task.levels, task.priors)
+
+
+def _answers(task: _Task) -> list[Answer]:
+    """Weigh the series if that was not done yet, and again those that are noisy, with errors
+    relative to their function."""
+    table, levels = task.table, task.levels
+    rows = np.arange(len(task.priors))
+    laws = np.exp(_repetitions(table, rows, levels)) * task.law
+    answers = _Answers(table, rows, task.weighed or _weigh(task), laws, levels)
+    made = answers.make()
+    noisy = np.flatnonzero(answers.posterior.sigma > NOISY)
+    if len(noisy):
+        size = np.abs(answers.mean()[noisy])
+        again = table.weigh(noisy, levels, task.priors[noisy], size=size)
+        answers = _Answers(table, noisy, again, laws[noisy], levels)
+        for row, answer in zip(noisy.tolist(), answers.make(), strict=True):
+            made[row] = answer
+    return made
 
 
 def _parts(table: Table, members: IntArray) -> Iterator[IntArray]:

@@ -1,0 +1,55 @@
+"""Models made by others are those made here, to the last bit."""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.errors import ModelingError
+from insitu.modeling.base import Model
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Executor]:
+    with ProcessPoolExecutor(2) as started:
+        yield started
+
+
+def told(models: list[Model]) -> list[tuple[str, ...]]:
+    far = [[1000.0] * len(models[0].parameters)]
+    return [
+        (repr(one.segments), repr(one.predict(far)), repr(one.interval(far)), repr(one.smape))
+        for one in models
+    ]
+
+
+def test_one_parameter_with_repetitions_gaps_and_changes(pool):
+    random = np.random.default_rng(1)
+    x = 2.0 ** np.arange(2, 10)
+    values = 1 + 10 ** random.uniform(-2, 3, (2100, 1)) * x ** random.choice([0, 0.5, 1], (2100, 1))
+    values[::7, 4:] *= 3
+    values = values[:, :, None] * random.normal(1, 0.02, (2100, 8, 3))
+    values[::5, 2] = np.nan
+
+    assert told(insitu.fit(x, values, executor=pool)) == told(insitu.fit(x, values))
+
+
+def test_two_parameters(pool):
+    random = np.random.default_rng(2)
+    at = (
+        np.stack(np.meshgrid([2, 4, 8, 16], [10, 20, 40, 80]), axis=-1).reshape(-1, 2).astype(float)
+    )
+    values = 1 + 10 ** random.uniform(-1, 1, (300, 1)) * at[:, 0] ** 0.5 + 0.1 * at[:, 1] * at[:, 0]
+    values = values * random.normal(1, 0.02, values.shape)
+    values[::3] *= random.normal(1, 0.1, values[::3].shape)  # noisy ones are weighed again
+
+    alone = insitu.fit(at, values, parameters=("p", "n"))
+
+    assert told(insitu.fit(at, values, parameters=("p", "n"), executor=pool)) == told(alone)
+
+
+def test_modeler_that_works_alone_says_so(pool):
+    with pytest.raises(ModelingError, match="'search' works alone"):
+        insitu.fit([1, 2, 4, 8, 16], [[1, 2, 4, 8, 16]], modeler="search", executor=pool)
