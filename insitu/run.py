@@ -32,6 +32,7 @@ launcher with its own options (mpiexec, srun, ...). `--` ends the options of ins
   --depth N             time functions down to N calls below the program
   --recursion fold|keep a function that calls itself is one row, or one per level (default: fold)
   --c-functions         time functions written in C as well, where Python calls them
+  --result FILE         append what became of the run to FILE, as one line of JSON
   -q, --quiet           say nothing but errors
   -h, --help            show this page
 
@@ -53,6 +54,7 @@ WITH_VALUE = {
     "--skip": "skip",
     "--depth": "depth",
     "--recursion": "recursion",
+    "--result": "result",
 }
 
 
@@ -68,6 +70,7 @@ class Options:
     beat: float = 1.0
     agent: str = "on"
     heap: str = "on"
+    result: str = ""
     steering: Steering = field(default_factory=Steering)
     is_quiet: bool = False
     wants_help: bool = False

@@ -43,8 +43,38 @@ def supervise(options: Options) -> int:
     if aggregator is not None:
         aggregator.start()
     code = run_program(command)
-    report(options, run, campaign, aggregator)
+    record = report(options, run, campaign, aggregator)
+    if options.result:
+        write_result(options.result, result_row(run, campaign, code, record))
     return code
+
+
+def result_row(
+    run: str, campaign: str, code: int, record: RunRecord | None
+) -> Mapping[str, object]:
+    """What became of a run, for machines; state "absent" where no rank of it arrived (yet)."""
+    row: dict[str, object] = {"run": run, "campaign": campaign, "exit_code": code}
+    if record is None:
+        return row | {"state": "absent"}
+    return row | {
+        "state": record.state.value,
+        "params": dict(record.key.parameters),
+        "repetition": record.key.repetition,
+        "seconds": max(record.ended_at - record.started_at, 0.0),
+        "missing": list(record.missing),
+        "findings": [
+            {"code": one.code, "text": one.text, "where": one.where} for one in record.findings
+        ],
+    }
+
+
+def write_result(path: str, row: Mapping[str, object]) -> None:
+    """Append a line; a file that cannot be written is told and changes nothing else."""
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+    except OSError as error:
+        say(f"--result {path}: cannot be written: {error.strerror}")
 
 
 def _command(options: Options, run: str, campaign: str) -> Command:
@@ -177,14 +207,16 @@ def importable(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, "PYTHONPATH": path}
 
 
-def report(options: Options, run: str, campaign: str, aggregator: Aggregator | None) -> None:
+def report(
+    options: Options, run: str, campaign: str, aggregator: Aggregator | None
+) -> RunRecord | None:
     """Wait until the run is sealed, complete it from its tables if nobody else can, and say how it
-    went."""
+    went; answers what is known of it."""
     _report_trouble(run, campaign)
     if aggregator is None:
         if not options.is_quiet:
             say(f"the tables wait; bring them in with: insitu ingest {campaign}")
-        return
+        return None
     _revive_agent(run, rank_environment(options, run, campaign))
     record = _wait(run, campaign, aggregator)
     if record is None and not aggregator.is_running():
@@ -202,6 +234,7 @@ def report(options: Options, run: str, campaign: str, aggregator: Aggregator | N
         )
     elif not options.is_quiet or record.state is RunState.PARTIAL:
         _say_record(record, campaign)
+    return record
 
 
 def _wait(run: str, campaign: str, aggregator: Aggregator) -> RunRecord | None:

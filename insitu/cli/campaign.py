@@ -21,7 +21,10 @@ from insitu.units import quantity
 @click.argument("action", type=click.Choice(["plan", "run", "resume", "status"]))
 @campaign_argument
 @click.option(
-    "--launcher", type=click.Choice([*LAUNCHERS, *PSIJ]), help="Another than campaign.toml says."
+    "--launcher",
+    type=click.Choice([*LAUNCHERS, *PSIJ]),
+    metavar="NAME",
+    help="Another than campaign.toml says.",
 )
 @click.option(
     "--ranks", type=int, metavar="N", help="Only the runs with N ranks; job scripts say so."
@@ -59,10 +62,11 @@ def command(
     [run]
     command = "./heat.py --cells {n}"  # as behind `insitu run --`
     repetitions = 3                    # or "auto"
-    launcher = "mpiexec"               # or srun, flux, sbatch, psij:pbs, psij:lsf, psij:flux
+    launcher = "mpiexec"               # or srun, flux, sbatch, psij:pbs
 
-    and may say in [run] mpiexec, timeout_s, budget_core_h, lists of words srun, flux, sbatch and
-    setup, a table psij, and design: "full", "sparse", "deduced" (with dependencies =
+    psij:lsf, psij:flux and others go through PSI/J as well. The file may say in [run] mpiexec,
+    timeout_s, budget_core_h, lists of words srun, flux, sbatch and setup, a table psij, and
+    design: "full", "sparse", "deduced" (with dependencies =
     "dependencies.json", check points included), or "advise": one run after the other, each where
     it tells most per core-hour, until predict = "p=1024, n=4096" is known to goal = 0.05.
     """
