@@ -76,11 +76,7 @@ def remodel(
     domains, asked = find_domains(experiment, places), _below(paths, dirty)
     evidence = Evidence.of(experiment, asked, places, domains) if classes == JOINT else None
     namer = Namer.of(domains, [one.size for one in places])
-    metrics = [
-        Measured(metric, dirty, aligned(experiment, name, dirty), places)
-        for name, metric in sorted(experiment.metrics().items())
-        if metric.kind is not MetricKind.PLACE
-    ]
+    metrics = _measured(experiment, dirty, places)
     part = partial(_part, evidence=evidence, threshold=threshold)
     found = map(part, metrics) if executor is None else executor.map(part, metrics)
     for measured, unruled in zip(metrics, found, strict=True):
@@ -118,6 +114,17 @@ def _sorted(
         sorted(clusters, key=lambda one: (one.callpath, one.metric, one.run.parameters)),
         tuple(sorted(set(findings), key=lambda one: (one.where, one.code, one.text))),
     )
+
+
+def _measured(
+    experiment: Experiment, dirty: Sequence[CallPath], places: Sequence[Place]
+) -> list[Measured]:
+    """The metrics that are modelled, in the order of their names."""
+    return [
+        Measured(metric, dirty, aligned(experiment, name, dirty), places)
+        for name, metric in sorted(experiment.metrics().items())
+        if metric.kind is not MetricKind.PLACE
+    ]
 
 
 def _part(measured: Measured, evidence: Evidence | None, *, threshold: float) -> Partition:
