@@ -20,8 +20,10 @@ launcher with its own options (mpiexec, srun, ...). `--` ends the options of ins
   --param NAME=VALUE    a parameter of this run, besides the number of ranks p; may be repeated
   --mpiexec PATH        another mpiexec than the one beside this Python or on PATH
   --beat SECONDS        how often totals are sent (default: 1)
-  --agent on|off|spool  off: leave the tables where they are for `insitu ingest`; spool: copy them
-                        into the campaign, where nodes share its disk but no sockets (default: on)
+  --agent HOW           on (default): send totals while the program runs; off: leave the tables
+                        where they are for `insitu ingest`; spool: copy them into the campaign,
+                        where nodes share its disk but no sockets; mpi: bring them there over MPI
+                        when it is finalised, where they do not share it either
   --heap on|off|mmap    count heap memory per call path (default: on); with mmap also what
                         the program maps by itself
   --budget SHARE|off    what timing functions may cost; beyond it, those that are called most for
@@ -40,6 +42,7 @@ Inside a rank (mpiexec -n 4 python -m insitu.run ...; srun ...) it wraps that ra
 """
 MAX_PATTERNS = 60
 SWITCHES = ("-q", "--quiet", "--c-functions", "-h", "--help")
+AGENTS = ("on", "off", "spool", "mpi")
 WITH_VALUE = {
     "-n": "ranks",
     "--ranks": "ranks",
@@ -137,8 +140,8 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
             options.parameters[parameter] = number
         elif what in ("budget", "only", "skip", "depth", "recursion"):
             _steer(options.steering, what, value)
-        elif what == "agent" and value not in ("on", "off", "spool"):
-            raise ValueError(f"'{value}' is none of on, off and spool")
+        elif what == "agent" and value not in AGENTS:
+            raise ValueError(f"'{value}' is none of {', '.join(AGENTS)}")
         elif what == "heap" and value not in ("on", "off", "mmap"):
             raise ValueError(f"'{value}' is none of on, off and mmap")
         else:

@@ -36,6 +36,7 @@ class Journal:
             raise CampaignError(f"{self.path}: {error.strerror}") from error
         self._sizes: dict[str, int] = {}  # bytes of the records of each run that is needed
         self._end = os.fstat(self._file).st_size
+        self._unsynced: list[tuple[str, int]] = []  # run and bytes of what was appended since
 
     def replay(self) -> Iterator[Message]:
         """Every message that was kept, in order; the torn tail is cut off at the end.
@@ -63,8 +64,8 @@ class Journal:
                 yield message
         os.ftruncate(self._file, self._end)
 
-    def keep(self, run: str, messages: Iterable[Message]) -> None:
-        """Append messages of one run and sync them: durable when this returns.
+    def append(self, run: str, messages: Iterable[Message]) -> None:
+        """Append messages of one run; `sync` makes them durable, all at once.
 
         Raises:
             CampaignError: they could not be kept; the journal is as it was before.
@@ -75,15 +76,36 @@ class Journal:
             if self._end == 0:
                 data = HEAD + data
             _write(self._file, data, self._end)
-            os.fdatasync(self._file)
         except OSError as error:
             os.ftruncate(self._file, self._end)
-            raise CampaignError(
-                f"{self.path}: {error.strerror}; make room: the tables of run {run} stay where they"
-                " are until then"
-            ) from error
+            raise self._full(error) from error
         self._end += len(data)
         self._sizes[run] = self._sizes.get(run, 0) + len(data)
+        self._unsynced.append((run, len(data)))
+
+    def sync(self) -> None:
+        """Make durable what was appended.
+
+        Raises:
+            CampaignError: nothing of it could be kept; the journal is as it was before.
+        """
+        if not self._unsynced:
+            return
+        unsynced, self._unsynced = self._unsynced, []
+        try:
+            os.fdatasync(self._file)
+        except OSError as error:
+            for run, size in unsynced:
+                self._end -= size
+                self._sizes[run] = self._sizes.get(run, size) - size
+            os.ftruncate(self._file, self._end)
+            raise self._full(error) from error
+
+    def _full(self, error: OSError) -> CampaignError:
+        return CampaignError(
+            f"{self.path}: {error.strerror}; make room: the tables of runs that end now stay where"
+            " they are until then"
+        )
 
     def forget(self, run: str) -> None:
         """Drop the records of a run once they outweigh those that are still needed.
@@ -91,6 +113,7 @@ class Journal:
         Raises:
             CampaignError: the smaller journal could not be written; the one that is there stays.
         """
+        self.sync()
         self._sizes.pop(run, None)
         if not self._sizes:
             os.ftruncate(self._file, 0)

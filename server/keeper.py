@@ -48,6 +48,7 @@ class Keeper:
         records = self.records
         self._keys = {record.id: record.key for record in records}
         self._told: set[str] = set()  # what could not be done is said once
+        self._appended: list[Kept] = []  # to the journal, and not synced yet
         self.state = CampaignState(
             instance=instance,
             token=self.token,
@@ -73,7 +74,25 @@ class Keeper:
 
     def handle(self, event: Event) -> list[Effect]:
         """Let something happen; the files are written, the effects that are left are returned."""
+        return self.take(event) + self.sync()
+
+    def take(self, event: Event) -> list[Effect]:
+        """The same, but what is to be kept is durable, and answered, only after `sync`.
+
+        Many nodes end at one time: a sync for all of them costs hardly more than for one.
+        """
         return self._carry_out(self.state.handle(event))
+
+    def sync(self) -> list[Effect]:
+        """Make durable what was to be kept; the effects that are left are returned."""
+        appended, self._appended = self._appended, []
+        try:
+            self._journal.sync()
+        except CampaignError as error:
+            return self._tell(error)
+        if appended:
+            self._told.clear()
+        return self._carry_out(effect for kept in appended for effect in self.state.handle(kept))
 
     def close(self) -> None:
         """Let go of the campaign."""
@@ -95,25 +114,33 @@ class Keeper:
             try:
                 done = self._done(effect)
             except CampaignError as error:
-                if str(error) not in self._told:
-                    self._told.add(str(error))
-                    left.append(Note(Finding("not-kept", str(error))))
+                left += self._tell(error)
                 continue
             if done is None:
                 left.append(effect)
                 continue
-            self._told.clear()
             todo.extendleft(reversed(done))
         return left
+
+    def _tell(self, error: CampaignError) -> list[Effect]:
+        """Say once what could not be done."""
+        if str(error) in self._told:
+            return []
+        self._told.add(str(error))
+        return [Note(Finding("not-kept", str(error)))]
 
     def _done(self, effect: Effect) -> list[Effect] | None:
         """What follows from an effect on the files; None for effects on something else."""
         match effect:
             case Keep(run, node, incarnation, messages):
-                self._journal.keep(run, messages)
-                return self.state.handle(Kept(run, node, incarnation))
+                self._journal.append(run, messages)
+                self._appended.append(Kept(run, node, incarnation))
+                return []
             case Seal():
-                return [] if effect.record.id in self.state.sealed else self._seal(effect)
+                before = self.sync()  # who ended before is told so, which a sealed run forgets
+                return before + (
+                    [] if effect.record.id in self.state.sealed else self._seal(effect)
+                )
             case Forget(run):
                 self._journal.forget(run)
                 return []
@@ -129,6 +156,7 @@ class Keeper:
         record = replace(record, key=key)
         self.store.seal(record, seal.table)
         self._keys[record.id] = key
+        self._told.clear()
         self.records = self.store.runs()
         is_partial = record.state is RunState.PARTIAL
         size, rows = record.key.size, len(seal.table.callpaths)

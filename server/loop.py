@@ -106,6 +106,7 @@ class Aggregator:
             with contextlib.suppress(zmq.Again):
                 for _ in range(BURST):
                     await self._take(agents.recv_multipart(zmq.NOBLOCK))
+            await self._guard(self._sync())
             await asyncio.sleep(0)
 
     async def _drain(self) -> None:
@@ -113,6 +114,7 @@ class Aggregator:
         end = time.monotonic() + DRAIN_AT_MOST_S
         while time.monotonic() < end and await self.sockets.agents.poll(int(1000 * DRAIN_S)):
             await self._take(await self.sockets.agents.recv_multipart())
+            await self._guard(self._sync())
 
     async def _take(self, frames: list[bytes]) -> None:
         peer = frames[0]
@@ -124,7 +126,14 @@ class Aggregator:
             self._say_once(f"a message was refused: {error}")
             await self._reply(Reply(peer, Reject(REFUSED, str(error))))
             return
-        await self._turn(event)
+        await self._guard(self._arrive(event))
+
+    async def _arrive(self, event: MessageArrived) -> None:
+        await self._carry_out(self.keeper.take(event))
+
+    async def _sync(self) -> None:
+        """Those whose end arrived in this burst are told that it is durable."""
+        await self._carry_out(self.keeper.sync())
 
     async def _turn(self, event: Event) -> None:
         await self._guard(self._happen(event))

@@ -180,7 +180,7 @@ class RelayState:
                 self._unsketched &= self.nodes.runs.keys()
                 self._is_resting = False
                 if self._errand is not None and now - self._asked_at > ANSWER_WITHIN_S:
-                    effects += self._failed()
+                    self._fail()
                 return effects + self._go_on(now)
             case SketchAsked(now):
                 self._due |= dict.fromkeys(self.nodes.runs)
@@ -219,12 +219,13 @@ class RelayState:
                 self._errand = None
                 effects += self._brought(brought)
             case Outcome.REFUSED:
-                effects += self._failed() + self._refused(brought, errand.refusal)
+                self._fail()
+                effects += self._refused(brought, errand.refusal)
             case Outcome.OUTDATED if brought.session is not None:
-                effects += self._failed()
+                self._fail()
                 self._give_up(brought.run, brought.session, brought.progress)
             case _:
-                effects += self._failed()
+                self._fail()
         return effects + self._go_on(at)
 
     def _see(self, instance: str) -> None:
@@ -238,11 +239,10 @@ class RelayState:
             self.nodes.given_up.clear()
         self._instance = instance or self._instance
 
-    def _failed(self) -> list[RelayEffect]:
-        """Begin again at the next tick; what is on its way to the old connection does not count."""
+    def _fail(self) -> None:
+        """Begin again at the next tick."""
         self._drop()
         self._is_resting = True
-        return [Reconnect()]
 
     def _drop(self) -> None:
         if self._errand is not None and self._errand[1].run in self._sketched:
@@ -275,12 +275,15 @@ class RelayState:
         self._owed.pop(kept, None)
 
     def _go_on(self, now: float) -> list[RelayEffect]:
-        """Begin the next errand where none is under way: sketches first, they are few."""
+        """Begin the next errand where none is under way: sketches first, they are few.
+
+        Each has a connection of its own, so that no message or answer is taken for another's.
+        """
         while self._errand is None and not self._is_resting and (self._due or self._owed):
             begun = self._next_sketch(now) if self._due else self._next_words()
             if begun is not None:
                 self._errand, self._asked_at = begun, now
-                return [Send(begun[0].begin())]
+                return [Reconnect(), Send(begun[0].begin())]
         return []
 
     def _next_words(self) -> tuple[Errand, _Brought] | None:

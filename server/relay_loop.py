@@ -102,7 +102,7 @@ class Relay:
         """The aggregator."""
         while True:
             await guarded(self._hear(), self._failed)
-            await asyncio.sleep(0 if self.uplink.socket is not None else WAIT_S)
+            await asyncio.sleep(0)
 
     async def _hear(self) -> None:
         messages, was_lost = await self.uplink.heard(WAIT_S)

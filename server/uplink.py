@@ -1,5 +1,6 @@
 """The connection of a relay to the aggregator, found through the campaign's aggregator.json."""
 
+import asyncio
 import contextlib
 import os
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ class Uplink:
     address: Address | None = None
     socket: zmq.asyncio.Socket | None = None
     monitor: zmq.asyncio.Socket | None = None
-    said: set[str] = field(default_factory=set)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def look(self) -> bool:
         """Connect to the aggregator that runs now; whether it is another one than before.
@@ -46,7 +47,6 @@ class Uplink:
         if found is None or found == self.address:
             return False
         self.address = found
-        self.reconnect()
         return True
 
     def reconnect(self) -> None:
@@ -62,6 +62,7 @@ class Uplink:
         self.monitor = fresh.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         fresh.connect(self.address.endpoint)
         self.socket = fresh
+        self.changed.set()
 
     def _secure(self, fresh: zmq.asyncio.Socket, keys: str) -> None:
         secret_file = os.path.join(keys, f"{CLIENT_KEY}.key_secret")
@@ -80,14 +81,14 @@ class Uplink:
     async def heard(self, wait_s: float) -> tuple[list[Message], bool]:
         """What arrived within so many seconds, and whether the connection was lost."""
         messages: list[Message] = []
-        if self.socket is None or self.monitor is None:
-            return messages, False
+        self.changed.clear()
         heard, watched = self.socket, self.monitor
-        poller = zmq.asyncio.Poller()
-        for one in (heard, watched):
-            poller.register(one, zmq.POLLIN)
-        await poller.poll(int(1000 * wait_s))
-        if heard is not self.socket:
+        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self.changed.wait())]
+        waits += [asyncio.ensure_future(one.poll()) for one in (heard, watched) if one is not None]
+        await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        for one in waits:
+            one.cancel()
+        if heard is None or watched is None or heard is not self.socket:
             return messages, False
         was_lost = False
         with contextlib.suppress(zmq.Again):

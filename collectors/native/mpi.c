@@ -4,6 +4,7 @@
 #include "mpi.h"
 
 #include "cart.h"
+#include "gather.h"
 #include "memory.h"
 #include "mpi_meetings.h"
 #include "mpi_requests.h"
@@ -267,7 +268,9 @@ static int end_init(struct insitu_thread *self, int failed) {
   struct insitu_traffic moved = nothing();
   if (self) leave(self, &moved, insitu_ticks());
   insitu_memory_after_init();
-  if (!failed) initialised();
+  if (failed) return failed;
+  initialised();
+  insitu_gather_begin();
   return failed;
 }
 
@@ -287,6 +290,7 @@ static int wrap_Finalize(void) {
   insitu_memory_before_finalize();
   struct insitu_thread *self = enter("MPI_Finalize", __builtin_frame_address(0));
   struct insitu_traffic moved = nothing();
+  insitu_gather();
   int failed = real_Finalize();
   if (self) leave(self, &moved, insitu_ticks());
   if (insitu_table) insitu_table->header->mpi_state = INSITU_MPI_FINALISED;

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -129,30 +131,42 @@ class Speaker:
         return time.monotonic() - began
 
 
-def agents(campaign: str, numbers: range, tree: Tree, begin: float) -> tuple[float, float, float]:
-    """These agents in one process: p50 and p99 of waiting, the longest wait for durability."""
+def agents(folder: Path, k: int, tree: Tree) -> tuple[float, float, float]:
+    """Every PROCESSES-th agent from k on: p50 and p99 of waiting, the longest for durability.
 
-    async def one(speaker: Speaker) -> float:
-        phase = tree.beat_s * speaker.number / tree.nodes
-        await asyncio.sleep(max(0.0, begin - time.time()) + phase)
-        await speaker.greet()
-        speaker.waits.clear()
-        for seq in range(1, tree.beats + 1):
-            await asyncio.sleep(max(0.0, begin + (seq + 1) * tree.beat_s + phase - time.time()))
-            await speaker.beat(seq)
-        await asyncio.sleep(max(0.0, begin + (tree.beats + 3) * tree.beat_s - time.time()))
-        return await speaker.end(tree.beats)
+    All of them have greeted, or spoken, before the next beat begins.
+    """
+
+    async def after(speaker: Speaker, work: Callable[[], Awaitable[float | None]]) -> float:
+        await asyncio.sleep(tree.beat_s * speaker.number / tree.nodes)
+        return await work() or 0.0
 
     async def all_of_them() -> tuple[list[float], list[float]]:
+        numbers = range(k, tree.nodes, PROCESSES)
         context = zmq.asyncio.Context()
         context.set(zmq.MAX_SOCKETS, len(numbers) + 10)
-        speakers = [Speaker(context, campaign, k, tree) for k in numbers]
-        ends = await asyncio.gather(*map(one, speakers))
+        speakers = [Speaker(context, str(folder / "tree.insitu"), n, tree) for n in numbers]
+        await asyncio.gather(*(after(s, s.greet) for s in speakers))
+        for speaker in speakers:
+            speaker.waits.clear()
+        for seq in range(1, tree.beats + 1):
+            await asyncio.to_thread(_meet, folder, f"{seq - 1}", str(k))
+            await asyncio.gather(*(after(s, partial(s.beat, seq)) for s in speakers))
+        await asyncio.to_thread(_meet, folder, f"{tree.beats}", str(k))
+        await asyncio.to_thread(_meet, folder, "end", str(k))
+        ends = await asyncio.gather(*(s.end(tree.beats) for s in speakers))
         return [w for s in speakers for w in s.waits], list(ends)
 
     waits, ends = asyncio.run(all_of_them())
     middle, late = np.quantile(waits, (0.5, 0.99))
     return float(middle), float(late), max(ends)
+
+
+def _meet(folder: Path, what: str, who: str) -> None:
+    """Wait until every process of agents, and who watches, has come so far."""
+    (folder / f"met-{what}-{who}").touch()
+    if not until(lambda: len(list(folder.glob(f"met-{what}-*"))) > PROCESSES, WAIT_S):
+        raise RuntimeError(f"not everybody came to {what}")
 
 
 def counting_relay(campaign: str, name: str, beat_s: str, log: str) -> None:
@@ -166,7 +180,8 @@ def counting_relay(campaign: str, name: str, beat_s: str, log: str) -> None:
         if isinstance(message, Sketches):
             counts["sketches"] += 1
             counts["bytes of sketches"] += size
-            Path(log).write_text(json.dumps(counts))
+            Path(log + ".new").write_text(json.dumps(counts))
+            os.replace(log + ".new", log)
         await send(self, message)
 
     uplink.Uplink.send = counted  # type: ignore[method-assign]
@@ -186,13 +201,9 @@ def tree(size: Tree) -> None:
         campaign = folder / "tree.insitu"
         server = Server(campaign, beat=str(size.beat_s)).wait()
         below = _relays(folder, campaign, size)
-        begin = time.time() + 10.0
         with ProcessPoolExecutor(PROCESSES) as pool:
-            parts = [
-                pool.submit(agents, str(campaign), range(k, size.nodes, PROCESSES), size, begin)
-                for k in range(PROCESSES)
-            ]
-            _watch(folder, campaign, size, server, below, begin, parts)
+            parts = [pool.submit(agents, folder, k, size) for k in range(PROCESSES)]
+            _watch(folder, campaign, size, server, below)
             for part in parts:
                 middle, late, longest = part.result()
                 print(
@@ -220,50 +231,48 @@ def _watch(
     size: Tree,
     server: Server,
     below: list["subprocess.Popen[bytes]"],
-    begin: float,
-    parts: "list[Future[tuple[float, float, float]]]",
 ) -> None:
-    """CPU and bytes over the beats in which all ranks speak."""
+    """CPU and bytes over the beats in which all ranks speak, from the second on."""
     root = psutil.Process(server.process.pid)
     relays = [psutil.Process(one.pid) for one in below]
-    _sleep_until(begin + 2.5 * size.beat_s, parts)  # each has said its first totals
-    before, bytes_before, began = cpu_of([root, *relays]), _sent(folder), time.time()
-    _sleep_until(begin + (size.beats + 1.5) * size.beat_s, parts)
-    after, bytes_after, took = cpu_of([root, *relays]), _sent(folder), time.time() - began
-    beats = took / size.beat_s
+    for seq in (0, 1):
+        _meet(folder, str(seq), "watch")
+    before, bytes_before, began = cpu_of([root, *relays]), _sent(folder), time.monotonic()
+    for seq in range(2, size.beats + 1):
+        _meet(folder, str(seq), "watch")
+    took = time.monotonic() - began
+    after, bytes_after = cpu_of([root, *relays]), _sent(folder)
+    beats = size.beats - 1
     spent = np.subtract(after, before) / beats
     sent = (bytes_after - bytes_before) / beats
     rss = [one.memory_info().rss / 1e6 for one in (root, *relays)]
     print(
         f"tree: {size.size:,} ranks, {size.nodes:,} agents, {size.relays} relays,"
-        f" {size.rows} call paths × {len(METRICS)} metrics, a beat of {size.beat_s:g} s: the root"
-        f" gets {sent / 1e6:.2f} MB a beat, {sent / size.beat_s / 1e3:.0f} kB/s, and takes"
+        f" {size.rows} call paths × {len(METRICS)} metrics, a beat in {took / beats:.0f} s: the"
+        f" root gets {sent / 1e6:.2f} MB a beat, {sent * beats / took / 1e3:.0f} kB/s, and takes"
         f" {spent[0]:.2f} s CPU a beat, {rss[0]:.0f} MB resident; a relay {spent[1:].mean():.2f} s"
-        f" CPU a beat ({spent[1:].max():.2f} at most), {np.mean(rss[1:]):.0f} MB"
+        f" CPU a beat ({spent[1:].max():.2f} at most), {np.mean(rss[1:]):.0f} MB",
+        flush=True,
     )
-    _sleep_until(begin + (size.beats + 2.8) * size.beat_s, parts)
+    shown = until(lambda: int(_board(campaign)["runs"][0]["seen"]) == size.size, 3 * size.beat_s)
+    time.sleep(size.beat_s)
     seen = _board(campaign)
     (run,) = seen["runs"]
     classes = [row["behaviour"] for row in seen["series"] if row["behaviour"].startswith("now")]
     quarter = f"{size.size // len(LEVELS):,} ranks"
     right = sum(one.endswith(quarter) for one in classes)
     print(
-        f"tree: the board shows {run['seen']:,} of {run['size']:,} ranks and {len(classes)}"
-        f" clusters of {size.rows} call paths, {right} of them with the {quarter} they have"
+        f"tree: the board shows {run['seen']:,} of {run['size']:,} ranks ({shown}) and"
+        f" {len(classes)} clusters of {size.rows} call paths, {right} of them with the {quarter}"
+        " that they have",
+        flush=True,
     )
-
-
-def _sleep_until(moment: float, parts: "list[Future[tuple[float, float, float]]]") -> None:
-    while time.time() < moment:
-        time.sleep(0.2)
-        for part in parts:
-            if part.done():
-                part.result()
+    _meet(folder, "end", "watch")
 
 
 def _sent(folder: Path) -> int:
-    files = folder.glob("r*.json")
-    return sum(int(json.loads(file.read_text() or "{}")["bytes of sketches"]) for file in files)
+    texts = (file.read_text() for file in folder.glob("r*.json"))
+    return sum(int(json.loads(text)["bytes of sketches"]) for text in texts if text)
 
 
 def _board(campaign: Path) -> dict[str, list[dict[str, str]]]:
@@ -317,5 +326,4 @@ def _end(
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--relay"]:
-        os.nice(5)
         counting_relay(*sys.argv[2:])

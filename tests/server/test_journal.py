@@ -12,6 +12,11 @@ from insitu.server.journal import FILE, Journal
 from tests.server.nodes import ModelNode
 
 
+def keep(journal, run, messages):
+    journal.append(run, messages)
+    journal.sync()
+
+
 def words(run):
     return ModelNode("n0", [0, 1], 2, run=run).messages()
 
@@ -20,7 +25,7 @@ def fill(campaign, *runs):
     with Journal(str(campaign)) as journal:
         list(journal.replay())
         for run in runs:
-            journal.keep(run, words(run))
+            keep(journal, run, words(run))
 
 
 def read(campaign):
@@ -83,7 +88,7 @@ def test_a_damaged_byte_hides_what_is_behind_it(tmp_path):
 def test_the_journal_is_emptied_with_its_last_run(tmp_path):
     with Journal(str(tmp_path)) as journal:
         for run in (A, B):
-            journal.keep(run, words(run))
+            keep(journal, run, words(run))
         journal.forget(A)
         journal.forget(B)
 
@@ -94,11 +99,11 @@ def test_the_journal_is_emptied_with_its_last_run(tmp_path):
 def test_runs_that_are_needed_stay_when_others_are_dropped(tmp_path):
     with Journal(str(tmp_path)) as journal:
         for run in (A, B, C):
-            journal.keep(run, words(run))
+            keep(journal, run, words(run))
         before = os.path.getsize(tmp_path / FILE)
         journal.forget(A)
         journal.forget(C)
-        journal.keep(A, words(A))
+        keep(journal, A, words(A))
 
         assert os.path.getsize(tmp_path / FILE) < before
     assert read(tmp_path) == [*words(B), *words(A)]
@@ -120,10 +125,10 @@ def test_what_cannot_be_kept_leaves_the_journal_as_it_was(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(tmp_path / FILE) + 50, hard))
         try:
             with pytest.raises(CampaignError, match="make room"):
-                journal.keep(B, words(B))
+                keep(journal, B, words(B))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        journal.keep(C, words(C))
+        keep(journal, C, words(C))
 
     assert read(tmp_path) == [*words(A), *words(C)]
 
@@ -131,4 +136,4 @@ def test_what_cannot_be_kept_leaves_the_journal_as_it_was(tmp_path):
 def test_a_message_that_cannot_be_written_is_refused(tmp_path):
     node = ModelNode("\udcff", [0], 1)
     with Journal(str(tmp_path)) as journal, pytest.raises(WireError):
-        journal.keep(A, [node.hello()])
+        keep(journal, A, [node.hello()])
