@@ -12,6 +12,7 @@ from insitu.collectors.table import COMPILED, LIBRARY, PYTHON, Row
 
 Function = tuple[str, str, int]  # name, file, line
 NAMED_AT_MOST = 8
+SHOWN = 100  # characters of a name: those of C++ templates may be thousands long
 U8 = (1 << 64) - 1
 PEAKS = ("heap_peak",)
 COUNTED_ONCE = ("visits", "time")  # of a function itself: they are not its caller's
@@ -48,7 +49,10 @@ def fold(totals: Mapping[str, "array[int]"], rows: Sequence[Row], throttled: Set
 def said(heads: Sequence[Mapping[str, Any]], throttled: Mapping[Function, int]) -> str:
     """What was left out, for people: the functions, and the visits counted until then."""
     known = sorted(throttled.items(), key=lambda item: -item[1])
-    named = [f"{name} ({visits} visits)" for (name, _, _), visits in known[:NAMED_AT_MOST]]
+    named = [
+        f"{name if len(name) <= SHOWN else name[: SHOWN - 1] + '…'} ({visits} visits)"
+        for (name, _, _), visits in known[:NAMED_AT_MOST]
+    ]
     more = max(head["throttled"] for head in heads) - len(named)
     named += [f"{more} more, mostly inside libraries"] if more > 0 else []
     share = max(head["budget"] for head in heads)

@@ -244,6 +244,7 @@ LONGEST: dict[str, int] = {
     "Bye.ends": MAX_RANKS,
     "Bye.cost": MAX_TEXT_BYTES,
     "Bye.findings": MAX_FINDINGS,
+    "Bye.findings[][]": MAX_TEXT_BYTES,
     "Reject.text": MAX_TEXT_BYTES,
     "Halt.text": MAX_TEXT_BYTES,
 }

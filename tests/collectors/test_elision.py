@@ -1,0 +1,21 @@
+"""What is said of functions that are left out."""
+
+from insitu.collectors.elision import NAMED_AT_MOST, SHOWN, said
+from insitu.wire import codec
+from insitu.wire.messages import MAX_NAME_BYTES, Bye
+
+
+def test_names_of_templates_leave_a_sentence_that_travels():
+    names = [f"std::vector<{'a' * MAX_NAME_BYTES}>::{i}" for i in range(NAMED_AT_MOST)]
+    throttled = {(name, "", 0): 1000 - i for i, name in enumerate(names)}
+
+    text = said([{"throttled": 12, "budget": 0.02}], throttled)
+
+    assert len(text) < NAMED_AT_MOST * (SHOWN + 40) + 300
+    assert "std::vector<aaa" in text and "… (1000 visits)" in text and "4 more" in text
+
+
+def test_a_long_finding_does_not_cost_the_run():
+    bye = Bye(1, (), 2, "{}", (("throttled", "x" * 10_000, ""),))
+
+    assert codec.decode(codec.encode(bye)) == bye
