@@ -14,10 +14,11 @@ def probe(rank: Rank, *, now_s: float) -> None:
     head = rank.table.header()
     is_marked = head["phase_marks"] != rank.marks
     rank.marks = head["phase_marks"]
-    if not smaps.probe(rank.memory, head["pid"], now_s=now_s):
-        return
     phase = head["phase_before"] if is_marked else head["phase_now"]
-    rank.pages[phase] = {f"memory_{name}": getattr(rank.memory, name) or 0 for name in PAGES}
+    if is_marked:
+        rank.pages.pop(phase, None)  # what was there in between is not what was there at its end
+    if smaps.probe(rank.memory, head["pid"], now_s=now_s, has_phase_ended=is_marked and phase > 0):
+        rank.pages[phase] = {f"memory_{name}": getattr(rank.memory, name) or 0 for name in PAGES}
 
 
 def levels(rank: Rank) -> Iterator[Level]:

@@ -4,8 +4,10 @@ import os
 import time
 from dataclasses import dataclass
 
-PSS_SHARE = 500  # reading PSS takes at most this part of the time, and
-PSS_AT_ONCE_S = 0.02  # that much at the beginning: a program's first phases are often short
+# Reading PSS takes at most this part of the time, and so many seconds at the beginning; more where
+# a phase has ended, which is told of once.
+PSS_SHARE, PSS_AT_ONCE_S = 500, 0.02
+PSS_SHARE_OF_PHASES, PSS_AT_ONCE_OF_PHASES_S = 50, 0.2
 ROOT = "/proc"
 
 
@@ -23,7 +25,9 @@ class Memory:
     since_s: float | None = None  # monotonic time of the first
 
 
-def probe(memory: Memory, pid: int, *, now_s: float, root: str = ROOT) -> bool:
+def probe(
+    memory: Memory, pid: int, *, now_s: float, has_phase_ended: bool = False, root: str = ROOT
+) -> bool:
     """Read what is due; whether PSS was: that takes 20 to 28 ms per GiB of small pages. Of a
     process that is gone nothing is read."""
     directory = os.path.join(root, str(pid))
@@ -35,15 +39,18 @@ def probe(memory: Memory, pid: int, *, now_s: float, root: str = ROOT) -> bool:
     memory.rss_peak = fields.get("VmHWM", memory.rss_peak)
     if memory.since_s is None:
         memory.since_s = now_s
-    if memory.pss_took_s > PSS_AT_ONCE_S + (now_s - memory.since_s) / PSS_SHARE:
+    share, at_once_s = PSS_SHARE, PSS_AT_ONCE_S
+    if has_phase_ended:
+        share, at_once_s = PSS_SHARE_OF_PHASES, PSS_AT_ONCE_OF_PHASES_S
+    if memory.pss_took_s > at_once_s + (now_s - memory.since_s) / share:
         return False
-    started = time.perf_counter()
+    started = time.thread_time()
     try:
         _take(memory, _fields(os.path.join(directory, "smaps_rollup")))
     except OSError:
         memory.pss_took_s = float("inf")  # no permission, or a kernel before 4.14
         return False
-    memory.pss_took_s += time.perf_counter() - started
+    memory.pss_took_s += time.thread_time() - started
     return True
 
 

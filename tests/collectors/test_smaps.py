@@ -56,6 +56,15 @@ def test_pss_is_read_as_often_as_a_part_of_the_time_allows(root):
     assert memory.pss_took_s > 0.03
 
 
+def test_the_end_of_a_phase_is_worth_more(root):
+    memory = smaps.Memory(pss_took_s=0.15, since_s=5.0)
+
+    beat = smaps.probe(memory, 7, now_s=9.0, root=str(root))
+    mark = smaps.probe(memory, 7, now_s=9.0, has_phase_ended=True, root=str(root))
+
+    assert (beat, mark) == (False, True)
+
+
 def test_what_this_machine_cannot_measure_is_absent_and_not_zero(root):
     (root / "7" / "smaps_rollup").unlink()
     memory = smaps.Memory()
