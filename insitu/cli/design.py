@@ -11,12 +11,12 @@ from insitu.campaign.iterations import iteration_times
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.cli.output import json_option, print_json
-from insitu.design.advise import NOISE
 from insitu.design.checks import Hidden, Timed, hidden_interactions
 from insitu.design.deduce import Pairing, Rule, deduce
 from insitu.design.dependencies import Dependency, Structure, load_structure, parse_derived
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.known import Known, known_runs
+from insitu.design.laws import NOISE
 from insitu.design.levels import parse_levels
 from insitu.design.mainloop import LoopVerdict, iterations_for, judge_runs
 from insitu.entities import Finding, number

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from insitu.design.advise import NOISE, Law, laws_of
 from insitu.design.dependencies import Dependency, Nest
+from insitu.design.laws import NOISE, Law, laws_of
 from insitu.entities import Finding, number
 from insitu.measurement import FloatArray
 from insitu.units import percent
@@ -95,8 +95,9 @@ def hidden_interactions(
         (i, pairs) for i, one in enumerate(dependencies) if (pairs := _pairs(one, confounded))
     ]
     found = []
+    laws = laws_of(runs.points, runs.values, names, dependencies, noise=noise)
     for i, pairs in together:
-        law = laws_of(runs.points, runs.values[i], names, dependencies[i], seed=i, noise=noise)
+        law = laws[i]
         values = checks.values[i]
         expected, spread = _expected(law, runs, i, checks.points, noise)
         distances = (values - expected) / spread
@@ -111,8 +112,8 @@ def hidden_interactions(
         tried = []
         for pair in pairs:
             allowed = allow(dependencies[i], pair)
-            row = everything.values[i]
-            law = laws_of(everything.points, row, names, allowed, seed=i, noise=noise)
+            row = everything.values[i : i + 1]
+            (law,) = laws_of(everything.points, row, names, [allowed], noise=noise)
             tried.append((_misfit(law, everything, i), pair, allowed, law))
         _, pair, allowed, refitted = min(tried, key=lambda one: one[0])
         place = tuple(zip(names, map(float, checks.points[at]), strict=True))

@@ -14,13 +14,13 @@ from insitu.design.advise import (
     candidates_of,
     first_runs,
     gains,
-    laws_of,
     next_point,
     uncertainty,
 )
 from insitu.design.dependencies import Dependency, Nest
 from insitu.design.factorial import Levels, Point
 from insitu.design.known import Known
+from insitu.design.laws import laws_of
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 
@@ -155,10 +155,7 @@ def _laws(known: Known, dependencies: Mapping[str, Dependency]) -> list[Possible
     alone = tuple(Nest.of([name]) for name in known.names)
     anything = (*alone, Nest.of(known.names)) if len(alone) > 1 else alone
     of = [dependencies.get(path, Dependency(path, anything)) for path in known.callpaths]
-    return [
-        laws_of(known.points, row, known.names, one, seed=seed)
-        for seed, (row, one) in enumerate(zip(known.values, of, strict=True))
-    ]
+    return list(laws_of(known.points, known.values, known.names, of))
 
 
 def _cost(laws: Sequence[Possible], point: Point) -> float:

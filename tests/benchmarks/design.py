@@ -23,11 +23,12 @@ from itertools import pairwise, product
 import numpy as np
 
 import insitu
-from insitu.design.advise import candidates_of, first_runs, laws_of, next_point, uncertainty
+from insitu.design.advise import candidates_of, first_runs, next_point, uncertainty
 from insitu.design.checks import Hidden, Timed, hidden_interactions
 from insitu.design.deduce import deduce
 from insitu.design.dependencies import Dependency, Nest, Structure
 from insitu.design.factorial import Point, full_factorial, sparse
+from insitu.design.laws import laws_of
 
 LEVELS = {
     "kripke": {"procs": (8.0, 16.0, 32.0, 64.0, 128.0), "dirsets": (8.0, 16.0, 24.0, 32.0, 64.0)},
@@ -150,14 +151,11 @@ def adaptive(
 ):
     """Runs that `insitu advise` asks for, until it is content or the budget is spent; its laws."""
     dependencies = app.structure(has_forms=has_forms).resolved()
-    points = first_runs(app.levels)
+    points = first_runs(app.levels, ranks="procs")
     while True:
         at = array(points)
         values = measure(app, at, 1, noise, seed)[..., 0]
-        laws = [
-            laws_of(at, row, app.names, one, seed=i, noise=noise)
-            for i, (row, one) in enumerate(zip(values, dependencies, strict=True))
-        ]
+        laws = laws_of(at, values, app.names, dependencies, noise=noise)
         if uncertainty(laws, target) < GOAL and len(points) > len(app.levels["procs"]):
             break
         spent = sum(map(app.cost, points))
@@ -240,12 +238,9 @@ def report_checks(kind: str, variant: str, noise: float, seeds: Sequence[int]) -
         named = {one.callpath for one in found}
         right, hidden = right + len(named & slowed), hidden + len(slowed)
         wrong, others = wrong + len(named - slowed), others + len(app.functions) - len(slowed)
-        laws = {
-            one.callpath: laws_of(runs.points, row, app.names, one, seed=i, noise=noise)
-            for i, (row, one) in enumerate(
-                zip(runs.values, app.structure().resolved(), strict=True)
-            )
-        }
+        dependencies = app.structure().resolved()
+        known = laws_of(runs.points, runs.values, app.names, dependencies, noise=noise)
+        laws = {one.callpath: law for one, law in zip(dependencies, known, strict=True)}
         exact = app.exact(beyond(app)).sum(axis=0)
         for_all = laws | {one.callpath: one.law for one in found}
         errors.append(

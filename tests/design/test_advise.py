@@ -6,12 +6,12 @@ import pytest
 from insitu.design.advise import (
     candidates_of,
     first_runs,
-    laws_of,
     next_point,
     uncertainty,
 )
 from insitu.design.dependencies import Dependency, Nest
 from insitu.design.factorial import Point
+from insitu.design.laws import laws_of
 from insitu.errors import UsageError
 
 LEVELS = {"p": (8.0, 16.0, 32.0, 64.0, 128.0), "n": (1e3, 2e3, 4e3, 8e3, 16e3)}
@@ -32,12 +32,9 @@ def measured(points: list[Point], law, seed: int, noise: float = 0.02) -> np.nda
 
 def laws(points: list[Point], noise: float = 0.02):
     at = np.array([[value for _, value in point.values] for point in points])
-    return [
-        laws_of(
-            at, measured(points, law, i, noise), NAMES, Dependency(name, (Nest.of(sets),)), seed=i
-        )
-        for i, (name, (sets, law)) in enumerate(PATHS.items())
-    ]
+    values = [measured(points, law, i, noise) for i, (_, law) in enumerate(PATHS.values())]
+    dependencies = [Dependency(name, (Nest.of(sets),)) for name, (sets, _) in PATHS.items()]
+    return laws_of(at, np.array(values), NAMES, dependencies)
 
 
 def cost(point: Point) -> float:
@@ -80,16 +77,18 @@ def test_known_form_leaves_less_doubt_than_names_alone():
     points = first_runs(LEVELS)
     at = np.array([[value for _, value in point.values] for point in points])
     values = measured(points, PATHS["work"][1], 3)
-    named = laws_of(at, values, NAMES, Dependency("work", (Nest.of(["n", "p"]),)), seed=1)
-    known = laws_of(at, values, NAMES, Dependency("work", (Nest.of({"n": 1, "p": -1}),)), seed=1)
-    assert uncertainty([known], TARGET) < uncertainty([named], TARGET)
+    nests = (Nest.of(["n", "p"]), Nest.of({"n": 1, "p": -1}))
+    named, known = (
+        laws_of(at, values[None], NAMES, [Dependency("work", (nest,))]) for nest in nests
+    )
+    assert uncertainty(known, TARGET) < uncertainty(named, TARGET)
 
 
 def test_same_seed_same_laws_and_constant_call_paths():
     points = first_runs(LEVELS)
     at = np.array([[value for _, value in point.values] for point in points])
-    flat = np.full(len(points), 3.0)
-    one, other = (laws_of(at, flat, NAMES, Dependency("f"), seed=7) for _ in range(2))
+    flat = np.full((1, len(points)), 3.0)
+    (one,), (other,) = (laws_of(at, flat, NAMES, [Dependency("f")]) for _ in range(2))
     assert np.array_equal(one.at(TARGET), other.at(TARGET))
     assert np.median(one.at(TARGET)) == pytest.approx(3.0, rel=0.02)
 
