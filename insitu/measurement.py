@@ -47,6 +47,10 @@ class Experiment:
         """The distinct coordinates, ascending."""
         return sorted({key.coordinate(self.parameters) for key, _ in self.runs})
 
+    def callpaths(self) -> list[CallPath]:
+        """All call paths of the runs, in order."""
+        return sorted({path for _, table in self.runs for path in table.callpaths})
+
     def metrics(self) -> dict[str, Metric]:
         """All metrics of the runs, by name."""
         return {metric.name: metric for _, table in self.runs for metric in table.metrics}

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from insitu.campaign.base import Store
-from insitu.campaign.config import load_config
+from insitu.campaign.config import dependencies_file, load_config
 from insitu.campaign.load import load_experiment
+from insitu.design.dependencies import told_products
 from insitu.entities import CallPath, RunKey
 from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
@@ -79,10 +80,12 @@ class Refits:
         """The work that is due, with all data it needs.
 
         Raises:
-            CampaignError: a run or campaign.toml cannot be read.
+            CampaignError, UsageError: a run, campaign.toml or dependencies.json cannot be read.
         """
         said = load_config(self._campaign).classes
         experiment = load_experiment(self._store, self._tables.table)
+        file = dependencies_file(self._campaign)
+        told = told_products(file, experiment.callpaths(), experiment.parameters)
         touched, self._dirty = frozenset(self._dirty), set()
         self._begun, self._unmodelled = self._unmodelled, set()
         previous = self.models
@@ -96,6 +99,7 @@ class Refits:
             classes=said.way,
             threshold=said.threshold,
             rules=said.rules,
+            dependencies=told,
         )
 
     def preview(self) -> Callable[[], ModelSet]:

@@ -24,6 +24,7 @@ from insitu.errors import CampaignError
 from insitu.modeling.rules import ClassSettings
 
 FILE = "campaign.toml"
+DEPENDENCIES = "dependencies.json"
 KEYS = ("name", "parameters", "classes", "levels", "run")
 
 
@@ -56,6 +57,23 @@ def load_config(path: str) -> Config:
     if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
         raise CampaignError(f'{file}: [parameters] holds a unit per name, as in n = "cells"')
     return Config(name, units, class_settings(data.get("classes", {}), file))
+
+
+def dependencies_file(path: str) -> str:
+    """What `insitu detect` found of the program of the campaign in directory `path`; "" for none.
+
+    It lies in the campaign, or where [run] says it, seen from beside the campaign.
+
+    Raises:
+        CampaignError: campaign.toml cannot be read.
+    """
+    own = os.path.join(path, DEPENDENCIES)
+    if os.path.exists(own):
+        return own
+    run = load_table(path).get("run")
+    said = run.get("dependencies") if isinstance(run, dict) else None
+    other = os.path.join(os.path.dirname(os.path.abspath(path)), str(said or ""))
+    return other if said and os.path.exists(other) else ""
 
 
 def load_table(path: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.cli.output import campaign_argument, json_option, print_json
 from insitu.cli.predict import coordinate
-from insitu.design.dependencies import Dependency, load_structure
+from insitu.design.dependencies import Dependency, at_callpaths, load_structure
 from insitu.design.factorial import Levels
 from insitu.design.known import Known, known_runs
 from insitu.design.levels import parse_levels
@@ -84,7 +84,7 @@ def command(
         known,
         target,
         given or likely_levels(known, target),
-        dependencies=dependencies_in(dependencies),
+        dependencies=dependencies_in(dependencies, known.callpaths),
         goal=goal,
         count=count,
     )
@@ -138,11 +138,9 @@ def farther(known: Known) -> list[float]:
     return [AHEAD * first, *others]
 
 
-def dependencies_in(file: str | None) -> dict[str, Dependency]:
+def dependencies_in(file: str | None, callpaths: Sequence[str]) -> dict[str, Dependency]:
     """What a file of `insitu detect` says of call paths; nothing where there is none."""
-    if file is None:
-        return {}
-    return {one.callpath: one for one in load_structure(file).resolved()}
+    return {} if file is None else at_callpaths(load_structure(file), callpaths)
 
 
 def _row(found: Proposals, one: Proposal | None) -> dict[str, object]:

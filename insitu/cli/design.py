@@ -13,15 +13,25 @@ from insitu.campaign.store import open_store
 from insitu.cli.output import json_option, print_json
 from insitu.design.checks import Hidden, Timed, hidden_interactions
 from insitu.design.deduce import Pairing, Rule, deduce
-from insitu.design.dependencies import Dependency, Structure, load_structure, parse_derived
+from insitu.design.dependencies import (
+    Structure,
+    at_callpaths,
+    load_structure,
+    parse_derived,
+)
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.known import Known, known_runs
 from insitu.design.laws import NOISE
 from insitu.design.levels import parse_levels
 from insitu.design.mainloop import LoopVerdict, iterations_for, judge_runs
-from insitu.entities import Finding, number
+from insitu.entities import TIME_EXCLUSIVE, VISITS, Finding, number
 from insitu.errors import UsageError
 
+CROWDED = Finding(
+    "ranks-crowded",
+    "more ranks than processor cores: times tell who had to wait, so only how often call paths are"
+    " called is compared",
+)
 Method = Literal["deduced", "full", "sparse"]
 
 
@@ -120,8 +130,8 @@ def command(
         if loop is not None:
             _say_loop(loop, structure.iteration, is_json=is_json)
         if design.checks or loop is None:
-            hidden = _compared(structure, design, compare, loop.noise if loop else 0.0)
-            _say_hidden(hidden, is_json=is_json)
+            hidden, is_counted = _compared(structure, design, compare, loop.noise if loop else 0.0)
+            _say_hidden(hidden, is_counted=is_counted, is_json=is_json)
             structure = _with(structure, hidden)
             design = designed(structure)
     if output is not None:
@@ -169,35 +179,41 @@ def _say_loop(loop: LoopVerdict, parameter: str, *, is_json: bool) -> None:
 
 def _compared(
     structure: Structure, design: ExperimentDesign, campaign: str, noise: float
-) -> list[Hidden]:
-    """What the check points of the design show, as far as they were run.
+) -> tuple[list[Hidden], bool]:
+    """What the check points of the design show, as far as they were run; whether by counts.
 
-    A run's noise is what iterations of the main loop or repetitions say, whichever is more.
+    A run's noise is what iterations of the main loop or repetitions say, whichever is more. Where
+    ranks shared processor cores, times tell who had to wait, and how often call paths are called
+    is compared instead.
     """
     if not design.checks:
         raise UsageError("this design needs no check points: nothing is varied together in it")
     names = tuple(name for name, _ in design.points[0].values)
     with open_store(campaign) as store:
-        known = known_runs(load_experiment(store), names)
+        experiment = load_experiment(store)
+    is_counted = bool(experiment.crowded)
+    metric = VISITS if is_counted else TIME_EXCLUSIVE
+    known = known_runs(experiment, names, metric.name)
     checks = {tuple(value for _, value in point.values) for point in design.checks}
     is_check = np.array([tuple(map(float, row)) in checks for row in known.points], dtype=bool)
     if not is_check.any() or is_check.all():
         wanted = "; ".join(map(str, design.checks if not is_check.any() else design.points))
         raise UsageError(f"{campaign}: nothing to compare yet; run {wanted}")
-    found = {one.callpath: one for one in structure.resolved()}
+    found = at_callpaths(structure, known.callpaths)
     rows = [i for i, path in enumerate(known.callpaths) if path in found]
     if not rows:
         raise UsageError(
             f"{campaign}: none of its call paths is in the dependencies; detect the same program"
         )
-    return hidden_interactions(
+    hidden = hidden_interactions(
         _timed(known, rows, ~is_check),
         _timed(known, rows, is_check),
         names,
         [found[known.callpaths[i]] for i in rows],
         design.confounded,
-        noise=max(NOISE, noise, known.noise),
+        noise=0.0 if is_counted else max(NOISE, noise, known.noise),
     )
+    return hidden, is_counted
 
 
 def _timed(known: Known, rows: Sequence[int], chosen: np.ndarray) -> Timed:
@@ -207,30 +223,27 @@ def _timed(known: Known, rows: Sequence[int], chosen: np.ndarray) -> Timed:
 def _with(structure: Structure, hidden: Sequence[Hidden]) -> Structure:
     """The same with the pairs allowed that check points showed."""
     found = {one.callpath: one.dependency for one in hidden}
-    dependencies = tuple(
-        Dependency(
-            one.callpath,
-            tuple(dict.fromkeys((*one.nests, *found[one.callpath].nests))),
-            one.share,
-            one.status,
-        )
-        if one.callpath in found
+    dependencies = [
+        replace(one, nests=tuple(dict.fromkeys((*one.nests, *of.nests))))
+        if (of := found.pop(one.callpath, None))
         else one
         for one in structure.dependencies
-    )
-    return replace(structure, dependencies=dependencies)
+    ]
+    return replace(structure, dependencies=(*dependencies, *found.values()))
 
 
-def _say_hidden(hidden: Sequence[Hidden], *, is_json: bool) -> None:
+def _say_hidden(hidden: Sequence[Hidden], *, is_counted: bool, is_json: bool) -> None:
+    notes = [one.finding(is_counted=is_counted) for one in hidden]
     if is_json:
+        print_json([{"finding": CROWDED.code, "text": CROWDED.text}] * is_counted)
         print_json(
             {"finding": note.code, "callpath": note.where, "pair": one.pair, "text": note.text}
-            for one in hidden
-            for note in [one.finding()]
+            for one, note in zip(hidden, notes, strict=True)
         )
         return
-    for one in hidden:
-        note = one.finding()
+    if is_counted:
+        click.echo(f"{CROWDED.code}: {CROWDED.text}")
+    for note in notes:
         click.echo(f"{note.code}: {note.where} {note.text}")
     if not hidden:
         click.echo("check points agree with what was measured elsewhere")

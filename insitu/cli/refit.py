@@ -6,10 +6,11 @@ from concurrent.futures import Executor
 import click
 import numpy as np
 
-from insitu.campaign.config import load_config
+from insitu.campaign.config import dependencies_file, load_config
 from insitu.campaign.load import joined, load_experiment
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.cli.output import campaign_argument, json_option, print_findings, print_json
+from insitu.design.dependencies import told_products
 from insitu.errors import UsageError
 from insitu.launch.executors import EXECUTORS, Served, open_executor
 from insitu.modeling.base import ModelSet
@@ -100,15 +101,20 @@ def grow(
     """Make all models of a campaign from its runs and keep them.
 
     `said` of classes is what campaign.toml says, where it is not given.
+
+    Raises:
+        UsageError: its dependencies.json cannot be read.
     """
     said = said or load_config(store.path).classes
+    experiment, file = load_experiment(store), dependencies_file(store.path)
     models = remodel(
-        load_experiment(store),
+        experiment,
         modeler=modeler,
         classes=said.way,
         threshold=said.threshold,
         rules=said.rules,
         executor=executor,
+        dependencies=told_products(file, experiment.callpaths(), experiment.parameters),
     )
     store.put_models(models)
     return models

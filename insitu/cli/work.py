@@ -64,12 +64,13 @@ class Work:
         with open_store(self.path) as store:
             experiment = load_experiment(store)
         file = self.study.dependencies
+        known = known_runs(experiment, names)
         return propose(
-            known_runs(experiment, names),
+            known,
             coordinate(self.study.predict, names),
             self.study.levels,
             dependencies=dependencies_in(
-                os.path.join(os.path.dirname(self.path), file) if file else None
+                os.path.join(os.path.dirname(self.path), file) if file else None, known.callpaths
             ),
             goal=self.study.goal,
             is_out=is_out,

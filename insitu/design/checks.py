@@ -41,16 +41,19 @@ class Hidden:
     dependency: Dependency
     law: Law
 
-    def finding(self) -> Finding:
-        """The same for people."""
+    def finding(self, *, is_counted: bool = False) -> Finding:
+        """The same for people: of times, or of how often it is called."""
         where = ", ".join(f"{name}={number(value)}" for name, value in self.at)
         word = "more" if self.excess > 0 else "less"
-        much, than = f"{percent(abs(self.excess))} {word}", "than"
+        verb, adverb = ("is called", "often") if is_counted else ("takes", "long")
+        much = f"{percent(abs(self.excess))} {word}{' often' if is_counted else ''}"
+        than = "than"
         if self.excess > FACTOR:
-            much, than = f"{self.excess + 1:.3g} times as long", "as"
+            much, than = f"{self.excess + 1:.3g} times as {adverb}", "as"
+        showed = "which the pilot runs did not show" if is_counted else "which no count shows"
         text = (
-            f"takes {much} at {where} {than} {self.pair[0]} explains:"
-            f" {self.pair[0]} and {self.pair[1]} act together, which no count shows"
+            f"{verb} {much} at {where} {than} {self.pair[0]} explains:"
+            f" {self.pair[0]} and {self.pair[1]} act together, {showed}"
         )
         return Finding("hidden-interaction", text, self.callpath)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
+from insitu.entities import ARROW, CallPath
 from insitu.errors import UsageError
 
 Monomial = Mapping[str, Fraction]  # a product of powers of parameters
@@ -187,6 +188,61 @@ def with_labels(
             )
         )
     return replace(structure, dependencies=tuple(found))
+
+
+def at_callpaths(structure: Structure, callpaths: Iterable[str]) -> dict[str, Dependency]:
+    """The dependency of each call path that was measured, in independent parameters.
+
+    Compilers and valgrind count functions: what they say holds wherever the function is called.
+
+    Raises:
+        UsageError: a call path depends on a parameter that is not known.
+    """
+    found = {one.callpath: one for one in structure.resolved()}
+    functions = {name: one for name, one in found.items() if ARROW not in name}
+    answer = {}
+    for path in callpaths:
+        one = found.get(path) or functions.get(path.rpartition(ARROW)[2])
+        if one is not None:
+            answer[path] = replace(one, callpath=path)
+    return answer
+
+
+def told_products(
+    path: str, callpaths: Iterable[CallPath], parameters: Collection[str]
+) -> dict[CallPath, tuple[tuple[str, ...], ...]]:
+    """The products of parameters on which work depends, by the file `path`; {} for "".
+
+    What waits for other ranks is left out, since no count tells it, and everything where runs vary
+    a parameter that the file does not know.
+
+    Args:
+        path: what `insitu detect` wrote, or the profile of a taint analysis.
+        callpaths: that were measured.
+        parameters: that the runs vary.
+
+    Raises:
+        UsageError: the file cannot be read, or is not of this form.
+    """
+    if not path:
+        return {}
+    structure = replace(load_structure(path), iteration="")  # runs may vary it
+    if not set(parameters) <= set(structure.parameters):
+        return {}
+    known = at_callpaths(structure, [str(one) for one in callpaths])
+    return {
+        one: tuple(
+            dict.fromkeys(
+                product
+                for nest in known[str(one)].nests
+                if (product := tuple(name for name in parameters if name in nest.parameters))
+            )
+        )
+        for one in callpaths
+        if str(one) in known
+        and known[str(one)].status is not Status.NONDETERMINISTIC
+        and not one.name.startswith("MPI_")
+    }
 
 
 def load_structure(path: str) -> Structure:

@@ -27,9 +27,13 @@ class Known:
     noise: float
 
 
-def known_runs(experiment: Experiment, names: Sequence[str]) -> Known:
-    """The slowest rank's exclusive time of the dearest call paths, repetitions averaged."""
-    metric = TIME_EXCLUSIVE.name
+def known_runs(
+    experiment: Experiment, names: Sequence[str], metric: str = TIME_EXCLUSIVE.name
+) -> Known:
+    """The slowest rank's exclusive time of the dearest call paths, repetitions averaged.
+
+    With another metric, the greatest value of all ranks.
+    """
     sums: dict[tuple[float, ...], dict[str, list[float]]] = {}
     for key, table in experiment.runs:
         place = key.coordinate(names)

@@ -1,15 +1,16 @@
 """From an experiment to its models: cluster, match, reduce, fit, only what was touched."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from insitu.entities import TIME, CallPath, Finding, MetricKind
 from insitu.errors import ModelingError
-from insitu.measurement import Experiment, FloatArray
+from insitu.measurement import Experiment, FloatArray, Points
 from insitu.modeling import modelers
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.behaviour import (
@@ -28,8 +29,18 @@ from insitu.modeling.match import lacking
 from insitu.modeling.naming import Namer
 from insitu.modeling.places import Place, aligned, find_places, place_name
 from insitu.modeling.rules import JOINT, PAPER, Rules, apply_rules
+from insitu.modeling.told import Products, fit_told, told_of
 
 MIN_COORDINATES = 3  # fewer cannot tell a constant from a growth
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the series of a metric are fitted: by whom, where, and what is told of call paths."""
+
+    modeler: str
+    executor: Executor | None
+    told: Mapping[CallPath, Products]
 
 
 def remodel(
@@ -42,6 +53,7 @@ def remodel(
     classes: str = JOINT,
     rules: Sequence[Rules] = (),
     executor: Executor | None = None,
+    dependencies: Mapping[CallPath, Products] | None = None,
 ) -> ModelSet:
     """Cluster the ranks of every run, recognise the classes across runs, model each of them.
 
@@ -57,6 +69,8 @@ def remodel(
         rules: what the user knows better, for the call paths and metrics they name.
         executor: does the work, metric by metric for classes and in parts for models; the result
             is the same.
+        dependencies: on which products of parameters the work of call paths depends, where known;
+            their times are then modelled over these parameters alone.
 
     Returns:
         Models, clusters and findings in a fixed order: the same with `previous` as without.
@@ -66,7 +80,7 @@ def remodel(
     """
     if classes not in (JOINT, PAPER):
         raise ModelingError(f"no way to find classes is called '{classes}'; use {JOINT} or {PAPER}")
-    paths = sorted({path for _, table in experiment.runs for path in table.callpaths})
+    paths = experiment.callpaths()
     shares_noise = modelers.modeler(modeler).shares_noise  # a run tells all series of it
     dirty = _dirty(paths, experiment, previous, None if shares_noise else touched)
     places, findings = find_places(experiment)
@@ -86,9 +100,9 @@ def remodel(
         clusters += parted
         findings += [*partition.findings, *differences(measured, partition)]
         if not sparse:
-            made, problems = _fit(series, experiment.parameters, places, modeler, executor)
-            models += made
-            findings += problems
+            told = told_of(measured.metric, paths, dependencies or {})
+            made, problems = _fit(series, experiment, places, Way(modeler, executor, told))
+            models, findings = [*models, *made], [*findings, *problems]
     findings += _of_all(experiment, models, clusters)
     return _sorted(experiment.parameters, models, clusters, findings)
 
@@ -204,15 +218,13 @@ def _sparse(experiment: Experiment, places: Sequence[Place]) -> list[Finding]:
 
 
 def _fit(
-    series: Sequence[Series],
-    parameters: tuple[str, ...],
-    places: Sequence[Place],
-    modeler: str,
-    executor: Executor | None,
+    series: Sequence[Series], experiment: Experiment, places: Sequence[Place], way: Way
 ) -> tuple[list[SeriesModel], list[Finding]]:
-    """Fit series at once where they share coordinates."""
+    """Fit series at once where they share coordinates; crowded runs depend on their crowd, too."""
     if not series:
         return [], []
+    parameters = experiment.parameters
+    is_told = bool(way.told) and not experiment.crowded and len(parameters) > 1
     coordinates, cube = _by_coordinate(np.array([one.values for one in series]), places)
     groups: dict[bytes, list[int]] = defaultdict(list)
     measured: BoolArray = np.asarray(np.isfinite(cube).any(axis=2))
@@ -228,13 +240,18 @@ def _fit(
         values = cube[members][:, at]
         used = np.isfinite(values).any(axis=(0, 1))
         try:
-            made = modelers.fit(
-                coordinates[at],
-                values[:, :, used],
-                parameters=parameters,
-                modeler=modeler,
-                executor=executor,
-            )
+            if is_told:
+                keys = [series[index].key for index in members]
+                points = Points(parameters, coordinates[at], values[:, :, used], keys)
+                made = fit_told(points, way.told, way.modeler)
+            else:
+                made = modelers.fit(
+                    coordinates[at],
+                    values[:, :, used],
+                    parameters=parameters,
+                    modeler=way.modeler,
+                    executor=way.executor,
+                )
         except ModelingError as error:
             findings.append(Finding("not-modelled", str(error)))
             continue

@@ -1,0 +1,100 @@
+"""What `insitu design --compare` and `insitu refit` make of what counts say."""
+
+import json
+
+import numpy as np
+import pytest
+
+from insitu.campaign.store import open_store
+from insitu.entities import (
+    TIME_EXCLUSIVE,
+    VISITS,
+    CallPath,
+    Configuration,
+    RunKey,
+    RunRecord,
+    RunState,
+)
+from insitu.measurement import RunTable
+
+DEPENDENCIES = {
+    "parameters": ["p", "n"],
+    "ranks": "p",
+    "callpaths": [
+        {"callpath": "main->work", "nests": [{"n": "1"}]},
+        {"callpath": "MPI_Recv", "nests": [{"p": "1"}]},
+        {"callpath": "share", "nests": [{"p": "1"}]},  # a function, as compilers count
+    ],
+}
+LEVELS = ("--levels", "p=2..32:5", "--levels", "n=100..1600:5")
+PATHS = tuple(map(CallPath.parse, ("main->work", "main->share", "main->share->MPI_Recv")))
+
+
+def measured(folder, runs, cores, calls):
+    """A campaign whose MPI calls wait, the longer the more ranks and work there are."""
+    with open_store(str(folder / "c.insitu"), create=True) as store:
+        for number, (p, n) in enumerate(runs):
+            rows = [0.01 * n, 0.1 * p, 1e-3 * p * n]
+            visits = [n / 100, calls(p, n), p]
+            key = RunKey.of({"p": p, "n": n})
+            said = Configuration.of({"command": "app.py", "host": "a", "cores": str(cores)})
+            record = RunRecord(
+                f"{number:04d}", key, RunState.SEALED, started_at=1.8e9, configuration=said
+            )
+            values = {
+                "visits": np.outer(visits, np.ones(int(p))),
+                "time_exclusive": np.outer(rows, np.ones(int(p))),
+            }
+            store.seal(record, RunTable(PATHS, (VISITS, TIME_EXCLUSIVE), values))
+
+
+@pytest.fixture
+def planned(insitu, tmp_path):
+    (tmp_path / "deps.json").write_text(json.dumps(DEPENDENCIES))
+    rows = [json.loads(line) for line in insitu("design", "deps.json", *LEVELS, "--json").lines]
+    assert [row["check"] for row in rows] == [False] * 5 + [True] * 2
+    return [(row["params"]["p"], row["params"]["n"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("calls", "named"),
+    [(lambda p, n: p, []), (lambda p, n: p * n**0.5, ["main->share"])],
+)
+def test_counts_decide_on_crowded_runs(insitu, tmp_path, planned, calls, named):
+    measured(tmp_path, planned, 2, calls)
+    words = ("design", "deps.json", *LEVELS, "--compare", "c.insitu")
+    rows = [json.loads(line) for line in insitu(*words, "--json").lines]
+    said = [(row["finding"], row.get("callpath")) for row in rows if "finding" in row]
+    expected = [("ranks-crowded", None)] + [("hidden-interaction", path) for path in named]
+    assert said == expected
+    text = insitu(*words).out
+    assert ("check points agree" in text) is not bool(named)
+    assert ("is called" in text) is bool(named)
+
+
+def test_times_decide_where_every_rank_has_a_core(insitu, tmp_path, planned):
+    measured(tmp_path, planned, 64, lambda p, n: p)
+    answer = insitu("design", "deps.json", *LEVELS, "--compare", "c.insitu", "-o", "more.json")
+    assert "hidden-interaction: main->share->MPI_Recv takes" in answer.out
+    assert "main->work" not in answer.out
+    kept = json.loads((tmp_path / "more.json").read_text())["callpaths"]
+    assert "main->share->MPI_Recv" in {row["callpath"] for row in kept}
+
+
+def test_models_of_a_campaign_are_told_what_counts_say(insitu, tmp_path, planned):
+    measured(tmp_path, planned[:5], 64, lambda p, n: p)
+    where = tmp_path / "c.insitu" / "dependencies.json"
+    where.write_text(json.dumps(DEPENDENCIES))
+    assert insitu("refit", "c.insitu").code == 0
+    answer = insitu("predict", "c.insitu", "--at", "p=2,n=3200", "--json")
+    rows = {
+        (row["callpath"], row["metric"]): row["predictions"][0]["value"]
+        for row in map(json.loads, answer.lines)
+    }
+    assert rows["main->work", "time_exclusive"] == pytest.approx(32.0, rel=0.02)
+    assert rows["main->share", "time_exclusive"] == pytest.approx(0.2, rel=0.05)
+
+    where.write_text("{}")
+    answer = insitu("refit", "c.insitu")
+    assert answer.code == 2
+    assert "dependencies.json: not what `insitu detect` writes" in answer.err
