@@ -139,7 +139,7 @@ command = "app.py {n}"
 design = "advise"
 predict = "p=64, n=1024"
 """
-FIRST = [(1, 32), (2, 128), (4, 16), (8, 64), (16, 256)]
+FIRST = [(1, 128), (2, 32), (4, 256), (8, 64), (16, 16)]
 
 
 def test_first_runs_of_an_advised_campaign_differ_in_everything(insitu, campaign):
@@ -147,7 +147,7 @@ def test_first_runs_of_an_advised_campaign_differ_in_everything(insitu, campaign
 
     rows = [json.loads(line) for line in insitu("campaign", "plan", "app.insitu", "--json").lines]
 
-    assert [(row["params"], row["done"]) for row in rows] == [({"p": 1, "n": 16}, 0)]
+    assert [(row["params"], row["done"]) for row in rows] == [({"p": 1, "n": 128}, 0)]
 
 
 @pytest.mark.parametrize(
