@@ -59,9 +59,8 @@ def remodel(
 
     Args:
         experiment: runs that may be joined; the value of a class in one is the mean of its ranks.
-        previous: models of an earlier state of the experiment, for what is not touched since.
-        touched: call paths whose values changed since `previous`, None for all of them; a modeler
-            that shares noise among series is asked for all anyway.
+        previous: models of an earlier state of the experiment, for what was not touched.
+        touched: call paths that changed since, None for all; all where the modeler shares noise.
         modeler: name in the table of modelers.
         threshold: relative distance at which a new cluster begins, where `classes` is "paper".
         classes: "joint" asks counts, times where these do not tell, and laws of value and size;
@@ -69,8 +68,7 @@ def remodel(
         rules: what the user knows better, for the call paths and metrics they name.
         executor: does the work, metric by metric for classes and in parts for models; the result
             is the same.
-        dependencies: on which products of parameters the work of call paths depends, where known;
-            their times are then modelled over these parameters alone.
+        dependencies: products of parameters that the work of call paths depends on, where known.
 
     Returns:
         Models, clusters and findings in a fixed order: the same with `previous` as without.
@@ -101,8 +99,8 @@ def remodel(
         findings += [*partition.findings, *differences(measured, partition)]
         if not sparse:
             told = told_of(measured.metric, paths, dependencies or {})
-            made, problems = _fit(series, experiment, places, Way(modeler, executor, told))
-            models, findings = [*models, *made], [*findings, *problems]
+            made, said = _fit(series, experiment, places, Way(modeler, executor, told))
+            models, findings = [*models, *made], [*findings, *said]
     findings += _of_all(experiment, models, clusters)
     return _sorted(experiment.parameters, models, clusters, findings)
 
