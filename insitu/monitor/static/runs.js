@@ -1,7 +1,7 @@
 // Runs and their ranks, how far the campaign has come, and where the run in progress is off.
 import { byId, drawn, duration, element, number, pathText, percent, printable, quantity, row } from "./text.js";
 import { data, go } from "./state.js";
-import { offness } from "./tree.js";
+import { offness, SIGNS } from "./tree.js";
 
 const MOST = 60; // runs that are listed
 const OFF = 40; // call paths off their forecast that are listed
@@ -135,7 +135,7 @@ function drawOff() {
     name.addEventListener("click", () => go({ view: "model", path: one.callpath, metric: one.metric, behaviour: one.behaviour }, true));
     const [low, , high] = one.expected;
     return row([
-      [one.verdict, `${one.verdict === "slower" ? "▲" : "▼"} ${one.verdict}`], name, ["n", quantity(one.live, one.unit)],
+      [`off ${one.verdict}`, `${SIGNS[one.verdict] || ""}${one.verdict}`], name, ["n", quantity(one.live, one.unit)],
       ["n dim", `${quantity(low, one.unit)} … ${quantity(high, one.unit)}`], ["n", `× ${number(Number((one.live / one.expected[1]).toPrecision(3)))}`],
     ]);
   }));

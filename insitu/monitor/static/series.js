@@ -1,6 +1,6 @@
 // A metric of a call path: its curves beside the tree, and all that is known of it on a page.
 import {
-  byId, choices, drawn, element, lastFrames, number, pathText, percent, placeOf, printable,
+  byId, choices, drawn, element, lastFrames, number, pathText, percent, printable,
   quantity, row, sign,
 } from "./text.js";
 import { ask, data, go, state } from "./state.js";
@@ -23,8 +23,9 @@ function heldOthers() {
 // The newest run in progress on the same axis, and what is due by now.
 function liveOf(path, name, axis) {
   const run = data.runs[0];
-  const now = data.board.series.find((one) => one.callpath === path && one.metric === chosenMetric() && one.behaviour === name);
-  const at = run && placeOf(run.name)[axis];
+  const metric = chosenMetric();
+  const now = data.board.series.find((one) => one.callpath === path && one.metric === metric && one.behaviour === name);
+  const at = run && Object.fromEntries(run.parameters)[axis];
   return now && now.live !== null && Number.isFinite(at) ? [at, now.live, now.expected] : null;
 }
 
@@ -227,7 +228,8 @@ function drawPoints(one, names) {
 
 // Several call paths in one picture: those that were chosen, else the dearest.
 export async function drawCompare() {
-  const rows = data.board.series.filter((one) => one.metric === chosenMetric());
+  const metric = chosenMetric();
+  const rows = data.board.series.filter((one) => one.metric === metric);
   const dearest = [...new Set([...rows].sort((a, b) => b.share - a.share).map((one) => one.callpath))].slice(0, DEAREST);
   const paths = state.pins.length ? state.pins : dearest;
   choices(byId("c-metric"), metrics(), chosenMetric());

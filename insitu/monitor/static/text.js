@@ -82,14 +82,6 @@ export function duration(seconds) {
   return `${Number((seconds / 3600).toPrecision(2))} h`;
 }
 
-// The parameters in the name of a run: `p=64,n=1600#2`.
-export function placeOf(name) {
-  return Object.fromEntries(
-    name.split("#")[0].split(",").map((part) => part.split("=")).filter((pair) => pair.length === 2)
-      .map(([key, value]) => [key, Number(value)]),
-  );
-}
-
 export function choices(select, names, value, told = printable) {
   const before = [...select.options].map((one) => one.value).join("\0");
   if (select.options.length !== names.length || before !== names.join("\0")) {
@@ -115,20 +107,19 @@ export function ticks(low, high, most = 5) {
   if (!(raw > 0) || !Number.isFinite(raw)) return [low];
   const size = 10 ** Math.floor(Math.log10(raw));
   const step = size * ([1, 2, 5, 10].find((one) => size * one >= raw * 0.999) || 10);
-  const out = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) out.push(i * step);
-  return out;
+  const first = Math.ceil(low / step - 1e-9);
+  const count = Math.min(Math.floor(high / step + 1e-9) - first + 1, 4 * most);
+  return Array.from({ length: Math.max(count, 0) }, (_, i) => (first + i) * step);
 }
 
 // Powers of two for counts within a few decades, else 1, 2, 5, 10 … or powers of ten.
 export function logTicks(low, high, most = 7, isCount = true) {
+  if (!(low > 0) || !Number.isFinite(high / low)) return [];
   if (!isCount && high / low < 1000) {
-    const out = [];
-    for (let size = 10 ** Math.floor(Math.log10(low)); size <= high; size *= 10) {
-      for (const one of high / low < 80 ? [1, 2, 5] : [1, 3]) {
-        if (one * size >= low * 0.999 && one * size <= high * 1.001) out.push(one * size);
-      }
-    }
+    const size = 10 ** Math.floor(Math.log10(low));
+    const steps = high / low < 80 ? [1, 2, 5] : [1, 3];
+    const all = [1, 10, 100, 1000].flatMap((decade) => steps.map((one) => one * decade * size));
+    const out = all.filter((value) => value >= low * 0.999 && value <= high * 1.001);
     return out.length > 1 ? out : ticks(low, high, most);
   }
   const base = isCount && high / low < 5000 ? 2 : 10;

@@ -15,7 +15,8 @@ export function chosenMetric() {
 
 // The row that is looked at: the chosen one, else the first of its call path, else the dearest.
 export function chosenRow() {
-  const rows = data.board.series.filter((one) => one.metric === chosenMetric());
+  const metric = chosenMetric();
+  const rows = data.board.series.filter((one) => one.metric === metric);
   return rows.find((one) => one.callpath === state.path && one.behaviour === state.behaviour)
     || rows.find((one) => one.callpath === state.path)
     || (state.path ? null : rows.reduce((best, one) => (best === null || one.share > best.share ? one : best), null));
@@ -91,7 +92,8 @@ const ORDERS = {
 };
 
 function wantedLines() {
-  const series = data.board.series.filter((one) => one.metric === chosenMetric());
+  const metric = chosenMetric();
+  const series = data.board.series.filter((one) => one.metric === metric);
   const word = state.filter.trim().toLowerCase();
   const order = ORDERS[state.order];
   if (order) {
@@ -108,6 +110,7 @@ export function drawTree() {
   choices(byId("order"), Object.keys(ORDERS), state.order in ORDERS ? state.order : "tree");
   if (byId("filter").value !== state.filter) byId("filter").value = state.filter;
   shown = wantedLines();
+  const chosen = chosenKey();
   const body = byId("rows");
   const keys = new Set(shown.map((line) => line.key));
   for (const [key, one] of drawnRows) {
@@ -118,13 +121,13 @@ export function drawTree() {
   let place = body.firstChild;
   for (const line of shown) {
     const one = drawnRows.get(line.key) || newRow(line);
-    fill(one, line);
+    fill(one, line, line.key === chosen);
     if (one.tr === place) place = place.nextSibling;
     else body.insertBefore(one.tr, place);
   }
   byId("nothing").hidden = shown.length > 0;
   byId("nothing").textContent = data.board.series.length ? "nothing has that word" : "nothing is measured yet";
-  const here = drawnRows.get(chosenKey());
+  const here = drawnRows.get(chosen);
   byId("scroll").setAttribute("aria-activedescendant", here ? here.tr.id : "");
 }
 
@@ -156,11 +159,10 @@ function newRow(line) {
   return one;
 }
 
-const SIGNS = { slower: "▲ ", faster: "▼ " };
+export const SIGNS = { slower: "▲ ", faster: "▼ ", more: "▲ ", fewer: "▼ " };
 
-function fill(one, line) {
+function fill(one, line, isChosen) {
   const { row, node, depth, isFirst } = line;
-  const isChosen = line.key === chosenKey();
   const fold = node.children.size ? (folded.has(node.path) ? "▸" : "▾") : "";
   const text = row ? printable(row.text) : "";
   const now = row && row.live !== null ? `${SIGNS[row.verdict] || ""}${quantity(row.live, row.unit)}` : "";
@@ -207,7 +209,8 @@ export function togglePin(path) {
 }
 
 export function step(by) {
-  const place = shown.findIndex((line) => line.key === chosenKey()) + by;
+  const chosen = chosenKey();
+  const place = shown.findIndex((line) => line.key === chosen) + by;
   if (place < 0 || place >= shown.length) return;
   go({ path: shown[place].path, behaviour: shown[place].behaviour });
   drawnRows.get(shown[place].key).tr.scrollIntoView({ block: "nearest" });
