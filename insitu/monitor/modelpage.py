@@ -11,11 +11,12 @@ from textual.widgets import Footer, Static
 from insitu.monitor.board import SeriesRow
 from insitu.monitor.names import last_frames, printable
 from insitu.monitor.portrait import Subject, facts, formulas, picture, strip, subject_of
-from insitu.monitor.view import Shown, View, deviation_text, title_of
+from insitu.monitor.view import WIDE, Shown, View, deviation_text, title_of
 from insitu.units import percent
 
-WIDE = 120  # columns from which facts stand beside the picture
-FACTS = 64  # columns of them
+FACTS = 64  # columns of what stands beside a picture
+SCROLLBAR = 1
+AROUND = 6  # lines of title, keys and distances
 LOW, HIGH = 10, 24  # lines of a picture
 
 
@@ -91,13 +92,14 @@ class ModelPage(View):
 
     def _draw_subject(self, subject: Subject) -> None:
         is_wide = self.size.width >= WIDE
-        width = self.size.width - 2 - (FACTS + 2 if is_wide else 0)
-        room = self.size.height - 2 if is_wide else self.size.height // 2
-        many = len(subject.series)
-        height = max(min(room - (many + 5 if is_wide else 0), HIGH), LOW)
-        left = [*picture(subject, width, height), Text(""), *formulas(subject)]
+        width = self.size.width - 2 - SCROLLBAR - (FACTS + 2 if is_wide else 0)
         names = [one.key.behaviour for one in subject.series]
         ranks = [] if subject.ranks is None else strip(subject.ranks, names, width)
+        room = self.size.height // 2
+        if is_wide:
+            room = self.size.height - AROUND - len(names) - len(ranks)
+        height = max(min(room, HIGH), LOW)
+        left = [*picture(subject, width, height), Text(""), *formulas(subject)]
         right = facts(subject, FACTS - 2 if is_wide else width)
         if is_wide:
             left += [Text(""), *ranks]

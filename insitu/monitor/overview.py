@@ -34,10 +34,9 @@ from insitu.monitor.selection import (
     key_of,
 )
 from insitu.monitor.trend import agenda_words
-from insitu.monitor.view import Shown, View, title_of
+from insitu.monitor.view import ROOMY, WIDE, Shown, View, title_of
 
-WIDE = 120  # columns from which runs and findings stand beside the call paths
-SIDE = 46
+SIDE = 46  # columns of runs and findings beside the call paths
 ORDER_OF = {
     "": DEVIATION,
     "share": COST,
@@ -219,7 +218,7 @@ class Overview(View):
         self._draw_asked(len(rows))
         table: DataTable[Text] = self.query_one("#series", DataTable)
         width = max(table.size.width, 40)
-        widths = column_widths(width, has_metric=not metric, is_wide=self.size.width >= WIDE)
+        widths = column_widths(width, has_metric=not metric, is_wide=self.size.width >= ROOMY)
         self._rows = {"\0".join(key_of(row)): row for row in rows}
         self._made, made, before = {}, self._made, ""
         for key, row in self._rows.items():

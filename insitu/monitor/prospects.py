@@ -23,9 +23,8 @@ from insitu.monitor.outlook import (
     place_at,
     smallest_of,
 )
-from insitu.monitor.overview import WIDE
 from insitu.monitor.trend import times
-from insitu.monitor.view import Shown, View, cut, title_of
+from insitu.monitor.view import ROOMY, Shown, View, cut, title_of
 from insitu.monitor.words import bounds, factor
 from insitu.units import percent, quantity
 
@@ -209,7 +208,7 @@ class Prospects(View):
         """Change the cells that are new; with other call paths, fill the table anew."""
         table: DataTable[Text] = self.query_one("#prospects", DataTable)
         widths = dict(FIXED)
-        if table.size.width >= WIDE:
+        if table.size.width >= ROOMY:
             widths["share"] += BAR + 1
         total = max(table.size.width, 40) - SCROLLBAR
         room = max(total - sum(widths.values()) - 2 * (len(widths) + 1), 12)

@@ -17,10 +17,10 @@ from insitu.monitor.client import BoardClient
 from insitu.monitor.linespage import FindingsPage, RunsPage
 from insitu.monitor.modelpage import ModelPage
 from insitu.monitor.outlook import Outlook, outlook, target_of
-from insitu.monitor.overview import WIDE, Overview
+from insitu.monitor.overview import Overview
 from insitu.monitor.progress import Agenda
 from insitu.monitor.prospects import Prospects
-from insitu.monitor.view import Shown, View
+from insitu.monitor.view import WIDE, Shown, View
 
 BEAT_S = 1.0
 PAGES: dict[str, type[View]] = {"ahead": Prospects, "runs": RunsPage, "findings": FindingsPage}

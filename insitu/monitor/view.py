@@ -16,6 +16,8 @@ from insitu.monitor.outlook import Outlook
 from insitu.monitor.progress import Agenda
 from insitu.units import quantity
 
+WIDE = 140  # columns from which screens have two parts beside each other
+ROOMY = 110  # columns from which tables have more of their own
 UP, DOWN = ("▲", "bold red"), ("▼", "bold cyan")  # signs need no colour
 VERDICTS = {SLOWER: UP, MORE: UP, FASTER: DOWN, FEWER: DOWN}
 
