@@ -15,7 +15,7 @@ USAGE = """usage: insitu run [-n RANKS] [--campaign DIR] [--param NAME=VALUE]...
 Run a program and measure it. COMMAND is a Python script, -m MODULE, -c CODE, an executable, or a
 launcher with its own options (mpiexec, srun, ...). `--` ends the options of insitu.
 
-  -n, --ranks RANKS     start that many ranks with the mpiexec found here
+  -n, --ranks RANKS     start that many ranks with the mpiexec found here; also -np
   --campaign DIR        the campaign that the run belongs to (default: PROGRAM.insitu)
   --param NAME=VALUE    a parameter of this run, besides the number of ranks p; may be repeated
   --mpiexec PATH        another mpiexec than the one beside this Python or on PATH
@@ -45,6 +45,7 @@ SWITCHES = ("-q", "--quiet", "--c-functions", "-h", "--help")
 AGENTS = ("on", "off", "spool", "mpi")
 WITH_VALUE = {
     "-n": "ranks",
+    "-np": "ranks",
     "--ranks": "ranks",
     "--campaign": "campaign",
     "--param": "param",

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from insitu.campaign.store import open_store
 from insitu.collectors import places
 from insitu.collectors.bootstrap import start_agent
-from insitu.entities import RunRecord, RunState, number
+from insitu.entities import CallPath, RunRecord, RunState, number
 from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, launcher
 from insitu.launch.find import find_launcher, program_argv
@@ -24,6 +24,7 @@ START_S = 20.0  # for an aggregator to say where it listens
 FIRST_WORD_S = 2.0  # after the program has ended: for a rank to have spoken
 MODELS_S = 30.0  # for the models of a sealed run
 SEAL_S = 120.0  # for the last totals, the sealing and the models
+LEAST_SCALES = 3  # of which models can be made
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 TO_ALL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to the whole process group
 
@@ -296,7 +297,7 @@ def _say_record(record: RunRecord, campaign: str) -> None:
     if record.state is RunState.SEALED:
         say(
             f"run {values} (repetition {record.key.repetition}) is in {where}; "
-            f"its models: insitu models {where}"
+            f"{_what_next(record, where)}"
         )
     else:
         missing = ", ".join(map(str, record.missing[:10])) + (
@@ -304,10 +305,41 @@ def _say_record(record: RunRecord, campaign: str) -> None:
         )
         say(
             f"run {values} is partial: rank {missing or '?'} did not end orderly; it is kept in "
-            f"{where} and not modelled"
+            f"{where} and not modelled; `insitu ingest {where}` may complete it, "
+            f"{where}/logs/serve.log may say more"
         )
     for finding in record.findings:
         say(f"{finding.code}: {finding.text}" + (f" ({finding.where})" if finding.where else ""))
+
+
+def _what_next(record: RunRecord, where: str) -> str:
+    """What there is to do with the campaign after this run."""
+    models = f"its models: insitu models {where}"
+    try:
+        with open_store(where) as store:
+            sealed = [run for run in store.runs() if run.state is RunState.SEALED]
+            scales = {run.key.parameters for run in sealed}
+            if len(sealed) > 1 or not _has_only_mpi(store.table(record.id).callpaths):
+                hint = ""
+            else:
+                hint = (
+                    "; only its MPI calls were timed: build it with -finstrument-functions to see"
+                    " its functions, too"
+                )
+    except CampaignError:
+        return models
+    if len(scales) >= LEAST_SCALES:
+        return models + hint
+    return (
+        f"models need {LEAST_SCALES} scales, {len(scales)} measured so far: run it with other "
+        f"numbers of ranks{hint}"
+    )
+
+
+def _has_only_mpi(callpaths: Sequence[CallPath]) -> bool:
+    """Whether no function of a program that makes MPI calls was seen."""
+    below = [path.name for path in callpaths if len(path.frames) > 1]
+    return bool(below) and all(name.startswith("MPI_") for name in below)
 
 
 def _report_trouble(run: str, campaign: str) -> None:

@@ -6,6 +6,7 @@ A command is a module of this folder with a click command called `command`, impo
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -63,6 +64,20 @@ class Commands(click.Group):
         module = import_module(_MODULES.get(cmd_name, f"insitu.cli.{cmd_name}"))
         found: click.Command = module.command
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; where there is none, name those that are spelt alike.
+
+        Raises:
+            click.UsageError: there is none.
+        """
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            like = get_close_matches(args[0], COMMANDS, 2, 0.5)
+            hint = f"; did you mean {' or '.join(like)}?" if like else ""
+            ctx.fail(f"no command '{args[0]}'{hint}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by group."""

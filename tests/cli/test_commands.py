@@ -84,7 +84,7 @@ def test_tables_are_readable_at_80_columns(name: str, insitu: Insitu, heat: str)
         (("models", "nix.insitu"), 3, "nix.insitu: no campaign here"),
         (("refit", "nix.insitu"), 3, "nix.insitu: no campaign here"),
         (("plot", "nix.insitu", "-o", "a.gif"), 2, "suffix must be one of .png, .svg, .pdf"),
-        (("modles", "x"), 2, "No such command 'modles'"),
+        (("modles", "x"), 2, "no command 'modles'; did you mean models"),
         (("models", "x", "--colour"), 2, "No such option"),
         (("models",), 2, "Missing argument 'CAMPAIGN'; see `insitu models --help`"),
         (("export", "x"), 2, "-: say --to json|jsonl|csv|extra-p"),

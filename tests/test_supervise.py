@@ -1,0 +1,30 @@
+"""What people are told after a run, and the words that people of mpiexec bring along."""
+
+from insitu.entities import CallPath
+from insitu.run import parse
+from insitu.supervise import _has_only_mpi, _what_next
+from tests.campaigns import heat_campaign
+
+
+def test_np_is_the_number_of_ranks_as_for_mpiexec():
+    assert parse(["-np", "4", "a.py"]).ranks == 4
+
+
+def test_before_there_are_models_it_says_how_many_scales_are_missing(tmp_path):
+    told = []
+    for scales in ((1, 2), (1, 2, 4)):
+        path = str(tmp_path / f"heat{len(scales)}.insitu")
+        with heat_campaign(path, 1, scales) as store:
+            last = store.runs()[-1]
+        told.append(_what_next(last, path))
+
+    assert "3 scales, 2 measured so far: run it with other numbers of ranks" in told[0]
+    assert told[1].startswith("its models: insitu models")
+
+
+def test_a_program_of_which_only_mpi_was_seen_is_told_from_others():
+    mpi = [CallPath.parse(text) for text in ("app", "app->MPI_Init", "app->MPI_Send")]
+
+    assert _has_only_mpi(mpi)
+    assert not _has_only_mpi([*mpi, CallPath.parse("app->solve")])
+    assert not _has_only_mpi(mpi[:1])
