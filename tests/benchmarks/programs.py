@@ -1,13 +1,18 @@
 """Real programs, measured as they are: what it costs them, and the models that come out.
 
-    python tests/benchmarks/programs.py [--programs lammps hpcc ring emcee] [--pairs 3]
-                                        [--sizes 1 2 4 8]
+    python tests/benchmarks/programs.py [--programs lammps hpcc ring emcee comd minife cloverleaf]
+        [--sources DIR] [--ranks 2] [--pairs 7] [--sizes 1 2 4 8]
 
 LAMMPS and HPCC come from Debian (apt-get install lammps hpcc, with Debian's Open MPI); ring is
-mpi4py's own demo; emcee samples with a pool of MPI ranks (pip install emcee schwimmbad). Pairs of
-a bare and a measured run give the CPU seconds that the ranks took from start to end, the start of
-insitu included, on as few ranks as the program runs on, since a rank that waits burns what the
-scheduler leaves it; then one measured run per size gives the models.
+mpi4py's own demo; emcee samples with a pool of MPI ranks (pip install emcee schwimmbad). DIR holds
+checkouts of three programs that are compiled here with both MPIs: CoMD in C (github.com/ECP-copa),
+miniFE in C++ (github.com/Mantevo) and CloverLeaf_ref in Fortran (github.com/UK-MAC; with Debian's
+mpif90.mpich and mpif90.openmpi).
+
+Pairs of a bare and a measured run, in turns, give what a run takes more, its start included: wall
+time of the slowest rank and CPU time of all, medians with quartiles. Wall time says something with
+as many idle cores as ranks only, and the CPU time of ranks that wait is what the scheduler leaves
+them. --sizes gives one more measured run per number of ranks, and the models of these.
 """
 
 import argparse
@@ -62,6 +67,23 @@ with MPIPool() as pool:
 """
 
 
+CLOVER = """*clover
+ state 1 density=0.2 energy 1.0
+ state 2 density=1.0 energy=2.5 geometry=rectangle xmin=0.0 xmax=5.0 ymin=0.0 ymax=2.0
+ x_cells=256
+ y_cells=256
+ xmin=0.0
+ ymin=0.0
+ xmax=10.0
+ ymax=10.0
+ initial_timestep=0.04
+ timestep_rise=1.5
+ max_timestep=0.04
+ end_step=200
+*endclover
+"""
+
+
 @dataclass(frozen=True)
 class Program:
     """How to run a program on p ranks."""
@@ -73,9 +95,86 @@ class Program:
     smallest: int = 1
 
     def words(self, ranks: int) -> list[str]:
+        """The command, with multiples of the number of ranks where it says {p} or {5p}."""
         return [
-            word.replace("{p}", str(ranks)).replace("{5p}", str(5 * ranks)) for word in self.command
+            re.sub(r"\{(\d*)p\}", lambda found: str(int(found[1] or 1) * ranks), word)
+            for word in self.command
         ]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program that is compiled here: where, by which command, and what comes out."""
+
+    folder: str
+    make: str
+    result: str
+    command: tuple[str, ...]
+    files: dict[str, str] = field(default_factory=dict)
+    is_fortran: bool = False
+
+
+SOURCES = {
+    "comd": Source(
+        "CoMD/src-mpi",
+        "cp Makefile.vanilla Makefile && make CC={cc} OPTFLAGS=-O2 OTHER_LIB={rpath}",
+        "../bin/CoMD-mpi",
+        (
+            *("-x", "{12p}", "-y", "12", "-z", "12", "-i", "{p}", "-j", "1", "-k", "1"),
+            *("-N", "200", "-n", "20"),
+        ),
+    ),
+    "minife": Source(
+        "miniFE/ref/src",
+        "make CXX={cxx} CC={cc} CFLAGS=-O2 LDFLAGS={rpath}",
+        "miniFE.x",
+        ("-nx", "{40p}", "-ny", "40", "-nz", "40"),
+    ),
+    "cloverleaf": Source(
+        "CloverLeaf_ref",
+        "make MPI_COMPILER={f90} C_MPI_COMPILER={cc} OPTIONS='-O2 -fallow-argument-mismatch'",
+        "clover_leaf",
+        (),
+        {"clover.in": CLOVER},
+        is_fortran=True,
+    ),
+}
+
+
+def compilers(mpi: str, source: Source) -> tuple[dict[str, str], str]:
+    """The compilers of an MPI, and its launcher; for Fortran Debian's, the wheels have none."""
+    if source.is_fortran:
+        names = {"cc": f"mpicc.{mpi}", "f90": f"mpif90.{mpi}"}
+        return names, shutil.which(f"mpiexec.{mpi}") or ""
+    bin_ = BESIDE if mpi == "mpich" else HERE / ".venv" / "openmpi" / "bin"
+    rpath = f"-Wl,-rpath,{bin_.parent / 'lib'}" if mpi == "openmpi" else ""
+    return {"cc": f"{bin_}/mpicc", "cxx": f"{bin_}/mpicxx", "rpath": rpath}, f"{bin_}/mpiexec"
+
+
+def compiled(name: str, mpi: str, sources: Path | None, folder: Path) -> Program:
+    """The program, made from its source with this MPI in a folder of its own."""
+    source = SOURCES[name]
+    names, mpiexec = compilers(mpi, source)
+    checkout = source.folder.partition("/")[0]
+    if sources is None or not (sources / checkout).is_dir():
+        return Program("", (), f"--sources DIR with a checkout of {checkout}")
+    missing = [word for word in (names["cc"], names.get("f90", "make")) if not shutil.which(word)]
+    if missing or not mpiexec:
+        return Program("", (), f"no {' '.join(missing)}: apt-get install gfortran lib{mpi}-dev")
+    place = folder / f"{name}-{mpi}"
+    shutil.copytree(sources / checkout, place / checkout)
+    made = subprocess.run(
+        source.make.format(**names),
+        shell=True,
+        cwd=place / source.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    result = (place / source.folder / source.result).resolve()
+    if not result.exists():
+        raise SystemExit(f"{name} with {mpi}:\n{made.stdout[-1000:]}{made.stderr[-2000:]}")
+    return Program(mpiexec, (str(result), *source.command), files=source.files)
 
 
 def hpcc_input(ranks: int) -> str:
@@ -111,13 +210,13 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(root if not os.getuid() else {})}
 
 
-def run(program: Program, ranks: int, folder: Path, *, campaign: str = "") -> float:
-    """CPU seconds of all ranks."""
+def run(program: Program, ranks: int, folder: Path, *, campaign: str = "") -> tuple[float, float]:
+    """Wall seconds of the slowest rank, CPU seconds of all."""
     for name, text in program.files.items():
         (folder / name).write_text(text)
     if program.command == ("hpcc",):
         (folder / "hpccinf.txt").write_text(hpcc_input(ranks))
-    timed = ["bash", "-c", 'TIMEFORMAT="CPU %U %S"; time "$@"', "timed", *program.words(ranks)]
+    timed = ["bash", "-c", 'TIMEFORMAT="TOOK %R %U %S"; time "$@"', "timed", *program.words(ranks)]
     more = ["--oversubscribe"] if "openmpi" in program.mpiexec else []
     command = [program.mpiexec, *more, "-n", str(ranks), *timed]
     if campaign:
@@ -127,47 +226,71 @@ def run(program: Program, ranks: int, folder: Path, *, campaign: str = "") -> fl
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
-    found = re.findall(r"CPU ([\d.]+) ([\d.]+)", done.stderr)
-    return sum(float(user) + float(system) for user, system in found)
+    found = re.findall(r"TOOK ([\d.]+) ([\d.]+) ([\d.]+)", done.stderr)
+    took = [(float(wall), float(user) + float(system)) for wall, user, system in found]
+    return max(wall for wall, _ in took), sum(cpu for _, cpu in took)
+
+
+def said(name: str, pairs: list[tuple[tuple[float, float], tuple[float, float]]]) -> str:
+    """A line of the table: what bare runs take, and what measured ones take more."""
+    line = f"| {name} "
+    for i in (0, 1):
+        bare = statistics.median(one[i] for one, _ in pairs)
+        added = [100 * (two[i] - one[i]) / one[i] for one, two in pairs]
+        low, middle, high = statistics.quantiles(added, n=4) if len(added) > 1 else added * 3
+        line += f"| {bare:.2f} | {middle:+.1f} ({low:+.1f} to {high:+.1f}) "
+    return line + "|"
+
+
+def measured(name: str, program: Program, options: argparse.Namespace, folder: Path) -> str:
+    """Its line of the table, its models on the way."""
+    ranks = max(options.ranks, program.smallest)
+    place = folder / f"runs of {name}"
+    place.mkdir()
+    scratch = str(place / "pairs.insitu")
+    if options.pairs:
+        run(program, ranks, place)  # what is read for the first time comes from disk
+    pairs = [
+        (run(program, ranks, place), run(program, ranks, place, campaign=scratch))
+        for _ in range(options.pairs)
+    ]
+    campaign = str(place / "models.insitu")
+    sizes = [size for size in options.sizes if size >= program.smallest]
+    for size in sizes:
+        run(program, size, place, campaign=campaign)
+    if sizes:
+        print(f"\n== {name}", flush=True)
+        subprocess.run(
+            [sys.executable, "-m", "insitu", "models", campaign], env=environment(), check=True
+        )
+    return said(f"{name}, {ranks} ranks", pairs) if pairs else ""
 
 
 def main() -> None:
-    """Print overhead and models of each program."""
+    """Print models and the overhead of each program."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     known = programs()
-    parser.add_argument("--programs", nargs="+", choices=known, default=list(known))
-    parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--programs", nargs="+", choices=[*known, *SOURCES])
+    parser.add_argument("--sources", type=Path, help="the folder of the checkouts")
+    parser.add_argument("--ranks", type=int, default=2, help="of the pairs; at most the idle cores")
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[], help="one run each for models")
     options = parser.parse_args()
-    for name in options.programs:
-        program = known[name]
-        if program.missing:
-            print(f"\n== {name}: not here: {program.missing}")
-            continue
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            ranks = program.smallest
-            scratch = str(folder / "pairs.insitu")
-            pairs = [
-                (run(program, ranks, folder), run(program, ranks, folder, campaign=scratch))
-                for _ in range(options.pairs)
-            ]
-            bare = statistics.median(one for one, _ in pairs)
-            added = statistics.median(two - one for one, two in pairs)
-            print(
-                f"\n== {name}, {ranks} ranks: {bare:.2f} s of CPU bare, {added:+.2f} s measured "
-                f"({100 * added / bare:+.1f} %), {options.pairs} pairs",
-                flush=True,
-            )
-            campaign = str(folder / f"{name}.insitu")
-            for size in options.sizes:
-                if size >= program.smallest:
-                    run(program, size, folder, campaign=campaign)
-            subprocess.run(
-                [sys.executable, "-m", "insitu", "models", campaign],
-                env=environment(),
-                check=True,
-            )
+    lines = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        chosen = {key: known[key] for key in options.programs or known if key in known}
+        for key in options.programs or SOURCES:
+            for mpi in ("mpich", "openmpi") if key in SOURCES else ():
+                chosen[f"{key}, {mpi}"] = compiled(key, mpi, options.sources, folder)
+        for key, program in chosen.items():
+            if program.missing:
+                print(f"{key} is not here: {program.missing}", flush=True)
+            elif line := measured(key, program, options, folder):
+                lines.append(line)
+                print(line, flush=True)
+    print("\n| program | wall s, bare | added % | CPU s of all ranks | added % |")
+    print("\n".join(["| --- | --- | --- | --- | --- |", *lines]))
 
 
 if __name__ == "__main__":
