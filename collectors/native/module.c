@@ -109,7 +109,7 @@ static PyObject *py_phase(PyObject *module, PyObject *arguments) {
   const char *name;
   int is_named;
   if (!_PyArg_ParseTuple_SizeT(arguments, "sp", &name, &is_named)) return NULL;
-  if (insitu_is_on) insitu_phase(name, is_named);
+  if (insitu_is_on) insitu_phase_mark(name, is_named);
   return none();
 }
 

@@ -1,8 +1,11 @@
 """Memory of ranks and of MPI, and hardware counters, of real programs."""
 
+import subprocess
+
 import pytest
 
 from insitu.cli.doctor import counters
+from tests.system.conftest import BINARIES
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
 
@@ -80,6 +83,51 @@ def test_memory_of_a_phase_is_what_the_whole_rank_has_and_does_while_it_runs(ben
         assert of("solve", "memory_rss") < of("solve", "memory_rss_peak")
         assert of("assemble", "memory_swap") == 0
         assert bench.values("app.py", "heap_peak")[rank] < 100 * mega  # phases are no part of it
+
+
+COMPILED = r"""
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+extern void insitu_phase(const char *name) __attribute__((weak));
+static void phase(const char *name) { if (insitu_phase) insitu_phase(name); }
+int main(int argc, char **argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  size_t bytes = (rank + 1) * (10ul << 20);
+  phase("assemble");
+  char *block = memset(malloc(bytes), 1, bytes);
+  phase("solve");
+  MPI_Barrier(MPI_COMM_WORLD);
+  int one = block[7];
+  phase("write");
+  free(block);
+  MPI_Finalize();
+  return one - 1;
+}
+"""
+
+
+def test_compiled_programs_name_their_phases_too_and_run_without_insitu(each_mpi):
+    (each_mpi.folder / "steps.c").write_text(COMPILED)
+    compiler = str(BINARIES[each_mpi.mpi] / "mpicc")
+    subprocess.run([compiler, "-w", "steps.c", "-o", "steps"], cwd=each_mpi.folder, check=True)
+    bare = each_mpi.execute([*each_mpi.mpiexec, "-n", "1", "./steps"])
+
+    outcome = each_mpi.run("-n", 2, "--", "./steps")
+
+    assert (bare.code, outcome.code) == (0, 0), bare.err + outcome.err
+    for rank in range(2):
+        bytes_ = (rank + 1) * (10 << 20)
+        grown = each_mpi.values("steps->(phase assemble)", "heap_growth")[rank]
+        assert grown == pytest.approx(bytes_, abs=4096)
+        assert each_mpi.values("steps->(phase solve)", "visits")[rank] == 1
+        resident = (
+            each_mpi.values(f"steps->(phase {name})", "memory_rss")[rank]
+            for name in ("solve", "write")
+        )
+        assert next(resident) - next(resident) == pytest.approx(bytes_, abs=8 << 20)
 
 
 def test_hardware_counters_are_there_where_the_kernel_grants_them_and_else_absent(bench):

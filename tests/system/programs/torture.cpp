@@ -24,7 +24,7 @@ int insitu_table_create(const char *, int, int, const char *, const char *, size
 void insitu_table_end(int, int);
 int insitu_mpi_patch(void);
 void insitu_maps_start(void);
-void insitu_phase(const char *, int);
+void insitu_phase(const char *);
 extern int insitu_is_on;
 }
 #ifndef WITH_MPI
@@ -113,7 +113,7 @@ UNTOLD int main(int argc, char **argv) {
     std::vector<std::thread> all;
     for (int i = 0; i < threads; i++) all.emplace_back([i]() UNTOLD { work(i + 1); });
     for (int i = 0; i < 6; i++) {
-      insitu_phase(i % 2 ? "odd" : "even", 1);
+      insitu_phase(i % 2 ? "odd" : "even");
 #ifndef WITHOUT_FORK
       if (i < 3) bear();
 #endif
