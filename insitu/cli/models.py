@@ -18,6 +18,7 @@ from insitu.cli.output import (
     print_findings,
     print_json,
     print_left_out,
+    say_none_chosen,
     series_options,
 )
 from insitu.entities import CallPath, number
@@ -59,7 +60,7 @@ def command(
         print_json(model_row(one) | {"share": share.get(one.key.callpath, 0.0)} for one in rows)
         return
     if models.models and not chosen:
-        click.echo("insitu: nothing matches --callpath and --metric", err=True)
+        say_none_chosen(models, callpath, metric)
     if rows:
         _print(rows, share, _title(models, load_config(campaign)))
     print_left_out(left_out)

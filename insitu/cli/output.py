@@ -6,6 +6,7 @@ import shutil
 import textwrap
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 import click
 
@@ -69,6 +70,18 @@ def dearest(
     count = top if top is not None else 0 if is_json else TOP
     shown = set(distinct[:count] if count else distinct)
     return shown, len(distinct) - len(shown)
+
+
+def say_none_chosen(models: ModelSet, callpath: str | None, metric: str | None) -> None:
+    """Say on standard error which option chose nothing, and what there is."""
+    metrics = sorted({one.key.metric for one in models.models})
+    if metric is not None and metric not in metrics:
+        like = get_close_matches(metric, metrics, 1)
+        hint = f"did you mean {like[0]}? There are " if like else "there are "
+        text = f"no metric '{metric}' is modelled; {hint}{', '.join(metrics)}"
+    else:
+        text = f"no call path matches --callpath {callpath}; --top 0 without it shows all"
+    click.echo(f"insitu: {printable(text)}", err=True)
 
 
 def print_left_out(number: int) -> None:

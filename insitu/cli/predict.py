@@ -16,6 +16,7 @@ from insitu.cli.output import (
     print_blocks,
     print_json,
     print_left_out,
+    say_none_chosen,
     series_options,
     why_none,
 )
@@ -77,6 +78,8 @@ def command(
     for one in chosen:
         mark = percent(share.get(one.key.callpath, 0.0))
         blocks.setdefault(str(one.key.callpath), (mark, []))[1].extend(_lines(one, wanted))
+    if not chosen:
+        say_none_chosen(models, callpath, metric)
     if blocks:
         rows = [Block(mark, path, lines) for path, (mark, lines) in blocks.items()]
         print_blocks("share", COLUMNS, rows)
@@ -95,7 +98,7 @@ def coordinate(text: str, parameters: Sequence[str]) -> list[float]:
         try:
             name, value = parse_assignment(part)
         except ValueError as error:
-            raise UsageError(f"--at {text}: {error}") from error
+            raise UsageError(f"--at {text}: {error}; the models are over {known}") from error
         if name not in parameters:
             raise UsageError(
                 f"--at {text}: the models know no parameter '{name}'; they are over {known}"

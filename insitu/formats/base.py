@@ -125,4 +125,6 @@ def exporter_of(file: str) -> Exporter:
         if file.lower().endswith(one.suffix):
             return one
     suffixes = ", ".join(one.suffix for one in known)
-    raise UsageError(f"{file}: say --to {'|'.join(EXPORTERS)}, or end it in one of {suffixes}")
+    raise UsageError(
+        f"{file}: which format? Say --to {'|'.join(EXPORTERS)}, or end it in one of {suffixes}"
+    )

@@ -88,7 +88,8 @@ class Spread:
     def _below(self, values: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
         """The probability of a measurement less than each of the values (2, n, v)."""
         scale = np.where(scale > 0, scale, TINY)[:, None, :, None]
-        standard = (values - centre[:, None, :, None]) / scale
+        with np.errstate(over="ignore"):  # functions that predict exactly
+            standard = (values - centre[:, None, :, None]) / scale
         share = (
             special.ndtr(standard)
             if np.isinf(self.degrees)

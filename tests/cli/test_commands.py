@@ -87,11 +87,12 @@ def test_tables_are_readable_at_80_columns(name: str, insitu: Insitu, heat: str)
         (("modles", "x"), 2, "no command 'modles'; did you mean models"),
         (("models", "x", "--colour"), 2, "No such option"),
         (("models",), 2, "Missing argument 'CAMPAIGN'; see `insitu models --help`"),
-        (("export", "x"), 2, "-: say --to json|jsonl|csv|extra-p"),
+        (("export", "x"), 2, "-: which format? Say --to json|jsonl|csv|extra-p"),
         (("export", "x", "--to", "xml"), 2, "'xml' is not one of"),
         (("import", "x.insitu", "nix.jsonl"), 2, "nix.jsonl: cannot be read: No such file"),
         (("predict", "{heat}", "--at", "q=3"), 2, "no parameter 'q'; they are over p"),
         (("predict", "{heat}", "--at", "p=few"), 2, "'few' is not a number, as in n=256"),
+        (("predict", "{heat}", "--at", "64"), 2, "as in n=256; the models are over p"),
         (("predict", "{heat}", "--at", "p=1,p=2"), 2, "'p' stands there twice"),
         (("predict", "{heat}", "--at", "p=0"), 2, "models hold for values above 0"),
         (
@@ -329,3 +330,17 @@ def test_tables_show_the_dearest_call_paths_and_say_what_they_leave_out(insitu: 
     assert table.lines[-1] == "5 more call paths; --top 0 shows all"
     assert "main->f0" in everything.out
     assert len(insitu("models", "a.insitu", "--json").lines) == 20
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--metric", "tme"), "no metric 'tme' is modelled; did you mean time? There are "),
+        (("--callpath", "none"), "no call path matches --callpath none; --top 0 without it"),
+    ],
+)
+@pytest.mark.parametrize("command", [("models",), ("predict", "--at", "p=128")])
+def test_what_chooses_nothing_is_named(insitu: Insitu, heat: str, command, options, said: str):
+    answer = insitu(command[0], heat, *command[1:], *options)
+
+    assert said in answer.err
