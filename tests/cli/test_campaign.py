@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from insitu.campaign.attempts import AttemptRecord, append_attempt, read_attempts
 
 ROOT = Path(__file__).resolve().parents[2]
+PSIJ = Path(sys.prefix) / "psij" / "bin" / "python"
 PROGRAM = """
 import os, sys
 from mpi4py import MPI
@@ -176,6 +178,28 @@ def test_advised_campaign_goes_on_until_it_knows_enough_within_its_budget(
     asked = [row["params"]["p"] for row in rows if row["done"] < row["wanted"]]
     assert len(asked) == bool(ranks)
     assert set(asked) <= ranks
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(not PSIJ.exists(), reason=f"no PSI/J in {PSIJ}: python3 bootstrap.py test")
+def test_jobs_through_psij_of_this_machine(insitu, campaign):
+    more = f"""launcher = "psij:local"
+timeout_s = 60
+psij = {{ python = "{PSIJ}" }}
+setup = ["export PYTHONPATH={ROOT}"]
+"""
+    (campaign / "campaign.toml").write_text(TOLD.replace("[16, 32]", "[16]") + more)
+
+    handed_over = insitu("campaign", "run", "app.insitu", "--json")
+    assert handed_over.code == 0, handed_over.err
+    assert [json.loads(line)["ranks"] for line in handed_over.lines] == [1, 2]
+    assert insitu("campaign", "run", "app.insitu").code in (2, 3)  # they wait or run
+    while "job " in insitu("campaign", "status", "app.insitu").out:
+        time.sleep(0.2)
+
+    logs = "".join(path.read_text() for path in (campaign / "jobs").glob("*.log"))
+    assert insitu("campaign", "run", "app.insitu").err.startswith("2 runs are in"), logs
+    assert len(read_attempts(str(campaign))) == 2
 
 
 @pytest.mark.mpi

@@ -159,3 +159,39 @@ def test_power_fails_and_nothing_is_lost_or_made_twice(cluster, campaign):
     wait_for_runs(cluster, campaign, is_resumed=True)
 
     assert sealed(campaign) == {"p=4,n=1": 1, "p=4,n=2": 1}
+
+
+BESIDE = """#!/bin/bash
+#SBATCH --nodes=4 --ntasks=8 --overcommit
+srun --overlap -N1 -n1 {python} -m insitu serve app.insitu --bind tcp://127.0.0.1:0 &
+until [ -e app.insitu/aggregator.json ]; do sleep 0.1; done
+srun --overlap -n8 --mpi=pmi2 ./rank.sh {python} -m insitu.run --campaign app.insitu app.py
+wait
+"""
+RANK = """#!/bin/bash
+export INSITU_TABLES=$PWD/tables/$SLURMD_NODENAME  # nodes share this machine, not their memory
+mkdir -p $INSITU_TABLES
+exec "$@"
+"""
+
+
+@pytest.mark.mpi
+@pytest.mark.native
+def test_aggregator_beside_the_program_hears_the_agents_of_four_nodes(cluster, campaign):
+    folder = campaign.parent
+    for name, text in (("job.sh", BESIDE), ("rank.sh", RANK)):
+        (folder / name).write_text(text.format(python=sys.executable) if "{" in text else text)
+        (folder / name).chmod(0o755)
+
+    number = cluster.run("sbatch", "--parsable", "job.sh", cwd=folder).strip()
+    deadline = time.monotonic() + DONE_S
+    while not ((campaign / "campaign.db").exists() and sealed(campaign)):
+        logs = "".join(path.read_text() for path in folder.glob("slurm-*.out"))
+        assert time.monotonic() < deadline, logs
+        time.sleep(0.5)
+    cluster.run("scancel", number, cwd=folder)
+
+    with open_store(str(campaign)) as store:
+        (run,) = store.runs()
+    assert run.key.size == 8
+    assert run.configuration.get("cost").count('"agent_cpu_s"') == 4  # each agent tells its own
