@@ -62,6 +62,10 @@ class Function:
     constant: float
     terms: tuple[Term, ...] = ()
 
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        """For other processes, faster than what a dataclass brings along."""
+        return Function, (self.parameters, self.constant, self.terms)
+
     def __call__(self, points: ArrayLike) -> FloatArray:
         """Evaluate at points of shape (n, n_parameters), or (n,) with one parameter; answers (n,).
 

@@ -34,6 +34,12 @@ class Spread:
     sigma: float
     degrees: float
 
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        """For other processes: four small arrays as one, which takes a quarter of the time."""
+        arrays = (self.exponents, self.coefficients, self.covariances, self.weights)
+        flat = np.concatenate([one.ravel() for one in arrays]).tobytes()
+        return _from_bytes, (flat, self.exponents.shape[:3], self.sigma, self.degrees)
+
     def to_dict(self) -> dict[str, Any]:  # Any: JSON
         """A form that JSON can hold; `from_dict` reads it back exactly."""
         return {
@@ -109,3 +115,19 @@ class Spread:
 
 def _quantile_of_student(share: float, degrees: float) -> float:
     return float(special.ndtri(share) if np.isinf(degrees) else special.stdtrit(degrees, share))
+
+
+def _from_bytes(flat: bytes, shape: tuple[int, int, int], sigma: float, degrees: float) -> Spread:
+    k, t, m = shape
+    numbers = np.frombuffer(flat)
+    first = k * t * m * 3
+    second = first + k * (1 + t)
+    third = second + k * (1 + t) ** 2
+    return Spread(
+        numbers[:first].reshape(k, t, m, 3),
+        numbers[first:second].reshape(k, 1 + t),
+        numbers[second:third].reshape(k, 1 + t, 1 + t),
+        numbers[third:],
+        sigma,
+        degrees,
+    )
