@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Self
 
 import numpy as np
@@ -153,15 +154,24 @@ class SqliteStore:
         """See Store. Sorted by series."""
         with self._reading() as connection:
             parameters = self._get("modelled parameters", "[]")
-            series = connection.execute(
-                "SELECT * FROM model ORDER BY callpath, metric, class"
-            ).fetchall()
-            clusters = connection.execute("SELECT * FROM cluster").fetchall()
+            series = connection.execute("SELECT * FROM model ORDER BY callpath, metric, class")
+            callpath_of, key_of = cache(records.callpath_of), cache(records.key_of)  # few, often
+            models = tuple(
+                _series_of(
+                    callpath_of(path), behaviour, Metric(metric, unit, MetricKind(kind)), body
+                )
+                for path, metric, behaviour, unit, kind, body in series
+            )
+            rows = connection.execute("SELECT * FROM cluster")
+            clusters = [
+                self._clusters_of(callpath_of(path), metric, key_of(parameters, number), *rest)
+                for path, metric, parameters, number, *rest in rows
+            ]
             findings = connection.execute("SELECT * FROM finding ORDER BY rowid").fetchall()
         return ModelSet(
             parameters=tuple(json.loads(parameters)),
-            models=tuple(_series_of(row) for row in series),
-            clusters=tuple(sorted(map(self._clusters_of, clusters), key=_cluster_key)),
+            models=models,
+            clusters=tuple(sorted(clusters, key=_cluster_key)),
             findings=tuple(Finding(*row) for row in findings),
         )
 
@@ -254,9 +264,9 @@ class SqliteStore:
         except ValueError as error:
             raise CampaignError(f"{self.path}: damaged values ({error}); {RESTORE}") from error
 
-    def _clusters_of(self, row: tuple[str, str, str, int, str, bytes]) -> Clusters:
-        callpath, metric, parameters, repetition, names, blob = row
-        key = records.key_of(parameters, repetition)
+    def _clusters_of(
+        self, callpath: CallPath, metric: str, key: RunKey, names: str, blob: bytes
+    ) -> Clusters:
         try:
             labels = vectors.unpack_labels(blob, key.size)
         except ValueError as error:
@@ -265,7 +275,7 @@ class SqliteStore:
                 f" `insitu refit {self.path}`"
             ) from error
         names_of = tuple(json.loads(names))
-        return Clusters(records.callpath_of(callpath), metric, key, labels, names_of)
+        return Clusters(callpath, metric, key, labels, names_of)
 
     def _put(self, name: str, value: str) -> None:
         self._connection.execute("INSERT OR REPLACE INTO campaign VALUES (?, ?)", (name, value))
@@ -331,10 +341,6 @@ def _insert(connection: sqlite3.Connection, made: Derived) -> None:
     connection.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-def _series_of(row: tuple[str, str, str, str, str, str]) -> SeriesModel:
-    callpath, metric, behaviour, unit, kind, body = row
-    return SeriesModel(
-        SeriesKey(records.callpath_of(callpath), metric, behaviour),
-        Metric(metric, unit, MetricKind(kind)),
-        Model.from_dict(json.loads(body)),
-    )
+def _series_of(callpath: CallPath, behaviour: str, metric: Metric, body: str) -> SeriesModel:
+    model = Model.from_dict(json.loads(body))
+    return SeriesModel(SeriesKey(callpath, metric.name, behaviour), metric, model)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc
 
 from insitu.design.dependencies import Dependency, Nest
 from insitu.design.laws import NOISE, Law, laws_of
@@ -104,7 +104,7 @@ def hidden_interactions(
         values = checks.values[i]
         expected, spread = _expected(law, runs, i, checks.points, noise)
         distances = (values - expected) / spread
-        probability = float(stats.chi2.sf(float(np.sum(distances**2)), len(values)))
+        probability = float(chdtrc(len(values), float(np.sum(distances**2))))
         at = int(np.argmax(np.abs(distances)))
         excess = float(values[at] / expected[at] - 1)
         if probability >= SIGNIFICANCE / len(together) or abs(excess) < LEAST_EFFECT:

@@ -17,7 +17,7 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import chdtrc
 
 from insitu.design.dependencies import Dependency, Nest
 from insitu.measurement import FloatArray
@@ -307,7 +307,7 @@ def _most_probable(rows: FloatArray, weights: FloatArray, noise: float, nests: i
     variances = np.array(squares) / np.array(freedom)
     nearest = int(np.argmin(variances))
     variance = max(float(variances[nearest]), noise**2)
-    probability = float(stats.chi2.sf(squares[nearest] / noise**2, freedom[nearest]))
+    probability = float(chdtrc(freedom[nearest], squares[nearest] / noise**2))
     criterion = np.array(squares) / variance + np.array(prior)
     order = np.argsort(criterion, kind="stable")[:HYPOTHESES]
     return _Fits(

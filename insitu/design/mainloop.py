@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy import stats
 
 MIN_ITERATIONS = 5  # [DET §3.3]
 PRECISION = 0.05  # of the mean of a run's iterations, with 95 % probability
@@ -108,7 +107,9 @@ def _trend(values: np.ndarray) -> tuple[float, float]:
     if len(values) > SLOPES_LIMIT:
         values = np.array([block.mean() for block in np.array_split(values, SLOPES_LIMIT)])
     at = np.arange(len(values))
-    result = stats.kendalltau(at, values)
+    from scipy.stats import kendalltau  # 50 MB, which views of a campaign need not hold
+
+    result = kendalltau(at, values)
     probability = float(result.pvalue) if math.isfinite(result.pvalue) else 1.0
     slopes = [(values[j] - values[i]) / (j - i) for i, j in combinations(range(len(values)), 2)]
     return float(np.median(slopes)) * (len(values) - 1), probability

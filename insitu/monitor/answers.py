@@ -1,12 +1,11 @@
 """What a page asks about the models of a campaign, as JSON."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from insitu.campaign.store import SqliteStore, open_store
 from insitu.measurement import FloatArray
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.monitor.cost import cost_metric, measured, shares
@@ -26,16 +25,11 @@ Json = dict[str, Any]  # Any: JSON
 
 
 class Answers:
-    """The kept models of a campaign; one thread uses it."""
+    """The kept models of a campaign, told by whoever reads it; one thread uses it."""
 
-    def __init__(self, campaign: str) -> None:
-        """Open the campaign.
-
-        Raises:
-            CampaignError: there is none, or it cannot be read.
-        """
-        self._store: SqliteStore = open_store(campaign)
-        self._seen = -1
+    def __init__(self, changed: Callable[[], ModelSet | None]) -> None:
+        """Ask `changed` before each answer: the models, or None where they are as before."""
+        self._changed = changed
         self._models = ModelSet()
 
     def series(self, callpath: str, metric: str, axis: str, held: Mapping[str, float]) -> Json:
@@ -165,22 +159,10 @@ class Answers:
             ],
         }
 
-    def close(self) -> None:
-        """Let go of the files."""
-        self._store.close()
-
-    def __enter__(self) -> Self:
-        """Close at the end of the block."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close."""
-        self.close()
-
     def _newest(self) -> ModelSet:
-        changes = self._store.changes()
-        if changes != self._seen:
-            self._models, self._seen = self._store.models(), changes
+        changed = self._changed()
+        if changed is not None:
+            self._models = changed
         return self._models
 
 

@@ -48,6 +48,8 @@ class BoardClient:
         self._heard_at = -SILENT_S
         self._seen = -1
         self._modelled = -1
+        self._read_at = -1
+        self._models = ModelSet()
         self._planned: tuple[int, ...] = ()
         self._agenda: Agenda | None = None
 
@@ -82,7 +84,7 @@ class BoardClient:
         if changes == self._seen:
             return None
         self._seen = changes
-        return board_of(self._store.runs(), self._store.models())
+        return board_of(self._store.runs(), self._models_at(changes))
 
     def models(self) -> ModelSet | None:
         """The models in the files; None where these have not changed since it was last asked.
@@ -94,7 +96,13 @@ class BoardClient:
         if changes == self._modelled:
             return None
         self._modelled = changes
-        return self._store.models()
+        return self._models_at(changes)
+
+    def _models_at(self, changes: int) -> ModelSet:
+        """The models in the files; read once, whoever asks for them."""
+        if changes != self._read_at:
+            self._models, self._read_at = self._store.models(), changes
+        return self._models
 
     def agenda(self) -> Agenda | None:
         """How far the runs that campaign.toml asks for are; None where it asks for none.

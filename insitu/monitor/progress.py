@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from insitu.campaign.attempts import AttemptRecord, read_attempts
 from insitu.campaign.config import FILE, load_table
 from insitu.campaign.iterations import iteration_times
-from insitu.design.deduce import deduce
 from insitu.design.dependencies import load_structure
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.schedule import Attempt, Progress, progress_of
@@ -121,6 +120,8 @@ def design_of(study: Study, path: str) -> ExperimentDesign | None:
         return full_factorial(study.levels, repetitions)
     if study.design == "sparse":
         return sparse(study.levels, repetitions)
+    from insitu.design.deduce import deduce  # with much of scipy, which few designs need
+
     structure = load_structure(os.path.join(os.path.dirname(path), study.dependencies))
     design = deduce(structure, study.levels)
     return _with_iterations(design, structure.iteration, study.levels)

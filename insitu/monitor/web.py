@@ -31,7 +31,7 @@ from insitu.monitor.client import BoardClient
 from insitu.monitor.metrics import CONTENT_TYPE, Metrics
 from insitu.monitor.progress import Agenda
 
-BEAT_S = 0.5
+BEAT_S = 0.1  # that a question may have to wait for
 RETRY_MS = 1_000  # until a browser asks again
 SILENT_S = 1.0  # a page that has gone is found when something is sent to it
 KEPT = ("sealed", "partial")  # states of runs that do not change with every beat
@@ -85,14 +85,14 @@ class Told:
 
 
 class Feed:
-    """The newest board as JSON, read in a thread of its own, and told to all who wait.
+    """The newest board as JSON, read in a thread, and told to all who wait.
 
     A board is told whole only when more than what is measured just now has changed.
     """
 
-    def __init__(self, campaign: str) -> None:
+    def __init__(self, campaign: str, thread: ThreadPoolExecutor) -> None:
         self._campaign = campaign
-        self._thread = ThreadPoolExecutor(1)  # a board client belongs to one thread
+        self._thread = thread
         self._changed = asyncio.Condition()
         self._told = Told()
         self._still: tuple[object, ...] = ()
@@ -103,31 +103,20 @@ class Feed:
             await self._changed.wait_for(lambda: self._told.number != number)
             return self._told
 
-    async def read(self) -> None:
+    async def read(self, client: BoardClient) -> None:
         """Read boards until cancelled; a board that cannot be read is told, and tried again."""
         loop = asyncio.get_running_loop()
-        client: BoardClient | None = None
-        try:
-            while True:
-                try:
-                    if client is None:
-                        client = await loop.run_in_executor(self._thread, self._open)
-                    told = await loop.run_in_executor(self._thread, self._next, client)
-                except InsituError as error:
-                    number = self._told.number + 1
-                    told = replace(self._told, number=number, trouble=json.dumps(str(error)))
-                    await asyncio.sleep(BEAT_S)
-                if replace(told, number=0) != replace(self._told, number=0):
-                    async with self._changed:
-                        self._told = told
-                        self._changed.notify_all()
-        finally:
-            if client is not None:
-                self._thread.submit(client.close)
-            self._thread.shutdown()
-
-    def _open(self) -> BoardClient:
-        return BoardClient(self._campaign)
+        while True:
+            try:
+                told = await loop.run_in_executor(self._thread, self._next, client)
+            except InsituError as error:
+                number = self._told.number + 1
+                told = replace(self._told, number=number, trouble=json.dumps(str(error)))
+                await asyncio.sleep(RETRY_MS / 1000)
+            if replace(told, number=0) != replace(self._told, number=0):
+                async with self._changed:
+                    self._told = told
+                    self._changed.notify_all()
 
     def _next(self, client: BoardClient) -> Told:
         """Wait for a board, for a beat at most, and say what is to be told then."""
@@ -223,20 +212,20 @@ def app_of(campaign: str, token: str, is_ending: Callable[[], bool]) -> ASGIApp:
     The campaign is opened when the server starts and closed when it ends; streams end soon after
     `is_ending` says so.
     """
-    feed = Feed(campaign)
+    thread = ThreadPoolExecutor(1)  # a client belongs to one thread, and models are kept once
+    feed = Feed(campaign, thread)
     metrics = Metrics(campaign)
-    thread = ThreadPoolExecutor(1)  # a store belongs to one thread
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[Mapping[str, Any]]:  # Any: of Starlette
         loop = asyncio.get_running_loop()
-        answers = await loop.run_in_executor(thread, Answers, campaign)
-        reading = asyncio.create_task(feed.read())
-        yield {"answers": answers}
+        client = await loop.run_in_executor(thread, BoardClient, campaign)
+        reading = asyncio.create_task(feed.read(client))
+        yield {"answers": Answers(client.models)}
         reading.cancel()
         await asyncio.wait([reading])
         await metrics.close()
-        await loop.run_in_executor(thread, answers.close)
+        await loop.run_in_executor(thread, client.close)
         thread.shutdown()
 
     async def events(_: Request) -> Response:
