@@ -49,6 +49,7 @@ KINDS = {
     ],
 }
 EXPONENTS = (1.0, 1.0, 1.0, 0.5, 1.5, 2.0)
+CASES = ("kripke", "pace3d", "kripke-real", "pace3d-real", "pace3d-hidden")
 GOAL = 0.025
 BUDGET = {"kripke": 0.04, "pace3d": 0.013}  # of the full factorial design with repetitions
 
@@ -266,15 +267,9 @@ def main() -> None:
     parser.add_argument("--noise", type=float, nargs="+", default=[0.02, 0.05])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--checks", action="store_true", help="measure check points instead")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
     options = parser.parse_args()
-    cases = [
-        ("kripke", ""),
-        ("pace3d", ""),
-        ("kripke", "real"),
-        ("pace3d", "real"),
-        ("pace3d", "hidden"),
-    ]
-    for kind, variant in cases:
+    for kind, _, variant in (case.partition("-") for case in options.cases):
         for noise in options.noise:
             if options.checks:
                 seeds = [options.seed * 1000 + number for number in range(options.apps)]

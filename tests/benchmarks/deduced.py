@@ -1,0 +1,204 @@
+"""The full factorial and the deduced design of real programs under mpiexec, measured both ways.
+
+    python tests/benchmarks/deduced.py [--programs sweep twogrid] [--checks 3]
+
+`insitu detect` finds what depends on what at tiny sizes; each configuration of the full factorial
+is then measured once, which those of the deduced design are part of, and both are modelled: the
+full one as it is, both as well with dependencies.json in the campaign. The sum of what ranks
+compute (exclusive times of all call paths but MPI's) is predicted between and beyond the levels,
+and compared with the median of some runs there. Cost is core-seconds of the program itself. Numbers
+of ranks stay at the cores of the machine; run it when the machine is calm: the load is printed.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[2]
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+Point = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command, three tiny values and the levels of each parameter, points between and beyond."""
+
+    words: str
+    tiny: dict[str, str]
+    levels: dict[str, Sequence[int]]
+    between: Point
+    beyond: Point
+
+
+PROGRAMS = {
+    "sweep": Program(
+        "--zones 256 --dirsets {dirsets} --steps {steps}",
+        {"p": "1,2,4", "dirsets": "2,4,6", "steps": "3,6,9"},
+        {"p": (1, 2), "dirsets": (8, 16, 32, 64, 128), "steps": (40, 80, 160)},
+        {"p": 2, "dirsets": 48, "steps": 120},
+        {"p": 2, "dirsets": 256, "steps": 320},
+    ),
+    "twogrid": Program(
+        "--vol {vol} --cubes {cubes} --cycles 40",
+        {"p": "1,2,4", "vol": "48,96,144", "cubes": "8,12,16"},
+        {
+            "p": (1, 2),
+            "vol": tuple(2**k for k in (14, 15, 16, 17, 18)),
+            "cubes": tuple(2**k for k in (6, 7, 8, 9, 10)),
+        },
+        {"p": 2, "vol": 3 * 2**15, "cubes": 3 * 2**7},
+        {"p": 2, "vol": 2**19, "cubes": 2**11},
+    ),
+}
+
+
+def insitu(*words: str) -> list[dict]:
+    """The rows that a command answers."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    answer = subprocess.run(
+        [sys.executable, "-m", "insitu", *words], env=environment, capture_output=True, text=True
+    )
+    if answer.returncode:
+        sys.exit(f"insitu {' '.join(words)}: {answer.stderr}")
+    return [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
+
+
+def measure(name: str, campaign: Path, at: Point) -> None:
+    """One run, within the campaign."""
+    program = PROGRAMS[name]
+    given = [w for k, v in at.items() if k != "p" for w in ("--param", f"{k}={v:g}")]
+    words = program.words.format(**{k: f"{v:g}" for k, v in at.items()}).split()
+    launch = [str(MPIEXEC), "-n", f"{at['p']:g}", sys.executable, str(script(name)), *words]
+    insitu("run", "--quiet", "--budget", "off", "--campaign", str(campaign), *given, "--", *launch)
+
+
+def script(name: str) -> Path:
+    return HERE / "examples" / f"{name}.py"
+
+
+def computing(campaign: Path) -> dict[tuple, list[dict[str, float]]]:
+    """What ranks compute by call path: slowest rank's exclusive seconds, of each run by point."""
+    sys.path.insert(0, str(HERE))
+    import numpy as np
+
+    from insitu.campaign.store import open_store
+
+    found: dict[tuple, list[dict[str, float]]] = {}
+    with open_store(str(campaign)) as store:
+        for run in store.runs():
+            table = store.table(run.id)
+            values = {
+                str(path): float(np.nanmean(row))
+                for path, row in zip(table.callpaths, table.values["time_exclusive"], strict=True)
+                if not path.name.startswith("MPI_") and not np.all(np.isnan(row))
+            }
+            found.setdefault(tuple(sorted(run.key.parameters)), []).append(values)
+    return found
+
+
+def key(at: Point) -> tuple:
+    return tuple(sorted((name, float(value)) for name, value in at.items()))
+
+
+def predicted(campaign: Path, at: Point, paths: Iterable[str]) -> float:
+    """The sum of the models of these call paths at a point."""
+    where = ",".join(f"{name}={value:g}" for name, value in at.items())
+    rows = insitu("predict", str(campaign), "--at", where, "--json")
+    wanted = set(paths)
+    return sum(
+        row["predictions"][0]["value"]
+        for row in rows
+        if row["metric"] == "time_exclusive" and row["callpath"] in wanted
+    )
+
+
+def copy(source: Path, target: Path, points: Sequence[Point], dependencies: Path | None) -> None:
+    """A campaign of some of the runs of another one, modelled."""
+    from insitu.campaign.store import open_store
+
+    wanted = {key(at) for at in points}
+    with open_store(str(source)) as store, open_store(str(target), create=True) as chosen:
+        for run in store.runs():
+            if tuple(sorted(run.key.parameters)) in wanted:
+                chosen.seal(run, store.table(run.id))
+    if dependencies is not None:
+        (target / "dependencies.json").write_text(dependencies.read_text())
+    insitu("refit", str(target), "--json")
+
+
+def judge(name: str, checks: int, folder: Path) -> None:
+    program = PROGRAMS[name]
+    tiny = [w for k, v in program.tiny.items() for w in ("--param", f"{k}={v}")]
+    words = program.words.split()
+    if name == "sweep":
+        words[1] = "8"  # zones of the pilot runs
+    else:
+        words[-1] = "2"
+    found = folder / "found.json"
+    launch = [str(MPIEXEC), "-n", "{p}", sys.executable, str(script(name)), *words]
+    insitu("detect", *tiny, "--json", "-o", str(found), "--", *launch)
+    levels = [
+        w for k, of in program.levels.items() for w in ("--levels", f"{k}={','.join(map(str, of))}")
+    ]
+    deduced = [r["params"] for r in insitu("design", str(found), *levels, "--json")]
+    is_check = [r["check"] for r in insitu("design", str(found), *levels, "--json")]
+    deduced = [at for at, check in zip(deduced, is_check, strict=True) if not check]
+    fixed = {k: of[0] for k, of in program.levels.items() if k not in deduced[0]}
+    deduced = [at | fixed for at in deduced]
+    full = [
+        r["params"] for r in insitu("design", str(found), *levels, "--method", "full", "--json")
+    ]
+    everything = folder / "everything.insitu"
+    for at in full:
+        measure(name, everything, at)
+    held_out = folder / "held.insitu"
+    for _ in range(checks):
+        measure(name, held_out, program.between)
+        measure(name, held_out, program.beyond)
+    truth = computing(held_out)
+    seconds = computing(everything)
+
+    def cost(points: Sequence[Point]) -> float:
+        return sum(at["p"] * sum(seconds[key(at)][0].values()) for at in points)
+
+    whole = cost(full)
+    print(f"\n{name}: load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+    print(f"{'design':32}{'runs':>6}{'core-s':>9}{'cost %':>8}{'between %':>11}{'beyond %':>10}")
+    for title, points, told in (
+        ("full factorial", full, None),
+        ("full factorial, told", full, found),
+        ("deduced, told", deduced, found),
+        ("deduced, not told", deduced, None),
+    ):
+        campaign = folder / f"{title.replace(', ', '-').replace(' ', '-')}.insitu"
+        copy(everything, campaign, points, told)
+        errors = []
+        for at in (program.between, program.beyond):
+            runs = truth[key(at)]
+            paths = set.intersection(*(set(run) for run in runs))
+            real = statistics.median(sum(run[path] for path in paths) for run in runs)
+            errors.append(100 * abs(predicted(campaign, at, paths) / real - 1))
+        spent = cost(points)
+        row = f"{len(points):6}{spent:9.1f}{100 * spent / whole:8.1f}"
+        print(f"{title:32}{row}{errors[0]:11.1f}{errors[1]:10.1f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
+    parser.add_argument("--checks", type=int, default=3, help="runs at each point held out")
+    options = parser.parse_args()
+    for name in options.programs:
+        with tempfile.TemporaryDirectory(prefix="insitu-deduced-") as folder:
+            judge(name, options.checks, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

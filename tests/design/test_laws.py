@@ -1,0 +1,47 @@
+"""Laws that runs allow: how far they leave simple powers is learnt from all call paths."""
+
+import numpy as np
+import pytest
+
+from insitu.design.dependencies import Dependency, Nest
+from insitu.design.laws import laws_of
+
+NAMES = ("n",)
+POINTS = np.array([[8.0], [16.0], [24.0], [32.0], [48.0], [64.0]])
+TARGET = np.array([[256.0]])
+KNOWN = [Dependency(f"f{i}", (Nest.of({"n": 1}),)) for i in range(10)]
+
+
+def sampled(powers, noise=0.01):
+    """Laws of ten call paths with constants, and how long they really take at the target."""
+    random = np.random.default_rng(5)
+    scale, constants = random.uniform(1.0, 2.0, (2, len(powers), 1))
+
+    def exact(x):
+        return constants + scale * (x[:, 0] / 20) ** np.array(powers)[:, None]
+
+    values = exact(POINTS) * (1 + noise * random.standard_normal((len(powers), len(POINTS))))
+    return laws_of(POINTS, values, NAMES, KNOWN, noise=noise), exact(TARGET)[:, 0]
+
+
+def test_laws_tilt_where_times_leave_the_powers_of_counts():
+    powers = 1 + np.array([-0.12, 0.1, -0.08, 0.14, 0.09, -0.1, 0.12, -0.14, 0.08, 0.1])
+    laws, exact = sampled(powers)
+    found = np.array([law.at(TARGET)[:, 0] for law in laws])
+    errors = np.abs(np.median(found, axis=1) / exact - 1)
+    rigid = np.abs(np.array([256 / 20]) / (256 / 20) ** powers - 1)
+    assert errors.mean() < 0.6 * rigid.mean()
+    low, high = np.quantile(found, [0.025, 0.975], axis=1)
+    assert ((low <= exact) & (exact <= high)).sum() >= 8
+
+
+def test_laws_stay_where_times_follow_the_powers_of_counts():
+    laws, exact = sampled(np.ones(10))
+    spreads = [np.std(law.tilts) for law in laws]
+    assert np.mean(spreads) < 0.02
+    total = sum(law.at(TARGET) for law in laws)
+    assert np.median(total) == pytest.approx(exact.sum(), rel=0.02)
+
+
+def test_no_call_path_has_no_laws():
+    assert laws_of(POINTS, np.empty((0, 6)), NAMES, []) == []
