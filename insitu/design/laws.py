@@ -38,6 +38,7 @@ LOGARITHMS: Mapping[int, float] = {0: 0.8, 1: 0.2}
 SIMPLE_POWERS = tuple(map(Fraction, ("1/2", "1", "2", "-1", "0")))
 TILTS = (0.0, 0.02, 0.05, 0.1)  # standard deviations of the powers by which laws tilt
 MORE_TERMS = 0.05  # how probable a term more is than the call path has nests
+SMALLEST = 1e-6  # of parameters, and of values relative to the greatest: laws have no zeros
 REFUTED = 0.01  # probability of data under the forms of counts, below which these do not hold
 FREELY_COMBINED = 2  # parameters that multiply with any powers; more with simple ones
 
@@ -47,8 +48,8 @@ class Law:
     """Laws of one call path that its runs allow.
 
     terms: of each sample, up to two, as indices into `features`; coefficients: (SAMPLES, 3), the
-    constant first; tilts: (SAMPLES, n_parameters), powers by which the terms leave the law, 1 at
-    the parameters' `centre`.
+    constant first; tilts: (SAMPLES, n_parameters), powers by which the terms leave the law; centre:
+    logarithms of the parameters where they do not.
     """
 
     features: "tuple[Feature, ...]"
@@ -64,7 +65,7 @@ class Law:
         for i, terms in enumerate(self.terms):
             for k, term in enumerate(terms, start=1):
                 found[i] += self.coefficients[i, k] * columns[term]
-        found *= np.exp(self.tilts @ np.log(points / self.centre).T)
+        found *= np.exp(self.tilts @ (_logarithms(points) - self.centre).T)
         return found + self.coefficients[:, :1]
 
 
@@ -78,7 +79,7 @@ class Feature:
         """Values at points of shape (n_points, n_parameters): (n_points,)."""
         values = np.ones(len(points))
         for column, power, logarithm in self.factors:
-            x = points[:, column]
+            x = np.maximum(points[:, column], SMALLEST)
             values = values * x**power * (np.log2(np.maximum(x, 2.0)) ** logarithm)
         return values
 
@@ -102,7 +103,7 @@ def laws_of(
     """
     if not len(dependencies):
         return []
-    centre = np.exp(np.log(points).mean(axis=0))
+    centre = _logarithms(points).mean(axis=0)
     found = [
         _possible(points, row, list(names), dependency, centre=centre, noise=noise)
         for row, dependency in zip(values, dependencies, strict=True)
@@ -144,9 +145,9 @@ def _possible(
     noise: float,
 ) -> _Hypotheses:
     """The hypotheses of one call path, with their probabilities under each tilt."""
-    scale = np.maximum(values, 1e-300)
+    scale = np.maximum(values, SMALLEST * np.max(values, initial=0.0) or 1.0)
     own = [name in dependency.parameters for name in names]
-    logarithms = np.log(points / centre) * own
+    logarithms = (_logarithms(points) - centre) * own
     free = tuple(Nest.of(nest.parameters) for nest in dependency.nests)
     for nests in dict.fromkeys((dependency.nests, free)):
         features, prior = _features(nests, names)
@@ -173,6 +174,8 @@ def _tilted(
     designs: FloatArray,
     slopes: FloatArray,
     variance: float,
+    *,
+    is_raised: bool = False,
 ) -> _Hypotheses:
     """Coefficients and probabilities of hypotheses whose tilts are unknown but for their size.
 
@@ -192,9 +195,9 @@ def _tilted(
     squares = np.einsum("thi,thij,thj->th", misfits, precision, misfits)
     freedom = [max(designs.shape[1] - len(terms), 1) for terms in best.terms]
     excess = float(np.min(squares / freedom))
-    if excess > 1.0 + 1e-9:
-        return _tilted(features, best, designs, slopes, variance * excess)
-    blank = (size == 1e-300)[:, :, None] * np.eye(3)  # of coefficients that there are not
+    if excess > 1.0 and not is_raised:
+        return _tilted(features, best, designs, slopes, variance * excess, is_raised=True)
+    blank = np.where(size == 1e-300, 1.0, SMALLEST)[:, :, None] * np.eye(3)  # none, or no other
     known = np.linalg.slogdet((turned @ unit) * variance + blank)[1]
     determinants = np.linalg.slogdet(covariance / variance)[1] + known - known[:1]
     values, vectors = np.linalg.eigh(own)
@@ -225,6 +228,11 @@ def _sampled(found: _Hypotheses, chosen: FloatArray, centre: FloatArray, seed: i
             mean = own @ slopes.T @ left / found.variance
             tilts[i] = mean + np.linalg.cholesky(own) @ random.standard_normal(len(centre))
     return Law(found.features, tuple(terms_of), coefficients, tilts, centre)
+
+
+def _logarithms(points: FloatArray) -> FloatArray:
+    found: FloatArray = np.log(np.maximum(points, SMALLEST))
+    return found
 
 
 def _log_sum(weights: FloatArray) -> FloatArray:

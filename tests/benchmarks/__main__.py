@@ -11,7 +11,12 @@ NAMES = (
     *("overhead", "heap_cost", "calls", "mpi_cost", "growth", "several", "classes"),
     *("expectations", "design", "stencils", "forecast", "watch", "load"),
 )
-ASKED_FOR = ("real", "programs", "unreachable")  # want files or other programs, or take long
+ASKED_FOR = (
+    "real",
+    "programs",
+    "deduced",
+    "unreachable",
+)  # want files or other programs, or take long
 
 
 def main(arguments: list[str]) -> int:

@@ -45,3 +45,16 @@ def test_laws_stay_where_times_follow_the_powers_of_counts():
 
 def test_no_call_path_has_no_laws():
     assert laws_of(POINTS, np.empty((0, 6)), NAMES, []) == []
+
+
+@pytest.mark.parametrize("points", [[[1, 0], [2, 5], [4, 10]], [[1, 1]], [[3, 1], [3, 1], [3, 1]]])
+def test_zeros_and_few_points_are_borne(points):
+    dependencies = [
+        Dependency("f", (Nest.of("n"),)),
+        Dependency("g"),
+        Dependency("h", (Nest.of("np"), Nest.of("p"))),
+    ]
+    values = np.array([[0.0, 3.0, 2.0], [0.0, 0.0, 0.0], [1.0, 2.0, 3.0]])[:, : len(points)]
+    laws = laws_of(np.array(points, dtype=float), values, ("p", "n"), dependencies)
+    for law in laws:
+        assert np.all(np.isfinite(law.at(np.array([[8.0, 20.0], [0.0, 0.0]]))))
