@@ -18,8 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "system" / "programs" / "torture.cpp"
 NATIVE = ROOT / "collectors" / "native"
 OF_PYTHON = {"hook", "marks", "module", "preload"}
-OF_MPI = {path.stem for path in NATIVE.glob("mpi*.c")} | {"cart"}
-SOURCES = {path.stem for path in NATIVE.glob("*.c")} - OF_PYTHON - OF_MPI
+SOURCES = sorted({path.stem for path in NATIVE.glob("*.c")} - OF_PYTHON)
 NAMES = (
     *("malloc", "calloc", "realloc", "free", "reallocarray", "posix_memalign", "aligned_alloc"),
     *("memalign", "valloc", "pvalloc"),
@@ -36,16 +35,15 @@ SUPPRESSION = """{
 """
 
 
-def build(folder, *flags, keeps_malloc=True, compiler="g++", more=frozenset()):
+def build(folder, *flags, keeps_malloc=True, compiler="g++"):
     """The program with our sources in it; without our malloc where the sanitizer needs its own.
 
     What runs before a sanitizer is ready, our malloc, is never built with it.
     """
     if not shutil.which(compiler) or not shutil.which("g++"):
         pytest.skip(f"no {compiler}: apt install g++, python3 bootstrap.py test")
-    sources = sorted(SOURCES | more)
-    objects = [f"{source}.o" for source in sources]
-    for source in sources:
+    objects = [f"{source}.o" for source in SOURCES]
+    for source in SOURCES:
         own = () if source == "heap" else flags
         words = ("gcc", "-c", "-g", "-O1", "-std=gnu11", "-w", "-ftls-model=initial-exec", *own)
         done = subprocess.run([*words, str(NATIVE / f"{source}.c")], cwd=folder, check=False)
@@ -118,7 +116,7 @@ def plain(tmp_path_factory):
 
 def test_threads_mpi_memory_exceptions_signals_and_forks_are_counted_right(tmp_path):
     wrapper = str(BINARIES["mpich"] / "mpicxx")
-    build(tmp_path, "-DWITH_MPI", compiler=wrapper, more=OF_MPI)
+    build(tmp_path, "-DWITH_MPI", compiler=wrapper)
 
     visits, _ = run(tmp_path, 300 * TIMES)
 

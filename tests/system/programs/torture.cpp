@@ -27,9 +27,6 @@ void insitu_maps_start(void);
 void insitu_phase(const char *);
 extern int insitu_is_on;
 }
-#ifndef WITH_MPI
-int insitu_mpi_patch(void) { return 0; }
-#endif
 
 static const int threads = 8, slots = 64;
 static int turns = 300;
