@@ -217,6 +217,7 @@ class Node:
         groups: dict[tuple[bytes, bytes], list[tuple[Rank, dict[str, Any]]]] = {}
         heaps: list[heap.RankHeap] = []
         ended: list[tuple[Rank, dict[str, Any]]] = []
+        is_over = not self.live()  # who waited for whom is told once, of all ranks
         for rank in due:
             tick_s = rank.tick_s or fallback
             if not tick_s:
@@ -229,8 +230,8 @@ class Node:
             groups.setdefault((rank.node_rows.tobytes(), kinds), []).append((rank, totals))
             found = heap.heap_of(rank.number, rank.table.rows, rank.node_rows, totals)
             heaps += [found] if found else []
-            rank.is_final = rank.has_ended
-            ended += [(rank, totals)] if rank.has_ended else []
+            rank.is_final = is_over
+            ended += [(rank, totals)] if is_over else []
         built: list[Group] = []
         for (rows, kinds), members in groups.items():
             built += table_groups(array("I", rows), kinds, members)

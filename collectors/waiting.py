@@ -73,7 +73,7 @@ def _came(meeting: Meeting, begins: dict[int, int], came: list[int]) -> int:
 
 
 def levels(ranks: Iterable[Rank], ended: Iterable[tuple[Rank, Totals]]) -> list[Level]:
-    """`time_waiting` (s) of ranks that have ended, with what the other ranks of the node kept."""
+    """`time_waiting` (s) of ranks that have ended, with what all ranks of the node kept."""
     told: list[Level] = []
     due = {id(rank): totals for rank, totals in ended}
     if not due:
@@ -85,6 +85,8 @@ def levels(ranks: Iterable[Rank], ended: Iterable[tuple[Rank, Totals]]) -> list[
         totals = due[id(rank)]
         places: dict[int, float] = {}
         for row, sample in rows.items():
+            if row >= len(rank.node_rows):
+                continue  # of a damaged table
             share = sample.share(totals["visits"][row])
             if share is not None:  # several rows of a rank may be one call path
                 place = rank.node_rows[row]

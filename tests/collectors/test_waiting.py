@@ -4,8 +4,9 @@ import random
 
 import pytest
 
+from insitu.collectors.ranks import Rank
 from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, Meeting
-from insitu.collectors.waiting import FEWEST, samples
+from insitu.collectors.waiting import FEWEST, levels, samples
 
 ROW = 7
 
@@ -89,3 +90,26 @@ def test_a_sample_that_ranks_take_differently_tells_of_all_calls():
     share = samples(kept)[0][ROW].share(20_000)
 
     assert share == pytest.approx(waiting / time, abs=0.03)
+
+
+class Table:
+    """What a table says of its meetings."""
+
+    def __init__(self, meetings):
+        self.kept = meetings
+
+    def meetings(self):
+        return self.kept
+
+
+def test_waiting_is_told_by_rank_and_row_and_rows_that_are_none_are_left_out():
+    odd = Meeting(2, 10, 20, 99, NEEDS_NOBODY, 0, 1)  # of a damaged table
+    first, second = call([10, 30], [40, 40], [NEEDS_ALL] * 2)
+    ranks = [Rank(Table([first, odd]), 0, tick_s=0.5), Rank(Table([second]), 1, tick_s=0.5)]
+    totals = {"visits": [1] * (ROW + 1), "time": [30] * (ROW + 1)}
+    for rank in ranks:
+        rank.node_rows.extend(range(ROW + 1))
+
+    told = levels(ranks, [(rank, totals) for rank in ranks])
+
+    assert told == [(0, ROW, {"time_waiting": 10.0}), (1, ROW, {"time_waiting": 0.0})]
