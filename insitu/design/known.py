@@ -11,6 +11,7 @@ from insitu.entities import TIME_EXCLUSIVE
 from insitu.measurement import Experiment, FloatArray
 
 CALLPATHS = 40  # the dearest; the others do not decide
+SMALLEST = 1e-3  # of a call path's largest time; less, or none, tells no more than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,9 @@ def known_runs(
     common = set.intersection(*(set(sums[place]) for place in points)) if points else set()
     dearest = sorted(common, key=lambda path: -max(np.mean(sums[p][path]) for p in points))
     callpaths = tuple(dearest[:CALLPATHS])
-    values = [[np.mean(sums[place][path]) for place in points] for path in callpaths]
+    means = {path: [fmean(sums[place][path]) for place in points] for path in callpaths}
+    callpaths = tuple(path for path in callpaths if max(means[path]) > 0)
+    values = [np.maximum(means[path], SMALLEST * max(means[path])) for path in callpaths]
     repeated = [of for p in points for path in callpaths if len(of := sums[p][path]) > 1]
     scatter = [np.std(of, ddof=1) / max(fmean(of), 1e-300) / len(of) ** 0.5 for of in repeated]
     return Known(

@@ -5,9 +5,11 @@ import pytest
 
 from insitu.design.advise import LEAST_NOISE, Foreseen, gains
 from insitu.design.factorial import Point
-from insitu.design.known import Known
+from insitu.design.known import Known, known_runs
 from insitu.design.proposals import likely_levels, propose
+from insitu.entities import TIME_EXCLUSIVE, CallPath, RunKey
 from insitu.errors import UsageError
+from insitu.measurement import Experiment, RunTable
 
 SCALES = (2.0, 4.0, 8.0, 16.0, 24.0, 32.0)
 LEVELS = {"p": (*SCALES, 64.0, 128.0)}
@@ -81,3 +83,21 @@ def test_without_levels_runs_are_up_to_four_times_as_large():
     assert likely_levels(known(), (64.0,))["p"] == LEVELS["p"][:-1]
     with pytest.raises(UsageError, match="--levels"):
         likely_levels(Known(("p",), np.empty((0, 1)), (), np.empty((0, 0)), 0.0), (8.0,))
+
+
+def test_times_of_zero_are_small_and_cost_nothing():
+    paths = tuple(CallPath(("main", name)) for name in ("work", "io", "idle"))
+    seconds = [(9.0 / p, 0.5 * (p >= 8), 0.0) for p in SCALES]
+    runs = tuple(
+        (
+            RunKey.of({"p": p}),
+            RunTable(paths, (TIME_EXCLUSIVE,), {"time_exclusive": np.array(row)[:, None]}),
+        )
+        for p, row in zip(SCALES, seconds, strict=True)
+    )
+
+    found = known_runs(Experiment(("p",), runs), ("p",))
+
+    assert found.callpaths == ("main->work", "main->io")
+    assert found.values[1].tolist() == [5e-4, 5e-4, 0.5, 0.5, 0.5, 0.5]
+    assert np.isfinite(propose(found, (64.0,), LEVELS, goal=0.001).doubt)
