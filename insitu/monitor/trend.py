@@ -102,7 +102,7 @@ def duration(seconds: float) -> str:
 
 
 def news(before: Board | None, after: Board) -> Iterator[str]:
-    """What a person did not know yet, one line each: runs, models, findings."""
+    """What a person did not know yet, one line each: runs, models, deviations, findings."""
     known = {} if before is None else {run.id: run for run in before.runs}
     for run in reversed(after.runs):
         if known.get(run.id) != run:
@@ -112,6 +112,11 @@ def news(before: Board | None, after: Board) -> Iterator[str]:
         if row.text and texts.get(_key(row)) != row.text:
             name = printable(f"{row.callpath} {row.metric} {row.behaviour}")
             yield f"model {name}: {printable(row.text)}"
+    marked = set() if before is None else {_key(row) for row in before.series if row.verdict}
+    for row in after.series:
+        if row.verdict and _key(row) not in marked:
+            name = printable(f"{row.callpath} {row.metric} {row.behaviour}")
+            yield f"deviation {name}: {row.verdict} than predicted"
     told = set() if before is None else set(before.findings)
     for finding in after.findings:
         if finding not in told:

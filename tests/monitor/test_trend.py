@@ -1,10 +1,12 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from insitu.entities import Finding
 from insitu.monitor.board import Board, RunRow, SeriesRow
-from insitu.monitor.trend import bar, news, ranks_of, spark
+from insitu.monitor.progress import Agenda
+from insitu.monitor.trend import agenda_words, bar, news, ranks_of, run_words, spark, times
 
 
 @pytest.mark.parametrize(
@@ -60,3 +62,40 @@ def test_only_what_is_new_is_told():
     ]
     assert list(news(after, after)) == []
     assert len(list(news(None, after))) == 5
+
+
+def test_a_deviation_is_told_once():
+    row = SeriesRow("main->f\x1b", "time", "s", "all", 1.0, "1 * p")
+    before, after = Board(series=(row,)), Board(series=(replace(row, verdict="slower"),))
+
+    assert list(news(before, after)) == ["deviation main->f\\x1b time all: slower than predicted"]
+    assert list(news(after, after)) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "began", "text"),
+    [
+        (0.25, 100.0, "25 % done, 60 s left; 4 of 4 heard, 0 ended"),
+        (0.01, 100.0, "1.0 % done, 33 min left; 4 of 4 heard, 0 ended"),
+        (1.0, 100.0, "100 % done; 4 of 4 heard, 0 ended"),
+        (None, 100.0, "4 of 4 heard, 0 ended"),
+    ],
+)
+def test_how_far_a_run_is_and_how_long_it_will_take(part: float | None, began: float, text: str):
+    run = RunRow("a", "p=4#0", "measuring", 4, 4, 0, began, part=part)
+
+    assert run_words(run, 120.0) == text
+
+
+def test_an_agenda_is_told_with_the_time_it_needs():
+    assert agenda_words(Agenda((), 4, 8, 5400.0, 1.0)) == ["4 of 12 made", "about 1.5 h to go"]
+    assert agenda_words(Agenda((), 4, 8, math.nan, math.nan)) == ["4 of 12 made"]
+    assert agenda_words(None) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(3.2449, "× 3.24"), (1630.4, "× 1,630"), (1e9, "× >1e5"), (math.inf, "× ∞"), (math.nan, "–")],
+)
+def test_factors_are_short(value: float, text: str):
+    assert times(value) == text
