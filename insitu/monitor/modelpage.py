@@ -10,6 +10,7 @@ from textual.widgets import Footer, Static
 
 from insitu.monitor.board import SeriesRow
 from insitu.monitor.names import last_frames, printable
+from insitu.monitor.outlook import largest_of
 from insitu.monitor.portrait import Subject, facts, formulas, picture, strip, subject_of
 from insitu.monitor.view import WIDE, Shown, View, deviation_text, title_of
 from insitu.units import percent
@@ -113,14 +114,17 @@ class ModelPage(View):
         return list(dict.fromkeys(row.metric for row in rows if row.callpath == self._callpath))
 
     def _subject(self) -> Subject:
-        """What is known, with the run in progress where it lies on the axis that is drawn."""
+        """What is known, with the run in progress where the other parameters are those drawn."""
         run = self.shown.run_now()
         live = next((row.live for row in self._rows() if row.live is not None), None)
         now = None
-        parameters = self.shown.models.parameters
-        if run is not None and live is not None and parameters:
-            place = dict(run.parameters).get(self._axis or parameters[0])
-            now = None if place is None else (place, live)
+        models = self.shown.models
+        names = models.parameters
+        if run is not None and live is not None and names:
+            axis = self._axis or names[0]
+            places, held = dict(run.parameters), dict(zip(names, largest_of(models), strict=False))
+            lies_there = all(places.get(name) == held.get(name) for name in names if name != axis)
+            now = (places[axis], live) if lies_there and axis in places else None
         return subject_of(self.shown.models, self._callpath, self._metric, axis=self._axis, now=now)
 
     def _rows(self) -> list[SeriesRow]:
