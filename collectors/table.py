@@ -128,6 +128,7 @@ class TableReader:
         head = self.header()
         self.columns = _columns(path, head["columns"], head["row_bytes"])
         self.rows: list[Row] = []
+        self._read_bytes = 0  # of names
 
     def _check(self, size: int) -> None:
         head = self.header()
@@ -190,6 +191,9 @@ class TableReader:
             raise WireError(f"{self.path}: row {index} is damaged")
         line, name_bytes, file_bytes = NAME.unpack_from(self._bytes, record)
         text = record + NAME.size
+        self._read_bytes += name_bytes + file_bytes
+        if self._read_bytes > head["names_used"]:  # each row has a record of its own
+            raise WireError(f"{self.path}: row {index} shares its name with others")
         name = bytes(self._bytes[text : text + name_bytes])
         file = bytes(self._bytes[text + name_bytes : text + name_bytes + file_bytes])
         return Row(parent, kind, _text(name), _text(file), line)

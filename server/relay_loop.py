@@ -116,10 +116,10 @@ class Relay:
             await guarded(self._look(), self._failed)
             await self._turn(Ticked(self.now()))
             if time.monotonic() >= self.sketch_due:
-                began = time.monotonic()
+                before = time.process_time()
                 await self._turn(SketchAsked(self.now()))
-                took = time.monotonic() - began
-                self.sketch_due = began + max(self.beat_s, SKETCH_SHARE * took)
+                took = time.process_time() - before
+                self.sketch_due = time.monotonic() + max(0.9 * self.beat_s, SKETCH_SHARE * took)
             await asyncio.sleep(min(self.beat_s, LOOK_S))
 
     async def _look(self) -> None:

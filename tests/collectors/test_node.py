@@ -2,20 +2,23 @@
 
 import json
 import os
+import socket
 import time
 from array import array
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from insitu.collectors import endings, node, table
+from insitu.collectors import endings, node, spool, table
 from insitu.collectors.function_timer_py import PythonTimer
 from insitu.collectors.rank import RankInfo
 from insitu.errors import WireError
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Bye, Hello, Paths, Totals
 
+CORPUS = Path(__file__).parents[1] / "corpus" / "table"
 META = json.dumps({"run": "0" * 32, "campaign": "/nowhere", "parameters": {"n": 4}})
 
 
@@ -169,3 +172,37 @@ def test_names_that_are_no_unicode_fit_into_a_message(tmp_path):
     paths = by_type(node.messages(str(tmp_path)))[Paths]
 
     assert decode(encode(paths)).names[1].startswith("x" * 990)
+
+
+def test_rows_that_share_one_long_name_are_no_table(tmp_path):
+    (tmp_path / "rank-000000-1.table").write_bytes((CORPUS / "shared.table").read_bytes())
+
+    with pytest.raises(WireError, match="shares its name"):
+        node.messages(str(tmp_path))
+
+
+def test_two_nodes_with_one_host_name_are_two_nodes(tmp_path):
+    names = []
+    for place in ("a", "b"):
+        directory = tmp_path / place
+        directory.mkdir()
+        rank_table(directory, 0, 1, ["solve"])
+        names.append([node.Node(str(directory)).name for _ in range(2)])
+
+    assert names[0] != names[1]
+    assert names[0][0] == names[0][1]
+    assert all(name.startswith(f"{socket.gethostname()}-") for name, _ in names)
+
+
+def test_a_folder_of_the_spool_says_which_node_it_is_of(tmp_path):
+    campaign, directory = tmp_path / "c.insitu", tmp_path / ("0" * 32)
+    directory.mkdir()
+    rank_table(directory, 0, 1, ["solve"])
+    before = node.Node(str(directory)).name
+
+    spool.copy(str(directory), str(campaign))
+
+    (folder,) = (campaign / "spool").iterdir()
+    assert folder.name == f"{directory.name}-{before}"
+    assert node.Node(str(folder)).name == before
+    assert spool.host_of(str(folder)) == socket.gethostname()

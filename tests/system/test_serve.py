@@ -330,7 +330,7 @@ def test_totals_of_more_parts_than_a_pipe_holds_arrive(serve, campaign, tmp_path
 def test_an_agent_believes_only_addresses_that_nobody_else_could_write(serve, campaign):
     serve().address()
     (campaign / "aggregator.json").chmod(0o660)
-    link = agent.Link(str(campaign))
+    link = agent.Link(str(campaign), "n0")
 
     was_believed = link.look()
     (campaign / "aggregator.json").chmod(0o600)
