@@ -128,14 +128,14 @@ function drawOff() {
   const judged = data.board.series.filter((one) => one.expected);
   const off = judged.filter((one) => one.verdict).sort((a, b) => offness(b) - offness(a));
   byId("r-off-note").textContent = !judged.length ? `${printable(run.name)}: the models say nothing of this run yet`
-    : `${printable(run.name)}: ${off.length} of ${judged.length} call paths are outside of what the models of other runs let expect by now (95 %)`;
+    : `${printable(run.name)}: ${off.length} of ${judged.length} forecasts of call paths are outside of what the models of other runs let expect by now`;
   byId("r-off-table").hidden = !off.length;
   byId("r-off").replaceChildren(...off.slice(0, OFF).map((one) => {
     const name = element("button", "link path", pathText(one.callpath));
     name.addEventListener("click", () => go({ view: "model", path: one.callpath, metric: one.metric, behaviour: one.behaviour }, true));
     const [low, , high] = one.expected;
     return row([
-      [`off ${one.verdict}`, `${SIGNS[one.verdict] || ""}${one.verdict}`], name, ["n", quantity(one.live, one.unit)],
+      [`off ${one.verdict}`, `${SIGNS[one.verdict] || ""}${one.verdict}`], name, printable(one.metric), ["n", quantity(one.live, one.unit)],
       ["n dim", `${quantity(low, one.unit)} … ${quantity(high, one.unit)}`], ["n", `× ${number(Number((one.live / one.expected[1]).toPrecision(3)))}`],
     ]);
   }));
