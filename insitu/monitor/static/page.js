@@ -173,10 +173,11 @@ function onPaper() {
   let before;
   addEventListener("beforeprint", () => {
     before = document.documentElement.dataset.theme;
-    document.documentElement.dataset.theme = "light";
+    Object.assign(document.documentElement.dataset, { theme: "light", paper: "" });
     redrawAll();
   });
   addEventListener("afterprint", () => {
+    delete document.documentElement.dataset.paper;
     if (before) document.documentElement.dataset.theme = before;
     else delete document.documentElement.dataset.theme;
     redrawAll();

@@ -1,6 +1,7 @@
 // Curves with intervals and points, drawn by uPlot; drag to enlarge, double click to see all.
 import { COLOURS, isWide, logTicks, quantity, number, printable, shape, ticks } from "./text.js";
 
+const PAPER = 660; // what fits on a printed page
 const plots = new Map(); // by host: the plot, what it shows, what of it is enlarged
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -109,7 +110,7 @@ function optionsOf(host, spec, table) {
   });
   const common = { stroke: dim, font, labelFont: font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, size: 5 }, filter: (_, splits) => splits };
   return {
-    width: Math.max(host.clientWidth, 200),
+    width: Math.min(Math.max(host.clientWidth, 200), "paper" in document.documentElement.dataset ? PAPER : Infinity),
     height: spec.height || 290,
     padding: [10, 14, 0, 0],
     legend: { show: false },
