@@ -6,12 +6,14 @@
 is then measured once, which those of the deduced design are part of, and both are modelled: the
 full one as it is, both as well with dependencies.json in the campaign. The sum of what ranks
 compute (exclusive times of all call paths but MPI's) is predicted between and beyond the levels,
-and compared with the median of some runs there. Cost is core-seconds of the program itself. Numbers
+and compared with the median of some runs there: runs must see the same load, or it is load that is
+compared. Cost is core-seconds of the program itself. Numbers
 of ranks stay at the cores of the machine; run it when the machine is calm: the load is printed.
 """
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -41,9 +43,9 @@ PROGRAMS = {
     "sweep": Program(
         "--zones 256 --dirsets {dirsets} --steps {steps}",
         {"p": "1,2,4", "dirsets": "2,4,6", "steps": "3,6,9"},
-        {"p": (1, 2), "dirsets": (8, 16, 32, 64, 128), "steps": (40, 80, 160)},
-        {"p": 2, "dirsets": 48, "steps": 120},
-        {"p": 2, "dirsets": 256, "steps": 320},
+        {"p": (1, 2), "dirsets": (8, 16, 32, 64, 128), "steps": (20, 40, 80)},
+        {"p": 2, "dirsets": 48, "steps": 60},
+        {"p": 2, "dirsets": 256, "steps": 160},
     ),
     "twogrid": Program(
         "--vol {vol} --cubes {cubes} --cycles 40",
@@ -107,12 +109,17 @@ def key(at: Point) -> tuple:
     return tuple(sorted((name, float(value)) for name, value in at.items()))
 
 
-def predicted(campaign: Path, at: Point, paths: Iterable[str]) -> float:
-    """The sum of the models of these call paths at a point."""
+def predicted(campaign: Path, at: Point, fixed: Point, paths: Iterable[str]) -> float:
+    """The sum of the models of these call paths at a point.
+
+    What was kept fixed acts linearly through the main loop.
+    """
+    scale = math.prod(at[name] / value for name, value in fixed.items())
+    at = {name: value for name, value in at.items() if name not in fixed}
     where = ",".join(f"{name}={value:g}" for name, value in at.items())
     rows = insitu("predict", str(campaign), "--at", where, "--json")
     wanted = set(paths)
-    return sum(
+    return scale * sum(
         row["predictions"][0]["value"]
         for row in rows
         if row["metric"] == "time_exclusive" and row["callpath"] in wanted
@@ -184,7 +191,8 @@ def judge(name: str, checks: int, folder: Path) -> None:
             runs = truth[key(at)]
             paths = set.intersection(*(set(run) for run in runs))
             real = statistics.median(sum(run[path] for path in paths) for run in runs)
-            errors.append(100 * abs(predicted(campaign, at, paths) / real - 1))
+            kept = {} if points is full else fixed
+            errors.append(100 * abs(predicted(campaign, at, kept, paths) / real - 1))
         spent = cost(points)
         row = f"{len(points):6}{spent:9.1f}{100 * spent / whole:8.1f}"
         print(f"{title:32}{row}{errors[0]:11.1f}{errors[1]:10.1f}", flush=True)
