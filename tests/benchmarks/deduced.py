@@ -5,10 +5,10 @@
 `insitu detect` finds what depends on what at tiny sizes; each configuration of the full factorial
 is then measured once, which those of the deduced design are part of, and both are modelled: the
 full one as it is, both as well with dependencies.json in the campaign. The sum of what ranks
-compute (exclusive times of all call paths below main but MPI's) is predicted between and beyond the levels,
-and compared with the median of some runs there: runs must see the same load, or it is load that is
-compared. Cost is core-seconds of the program itself. Numbers
-of ranks stay at the cores of the machine; run it when the machine is calm: the load is printed.
+compute (exclusive times of all call paths below main but MPI's) is predicted between and beyond the
+levels, and compared with the median of some runs there: runs must see the same load, or it is load
+that is compared. Cost is core-seconds of the program itself. Numbers of ranks stay at the cores of
+the machine; run it when the machine is calm: the load is printed.
 """
 
 import argparse
