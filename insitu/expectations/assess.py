@@ -13,6 +13,7 @@ from insitu.expectations.entries import Entry
 from insitu.expectations.guidelines import Guideline, comply
 from insitu.expectations.limits import Expectation
 from insitu.expectations.observed import observe
+from insitu.expectations.settle import Settler, settling_limit
 from insitu.expectations.uniformity import ClassRule, uniformity
 from insitu.expectations.validate import SURE, Match, Verdict, validate
 from insitu.measurement import Experiment, SeriesKey
@@ -37,9 +38,9 @@ class Result:
     """One line of a report.
 
     kind: growth, limit, rule or classes; expected, found: as people read them; probability: that
-    the status is right, NaN where that is no question of probability; divergence: δ of growth;
-    adjusted_r2: NaN where not defined; text: a sentence; advice: the point that would settle a
-    doubt; verdict: of growth.
+    the status is right, NaN where that is no question of probability or not known; divergence: δ of
+    growth; adjusted_r2: NaN where not defined; text: a sentence; advice: what to do about a doubt;
+    settler: the point that would settle it; verdict: of growth.
     """
 
     entry: Entry
@@ -55,6 +56,7 @@ class Result:
     divergence: str = ""
     adjusted_r2: float = float("nan")
     advice: str = ""
+    settler: Settler | None = None
     verdict: Verdict | None = None
 
 
@@ -181,6 +183,7 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
         divergence=verdict.divergence,
         adjusted_r2=verdict.adjusted_r2,
         advice=_advice(verdict),
+        settler=verdict.settler,
         verdict=verdict,
     )
 
@@ -228,6 +231,15 @@ def _ceiling(entry: Entry, ceiling: Ceiling, one: SeriesModel) -> Result:
         breaks = f"; exceeds {quantity(ceiling.most, unit)} from {name} = {at} on{where}"
     value = quantity(found.value, unit)
     told = f"{value} ({low} to {high})" if ceiling.at else f"at most {value} was measured"
+    status, settler = _decided(found.probability), None
+    if status is Status.UNSETTLED:
+        told += ": cannot tell yet, " + (
+            f"the modeler {one.model.modeler} knows no uncertainty here"
+            if np.isnan(found.probability)
+            else f"above the limit with a probability of {percent(found.probability)}"
+        )
+        goal = target(dict(ceiling.at), one.model.parameters, text=ceiling.text)
+        settler = settling_limit(one.model, goal, ceiling.most / ceiling.ranks, sure=SURE)
     return Result(
         entry=entry,
         kind="limit",
@@ -236,10 +248,12 @@ def _ceiling(entry: Entry, ceiling: Ceiling, one: SeriesModel) -> Result:
         behaviour=one.key.behaviour,
         expected=ceiling.text,
         found=value,
-        status=_decided(found.probability),
+        status=status,
         text=told + breaks,
         probability=max(found.probability, 1 - found.probability) if ceiling.at else float("nan"),
         adjusted_r2=one.model.adjusted_r2,
+        advice=str(settler) if settler else "",
+        settler=settler,
     )
 
 

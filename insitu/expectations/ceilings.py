@@ -45,8 +45,9 @@ class Height:
     """How a series stands to a ceiling.
 
     value: what is predicted, or the largest that was measured; bounds: of 95 %; probability: that
-    the ceiling is exceeded; breaks: the value of the first parameter from which it is, None if
-    nowhere in reach.
+    the ceiling is exceeded, NaN where the uncertainty is not known, from the distribution that has
+    the bounds: 2.5 to 97.5 % where they hold the ceiling; breaks: the value of the first parameter
+    from which it is exceeded, None if nowhere in reach.
     """
 
     value: float

@@ -1,7 +1,7 @@
 """What functions that compete say of a place: probabilities instead of one value."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,7 +9,6 @@ from scipy import special
 
 from insitu.measurement import FloatArray
 from insitu.modeling.base import Model
-from insitu.modeling.spread import Spread
 
 MOST = 60  # parts of a mixture that are kept
 SEARCHED = 1e9  # times the largest measured value, how far a crossing is looked for
@@ -19,22 +18,27 @@ HALVINGS = 60
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """A value with its uncertainty: normal parts (k,) with weights, centres, deviations."""
+    """A value with its uncertainty: Student parts (k,), the distribution of `Model.interval`.
+
+    scales: NaN where nothing is known of the uncertainty; degrees: of freedom, infinite where a
+    part is normal.
+    """
 
     weights: FloatArray
     centres: FloatArray
     scales: FloatArray
+    degrees: FloatArray
 
     @classmethod
     def constant(cls, value: float) -> "Mixture":
         """A value that is known."""
-        return cls(np.ones(1), np.array([value]), np.zeros(1))
+        return cls(np.ones(1), np.array([value]), np.zeros(1), np.full(1, np.inf))
 
     def __add__(self, other: "Mixture") -> "Mixture":
-        return _joined(self, other, lambda a, b: a + b, lambda a, b, s, t: np.hypot(s, t))
+        return _joined(self, other, lambda a, b: a + b, lambda a, b, s, t: (s, t))
 
     def __mul__(self, other: "Mixture") -> "Mixture":
-        return _joined(self, other, lambda a, b: a * b, lambda a, b, s, t: np.hypot(b * s, a * t))
+        return _joined(self, other, lambda a, b: a * b, lambda a, b, s, t: (b * s, a * t))
 
     @property
     def mean(self) -> float:
@@ -42,22 +46,25 @@ class Mixture:
         return float(self.weights @ self.centres)
 
     def probability_above(self, other: "Mixture") -> float:
-        """How probable it is that this value is larger."""
+        """How probable it is that this value is larger; NaN where uncertainty is not known."""
         distance = self.centres[:, None] - other.centres[None]
-        width = np.hypot(self.scales[:, None], other.scales[None])
+        width, degrees = _width(
+            self.scales[:, None], other.scales[None], self.degrees[:, None], other.degrees[None]
+        )
         size = np.maximum(np.abs(self.centres[:, None]), np.abs(other.centres[None]))
-        above = special.ndtr(distance / np.maximum(width, 1e-12 * size + 1e-300))
-        return float(self.weights @ above @ other.weights)
+        above = special.stdtr(degrees, distance / np.maximum(width, 1e-12 * size + 1e-300))
+        return float(np.clip(self.weights @ above @ other.weights, 0.0, 1.0))  # but for rounding
 
 
 def predict(model: Model, at: ArrayLike) -> Mixture:
     """The value of a further measurement at one point (n_parameters,)."""
     point = np.asarray(at, dtype=float).reshape(1, -1)
-    spread = _spread_at(model, point)
+    spread = model.spread_at(point[0])
     if spread is None:
-        return Mixture.constant(float(model.predict(point)[0]))
-    centre, scale = spread.predictive(point)
-    return Mixture(spread.weights, centre[:, 0], scale[:, 0])
+        return replace(Mixture.constant(float(model.predict(point)[0])), scales=np.full(1, np.nan))
+    centre, scale = spread.predictive(point, beyond=model.doublings_beyond(point))
+    degrees = np.full(len(spread.weights), spread.degrees)
+    return Mixture(spread.weights, centre[:, 0], scale[:, 0], degrees)
 
 
 def first_above(low: float, difference: Callable[[float], float]) -> float | None:
@@ -80,25 +87,32 @@ def first_above(low: float, difference: Callable[[float], float]) -> float | Non
     return high
 
 
-def _spread_at(model: Model, point: FloatArray) -> Spread | None:
-    if len(model.spreads) != len(model.segments):
-        return None
-    ends = [(change.low + change.high) / 2 for change in model.change_points]
-    return model.spreads[int(np.searchsorted(ends, point[0, 0]))]
+def _width(
+    s: FloatArray, t: FloatArray, of_s: FloatArray, of_t: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """How wide the sum of two Student variables is, and its degrees of freedom.
+
+    Welch and Satterthwaite: ν = (s² + t²)² / (s⁴/ν_s + t⁴/ν_t), Biometrika 34 (1947), 28-35.
+    Exact where one of both is a constant.
+    """
+    width = np.hypot(s, t)
+    share = np.divide(s, width, out=np.ones_like(width), where=width > 0) ** 2
+    doubt = share**2 / of_s + (1 - share) ** 2 / of_t
+    return width, np.divide(1.0, doubt, out=np.full_like(doubt, np.inf), where=doubt > 0)
 
 
 def _joined(
     a: Mixture,
     b: Mixture,
     centre: Callable[[FloatArray, FloatArray], FloatArray],
-    scale: Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray],
+    scale: Callable[
+        [FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]
+    ],
 ) -> Mixture:
     weights = np.outer(a.weights, b.weights).ravel()
     kept = np.argsort(-weights, kind="stable")[:MOST]
     i, j = np.unravel_index(kept, (len(a.weights), len(b.weights)))
     means = a.centres[i], b.centres[j]
-    return Mixture(
-        weights[kept] / weights[kept].sum(),
-        centre(*means),
-        scale(*means, a.scales[i], b.scales[j]),
-    )
+    s, t = scale(*means, a.scales[i], b.scales[j])
+    width, degrees = _width(s, t, a.degrees[i], b.degrees[j])
+    return Mixture(weights[kept] / weights[kept].sum(), centre(*means), width, degrees)

@@ -90,6 +90,9 @@ def result_row(one: Result) -> dict[str, Any]:  # Any: JSON
         "probability": finite(one.probability),
         "adjusted_r2": finite(one.adjusted_r2),
         "line": one.entry.line or None,
+        "settle": None
+        if one.settler is None
+        else {"at": dict(one.settler.at), "probability": one.settler.probability},
     }
     if verdict is not None:
         row |= {
@@ -97,9 +100,6 @@ def result_row(one: Result) -> dict[str, Any]:  # Any: JSON
             "model": str(verdict.function),
             "divergence": one.divergence,
             "ranks": {rank.value: value for rank, value in verdict.shares.items()},
-            "settle": None
-            if verdict.settler is None
-            else {"at": dict(verdict.settler.at), "probability": verdict.settler.probability},
         }
     return row
 

@@ -130,10 +130,11 @@ class Model:
             raise ModelingError(f"interval: level {level} is not between 0 and 1, as in 0.95")
         table = columns(points, self.parameters)
         answer = np.full((len(table), 2), np.nan)
-        which, beyond = self._segment_of(table), self._doublings_beyond(table)
-        for i, spread in enumerate(self.spreads):
+        which, beyond = self._segment_of(table), self.doublings_beyond(table)
+        for i in range(len(self.segments)):
             here = which == i
-            if here.any():
+            spread = self.spread_at(table[here][0]) if here.any() else None
+            if spread is not None:
                 answer[here] = spread.interval(table[here], level=level, beyond=beyond[here])
         return np.maximum(answer, 0.0) if (self.values >= 0).all() else answer
 
@@ -142,7 +143,13 @@ class Model:
         point = columns(np.reshape(np.asarray(at, dtype=float), (1, -1)), self.parameters)
         return self.segments[int(self._segment_of(point)[0])].function.leading(point)
 
-    def _doublings_beyond(self, table: FloatArray) -> FloatArray:
+    def spread_at(self, point: FloatArray) -> Spread | None:
+        """The functions that compete at one point (n_parameters,); None where nothing is known."""
+        if len(self.spreads) != len(self.segments):
+            return None
+        return self.spreads[int(self._segment_of(point[None])[0])]
+
+    def doublings_beyond(self, table: FloatArray) -> FloatArray:
         """How far points lie outside the coordinates measured, as a distance in doublings: (n,)."""
         if len(self.coordinates) == 0:
             return np.zeros(len(table))

@@ -77,8 +77,7 @@ class Spread:
             points: (n, m). level: 0.95 for 95 %. Answers (n, 2).
             beyond: (n,) how many times the noise what the functions miss varies there.
         """
-        centre, scale = self.predictive(points)
-        scale = np.hypot(scale, self.sigma * centre * beyond)
+        centre, scale = self.predictive(points, beyond=beyond)
         tail = (1 - level) / 2
         reach = _quantile_of_student(1 - tail / 100, self.degrees)
         low, high = (centre - reach * scale).min(axis=0), (centre + reach * scale).max(axis=0)
@@ -103,14 +102,41 @@ class Spread:
         )
         return np.asarray(np.einsum("k,kanv->anv", self.weights, share))
 
-    def predictive(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What each function predicts at points (n, m), and its standard deviation: both (k, n)."""
+    def predictive(
+        self, points: FloatArray, *, beyond: FloatArray | float = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """What each function predicts at points (n, m), and its standard deviation: both (k, n).
+
+        A measurement is a Student variable of `degrees` about the one, as wide as the other.
+
+        Args:
+            points: (n, m). beyond: as for `interval`.
+        """
+        design = self._design(points)
+        centre = np.einsum("kc,kcn->kn", self.coefficients, design)
+        variance = np.einsum("kcn,kcd,kdn->kn", design, self.covariances, design)
+        scale = np.sqrt(np.maximum(variance, 0) + (self.sigma * centre) ** 2)
+        return centre, np.hypot(scale, self.sigma * centre * beyond)
+
+    def covariance(
+        self, points: FloatArray, at: FloatArray, *, beyond: FloatArray | float, beyond_at: float
+    ) -> FloatArray:
+        """How measurements at points (n, m) vary together with another at one place (m,): (k, n).
+
+        Their noise is each one's own; the coefficients are the same, and so is what a function
+        misses, in proportion to how far beyond the measured coordinates they lie.
+        """
+        design, other = self._design(points), self._design(at[None])[..., 0]
+        shared = np.einsum("kcn,kcd,kd->kn", design, self.covariances, other)
+        centres = np.einsum("kc,kcn->kn", self.coefficients, design)
+        centre = np.einsum("kc,kc->k", self.coefficients, other)[:, None]
+        return np.asarray(shared + self.sigma**2 * centres * centre * beyond * beyond_at)
+
+    def _design(self, points: FloatArray) -> FloatArray:
         k, t = self.exponents.shape[:2]
         design = np.ones((k, 1 + t, len(points)))
         design[:, 1:] = powers(points.T, self.exponents[:, :, :, None]).prod(axis=2)
-        centre = np.einsum("kc,kcn->kn", self.coefficients, design)
-        variance = np.einsum("kcn,kcd,kdn->kn", design, self.covariances, design)
-        return centre, np.sqrt(np.maximum(variance, 0) + (self.sigma * centre) ** 2)
+        return design
 
 
 def _quantile_of_student(share: float, degrees: float) -> float:

@@ -185,6 +185,21 @@ def test_growth_that_was_not_accepted_is_violated(insitu, heat, tmp_path):
     assert {row["expected"] for row in violated} == {"<= O(1)"}
 
 
+def test_a_limit_within_the_bounds_of_its_prediction_cannot_be_told(insitu, heat, expectations):
+    answer = insitu("predict", heat, "--at", "p=1024", "--callpath", "MPI_Allreduce", "--json")
+    values = [json.loads(line) for line in answer.lines]
+    (value,) = [row["predictions"][0]["value"] for row in values if row["metric"] == "time"]
+    path = expectations(entry(REDUCE, f'limit = "time at p=1024 < {value} s"'))
+
+    answer = insitu("check", heat, path, "--json")
+
+    (row,) = [json.loads(line) for line in answer.lines]
+    assert answer.code == 0
+    assert row["status"] == "unsettled"
+    assert "cannot tell yet, above the limit with a probability of" in row["text"]
+    assert 64 < row["settle"]["at"]["p"] <= 1024
+
+
 def test_doubt_is_no_violation_and_names_the_point_that_settles_it(insitu, heat, expectations):
     path = expectations(entry('callpath = "main"', 'growth = "O(p)"', 'class = "end"'))
 

@@ -1,14 +1,20 @@
 """Limits, rules between functions and rules about classes, read and judged."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
 import insitu
 from insitu.entities import CallPath, RunKey
 from insitu.errors import UsageError
 from insitu.expectations.ceilings import height, parse_ceiling
 from insitu.expectations.guidelines import comply, parse_guideline
-from insitu.expectations.prediction import Mixture, first_above
+from insitu.expectations.prediction import Mixture, first_above, predict
+from insitu.expectations.settle import settling_limit
 from insitu.expectations.uniformity import parse_class_rule, uniformity
 from insitu.modeling.base import Clusters
 from insitu.units import parse_quantity
@@ -80,6 +86,78 @@ def test_a_prediction_exceeds_its_limit_or_does_not():
     assert height(parse_ceiling("at p=1024 < 200 s"), growing).probability < 0.1
 
 
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(3, 6),
+    power=st.sampled_from([-0.5, 0.0, 1.0, 2.0]),
+    noise=st.sampled_from([0.0, 0.005, 0.05, 0.2]),
+    modeler=st.sampled_from(["evidence", "search"]),
+    at=st.sampled_from([1.0, 16.0, 64.0, 1024.0]),
+    level=st.floats(0.01, 0.999),
+)
+def test_the_certainty_of_a_limit_is_the_level_of_the_bound_that_meets_it(
+    seed, count, power, noise, modeler, at, level
+):
+    points = 2.0 ** np.arange(2, 2 + count)
+    scatter = np.random.default_rng(seed).normal(1, noise, count)
+    values = np.abs((0.1 + 0.01 * points**power) * scatter)
+    (found,) = insitu.fit(points, values[None], modeler=modeler)
+    low, high = found.interval([at], level)[0].tolist()
+
+    def exceeded(most: float) -> float:
+        return predict(found, [at]).probability_above(Mixture.constant(most))
+
+    if np.isnan(low):
+        assert np.isnan(exceeded(1.0))
+    elif high - low > 1e-6 * high:  # else a step, of no width in rounding
+        assert exceeded(high) == pytest.approx((1 - level) / 2, abs=1e-5)
+        assert low == 0.0 or exceeded(low) == pytest.approx((1 + level) / 2, abs=1e-5)
+
+
+def test_a_limit_within_wide_bounds_is_not_violated_for_sure():
+    """Six doublings beyond what was measured, noise and coefficients alone would be sure."""
+    (found,) = insitu.fit(2.0 ** np.arange(5), np.array([[0.11, 0.13, 0.14, 0.19, 0.26]]))
+    low, high = found.interval([1024])[0].tolist()
+
+    (below, above) = (
+        height(parse_ceiling(f"at p=1024 < {most!r} s"), found).probability
+        for most in (low + 0.01 * (high - low), high - 0.01 * (high - low))
+    )
+
+    assert 0.025 < above < below < 0.975
+
+
+def test_the_point_that_settles_a_limit_lies_on_the_way_to_its_place():
+    growing = model(0.1 + 0.01 * P, noise=0.02)
+    most = float(growing.predict([1024])[0])
+
+    settler = settling_limit(growing, [1024.0], most, sure=0.9)
+
+    ((name, at),) = settler.at
+    assert name == "p"
+    assert 64 < at <= 1024
+    assert settler.probability > 0.8
+
+
+def test_what_is_measured_at_the_place_of_a_limit_tells_most():
+    growing = model(0.1 + 0.01 * P, noise=0.02)
+    most = float(growing.predict([1024])[0])
+
+    sure = [settling_limit(growing, [1024.0], most, sure=x).probability for x in (0.6, 0.75, 1.0)]
+
+    assert sure == sorted(sure)
+    assert settling_limit(growing, [1024.0], most, sure=1.0).at == (("p", 1024.0),)
+
+
+def test_without_a_degree_of_freedom_nobody_is_sure_of_a_limit():
+    (found,) = insitu.fit(np.array([4.0, 8, 16]), np.array([[1.0, 2.0, 4.5]]), modeler="search")
+    exact = replace(found, spreads=())
+
+    assert np.isnan(height(parse_ceiling("at p=1024 < 2 s"), exact).probability)
+    assert settling_limit(exact, [1024.0], 2.0, sure=0.9) is None
+
+
 def test_a_place_that_the_models_do_not_know_is_refused():
     with pytest.raises(UsageError, match="the models are over p"):
         height(parse_ceiling("at n=4 < 2 s"), model(P))
@@ -130,10 +208,22 @@ def test_call_paths_of_one_function_are_added():
 
 
 def test_mixtures_add_and_multiply_as_their_means():
-    a, b = (Mixture(np.array([0.5, 0.5]), np.array(c), np.full(2, 0.1)) for c in ([1, 3], [4, 6]))
+    normal = np.full(2, 0.1), np.full(2, np.inf)
+    a, b = (Mixture(np.full(2, 0.5), np.array(c), *normal) for c in ([1, 3], [4, 6]))
 
     assert (a + b).mean == pytest.approx(7)
     assert (a * b).mean == pytest.approx(10)
+
+
+def test_the_difference_of_uncertain_values_has_the_tails_of_welch():
+    """Means of four and nine values with standard errors 1 and 0.5, whose difference is 2."""
+    one = np.ones(1)
+    first, second = Mixture(one, 3 * one, one, 3 * one), Mixture(one, one, 0.5 * one, 8 * one)
+    degrees = (1 + 0.25) ** 2 / (1 / 3 + 0.25**2 / 8)
+
+    above = first.probability_above(second)
+
+    assert above == pytest.approx(stats.t.cdf(2 / np.sqrt(1.25), degrees))
 
 
 def test_the_first_place_above_is_found_to_rounding():
