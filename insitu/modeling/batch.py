@@ -13,7 +13,7 @@ from insitu.modeling import change, noise
 from insitu.modeling.answer import AHEAD, KEPT, Answer, Posterior, Scales, answers, weigh
 from insitu.modeling.equations import Candidates
 from insitu.modeling.exact import exact, through
-from insitu.modeling.lattice import Lattice
+from insitu.modeling.lattice import MIN_STEEP, Lattice, gentle
 from insitu.modeling.pmnf import Function
 from insitu.modeling.posterior import candidates, fitted_mean
 from insitu.modeling.relative import relative_data
@@ -325,7 +325,8 @@ class Batch:
     ) -> list[Answer]:
         """Answers on some of the points; the law of noise is that of the whole series."""
         part = self.data.part(rows, slice(*span))
-        found = candidates(part, self.lattice, levels)
+        few = span[1] - span[0] < MIN_STEEP
+        found = candidates(part, gentle(self.lattice) if few else self.lattice, levels)
         top = found.log_evidence.max(axis=1, keepdims=True)
         total = np.log(np.exp(found.log_evidence - top).sum(axis=1)) + top[:, 0]
         posterior = weigh(found.log_evidence - total[:, None, :], law, levels)

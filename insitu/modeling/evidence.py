@@ -21,7 +21,7 @@ from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.batch import Batch, Found, Work
 from insitu.modeling.change import bounds
 from insitu.modeling.expected import ALL, Expected, believing
-from insitu.modeling.lattice import FEW, HIGHEST, lattice, plain
+from insitu.modeling.lattice import FEW, HIGHEST, MIN_STEEP, lattice, plain
 from insitu.modeling.noise import BoolArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities
@@ -30,8 +30,9 @@ from insitu.modeling.series import Series, reduce
 from insitu.modeling.several import Dependencies, several
 
 TOLD = 0.5  # posterior below which the growth of a series is said to be uncertain
-MIN_STEEP = 6  # points from which growth can be called steep
 STEEP_GAIN = 1.5  # what a series must grow by over its last quarter
+LASTING = 2.0  # power that both of the last two steps must exceed
+FALLS = 3.0  # times the largest fall that they must rise together
 UNCERTAIN = "growth-uncertain"
 
 
@@ -101,21 +102,32 @@ class Evidence:
 def grows_steeply(series: Series) -> BoolArray:
     """Which series of one parameter grow faster than the powers of the lattice can: (s,).
 
-    Told by the power that joins the first and the last of the last quarter of the points measured.
+    Told by the power that joins the first and the last of the last quarter of the points measured,
+    and by what noise rarely does: both of the last two steps are steep too, and together they rise
+    several times as far as the series ever falls between neighbours.
     """
     known = np.isfinite(series.values)
     numbers = known.sum(axis=1)
     rows = np.arange(len(known))
     order = np.argsort(~known, axis=1, kind="stable")  # measured points first, ascending
-    if known.shape[1] == 0:
+    if known.shape[1] < MIN_STEEP:
         return np.zeros(len(known), dtype=bool)
-    first = order[rows, np.maximum(numbers - 1 - np.maximum(numbers // 4, 1), 0)]
-    last = order[rows, np.maximum(numbers - 1, 0)]
-    x, y = series.coordinates[:, 0], np.abs(np.nan_to_num(series.values))
+    first = np.maximum(numbers - 1 - np.maximum(numbers // 4, 1), 0)
+    last = np.maximum(numbers - 1, 0)
+    x = np.take_along_axis(np.broadcast_to(series.coordinates[:, 0], known.shape), order, 1)
+    y = np.take_along_axis(np.abs(np.nan_to_num(series.values)), order, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        times = np.log(y[rows, last] / y[rows, first])
-        power = times / np.log(x[last] / x[first])
-    return np.asarray((numbers >= MIN_STEEP) & (power > HIGHEST) & (times > np.log(STEEP_GAIN)))
+        sizes, powers = np.log(y), np.log(x)
+        steps = np.diff(sizes, axis=1)
+        slopes = steps / np.diff(powers, axis=1)
+        times = sizes[rows, last] - sizes[rows, first]
+        power = times / (powers[rows, last] - powers[rows, first])
+        lasting = np.minimum(*(slopes[rows, np.maximum(last - k, 0)] for k in (1, 2)))
+        rise = sizes[rows, last] - sizes[rows, np.maximum(last - 2, 0)]
+    within = np.arange(steps.shape[1]) < (numbers - 1)[:, None]
+    fall = np.where(within & np.isfinite(steps), -steps, 0.0).max(axis=1, initial=0.0)
+    enough = (numbers >= MIN_STEEP) & (times > np.log(STEEP_GAIN))
+    return np.asarray(enough & (power > HIGHEST) & (lasting > LASTING) & (rise > FALLS * fall))
 
 
 def _models(

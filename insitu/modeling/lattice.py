@@ -1,7 +1,7 @@
 """The hypotheses that evidence weighs: a lattice of exponents with a prior on simple ones."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
@@ -35,6 +35,7 @@ POWERS = (ZERO, ONE, Fraction(2), HALF, Fraction(3, 2))  # of logarithms
 HIGHEST = 4  # exponent
 FEW = 4  # values of a parameter up to which only plain growth is considered
 PLAIN = 2  # its highest exponent
+MIN_STEEP = 6  # points from which growth can be called steep
 STEEP = 0.3  # weight of exponents above 3
 FALLING_SHARE = 0.1  # of the prior of all single terms
 EXPONENTIAL_SHARE = 0.3  # where exponential growth is considered
@@ -142,6 +143,17 @@ def plain(parameter: str) -> Lattice:
     shapes = tuple(whole.shapes[i] for i in kept)
     none = np.empty((0, 2), dtype=np.intp), np.empty(0)
     return Lattice(shapes, whole.exponents[kept], none[0], whole.constant, singles, none[1])
+
+
+@lru_cache(maxsize=64)
+def gentle(whole: Lattice) -> Lattice:
+    """The same terms, but those that grow faster than powers are impossible.
+
+    For segments of fewer points than make growth steep: a term that is visible at the last of two
+    or three points only is as well noise.
+    """
+    steep = (whole.exponents[:, 0] > HIGHEST) | (whole.exponents[:, 2] != 0)
+    return replace(whole, singles=np.where(steep, -np.inf, whole.singles)) if steep.any() else whole
 
 
 @lru_cache(maxsize=64)

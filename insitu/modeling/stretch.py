@@ -8,7 +8,7 @@ import numpy as np
 
 from insitu.measurement import FloatArray
 from insitu.modeling.equations import Candidates
-from insitu.modeling.lattice import Lattice, dense
+from insitu.modeling.lattice import MIN_STEEP, Lattice, dense, gentle
 from insitu.modeling.marginal import LOG_RANGE
 from insitu.modeling.posterior import candidates
 from insitu.modeling.relative import Data
@@ -53,7 +53,8 @@ def stretch(
     i, j = span
     n = data.weights.shape[1]
     part = data.part(slice(None), slice(i, j))
-    answer = _weighed(part, lattice, levels)
+    own = gentle(lattice) if j - i < min(n, MIN_STEEP) else lattice
+    answer = _weighed(part, own, levels)
     if j - i >= (DENSE_SEGMENT if j - i < n else DENSE_FROM):
         off = replace(part, rows=_scaled(parameter, tuple(x))[:, i:j])
         answer = _either(answer, _weighed(off, dense(parameter), levels))
