@@ -74,11 +74,12 @@ class Function:
         """
         table = columns(points, self.parameters)
         total = np.full(len(table), float(self.constant))
-        for term in self.terms:
-            value = np.full(len(table), float(term.coefficient))
-            for factor in term.factors:
-                value = value * factor(table[:, self.parameters.index(factor.parameter)])
-            total = total + value
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite where no number is as large
+            for term in self.terms:
+                value = np.full(len(table), float(term.coefficient))
+                for factor in term.factors:
+                    value = value * factor(table[:, self.parameters.index(factor.parameter)])
+                total = total + value
         return total
 
     def __str__(self) -> str:

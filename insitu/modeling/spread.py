@@ -13,7 +13,8 @@ from insitu.measurement import FloatArray
 from insitu.modeling.pmnf import powers
 
 ROUNDS, PARTS = 9, 8  # of the bracket in which a quantile lies: to within 8e-9 of it
-TINY = float(np.finfo(float).tiny)
+TINY, LARGEST = float(np.finfo(float).tiny), float(np.finfo(float).max)
+HUGE = 1e300  # a prediction or a width from which on sizes are not told apart
 INNER = np.arange(1, PARTS)
 
 
@@ -71,27 +72,45 @@ class Spread:
         """Between which bounds a measurement at each point will lie, with this probability.
 
         The predictive distribution is a mixture of Student distributions, one per function, each as
-        wide as the noise and the uncertainty of its coefficients at that point.
+        wide as the noise and the uncertainty of its coefficients at that point. A bound that lies
+        beyond all numbers is infinite; a lower one then the largest number, as "at least".
 
         Args:
             points: (n, m). level: 0.95 for 95 %. Answers (n, 2).
             beyond: (n,) how many times the noise what the functions miss varies there.
         """
-        centre, scale = self.predictive(points, beyond=beyond)
         tail = (1 - level) / 2
         reach = _quantile_of_student(1 - tail / 100, self.degrees)
-        low, high = (centre - reach * scale).min(axis=0), (centre + reach * scale).max(axis=0)
+        centre, scale = self.predictive(points, beyond=beyond)
+        with np.errstate(over="ignore"):
+            is_known = np.abs(centre) + reach * scale < HUGE
+        # What is too large lies beyond all numbers, what is of unknown size on either side.
+        beneath = np.where(np.abs(centre) >= HUGE, np.where(centre > 0, 0.0, 1.0), 0.5)
+        beneath = (self.weights[:, None] * np.where(is_known, 0.0, beneath)).sum(axis=0)
+        centre, scale = np.where(is_known, centre, 0.0), np.where(is_known, scale, 0.0)
+        known = np.where(is_known, self.weights[:, None], 0.0)
+        low = np.where(is_known, centre - reach * scale, HUGE).min(axis=0)
+        high = np.where(is_known, centre + reach * scale, -HUGE).max(axis=0)
         low, high = np.stack([low, low]), np.stack([high, high])  # (2, n)
-        shares = np.array([tail, 1 - tail])[:, None]
+        shares = np.array([tail, 1 - tail])[:, None] - beneath
+        is_above = known.sum(axis=0) <= shares
         for _ in range(ROUNDS):
             step = (high - low) / PARTS
-            below = self._below(low[..., None] + step[..., None] * INNER, centre, scale)
+            below = self._below(low[..., None] + step[..., None] * INNER, centre, scale, known)
             low = low + step * (below < shares[..., None]).sum(axis=2)
             high = low + step
-        return np.asarray((low + (high - low) / 2).T)
+        found = np.where(is_above, np.inf, low + (high - low) / 2)
+        found = np.where(shares <= 0, -np.inf, found)
+        return np.stack([np.minimum(found[0], LARGEST), np.maximum(found[1], -LARGEST)], axis=1)
 
-    def _below(self, values: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
-        """The probability of a measurement less than each of the values (2, n, v)."""
+    def _below(
+        self, values: FloatArray, centre: FloatArray, scale: FloatArray, weights: FloatArray
+    ) -> FloatArray:
+        """The probability of a measurement less than each of the values (2, n, v).
+
+        Args:
+            weights: (k, n), zero for functions that are left out.
+        """
         scale = np.where(scale > 0, scale, TINY)[:, None, :, None]
         with np.errstate(over="ignore"):  # functions that predict exactly
             standard = (values - centre[:, None, :, None]) / scale
@@ -100,8 +119,9 @@ class Spread:
             if np.isinf(self.degrees)
             else special.stdtr(self.degrees, standard)
         )
-        return np.asarray(np.einsum("k,kanv->anv", self.weights, share))
+        return np.asarray(np.einsum("kn,kanv->anv", weights, share))
 
+    @np.errstate(over="ignore", invalid="ignore")  # far out some functions are infinite
     def predictive(
         self, points: FloatArray, *, beyond: FloatArray | float = 0.0
     ) -> tuple[FloatArray, FloatArray]:
@@ -118,6 +138,7 @@ class Spread:
         scale = np.sqrt(np.maximum(variance, 0) + (self.sigma * centre) ** 2)
         return centre, np.hypot(scale, self.sigma * centre * beyond)
 
+    @np.errstate(over="ignore", invalid="ignore")  # far out some functions are infinite
     def covariance(
         self, points: FloatArray, at: FloatArray, *, beyond: FloatArray | float, beyond_at: float
     ) -> FloatArray:

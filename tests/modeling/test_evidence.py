@@ -1,5 +1,6 @@
 """What the default modeler promises beyond what every modeler does."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -122,6 +123,22 @@ def test_noise_is_hardly_ever_an_exponential(x, power):
         for m in models
     ]
     assert np.mean(exponential) <= 0.02  # before the last two steps were asked up to 9 %
+
+
+@pytest.mark.filterwarnings("error")
+def test_bounds_that_no_number_reaches_are_infinite():
+    x = np.array([1.0, 2, 4, 8, 12, 16])
+    values = noisy(2**x, level=0.3, count=20)
+    models = insitu.fit(x, values, modeler=Evidence(exponential=True))
+
+    bounds = np.array([model.interval([17.0, 16 * 16.0, 1e4, 1e6]) for model in models])
+
+    assert [model.predict([1e6])[0] for model in models].count(math.inf) > 10
+    assert not np.isnan(bounds).any()
+    assert (bounds[..., 0] < bounds[..., 1]).all()
+    assert np.isfinite(bounds[..., 0]).all()
+    assert np.isfinite(bounds[:, 0]).all()
+    assert np.isinf(bounds[:, 2:, 1]).sum() > 20
 
 
 def test_a_segment_of_few_points_is_no_exponential():
