@@ -9,7 +9,7 @@ from pathlib import Path
 
 NAMES = (
     *("overhead", "heap_cost", "calls", "mpi_cost", "growth", "several", "classes"),
-    *("expectations", "design", "stencils", "forecast", "watch", "load"),
+    *("expectations", "limits", "design", "stencils", "forecast", "watch", "load"),
 )
 ASKED_FOR = (
     "real",
