@@ -12,9 +12,10 @@ from scipy import special
 from insitu.measurement import FloatArray
 from insitu.modeling.pmnf import powers
 
-ROUNDS, PARTS = 9, 8  # of the bracket in which a quantile lies: to within 8e-9 of it
+ROUNDS, PARTS = 9, 8  # of the bracket in which a quantile lies: to within 8e-9 of it, or finer
 TINY, LARGEST = float(np.finfo(float).tiny), float(np.finfo(float).max)
 HUGE = 1e300  # a prediction or a width from which on sizes are not told apart
+FINE, MOST_ROUNDS = 1e-6, 400  # relative to a bound and to the smallest function; to end
 INNER = np.arange(1, PARTS)
 
 
@@ -83,7 +84,7 @@ class Spread:
         reach = _quantile_of_student(1 - tail / 100, self.degrees)
         centre, scale = self.predictive(points, beyond=beyond)
         with np.errstate(over="ignore"):
-            is_known = np.abs(centre) + reach * scale < HUGE
+            is_known = np.abs(centre) + reach * scale < HUGE  # NaN is not
         # What is too large lies beyond all numbers, what is of unknown size on either side.
         beneath = np.where(np.abs(centre) >= HUGE, np.where(centre > 0, 0.0, 1.0), 0.5)
         beneath = (self.weights[:, None] * np.where(is_known, 0.0, beneath)).sum(axis=0)
@@ -94,7 +95,12 @@ class Spread:
         low, high = np.stack([low, low]), np.stack([high, high])  # (2, n)
         shares = np.array([tail, 1 - tail])[:, None] - beneath
         is_above = known.sum(axis=0) <= shares
-        for _ in range(ROUNDS):
+        # Functions that are orders of magnitude apart need a finer look than the widest of them.
+        sizes = np.hypot(centre, scale)
+        fine = FINE * np.where(sizes > 0, sizes, HUGE).min(axis=0)
+        for i in range(MOST_ROUNDS):
+            if i >= ROUNDS and (high - low <= np.maximum(fine, FINE * np.abs(low))).all():
+                break
             step = (high - low) / PARTS
             below = self._below(low[..., None] + step[..., None] * INNER, centre, scale, known)
             low = low + step * (below < shares[..., None]).sum(axis=2)

@@ -10,8 +10,9 @@ from insitu.measurement import FloatArray
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.monitor.cost import cost_metric, measured, shares
 from insitu.monitor.detail import candidates, residuals
+from insitu.monitor.parts import Estimate, parts_of, trust
 from insitu.monitor.scaling import measured_places, place, shares_along
-from insitu.monitor.summary import Estimate, costs_along, costs_at, parts_of, trust
+from insitu.monitor.summary import costs_along, costs_at
 
 STEPS = 64  # points of a curve
 GRID = 32  # points of a side of a surface

@@ -16,6 +16,7 @@ from insitu.monitor.names import last_frames, printable
 from insitu.units import percent, quantity
 
 WIDE = 8.0  # a spread above which an axis is logarithmic
+HIGHEST = 1e300  # value where a curve leaves the picture
 STEPS = 48  # points of a curve
 WIDTH, HEIGHT = 340.0, 200.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 20.0, 8.0, 26.0
@@ -213,7 +214,10 @@ def _curve(model: Model, along: int, axis: Axis) -> tuple[FloatArray, FloatArray
     at = np.unique([*at, float(model.coordinates[:, along].max())])
     table = np.tile(model.coordinates.max(axis=0), (len(at), 1))
     table[:, along] = at
-    return at, model.predict(table), model.interval(table)
+    values, bounds = (
+        np.clip(found, -HIGHEST, HIGHEST) for found in (model.predict(table), model.interval(table))
+    )
+    return at, values, bounds
 
 
 def _drawn(

@@ -10,7 +10,8 @@ import numpy as np
 from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
 from insitu.modeling.base import Clusters, ModelSet
 from insitu.monitor.cost import shares
-from insitu.monitor.summary import Estimate, costs_at
+from insitu.monitor.parts import Estimate
+from insitu.monitor.summary import costs_at
 
 MOST = 500  # call paths that are followed, the dearest
 COUNTABLE = 10  # visits from which on they say how far a call path is

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from insitu.monitor.names import printable
-from insitu.monitor.summary import Growth, Summary, place_of, trust
+from insitu.monitor.parts import trust
+from insitu.monitor.summary import Growth, Summary, place_of
 from insitu.monitor.words import (
     TRUST,
     bounds,
@@ -12,6 +13,7 @@ from insitu.monitor.words import (
     next_lead,
     next_rows,
     ranks_told,
+    share_then,
     state_of,
     trust_reasons,
     trust_rows,
@@ -40,8 +42,7 @@ def markdown(summary: Summary, made: str) -> str:
             (
                 str(part.callpath),
                 percent(part.now),
-                percent(part.then.value),
-                f"{percent(part.then.low)} … {percent(part.then.high)}",
+                *share_then(part),
             )
             for part in summary.parts[:ROWS]
         ],

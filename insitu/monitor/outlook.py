@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from insitu.entities import CallPath
 from insitu.modeling.base import ModelSet
 from insitu.monitor.cost import cost_metric, shares
-from insitu.monitor.summary import RELEVANT, ROUGH, Coordinate, Estimate, costs_at, parts_of
+from insitu.monitor.parts import Estimate, parts_of
+from insitu.monitor.summary import Coordinate, costs_at
 
 AHEAD = 16.0  # times the largest scale measured, where nobody said another target
 STEP = 2.0 ** (1 / 4)  # of a slider: four steps double a parameter
@@ -22,9 +22,8 @@ Key = tuple[str, str, str]  # call path, metric, class
 class Prospect:
     """A call path at a place: seconds (or what else costs) of a mean rank, and shares, 0 to 1.
 
-    share: NaN where the call path is negligible now and might dominate, by a model that so far out
-    is only a guess: it is left out of the sum. factor: how many times more it costs than at the
-    largest scale measured; infinite from zero.
+    share: NaN where the model is only a guess so far out; it is left out of the sum. factor: how
+    many times more it costs than at the largest scale measured; infinite from zero.
     """
 
     callpath: str
@@ -103,11 +102,6 @@ def outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
     """What the models say at a place; empty without models."""
     if not models.models:
         return Outlook()
-    with np.errstate(over="ignore", invalid="ignore"):  # far out, some hypotheses are infinite
-        return _outlook(models, at)
-
-
-def _outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
     place = tuple(at)
     metric = cost_metric(models)
     unit = next(one.metric.unit for one in models.models if one.key.metric == metric)
@@ -120,9 +114,7 @@ def _outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
         )
     costs, now = costs_at(models, metric, place), shares(models)
     before = costs_at(models, metric, largest_of(models))
-    guesses = _guesses(costs, now)
-    sure = {path: one for path, one in costs.items() if path not in guesses}
-    then = {part.callpath: part.then for part in parts_of(sure, metric, now)}
+    then = {part.callpath: part.then for part in parts_of(costs, metric, now)}
     order = [*then, *(path for path in costs if path not in then)]
     prospects = [
         Prospect(
@@ -136,17 +128,6 @@ def _outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
     ]
     share = {one.callpath: one.share.value for one in prospects if one.share.value >= 0}
     return Outlook(place, metric, unit, tuple(prospects), share, factors)
-
-
-def _guesses(costs: Mapping[CallPath, Estimate], now: Mapping[CallPath, float]) -> set[CallPath]:
-    """What is negligible now and whose bounds there span more than its value and matter."""
-    doubtful = {
-        path
-        for path, one in costs.items()
-        if now.get(path, 0.0) < RELEVANT and not one.doubt <= ROUGH
-    }
-    rest = sum(one.value for path, one in costs.items() if path not in doubtful)
-    return {path for path in doubtful if not costs[path].high <= RELEVANT * rest}
 
 
 def _factor(now: float, then: float) -> float:

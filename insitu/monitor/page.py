@@ -9,15 +9,8 @@ from insitu.entities import ARROW, CallPath, number
 from insitu.modeling.base import SeriesModel
 from insitu.monitor.chart import CHART_STYLE, legend, rank_strip, series_chart, shares_chart
 from insitu.monitor.names import last_frames, printable
-from insitu.monitor.summary import (
-    LEVEL,
-    Estimate,
-    Growth,
-    Parting,
-    Summary,
-    place_of,
-    trust,
-)
+from insitu.monitor.parts import Estimate, trust
+from insitu.monitor.summary import LEVEL, Growth, Parting, Summary, place_of
 from insitu.monitor.words import (
     BROKEN,
     TRUST,
@@ -27,6 +20,7 @@ from insitu.monitor.words import (
     next_lead,
     next_rows,
     ranks_told,
+    share_then,
     state_of,
     trust_reasons,
     trust_rows,
@@ -184,8 +178,7 @@ def _dominating(summary: Summary, axis: str) -> str:
         (
             _path(str(part.callpath)),
             percent(part.now),
-            percent(part.then.value),
-            f"{percent(part.then.low)} … {percent(part.then.high)}",
+            *share_then(part),
         )
         for part in summary.parts[:CHARTS]
     ]
@@ -287,7 +280,7 @@ def _charts(summary: Summary, axis: str) -> str:
     for one in summary.series:
         if one.series.key.metric == summary.cost:
             fields.setdefault(one.series.key.callpath, []).append(one.series)
-    later = [part.callpath for part in summary.parts[: CHARTS // 2]]
+    later = [part.callpath for part in summary.parts[: CHARTS // 2] if not part.is_guess]
     chosen = list(dict.fromkeys([*later, *fields]))[:CHARTS]
     cards = [
         f'<div class="chart"><h3>{_path(str(path))}</h3>'

@@ -1,5 +1,6 @@
 """Which call paths share the cost along one parameter, and what dominates far out."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,8 +9,9 @@ import numpy as np
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.measurement import FloatArray
 from insitu.modeling.base import ModelSet
-from insitu.monitor.cost import cost_metric
-from insitu.monitor.summary import costs_along
+from insitu.monitor.cost import cost_metric, shares
+from insitu.monitor.parts import RELEVANT, Estimate, guesses
+from insitu.monitor.summary import costs_along, costs_at
 
 POINTS = 97
 TOLD = 9  # call paths told apart; the others are one
@@ -61,6 +63,10 @@ def shares_along(
     points[:, along] = at
     metric = cost_metric(models)
     costs = {path: np.maximum(y, 0) for path, y in costs_along(models, metric, points).items()}
+    for path in _guessed(models, metric, points[-1], costs):
+        del costs[path]
+    if not costs:
+        return None
     heap = np.array(list(costs.values()))
     total = heap.sum(axis=0) if metric == TIME_EXCLUSIVE.name else heap.max(axis=0)
     shares = {path: y / np.where(total > 0, total, 1.0) for path, y in costs.items()}
@@ -72,6 +78,19 @@ def shares_along(
         parts.append(np.sum(others, axis=0))
         told.append(OTHERS)
     return Shares(metric, models.parameters[along], last, at, tuple(told), np.array(parts))
+
+
+def _guessed(
+    models: ModelSet, metric: str, end: FloatArray, costs: Mapping[CallPath, FloatArray]
+) -> set[CallPath]:
+    """What is only a guess where the picture ends; bounds are asked of those only that matter."""
+    now = shares(models)
+    rest = sum(y[-1] for path, y in costs.items() if now.get(path, 0.0) >= RELEVANT)
+    least = RELEVANT * rest if math.isfinite(rest) else 0.0
+    dear = frozenset(path for path, y in costs.items() if not y[-1] <= least)
+    known = costs_at(models, metric, tuple(end.tolist()), dear)
+    others = {path: Estimate(float(y[-1])) for path, y in costs.items() if path not in known}
+    return guesses(known | others, now)
 
 
 def measured_places(models: ModelSet) -> FloatArray:

@@ -14,32 +14,16 @@ from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.match import ALL
 from insitu.modeling.sizes import size_laws
 from insitu.monitor.cost import by_cost, cost_metric, metric_place, shares
+from insitu.monitor.parts import RELEVANT, Estimate, Part, parts_of
 
 AHEAD = 16.0  # the target where none is said, in multiples of the largest measured scale
 FEW = 10  # lines of a table of the summary
-RELEVANT = 0.01  # a share below which growth of the cost does not matter
-TRUSTED, ROUGH = 0.25, 1.0  # half the width of an interval, relative to the value
 LEVEL = 0.95
 BANDS = 6  # call paths told apart in shares along the way to the target
 BAND_POINTS = 24
 SIDES = ("value", "low", "high")
 
 Coordinate = tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A predicted value with its 95 % bounds, NaN where a modeler knows none."""
-
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-
-    @property
-    def doubt(self) -> float:
-        """Half the width of the bounds relative to the value; NaN where not known."""
-        width = (self.high - self.low) / 2
-        return width / abs(self.value) if self.value else (0.0 if width == 0 else math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +41,6 @@ class Growth:
         if self.now.value > 0:
             return self.then.value / self.now.value
         return math.inf if self.then.value > 0 else 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The share of a call path in the cost, 0 to 1: measured, and at the target.
-
-    The bounds of `then` move this call path within its interval while the others stay.
-    """
-
-    callpath: CallPath
-    now: float
-    then: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +142,11 @@ def summarise(
     series = tuple(_growth(one, share, largest, target) for one in by_cost(models, share))
     costs = costs_at(models, cost, target)
     parts = tuple(parts_of(costs, cost, share))
-    then = {part.callpath: max(part.now, part.then.value) for part in parts}
+    then = {
+        part.callpath: part.now if part.is_guess else max(part.now, part.then.value)
+        for part in parts
+    }
+    guesses = frozenset(part.callpath for part in parts if part.is_guess)
     _, left_out = joined(runs)
     of_runs = [finding for run in runs for finding in run.findings]
     return Summary(
@@ -188,7 +164,7 @@ def summarise(
         ),
         _fastest(one for one in series if not one.series.key.metric.startswith("time")),
         parts,
-        _bands(models, costs, target, cost),
+        _bands(models, costs, target, cost, guesses),
         tuple(_partings(models, series, share, target))[:FEW],
         tuple(dict.fromkeys([*of_runs, *left_out, *models.findings])),
         tuple(judged),
@@ -201,14 +177,6 @@ def place_of(parameters: Sequence[str], at: Coordinate) -> str:
     return ", ".join(
         f"{name} = {number(value)}" for name, value in zip(parameters, at, strict=True)
     )
-
-
-def trust(estimate: Estimate) -> str:
-    """How far an estimate is to be trusted, in one word."""
-    doubt = estimate.doubt
-    if math.isnan(doubt):
-        return "unknown"
-    return "good" if doubt <= TRUSTED else "rough" if doubt <= ROUGH else "a guess"
 
 
 def ahead_of(models: ModelSet) -> Coordinate:
@@ -249,29 +217,12 @@ def _fastest(series: Iterable[Growth]) -> tuple[Growth, ...]:
     return tuple(growing[:FEW])
 
 
-def parts_of(
-    costs: Mapping[CallPath, Estimate], cost: str, share: Mapping[CallPath, float]
-) -> Iterable[Part]:
-    """Shares at the target over all ranks, the largest first.
-
-    Exclusive times are shares of their sum, other metrics of the largest, which holds the others.
-    """
-    values = [found.value for found in costs.values()]
-    is_sum = cost == TIME_EXCLUSIVE.name
-    total = sum(values) if is_sum else max(values, default=0.0)
-    if total <= 0:
-        return
-    for path, found in sorted(costs.items(), key=lambda item: (-item[1].value, item[0])):
-        rest = total - found.value if is_sum else 0.0
-        low, high = (
-            bound / (bound + rest) if is_sum and bound + rest > 0 else min(bound / total, 1.0)
-            for bound in (found.low, found.high)
-        )
-        yield Part(path, share.get(path, 0.0), Estimate(found.value / total, low, high))
-
-
 def _bands(
-    models: ModelSet, costs: Mapping[CallPath, Estimate], target: Coordinate, cost: str
+    models: ModelSet,
+    costs: Mapping[CallPath, Estimate],
+    target: Coordinate,
+    cost: str,
+    guesses: Container[CallPath],
 ) -> Bands | None:
     """Shares of the sum of exclusive times on the way to the target; None for other metrics."""
     along, start = _way(models, target)
@@ -281,6 +232,9 @@ def _bands(
     points = np.tile(np.array(target), (BAND_POINTS, 1))
     points[:, along] = at
     values = costs_along(models, cost, points)
+    values = {path: found for path, found in values.items() if path not in guesses}
+    if not values:
+        return None
     dearest = sorted(values, key=lambda path: (-max(values[path][-1], costs[path].value), path))
     rows = [values[path] for path in dearest[:BANDS]]
     names = [str(path) for path in dearest[:BANDS]]

@@ -8,7 +8,8 @@ from insitu.design.proposals import Proposal, Proposals
 from insitu.entities import RunRecord, RunState, number
 from insitu.monitor.cost import metric_place
 from insitu.monitor.names import last_frames
-from insitu.monitor.summary import ROUGH, TRUSTED, Estimate, Growth, Summary, place_of, trust
+from insitu.monitor.parts import ROUGH, TRUSTED, Estimate, Part, trust
+from insitu.monitor.summary import Growth, Summary, place_of
 from insitu.units import percent, quantity
 
 NAME_WIDTH = 60
@@ -21,12 +22,18 @@ FAR = 4.0  # times the largest measured scale, beyond which predictions are to b
 def headlines(summary: Summary) -> Iterator[str]:
     """What a person must know who reads nothing else, a sentence each."""
     target = place_of(summary.parameters, summary.target)
-    if summary.parts:
-        first = summary.parts[0]
+    first = next((part for part in summary.parts if not part.is_guess), None)
+    if first is not None:
         bound = f"{percent(first.then.low)} to {percent(first.then.high)}"
         yield (
             f"At {target} {_name(first.callpath)} will take {percent(first.then.value)} of "
             f"{summary.cost} ({bound} at 95 %); it takes {percent(first.now)} now."
+        )
+    left_out = sum(part.is_guess for part in summary.parts)
+    if left_out:
+        yield (
+            f"Of {left_out} call path{'s' * (left_out != 1)} the model is only a guess there: "
+            "no share counts it."
         )
     if summary.growing:
         yield f"Fastest grows {_growth(summary.growing[0])}."
@@ -179,6 +186,14 @@ def trust_reasons(summary: Summary) -> Iterator[str]:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def share_then(part: Part) -> tuple[str, str]:
+    """The share of a call path at the target and its bounds; none where that is a guess."""
+    if part.is_guess:
+        return "a guess", "–"
+    then = part.then
+    return percent(then.value), f"{percent(then.low)} … {percent(then.high)}"
 
 
 def bounds(found: Estimate, unit: str) -> str:

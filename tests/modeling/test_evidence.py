@@ -141,6 +141,15 @@ def test_bounds_that_no_number_reaches_are_infinite():
     assert np.isinf(bounds[:, 2:, 1]).sum() > 20
 
 
+def test_a_lower_bound_far_below_the_upper_is_as_fine():
+    x = 2.0 ** np.arange(5)
+    [model] = insitu.fit(x, [1 + 2**x / 2**16], modeler=Evidence(exponential=True))
+
+    [[low, high]] = model.interval([256.0])
+
+    assert low < model.predict([256.0])[0] < high < 1e80
+
+
 def test_a_segment_of_few_points_is_no_exponential():
     x = np.arange(4.0, 24, 2)
     values = np.where(x < 18, x * 2**x, 1e9 * x)

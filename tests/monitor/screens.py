@@ -36,8 +36,8 @@ from insitu.modeling.spread import Spread
 from insitu.monitor.board import ENDED, LOST, MEASURING, SILENT, Board, LiveRun, RunRow, board_of
 from insitu.monitor.client import BoardClient
 from insitu.monitor.forecast import Forecast, LivePath
+from insitu.monitor.parts import Estimate
 from insitu.monitor.progress import Agenda
-from insitu.monitor.summary import Estimate
 from insitu.monitor.terminal import Watch
 
 KEPT = Path(__file__).with_name("screens")

@@ -18,7 +18,7 @@ from insitu.monitor.forecast import (
     course,
     forecast,
 )
-from insitu.monitor.summary import Estimate
+from insitu.monitor.parts import Estimate
 from tests.campaigns import HALO, SOLVE, heat_run
 
 PLACES = np.array([[4.0], [8.0], [16.0], [32.0]])

@@ -7,6 +7,8 @@ from insitu import fit
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.evidence import Evidence
+from insitu.monitor.markdown import markdown
 from insitu.monitor.outlook import (
     FARTHEST,
     largest_of,
@@ -16,13 +18,16 @@ from insitu.monitor.outlook import (
     place_at,
     target_of,
 )
+from insitu.monitor.page import page
+from insitu.monitor.scaling import shares_along
+from insitu.monitor.summary import summarise
 from tests.campaigns import HALO, MAIN, SOLVE
 
 P = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 
 
-def modelled(path: CallPath, values: np.ndarray) -> SeriesModel:
-    (model,) = fit(P[:, None], values[None])
+def modelled(path: CallPath, values: np.ndarray, modeler=None) -> SeriesModel:
+    (model,) = fit(P[:, None], values[None], modeler=modeler or Evidence())
     return SeriesModel(SeriesKey(path, TIME_EXCLUSIVE.name, "all"), TIME_EXCLUSIVE, model)
 
 
@@ -49,6 +54,43 @@ def test_what_is_negligible_now_dominates_nothing_by_a_guess(models):
     assert found.prospects[-1].callpath == str(HALO)
     assert math.isnan(found.prospects[-1].share.value)
     assert sum(found.shares.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_no_number_reaches_is_a_guess_even_where_it_costs_now(models):
+    endless = modelled(HALO, 1 + 2.0**P / 2**16, modeler=Evidence(exponential=True))
+
+    everything = ModelSet(("p",), (*models.models, endless))
+
+    found = outlook(everything, (65536.0,))
+    told = summarise("endless", (), everything, target=(65536.0,))
+
+    assert "<svg" in page(told, "p", "today")
+    assert [part.is_guess for part in told.parts] == [False, False, True]
+    assert found.prospects[-1].callpath == str(HALO)
+    assert found.prospects[-1].cost.value == math.inf
+    assert math.isnan(found.prospects[-1].share.value)
+    assert found.shares == pytest.approx({str(SOLVE): 1.0, str(MAIN): 0.0}, abs=1e-3)
+
+
+def test_a_report_and_a_picture_count_no_guess_either(models):
+    wild = modelled(HALO, np.array([1e-4, 1e-4, 1e-4, 1e-4, 2.6e-3]))
+    everything = ModelSet(("p",), (*models.models, wild))
+
+    told = summarise("wild", (), everything, target=(4096.0,))
+    picture = shares_along(everything, "p", 4096.0, {})
+
+    assert [(part.callpath, part.is_guess) for part in told.parts] == [
+        (SOLVE, False),
+        (MAIN, False),
+        (HALO, True),
+    ]
+    assert sum(part.then.value for part in told.parts[:2]) == pytest.approx(1.0)
+    assert told.bands is not None and str(HALO) not in told.bands.names
+    assert picture is not None and str(HALO) not in picture.names
+    assert "Of 1 call path the model is only a guess there" in markdown(told, "today")
+    assert "| a guess | – |" in markdown(told, "today")
+    assert ">a guess</td>" in page(told, "p", "today")
 
 
 def test_nothing_is_known_without_models():

@@ -148,17 +148,17 @@ function drawKey({ at, names, parts }, target, metric) {
 function drawPlaces(answer, at) {
   const { rows, unit, metric } = answer;
   const where = Object.entries(at).map(([name, value]) => `${printable(name)} = ${number(value)}`).join(", ");
-  const best = rows[0];
+  const best = rows.find((one) => one.then[0] !== null); // the others are guesses
   byId("headline").textContent = best
     ? `At ${where} ${pathText(best.callpath)} takes ${percent(best.then[0])} of ${printable(metric)}${boundsText(best.then)}; it takes ${percent(best.share)} now.`
-    : `Nothing costs anything at ${where}.`;
+    : rows.length ? `What costs most at ${where} is a guess.` : `Nothing costs anything at ${where}.`;
   const growth = (one) => (one.now > 0 ? one.cost[0] / one.now : Infinity);
   byId("o-rows").replaceChildren(...rows.map((one) => {
     const name = element("button", "link path", lastFrames(one.callpath, 70));
     name.title = pathText(one.callpath);
     name.addEventListener("click", () => go({ view: "model", path: one.callpath, behaviour: "", metric }, true));
     return row([
-      ["n", percent(one.then[0])], ["n dim", percent(one.share)], name, ["n", quantity(one.cost[0], unit)],
+      ["n", one.then[0] === null ? "guess" : percent(one.then[0])], ["n dim", percent(one.share)], name, ["n", quantity(one.cost[0], unit)],
       ["n dim", one.cost[1] === null ? "–" : `${quantity(one.cost[1], unit)} … ${quantity(one.cost[2], unit)}`],
       ["n", times(growth(one))], [`trust ${one.trust.replace(/ /g, "-")}`, one.trust],
     ]);
