@@ -219,7 +219,7 @@ const void *insitu_heap_allocator(void) {
 }
 
 static inline void *came(void *block) {
-  if (__builtin_expect(block != NULL, 1)) count((int64_t)next_size(block), 1);
+  if (__builtin_expect(block != NULL && !is_off, 1)) count((int64_t)next_size(block), 1);
   return block;
 }
 
@@ -235,7 +235,7 @@ EXPORT void *calloc(size_t number, size_t bytes) {
 
 EXPORT void free(void *block) {
   if (!block || __builtin_expect(is_in_arena(block), 0)) return;
-  count(-(int64_t)next_size(block), 0);
+  if (__builtin_expect(!is_off, 1)) count(-(int64_t)next_size(block), 0);
   next_free(block);
 }
 
@@ -247,7 +247,7 @@ EXPORT void *realloc(void *block, size_t bytes) {
     if (moved) memcpy(moved, block, bytes < there ? bytes : there);
     return moved;
   }
-  int64_t before = block ? (int64_t)next_size(block) : 0;
+  int64_t before = block && !is_off ? (int64_t)next_size(block) : 0;
   void *moved = next_realloc(block, bytes);
   if (moved || !bytes) count(-before, 0); /* else it failed, and the block is still there */
   return came(moved);

@@ -60,19 +60,23 @@ static inline __attribute__((always_inline)) struct insitu_thread *enter(const c
   struct insitu_mpi_thread *mine = insitu_mpi_mine;
   if (__builtin_expect(!mine, 0) && !(mine = insitu_mpi_thread_enter())) return NULL;
   if (__builtin_expect(self->in_mpi, 0) && is_inside(self, mine, (uintptr_t)frame)) return NULL;
+  /* The clock waits for what came before it. So it is read first, and the row is found while the call begins. */
+  uint64_t now = insitu_ticks();
   uint32_t parent = insitu_top(self)->row;
   uint64_t key = (uint64_t)(uintptr_t)name;
-  unsigned at = (unsigned)((key >> 2 ^ parent * 0x9E3779B1u) & (INSITU_SEEN - 1));
+  unsigned at = (unsigned)((key >> 2 ^ parent) & (INSITU_SEEN - 1));
   uint32_t row = mine->seen[at].row;
-  if (__builtin_expect(mine->seen[at].key != key || mine->seen[at].parent != parent || !row, 0))
+  if (__builtin_expect(mine->seen[at].key != key || mine->seen[at].parent != parent || !row, 0)) {
     row = find_row(mine, at, parent, name);
+    now = insitu_ticks(); /* that took long */
+  }
   if (!row || self->depth == INSITU_DEPTH) return NULL;
   self->in_mpi = 1;
   mine->depth = self->depth;
   mine->stack = (uintptr_t)frame;
   mine->caller = ((const uintptr_t *)frame)[1]; /* behind the frame pointer stands the return address */
   insitu_table->rows[row].visits++;
-  insitu_push(self, row, 0, insitu_ticks());
+  insitu_push(self, row, 0, now);
   return self;
 }
 
@@ -115,7 +119,8 @@ static int64_t count_at(A counts, int at, int is_large) {
   return is_large ? ((const int64_t *)counts)[at] : ((const int *)counts)[at];
 }
 
-static inline int64_t sum_of_all(A counts, int n, int is_large) {
+/* Out of line: a wrapper with this loop inside takes 8 ns longer (MPICH, one rank). */
+static __attribute__((noinline)) int64_t sum_of_all(A counts, int n, int is_large) {
   int64_t sum = 0;
   if (is_large)
     for (int i = 0; i < n; i++) sum += ((const int64_t *)counts)[i];
@@ -190,9 +195,14 @@ static struct many remember(A count, A requests, A *statuses) {
   return many;
 }
 
+static inline void arrive(struct insitu_traffic *moved, struct insitu_arrival arrival) {
+  moved->received += arrival.bytes;
+  moved->messages_received += arrival.messages;
+}
+
 static void complete(const struct many *many, int at, A status, struct insitu_traffic *moved) {
   if (many->handles && at >= 0)
-    insitu_request_complete(insitu_mpi_handle_at((A)many->handles, at), many->made, status, moved);
+    arrive(moved, insitu_request_complete(insitu_mpi_handle_at((A)many->handles, at), many->made, status));
 }
 
 static void complete_all(const struct many *many, A count, struct insitu_traffic *moved) {
@@ -210,7 +220,7 @@ static void complete_some(const struct many *many, A count, A indices, struct in
  * of their own. Requests that are still open, and persistent ones, keep their handles. */
 static void fail_at(const struct many *many, int at, A requests, A status, struct insitu_traffic *moved) {
   A handle = insitu_mpi_handle_at((A)many->handles, at);
-  if (status && !insitu_mpi_status_error(status)) insitu_request_complete(handle, many->made, status, moved);
+  if (status && !insitu_mpi_status_error(status)) arrive(moved, insitu_request_complete(handle, many->made, status));
   else if (insitu_mpi_handle_at(requests, at) != handle) insitu_request_forget(handle, many->made);
 }
 

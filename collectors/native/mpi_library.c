@@ -230,10 +230,6 @@ _Atomic uint32_t insitu_mpi_types_freed = 1, insitu_mpi_comms_freed = 1;
 
 /* ---- what is asked -------------------------------------------------------------------------------------------- */
 
-A insitu_mpi_handle_at(A handles, int64_t at) {
-  return insitu_mpi.handle_bytes == sizeof(int) ? (A)((const int *)handles)[at] : ((const A *)handles)[at];
-}
-
 uint64_t insitu_mpi_ask_type(A type, unsigned at, uint32_t age) {
   struct insitu_mpi_thread *mine = insitu_mpi_mine;
   if (type == insitu_mpi.datatype_null) return 0;

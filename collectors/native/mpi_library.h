@@ -84,7 +84,9 @@ static inline void insitu_mpi_freed(_Atomic uint32_t *count) {
 static inline A insitu_mpi_handle(A argument) {
   return insitu_mpi.handle_bytes == sizeof(int) ? (A)(int)argument : argument;
 }
-A insitu_mpi_handle_at(A handles, int64_t at);
+static inline A insitu_mpi_handle_at(A handles, int64_t at) {
+  return insitu_mpi.handle_bytes == sizeof(int) ? (A)((const int *)handles)[at] : ((const A *)handles)[at];
+}
 
 /* Whether the library has been seen to keep the bytes of a status where its ABI says. */
 extern int insitu_mpi_knows_status;

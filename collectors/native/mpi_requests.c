@@ -22,11 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct request *table;
 static struct insitu_traffic *each; /* what a start of the persistent request in the same place moves */
 static uint64_t places, used;
-static _Atomic uint64_t made = 1;
-
-uint64_t insitu_requests_made(void) {
-  return atomic_load_explicit(&made, memory_order_relaxed);
-}
+_Atomic uint64_t insitu_requests_number = 1;
 
 int insitu_requests_any(void) {
   return __atomic_load_n(&used, __ATOMIC_RELAXED) != 0; /* the caller's own requests are in it */
@@ -79,31 +75,28 @@ static __attribute__((noinline)) int grow(void) {
   return 1;
 }
 
-static void add(A handle, uint64_t flags, const struct insitu_traffic *moves) {
-  begin();
-  uint64_t number = atomic_load_explicit(&made, memory_order_relaxed);
-  atomic_store_explicit(&made, number + 1, memory_order_relaxed);
-  if (__builtin_expect(used < places / 2, 1) || grow()) {
-    uint64_t at = place(&(struct request){insitu_mpi_handle(handle), number, flags});
-    if (moves) each[at] = *moves;
-    __atomic_store_n(&used, used + 1, __ATOMIC_RELAXED);
-  } /* else: no memory, its bytes are not counted */
-  end();
+/* Called with `lock` held, as the following are. */
+static inline void add(A handle, uint64_t flags, const struct insitu_traffic *moves) {
+  uint64_t number = atomic_load_explicit(&insitu_requests_number, memory_order_relaxed);
+  atomic_store_explicit(&insitu_requests_number, number + 1, memory_order_relaxed);
+  if (__builtin_expect(used >= places / 2, 0) && !grow()) return; /* no memory, its bytes are not counted */
+  uint64_t at = place(&(struct request){handle, number, flags});
+  if (moves) each[at] = *moves;
+  __atomic_store_n(&used, used + 1, __ATOMIC_RELAXED);
 }
 
 /* The latest request of that handle that was made before: an earlier one has completed in another thread's call. */
-static struct request *find(A handle, uint64_t before) {
+static inline struct request *find(A handle, uint64_t before) {
   struct request *found = NULL;
   if (!used) return NULL;
-  handle = insitu_mpi_handle(handle);
   for (uint64_t at = home(handle); table[at].number; at = (at + 1) & (places - 1))
     if (table[at].handle == handle && table[at].number < before && (!found || table[at].number > found->number))
       found = &table[at];
   return found;
 }
 
-/* Close the gap, so that no search ends too early. */
-static void remove_at(uint64_t gap) {
+/* So that no search ends too early. */
+static __attribute__((noinline)) void close_gap(uint64_t gap) {
   for (uint64_t at = (gap + 1) & (places - 1); table[at].number; at = (at + 1) & (places - 1)) {
     if (((at - home(table[at].handle)) & (places - 1)) < ((at - gap) & (places - 1))) continue;
     table[gap] = table[at];
@@ -111,16 +104,42 @@ static void remove_at(uint64_t gap) {
     gap = at;
   }
   table[gap].number = 0;
+}
+
+static inline void take_out(struct request *request) {
+  uint64_t at = (uint64_t)(request - table);
+  request->number = 0;
   __atomic_store_n(&used, used - 1, __ATOMIC_RELAXED);
+  if (__builtin_expect(table[(at + 1) & (places - 1)].number != 0, 0)) close_gap(at);
+}
+
+/* The flags of a request that completed, 0 if it is not known. */
+static inline uint64_t finish(A handle, uint64_t before) {
+  struct request *request = find(handle, before);
+  if (!request) return 0;
+  uint64_t flags = request->flags;
+  if (flags & PERSISTENT) request->flags &= ~(uint64_t)(ACTIVE | CANCELLED);
+  else take_out(request);
+  return flags;
+}
+
+static __attribute__((noinline)) void add_locked(A handle, uint64_t flags, const struct insitu_traffic *moves) {
+  pthread_mutex_lock(&lock);
+  add(handle, flags, moves);
+  pthread_mutex_unlock(&lock);
 }
 
 void insitu_request_receive(A request, int is_message) {
-  add(request, is_message ? RECEIVE | MESSAGE : RECEIVE, NULL);
+  uint64_t flags = is_message ? RECEIVE | MESSAGE : RECEIVE;
+  if (insitu_mpi_is_multiple) add_locked(request, flags, NULL);
+  else add(request, flags, NULL);
 }
 
 void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive) {
   uint64_t kind = is_receive ? moves->messages_received ? RECEIVE | MESSAGE : RECEIVE : 0;
+  begin();
   add(request, PERSISTENT | kind, moves);
+  end();
 }
 
 void insitu_request_start(A handle, struct insitu_traffic *traffic) {
@@ -139,17 +158,19 @@ void insitu_request_start(A handle, struct insitu_traffic *traffic) {
   end();
 }
 
-void insitu_request_complete(A handle, uint64_t before, A status, struct insitu_traffic *traffic) {
-  begin();
-  struct request *request = find(handle, before);
-  uint64_t flags = request ? request->flags : 0;
-  if (flags & PERSISTENT) request->flags &= ~(uint64_t)(ACTIVE | CANCELLED);
-  else if (request) remove_at((uint64_t)(request - table));
-  end();
-  if (!(flags & RECEIVE) || (flags & (PERSISTENT | ACTIVE)) == PERSISTENT) return;
-  if (flags & CANCELLED && insitu_mpi_is_cancelled(status)) return;
-  traffic->received += insitu_mpi_status_bytes(status);
-  traffic->messages_received += (flags & MESSAGE) != 0;
+static __attribute__((noinline)) uint64_t finish_locked(A handle, uint64_t before) {
+  pthread_mutex_lock(&lock);
+  uint64_t flags = finish(handle, before);
+  pthread_mutex_unlock(&lock);
+  return flags;
+}
+
+struct insitu_arrival insitu_request_complete(A handle, uint64_t before, A status) {
+  const struct insitu_arrival nothing = {0, 0};
+  uint64_t flags = insitu_mpi_is_multiple ? finish_locked(handle, before) : finish(handle, before);
+  if (!(flags & RECEIVE) || (flags & (PERSISTENT | ACTIVE)) == PERSISTENT) return nothing;
+  if (flags & CANCELLED && insitu_mpi_is_cancelled(status)) return nothing;
+  return (struct insitu_arrival){insitu_mpi_status_bytes(status), (flags & MESSAGE) != 0};
 }
 
 void insitu_request_cancel(A handle) {
@@ -162,6 +183,6 @@ void insitu_request_cancel(A handle) {
 void insitu_request_forget(A handle, uint64_t before) {
   begin();
   struct request *request = find(handle, before);
-  if (request) remove_at((uint64_t)(request - table));
+  if (request) take_out(request);
   end();
 }

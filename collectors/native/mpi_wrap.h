@@ -132,7 +132,7 @@
   insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, is_receive); \
   moved = nothing()
 #define START(request) insitu_request_start(insitu_mpi_handle_at(request, 0), &moved)
-#define DONE(status) insitu_request_complete(handle, made, status, &moved)
+#define DONE(status) arrive(&moved, insitu_request_complete(handle, made, status))
 /* After one that failed. */
 #define GONE(request) \
   if (insitu_mpi_handle_at(request, 0) != handle) insitu_request_forget(handle, made)

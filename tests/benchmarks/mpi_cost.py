@@ -51,13 +51,8 @@ static MPI_Request request;
     double best[2] = {1e18, 1e18};                                                     \
     for (int b = 0; b < 2 * BLOCKS; b++) {                                             \
       double start = now(), took;                                                      \
-      if (b % 2) {                                                                     \
-        __typeof__(&MPI_##NAME) call = MPI_##NAME;                                     \
-        for (int i = 0; i < CALLS; i++) CALL;                                          \
-      } else {                                                                         \
-        __typeof__(&MPI_##NAME) call = bare;                                           \
-        for (int i = 0; i < CALLS; i++) CALL;                                          \
-      }                                                                                \
+      __typeof__(&MPI_##NAME) call = b % 2 ? MPI_##NAME : bare;                        \
+      for (int i = 0; i < CALLS; i++) CALL;                                            \
       took = (now() - start) / CALLS;                                                  \
       if (took < best[b % 2]) best[b % 2] = took;                                      \
     }                                                                                  \

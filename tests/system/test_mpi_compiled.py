@@ -188,6 +188,21 @@ def test_every_kind_of_call_is_counted_exactly(compiled):
         assert found[call]["comm_ranks"] == ranks(expected_ranks), call
 
 
+def test_a_handle_that_is_used_again_means_what_it_means_now(compiled):
+    compiled.compile(PROGRAMS / "reused.c", flags=("-o", "reused"))
+
+    outcome = compiled.bench.run("-n", P, "--", "./reused")
+
+    assert outcome.code == 0, outcome.err
+    again = re.search(r"reused (\d+) communicators, (\d+) types", outcome.out)
+    assert again and int(again[1]) > 0 and int(again[2]) > 0, outcome.out
+    found = compiled.totals()["MPI_Alltoallv"]
+    doubles = 2 * sum((1 if i % 2 else P) * (1 + i % 3) for i in range(12))
+    assert found["visits"] == [24] * P
+    assert found["bytes_sent"] == found["bytes_received"] == [8 * doubles] * P
+    assert found["comm_ranks"] == [2 * 6 * (P + 1)] * P
+
+
 # ---- against a second tool, which is also a program with functions of MPI of its own -------------
 
 PROTOTYPE = re.compile(
