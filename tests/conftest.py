@@ -1,6 +1,7 @@
 """What all tests share: a machine that lacks a compiler or an MPI skips what needs them."""
 
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -18,6 +19,12 @@ def missing() -> dict[str, str]:
     if not beside.exists() and not shutil.which("mpiexec"):
         reasons["mpi"] = "there is no mpiexec: pip install -e .[mpich]"
     return reasons
+
+
+def pytest_configure() -> None:
+    """Listen to SIGINT, which what a shell starts in its background ignores."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> list[str]:

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from insitu.notebook import Campaign
 from tests.campaigns import REDUCE, heat_campaign
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")  # its last digit may differ between machines
 
 
 @pytest.fixture(scope="module")
@@ -124,4 +126,7 @@ def test_the_notebook_runs_and_says_what_it_shows(monkeypatch, capsys):
             for one in cell["outputs"]
             if one["output_type"] != "display_data"
         ]
-        assert said == "".join("".join(text) for text in texts)
+        kept = "".join("".join(text) for text in texts)
+        assert NUMBER.sub("#", said) == NUMBER.sub("#", kept)
+        numbers = [float(one) for one in NUMBER.findall(said)]
+        assert numbers == pytest.approx([float(one) for one in NUMBER.findall(kept)], rel=0.02)
