@@ -234,6 +234,8 @@ def test_s_changes_the_order_and_c_the_class(store: SqliteStore):
 def test_the_mouse_sorts_by_a_column_and_opens_a_row(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         table = table_of(app)
+        await until(pilot, lambda: table.row_count > 2 and table.virtual_size.height > 2)
+        await pilot.pause()
         await pilot.click(table, offset=(16, 0))
         await until(pilot, lambda: "by name" in text_of(app, "asked"))
         await pilot.click(table, offset=(16, 2))
