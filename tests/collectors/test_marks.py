@@ -132,7 +132,8 @@ def test_the_main_loop_is_found_and_its_iterations_are_timed(tmp_path, python, s
     median_s, variation = (memoryview(matrix).cast("d")[0] for matrix in levels.matrices)
     assert here.paths[here.paths[at][0]][1] == "main"
     assert names(here, levels) == ["iteration_time", "iteration_variation"]
-    assert 0.0009 < median_s < 1.0
+    in_main_s = times(table)["program.py->main"]  # half of the sample lasted at least the median
+    assert 0.0009 < median_s <= in_main_s / (len(table.turns()) // 2)
     assert variation > 0
     assert table.header()["turns"] >= FEWEST
     told = json.loads(here.bye(1, {}).cost)["iterations"]
