@@ -10,15 +10,14 @@ import signal
 import socket
 import threading
 import time
-import traceback
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import zmq
 
 from insitu.entities import RunRecord, RunState
-from insitu.errors import InsituError, ModelingError, WireError
+from insitu.errors import InsituError, ModelingError
 from insitu.modeling.base import ModelSet
 from insitu.monitor.board import LiveRun, board_of
 from insitu.monitor.forecast import Forecast, forecast
@@ -33,38 +32,29 @@ from insitu.server.events import (
     Ticked,
 )
 from insitu.server.keeper import Keeper
+from insitu.server.listening import Listening
 from insitu.server.live import live_of
 from insitu.server.refit import Refits
 from insitu.server.rendezvous import Address, withdraw
 from insitu.server.runs import Run
-from insitu.server.sockets import Sockets, bind
-from insitu.wire.codec import decode, encode
-from insitu.wire.messages import REFUSED, Reject
+from insitu.server.sockets import bind
 
-BURST = 256  # messages before the timer gets its turn
 DRAIN_S = 0.2  # without a message, after a signal, before the runs are closed
 DRAIN_AT_MOST_S = 2.0
 REFIT_AT_MOST_S = 2.0  # after a signal
-LOOK_S = 1.0  # people want to see something, however rarely agents speak
 BOARD_SHARE = 10  # a board may take this part of the time: of a large run it comes less often
-SAID_AT_MOST = 1_000  # different sentences; a flood must not fill a log
 
 
 @dataclass(slots=True)
-class Aggregator:
+class Aggregator(Listening):
     """One campaign being measured."""
+
+    WHO = "aggregator"
 
     keeper: Keeper
     refits: Refits
-    sockets: Sockets
-    beat_s: float
-    say: Callable[[str], None]
     exit_with: str = ""
-    failures: int = 0  # of the loop itself; each is said
-    said: set[str] = field(default_factory=set)
     parent: int = 0
-    started: float = field(default_factory=time.time)
-    started_monotonic: float = field(default_factory=time.monotonic)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     signalled: asyncio.Event = field(default_factory=asyncio.Event)
     refitting: "asyncio.Task[None] | None" = None
@@ -73,10 +63,6 @@ class Aggregator:
     shown: tuple[list[RunRecord], ModelSet, list[LiveRun]] | None = None
     seen: dict[str, tuple[tuple[object, ...], LiveRun]] = field(default_factory=dict)
     foreseen: dict[str, tuple[ModelSet, Forecast]] = field(default_factory=dict)
-
-    def now(self) -> float:
-        """Seconds since 1970, without the jumps of a clock that is set."""
-        return self.started + time.monotonic() - self.started_monotonic
 
     def ask_to_stop(self) -> None:
         """A signal: end soon."""
@@ -99,13 +85,8 @@ class Aggregator:
         await self._guard(self._publish())
 
     async def _receive(self) -> None:
-        """Take what has arrived in bursts: a wait for each message would cost more than it."""
-        agents: zmq.Socket[bytes] = zmq.Socket.shadow(self.sockets.agents)
         while True:
-            await self.sockets.agents.poll()
-            with contextlib.suppress(zmq.Again):
-                for _ in range(BURST):
-                    await self._take(agents.recv_multipart(zmq.NOBLOCK))
+            await self._burst()
             await self._guard(self._sync())
             await asyncio.sleep(0)
 
@@ -115,18 +96,6 @@ class Aggregator:
         while time.monotonic() < end and await self.sockets.agents.poll(int(1000 * DRAIN_S)):
             await self._take(await self.sockets.agents.recv_multipart())
             await self._guard(self._sync())
-
-    async def _take(self, frames: list[bytes]) -> None:
-        peer = frames[0]
-        try:
-            if len(frames) != 2:
-                raise WireError(f"a message of {len(frames)} frames, not of 1 behind the peer")
-            event = MessageArrived(peer, decode(frames[1]), self.now())
-        except WireError as error:
-            self._say_once(f"a message was refused: {error}")
-            await self._reply(Reply(peer, Reject(REFUSED, str(error))))
-            return
-        await self._guard(self._arrive(event))
 
     async def _arrive(self, event: MessageArrived) -> None:
         await self._carry_out(self.keeper.take(event))
@@ -152,20 +121,13 @@ class Aggregator:
                 case Note(finding):
                     self._say_once(finding.text)
 
-    async def _reply(self, reply: Reply) -> None:
-        """An agent that is gone or does not read its answers will ask again."""
-        with contextlib.suppress(zmq.ZMQError):
-            await self.sockets.agents.send_multipart(
-                [reply.peer, encode(reply.message)], flags=zmq.NOBLOCK
-            )
-
     async def _beat(self) -> None:
         while True:
             await self._turn(Ticked(self.now()))
             await self._guard(self._publish())
             if self.exit_with and self._is_over():
                 self.stop.set()
-            await asyncio.sleep(min(self.beat_s, LOOK_S))
+            await self._pause()
 
     def _is_over(self) -> bool:
         """Whether the run that this process was started for is, or nobody waits for it any more."""
@@ -245,26 +207,6 @@ class Aggregator:
             await _ended(self.refitting)
             self.say("models are behind the runs; the next aggregator or insitu refit makes them")
 
-    async def _guard(self, work: Awaitable[None]) -> None:
-        await guarded(work, self._failed)
-
-    def _failed(self, trace: str) -> None:
-        self.failures += 1
-        self._say_once(f"failure of the aggregator itself:\n{trace}")
-
-    def _say_once(self, text: str) -> None:
-        if text not in self.said and len(self.said) < SAID_AT_MOST:
-            self.said.add(text)
-            self.say(text)
-
-
-async def guarded(work: Awaitable[None], failed: Callable[[str], None]) -> None:
-    """The top of a loop: a failure in one thing must not end the others."""
-    try:
-        await work
-    except Exception:
-        failed(traceback.format_exc())
-
 
 def _is_same(before: object, now: object) -> bool:
     """Whether nothing was made anew: records, models and live runs are replaced, not changed."""
@@ -336,7 +278,7 @@ async def serve(
         aggregator = Aggregator(
             keeper,
             Refits(keeper.store, campaign),
-            sockets,
+            sockets=sockets,
             beat_s=beat_s,
             say=say,
             exit_with=exit_with,

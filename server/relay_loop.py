@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-import zmq
-
-from insitu.errors import InsituError, UsageError, WireError
+from insitu.errors import InsituError, UsageError
 from insitu.server.events import (
     Answered,
     MessageArrived,
@@ -29,13 +27,11 @@ from insitu.server.events import (
     StopAsked,
     Ticked,
 )
-from insitu.server.loop import BURST, LOOK_S, SAID_AT_MOST, guarded
+from insitu.server.listening import Listening
 from insitu.server.relay import RelayState
 from insitu.server.rendezvous import RELAYS, Address, Lock, own_directory, token_of, withdraw
-from insitu.server.sockets import Sockets, bind
+from insitu.server.sockets import bind
 from insitu.server.uplink import Uplink
-from insitu.wire.codec import decode, encode
-from insitu.wire.messages import REFUSED, Reject
 
 SKETCH_SHARE = 5  # sketches may take this part of the time: of many ranks they come less often
 WAIT_S = 0.5  # for the aggregator, before the connection is looked at
@@ -44,23 +40,15 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 @dataclass(slots=True)
-class Relay:
+class Relay(Listening):
     """One relay of a campaign."""
 
-    state: RelayState
-    sockets: Sockets
-    uplink: Uplink
-    beat_s: float
-    say: Callable[[str], None]
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    said: set[str] = field(default_factory=set)
-    started: float = field(default_factory=time.time)
-    started_monotonic: float = field(default_factory=time.monotonic)
-    sketch_due: float = 0.0
+    WHO = "relay"
 
-    def now(self) -> float:
-        """Seconds since 1970, without the jumps of a clock that is set."""
-        return self.started + time.monotonic() - self.started_monotonic
+    state: RelayState
+    uplink: Uplink
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    sketch_due: float = 0.0
 
     async def run(self) -> None:
         """Relay until it is asked to stop; then bring up what nodes have said."""
@@ -77,31 +65,17 @@ class Relay:
                 await task
 
     async def _receive(self) -> None:
-        """Agents, in bursts, as the aggregator takes them."""
-        agents: zmq.Socket[bytes] = zmq.Socket.shadow(self.sockets.agents)
         while True:
-            await self.sockets.agents.poll()
-            with contextlib.suppress(zmq.Again):
-                for _ in range(BURST):
-                    await self._take(agents.recv_multipart(zmq.NOBLOCK))
+            await self._burst()
             await asyncio.sleep(0)
 
-    async def _take(self, frames: list[bytes]) -> None:
-        peer = frames[0]
-        try:
-            if len(frames) != 2:
-                raise WireError(f"a message of {len(frames)} frames, not of 1 behind the peer")
-            event = MessageArrived(peer, decode(frames[1]), self.now())
-        except WireError as error:
-            self._say_once(f"a message was refused: {error}")
-            await self._carry_out([Reply(peer, Reject(REFUSED, str(error)))])
-            return
-        await self._turn(event)
+    async def _arrive(self, event: MessageArrived) -> None:
+        await self._happen(event)
 
     async def _listen(self) -> None:
         """The aggregator."""
         while True:
-            await guarded(self._hear(), self._failed)
+            await self._guard(self._hear())
             await asyncio.sleep(0)
 
     async def _hear(self) -> None:
@@ -113,14 +87,14 @@ class Relay:
 
     async def _beat(self) -> None:
         while True:
-            await guarded(self._look(), self._failed)
+            await self._guard(self._look())
             await self._turn(Ticked(self.now()))
             if time.monotonic() >= self.sketch_due:
                 before = time.process_time()
                 await self._turn(SketchAsked(self.now()))
                 took = time.process_time() - before
                 self.sketch_due = time.monotonic() + max(0.9 * self.beat_s, SKETCH_SHARE * took)
-            await asyncio.sleep(min(self.beat_s, LOOK_S))
+            await self._pause()
 
     async def _look(self) -> None:
         try:
@@ -132,7 +106,7 @@ class Relay:
             await self._turn(Parted(self.now()))
 
     async def _turn(self, event: RelayEvent) -> None:
-        await guarded(self._happen(event), self._failed)
+        await self._guard(self._happen(event))
 
     async def _happen(self, event: RelayEvent) -> None:
         await self._carry_out(self.state.handle(event))
@@ -140,25 +114,14 @@ class Relay:
     async def _carry_out(self, effects: Iterable[RelayEffect]) -> None:
         for effect in effects:
             match effect:
-                case Reply(peer, message):
-                    with contextlib.suppress(zmq.ZMQError):  # who is gone will ask again
-                        await self.sockets.agents.send_multipart(
-                            [peer, encode(message)], flags=zmq.NOBLOCK
-                        )
+                case Reply():
+                    await self._reply(effect)
                 case Send(message):
                     await self.uplink.send(message)
                 case Reconnect():
                     self.uplink.reconnect()
                 case Note(finding):
                     self._say_once(finding.text)
-
-    def _failed(self, trace: str) -> None:
-        self._say_once(f"failure of the relay itself:\n{trace}")
-
-    def _say_once(self, text: str) -> None:
-        if text not in self.said and len(self.said) < SAID_AT_MOST:
-            self.said.add(text)
-            self.say(text)
 
 
 async def relay(
@@ -201,7 +164,7 @@ async def relay(
         )
         uplink = Uplink(campaign, sockets.context)
         stack.callback(uplink.close)
-        one = Relay(state, sockets, uplink, beat_s=beat_s, say=say)
+        one = Relay(state, uplink, sockets=sockets, beat_s=beat_s, say=say)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, one.stop.set)

@@ -29,7 +29,7 @@ async def serve_and_stop(campaign, refits, *, is_signalled):
     said = []
     with Keeper(campaign, instance="i1", beat_s=0.05) as keeper, bind(campaign) as sockets:
         kept = refits(keeper.store, campaign)
-        aggregator = Aggregator(keeper, kept, sockets, beat_s=0.05, say=said.append)
+        aggregator = Aggregator(keeper, kept, sockets=sockets, beat_s=0.05, say=said.append)
         stop = aggregator.ask_to_stop if is_signalled else aggregator.stop.set
         asyncio.get_running_loop().call_later(0.2, stop)
         await aggregator.run()
@@ -87,7 +87,7 @@ async def watch_a_refit(campaign, refits):
         eyes.subscribe(b"")
         eyes.connect(sockets.boards_endpoint)
         kept = refits(keeper.store, campaign)
-        aggregator = Aggregator(keeper, kept, sockets, beat_s=0.05, say=print)
+        aggregator = Aggregator(keeper, kept, sockets=sockets, beat_s=0.05, say=print)
         running = asyncio.create_task(aggregator.run())
         during = await asyncio.wait_for(board(bool), 20)
         kept.allowed.set()

@@ -1,0 +1,91 @@
+"""What the aggregator and a relay do alike: hear agents in bursts, answer them, say things once."""
+
+import asyncio
+import contextlib
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import zmq
+
+from insitu.errors import WireError
+from insitu.server.events import MessageArrived, Reply
+from insitu.server.sockets import Sockets
+from insitu.wire.codec import decode, encode
+from insitu.wire.messages import REFUSED, Reject
+
+BURST = 256  # messages before the timer gets its turn
+LOOK_S = 1.0  # people want to see something, however rarely agents speak
+SAID_AT_MOST = 1_000  # different sentences; a flood must not fill a log
+
+
+@dataclass(slots=True, kw_only=True)
+class Listening(ABC):
+    """A process that agents speak to."""
+
+    WHO: ClassVar[str]
+
+    sockets: Sockets
+    beat_s: float
+    say: Callable[[str], None]
+    failures: int = 0  # of the process itself; each is said
+    said: set[str] = field(default_factory=set)
+    started: float = field(default_factory=time.time)
+    started_monotonic: float = field(default_factory=time.monotonic)
+
+    def now(self) -> float:
+        """Seconds since 1970, without the jumps of a clock that is set."""
+        return self.started + time.monotonic() - self.started_monotonic
+
+    @abstractmethod
+    async def _arrive(self, event: MessageArrived) -> None:
+        """Do what a message asks for."""
+
+    async def _burst(self) -> None:
+        """Wait for messages and take them: a wait for each would cost more than it."""
+        agents: zmq.Socket[bytes] = zmq.Socket.shadow(self.sockets.agents)
+        await self.sockets.agents.poll()
+        with contextlib.suppress(zmq.Again):
+            for _ in range(BURST):
+                await self._take(agents.recv_multipart(zmq.NOBLOCK))
+
+    async def _take(self, frames: list[bytes]) -> None:
+        """One message of an agent; what is none is refused."""
+        peer = frames[0]
+        try:
+            if len(frames) != 2:
+                raise WireError(f"a message of {len(frames)} frames, not of 1 behind the peer")
+            event = MessageArrived(peer, decode(frames[1]), self.now())
+        except WireError as error:
+            self._say_once(f"a message was refused: {error}")
+            await self._reply(Reply(peer, Reject(REFUSED, str(error))))
+            return
+        await self._guard(self._arrive(event))
+
+    async def _reply(self, reply: Reply) -> None:
+        """An agent that is gone or does not read its answers will ask again."""
+        with contextlib.suppress(zmq.ZMQError):
+            await self.sockets.agents.send_multipart(
+                [reply.peer, encode(reply.message)], flags=zmq.NOBLOCK
+            )
+
+    async def _pause(self) -> None:
+        """Until people want to see something again."""
+        await asyncio.sleep(min(self.beat_s, LOOK_S))
+
+    async def _guard(self, work: Awaitable[None]) -> None:
+        """The top of a loop: a failure in one thing must not end the others."""
+        try:
+            await work
+        except Exception:
+            self.failures += 1
+            self._say_once(f"failure of the {self.WHO} itself:\n{traceback.format_exc()}")
+
+    def _say_once(self, text: str) -> None:
+        """Say what has not been said yet."""
+        if text not in self.said and len(self.said) < SAID_AT_MOST:
+            self.said.add(text)
+            self.say(text)
