@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import os
+import signal
+import socket
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,6 +16,7 @@ import zmq
 
 from insitu.errors import WireError
 from insitu.server.events import MessageArrived, Reply
+from insitu.server.rendezvous import ADDRESS, Address, withdraw
 from insitu.server.sockets import Sockets
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import REFUSED, Reject
@@ -31,6 +35,7 @@ class Listening(ABC):
     sockets: Sockets
     beat_s: float
     say: Callable[[str], None]
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
     failures: int = 0  # of the process itself; each is said
     said: set[str] = field(default_factory=set)
     started: float = field(default_factory=time.time)
@@ -39,6 +44,41 @@ class Listening(ABC):
     def now(self) -> float:
         """Seconds since 1970, without the jumps of a clock that is set."""
         return self.started + time.monotonic() - self.started_monotonic
+
+    @contextlib.contextmanager
+    def announced(
+        self, campaign: str, *, instance: str, token: str, boards: str = "", file: str = ADDRESS
+    ) -> Iterator[None]:
+        """While the block lasts, others find this process, and a signal asks it to stop.
+
+        Args:
+            campaign: its directory.
+            instance: tells this process from those before and after it.
+            token: what agents show to be let in.
+            boards: where boards are published; empty where none are.
+            file: the name of the address in the campaign.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.ask_to_stop)
+        Address(
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            instance=instance,
+            endpoint=self.sockets.endpoint,
+            boards=boards,
+            token=token,
+            started=self.started,
+            curve=self.sockets.curve,
+        ).write(campaign, file)
+        try:
+            yield
+        finally:
+            withdraw(campaign, file)
+
+    def ask_to_stop(self) -> None:
+        """A signal: end soon."""
+        self.stop.set()
 
     @abstractmethod
     async def _arrive(self, event: MessageArrived) -> None:

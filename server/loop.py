@@ -6,8 +6,6 @@ import json
 import operator
 import os
 import secrets
-import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -35,7 +33,6 @@ from insitu.server.keeper import Keeper
 from insitu.server.listening import Listening
 from insitu.server.live import live_of
 from insitu.server.refit import Refits
-from insitu.server.rendezvous import Address, withdraw
 from insitu.server.runs import Run
 from insitu.server.sockets import bind
 
@@ -55,7 +52,6 @@ class Aggregator(Listening):
     refits: Refits
     exit_with: str = ""
     parent: int = 0
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
     signalled: asyncio.Event = field(default_factory=asyncio.Event)
     refitting: "asyncio.Task[None] | None" = None
     board_due: float = 0.0  # when it may be made again
@@ -284,19 +280,10 @@ async def serve(
             exit_with=exit_with,
             parent=parent,
         )
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, aggregator.ask_to_stop)
-        Address(
-            pid=os.getpid(),
-            host=socket.gethostname(),
-            instance=instance,
-            endpoint=sockets.endpoint,
-            boards=sockets.boards_endpoint,
-            token=keeper.token,
-            started=aggregator.started,
-            curve=sockets.curve,
-        ).write(campaign)
-        stack.callback(withdraw, campaign)
+        stack.enter_context(
+            aggregator.announced(
+                campaign, instance=instance, token=keeper.token, boards=sockets.boards_endpoint
+            )
+        )
         say(f"{campaign}: waiting for runs at {sockets.endpoint}; end with Ctrl-C or SIGTERM")
         await aggregator.run()

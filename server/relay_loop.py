@@ -5,12 +5,10 @@ import contextlib
 import os
 import re
 import secrets
-import signal
-import socket
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from insitu.errors import InsituError, UsageError
 from insitu.server.events import (
@@ -29,7 +27,7 @@ from insitu.server.events import (
 )
 from insitu.server.listening import Listening
 from insitu.server.relay import RelayState
-from insitu.server.rendezvous import RELAYS, Address, Lock, own_directory, token_of, withdraw
+from insitu.server.rendezvous import RELAYS, Lock, own_directory, token_of
 from insitu.server.sockets import bind
 from insitu.server.uplink import Uplink
 
@@ -47,7 +45,6 @@ class Relay(Listening):
 
     state: RelayState
     uplink: Uplink
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
     sketch_due: float = 0.0
 
     async def run(self) -> None:
@@ -165,19 +162,6 @@ async def relay(
         uplink = Uplink(campaign, sockets.context)
         stack.callback(uplink.close)
         one = Relay(state, uplink, sockets=sockets, beat_s=beat_s, say=say)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, one.stop.set)
-        Address(
-            pid=os.getpid(),
-            host=socket.gethostname(),
-            instance=instance,
-            endpoint=sockets.endpoint,
-            boards="",
-            token=token,
-            started=one.started,
-            curve=sockets.curve,
-        ).write(campaign, file)
-        stack.callback(withdraw, campaign, file)
+        stack.enter_context(one.announced(campaign, instance=instance, token=token, file=file))
         say(f"{campaign}: relay {name} waits for agents at {sockets.endpoint}; end with SIGTERM")
         await one.run()

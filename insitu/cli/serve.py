@@ -5,25 +5,13 @@ import os
 
 import click
 
+from insitu.cli.listening import beat_option, bind_option, speaker
+
 
 @click.command(name="serve")
 @click.argument("campaign", type=click.Path(file_okay=False))
-@click.option(
-    "--bind",
-    "address",
-    default="",
-    metavar="tcp://HOST:PORT",
-    help="Listen for agents on other machines, encrypted; the default is this machine.",
-)
-@click.option(
-    "--beat",
-    "beat_s",
-    type=click.FloatRange(0.01, 3600.0),
-    default=1.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time between two messages of an agent.",
-)
+@bind_option
+@beat_option
 @click.option(
     "--exit-with",
     "exit_with",
@@ -46,18 +34,13 @@ def command(campaign: str, address: str, beat_s: float, exit_with: str, parent: 
     The directory is made where it is not there yet. Runs until Ctrl-C or SIGTERM: what is complete
     is sealed then, the rest is kept as partial.
     """
-    from insitu.monitor.names import printable
     from insitu.server.loop import serve
-
-    def say(text: str) -> None:
-        for line in text.splitlines():
-            click.echo(f"insitu serve: {printable(line)}", err=True)
 
     asyncio.run(
         serve(
             campaign,
             beat_s=beat_s,
-            say=say,
+            say=speaker("serve"),
             address=address,
             exit_with=exit_with,
             parent=parent or os.getppid(),

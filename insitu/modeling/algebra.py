@@ -1,6 +1,4 @@
-"""Arithmetic of functions: sums, products, derivatives, crossing points, growth, formulas to
-paste.
-"""
+"""Arithmetic of functions: sums, products, derivatives, crossings, growth, formulas to paste."""
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -58,18 +56,7 @@ def derivative(function: Function, parameter: str) -> Function:
     return _function(function.parameters, terms.pop((), 0.0), terms)
 
 
-def crossings(a: Function, b: Function, low: float, high: float) -> tuple[float, ...]:
-    """Where two functions of one parameter cross between two positive values, ascending.
-
-    Raises:
-        ModelingError: if there are several parameters or the bounds are not 0 < low < high.
-    """
-    if len(a.parameters) != 1 or a.parameters != b.parameters:
-        raise ModelingError(f"crossing of {a} and {b}: both need the same single parameter")
-    return _roots(lambda x: a(x) - b(x), low, high)
-
-
-def meetings(
+def crossings(
     a: Model, b: Model, low: float, high: float, *, at: Mapping[str, float] | None = None
 ) -> tuple[float, ...]:
     """Where the predictions of two models cross between two positive values, ascending.
@@ -120,23 +107,6 @@ def growth(function: Function, parameter: str) -> Growth:
     return max([*found, *([(zero, zero, zero)] if function.constant or not found else [])])
 
 
-def to_python(function: Function) -> str:
-    """An expression for Python with numpy as np, in the names of the parameters."""
-    parts = [repr(function.constant)]
-    for term in function.terms:
-        factors = [repr(term.coefficient)]
-        for factor in term.factors:
-            name = factor.parameter
-            if factor.alpha:
-                factors.append(f"{name}**({factor.alpha})")
-            if factor.beta:
-                factors.append(f"np.log2({name})**({factor.beta})")
-            if factor.gamma:
-                factors.append(f"2.0**({factor.gamma}*{name})")
-        parts.append(" * ".join(factors))
-    return " + ".join(parts)
-
-
 def to_latex(function: Function) -> str:
     """The function as LaTeX mathematics, numbers to four digits."""
     parts = [_latex_number(function.constant)] if function.constant or not function.terms else []
@@ -157,7 +127,7 @@ def to_latex(function: Function) -> str:
 
 def python_of(model: Model) -> str:
     """A model as an expression for Python with numpy as np; segments by np.where."""
-    *before, last = [to_python(segment.function) for segment in model.segments]
+    *before, last = [_expression(one.function, "np.log2({})", "2.0") for one in model.segments]
     name, answer = model.parameters[0], last
     for point, text in reversed([*zip(model.change_points, before, strict=True)]):
         answer = f"np.where({name} <= {(point.low + point.high) / 2!r}, {text}, {answer})"
@@ -166,7 +136,7 @@ def python_of(model: Model) -> str:
 
 def sympy_of(model: Model) -> str:
     """A model as an expression that SymPy reads; segments as Piecewise, logarithms of base 2."""
-    *before, last = [_to_sympy(segment.function) for segment in model.segments]
+    *before, last = [_expression(one.function, "log({}, 2)", "2") for one in model.segments]
     if not before:
         return last
     ends = [(point.low + point.high) / 2 for point in model.change_points]
@@ -177,7 +147,8 @@ def sympy_of(model: Model) -> str:
     return f"Piecewise({', '.join(pairs)}, ({last}, True))"
 
 
-def _to_sympy(function: Function) -> str:
+def _expression(function: Function, logarithm: str, two: str) -> str:
+    """The function in Python's words, with the logarithm and the base of exponentials as given."""
     parts = [repr(float(function.constant))] if function.constant or not function.terms else []
     for term in function.terms:
         factors = [repr(float(term.coefficient))]
@@ -186,9 +157,9 @@ def _to_sympy(function: Function) -> str:
             if factor.alpha:
                 factors.append(f"{name}**({factor.alpha})")
             if factor.beta:
-                factors.append(f"log({name}, 2)**({factor.beta})")
+                factors.append(f"{logarithm.format(name)}**({factor.beta})")
             if factor.gamma:
-                factors.append(f"2**(({factor.gamma})*{name})")
+                factors.append(f"{two}**(({factor.gamma})*{name})")
         parts.append("*".join(factors))
     return " + ".join(parts)
 

@@ -8,10 +8,7 @@ browser): how long its main thread is busy, its scripts, its heap, and how fast 
 """
 
 import argparse
-import os
 import sys
-import tempfile
-import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,7 +17,7 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.benchmarks.watch import campaign, publish
+from tests.benchmarks.watch import published
 from tests.monitor.served import served
 
 CHROMIUM = "/usr/bin/chromium"
@@ -34,18 +31,8 @@ def main() -> None:
     parser.add_argument("--viewers", type=int, default=1)
     parser.add_argument("--view", default="paths", help="paths, model, compare, outlook, runs")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "load.insitu")
-        models = campaign(path, options.callpaths)
-        done = threading.Event()
-        publisher = threading.Thread(target=publish, args=(path, models, options, done))
-        publisher.start()
-        try:
-            with served(path) as page:
-                measure(page, options)
-        finally:
-            done.set()
-            publisher.join()
+    with published(options.callpaths) as path, served(path) as page:
+        measure(page, options)
 
 
 def measure(page, options) -> None:

@@ -19,6 +19,8 @@ import tempfile
 import termios
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,14 +59,21 @@ def main():
     parser.add_argument("--lines", type=int, default=40)
     parser.add_argument("--keys", default="", help="pressed before it is measured, as p or '\\r'")
     options = parser.parse_args()
+    with published(options.callpaths) as path:
+        measure(path, options)
+
+
+@contextmanager
+def published(callpaths: int) -> Iterator[str]:
+    """A campaign whose boards come each second while the block lasts; its directory."""
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "load.insitu")
-        models = campaign(path, options.callpaths)
+        models = campaign(path, callpaths)
         done = threading.Event()
-        publisher = threading.Thread(target=publish, args=(path, models, options, done))
+        publisher = threading.Thread(target=publish, args=(path, models, done))
         publisher.start()
         try:
-            measure(path, options)
+            yield path
         finally:
             done.set()
             publisher.join()
@@ -88,7 +97,7 @@ def campaign(path, count):
     return models
 
 
-def publish(path: str, models: ModelSet, options: argparse.Namespace, done: threading.Event):
+def publish(path: str, models: ModelSet, done: threading.Event):
     """A board each second, as an aggregator does."""
     with open_store(path) as store:
         runs = store.runs()

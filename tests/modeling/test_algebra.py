@@ -1,5 +1,6 @@
 """Arithmetic of functions."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,12 +14,11 @@ from insitu.modeling.algebra import (
     derivative,
     growth,
     latex_of,
-    meetings,
     multiply,
     python_of,
     to_latex,
-    to_python,
 )
+from insitu.modeling.base import Segment
 from insitu.modeling.pmnf import Factor, Function, Term
 
 HALF = Fraction(1, 2)
@@ -55,22 +55,8 @@ def test_a_derivative_needs_a_parameter_of_the_function():
         derivative(LINEAR, "n")
 
 
-def test_functions_cross_where_they_are_equal():
-    square = Function(("p",), 0.0, (Term(1.0, (Factor("p", Fraction(2)),)),))
-    tenfold = Function(("p",), 0.0, (Term(10.0, (Factor("p", Fraction(1)),)),))
-
-    assert crossings(square, tenfold, 1, 1000) == pytest.approx((10.0,), rel=1e-12)
-    assert crossings(square, tenfold, 20, 1000) == ()
-
-
 def test_growth_is_ordered():
     assert growth(LOG, "p") < growth(LINEAR, "p") < growth(EXPONENTIAL, "p")
-
-
-def test_the_python_expression_gives_the_same_values():
-    for function in (LOG, LINEAR, EXPONENTIAL):
-        values = eval(to_python(function), {"np": np, "p": P})
-        assert values == pytest.approx(function(P), rel=1e-14)
 
 
 def test_the_latex_formula_reads_well():
@@ -84,24 +70,31 @@ def models_with_a_change():
     return x, insitu.fit(x, values, modeler="evidence")
 
 
-def test_models_meet_where_one_overtakes_the_other_also_by_a_change_of_behaviour():
+def test_models_cross_where_one_overtakes_the_other_also_by_a_change_of_behaviour():
     _, (jumping, constant) = models_with_a_change()
 
-    [place] = meetings(jumping, constant, 1, 100)
+    [place] = crossings(jumping, constant, 1, 100)
 
     assert jumping.change_points[0].low <= place <= jumping.change_points[0].high
 
 
-def test_models_of_several_parameters_meet_along_the_one_that_is_free():
+def test_models_of_several_parameters_cross_along_the_one_that_is_free():
     grid = np.array([(p, n) for p in (4.0, 8, 16, 32, 64) for n in (10.0, 20, 40, 80, 160)])
     p, n = grid.T
     communication, compute = insitu.fit(grid, [p * n, n**2], parameters=("p", "n"))
 
-    assert meetings(communication, compute, 1, 1e4, at={"n": 640}) == pytest.approx(
+    assert crossings(communication, compute, 1, 1e4, at={"n": 640}) == pytest.approx(
         (640,), rel=0.05
     )
     with pytest.raises(ModelingError, match="hold all parameters but one"):
-        meetings(communication, compute, 1, 1e4)
+        crossings(communication, compute, 1, 1e4)
+
+
+@pytest.mark.parametrize("function", [LOG, LINEAR, EXPONENTIAL])
+def test_the_python_expression_gives_the_same_values(function):
+    model = replace(models_with_a_change()[1][1], segments=(Segment(1.0, np.inf, function),))
+
+    assert eval(python_of(model), {"np": np, "p": P}) == pytest.approx(function(P), rel=1e-14)
 
 
 def test_formulas_of_segmented_models_have_all_segments():
