@@ -219,6 +219,68 @@ def test_two_parameters_are_a_heat_map_with_contours(odd: Page, tab):
     assert tab.locator("#surface svg path.contour").count() >= 3
 
 
+SOLVE = "path=main->solve&metric"
+
+
+@pytest.mark.parametrize(
+    ("host", "first", "then", "late"),
+    [
+        ("detail", f"#paths?{SOLVE}=visits", f"#paths?{SOLVE}=time_exclusive", "series metric=v"),
+        ("m-all", f"#model?{SOLVE}=visits", f"#model?{SOLVE}=time_exclusive", "series metric=v"),
+        ("c-plot", "#compare?metric=visits", "#compare?metric=time_exclusive", "series metric=v"),
+        ("o-all", "#outlook?at=p%3D4", "#outlook?at=p%3D512", "outlook p%3D4"),
+        ("surface", "#model?metric=time&across=n", "#model?metric=time", "surface x=n"),
+    ],
+    ids=("paths", "model", "compare", "outlook", "surface"),
+)
+def test_an_answer_that_comes_late_is_not_drawn_over_what_is_looked_at_now(
+    heat: Page, odd: Page, tab, host: str, first: str, then: str, late: str
+):
+    question, word = late.split()
+    held: list[playwright.Route] = []
+    tab.route(
+        lambda url: f"/{question}?" in url and word in url, lambda one: held.append(one)
+    )  # a method of a list it does not take
+    tab.goto((odd if host == "surface" else heat).address + first)
+    while not held:
+        tab.wait_for_timeout(10)
+    tab.evaluate("(hash) => { location.hash = hash; }", then)
+    tab.wait_for_selector(f"#{host}:not(.waiting)", state="attached")
+    before = tab.inner_html("main")
+
+    for one in held:
+        with tab.expect_response(one.request.url) as answer:
+            one.continue_()
+        answer.value.finished()
+    tab.wait_for_timeout(100)  # to be drawn, if it were
+
+    assert tab.inner_html("main") == before
+
+
+def test_a_question_that_nobody_answered_is_asked_again(heat: Page, tab):
+    tab.route("**/series?*", lambda one: one.abort(), times=1)
+
+    tab.goto(f"{heat.address}#model?{SOLVE}=visits")
+    tab.wait_for_selector("#m-empty:has-text('asked again')")
+    tab.wait_for_selector("#m-plot canvas")
+
+    assert tab.is_hidden("#m-empty")
+
+
+def test_a_tab_that_nobody_sees_leaves_its_connection_to_others(heat: Page, tab):
+    tab.goto(heat.address)
+    tab.wait_for_selector("#rows tr")
+    seen = """(is) => {
+        Object.defineProperty(document, "hidden", { value: !is, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    with tab.expect_event("requestfailed", lambda one: one.url.endswith("/events")):
+        tab.evaluate(seen, False)
+
+    with tab.expect_request("**/events"):
+        tab.evaluate(seen, True)
+
+
 def test_hostile_names_stay_text(odd: Page, tab):
     for view in ("model", "compare", "outlook", "paths"):
         tab.goto(f"{odd.address}#{view}?path={EVIL[1]}&metric=time")
@@ -243,10 +305,13 @@ def test_a_link_brings_another_browser_to_the_same_place(heat: Page, tab, browse
 
     with browser.new_context() as other:
         again = other.new_page()
+        asked: list[str] = []
+        again.on("request", lambda one: asked.append(one.url))
         again.goto(link)
         again.wait_for_selector("#m-plot canvas")
         assert again.text_content("#m-path") == "main → solve"
         assert again.input_value("#m-metric") == "visits"
+    assert not [url for url in asked if "metric=&" in url]  # before it is known what there is
 
 
 def test_who_has_no_token_or_another_name_for_this_machine_sees_nothing(heat: Page, browser):

@@ -3,7 +3,7 @@ import {
   byId, choices, drawn, element, lastFrames, logTicks, number, pathText, percent, printable, quantity,
   row, scaleOf, times, COLOURS,
 } from "./text.js";
-import { ask, data, go, state } from "./state.js";
+import { answers, data, go, state } from "./state.js";
 
 const AHEAD = 16; // times the largest measured value, where nobody chose a place
 const FARTHEST = 4096;
@@ -33,6 +33,17 @@ function place(names) {
   return Object.fromEntries(names.map((name) => [name, state.at[name] ?? (name === first ? AHEAD : 1) * ranges[name][1]]));
 }
 
+const axisOf = (names) => (names.includes(state.axis) ? state.axis : names.find((name) => name === "p") || names[0]);
+
+function questions(names) {
+  if (state.view !== "outlook") return [];
+  const [at, axis] = [place(names), axisOf(names)];
+  const others = Object.fromEntries(Object.entries(at).filter(([name]) => name !== axis));
+  const end = Math.max(at[axis], ranges[axis][1] * AHEAD * 4);
+  const to = 2 ** Math.ceil(Math.log2(end)); // so that the picture does not change with each step
+  return [["shares", { axis, to }, others], ["outlook", {}, at]];
+}
+
 export async function drawOutlook() {
   ranges = measuredRanges();
   const names = Object.keys(ranges);
@@ -40,15 +51,13 @@ export async function drawOutlook() {
   byId("o-all").hidden = !names.length;
   if (!names.length) return;
   const at = place(names);
-  const axis = names.includes(state.axis) ? state.axis : names.find((name) => name === "p") || names[0];
+  const axis = axisOf(names);
   drawSliders(names, at, axis);
-  const others = Object.fromEntries(Object.entries(at).filter(([name]) => name !== axis));
-  const end = Math.max(at[axis], ranges[axis][1] * AHEAD * 4);
-  const to = 2 ** Math.ceil(Math.log2(end)); // so that the picture does not change with each step
-  const [shares, there] = await Promise.all([ask("shares", { axis, to }, others), ask("outlook", {}, at)]);
-  if (state.view !== "outlook" || JSON.stringify(place(names)) !== JSON.stringify(at)) return;
+  const found = await answers("o-all", () => questions(names));
+  if (!found) return;
+  const [shares, there] = found;
   if (shares && shares.names.length) drawShares(shares, at[axis]);
-  else byId("shares").replaceChildren(element("p", "dim", "shares need a parameter above zero"));
+  else byId("shares").replaceChildren(element("p", "dim", shares ? "shares need a parameter above zero" : "nobody answers; asked again soon"));
   if (there) drawPlaces(there, at);
 }
 

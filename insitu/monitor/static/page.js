@@ -26,12 +26,20 @@ function draw() {
     if (name === state.view) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
   }
+  if (!data.version) return; // what there is is not known yet
   drawSide();
   VIEWS[state.view]();
 }
 
+let events = null;
+
+// A browser has six connections to a server for all of its tabs: one that nobody sees lets go.
 function listen() {
-  const events = new EventSource("events");
+  if (events) events.close();
+  events = null;
+  if (document.hidden) return;
+  const mine = new EventSource("events");
+  events = mine;
   const told = (text) => {
     byId("trouble").hidden = !text;
     byId("trouble").textContent = printable(text);
@@ -58,10 +66,11 @@ function listen() {
   events.addEventListener("trouble", (event) => told(JSON.parse(event.data)));
   events.onerror = async () => {
     const answer = await fetch("link").catch(() => null);
+    if (mine !== events || mine.readyState === EventSource.OPEN) return; // it is back already
     byId("state").className = "lost";
     byId("state").textContent = answer && answer.status === 403
       ? "✕ refused: open the address that the server prints now" : "✕ nobody answers; trying again …";
-    if (events.readyState === EventSource.CLOSED) setTimeout(listen, RETRY_MS);
+    if (mine.readyState === EventSource.CLOSED) setTimeout(() => mine === events && listen(), RETRY_MS);
   };
 }
 
@@ -195,5 +204,6 @@ connect();
 setTheme(localStorage.getItem("insitu-theme") || "auto");
 addEventListener("hashchange", look);
 addEventListener("popstate", look);
+document.addEventListener("visibilitychange", listen);
 look();
 listen();

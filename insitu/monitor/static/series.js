@@ -3,7 +3,7 @@ import {
   byId, choices, drawn, element, lastFrames, number, pathText, percent, printable,
   quantity, row, sign,
 } from "./text.js";
-import { ask, data, go, state } from "./state.js";
+import { answers, data, go, state } from "./state.js";
 import { axesOf, clear, curves } from "./plot.js";
 import { chosenMetric, chosenPath, chosenRow, metrics } from "./tree.js";
 import { drawSurface } from "./surface.js";
@@ -11,9 +11,10 @@ import { drawSurface } from "./surface.js";
 const DEAREST = 5; // call paths that are compared where none was chosen
 const CANDIDATES = 3; // drawn besides the model
 
-function question(path) {
-  return ["series", { callpath: path, metric: chosenMetric(), axis: state.axis }, heldOthers()];
-}
+// A question for each of some call paths; none where another view is shown by now.
+const questions = (view, paths) => (state.view !== view ? [] : paths.filter(Boolean).map((path) => (
+  ["series", { callpath: path, metric: chosenMetric(), axis: state.axis }, heldOthers()]
+)));
 
 // Parameters off the axis may be held elsewhere than at their largest values.
 function heldOthers() {
@@ -68,6 +69,8 @@ function drawCurves(hosts, answer, path, more = {}) {
   return axes;
 }
 
+const noModel = (answer) => (answer === null ? "nobody answers; asked again soon"
+  : `no model of ${printable(chosenMetric())} yet: it takes runs at three scales or more`);
 const NOTE = "points, model and 95 % interval; dashed beyond what was measured";
 
 // The card beside the tree.
@@ -75,17 +78,18 @@ export async function drawDetail() {
   const path = chosenPath();
   byId("chosen").textContent = path ? pathText(path) : "no call path yet";
   byId("open").hidden = !path;
-  const answer = path ? await ask(...question(path)) : null;
-  if (path !== chosenPath() || state.view !== "paths") return;
+  const found = await answers("detail", () => questions("paths", [chosenPath()]));
+  if (!found) return;
+  const [answer] = found;
   const names = data.board.parameters;
   byId("axis-label").hidden = names.length < 2;
   if (answer) choices(byId("axis"), names, answer.axis);
-  const found = chosenRow();
-  const now = found && found.live !== null ? `; now ${quantity(found.live, found.unit)}${dueText(found)}` : "";
+  const here = chosenRow();
+  const now = here && here.live !== null ? `; now ${quantity(here.live, here.unit)}${dueText(here)}` : "";
   if (!answer || !answer.classes.length) {
     clear(byId("plot"));
     byId("legend").replaceChildren();
-    byId("note").textContent = path ? `no model of ${printable(chosenMetric())} yet${now}` : "";
+    byId("note").textContent = path ? `${noModel(answer)}${now}` : "";
   } else {
     drawCurves({ plot: "plot", legend: "legend", logX: "log-x", logY: "log-y" }, answer, path, { height: 260 });
     const others = names.length > 1 ? ", other parameters at their largest values" : "";
@@ -134,15 +138,19 @@ function strip(run, shades) {
   return made;
 }
 
+const classOf = (answer) => answer.classes.find((each) => each.name === state.behaviour) || answer.classes[0];
+
 // The page of a model.
 export async function drawModel() {
   const path = chosenPath();
   byId("m-path").textContent = path ? pathText(path) : "no call path yet";
   choices(byId("m-metric"), metrics(), chosenMetric());
-  const answer = path ? await ask(...question(path)) : null;
-  if (path !== chosenPath() || state.view !== "model") return;
+  const found = await answers("m-all", () => questions("model", [chosenPath()]));
+  if (!found) return;
+  const [answer] = found;
   const isEmpty = !answer || !answer.classes.length;
   byId("m-empty").hidden = !isEmpty;
+  byId("m-empty").textContent = noModel(answer);
   byId("m-all").hidden = isEmpty;
   if (isEmpty) return;
   const names = data.board.parameters;
@@ -152,7 +160,7 @@ export async function drawModel() {
   byId("rivals").checked = state.rivals;
   const hosts = { plot: "m-plot", legend: "m-legend", logX: "m-log-x", logY: "m-log-y" };
   const axes = drawCurves(hosts, answer, path, { height: 340, hasRivals: state.rivals });
-  const one = answer.classes.find((each) => each.name === state.behaviour) || answer.classes[0];
+  const one = classOf(answer);
   choices(byId("m-class"), answer.classes.map((each) => each.name), one.name);
   drawResiduals(answer, path, axes);
   drawFacts(one);
@@ -160,7 +168,7 @@ export async function drawModel() {
   drawPoints(one, names);
   drawRanks(byId("m-ranks"), answer, 6);
   byId("m-ranks-card").hidden = !answer.ranks.length;
-  drawSurface(path, chosenMetric(), one);
+  drawSurface(() => ({ callpath: chosenPath(), metric: chosenMetric(), class: classOf(answer).name }));
 }
 
 // Values of the parameters off the axis, each among those that were measured.
@@ -226,28 +234,32 @@ function drawPoints(one, names) {
   )));
 }
 
-// Several call paths in one picture: those that were chosen, else the dearest.
+// Those that were chosen, else the dearest.
+function compared() {
+  if (state.pins.length) return state.pins;
+  const rows = data.board.series.filter((one) => one.metric === chosenMetric());
+  return [...new Set(rows.sort((a, b) => b.share - a.share).map((one) => one.callpath))].slice(0, DEAREST);
+}
+
+// Several call paths in one picture.
 export async function drawCompare() {
-  const metric = chosenMetric();
-  const rows = data.board.series.filter((one) => one.metric === metric);
-  const dearest = [...new Set([...rows].sort((a, b) => b.share - a.share).map((one) => one.callpath))].slice(0, DEAREST);
-  const paths = state.pins.length ? state.pins : dearest;
+  const paths = compared();
   choices(byId("c-metric"), metrics(), chosenMetric());
   byId("relative").checked = state.relative;
   byId("c-note").textContent = state.pins.length ? `${NOTE}; ☐ in the tree adds and removes call paths`
     : `the dearest call paths; ☐ in the tree, or the key c, chooses others`;
-  const answers = await Promise.all(paths.map((path) => ask(...question(path))));
-  if (state.view !== "compare") return;
+  const found = await answers("c-plot", () => questions("compare", compared()));
+  if (!found) return;
   let shade = 0;
-  const series = paths.flatMap((path, i) => (answers[i] ? seriesOf(answers[i], path) : []).map((one) => ({
+  const series = paths.flatMap((path, i) => (found[i] ? seriesOf(found[i], path) : []).map((one) => ({
     ...one, path, shade: shade++, label: `${lastFrames(path, 60)}${one.name === "all" ? "" : ` (${printable(one.name)})`}`, told: printable(one.text),
   }))).map((one) => (state.relative ? scaled(one) : one));
   if (!series.length) {
     clear(byId("c-plot"));
-    byId("c-legend").replaceChildren(element("li", "dim", `no models of ${printable(chosenMetric())} yet`));
+    byId("c-legend").replaceChildren(element("li", "dim", noModel(found.find((one) => one === null))));
     return;
   }
-  const { axis } = answers.find((one) => one && one.classes.length);
+  const { axis } = found.find((one) => one && one.classes.length);
   const axes = axesOf(state, series.flatMap((one) => one.points));
   byId("c-log-x").checked = axes.isLogX;
   byId("c-log-y").checked = axes.isLogY;

@@ -1,4 +1,5 @@
 // What is known of the campaign, and what the user looks at; the latter is kept in the address.
+import { byId } from "./text.js";
 
 export const data = {
   board: { parameters: [], runs: [], series: [], findings: [], omitted: 0 },
@@ -54,7 +55,7 @@ export function readHash(views) {
   if (views.includes(view)) state.view = view;
   for (const [name, first] of Object.entries(FIRST)) {
     if (name === "view" || !said.has(name)) continue;
-    if (name === "pins") state.pins = said.getAll("pins").slice(0, 12);
+    if (name === "pins") state.pins = said.getAll("pins").filter(Boolean).slice(0, 12);
     else if (name === "at") {
       const pairs = said.getAll("at").map((one) => one.split("="));
       state.at = Object.fromEntries(pairs.map(([key, one]) => [key, Number(one)]).filter(([, one]) => Number.isFinite(one)));
@@ -62,20 +63,48 @@ export function readHash(views) {
   }
 }
 
+const RETRY_MS = 2000;
 let known = new Map();
 let version = 0;
+let retrying = 0;
 
-// What the server says of the models; asked once for each version of them.
-export async function ask(name, words, at = {}) {
+// What the server says of the models, asked once for each version of them; null where it does not.
+async function ask(name, words, at = {}) {
   const query = new URLSearchParams(words);
   for (const [key, value] of Object.entries(at)) query.append("at", `${key}=${value}`);
   const address = `${name}?${query}`;
   if (version !== data.version) [known, version] = [new Map(), data.version];
   if (!known.has(address)) {
     if (known.size > 200) known.clear();
-    known.set(address, fetch(address).then((response) => (response.ok ? response.json() : null)).catch(() => null));
+    known.set(address, fetched(address, known));
   }
-  const answer = await known.get(address);
-  if (answer === null) known.delete(address);
+  return known.get(address);
+}
+
+// Nobody may answer for a while; what is shown then is asked again.
+async function fetched(address, asked) {
+  const response = await fetch(address).catch(() => null);
+  const answer = response && response.ok ? await response.json().catch(() => null) : null;
+  if (answer === null && !(response && response.status === 400)) {
+    asked.delete(address);
+    clearTimeout(retrying);
+    retrying = setTimeout(() => go({}), RETRY_MS);
+  }
   return answer;
+}
+
+let begun = 0;
+const drawn = new Map(); // by host: which of its drawings is shown
+
+// Answers for a host, in the order of its questions; null where these are not its questions any
+// more, or newer answers are shown already: answers come in any order.
+export async function answers(host, questions) {
+  const mine = ++begun;
+  const asked = questions();
+  byId(host).classList.add("waiting");
+  const found = await Promise.all(asked.map((one) => ask(...one)));
+  if (mine < (drawn.get(host) || 0) || JSON.stringify(questions()) !== JSON.stringify(asked)) return null;
+  drawn.set(host, mine);
+  byId(host).classList.remove("waiting");
+  return found;
 }

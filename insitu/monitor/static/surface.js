@@ -1,6 +1,6 @@
 // A model over two parameters: a heat map with lines of equal value, and the measured points.
 import { byId, choices, drawn, element, isWide, logTicks, number, printable, quantity, scaleOf, ticks } from "./text.js";
-import { ask, data, state } from "./state.js";
+import { answers, data, state } from "./state.js";
 
 // Of cividis: dark to bright without red and green, alike for all eyes and in grey.
 const RAMP = [[0, 34, 78], [33, 57, 109], [76, 84, 108], [108, 110, 114], [144, 137, 120], [182, 165, 112], [219, 195, 92], [254, 232, 56]];
@@ -12,23 +12,39 @@ const shadeOf = (part) => {
   return `rgb(${RAMP[i].map((from, k) => Math.round(from + (at - i) * (RAMP[i + 1][k] - from))).join(",")})`;
 };
 
-export async function drawSurface(path, metric, one) {
+// The two parameters that were chosen, else the first two.
+function chosenAxes() {
+  const names = data.board.parameters;
+  const across = names.includes(state.across) ? state.across : names[0];
+  const down = names.includes(state.down) && state.down !== across ? state.down : names.find((name) => name !== across);
+  return [across, down];
+}
+
+function question(about) {
+  const [x, y] = chosenAxes();
+  const held = Object.fromEntries(Object.entries(state.at).filter(([name]) => name !== x && name !== y));
+  return ["surface", { ...about, x, y }, held];
+}
+
+// Draw that of a class of a metric of a call path, which `about` gives as long as it is looked at.
+export async function drawSurface(about) {
   const names = data.board.parameters;
   byId("s-card").hidden = names.length < 2;
   if (names.length < 2) return;
-  const across = names.includes(state.across) ? state.across : names[0];
-  const down = names.includes(state.down) && state.down !== across ? state.down : names.find((name) => name !== across);
+  const [across, down] = chosenAxes();
   choices(byId("s-x"), names, across);
   choices(byId("s-y"), names.filter((name) => name !== across), down);
-  const held = Object.fromEntries(Object.entries(state.at).filter(([name]) => name !== across && name !== down));
-  const answer = await ask("surface", { callpath: path, metric, class: one.name, x: across, y: down }, held);
+  const { class: name } = about();
+  const found = await answers("surface", () => [question(about())]);
+  if (!found) return;
+  const [answer] = found;
   if (!answer || !answer.values.length) {
     byId("surface").replaceChildren(element("p", "dim", "no model over these two"));
     return;
   }
-  byId("surface").replaceChildren(picture(answer, one.name));
+  byId("surface").replaceChildren(picture(answer, name));
   const others = Object.entries(answer.held).map(([name, value]) => `${printable(name)} = ${number(value)}`).join(", ");
-  byId("s-note").textContent = `class ${printable(one.name)}; circles are measured${others ? `; ${others}` : ""}`;
+  byId("s-note").textContent = `class ${printable(name)}; circles are measured${others ? `; ${others}` : ""}`;
 }
 
 function picture(answer, name) {
