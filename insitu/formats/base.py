@@ -96,8 +96,7 @@ def exporter(name: str) -> Exporter:
     """
     if name not in EXPORTERS:
         raise UsageError(f"no format '{name}' to export; there are {', '.join(EXPORTERS)}")
-    module, _, attribute = EXPORTERS[name].partition(":")
-    found: Exporter = getattr(import_module(module), attribute)()
+    found: Exporter = _made(EXPORTERS[name])
     return found
 
 
@@ -109,9 +108,13 @@ def importer(name: str) -> Importer:
     """
     if name not in IMPORTERS:
         raise UsageError(f"no format '{name}' to import; there are jsonl, {', '.join(IMPORTERS)}")
-    module, _, attribute = IMPORTERS[name].partition(":")
-    found: Importer = getattr(import_module(module), attribute)()
+    found: Importer = _made(IMPORTERS[name])
     return found
+
+
+def _made(place: str) -> Any:  # Any: an exporter or an importer
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)()
 
 
 def exporter_of(file: str) -> Exporter:

@@ -5,15 +5,14 @@ many ranks have values; numbers that Adiak kept (problem_size, iterations) are n
 many of them are results: name parameters in the file, as in `heat.p16.n256.cali`.
 """
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from insitu.entities import ARROW, RANKS, TIME, TIME_EXCLUSIVE, VISITS
 from insitu.errors import UsageError
-from insitu.formats.cube import parameters_of
 from insitu.formats.jsonl import MAX_RANKS
+from insitu.formats.reading import Row, json_of, parameters_of
 
 RANK = "mpi.rank"
 SIZES = ("mpi.world.size", "jobsize")
@@ -32,7 +31,6 @@ OWN = {
 }
 # What caliper-reader raises at lines that are no records.
 BROKEN = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError)
-Row = Mapping[str, Any]  # Any: JSON
 Values = dict[tuple[str, str, str], dict[int, float]]
 
 
@@ -65,13 +63,10 @@ class CaliperJson:
 
     def rows(self, file: str) -> Iterator[Row]:
         """See Importer."""
+        data = json_of(file)
         try:
-            with open(file, encoding="utf-8") as stream:
-                data = json.load(stream)
             records = list(_records(data))
-        except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(f"{file}: cannot be read as JSON: {error}") from error
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise UsageError(f"{file}: not as Caliper's json-split is: {error!r}") from error
         yield from _rows(records, data, file)
 
@@ -122,7 +117,7 @@ def _rows(
     seen = {rank for ranks in values.values() for rank in ranks}
     sizes = [_whole(said[name], name, file) for name in SIZES if name in said]
     size = sizes[0] if sizes else max(seen, default=0) + 1
-    params, repetition = parameters_of(file.removesuffix(".cali").removesuffix(".json"))
+    params, repetition = parameters_of(file)
     for (path, metric, unit), ranks in values.items():
         row: dict[str, Any] = {
             "callpath": path,

@@ -6,7 +6,6 @@ the threads of a rank are added up.
 """
 
 import os
-import re
 import struct
 import tarfile
 import zlib
@@ -16,6 +15,7 @@ from typing import Any
 
 from insitu.entities import ARROW, BYTES_RECEIVED, BYTES_SENT, RANKS, TIME, TIME_EXCLUSIVE, VISITS
 from insitu.errors import UsageError
+from insitu.formats.reading import Row, parameters_of, unused
 
 UNITS = {"sec": "s", "bytes": "B", "occ": "1"}
 OWN = {
@@ -23,7 +23,6 @@ OWN = {
     "bytes_sent": BYTES_SENT.name,
     "bytes_received": BYTES_RECEIVED.name,
 }
-REPETITION = "r"
 # What pycubexr raises at a damaged file, from its archive to its numbers.
 BROKEN = (
     OSError,
@@ -40,8 +39,6 @@ BROKEN = (
     zlib.error,
     struct.error,
 )
-_PARAMETER = re.compile(r"([A-Za-z_]+)(\d+(?:[.,]\d+)?)")
-Row = Mapping[str, Any]  # Any: JSON
 
 
 class Cube:
@@ -65,18 +62,6 @@ class Cube:
                     yield from _of_file(parsed, params, repetition, MissingMetricError)
             except (*BROKEN, CorruptIndexError) as error:
                 raise UsageError(f"{path}: cannot be read as CUBE4: {error!r}") from error
-
-
-def parameters_of(path: str) -> tuple[dict[str, float], int | None]:
-    """The parameters and the repetition, counted from 0, that the name of a file says."""
-    file = os.path.basename(path).removesuffix(".cubex")
-    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
-    name = folder if file.startswith(("profile", "scorep")) else file
-    _, _, told = name.partition(".")  # what stands before the first dot is the program
-    found = _PARAMETER.findall(told or name)
-    values = {name: float(value.replace(",", ".")) for name, value in found}
-    repetition = values.pop(REPETITION, None)
-    return values, None if repetition is None else max(int(repetition) - 1, 0)
 
 
 def _files(path: str) -> Sequence[str]:
@@ -158,13 +143,3 @@ def _callpaths(parsed: Any) -> dict[int, str]:
     for root in parsed.get_root_cnodes():
         walk(root, "")
     return names
-
-
-def unused(path: str, used: set[str]) -> str:
-    """A call path that nobody has: with a number where it was used before."""
-    if path not in used:
-        return path
-    number = 2
-    while f"{path} #{number}" in used:
-        number += 1
-    return f"{path} #{number}"

@@ -13,10 +13,10 @@ import numpy as np
 
 from insitu.errors import UsageError
 from insitu.formats.extrap_files import INDEX, VALUES
+from insitu.formats.reading import Row, json_of
 
 MOST_BYTES = 1 << 30  # of a member of an archive: a small file can claim to be a large one
 _POINT = re.compile(r"\(([^()]*)\)")
-Row = Mapping[str, Any]  # Any: JSON
 
 
 class ExtrapJsonReader:
@@ -26,11 +26,7 @@ class ExtrapJsonReader:
 
     def rows(self, file: str) -> Iterator[Row]:
         """See Importer."""
-        try:
-            with open(file, encoding="utf-8-sig") as stream:
-                data = json.load(stream)
-        except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(f"{file}: cannot be read as JSON: {error}") from error
+        data = json_of(file)
         try:
             if isinstance(data, dict) and "callpaths" in data:
                 yield from _numbered(data)

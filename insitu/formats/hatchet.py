@@ -16,8 +16,8 @@ import numpy as np
 
 from insitu.entities import ARROW, METRICS, RANKS, TIME, TIME_EXCLUSIVE, CallPath, RunKey
 from insitu.errors import UsageError
-from insitu.formats.cube import parameters_of, unused
 from insitu.formats.jsonl import MAX_RANKS
+from insitu.formats.reading import Row, json_of, parameters_of, unused
 from insitu.measurement import Experiment, FloatArray, RunTable
 from insitu.modeling.base import ModelSet
 
@@ -32,7 +32,6 @@ REDUCTIONS: Mapping[str, Callable[[FloatArray], float]] = {
     " (max)": lambda values: float(np.nanmax(values)),
 }
 PROFILE = "profile"
-Row = Mapping[str, Any]  # Any: JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +140,10 @@ class HatchetReader:
 
     def rows(self, file: str) -> Iterator[Row]:
         """See Importer."""
+        data = json_of(file)
         try:
-            with open(file, encoding="utf-8") as stream:
-                data = json.load(stream)
             yield from _read(data, file)
-        except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(f"{file}: cannot be read as JSON: {error}") from error
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"{file}: not what GraphFrame.to_json() of Hatchet writes: {error!r}"
             ) from error
@@ -171,7 +167,7 @@ def _read(data: Mapping[str, Any], file: str) -> Iterator[Row]:
                 here = values.setdefault((callpaths[str(one["node"])], metric), {})
                 here[rank] = here.get(rank, 0.0) + value  # threads of a rank are added up
     size = max(ranks, default=0) + 1
-    params, repetition = parameters_of(file.removesuffix(".json").removesuffix(".hatchet"))
+    params, repetition = parameters_of(file)
     for (path, metric), found in values.items():
         name, unit = OURS.get(metric, (metric, "1"))
         row: dict[str, Any] = {

@@ -103,13 +103,8 @@ class Batch:
 
     def part(self, rows: IntArray) -> "Batch":
         """Some of the series, for whom it is nothing to know the others."""
-        part, series = copy(self), self.series
-        part.series = replace(
-            series,
-            values=series.values[rows],
-            counts=series.counts[rows],
-            deviations=series.deviations[rows],
-        )
+        part = copy(self)
+        part.series = self.series.part(rows)
         part.metrics = [self.metrics[row] for row in rows]
         part.varied, part.scale = self.varied[rows], self.scale[rows]
         part.relative, part.least = self.relative[rows], self.least[rows]

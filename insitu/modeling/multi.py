@@ -7,7 +7,7 @@ Sparse designs need one line per parameter and a point off the lines for each in
 """
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any  # of what pickle keeps
 
 import numpy as np
@@ -81,13 +81,8 @@ class Table:
 
     def part(self, rows: IntArray) -> "Table":
         """Some of the series, for whom it is nothing to know the others."""
-        part, series = copy(self), self.series
-        part.series = replace(
-            series,
-            values=series.values[rows],
-            counts=series.counts[rows],
-            deviations=series.deviations[rows],
-        )
+        part = copy(self)
+        part.series = self.series.part(rows)
         part.scale, part.relative = self.scale[rows], self.relative[rows]
         part.trust = self.trust[rows]
         return part

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.errors import ModelingError
-from insitu.measurement import FloatArray, Points
+from insitu.measurement import FloatArray, IntArray, Points
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,10 @@ class Series:
     values: FloatArray
     counts: FloatArray
     deviations: FloatArray
+
+    def part(self, rows: IntArray) -> "Series":
+        """Some of the series, by their numbers."""
+        return Series(self.coordinates, self.values[rows], self.counts[rows], self.deviations[rows])
 
 
 def one_parameter(points: Points, modeler: str) -> list[tuple[FloatArray, FloatArray]]:

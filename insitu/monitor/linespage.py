@@ -36,14 +36,6 @@ class LinesPage(View):
         self.query_one("#all").focus()
         self.draw()
 
-    def on_resize(self) -> None:
-        """Ranks follow the width."""
-        self.call_after_refresh(self.draw)
-
-    def action_back(self) -> None:
-        """To the screen before."""
-        self.app.pop_screen()
-
     def fill(self, facts: str, lines: list[Text], legend: Text) -> None:
         """Draw them below a title and above a legend."""
         self.tell("title", title_of(self.shown, facts, self.size.width))

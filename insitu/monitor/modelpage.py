@@ -53,14 +53,6 @@ class ModelPage(View):
         self.query_one("#right").focus()
         self.draw()
 
-    def on_resize(self) -> None:
-        """The picture follows the size."""
-        self.call_after_refresh(self.draw)
-
-    def action_back(self) -> None:
-        """To the screen before."""
-        self.app.pop_screen()
-
     def action_metric(self, steps: int) -> None:
         """Show another metric of the call path."""
         names = self._metrics()

@@ -97,10 +97,6 @@ class Overview(View):
         self.query_one("#series").focus()
         self.draw()
 
-    def on_resize(self) -> None:
-        """Columns follow the width."""
-        self.call_after_refresh(self.draw)
-
     @on(DataTable.RowHighlighted)
     def _chosen_another(self) -> None:
         if self.is_up:

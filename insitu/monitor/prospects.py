@@ -162,14 +162,6 @@ class Prospects(View):
             break
         self.draw()
 
-    def on_resize(self) -> None:
-        """Columns follow the width."""
-        self.call_after_refresh(self.draw)
-
-    def action_back(self) -> None:
-        """To the screen before."""
-        self.app.pop_screen()
-
     @on(Slider.Moved)
     def _moved(self, event: Slider.Moved) -> None:
         at = list(self.shown.target)

@@ -53,6 +53,14 @@ class View(Screen[None]):
         """Whether there is something to draw on; at the end events still come in."""
         return self.is_mounted and self.is_running
 
+    def on_resize(self) -> None:
+        """What is drawn follows the size."""
+        self.call_after_refresh(self.draw)
+
+    def action_back(self) -> None:
+        """To the screen before."""
+        self.app.pop_screen()
+
     def draw(self) -> None:
         """Draw everything that may have changed."""
         raise NotImplementedError

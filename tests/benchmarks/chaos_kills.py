@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -97,44 +98,19 @@ class Job:
             rank.wait(WAIT_S)
 
 
-class Server:
-    """An aggregator that may be killed."""
+class Program:
+    """A command of insitu that listens for agents and may be killed."""
 
-    def __init__(self, campaign: Path, beat: str = "0.05") -> None:
-        """Start it."""
+    def __init__(self, campaign: Path, words: list[str], file: Path) -> None:
+        """Start it; `file` is where it will say its address, in the campaign."""
         self.campaign = campaign
-        words = [sys.executable, "-m", "insitu", "serve", str(campaign), "--beat", beat]
-        with open(campaign.parent / "serve.log", "ab") as log:
-            self.process = subprocess.Popen(words, cwd=HERE, stdout=log, stderr=log)
+        self.file = campaign / file
+        self.log = campaign.parent / f"{words[0]}.log"
+        argv = [sys.executable, "-m", "insitu", words[0], str(campaign), *words[1:]]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(argv, cwd=HERE, stdout=log, stderr=log)
 
-    def wait(self) -> "Server":
-        """Until it listens."""
-        until(lambda: self.process.poll() is not None or _serving(self.campaign, self.process.pid))
-        return self
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self.process.kill()
-        self.process.wait()
-
-    def end(self) -> None:
-        """SIGTERM; the exit must be orderly."""
-        self.process.terminate()
-        if self.process.wait(WAIT_S):
-            raise RuntimeError(f"the aggregator failed: {self.campaign.parent / 'serve.log'}")
-
-
-class Relay:
-    """A relay of a campaign that may be killed."""
-
-    def __init__(self, campaign: Path, name: str, beat: str = "0.05") -> None:
-        """Start it."""
-        self.file = campaign / "relays" / f"{name}.json"
-        words = [sys.executable, "-m", "insitu", "relay", str(campaign), "--name", name]
-        with open(campaign.parent / "relay.log", "ab") as log:
-            self.process = subprocess.Popen([*words, "--beat", beat], cwd=HERE, stderr=log)
-
-    def wait(self) -> "Relay":
+    def wait(self) -> Self:
         """Until it listens."""
         until(lambda: self.process.poll() is not None or _listening(self.file, self.process.pid))
         return self
@@ -148,7 +124,24 @@ class Relay:
         """SIGTERM; the exit must be orderly."""
         self.process.terminate()
         if self.process.wait(WAIT_S):
-            raise RuntimeError(f"a relay failed: {self.file.parents[2] / 'relay.log'}")
+            raise RuntimeError(f"it failed: {self.log}")
+
+
+class Server(Program):
+    """An aggregator."""
+
+    def __init__(self, campaign: Path, beat: str = "0.05") -> None:
+        """Start it."""
+        super().__init__(campaign, ["serve", "--beat", beat], Path("aggregator.json"))
+
+
+class Relay(Program):
+    """A relay of a campaign."""
+
+    def __init__(self, campaign: Path, name: str) -> None:
+        """Start it."""
+        words = ["relay", "--name", name, "--beat", "0.05"]
+        super().__init__(campaign, words, Path("relays", f"{name}.json"))
 
 
 def until(condition: object, seconds: float = WAIT_S) -> bool:
@@ -330,10 +323,6 @@ def _judge(job: Job, counts: Counter[str], *, killed: tuple[int, ...]) -> None:
 def _is_marked(record: RunRecord, killed: tuple[int, ...]) -> bool:
     state = RunState.PARTIAL if killed else RunState.SEALED
     return record.state is state and record.missing == killed
-
-
-def _serving(campaign: Path, pid: int) -> bool:
-    return _listening(campaign / "aggregator.json", pid)
 
 
 def _listening(file: Path, pid: int) -> bool:

@@ -14,9 +14,9 @@ from insitu.campaign.load import load_experiment
 from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
 from insitu.errors import UsageError
 from insitu.formats.base import EXPORTERS, exporter, exporter_of, importer
-from insitu.formats.cube import parameters_of
 from insitu.formats.extrap import measurements, parted
 from insitu.formats.jsonl import JsonLines
+from insitu.formats.reading import parameters_of
 from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import ChangePoint, Model, ModelSet, Quality, Segment, SeriesModel
 from insitu.modeling.pipeline import remodel
