@@ -14,11 +14,12 @@ from insitu.campaign.store import open_store
 from insitu.collectors import places
 from insitu.collectors.bootstrap import start_agent
 from insitu.entities import CallPath, RunRecord, RunState, number
+from insitu.environment import campaign_directory, preload, rank_environment
 from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, launcher
 from insitu.launch.find import find_launcher, program_argv
 from insitu.monitor.names import printable
-from insitu.run import Options, campaign_directory, preload, rank_environment
+from insitu.options import Options
 
 START_S = 20.0  # for an aggregator to say where it listens
 FIRST_WORD_S = 2.0  # after the program has ended: for a rank to have spoken

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from insitu.campaign.base import Store
 from insitu.campaign.config import dependencies_file, load_config
 from insitu.campaign.load import load_experiment
-from insitu.design.dependencies import told_products
+from insitu.design.dependency_file import told_products
 from insitu.entities import CallPath, RunKey
 from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet

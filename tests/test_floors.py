@@ -6,11 +6,13 @@ The rules are in pyproject.toml, [tool.insitu.floors] and [tool.insitu.limits].
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,27 @@ def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"insitu.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.lineno, node.module
+
+
+def modules_of(source: Source, known: set[str]) -> set[str]:
+    """The modules of the project that one imports, those from a room as `from room import module`
+    too."""
+    found = {target for _, target in imports(source.tree)}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return (found & known) - {source.module}
+
+
+def circle(root: Path) -> list[str]:
+    """Modules that import each other, one after the other back to the first; [] where none do."""
+    every = list(sources(root))
+    known = {source.module for source in every}
+    try:
+        TopologicalSorter({one.module: modules_of(one, known) for one in every}).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def room_of(module: str, floors: dict) -> tuple[str, int] | None:
@@ -162,6 +185,22 @@ def is_raised_again(last: ast.stmt) -> bool:
 
 def test_imports_go_down_only():
     assert wrong_imports(ROOT, RULES["floors"]) == []
+
+
+def test_no_modules_import_each_other():
+    assert circle(ROOT) == []
+
+
+def test_the_readme_has_the_floors():
+    text = (ROOT / "insitu" / "README.md").read_text(encoding="utf-8")
+    (drawn,) = re.findall(r"^## Floors$.*?^```$(.*?)^```$", text, re.M | re.S)
+    lines = [line for line in drawn.splitlines() if line]
+
+    floors = [
+        {room.removeprefix("insitu.") for room in rooms} for rooms in RULES["floors"]["order"]
+    ]
+
+    assert [set(re.sub(r"\(.*?\)", "", line).split()[1:]) for line in reversed(lines)] == floors
 
 
 def test_modules_and_functions_are_short():
@@ -287,6 +326,13 @@ def test_other_imports_are_found(tree, file, text, complaint):
     (found,) = wrong_imports(tree, SMALL_FLOORS)
 
     assert complaint in found
+
+
+def test_circles_of_imports_are_found(tree):
+    (tree / "insitu" / "errors.py").write_text("def f():\n    from insitu.wire import codec\n")
+    (tree / "insitu" / "wire" / "codec.py").write_text("import insitu.errors\nimport insitu.run")
+
+    assert set(circle(tree)) == {"insitu.errors", "insitu.wire.codec"}
 
 
 def test_long_modules_and_functions_are_found(tree):

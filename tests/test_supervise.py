@@ -1,7 +1,7 @@
 """What people are told after a run, and the words that people of mpiexec bring along."""
 
 from insitu.entities import CallPath
-from insitu.run import parse
+from insitu.options import parse
 from insitu.supervise import _has_only_mpi, _what_next
 from tests.campaigns import heat_campaign
 

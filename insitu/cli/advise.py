@@ -11,7 +11,8 @@ from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.cli.output import campaign_argument, json_option, print_json
 from insitu.cli.predict import coordinate
-from insitu.design.dependencies import Dependency, at_callpaths, load_structure
+from insitu.design.dependencies import Dependency, at_callpaths
+from insitu.design.dependency_file import load_structure
 from insitu.design.factorial import Levels
 from insitu.design.known import Known, known_runs
 from insitu.design.levels import parse_levels

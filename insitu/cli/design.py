@@ -13,12 +13,8 @@ from insitu.campaign.store import open_store
 from insitu.cli.output import json_option, print_json
 from insitu.design.checks import Hidden, Timed, hidden_interactions
 from insitu.design.deduce import Pairing, Rule, deduce
-from insitu.design.dependencies import (
-    Structure,
-    at_callpaths,
-    load_structure,
-    parse_derived,
-)
+from insitu.design.dependencies import Structure, at_callpaths
+from insitu.design.dependency_file import load_structure, parse_derived
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.known import Known, known_runs
 from insitu.design.laws import NOISE

@@ -10,13 +10,8 @@ import click
 from insitu.cli.output import Block, Column, json_option, print_blocks, print_json
 from insitu.cli.pilots import Pilots
 from insitu.design.blackbox import MainLoop, deduce_structure
-from insitu.design.dependencies import (
-    Dependency,
-    Status,
-    Structure,
-    parse_derived,
-    with_labels,
-)
+from insitu.design.dependencies import Dependency, Status, Structure, with_labels
+from insitu.design.dependency_file import parse_derived
 from insitu.design.levels import parse_levels
 from insitu.design.pilot import far_configurations, pilot_configurations
 from insitu.errors import UsageError

@@ -10,7 +10,7 @@ from insitu.campaign.config import dependencies_file, load_config
 from insitu.campaign.load import joined, load_experiment
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.cli.output import campaign_argument, json_option, print_findings, print_json
-from insitu.design.dependencies import told_products
+from insitu.design.dependency_file import told_products
 from insitu.errors import UsageError
 from insitu.launch.executors import EXECUTORS, Served, open_executor
 from insitu.modeling.base import ModelSet

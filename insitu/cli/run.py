@@ -15,7 +15,7 @@ class _Verbatim(click.Command):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The options of insitu.run up to the program, then whatever the shell knows."""
-        from insitu.run import SWITCHES, WITH_VALUE
+        from insitu.options import SWITCHES, WITH_VALUE
 
         before = ctx.args[-1] if ctx.args else ""
         is_value = before in WITH_VALUE or before in ("-m", "-c")

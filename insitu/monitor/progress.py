@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from insitu.campaign.attempts import AttemptRecord, read_attempts
 from insitu.campaign.config import FILE, load_table
 from insitu.campaign.iterations import iteration_times
-from insitu.design.dependencies import load_structure
+from insitu.design.dependency_file import load_structure
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.schedule import Attempt, Progress, progress_of
 from insitu.design.study import Study, study_of

@@ -20,7 +20,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(HERE))
 
-from insitu.run import parse, rank_environment  # noqa: E402
+from insitu.environment import rank_environment  # noqa: E402
+from insitu.options import parse  # noqa: E402
 
 FINE = """
 import sys, time

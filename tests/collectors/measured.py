@@ -6,7 +6,8 @@ import textwrap
 from pathlib import Path
 
 from insitu.collectors.table import TableReader
-from insitu.run import parse, rank_environment
+from insitu.environment import rank_environment
+from insitu.options import parse
 
 
 def rank_variables(

@@ -7,7 +7,7 @@ import pytest
 from insitu.collectors import node
 from insitu.collectors.steering import Steering, read
 from insitu.errors import UsageError
-from insitu.run import parse
+from insitu.options import parse
 from tests.collectors.measured import measure, paths, visits
 
 PROGRAM = """

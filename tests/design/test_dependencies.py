@@ -4,14 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from insitu.design.dependencies import (
-    Dependency,
-    Nest,
-    Status,
-    Structure,
-    parse_derived,
-    read_structure,
-)
+from insitu.design.dependencies import Dependency, Nest, Status, Structure
+from insitu.design.dependency_file import parse_derived, read_structure
 from insitu.design.levels import parse_levels
 from insitu.errors import UsageError
 

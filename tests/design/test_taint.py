@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from insitu.design.dependencies import Nest, Status, read_structure
+from insitu.design.dependencies import Nest, Status
+from insitu.design.dependency_file import read_structure
 from insitu.errors import UsageError
 
 NAMES = ["main", "solve", "MPI_Reduce"]
