@@ -249,6 +249,7 @@ async def serve(
     *,
     beat_s: float,
     say: Callable[[str], None],
+    up: Callable[[], None] | None = None,
     address: str = "",
     exit_with: str = "",
     parent: int = 0,
@@ -259,6 +260,7 @@ async def serve(
         campaign: its directory, made where it is not there yet.
         beat_s: seconds between two messages of an agent.
         say: takes sentences for people.
+        up: called when agents and eyes may come.
         address: `tcp://HOST:PORT` for agents on other machines.
         exit_with: the id of the run after which to end.
         parent: the process that waits for that run; without it nobody does.
@@ -286,4 +288,6 @@ async def serve(
             )
         )
         say(f"{campaign}: waiting for runs at {sockets.endpoint}; end with Ctrl-C or SIGTERM")
+        if up is not None:
+            up()
         await aggregator.run()

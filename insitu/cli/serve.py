@@ -6,12 +6,14 @@ import os
 import click
 
 from insitu.cli.listening import beat_option, bind_option, speaker
+from insitu.cli.webpage import PageBeside, page_options, refuse_without_page
 
 
 @click.command(name="serve")
 @click.argument("campaign", type=click.Path(file_okay=False))
 @bind_option
 @beat_option
+@page_options
 @click.option(
     "--exit-with",
     "exit_with",
@@ -28,21 +30,39 @@ from insitu.cli.listening import beat_option, bind_option, speaker
     hidden=True,
     help="End when this process, which started it, is gone.",
 )
-def command(campaign: str, address: str, beat_s: float, exit_with: str, parent: int) -> None:
+def command(
+    *,
+    campaign: str,
+    address: str,
+    beat_s: float,
+    web: bool,
+    port: int | None,
+    token_file: str | None,
+    exit_with: str,
+    parent: int,
+) -> None:
     """Gather the runs of CAMPAIGN as they are measured, and make their models.
 
     The directory is made where it is not there yet. Runs until Ctrl-C or SIGTERM: what is complete
     is sealed then, the rest is kept as partial.
+
+    With --web it also shows the page of `insitu watch --web`, as a process of its own: runs are
+    gathered whatever becomes of it.
     """
+    refuse_without_page(web, port=port, token_file=token_file)
     from insitu.server.loop import serve
 
-    asyncio.run(
-        serve(
-            campaign,
-            beat_s=beat_s,
-            say=speaker("serve"),
-            address=address,
-            exit_with=exit_with,
-            parent=parent or os.getppid(),
+    say = speaker("serve")
+    options = ("--port", str(port or 0), *(("--token-file", token_file) if token_file else ()))
+    with PageBeside(campaign, options, say) as page:
+        asyncio.run(
+            serve(
+                campaign,
+                beat_s=beat_s,
+                say=say,
+                up=page.start if web else None,
+                address=address,
+                exit_with=exit_with,
+                parent=parent or os.getppid(),
+            )
         )
-    )

@@ -1,9 +1,5 @@
 """`insitu watch`: see a campaign grow."""
 
-import os
-import re
-import secrets
-import socket
 import sys
 from collections.abc import Iterator
 
@@ -17,6 +13,7 @@ from insitu.cli.output import (
     print_blocks,
     print_json,
 )
+from insitu.cli.webpage import page_options, refuse_without_page, serve_page
 from insitu.errors import UsageError
 from insitu.monitor.board import Board
 from insitu.monitor.client import BoardClient
@@ -27,9 +24,6 @@ from insitu.units import percent
 BEAT_S = 1.0
 FIRST_S = 1.5  # for an aggregator that runs to be heard before the files are asked
 SPARK_WIDTH = 10
-HOST = "127.0.0.1"  # other machines come through `ssh -L`
-TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
-LEAVE_S = 5  # for pages to be told that it ends
 COLUMNS = (
     Column("metric"),
     Column("class"),
@@ -42,15 +36,14 @@ COLUMNS = (
 @click.command(name="watch")
 @campaign_argument
 @click.option("--once", is_flag=True, help="Print what there is to see, then end.")
-@click.option("--web", is_flag=True, help="Show it in a browser of this machine.")
+@page_options
 @click.option(
-    "--port", type=click.IntRange(0, 65535), metavar="N", help="Of the page; a free one otherwise."
-)
-@click.option(
-    "--token-file",
-    type=click.Path(),
-    metavar="FILE",
-    help="Keep the secret of the page's address in FILE, for every start the same.",
+    "--parent",
+    type=int,
+    default=0,
+    metavar="PID",
+    hidden=True,
+    help="End the page when this process, which started it, is gone.",
 )
 @json_option
 def command(
@@ -60,6 +53,7 @@ def command(
     web: bool,
     port: int | None,
     token_file: str | None,
+    parent: int,
     is_json: bool,
 ) -> None:
     """Watch CAMPAIGN: its runs and ranks, call paths by cost, their models as they grow.
@@ -75,12 +69,9 @@ def command(
     """
     if web and (once or is_json):
         raise UsageError("--web shows a page; without --once and --json")
-    if port is not None and not web:
-        raise UsageError("--port is that of the page; add --web")
-    if token_file is not None and not web:
-        raise UsageError("--token-file is for the page; add --web")
+    refuse_without_page(web, port=port, token_file=token_file)
     if web:
-        _serve(campaign, port or 0, token_file)
+        serve_page(campaign, port or 0, token_file, parent=parent)
         return
     if once:
         with BoardClient(campaign) as client:
@@ -107,76 +98,6 @@ def command(
         app.run()
     if app.trouble is not None:
         raise app.trouble
-
-
-def _token(file: str | None) -> str:
-    """The secret that opens the page: a new one, or that of a file, which is made if need be.
-
-    Raises:
-        UsageError: the file is no secret, or cannot be read or made.
-    """
-    token = secrets.token_urlsafe(24)
-    if file is None:
-        return token
-    try:
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
-            made.write(token)
-        return token
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be made: {error.strerror}; name another file") from error
-    try:
-        with open(file, encoding="ascii") as kept:
-            token = kept.read().strip()
-            is_open = os.fstat(kept.fileno()).st_mode & 0o077
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: cannot be read as a secret: {error}") from error
-    if is_open:
-        raise UsageError(f"{file}: others may read it; chmod 600 {file}")
-    if not TOKEN.fullmatch(token):
-        raise UsageError(
-            f"{file}: no secret of 16 letters, digits, - or _ and more; remove it, and one is made"
-        )
-    return token
-
-
-def _serve(campaign: str, port: int, token_file: str | None) -> None:
-    """Serve the page until a signal."""
-    try:
-        import uvicorn
-
-        from insitu.monitor.web import app_of
-    except ImportError as error:
-        raise UsageError(
-            f"a page needs Starlette and uvicorn ({error}); pip install 'insitu[web]'"
-        ) from error
-    with BoardClient(campaign):
-        pass  # what is no campaign is refused before anything is served
-    token = _token(token_file)
-    config = uvicorn.Config(
-        app_of(campaign, token, lambda: server.should_exit),
-        lifespan="on",
-        ws="none",
-        log_level="warning",
-        access_log=False,  # its lines would hold the token
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=LEAVE_S,
-    )
-    server = uvicorn.Server(config)
-    with socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((HOST, port))
-        except OSError as error:
-            raise UsageError(
-                f"port {port} cannot be used ({error}); choose another --port, or none"
-            ) from error
-        listening.listen()  # who reads the address may come at once
-        click.echo(f"http://{HOST}:{listening.getsockname()[1]}/?token={token}")
-        sys.stdout.flush()
-        server.run(sockets=[listening])
 
 
 def boards(campaign: str) -> Iterator[Board]:

@@ -191,7 +191,9 @@ class Guard:
             is_known = False
             answer = PlainTextResponse("ask for 127.0.0.1 or localhost\n", 403)
         elif not is_known:
-            answer = PlainTextResponse("open the address that `insitu watch --web` printed\n", 403)
+            answer = PlainTextResponse(
+                "open the address that was printed when this page was started\n", 403
+            )
         await answer(scope, receive, send_guarded)
 
     def _is_token(self, given: str) -> bool:

@@ -52,6 +52,19 @@ class Page:
             yield ((kind[7:], json.loads(data[6:])) for kind, data in told)
 
 
+def page_at(line: str, campaign: str, pid: int) -> Page:
+    """The page whose server printed its address."""
+    address = urlsplit(line.strip())
+    assert address.hostname == "127.0.0.1" and address.port, line
+    return Page(address.port, address.query.removeprefix("token="), campaign, pid)
+
+
+def child_of(pid: int) -> int:
+    """The only process that a process has started."""
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
 @contextmanager
 def served(campaign: str, *options: str) -> Iterator[Page]:
     """A server of its own."""
@@ -60,10 +73,7 @@ def served(campaign: str, *options: str) -> Iterator[Page]:
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
         try:
             assert process.stdout is not None
-            address = urlsplit(process.stdout.readline().strip())
-            assert address.hostname == "127.0.0.1" and address.port
-            token = address.query.removeprefix("token=")
-            yield Page(address.port, token, campaign, process.pid)
+            yield page_at(process.stdout.readline(), campaign, process.pid)
         finally:
             process.terminate()
             assert process.communicate(timeout=WAIT_S)[1] == ""

@@ -107,7 +107,7 @@ def test_who_knows_the_secret_gets_metrics_and_nobody_else(tmp_path):
 )
 def test_a_file_that_is_no_secret_is_refused(tmp_path, content, mode, said):
     pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")
-    from insitu.cli.watch import _token
+    from insitu.cli.webpage import _token
     from insitu.errors import UsageError
 
     file = tmp_path / "secret"

@@ -19,7 +19,7 @@ from insitu.entities import TIME, VISITS, CallPath, RunKey, RunRecord, RunState
 from insitu.measurement import RunTable
 from insitu.modeling.pipeline import remodel
 from tests.campaigns import heat_campaign
-from tests.monitor.served import ROOT, Page, served
+from tests.monitor.served import ROOT, Page, child_of, page_at, served
 
 pytest.importorskip("starlette", reason="the page needs Starlette: pip install 'insitu[web]'")
 pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")
@@ -353,9 +353,12 @@ def started(words: list[str], folder: Path, stop: signal.Signals) -> Iterator[su
     tables = str(folder / "tables")
     environment = os.environ | {"PYTHONPATH": str(ROOT), "INSITU_TABLES": tables}
     command = [sys.executable, "-m", *words]
-    with subprocess.Popen(
-        command, cwd=folder, env=environment, stderr=subprocess.DEVNULL
-    ) as process:
+    with (
+        open(folder / "said", "a") as said,
+        subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=said, text=True
+        ) as process,
+    ):
         try:
             yield process
         finally:
@@ -373,10 +376,10 @@ def test_a_run_is_seen_while_it_goes_on_and_the_page_survives_its_server(tmp_pat
     cell = "#rows tr.chosen .now"
     with ExitStack() as stack:
         stack.callback(stop.touch)
-        serve = ["insitu", "serve", campaign, "--beat", "0.2"]
-        stack.enter_context(started(serve, tmp_path, signal.SIGTERM))
         secret = ("--token-file", str(tmp_path / "secret"))
-        page = stack.enter_context(served(campaign, *secret))
+        serve = ["insitu", "serve", campaign, "--beat", "0.2", "--web", *secret]
+        serving = stack.enter_context(started(serve, tmp_path, signal.SIGTERM))
+        page = page_at(serving.stdout.readline(), campaign, child_of(serving.pid))
         tab.goto(f"{page.address}#paths?metric=time&path={kernel}")
         tab.wait_for_selector("#state.live")
         running = stack.enter_context(started(run, tmp_path, signal.SIGCONT))
@@ -392,5 +395,6 @@ def test_a_run_is_seen_while_it_goes_on_and_the_page_survives_its_server(tmp_pat
         tab.wait_for_selector("#runs .sealed >> nth=4")
 
         assert again.token == page.token
+        assert "the page was killed by signal 9; runs are" in (tmp_path / "said").read_text()
         assert running.wait(WAIT_MS / 1000) == 0
         assert tab.evaluate("window.isSame")  # the page was not loaded again

@@ -15,7 +15,7 @@ from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore
 from insitu.modeling.pipeline import remodel
 from tests.campaigns import HALO, REDUCE, SOLVE, heat_campaign, heat_run
-from tests.monitor.served import ROOT, WAIT_S, Page, served
+from tests.monitor.served import ROOT, WAIT_S, Page, page_at, served
 
 pytest.importorskip("starlette", reason="the page needs Starlette: pip install 'insitu[web]'")
 pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")
@@ -110,6 +110,17 @@ def test_the_board_says_how_far_the_campaign_has_come(store: SqliteStore):
 
     assert (agenda["done"], agenda["left"]) == (2, 1)
     assert [line["at"] for line in agenda["lines"]] == ["p=2", "p=4", "p=8"]
+
+
+def test_a_page_ends_when_the_aggregator_that_started_it_is_gone(store: SqliteStore):
+    command = [sys.executable, "-m", "insitu", "serve", store.path, "--web", "--beat", "0.1"]
+    store.close()
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE) as serving:
+        page = page_at(serving.stdout.readline(), store.path, 0)
+        assert page.ask("/")[0] == 200
+        serving.kill()
+
+        assert serving.stdout.read() == ""  # which both of them held open
 
 
 def test_an_open_page_does_not_keep_the_server_from_ending(store: SqliteStore):
