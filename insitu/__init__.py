@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from insitu.collectors.regions import phase, region
     from insitu.expectations.validate import validate
     from insitu.modeling.base import Model
-    from insitu.modeling.cluster import cluster
+    from insitu.modeling.classes.cluster import cluster
     from insitu.modeling.modelers import fit
     from insitu.notebook import open_campaign
 
@@ -18,7 +18,7 @@ __path__.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 _PUBLIC = {
     "Model": "insitu.modeling.base",
-    "cluster": "insitu.modeling.cluster",
+    "cluster": "insitu.modeling.classes.cluster",
     "fit": "insitu.modeling.modelers",
     "open_campaign": "insitu.notebook",
     "phase": "insitu.collectors.regions",

@@ -16,7 +16,7 @@ from insitu.formats.table import LEVEL, named
 from insitu.measurement import Experiment
 from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import ModelSet, SeriesModel
-from insitu.modeling.match import ALL
+from insitu.modeling.classes.match import ALL
 from insitu.monitor.chart import CHART_STYLE, legend, series_chart
 from insitu.monitor.cost import by_cost, cost_metric, shares
 from insitu.monitor.names import printable

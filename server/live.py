@@ -6,7 +6,7 @@ import numpy as np
 
 from insitu.entities import RANKS, TIME, VISITS, CallPath, RunKey
 from insitu.measurement import FloatArray
-from insitu.modeling.sketch import Sketch
+from insitu.modeling.classes.sketch import Sketch
 from insitu.monitor.board import (
     AWAITED,
     ENDED,

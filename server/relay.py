@@ -12,7 +12,7 @@ import numpy as np
 
 from insitu.entities import Finding
 from insitu.errors import WireError
-from insitu.modeling.sketch import Sketch
+from insitu.modeling.classes.sketch import Sketch
 from insitu.server import runs, sketches
 from insitu.server.errand import Errand, Outcome
 from insitu.server.events import (

@@ -8,7 +8,7 @@ import numpy as np
 from insitu.entities import MetricKind
 from insitu.errors import WireError
 from insitu.measurement import FloatArray
-from insitu.modeling.sketch import OFFSET, Clusters, Sketch, cluster_sketch, merge, sketch
+from insitu.modeling.classes.sketch import OFFSET, Clusters, Sketch, cluster_sketch, merge, sketch
 from insitu.server.totals import LARGEST, Register, Source, arrays_of
 from insitu.wire.messages import (
     BUCKET_BYTES,

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from insitu.errors import CampaignError, UsageError
-from insitu.modeling.rules import JOINT, PAPER, ClassSettings, Rules, parse_rule
+from insitu.modeling.classes.rules import JOINT, PAPER, ClassSettings, Rules, parse_rule
 
 KEYS = ("way", "threshold", "rules")
 RULE_KEYS = ("callpath", "metric", "ranks", "threshold")

@@ -21,7 +21,7 @@ from typing import Any
 
 from insitu.campaign.classes import class_settings
 from insitu.errors import CampaignError
-from insitu.modeling.rules import ClassSettings
+from insitu.modeling.classes.rules import ClassSettings
 
 FILE = "campaign.toml"
 DEPENDENCIES = "dependencies.json"

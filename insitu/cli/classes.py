@@ -32,9 +32,9 @@ from insitu.errors import UsageError
 from insitu.formats.table import segments
 from insitu.measurement import FloatArray, RunTable, SeriesKey
 from insitu.modeling.base import Clusters, Model
-from insitu.modeling.domain import domain_of
-from insitu.modeling.places import mean_over_runs
-from insitu.modeling.sizes import size_laws
+from insitu.modeling.classes.domain import domain_of
+from insitu.modeling.classes.places import mean_over_runs
+from insitu.modeling.classes.sizes import size_laws
 from insitu.monitor.cost import metric_place, shares
 from insitu.units import percent
 

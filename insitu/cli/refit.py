@@ -14,9 +14,9 @@ from insitu.design.dependency_file import told_products
 from insitu.errors import UsageError
 from insitu.launch.executors import EXECUTORS, Served, open_executor
 from insitu.modeling.base import ModelSet
+from insitu.modeling.classes.rules import JOINT, PAPER, ClassSettings, Rules, parse_rule
 from insitu.modeling.modelers import DEFAULT, MODELERS
 from insitu.modeling.pipeline import remodel
-from insitu.modeling.rules import JOINT, PAPER, ClassSettings, Rules, parse_rule
 
 
 @click.command(name="refit")

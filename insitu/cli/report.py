@@ -17,7 +17,7 @@ from insitu.expectations.assess import Result, Status, assess
 from insitu.expectations.entries import load_entries
 from insitu.formats.verdicts import MARKS, WORDS, share
 from insitu.modeling.base import ModelSet
-from insitu.modeling.match import ALL
+from insitu.modeling.classes.match import ALL
 from insitu.monitor.markdown import markdown
 from insitu.monitor.page import page
 from insitu.monitor.summary import Judged, Summary, ahead_of, summarise

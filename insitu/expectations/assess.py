@@ -18,7 +18,7 @@ from insitu.expectations.uniformity import ClassRule, uniformity
 from insitu.expectations.validate import SURE, Match, Verdict, validate
 from insitu.measurement import Experiment, SeriesKey
 from insitu.modeling.base import Model, ModelSet, SeriesModel
-from insitu.modeling.match import ALL
+from insitu.modeling.classes.match import ALL
 from insitu.units import percent, quantity
 
 NEARBY = 6  # names in an error

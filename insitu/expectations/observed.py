@@ -9,7 +9,7 @@ import numpy as np
 from insitu.entities import CallPath, RunKey
 from insitu.measurement import Experiment, FloatArray, IntArray, RunTable, SeriesKey
 from insitu.modeling.base import ModelSet
-from insitu.modeling.match import ALL
+from insitu.modeling.classes.match import ALL
 
 Parameters = tuple[tuple[str, float], ...]
 

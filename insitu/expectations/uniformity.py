@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from insitu.errors import UsageError
 from insitu.modeling.base import Clusters, SeriesModel
-from insitu.modeling.places import place_name
+from insitu.modeling.classes.places import place_name
 
 EXAMPLE = "`one class only` or `corner within 10 % of inner`"
 _WITHIN = re.compile(r"\s*(.+?)\s+within\s+(\d+(?:\.\d+)?)\s*%\s+of\s+(.+?)\s*\Z")

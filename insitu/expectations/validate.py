@@ -20,8 +20,8 @@ from insitu.expectations.limits import Expectation, expect, graded
 from insitu.expectations.settle import Settler, settling
 from insitu.measurement import FloatArray, Points, SeriesKey
 from insitu.modeling.base import Model
-from insitu.modeling.evidence import Evidence
-from insitu.modeling.expected import Expected
+from insitu.modeling.evidence.expected import Expected
+from insitu.modeling.evidence.modeler import Evidence
 from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.quality import qualities
 from insitu.modeling.spread import Spread

@@ -16,7 +16,7 @@ from insitu.entities import CallPath, MetricKind, RunKey
 from insitu.formats.table import model_row
 from insitu.measurement import Experiment, FloatArray, RunTable, SeriesKey
 from insitu.modeling.base import Clusters, ModelSet
-from insitu.modeling.match import ALL
+from insitu.modeling.classes.match import ALL
 
 Place = tuple[CallPath, str, tuple[tuple[str, float], ...]]
 

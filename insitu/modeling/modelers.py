@@ -14,7 +14,7 @@ from insitu.measurement import Points
 from insitu.modeling.base import Model, Modeler
 
 MODELERS = {
-    "evidence": "insitu.modeling.evidence:Evidence",
+    "evidence": "insitu.modeling.evidence.modeler:Evidence",
     "search": "insitu.modeling.search:Search",
     "refine": "insitu.modeling.refine:Refine",
     "segmented": "insitu.modeling.segmented:Segmented",
@@ -80,7 +80,7 @@ def fit(
 
 
 def _spread(chosen: Modeler, executor: Executor) -> Modeler:
-    from insitu.modeling.evidence import Evidence
+    from insitu.modeling.evidence.modeler import Evidence
 
     if not isinstance(chosen, Evidence):
         raise ModelingError(

@@ -13,7 +13,7 @@ from insitu.errors import ModelingError
 from insitu.measurement import Experiment, FloatArray, Points
 from insitu.modeling import modelers
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
-from insitu.modeling.behaviour import (
+from insitu.modeling.classes.behaviour import (
     Measured,
     Partition,
     Series,
@@ -21,14 +21,14 @@ from insitu.modeling.behaviour import (
     differences,
     part_by_distance,
 )
-from insitu.modeling.cluster import THRESHOLD, BoolArray
-from insitu.modeling.divergence import divergences
-from insitu.modeling.domain import find_domains
-from insitu.modeling.joint import Evidence, part_jointly
-from insitu.modeling.match import lacking
-from insitu.modeling.naming import Namer
-from insitu.modeling.places import Place, aligned, find_places, place_name
-from insitu.modeling.rules import JOINT, PAPER, Rules, apply_rules
+from insitu.modeling.classes.cluster import THRESHOLD, BoolArray
+from insitu.modeling.classes.divergence import divergences
+from insitu.modeling.classes.domain import find_domains
+from insitu.modeling.classes.joint import Evidence, part_jointly
+from insitu.modeling.classes.match import lacking
+from insitu.modeling.classes.naming import Namer
+from insitu.modeling.classes.places import Place, aligned, find_places, place_name
+from insitu.modeling.classes.rules import JOINT, PAPER, Rules, apply_rules
 from insitu.modeling.told import Products, fit_told, told_of
 
 MIN_COORDINATES = 3  # fewer cannot tell a constant from a growth

@@ -10,7 +10,7 @@ import numpy as np
 from insitu.entities import number
 from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.base import Model, SeriesModel
-from insitu.modeling.match import ALL
+from insitu.modeling.classes.match import ALL
 from insitu.monitor.cost import measured
 from insitu.monitor.names import last_frames, printable
 from insitu.units import percent, quantity

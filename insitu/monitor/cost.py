@@ -7,7 +7,7 @@ import numpy as np
 from insitu.entities import METRICS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import Model, ModelSet, SeriesModel
-from insitu.modeling.match import ALL
+from insitu.modeling.classes.match import ALL
 
 _COSTS = (TIME_EXCLUSIVE.name, TIME.name, VISITS.name)
 _ORDER = (*_COSTS, *(metric.name for metric in METRICS if metric.name not in _COSTS))

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from insitu.entities import CallPath, number
 from insitu.modeling.algebra import to_latex
 from insitu.modeling.base import Model, SeriesModel
-from insitu.modeling.match import ALL
+from insitu.modeling.classes.match import ALL
 from insitu.monitor.cost import measured
 from insitu.monitor.names import last_frames, printable
 from insitu.units import percent, quantity, scale_of

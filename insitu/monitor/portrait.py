@@ -9,7 +9,7 @@ from rich.text import Text
 
 from insitu.entities import number
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
-from insitu.modeling.match import ALL
+from insitu.modeling.classes.match import ALL
 from insitu.monitor.braille import Curve, mark_of, plot
 from insitu.monitor.detail import candidates, residuals
 from insitu.monitor.names import printable

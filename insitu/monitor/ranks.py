@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling.domain import AXES, Domain
+from insitu.modeling.classes.domain import AXES, Domain
 from insitu.monitor.names import last_frames, printable
 from insitu.monitor.picture import COLOURS, STYLE, TOO_WIDE, WIDE
 from insitu.units import quantity

@@ -11,8 +11,8 @@ from insitu.design.proposals import Proposals
 from insitu.entities import TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
 from insitu.measurement import FloatArray, IntArray, SeriesKey
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
-from insitu.modeling.match import ALL
-from insitu.modeling.sizes import size_laws
+from insitu.modeling.classes.match import ALL
+from insitu.modeling.classes.sizes import size_laws
 from insitu.monitor.cost import by_cost, cost_metric, metric_place, shares
 from insitu.monitor.parts import RELEVANT, Estimate, Part, parts_of
 

@@ -116,7 +116,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """One metric of a relay's ranks as a sketch (`insitu.modeling.sketch`), an element per bucket.
+    """One metric of a relay's ranks as a sketch, an element per bucket (see `modeling/classes`).
 
     `column` is an index into `Hello.columns`. `rows` u4 (ids of the relay's dictionary), `keys` i4,
     `counts` u4, `sums`, `lows` and `highs` f8 in the unit of the metric; ascending by row and key.

@@ -33,7 +33,7 @@ from insitu.entities import (
 )
 from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import ModelSet
-from insitu.modeling.cluster import cluster
+from insitu.modeling.classes.cluster import cluster
 from insitu.modeling.pipeline import remodel
 
 PATH = CallPath.parse("main->flux")

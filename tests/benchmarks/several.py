@@ -18,7 +18,7 @@ from growth import extrap, percent
 
 from insitu.entities import CallPath
 from insitu.measurement import Points, SeriesKey
-from insitu.modeling.evidence import Evidence
+from insitu.modeling.evidence.modeler import Evidence
 
 PATH = CallPath(("main",))
 NAMES = ("p", "n", "q")

@@ -19,9 +19,9 @@ import numpy as np
 
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
-from insitu.modeling.domain import grid
+from insitu.modeling.classes.domain import grid
+from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.pipeline import remodel
-from insitu.modeling.sizes import size_laws
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = (("stencil2d.py", 2, "--rim"), ("stencil3d.py", 3, "--surface"))

@@ -4,7 +4,7 @@ import pytest
 
 from insitu.campaign.config import load_config
 from insitu.errors import CampaignError
-from insitu.modeling.rules import ClassSettings
+from insitu.modeling.classes.rules import ClassSettings
 
 
 def settings(folder, text):

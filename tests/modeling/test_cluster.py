@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from insitu.errors import ModelingError
-from insitu.modeling.cluster import class_means, cluster
+from insitu.modeling.classes.cluster import class_means, cluster
 
 NAN = float("nan")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import insitu
-from insitu.modeling.evidence import Evidence
-from insitu.modeling.noise import LEVELS, law, learn, prior
+from insitu.modeling.evidence.modeler import Evidence
+from insitu.modeling.evidence.noise import LEVELS, law, learn, prior
 
 X = np.array([8.0, 16, 32, 64, 128])
 TARGET = 512.0

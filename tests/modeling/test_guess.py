@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from insitu.modeling.domain import Domain, usual_domain
-from insitu.modeling.guess import guesses, weigh
-from insitu.modeling.mixture import find_classes
+from insitu.modeling.classes.domain import Domain, usual_domain
+from insitu.modeling.classes.guess import guesses, weigh
+from insitu.modeling.classes.mixture import find_classes
 
 SIZES = (4, 8, 16, 32, 64)
 X = np.array(SIZES, float)

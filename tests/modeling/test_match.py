@@ -1,7 +1,7 @@
 """Matching clusters across runs."""
 
 from insitu.entities import CallPath, RunKey
-from insitu.modeling.match import class_names, differing, match_equal
+from insitu.modeling.classes.match import class_names, differing, match_equal
 
 SIZES = [(4.0,), (8.0,), (16.0,), (32.0,), (64.0,), (128.0,)]
 FLUX = CallPath.parse("main->flux")

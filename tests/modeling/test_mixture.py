@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from insitu.entities import RunKey
-from insitu.modeling.align import Groups, align, are_lawful, match_levels
-from insitu.modeling.mixture import find_classes
-from insitu.modeling.partition import clear_partitions, partitions, stretches
-from insitu.modeling.places import Place
-from insitu.modeling.scatter import (
+from insitu.modeling.classes.align import Groups, align, are_lawful, match_levels
+from insitu.modeling.classes.mixture import find_classes
+from insitu.modeling.classes.partition import clear_partitions, partitions, stretches
+from insitu.modeling.classes.places import Place
+from insitu.modeling.classes.scatter import (
     is_chance,
     look_alike,
     looks_uniform,

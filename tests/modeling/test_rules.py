@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from insitu.entities import TIME, CallPath, RunKey
 from insitu.errors import UsageError
 from insitu.measurement import Experiment, RunTable, SeriesKey
-from insitu.modeling.domain import Domain, grid
+from insitu.modeling.classes.domain import Domain, grid
+from insitu.modeling.classes.rules import Rules, assign, parse_rule
 from insitu.modeling.pipeline import remodel
-from insitu.modeling.rules import Rules, assign, parse_rule
 
 FLUX = CallPath.parse("main->flux")
 CORNER = "corner: x in (0, nx-1) and y in (0, ny-1)"

@@ -6,9 +6,9 @@ import pytest
 from insitu.entities import TIME, VISITS, CallPath, RunKey
 from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import Clusters
-from insitu.modeling.divergence import outlooks
+from insitu.modeling.classes.divergence import outlooks
+from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.pipeline import remodel
-from insitu.modeling.sizes import size_laws
 
 FLUX = CallPath.parse("main->flux")
 NAMES = ("inner", "edge", "corner")

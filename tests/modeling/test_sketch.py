@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insitu.errors import ModelingError
-from insitu.modeling.cluster import class_means, cluster
-from insitu.modeling.sketch import WIDTH, cluster_sketch, labels_of, merge, sketch
+from insitu.modeling.classes.cluster import class_means, cluster
+from insitu.modeling.classes.sketch import WIDTH, cluster_sketch, labels_of, merge, sketch
 
 VALUES = st.lists(st.floats(-1e300, 1e300) | st.just(0.0) | st.just(float("nan")), max_size=30)
 RANKS = 40

@@ -5,8 +5,8 @@ import pytest
 
 from insitu.entities import BYTES_SENT, VISITS, CallPath, RunKey
 from insitu.measurement import Experiment, RunTable
-from insitu.modeling.places import find_places
-from insitu.modeling.witness import count_labels, find_witnesses
+from insitu.modeling.classes.places import find_places
+from insitu.modeling.classes.witness import count_labels, find_witnesses
 
 MAIN = CallPath.parse("main")
 STEP = CallPath.parse("main->step")

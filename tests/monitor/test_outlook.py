@@ -7,7 +7,7 @@ from insitu import fit
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import ModelSet, SeriesModel
-from insitu.modeling.evidence import Evidence
+from insitu.modeling.evidence.modeler import Evidence
 from insitu.monitor.markdown import markdown
 from insitu.monitor.outlook import (
     FARTHEST,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from insitu.modeling.domain import Domain
+from insitu.modeling.classes.domain import Domain
 from insitu.monitor.ranks import Field, draw_ranks
 
 

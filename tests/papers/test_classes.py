@@ -5,9 +5,9 @@ import pytest
 
 from insitu.entities import TIME, CallPath, RunKey
 from insitu.measurement import Experiment, RunTable, SeriesKey
-from insitu.modeling.cluster import THRESHOLD, cluster
+from insitu.modeling.classes.cluster import THRESHOLD, cluster
+from insitu.modeling.classes.rules import Rules, assign, parse_rule
 from insitu.modeling.pipeline import remodel
-from insitu.modeling.rules import Rules, assign, parse_rule
 
 FLUX = CallPath.parse("DoubleMach->density_flux")
 RULES = (

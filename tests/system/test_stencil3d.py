@@ -7,7 +7,7 @@ import pytest
 
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
-from insitu.modeling.domain import grid
+from insitu.modeling.classes.domain import grid
 from insitu.modeling.pipeline import remodel
 
 pytestmark = pytest.mark.mpi

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from insitu.measurement import FloatArray
-from insitu.modeling.cluster import cluster
+from insitu.modeling.classes.cluster import cluster
 
 MOST_CLASSES = 8  # more are not told apart by their laws
 SAME_LEVEL = 0.005  # relative distance of counts that are the same

@@ -10,8 +10,8 @@ import numpy as np
 from insitu.entities import RANKS, CallPath, Finding, number
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import Clusters, Exponents, Model, SeriesModel
-from insitu.modeling.match import ALL
-from insitu.modeling.sizes import size_laws
+from insitu.modeling.classes.match import ALL
+from insitu.modeling.classes.sizes import size_laws
 
 FAR = 65_536.0  # ranks; more where runs come near it
 AHEAD = 16.0  # times the largest run, at least

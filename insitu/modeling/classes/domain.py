@@ -8,7 +8,7 @@ import numpy as np
 
 from insitu.entities import POSITIONS
 from insitu.measurement import Experiment, IntArray, RunTable
-from insitu.modeling.places import Place
+from insitu.modeling.classes.places import Place
 
 KINDS = {  # of a rank, by the number of walls that it owns, in 1, 2 and 3 dimensions
     1: ("inner", "end"),

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling.cluster import BoolArray
-from insitu.modeling.domain import Domain, usual_domain
+from insitu.modeling.classes.cluster import BoolArray
+from insitu.modeling.classes.domain import Domain, usual_domain
 
 OUTLIERS = 0.01  # prior share of ranks that are slow for reasons of their own
 OUTLIER_DENSITY = float(np.log(OUTLIERS / 1.2))  # they lie anywhere within a factor of e^1.2

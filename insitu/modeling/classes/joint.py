@@ -7,15 +7,15 @@ import numpy as np
 
 from insitu.entities import TIME, CallPath, Finding, MetricKind
 from insitu.measurement import Experiment, FloatArray, IntArray
-from insitu.modeling.align import MOST_CLASSES, Groups, align, are_lawful, match_levels
-from insitu.modeling.behaviour import Measured, Partition
-from insitu.modeling.cluster import BoolArray, class_means, cluster
-from insitu.modeling.domain import Domain
-from insitu.modeling.guess import Guess, guesses
-from insitu.modeling.match import Matching, class_names, match_equal
-from insitu.modeling.mixture import Mixture, find_classes
-from insitu.modeling.places import Place, aligned, mean_over_runs, place_name
-from insitu.modeling.scatter import (
+from insitu.modeling.classes.align import MOST_CLASSES, Groups, align, are_lawful, match_levels
+from insitu.modeling.classes.behaviour import Measured, Partition
+from insitu.modeling.classes.cluster import BoolArray, class_means, cluster
+from insitu.modeling.classes.domain import Domain
+from insitu.modeling.classes.guess import Guess, guesses
+from insitu.modeling.classes.match import Matching, class_names, match_equal
+from insitu.modeling.classes.mixture import Mixture, find_classes
+from insitu.modeling.classes.places import Place, aligned, mean_over_runs, place_name
+from insitu.modeling.classes.scatter import (
     UNKNOWN_FLOOR,
     is_chance,
     look_alike,
@@ -23,7 +23,7 @@ from insitu.modeling.scatter import (
     repetition_spread,
     row_medians,
 )
-from insitu.modeling.witness import DISTINCT, Witness, count_labels, find_witnesses
+from insitu.modeling.classes.witness import DISTINCT, Witness, count_labels, find_witnesses
 
 COUNT_SPREAD = 0.002  # relative, of counts about a law
 TIME_SPREAD = 0.01  # relative, least of times about a law

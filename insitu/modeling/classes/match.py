@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from insitu.entities import CallPath, Finding, RunKey
 from insitu.modeling.base import Clusters
-from insitu.modeling.places import place_name
+from insitu.modeling.classes.places import place_name
 
 ALL = "all"  # the class of all ranks
 SAID = 4  # differences between runs that one sentence names

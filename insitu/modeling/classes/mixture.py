@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling.cluster import BoolArray
-from insitu.modeling.guess import (
+from insitu.modeling.classes.cluster import BoolArray
+from insitu.modeling.classes.guess import (
     CONVERGED,
     OUTLIER_DENSITY,
     OUTLIERS,
@@ -15,7 +15,7 @@ from insitu.modeling.guess import (
     Guess,
     weigh,
 )
-from insitu.modeling.partition import (
+from insitu.modeling.classes.partition import (
     Groups,
     Stretches,
     clear_partitions,

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling.behaviour import Measured, Partition
-from insitu.modeling.domain import AXES, Domain, kind_name
-from insitu.modeling.match import ALL, Matching
-from insitu.modeling.places import mean_over_runs
+from insitu.modeling.classes.behaviour import Measured, Partition
+from insitu.modeling.classes.domain import AXES, Domain, kind_name
+from insitu.modeling.classes.match import ALL, Matching
+from insitu.modeling.classes.places import mean_over_runs
 
 MOSTLY = 0.8  # share of a class's ranks that must be of one kind for the class to have its name
 BOUNDARY = "boundary"  # whatever owns a wall

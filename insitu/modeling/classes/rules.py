@@ -11,11 +11,11 @@ import numpy as np
 from insitu.entities import RANKS, RunKey
 from insitu.errors import UsageError
 from insitu.measurement import IntArray
-from insitu.modeling.behaviour import Measured, Partition
-from insitu.modeling.cluster import THRESHOLD, cluster
-from insitu.modeling.domain import AXES, Domain, usual_domain
-from insitu.modeling.match import Matching, match_equal
-from insitu.modeling.places import mean_over_runs
+from insitu.modeling.classes.behaviour import Measured, Partition
+from insitu.modeling.classes.cluster import THRESHOLD, cluster
+from insitu.modeling.classes.domain import AXES, Domain, usual_domain
+from insitu.modeling.classes.match import Matching, match_equal
+from insitu.modeling.classes.places import mean_over_runs
 
 JOINT, PAPER = "joint", "paper"  # ways to find behaviour classes
 OTHER = "other"  # ranks that no rule names

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import chdtrc, fdtrc, stdtr
 
 from insitu.measurement import FloatArray
-from insitu.modeling.cluster import BoolArray
-from insitu.modeling.places import Place
+from insitu.modeling.classes.cluster import BoolArray
+from insitu.modeling.classes.places import Place
 
 NORMAL = 1.4826  # standard deviation over median absolute deviation, of a normal variable
 FAR = 5.0  # times the spread over repetitions: a rank beyond may be of another class

@@ -7,7 +7,7 @@ import numpy as np
 
 from insitu.errors import ModelingError
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling.cluster import THRESHOLD
+from insitu.modeling.classes.cluster import THRESHOLD
 
 WIDTH = 1.08  # ratio of the bounds of a bucket: below any distance that parts clusters
 OFFSET = 20_000  # above the logarithm of every number, in buckets: keeps signs apart

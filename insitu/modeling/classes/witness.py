@@ -7,9 +7,9 @@ import numpy as np
 
 from insitu.entities import CallPath
 from insitu.measurement import Experiment, FloatArray, IntArray
-from insitu.modeling.align import MOST_CLASSES
-from insitu.modeling.cluster import THRESHOLD, cluster
-from insitu.modeling.places import Place, aligned, mean_over_runs
+from insitu.modeling.classes.align import MOST_CLASSES
+from insitu.modeling.classes.cluster import THRESHOLD, cluster
+from insitu.modeling.classes.places import Place, aligned, mean_over_runs
 
 APART = 0.005  # relative distance that parts counts: they repeat to a fraction of that
 DISTINCT = 1e-9  # parts whole numbers

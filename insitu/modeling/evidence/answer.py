@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from insitu.measurement import FloatArray
-from insitu.modeling.equations import Candidates
-from insitu.modeling.lattice import Lattice
-from insitu.modeling.marginal import Singles
+from insitu.modeling.evidence.equations import Candidates
+from insitu.modeling.evidence.lattice import Lattice
+from insitu.modeling.evidence.marginal import Singles
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple  # Any: tasks are of every kind
 import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling import change, noise
-from insitu.modeling.answer import AHEAD, KEPT, Answer, Posterior, Scales, answers, weigh
-from insitu.modeling.equations import Candidates
-from insitu.modeling.exact import exact, through
-from insitu.modeling.lattice import MIN_STEEP, Lattice, gentle
+from insitu.modeling.evidence import change, noise
+from insitu.modeling.evidence.answer import AHEAD, KEPT, Answer, Posterior, Scales, answers, weigh
+from insitu.modeling.evidence.equations import Candidates
+from insitu.modeling.evidence.exact import exact, through
+from insitu.modeling.evidence.lattice import MIN_STEEP, Lattice, gentle
+from insitu.modeling.evidence.posterior import candidates, fitted_mean
+from insitu.modeling.evidence.relative import relative_data
 from insitu.modeling.pmnf import Function
-from insitu.modeling.posterior import candidates, fitted_mean
-from insitu.modeling.relative import relative_data
 from insitu.modeling.series import Series
 
 AT_ONCE = 256  # series, so that the arrays of a batch stay in the cache

@@ -15,9 +15,9 @@ from itertools import pairwise
 import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling.lattice import Lattice
-from insitu.modeling.relative import Data
-from insitu.modeling.stretch import Stretch, meeting, stretch
+from insitu.modeling.evidence.lattice import Lattice
+from insitu.modeling.evidence.relative import Data
+from insitu.modeling.evidence.stretch import Stretch, meeting, stretch
 
 MIN_POINTS = 6  # that a change of behaviour can be told from [SEG §1]
 LONG = 8  # points from which a segment must have LONGER

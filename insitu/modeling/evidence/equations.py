@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling.marginal import Singles, log_evidence
-from insitu.modeling.relative import Data
+from insitu.modeling.evidence.marginal import Singles, log_evidence
+from insitu.modeling.evidence.relative import Data
 
 Number = TypeVar("Number", np.float64, np.intp, np.bool_)
 

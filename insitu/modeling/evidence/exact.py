@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from insitu.measurement import FloatArray, IntArray
-from insitu.modeling.answer import Answer
-from insitu.modeling.lattice import Lattice
+from insitu.modeling.evidence.answer import Answer
+from insitu.modeling.evidence.lattice import Lattice
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread
 

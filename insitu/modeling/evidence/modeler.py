@@ -16,18 +16,18 @@ import numpy as np
 
 from insitu.entities import Finding
 from insitu.measurement import FloatArray, Points
-from insitu.modeling.answer import KEPT
 from insitu.modeling.base import ChangePoint, Model, Segment
-from insitu.modeling.batch import Batch, Found, Work
-from insitu.modeling.change import bounds
-from insitu.modeling.expected import ALL, Expected, believing
-from insitu.modeling.lattice import FEW, HIGHEST, MIN_STEEP, lattice, plain
-from insitu.modeling.noise import BoolArray
+from insitu.modeling.evidence.answer import KEPT
+from insitu.modeling.evidence.batch import Batch, Found, Work
+from insitu.modeling.evidence.change import bounds
+from insitu.modeling.evidence.expected import ALL, Expected, believing
+from insitu.modeling.evidence.lattice import FEW, HIGHEST, MIN_STEEP, lattice, plain
+from insitu.modeling.evidence.noise import BoolArray
+from insitu.modeling.evidence.several import Dependencies, several
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities
 from insitu.modeling.search import few_points
 from insitu.modeling.series import Series, reduce
-from insitu.modeling.several import Dependencies, several
 
 TOLD = 0.5  # posterior below which the growth of a series is said to be uncertain
 STEEP_GAIN = 1.5  # what a series must grow by over its last quarter

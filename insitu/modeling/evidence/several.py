@@ -8,8 +8,8 @@ from scipy import special
 
 from insitu.entities import CallPath
 from insitu.measurement import FloatArray, IntArray, Points
-from insitu.modeling import noise
-from insitu.modeling.answer import (
+from insitu.modeling.evidence import noise
+from insitu.modeling.evidence.answer import (
     AHEAD,
     CLOSE,
     FARTHEST,
@@ -20,9 +20,9 @@ from insitu.modeling.answer import (
     expected_distance,
     weigh,
 )
-from insitu.modeling.batch import NOISY, Work
-from insitu.modeling.combine import structures
-from insitu.modeling.multi import Table, Weighed
+from insitu.modeling.evidence.batch import NOISY, Work
+from insitu.modeling.evidence.combine import structures
+from insitu.modeling.evidence.multi import Table, Weighed
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.series import Series
 from insitu.modeling.spread import Spread

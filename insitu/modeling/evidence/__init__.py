@@ -1,0 +1,1 @@
+"""The default modeler: the posterior over hypotheses, from series to models."""
