@@ -17,9 +17,9 @@ from insitu.measurement import Experiment
 from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.classes.match import ALL
-from insitu.monitor.chart import CHART_STYLE, legend, series_chart
 from insitu.monitor.cost import by_cost, cost_metric, shares
 from insitu.monitor.names import printable
+from insitu.monitor.report.chart import CHART_STYLE, legend, series_chart
 from insitu.units import percent, quantity
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from insitu.expectations.entries import load_entries
 from insitu.formats.verdicts import MARKS, WORDS, share
 from insitu.modeling.base import ModelSet
 from insitu.modeling.classes.match import ALL
-from insitu.monitor.markdown import markdown
-from insitu.monitor.page import page
+from insitu.monitor.report.html import html
+from insitu.monitor.report.markdown import markdown
 from insitu.monitor.summary import Judged, Summary, ahead_of, summarise
 
 SUFFIXES = (".html", ".md")
@@ -60,7 +60,7 @@ def command(campaign: str, output: str | None, at: str | None, expect: str | Non
     if file.lower().endswith(".md"):
         text = markdown(summary, made)
     else:
-        text = page(summary, load_config(campaign).axis(_farthest(summary)), made)
+        text = html(summary, load_config(campaign).axis(_farthest(summary)), made)
     try:
         with open(file, "w", encoding="utf-8", newline="\n") as out:
             out.write(text)

@@ -91,7 +91,7 @@ def command(
                 click.echo(line)
             before = board
         return
-    from insitu.monitor.terminal import Watch
+    from insitu.monitor.terminal.app import Watch
 
     with BoardClient(campaign) as client:
         app = Watch(client, campaign)

@@ -38,7 +38,7 @@ from insitu.monitor.client import BoardClient
 from insitu.monitor.forecast import Forecast, LivePath
 from insitu.monitor.parts import Estimate
 from insitu.monitor.progress import Agenda
-from insitu.monitor.terminal import Watch
+from insitu.monitor.terminal.app import Watch
 
 KEPT = Path(__file__).with_name("screens")
 SIZES = ((80, 24), (150, 40))

@@ -8,7 +8,6 @@ from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.evidence.modeler import Evidence
-from insitu.monitor.markdown import markdown
 from insitu.monitor.outlook import (
     FARTHEST,
     largest_of,
@@ -18,7 +17,8 @@ from insitu.monitor.outlook import (
     place_at,
     target_of,
 )
-from insitu.monitor.page import page
+from insitu.monitor.report.html import html
+from insitu.monitor.report.markdown import markdown
 from insitu.monitor.scaling import shares_along
 from insitu.monitor.summary import summarise
 from tests.campaigns import HALO, MAIN, SOLVE
@@ -65,7 +65,7 @@ def test_what_no_number_reaches_is_a_guess_even_where_it_costs_now(models):
     found = outlook(everything, (65536.0,))
     told = summarise("endless", (), everything, target=(65536.0,))
 
-    assert "<svg" in page(told, "p", "today")
+    assert "<svg" in html(told, "p", "today")
     assert [part.is_guess for part in told.parts] == [False, False, True]
     assert found.prospects[-1].callpath == str(HALO)
     assert found.prospects[-1].cost.value == math.inf
@@ -90,7 +90,7 @@ def test_a_report_and_a_picture_count_no_guess_either(models):
     assert picture is not None and str(HALO) not in picture.names
     assert "Of 1 call path the model is only a guess there" in markdown(told, "today")
     assert "| a guess | – |" in markdown(told, "today")
-    assert ">a guess</td>" in page(told, "p", "today")
+    assert ">a guess</td>" in html(told, "p", "today")
 
 
 def test_nothing_is_known_without_models():

@@ -17,8 +17,8 @@ from insitu.modeling.base import (
 )
 from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.spread import Spread
-from insitu.monitor.braille import Curve, plot
-from insitu.monitor.portrait import facts, formulas, picture, strip, subject_of
+from insitu.monitor.terminal.braille import Curve, plot
+from insitu.monitor.terminal.portrait import facts, formulas, picture, strip, subject_of
 from tests.campaigns import HALO
 
 

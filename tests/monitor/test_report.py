@@ -13,8 +13,8 @@ from insitu.entities import CallPath, Finding
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import ModelSet
 from insitu.modeling.pipeline import remodel
-from insitu.monitor.markdown import markdown
-from insitu.monitor.page import page
+from insitu.monitor.report.html import html
+from insitu.monitor.report.markdown import markdown
 from insitu.monitor.summary import Judged, Summary, summarise
 from tests.campaigns import HALO, REDUCE, heat_campaign
 
@@ -80,7 +80,7 @@ def test_classes_weigh_by_their_number_of_ranks_at_the_target(summary: Summary):
 
 
 def test_a_page_loads_nothing_and_runs_no_script(summary: Summary):
-    seen = Seen(page(summary, "p", "today"))
+    seen = Seen(html(summary, "p", "today"))
 
     assert not {"script", "link", "img", "iframe", "object", "a"} & set(seen.tags)
     assert not [name for name, _ in seen.attributes if name in ("src", "href", "onload")]
@@ -136,7 +136,7 @@ def test_hostile_names_stay_text(models: ModelSet):
     proposals = Proposals(asked, 0.05, (run,), 9.0, 0.4)
     summary = summarise(HOSTILE, (), hostile, judged=judged, proposals=proposals)
 
-    seen = Seen(page(summary, HOSTILE, HOSTILE))
+    seen = Seen(html(summary, HOSTILE, HOSTILE))
     rows = [line for line in markdown(summary, HOSTILE).splitlines() if line.startswith("|")]
 
     assert "script" not in seen.tags
@@ -154,4 +154,4 @@ def test_no_growth_and_one_scale_more_is_told(models: ModelSet):
 
     assert summary.growing == ()
     assert "Nothing that matters for the cost is sure to grow" in markdown(summary, "today")
-    assert "All ranks behave alike" in page(summary, "p", "today")
+    assert "All ranks behave alike" in html(summary, "p", "today")

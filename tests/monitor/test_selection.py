@@ -2,7 +2,15 @@ import pytest
 
 from insitu.monitor.board import SeriesRow
 from insitu.monitor.outlook import Outlook
-from insitu.monitor.selection import DEVIATION, GROWTH, NAME, TARGET, TREE, Selection, deviation
+from insitu.monitor.terminal.selection import (
+    DEVIATION,
+    GROWTH,
+    NAME,
+    TARGET,
+    TREE,
+    Selection,
+    deviation,
+)
 
 
 def row(callpath: str, share: float, behaviour: str = "all", **more) -> SeriesRow:

@@ -18,11 +18,11 @@ from insitu.modeling.pipeline import remodel
 from insitu.monitor.board import Board, LiveRun, board_of
 from insitu.monitor.client import BoardClient
 from insitu.monitor.forecast import LivePath
-from insitu.monitor.linespage import FindingsPage, RunsPage
-from insitu.monitor.modelpage import ModelPage
-from insitu.monitor.overview import Overview
-from insitu.monitor.prospects import Prospects, Slider
-from insitu.monitor.terminal import Watch
+from insitu.monitor.terminal.app import Watch
+from insitu.monitor.terminal.linespage import FindingsPage, RunsPage
+from insitu.monitor.terminal.modelpage import ModelPage
+from insitu.monitor.terminal.overview import Overview
+from insitu.monitor.terminal.prospects import Prospects, Slider
 from tests.campaigns import heat_campaign
 
 SMALL, WIDE = (80, 24), (160, 45)

@@ -7,11 +7,10 @@ from html import escape
 from insitu import __version__
 from insitu.entities import ARROW, CallPath, number
 from insitu.modeling.base import SeriesModel
-from insitu.monitor.chart import CHART_STYLE, legend, rank_strip, series_chart, shares_chart
 from insitu.monitor.names import last_frames, printable
 from insitu.monitor.parts import Estimate, trust
-from insitu.monitor.summary import LEVEL, Growth, Parting, Summary, place_of
-from insitu.monitor.words import (
+from insitu.monitor.report.chart import CHART_STYLE, legend, rank_strip, series_chart, shares_chart
+from insitu.monitor.report.words import (
     BROKEN,
     TRUST,
     bounds,
@@ -25,6 +24,7 @@ from insitu.monitor.words import (
     trust_reasons,
     trust_rows,
 )
+from insitu.monitor.summary import LEVEL, Growth, Parting, Summary, place_of
 from insitu.units import percent, quantity
 
 CHARTS = 12  # call paths with a picture, the dearest now or at the target
@@ -78,7 +78,7 @@ summary { cursor: pointer; padding: 4px 0; } .scroll { overflow-x: auto; }
 """
 
 
-def page(summary: Summary, axis: str, made: str) -> str:
+def html(summary: Summary, axis: str, made: str) -> str:
     """The whole report.
 
     Args:

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from insitu.entities import number
 from insitu.measurement import FloatArray
-from insitu.monitor.chart import Axis
 from insitu.monitor.names import printable
+from insitu.monitor.report.chart import Axis
 from insitu.units import quantity
 
 # Classes are told apart by their marks; colours (Okabe and Ito) only help who sees them.

@@ -14,13 +14,13 @@ from insitu.errors import InsituError
 from insitu.modeling.base import ModelSet
 from insitu.monitor.board import Board
 from insitu.monitor.client import BoardClient
-from insitu.monitor.linespage import FindingsPage, RunsPage
-from insitu.monitor.modelpage import ModelPage
 from insitu.monitor.outlook import Outlook, outlook, target_of
-from insitu.monitor.overview import Overview
 from insitu.monitor.progress import Agenda
-from insitu.monitor.prospects import Prospects
-from insitu.monitor.view import WIDE, Shown, View
+from insitu.monitor.terminal.linespage import FindingsPage, RunsPage
+from insitu.monitor.terminal.modelpage import ModelPage
+from insitu.monitor.terminal.overview import Overview
+from insitu.monitor.terminal.prospects import Prospects
+from insitu.monitor.terminal.view import WIDE, Shown, View
 
 BEAT_S = 1.0
 PAGES: dict[str, type[View]] = {"ahead": Prospects, "runs": RunsPage, "findings": FindingsPage}

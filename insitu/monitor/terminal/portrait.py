@@ -10,9 +10,9 @@ from rich.text import Text
 from insitu.entities import number
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.match import ALL
-from insitu.monitor.braille import Curve, mark_of, plot
 from insitu.monitor.detail import candidates, residuals
 from insitu.monitor.names import printable
+from insitu.monitor.terminal.braille import Curve, mark_of, plot
 from insitu.units import percent, quantity
 
 STEPS = 96  # points of a curve

@@ -23,9 +23,9 @@ from insitu.monitor.outlook import (
     place_at,
     smallest_of,
 )
+from insitu.monitor.report.words import bounds, factor
+from insitu.monitor.terminal.view import ROOMY, Shown, View, cut, title_of
 from insitu.monitor.trend import times
-from insitu.monitor.view import ROOMY, Shown, View, cut, title_of
-from insitu.monitor.words import bounds, factor
 from insitu.units import percent, quantity
 
 NAME, VALUE = 12, 26  # columns of a slider beside its rail

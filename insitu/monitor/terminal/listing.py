@@ -9,9 +9,9 @@ from insitu.entities import ARROW, Finding
 from insitu.monitor.board import RunRow, SeriesRow
 from insitu.monitor.names import last_frames, printable
 from insitu.monitor.outlook import Outlook
-from insitu.monitor.selection import key_of
+from insitu.monitor.terminal.selection import key_of
+from insitu.monitor.terminal.view import cut, deviation_text, mark_of_row
 from insitu.monitor.trend import bar, points_of, run_words, spark, times
-from insitu.monitor.view import cut, deviation_text, mark_of_row
 from insitu.units import percent, quantity
 
 SPARK = 8

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from insitu.monitor.names import printable
 from insitu.monitor.parts import trust
-from insitu.monitor.summary import Growth, Summary, place_of
-from insitu.monitor.words import (
+from insitu.monitor.report.words import (
     TRUST,
     bounds,
     factor,
@@ -18,6 +17,7 @@ from insitu.monitor.words import (
     trust_reasons,
     trust_rows,
 )
+from insitu.monitor.summary import Growth, Summary, place_of
 from insitu.units import percent, quantity
 
 ROWS = 12

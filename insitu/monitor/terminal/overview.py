@@ -13,7 +13,8 @@ from textual.message import Message
 from textual.widgets import DataTable, Footer, Input, Static
 
 from insitu.monitor.board import SeriesRow
-from insitu.monitor.listing import (
+from insitu.monitor.names import printable
+from insitu.monitor.terminal.listing import (
     cells,
     column_widths,
     detail,
@@ -21,8 +22,7 @@ from insitu.monitor.listing import (
     run_line,
     sources,
 )
-from insitu.monitor.names import printable
-from insitu.monitor.selection import (
+from insitu.monitor.terminal.selection import (
     COST,
     DEVIATION,
     GROWTH,
@@ -33,8 +33,8 @@ from insitu.monitor.selection import (
     Selection,
     key_of,
 )
+from insitu.monitor.terminal.view import ROOMY, WIDE, Shown, View, title_of
 from insitu.monitor.trend import agenda_words
-from insitu.monitor.view import ROOMY, WIDE, Shown, View, title_of
 
 SIDE = 46  # columns of runs and findings beside the call paths
 ORDER_OF = {

@@ -10,10 +10,10 @@ from textual.containers import VerticalScroll
 from textual.widgets import Footer, Static
 
 from insitu.monitor.board import ENDED, FAILED, LOST, MEASURING, SILENT, RunRow
-from insitu.monitor.listing import STATES, findings_text
 from insitu.monitor.names import printable
+from insitu.monitor.terminal.listing import STATES, findings_text
+from insitu.monitor.terminal.view import View, title_of
 from insitu.monitor.trend import SIGNS, agenda_words, duration, ranks_of, run_words
-from insitu.monitor.view import View, title_of
 
 STYLES = {MEASURING: "cyan", SILENT: "yellow", ENDED: "green", FAILED: "red", LOST: "bold red"}
 

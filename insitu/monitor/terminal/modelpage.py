@@ -11,8 +11,8 @@ from textual.widgets import Footer, Static
 from insitu.monitor.board import SeriesRow
 from insitu.monitor.names import last_frames, printable
 from insitu.monitor.outlook import largest_of
-from insitu.monitor.portrait import Subject, facts, formulas, picture, strip, subject_of
-from insitu.monitor.view import WIDE, Shown, View, deviation_text, title_of
+from insitu.monitor.terminal.portrait import Subject, facts, formulas, picture, strip, subject_of
+from insitu.monitor.terminal.view import WIDE, Shown, View, deviation_text, title_of
 from insitu.units import percent
 
 FACTS = 64  # columns of what stands beside a picture

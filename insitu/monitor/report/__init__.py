@@ -1,0 +1,1 @@
+"""A campaign on paper: `insitu report` as HTML or Markdown."""

@@ -1,0 +1,1 @@
+"""The screens of `insitu watch` in a terminal."""
