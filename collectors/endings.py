@@ -36,7 +36,10 @@ def said(head: Mapping[str, Any], ended: RankEnd) -> list[tuple[str, str]]:
     elif ended.status == LOST and head["phases"]:
         findings.append(("rank-lost", f"the rank ended without a word{_phase(head)}"))
     if head["mpi_size"] == 1 and head["size"] > 1:
-        text = f"MPI says 1 rank, the launcher {head['size']}: they do not fit together"
+        text = (
+            f"MPI says 1 rank, the launcher {head['size']}: each rank ran alone; start the program "
+            "with the mpiexec of the MPI that it is linked with (insitu run --mpiexec PATH)"
+        )
         findings.append(("mpi-singletons", text))
     return findings
 

@@ -10,10 +10,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from insitu.campaign.load import joined
 from insitu.campaign.store import open_store
 from insitu.collectors import places
 from insitu.collectors.bootstrap import start_agent
-from insitu.entities import CallPath, RunRecord, RunState, number
+from insitu.entities import CallPath, Finding, RunRecord, RunState, number
 from insitu.environment import campaign_directory, preload, rank_environment
 from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, launcher
@@ -25,6 +26,7 @@ START_S = 20.0  # for an aggregator to say where it listens
 FIRST_WORD_S = 2.0  # after the program has ended: for a rank to have spoken
 MODELS_S = 30.0  # for the models of a sealed run
 SEAL_S = 120.0  # for the last totals, the sealing and the models
+SHOWN_PLACES = 4  # of a finding that many ranks have
 LEAST_SCALES = 3  # of which models can be made
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 TO_ALL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to the whole process group
@@ -96,7 +98,7 @@ def _command(options: Options, run: str, campaign: str) -> Command:
     )
     if options.ranks is None:
         return launcher("local", "").command(job)
-    return find_launcher(options.mpiexec).command(job)
+    return find_launcher(options.mpiexec, argv[0]).command(job)
 
 
 def run_program(command: Command) -> int:
@@ -309,8 +311,21 @@ def _say_record(record: RunRecord, campaign: str) -> None:
             f"{where} and not modelled; `insitu ingest {where}` may complete it, "
             f"{where}/logs/serve.log may say more"
         )
-    for finding in record.findings:
-        say(f"{finding.code}: {finding.text}" + (f" ({finding.where})" if finding.where else ""))
+    for line in folded(record.findings):
+        say(line)
+
+
+def folded(findings: Sequence[Finding]) -> list[str]:
+    """A line for each thing that there is to know, however many ranks say it."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for finding in findings:
+        places.setdefault((finding.code, finding.text), []).append(finding.where)
+    lines = []
+    for (code, text), named in places.items():
+        more = f" and {len(named) - SHOWN_PLACES} more" if len(named) > SHOWN_PLACES else ""
+        where = ", ".join(filter(None, named[:SHOWN_PLACES])) + more
+        lines.append(f"{code}: {text}" + (f" ({where})" if where else ""))
+    return lines
 
 
 def _what_next(record: RunRecord, where: str) -> str:
@@ -318,7 +333,7 @@ def _what_next(record: RunRecord, where: str) -> str:
     models = f"its models: insitu models {where}"
     try:
         with open_store(where) as store:
-            sealed = [run for run in store.runs() if run.state is RunState.SEALED]
+            sealed, _ = joined(store.runs())
             scales = {run.key.parameters for run in sealed}
             if len(sealed) > 1 or not _has_only_mpi(store.table(record.id).callpaths):
                 hint = ""
@@ -340,7 +355,9 @@ def _what_next(record: RunRecord, where: str) -> str:
 def _has_only_mpi(callpaths: Sequence[CallPath]) -> bool:
     """Whether no function of a program that makes MPI calls was seen."""
     below = [path.name for path in callpaths if len(path.frames) > 1]
-    return bool(below) and all(name.startswith("MPI_") for name in below)
+    return any(name.startswith("MPI_") for name in below) and all(
+        name.startswith(("MPI_", "(")) for name in below
+    )
 
 
 def _report_trouble(run: str, campaign: str) -> None:

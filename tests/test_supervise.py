@@ -1,8 +1,8 @@
 """What people are told after a run, and the words that people of mpiexec bring along."""
 
-from insitu.entities import CallPath
+from insitu.entities import CallPath, Finding
 from insitu.options import parse
-from insitu.supervise import _has_only_mpi, _what_next
+from insitu.supervise import _has_only_mpi, _what_next, folded
 from tests.campaigns import heat_campaign
 
 
@@ -28,3 +28,15 @@ def test_a_program_of_which_only_mpi_was_seen_is_told_from_others():
     assert _has_only_mpi(mpi)
     assert not _has_only_mpi([*mpi, CallPath.parse("app->solve")])
     assert not _has_only_mpi(mpi[:1])
+    assert _has_only_mpi([*mpi, CallPath.parse("app->(thread)")])
+
+
+def test_what_many_ranks_say_is_said_once():
+    alone = [Finding("mpi-singletons", "alone", f"rank {rank}") for rank in range(6)]
+
+    lines = folded([*alone, Finding("throttled", "f")])
+
+    assert lines == [
+        "mpi-singletons: alone (rank 0, rank 1, rank 2, rank 3 and 2 more)",
+        "throttled: f",
+    ]

@@ -42,14 +42,17 @@ def is_crowded(run: RunRecord) -> bool:
 def joined(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Finding, ...]]:
     """Part the runs that make one experiment from the others, with a finding for each of these.
 
-    Left out are runs that are not sealed, that measured another program than most, and that did not
-    set a parameter which other runs vary. Runs that repeat each other with other arguments are
-    joined, with a finding.
+    Left out are runs that are not sealed, whose ranks were each alone, that measured another
+    program than most, and that did not set a parameter which other runs vary. Runs that repeat each
+    other with other arguments are joined, with a finding.
     """
     findings: list[Finding] = []
     sealed = []
     for run in runs:
-        if run.state is RunState.SEALED:
+        if any(finding.code == "mpi-singletons" for finding in run.findings):
+            text = f"run {run.key}: its ranks ran alone, without MPI between them: left out"
+            findings.append(Finding("mpi-singletons", text, str(run.key)))
+        elif run.state is RunState.SEALED:
             sealed.append(run)
         elif run.state is RunState.PARTIAL:
             findings.append(_partial(run))

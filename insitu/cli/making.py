@@ -151,7 +151,8 @@ def command_of(work: Work, point: Point) -> list[str]:
         return [*start, "--", "srun", "-n", count, *study.srun, *program]
     if study.launcher == "flux":
         return [*start, "--", "flux", "run", "-n", count, *study.flux, *program]
-    return [*start, "-n", count, "--mpiexec", find_mpiexec(study.mpiexec), "--", *program]
+    named = ["--mpiexec", find_mpiexec(study.mpiexec)] if study.mpiexec else []
+    return [*start, "-n", count, *named, "--", *program]
 
 
 def _run_one(work: Work, point: Point, lock: int) -> tuple[int, float]:

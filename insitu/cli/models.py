@@ -1,5 +1,7 @@
 """`insitu models`: how each call path grows."""
 
+from collections.abc import Mapping
+
 import click
 
 from insitu.campaign.config import Config, load_config
@@ -11,23 +13,31 @@ from insitu.cli.output import (
     about,
     campaign_argument,
     dearest,
+    headlines,
     is_chosen,
     json_option,
     kept_models,
     print_blocks,
     print_findings,
+    print_folded,
     print_json,
     print_left_out,
+    print_other_metrics,
     say_none_chosen,
     series_options,
+    shares_of_all,
 )
-from insitu.entities import CallPath, number
+from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, number
 from insitu.formats.table import model_row
 from insitu.modeling.base import ModelSet, SeriesModel
-from insitu.monitor.cost import by_cost, measured, shares
+from insitu.monitor.cost import by_cost, measured
 from insitu.monitor.names import printable
 from insitu.units import percent
 
+NAMED = 5  # call paths without a model
+LEAST_SHARE = 0.005  # of such a call path, to be worth a word
+LEAST_SCALES = 3
+TOO_FEW = "too-few-points"
 COLUMNS = (
     Column("metric"),
     Column("class"),
@@ -47,12 +57,13 @@ def command(
     """Show how each call path of CAMPAIGN grows, the dearest at the largest scale first.
 
     One line per metric and class of ranks: the model, and its mean error at the measured points
-    (SMAPE). The share is that of the call path in the cost of all.
+    (SMAPE). The share is that of the call path in the time of all ranks. Without
+    --metric and --callpath only metrics that tell most are shown, and no model that is 0.
     """
     with open_store(campaign) as store:
         models = kept_models(store)
         _, left_out_runs = joined(store.runs())
-    share = shares(models)
+        share, rest = shares_of_all(store, models)
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
     shown, left_out = dearest((one.key.callpath for one in chosen), top, is_json=is_json)
     rows = [one for one in chosen if one.key.callpath in shown]
@@ -61,10 +72,38 @@ def command(
         return
     if models.models and not chosen:
         say_none_chosen(models, callpath, metric)
+    others: list[str] = []
+    if metric is None and callpath is None:
+        asked = [(str(one.key.callpath), one.key.metric, str(one.model)) for one in rows]
+        kept = [one for one, is_shown in zip(rows, headlines(asked), strict=True) if is_shown]
+        others = [one.key.metric for one in rows]
+        others = sorted(set(others) - {one.key.metric for one in kept})
+        rows = kept
     if rows:
         _print(rows, share, _title(models, load_config(campaign)))
     print_left_out(left_out)
-    print_findings([*left_out_runs, *about(models, shown)])
+    print_other_metrics(others)
+    if callpath is None and metric in (None, TIME.name, TIME_EXCLUSIVE.name):
+        _print_rest(rest)
+    findings = about(models, shown)
+    print_findings([*left_out_runs, *(one for one in findings if not _is_said(one))])
+
+
+def _is_said(finding: Finding) -> bool:
+    """Whether the line about call paths without a model says it already."""
+    return finding.code == TOO_FEW and finding.where != ""
+
+
+def _print_rest(rest: Mapping[CallPath, float]) -> None:
+    """Say which call paths have no model of their time."""
+    dear = [(path.name, share) for path, share in rest.items() if share >= LEAST_SHARE]
+    if not dear:
+        return
+    named = ", ".join(f"{percent(share)} {name}" for name, share in dear[:NAMED])
+    more = f" and {len(dear) - NAMED} more" if len(dear) > NAMED else ""
+    print_folded(
+        f"no model of their time yet: {named}{more}; a class of ranks needs {LEAST_SCALES} scales"
+    )
 
 
 def _print(rows: list[SeriesModel], share: dict[CallPath, float], title: str) -> None:

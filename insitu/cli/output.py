@@ -12,9 +12,22 @@ import click
 
 from insitu.campaign.load import joined
 from insitu.campaign.store import SqliteStore
-from insitu.entities import CallPath, Finding, number
+from insitu.entities import (
+    ARROW,
+    BYTES_SENT,
+    ITERATION_TIME,
+    MEMORY_RSS,
+    METRICS,
+    TIME,
+    TIME_EXCLUSIVE,
+    TIME_WAITING,
+    CallPath,
+    Finding,
+    number,
+)
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import ModelSet
+from insitu.monitor.cost import metric_place, shares, unmodelled
 from insitu.monitor.names import last_frames, printable
 
 MIN_WIDTH = 60
@@ -22,6 +35,10 @@ MIN_WIDE = 16
 TOP = 15  # call paths in a table for people who did not say how many
 SHOWN_FINDINGS = 2
 NO_MODEL = ("too-few-points", "not-modelled")  # findings of modeling
+HEADLINES = frozenset(  # metrics that a table shows where nobody asked for one
+    one.name for one in (TIME, TIME_EXCLUSIVE, TIME_WAITING, BYTES_SENT, MEMORY_RSS, ITERATION_TIME)
+)
+_OWN = frozenset(metric.name for metric in METRICS)
 Command = Callable[..., None]
 
 campaign_argument = click.argument("campaign", type=click.Path(), metavar="CAMPAIGN")
@@ -70,6 +87,46 @@ def dearest(
     count = top if top is not None else 0 if is_json else TOP
     shown = set(distinct[:count] if count else distinct)
     return shown, len(distinct) - len(shown)
+
+
+def headlines(rows: Sequence[tuple[str, str, str]]) -> list[bool]:
+    """Which rows a table shows where neither a metric nor a call path was asked for.
+
+    Those of the metrics that tell most and are not zero; times without the functions called from
+    there only where there are such; metrics that other tools measured, all; everything where
+    nothing else would be left.
+
+    Args:
+        rows: call path, metric and model as texts.
+    """
+    callers = {path.rpartition(ARROW)[0] for path, _, _ in rows}
+    timed = {path for path, metric, _ in rows if metric == TIME.name}
+    shown = [
+        (metric in HEADLINES or metric not in _OWN)
+        and text != "0"
+        and (metric != TIME_EXCLUSIVE.name or path in callers or path not in timed)
+        for path, metric, text in rows
+    ]
+    return shown if any(shown) else [True] * len(rows)
+
+
+def print_other_metrics(names: Iterable[str]) -> None:
+    """Say which metrics a table does not show."""
+    there = sorted(names, key=metric_place)
+    if there:
+        text = f"more metrics with --metric NAME or --callpath PATTERN: {', '.join(there)}"
+        print_folded(text)
+
+
+def print_folded(text: str) -> None:
+    """A sentence in lines as wide as tables."""
+    folded = textwrap.fill(printable(text), width(), subsequent_indent="  ", break_on_hyphens=False)
+    click.echo(folded)
+
+
+def width() -> int:
+    """How wide tables are: as the terminal, or 80 columns."""
+    return max(shutil.get_terminal_size((80, 24)).columns, MIN_WIDTH)
 
 
 def say_none_chosen(models: ModelSet, callpath: str | None, metric: str | None) -> None:
@@ -124,7 +181,7 @@ def print_blocks(title: str, columns: Sequence[Column], blocks: Sequence[Block])
         columns: of the rows; exactly one of them is wide.
         blocks: in the order in which they are printed.
     """
-    total = max(shutil.get_terminal_size((80, 24)).columns, MIN_WIDTH)
+    total = width()
     indent = max(len(title), *(len(block.mark) for block in blocks)) + 2
     cells = [[printable(cell) for cell in row] for block in blocks for row in block.rows]
     widths = [
@@ -200,6 +257,19 @@ def why_none(store: SqliteStore, models: ModelSet) -> str:
         )
     reason = next((found.text for found in models.findings if found.code in NO_MODEL), "")
     return f"{store.path}: no models: {reason or f'make them with `insitu refit {store.path}`'}"
+
+
+def shares_of_all(
+    store: SqliteStore, models: ModelSet
+) -> tuple[dict[CallPath, float], dict[CallPath, float]]:
+    """The share (0 to 1) of call paths in the time of all ranks of the largest run: of those with
+    models, and of those that have none yet."""
+    runs, _ = joined(store.runs())
+    if not models.models or not runs:
+        return {}, {}
+    rest = unmodelled(models, store.table(max(runs, key=lambda run: run.key.size).id))
+    modelled = 1.0 - sum(rest.values())
+    return {path: share * modelled for path, share in shares(models).items()}, rest
 
 
 def place(parameters: Iterable[tuple[str, float]]) -> str:

@@ -10,21 +10,24 @@ from insitu.cli.output import (
     Column,
     campaign_argument,
     dearest,
+    headlines,
     is_chosen,
     json_option,
     place,
     print_blocks,
     print_json,
     print_left_out,
+    print_other_metrics,
     say_none_chosen,
     series_options,
+    shares_of_all,
     why_none,
 )
 from insitu.entities import parse_assignment
 from insitu.errors import CampaignError, UsageError
 from insitu.formats.table import predictions
 from insitu.modeling.base import SeriesModel
-from insitu.monitor.cost import by_cost, shares
+from insitu.monitor.cost import by_cost
 from insitu.units import percent, quantity
 
 COLUMNS = (
@@ -60,20 +63,27 @@ def command(
 ) -> None:
     """Tell what the models of CAMPAIGN say for scales that were not measured.
 
-    A value per rank, with the bounds between which a measurement lies with 95 % probability.
+    A value per rank, with the bounds between which a measurement lies with 95 % probability; the
+    share is that of the call path now, at the largest measured scale.
     """
     with open_store(campaign) as store:
         models = store.models()
         if not models.models:
             raise CampaignError(why_none(store, models))
+        share, _ = shares_of_all(store, models)
     wanted = [coordinate(text, models.parameters) for text in points]
-    share = shares(models)
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
     shown, left_out = dearest((one.key.callpath for one in chosen), top, is_json=is_json)
     chosen = [one for one in chosen if one.key.callpath in shown]
     if is_json:
         print_json(_row(one, wanted) for one in chosen)
         return
+    others: set[str] = set()
+    if metric is None and callpath is None:
+        asked = [(str(one.key.callpath), one.key.metric, str(one.model)) for one in chosen]
+        kept = [one for one, is_shown in zip(chosen, headlines(asked), strict=True) if is_shown]
+        others = {one.key.metric for one in chosen} - {one.key.metric for one in kept}
+        chosen = kept
     blocks: dict[str, tuple[str, list[tuple[str, ...]]]] = {}
     for one in chosen:
         mark = percent(share.get(one.key.callpath, 0.0))
@@ -84,6 +94,7 @@ def command(
         rows = [Block(mark, path, lines) for path, (mark, lines) in blocks.items()]
         print_blocks("share", COLUMNS, rows)
     print_left_out(left_out)
+    print_other_metrics(others)
 
 
 def coordinate(text: str, parameters: Sequence[str]) -> list[float]:

@@ -9,6 +9,7 @@ from insitu.cli.output import (
     Block,
     Column,
     campaign_argument,
+    headlines,
     json_option,
     print_blocks,
     print_json,
@@ -114,7 +115,10 @@ def _print(board: Board) -> None:
         name = printable(run.name)
         click.echo(f"{name:<24} {run.state:<10} {bar(run, 12)} {ranks_of(run)}")
     blocks: dict[str, Block] = {}
-    for row in board.series:
+    asked = [(row.callpath, row.metric, row.text) for row in board.series]
+    for row, is_shown in zip(board.series, headlines(asked), strict=True):
+        if not is_shown:
+            continue
         cells = (
             row.metric,
             row.behaviour,

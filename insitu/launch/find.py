@@ -1,6 +1,7 @@
 """Finding the launcher of this machine and the kind of a program."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from insitu.errors import CommandNotFoundError, LaunchError
 from insitu.launch.base import Launcher, launcher
 
 VERSION_TIMEOUT_S = 20
+_MPI_LIBRARY = re.compile(r"\blibp?mpi(?:ch|cxx|_cxx|_mpifh|fort)?\.so\.\d+ => (/\S.*) \(")
 
 
 def find_mpiexec(named: str = "") -> str:
@@ -55,13 +57,60 @@ def family_of(mpiexec: str) -> str:
     return "openmpi" if is_openmpi else "mpich"
 
 
-def find_launcher(mpiexec: str = "") -> Launcher:
+def library_of(program: str) -> tuple[str, str]:
+    """Family and path of the MPI library that a compiled program is linked with; "", "" where it is
+    linked with none, or with one that does not tell.
+
+    Open MPI's brings libopen-pal along; its libmpi and MPICH's have had the same number.
+    """
+    try:
+        answer = subprocess.run(
+            ["ldd", program],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=VERSION_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "", ""
+    found = _MPI_LIBRARY.search(answer.stdout)
+    if found is None:
+        return "", ""
+    return "openmpi" if "libopen-pal" in answer.stdout else "mpich", found[1]
+
+
+def fitting_mpiexec(program: str) -> str:
+    """The path of the mpiexec for a program: of the MPI that it is linked with, where one is to be
+    found, else `find_mpiexec()`."""
+    usual = find_mpiexec()
+    family, library = library_of(program)
+    if not family or (usual and family_of(usual) == family):
+        return usual
+    prefix = os.path.dirname(os.path.dirname(os.path.realpath(library)))
+    for name in (
+        *(os.path.join(prefix, "bin", "mpiexec"), "mpiexec", "mpirun"),
+        *(f"mpiexec.{family}", "orterun" if family == "openmpi" else "mpiexec.hydra"),
+    ):
+        path = shutil.which(name)
+        if path and family_of(path) == family:
+            return path
+    return usual
+
+
+def find_launcher(mpiexec: str = "", program: str = "") -> Launcher:
     """The launcher for a number of ranks on this machine.
+
+    Args:
+        mpiexec: the one that the user named, if any.
+        program: the path of what it shall start.
 
     Raises:
         LaunchError: there is none.
     """
-    path = find_mpiexec(mpiexec)
+    is_ours = mpiexec or not program or program == sys.executable
+    path = find_mpiexec(mpiexec) if is_ours else fitting_mpiexec(program)
     if path:
         return launcher(family_of(path), path)
     srun = shutil.which("srun")

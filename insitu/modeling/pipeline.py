@@ -276,6 +276,6 @@ def _rare(series: Series, number: int) -> Finding:
     return Finding(
         "too-few-points",
         f"{key.metric} of {key.callpath.name}, class {key.behaviour}: measured at {number} "
-        f"coordinates, {MIN_COORDINATES} are needed for a model",
+        f"coordinate{'s' * (number != 1)}, {MIN_COORDINATES} are needed for a model",
         str(key.callpath),
     )

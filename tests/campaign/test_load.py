@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from insitu.campaign.load import application, is_crowded, joined, load_experiment
 from insitu.campaign.memory import MemoryStore
-from insitu.entities import TIME, CallPath, Configuration, RunKey, RunRecord, RunState
+from insitu.entities import TIME, CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 from insitu.measurement import RunTable
 
 
@@ -51,6 +53,16 @@ def test_a_partial_run_is_left_out_with_a_finding():
     assert [r.key.size for r in runs] == [2]
     assert [finding.code for finding in findings] == ["run-partial"]
     assert "2 of 4 ranks arrived" in findings[0].text
+
+
+def test_a_run_whose_ranks_were_alone_is_left_out_with_a_finding():
+    said = (Finding("mpi-singletons", "MPI says 1 rank"),)
+    alone = replace(run({"p": 4}), findings=said)
+
+    runs, findings = joined([run({"p": 2}), alone])
+
+    assert [r.key.size for r in runs] == [2]
+    assert [finding.code for finding in findings] == ["mpi-singletons"]
 
 
 def test_a_run_of_another_program_is_left_out_with_a_finding():

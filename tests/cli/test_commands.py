@@ -11,6 +11,7 @@ import pytest
 
 from insitu import __version__
 from insitu.cli import COMMANDS, group
+from insitu.cli.output import headlines
 from insitu.cli.predict import coordinate
 from insitu.errors import UsageError
 from tests.campaigns import HALO, heat_campaign
@@ -185,6 +186,32 @@ def test_models_can_be_chosen(insitu: Insitu, heat: str):
     assert {metric for _, metric in chosen("--metric", "visits")} == {"visits"}
     assert {path for path, _ in chosen("--callpath", "*Send*")} == {str(HALO)}
     assert {path for path, _ in chosen("--top", "1")} == {str(HALO)}
+
+
+def test_a_table_shows_the_metrics_that_tell_most(insitu: Insitu, heat: str):
+    table, one = insitu("models", heat), insitu("models", heat, "--callpath", "Sendrecv")
+
+    assert "visits" not in "\n".join(table.lines[:-1])
+    assert table.lines[-1] == "more metrics with --metric NAME or --callpath PATTERN: visits"
+    assert "visits" in one.out
+    rows = [("a", "time", "1"), ("a", "time_exclusive", "1"), ("a->b", "time", "2")]
+    more = [("a->b", "time_exclusive", "2"), ("a->b", "bytes_sent", "0"), ("a->b", "FLOP", "3")]
+    assert headlines(rows + more) == [True, True, True, False, False, True]
+    assert headlines([("a", "visits", "1")]) == [True]
+
+
+def test_the_cost_of_what_has_no_model_yet_is_told(insitu: Insitu):
+    times = [("main", p, 3.0) for p in (1, 2, 4)] + [("main->rare", p, 1.0) for p in (2, 4)]
+    lines = [
+        {"callpath": path, "metric": "time_exclusive", "params": {"p": p}, "value": value}
+        for path, p, value in times
+    ]
+    insitu("import", "a.insitu", "-", given="\n".join(map(json.dumps, lines)).encode())
+
+    answer = insitu("models", "a.insitu")
+
+    assert " 75 %  main" in answer.out
+    assert "no model of their time yet: 25 % rare; a class of ranks needs 3 scales" in answer.out
 
 
 def test_classes_tell_the_class_of_every_rank_and_their_growing_number(insitu: Insitu, heat: str):

@@ -1,10 +1,12 @@
 """Compiled MPI programs are measured as they are, nothing rebuilt."""
 
+import os
 import subprocess
 
 import pytest
 
 from insitu.entities import RunState
+from insitu.launch.find import fitting_mpiexec
 from tests.system.conftest import BINARIES
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -62,6 +64,8 @@ def test_a_compiled_program_is_measured_by_name(ring):
     assert ring.values("ring->MPI_Sendrecv", "bytes_received") == [4000, 4000, 4000]
     assert ring.values("ring->MPI_Allreduce", "bytes_sent") == [8, 8, 8]
     assert ring.left_tables() == []
+    fitting = fitting_mpiexec(str(ring.folder / "ring"))
+    assert os.path.samefile(os.path.dirname(fitting), BINARIES[ring.mpi])
 
 
 def test_its_exit_code_is_the_programs_own(ring):
