@@ -19,7 +19,16 @@ from insitu.errors import UsageError
 from insitu.monitor.board import Board
 from insitu.monitor.client import BoardClient
 from insitu.monitor.names import printable
-from insitu.monitor.trend import bar, news, points_of, ranks_of, spark
+from insitu.monitor.progress import Agenda
+from insitu.monitor.trend import (
+    bar,
+    first_run_words,
+    news,
+    plan_news,
+    points_of,
+    ranks_of,
+    spark,
+)
 from insitu.units import percent
 
 BEAT_S = 1.0
@@ -77,20 +86,17 @@ def command(
     if once:
         with BoardClient(campaign) as client:
             board = client.newest(FIRST_S) or client.kept() or Board()
-        if is_json:
-            print_json([board.to_dict()])
-        else:
-            _print(board)
+            if is_json:
+                print_json([board.to_dict()])
+            else:
+                _print_plan(client.agenda(), board, campaign)
+                _print(board)
         return
     if is_json:
         print_json(board.to_dict() for board in boards(campaign))
         return
     if not sys.stdout.isatty():
-        before = None
-        for board in boards(campaign):
-            for line in news(before, board):
-                click.echo(line)
-            before = board
+        _print_news(campaign)
         return
     from insitu.monitor.terminal.app import Watch
 
@@ -99,6 +105,32 @@ def command(
         app.run()
     if app.trouble is not None:
         raise app.trouble
+
+
+def _print_news(campaign: str) -> None:
+    """A line for everything that is new, without end."""
+    before: Board | None = None
+    planned: Agenda | None = None
+    with BoardClient(campaign) as client:
+        while True:
+            board, agenda = client.newest(BEAT_S), client.agenda()
+            if before is None and board is not None and not board.runs:
+                click.echo(printable(first_run_words(campaign, agenda)))
+            for line in plan_news(planned, agenda):
+                click.echo(line)
+            planned = agenda
+            if board is not None:
+                for line in news(before, board):
+                    click.echo(line)
+                before = board
+
+
+def _print_plan(agenda: Agenda | None, board: Board, campaign: str) -> None:
+    """How far the campaign is, and what to do where it has not begun."""
+    if not board.runs:
+        click.echo(printable(first_run_words(campaign, agenda)))
+    for line in plan_news(None, agenda):
+        click.echo(line)
 
 
 def boards(campaign: str) -> Iterator[Board]:

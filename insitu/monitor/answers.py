@@ -45,7 +45,7 @@ class Answers:
         Raises:
             CampaignError: the campaign cannot be read any more.
         """
-        models = self._newest()
+        models = self.models()
         names = models.parameters
         along = names.index(axis) if axis in names else 0
         found = [one for one in _of(models, callpath, metric) if len(one.model.values)]
@@ -78,7 +78,7 @@ class Answers:
         Raises:
             CampaignError: the campaign cannot be read any more.
         """
-        models = self._newest()
+        models = self.models()
         names = models.parameters
         found = [
             one
@@ -113,7 +113,7 @@ class Answers:
         Raises:
             CampaignError: the campaign cannot be read any more.
         """
-        found = shares_along(self._newest(), axis, farthest, held)
+        found = shares_along(self.models(), axis, farthest, held)
         if found is None:
             return {"names": []}
         return {
@@ -131,7 +131,7 @@ class Answers:
         Raises:
             CampaignError: the campaign cannot be read any more.
         """
-        models = self._newest()
+        models = self.models()
         table = measured_places(models)
         if not len(table):
             return {"rows": []}
@@ -160,7 +160,12 @@ class Answers:
             ],
         }
 
-    def _newest(self) -> ModelSet:
+    def models(self) -> ModelSet:
+        """The newest models.
+
+        Raises:
+            CampaignError: the campaign cannot be read any more.
+        """
         changed = self._changed()
         if changed is not None:
             self._models = changed

@@ -11,6 +11,7 @@ import zmq.auth
 
 from insitu.campaign.attempts import FILE as ATTEMPTS
 from insitu.campaign.config import FILE
+from insitu.campaign.schema import FILE as DATABASE
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
@@ -19,6 +20,7 @@ from insitu.monitor.progress import Agenda, agenda
 
 ADDRESS = "aggregator.json"
 SILENT_S = 3.0  # an aggregator publishes each beat; one silent for longer is busy or gone
+NO_STORE = 0  # counts as a state of the files that no file has
 MAX_BOARD_BYTES = 32 << 20
 
 
@@ -32,7 +34,10 @@ class Address:
 
 
 class BoardClient:
-    """The newest board of a campaign; one thread uses it."""
+    """The newest board of a campaign; one thread uses it.
+
+    Where only campaign.toml is there, the campaign waits for its first run.
+    """
 
     def __init__(self, campaign: str) -> None:
         """Open the campaign.
@@ -41,7 +46,8 @@ class BoardClient:
             CampaignError: there is none, or it cannot be read.
         """
         self._campaign = campaign
-        self._store: SqliteStore = open_store(campaign)
+        self._store: SqliteStore | None = None
+        self._opened()
         self._context = zmq.Context()
         self._socket: zmq.Socket[bytes] | None = None
         self._address: Address | None = None
@@ -80,11 +86,12 @@ class BoardClient:
         Raises:
             CampaignError: the campaign cannot be read any more.
         """
-        changes = self._store.changes()
+        store = self._opened()
+        changes = NO_STORE if store is None else store.changes()
         if changes == self._seen:
             return None
         self._seen = changes
-        return board_of(self._store.runs(), self._models_at(changes))
+        return Board() if store is None else board_of(store.runs(), self._models_at(store, changes))
 
     def models(self) -> ModelSet | None:
         """The models in the files; None where these have not changed since it was last asked.
@@ -92,17 +99,28 @@ class BoardClient:
         Raises:
             CampaignError: the campaign cannot be read any more.
         """
-        changes = self._store.changes()
+        store = self._opened()
+        if store is None:
+            return None
+        changes = store.changes()
         if changes == self._modelled:
             return None
         self._modelled = changes
-        return self._models_at(changes)
+        return self._models_at(store, changes)
 
-    def _models_at(self, changes: int) -> ModelSet:
+    def _models_at(self, store: SqliteStore, changes: int) -> ModelSet:
         """The models in the files; read once, whoever asks for them."""
         if changes != self._read_at:
-            self._models, self._read_at = self._store.models(), changes
+            self._models, self._read_at = store.models(), changes
         return self._models
+
+    def _opened(self) -> SqliteStore | None:
+        """The files; none as long as campaign.toml is there without any."""
+        directory = self._campaign
+        has = {name: os.path.exists(os.path.join(directory, name)) for name in (DATABASE, FILE)}
+        if self._store is None and (has[DATABASE] or not has[FILE]):
+            self._store = open_store(directory)
+        return self._store
 
     def agenda(self) -> Agenda | None:
         """How far the runs that campaign.toml asks for are; None where it asks for none.
@@ -111,9 +129,10 @@ class BoardClient:
             CampaignError, UsageError: campaign.toml cannot be read, or makes no sense.
         """
         files = tuple(_changed_at(os.path.join(self._campaign, name)) for name in (FILE, ATTEMPTS))
-        state = (self._store.changes(), *files)
+        store = self._opened()
+        state = (NO_STORE if store is None else store.changes(), *files)
         if state != self._planned:
-            self._agenda = agenda(self._campaign, self._store.runs())
+            self._agenda = agenda(self._campaign, [] if store is None else store.runs())
             self._planned = state
         return self._agenda
 
@@ -121,7 +140,8 @@ class BoardClient:
         """Let go of the socket and the files."""
         self._disconnect()
         self._context.term()
-        self._store.close()
+        if self._store is not None:
+            self._store.close()
 
     def __enter__(self) -> Self:
         """Close at the end of the block."""

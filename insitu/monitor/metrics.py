@@ -1,18 +1,14 @@
 """A campaign as Prometheus asks for it: what is measured just now, beside what models say."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
-from insitu.campaign.store import SqliteStore, open_store
 from insitu.formats.openmetrics import END, family, model_lines, sample, state_lines
+from insitu.modeling.base import ModelSet
 from insitu.monitor.board import Board, SeriesRow
-from insitu.monitor.client import BoardClient, find_address
 from insitu.monitor.forecast import SLOWER
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-WAIT_S = 1.5  # for an aggregator that runs to be heard; nobody waits where there is none
 KEPT = ("sealed", "partial")
 # Each family of what is measured just now: its unit, where it has one, and its help.
 FAMILIES = {
@@ -28,48 +24,17 @@ FAMILIES = {
 
 
 class Metrics:
-    """The newest board and models of a campaign as OpenMetrics text; closed when it ends."""
+    """Boards and models of a campaign as OpenMetrics text; one thread uses it."""
 
-    def __init__(self, campaign: str) -> None:
-        self._campaign = campaign
-        self._thread = ThreadPoolExecutor(1)  # a board client belongs to one thread
-        self._client: BoardClient | None = None
-        self._store: SqliteStore | None = None
-        self._board = Board()
+    def __init__(self) -> None:
+        self._models = ModelSet()
         self._of_models = ""  # what is told of them changes with them, and takes a while
-        self._seen = -1
 
-    async def text(self) -> str:
-        """What there is to tell now.
-
-        Raises:
-            CampaignError: the campaign cannot be read any more.
-            WireError: the aggregator publishes what this insitu does not read.
-        """
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read)
-
-    async def close(self) -> None:
-        """Let go of the files."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
-        self._thread.shutdown()
-
-    def _read(self) -> str:
-        if self._client is None or self._store is None:
-            self._client, self._store = BoardClient(self._campaign), open_store(self._campaign)
-        is_running = find_address(self._campaign) is not None
-        self._board = self._client.newest(WAIT_S * is_running) or self._board
-        changes = self._store.changes()
-        if changes != self._seen:
-            self._of_models = "\n".join(model_lines(self._store.models()))
-            self._seen = changes
-        now = board_lines(self._board, is_live=self._client.is_live)
-        return "\n".join([*now, self._of_models, END, ""])
-
-    def _close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-        if self._store is not None:
-            self._store.close()
+    def text(self, board: Board, models: ModelSet, *, is_live: bool) -> str:
+        """What there is to tell now."""
+        if models is not self._models:
+            self._models, self._of_models = models, "\n".join(model_lines(models))
+        return "\n".join([*board_lines(board, is_live=is_live), self._of_models, END, ""])
 
 
 def board_lines(board: Board, *, is_live: bool) -> Iterator[str]:

@@ -71,6 +71,22 @@ def agenda_words(agenda: Agenda | None) -> list[str]:
     return words
 
 
+def first_run_words(campaign: str, agenda: Agenda | None) -> str:
+    """What makes the first run of a campaign that has none."""
+    if agenda is None:
+        return f"no run yet: insitu run --campaign {campaign} -- COMMAND measures one"
+    many = f"the {agenda.left} runs" if agenda.left else "the runs"
+    return f"no run yet: insitu campaign run {campaign} makes {many} that campaign.toml asks for"
+
+
+def plan_news(before: Agenda | None, after: Agenda | None) -> Iterator[str]:
+    """How far the campaign is, where that is new."""
+    if after is not None and (
+        before is None or (before.done, before.left) != (after.done, after.left)
+    ):
+        yield f"campaign: {', '.join(agenda_words(after))}"
+
+
 def run_words(run: RunRow, now: float) -> str:
     """How far a run in progress is, and how long it will take at this pace.
 

@@ -27,9 +27,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from insitu.entities import parse_assignment
 from insitu.errors import InsituError
 from insitu.monitor.answers import Answers, Json
+from insitu.monitor.board import Board
 from insitu.monitor.client import BoardClient
 from insitu.monitor.metrics import CONTENT_TYPE, Metrics
 from insitu.monitor.progress import Agenda
+from insitu.monitor.trend import first_run_words
 
 BEAT_S = 0.1  # that a question may have to wait for
 RETRY_MS = 1_000  # until a browser asks again
@@ -96,6 +98,8 @@ class Feed:
         self._changed = asyncio.Condition()
         self._told = Told()
         self._still: tuple[object, ...] = ()
+        self.board = Board()  # the newest
+        self.is_live = False
 
     async def after(self, number: int) -> Told:
         """Wait for what has another number than this; answers the newest."""
@@ -123,7 +127,8 @@ class Feed:
         board = client.newest(BEAT_S)
         if board is None:
             return self._told
-        agenda = _plan(client)
+        self.board, self.is_live = board, client.is_live
+        plan, agenda = _plan(client)
         kept = tuple(run for run in board.runs if run.state in KEPT)
         rows = tuple(replace(row, live=None, expected=None, verdict="") for row in board.series)
         still = (kept, rows, board.findings, board.omitted, agenda)
@@ -132,9 +137,10 @@ class Feed:
         if still != self._still:
             shown = replace(board, runs=kept, series=rows)
             told = {"campaign": self._campaign, "board": shown.to_dict(), "agenda": agenda}
+            told["first_run"] = first_run_words(self._campaign, plan)
             since, whole, self._still = number, json.dumps(told), still
         now = {
-            "live": client.is_live,
+            "live": self.is_live,
             "at": time.time(),
             "runs": [asdict(run) for run in board.runs if run.state not in KEPT],
             "rows": [
@@ -216,7 +222,7 @@ def app_of(campaign: str, token: str, is_ending: Callable[[], bool]) -> ASGIApp:
     """
     thread = ThreadPoolExecutor(1)  # a client belongs to one thread, and models are kept once
     feed = Feed(campaign, thread)
-    metrics = Metrics(campaign)
+    metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[Mapping[str, Any]]:  # Any: of Starlette
@@ -226,7 +232,6 @@ def app_of(campaign: str, token: str, is_ending: Callable[[], bool]) -> ASGIApp:
         yield {"answers": Answers(client.models)}
         reading.cancel()
         await asyncio.wait([reading])
-        await metrics.close()
         await loop.run_in_executor(thread, client.close)
         thread.shutdown()
 
@@ -236,11 +241,16 @@ def app_of(campaign: str, token: str, is_ending: Callable[[], bool]) -> ASGIApp:
     async def link(_: Request) -> Response:
         return JSONResponse({"token": token})
 
-    async def scraped(_: Request) -> Response:
+    async def scraped(request: Request) -> Response:
+        await feed.after(0)  # the first board may not have been read yet
+        loop = asyncio.get_running_loop()
         try:
-            return Response(await metrics.text(), headers={"content-type": CONTENT_TYPE})
+            models = await loop.run_in_executor(thread, request.state.answers.models)
         except InsituError as error:
             return PlainTextResponse(f"{error}\n", 503)
+        asked = partial(metrics.text, feed.board, models, is_live=feed.is_live)
+        told = await loop.run_in_executor(thread, asked)
+        return Response(told, headers={"content-type": CONTENT_TYPE})
 
     def about(question: Question) -> Route:
         async def answer(request: Request) -> Response:
@@ -339,13 +349,13 @@ async def _events(feed: Feed, is_ending: Callable[[], bool]) -> AsyncIterator[st
             yield f"event: trouble\ndata: {told.trouble}\n\n"
 
 
-def _plan(client: BoardClient) -> Json | None:
-    """How far the campaign has come, or why nobody can tell."""
+def _plan(client: BoardClient) -> tuple[Agenda | None, Json | None]:
+    """How far the campaign has come, or why nobody can tell; the same as JSON."""
     try:
         found = client.agenda()
     except InsituError as error:
-        return {"trouble": str(error)}
-    return None if found is None else _agenda(found)
+        return None, {"trouble": str(error)}
+    return found, None if found is None else _agenda(found)
 
 
 def _agenda(found: Agenda) -> Json:

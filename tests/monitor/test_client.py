@@ -14,6 +14,7 @@ from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
 from insitu.monitor.board import Board, LiveRun, board_of
 from insitu.monitor.client import BoardClient, find_address
+from insitu.monitor.trend import first_run_words, plan_news
 from insitu.server.rendezvous import Address
 from insitu.server.sockets import bind
 from tests.campaigns import heat_campaign, heat_run
@@ -92,6 +93,25 @@ def test_the_board_of_another_version_is_refused(
 ):
     with BoardClient(store.path) as client, pytest.raises(WireError, match="not a board"):
         heard(client, publisher, b'{"rows": []}')
+
+
+def test_a_campaign_of_which_only_the_plan_is_there_waits_for_its_first_run(tmp_path):
+    asked = '[levels]\np = [2, 4]\n[run]\ncommand = "x"\nrepetitions = 1\n'
+    (tmp_path / "campaign.toml").write_text(asked)
+
+    with BoardClient(str(tmp_path)) as client:
+        boards = [client.newest(0.0), client.newest(0.0)]
+        agendas = [client.agenda()]
+        heat_campaign(str(tmp_path), 1, (2,)).close()
+        boards.append(client.newest(0.0))
+        agendas.append(client.agenda())
+
+    assert [board and len(board.runs) for board in boards] == [0, None, 1]
+    assert [agenda and agenda.done for agenda in agendas] == [0, 1]
+    words = [first_run_words("x.insitu", agenda) for agenda in (agendas[0], None)]
+    assert "campaign run x.insitu makes the 2 runs" in words[0]
+    assert "insitu run --campaign x.insitu -- COMMAND" in words[1]
+    assert list(plan_news(*agendas)) == ["campaign: 1 of 2 made, about 3 s to go"]
 
 
 def test_a_campaign_that_is_not_there_is_refused(tmp_path: os.PathLike[str]):

@@ -101,13 +101,20 @@ def test_the_board_arrives_and_arrives_again_when_it_changes(store: SqliteStore)
     assert len(second["board"]["runs"]) == 3
 
 
-def test_the_board_says_how_far_the_campaign_has_come(store: SqliteStore):
-    with open(os.path.join(store.path, "campaign.toml"), "w", encoding="utf-8") as file:
-        file.write('[levels]\np = [2, 4, 8]\n[run]\ncommand = "x"\nrepetitions = 1\n')
+def test_the_board_says_how_far_the_campaign_has_come_from_before_its_first_run(tmp_path):
+    path = tmp_path / "heat.insitu"
+    path.mkdir()
+    asked = '[levels]\np = [2, 4, 8]\n[run]\ncommand = "x"\nrepetitions = 1\n'
+    (path / "campaign.toml").write_text(asked)
 
-    with served(store.path) as page, page.events() as events:
-        agenda = next(events)[1]["agenda"]
+    with served(str(path)) as page, page.events() as events:
+        first = next(events)[1]
+        heat_campaign(str(path), 1, (2, 4)).close()
+        boards = (told for kind, told in events if kind == "board")
+        agenda = next(told["agenda"] for told in boards if len(told["board"]["runs"]) == 2)
 
+    assert (first["agenda"]["done"], first["agenda"]["left"]) == (0, 3)
+    assert f"insitu campaign run {path} makes the 3 runs" in first["first_run"]
     assert (agenda["done"], agenda["left"]) == (2, 1)
     assert [line["at"] for line in agenda["lines"]] == ["p=2", "p=4", "p=8"]
 

@@ -45,8 +45,8 @@ function listen() {
     byId("trouble").textContent = printable(text);
   };
   events.addEventListener("board", (event) => {
-    const { campaign, board, agenda } = JSON.parse(event.data);
-    Object.assign(data, { campaign, board, agenda, version: data.version + 1 });
+    const { campaign, board, agenda, first_run: firstRun } = JSON.parse(event.data);
+    Object.assign(data, { campaign, board, agenda, firstRun, version: data.version + 1 });
     byId("campaign").textContent = printable(campaign.replace(/.*\/(?=.)/, ""));
     byId("campaign").title = printable(campaign);
     document.title = `${printable(campaign.replace(/.*\/(?=.)/, ""))} – insitu`;

@@ -66,7 +66,7 @@ export function drawSide() {
     atRest(run) || run.part === null ? ranksText(run) : element("span", "", bar(run.part), ` ${percent(run.part)}${remaining(run)}`),
   ])));
   if (runs.length > 12) byId("runs").append(row([["dim", `${runs.length - 12} more`], "", ""]));
-  if (!runs.length) byId("runs").append(row([["dim", "no run yet: insitu run --campaign DIR -- PROGRAM"]]));
+  if (!runs.length) byId("runs").append(row([["dim", printable(data.firstRun)]]));
   drawFindings(byId("findings"), 8);
   const { board } = data;
   const more = board.omitted ? ` · ${board.omitted} more series: insitu models shows all` : "";
@@ -94,7 +94,7 @@ export function drawFindingsPage() {
 export function drawRuns() {
   const runs = allRuns();
   byId("r-rows").replaceChildren(...runs.slice(0, MOST).map(runRow));
-  byId("r-more").textContent = runs.length > MOST ? `${runs.length - MOST} runs before these` : runs.length ? "" : "no run yet";
+  byId("r-more").textContent = runs.length > MOST ? `${runs.length - MOST} runs before these` : runs.length ? "" : printable(data.firstRun);
   drawAgenda();
   drawOff();
 }

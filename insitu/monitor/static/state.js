@@ -6,6 +6,7 @@ export const data = {
   runs: [], // those being measured, newest first
   agenda: null,
   campaign: "",
+  firstRun: "", // what makes it
   isLive: false,
   version: 0, // of the models: what was asked before is old
 };

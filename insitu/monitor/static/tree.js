@@ -126,7 +126,8 @@ export function drawTree() {
     else body.insertBefore(one.tr, place);
   }
   byId("nothing").hidden = shown.length > 0;
-  byId("nothing").textContent = data.board.series.length ? "nothing has that word" : "nothing is measured yet";
+  byId("nothing").textContent = data.board.series.length ? "nothing has that word"
+    : data.board.runs.length + data.runs.length ? "nothing is measured yet" : printable(data.firstRun);
   const here = drawnRows.get(chosen);
   byId("scroll").setAttribute("aria-activedescendant", here ? here.tr.id : "");
 }

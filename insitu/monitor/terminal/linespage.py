@@ -11,9 +11,17 @@ from textual.widgets import Footer, Static
 
 from insitu.monitor.board import ENDED, FAILED, LOST, MEASURING, SILENT, RunRow
 from insitu.monitor.names import printable
+from insitu.monitor.progress import Agenda
 from insitu.monitor.terminal.listing import STATES, findings_text
 from insitu.monitor.terminal.view import View, title_of
-from insitu.monitor.trend import SIGNS, agenda_words, duration, ranks_of, run_words
+from insitu.monitor.trend import (
+    SIGNS,
+    agenda_words,
+    duration,
+    first_run_words,
+    ranks_of,
+    run_words,
+)
 
 STYLES = {MEASURING: "cyan", SILENT: "yellow", ENDED: "green", FAILED: "red", LOST: "bold red"}
 
@@ -54,7 +62,9 @@ class RunsPage(LinesPage):
         facts = [f"{len(runs)} run{'s' * (len(runs) != 1)}", *agenda_words(self.shown.agenda)]
         width = max(self.size.width - 4, 10)
         lines = [line for run in runs for line in _lines(run, width)]
-        self.fill(" · ".join(facts), lines or [Text("no run yet", "dim")], _legend())
+        nothing = printable(first_run_words(self.shown.campaign, self.shown.agenda))
+        lines = lines or [Text(nothing, "dim"), Text("")]
+        self.fill(" · ".join(facts), [*lines, *_plan(self.shown.agenda)], _legend())
 
 
 class FindingsPage(LinesPage):
@@ -83,6 +93,20 @@ def _lines(run: RunRow, width: int) -> list[Text]:
     for state, many in run.ranks:
         signs.append(SIGNS.get(state, "·") * many, STYLES.get(state, "dim"))
     return [head, *_wrapped(signs, width), Text("")]
+
+
+def _plan(agenda: Agenda | None) -> list[Text]:
+    """The configurations that campaign.toml asks for, and how often each was made."""
+    lines = [] if agenda is None else agenda.lines
+    head = [Text("asked for by campaign.toml", "bold")] if lines else []
+    return head + [
+        Text(printable(f"{one.point}: {one.done} of {one.wanted} runs{_failed(one.failed)}"))
+        for one in lines
+    ]
+
+
+def _failed(times: int) -> str:
+    return f", failed {times} time{'s' * (times != 1)}" if times else ""
 
 
 def _wrapped(signs: Text, width: int) -> list[Text]:

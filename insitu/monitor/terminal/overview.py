@@ -34,7 +34,7 @@ from insitu.monitor.terminal.selection import (
     key_of,
 )
 from insitu.monitor.terminal.view import ROOMY, WIDE, Shown, View, title_of
-from insitu.monitor.trend import agenda_words
+from insitu.monitor.trend import agenda_words, first_run_words
 
 SIDE = 46  # columns of runs and findings beside the call paths
 ORDER_OF = {
@@ -192,8 +192,8 @@ class Overview(View):
         lines = [run_line(run, names, width) for run in runs[:room]]
         if len(runs) > room:
             lines[-1] = Text(f"… and {len(runs) - room + 1} runs before; r shows all", "dim")
-        nothing = Text("no run yet", style="dim")
-        self.tell("runs", Text("\n").join(lines or [nothing]))
+        nothing = printable(first_run_words(self.shown.campaign, self.shown.agenda))
+        self.tell("runs", Text("\n").join(lines or [Text(nothing, style="dim")]))
 
     def _draw_asked(self, count: int) -> None:
         """What is shown, in which order."""
