@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtrc
 
 from insitu.design.dependencies import Dependency, Nest
 from insitu.design.laws import NOISE, Law, laws_of
@@ -94,6 +93,8 @@ def hidden_interactions(
     """
     if not len(checks.points):
         return []
+    from scipy.special import chdtrc  # slow to load, and not needed to gather a run
+
     together = [
         (i, pairs) for i, one in enumerate(dependencies) if (pairs := _pairs(one, confounded))
     ]

@@ -17,7 +17,6 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
 from insitu.design.dependencies import Dependency, Nest
 from insitu.measurement import FloatArray
@@ -288,6 +287,8 @@ def _most_probable(rows: FloatArray, weights: FloatArray, noise: float, nests: i
     prior: one, two and three coefficients as probable as each other, times the terms' own. Where
     even the best is farther off than the noise, the noise is taken for that much larger.
     """
+    from scipy.special import chdtrc  # slow to load, and not needed to gather a run
+
     count = rows.shape[1]
     gram, right = rows @ rows.T, rows @ np.ones(count)
     others = np.arange(1, len(rows))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from insitu.measurement import FloatArray
 from insitu.modeling.pmnf import powers
@@ -117,6 +116,8 @@ class Spread:
         Args:
             weights: (k, n), zero for functions that are left out.
         """
+        from scipy import special  # slow to load, and not needed to gather a run
+
         scale = np.where(scale > 0, scale, TINY)[:, None, :, None]
         with np.errstate(over="ignore"):  # functions that predict exactly
             standard = (values - centre[:, None, :, None]) / scale
@@ -167,6 +168,8 @@ class Spread:
 
 
 def _quantile_of_student(share: float, degrees: float) -> float:
+    from scipy import special  # slow to load, and not needed to gather a run
+
     return float(special.ndtri(share) if np.isinf(degrees) else special.stdtrit(degrees, share))
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import chdtrc, fdtrc, stdtr
 
 from insitu.measurement import FloatArray
 from insitu.modeling.classes.cluster import BoolArray
@@ -74,6 +73,10 @@ def is_chance(tables: Sequence[FloatArray], places: Sequence[Place]) -> BoolArra
             known = np.isfinite(values).all(axis=(0, 2))
             statistic += np.where(known, 12 * scatter / (number * ranks * (ranks + 1)), 0.0)
             degrees += np.where(known, ranks - 1, 0)
+    if not degrees.any():
+        return np.zeros(paths, dtype=bool)
+    from scipy.special import chdtrc  # slow to load, and not needed to gather a run
+
     chance: BoolArray = (degrees > 0) & (chdtrc(np.maximum(degrees, 1), statistic) > CHANCE)
     return chance
 
@@ -138,6 +141,8 @@ def look_alike(logs: Sequence[FloatArray]) -> BoolArray:
         within += ((around - effect) ** 2).sum(axis=(0, 2))
         furthest = np.maximum(furthest, number * ranks / (ranks - 1) * (effect**2).max(axis=1))
         grouped |= _form_groups(values)
+    from scipy.special import fdtrc, stdtr  # slow to load, and not needed to gather a run
+
     ranks = sum(one.shape[2] for one in groups)
     free = ranks - len(groups)
     rest = sum((one.shape[2] - 1) * (len(one) - 1) for one in groups) + PRIOR_DEGREES

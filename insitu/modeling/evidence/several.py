@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from insitu.entities import CallPath
 from insitu.measurement import FloatArray, IntArray, Points
@@ -205,6 +204,8 @@ class _Answers:
 
     def _choose(self) -> tuple[IntArray, FloatArray]:
         """The combination in whose terms and prediction most probability agrees."""
+        from scipy import special  # slow to load, and not needed to gather a run
+
         table = self.table
         target = AHEAD * table.series.coordinates.max(axis=0)
         rows = []
