@@ -1,6 +1,6 @@
 """`insitu run`: the same as `python -m insitu.run`, every argument passed on untouched."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,19 +19,21 @@ class _Verbatim(click.Command):
 
         before = ctx.args[-1] if ctx.args else ""
         is_value = before in WITH_VALUE or before in ("-m", "-c")
-        if incomplete.startswith("-") and not is_value and not _has_program(ctx.args, WITH_VALUE):
+        if incomplete.startswith("-") and not is_value and not _has_program(ctx.args):
             words = (word for word in (*WITH_VALUE, *SWITCHES) if word.startswith("--"))
             return [CompletionItem(word) for word in words if word.startswith(incomplete)]
         return [CompletionItem(incomplete, type="file")]
 
 
-def _has_program(words: Sequence[str], with_value: Container[str]) -> bool:
+def _has_program(words: Sequence[str]) -> bool:
     """Whether the program's own command line has begun."""
+    from insitu.options import WITH_VALUE
+
     left = iter(words)
     for word in left:
         if word in ("--", "-m", "-c") or not word.startswith("-"):
             return True
-        if word in with_value:
+        if word in WITH_VALUE:
             next(left, None)
     return False
 

@@ -76,12 +76,6 @@ def class_of(factor: Factor) -> int:
     return 3 if factor.gamma else 2 if factor.alpha else 1
 
 
-def search_bounds(growth: Growth) -> tuple[Growth, Growth]:
-    """Between which growth models are looked for: 1 and E²; E² and 1 where E falls."""
-    squared = growth * growth
-    return (CONSTANT, squared) if CONSTANT.is_bounded_by(squared) else (squared, CONSTANT)
-
-
 def ruler(factor: Factor, halvings: int = HALVINGS) -> tuple[Factor, ...]:
     """The search space around one factor of an expectation, ascending from 1 to its square.
 

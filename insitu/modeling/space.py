@@ -60,13 +60,14 @@ def shapes(
 
 
 @lru_cache(maxsize=64)
-def default_space(parameters: tuple[str, ...], terms: int = 1) -> Space:
-    """The default search space of `search`: up to `terms` terms of one parameter [REF §3.2].
+def default_space(parameters: tuple[str, ...]) -> Space:
+    """The default search space of `search`: a constant and one term of a parameter [REF §3.2].
 
     With several parameters, sums and products of one simple term per parameter.
     """
     if len(parameters) == 1:
-        return one_parameter(parameters[0], shapes(parameters[0]), terms=terms)
+        terms = shapes(parameters[0])
+        return Space(parameters, terms, ((), *((index,) for index in range(len(terms)))))
     single = [
         (
             *shapes(name, exponents=FEW, logarithms=(Fraction(0),), falling=()),
@@ -76,14 +77,6 @@ def default_space(parameters: tuple[str, ...], terms: int = 1) -> Space:
         for name in parameters
     ]
     return several_parameters(parameters, single)
-
-
-def one_parameter(parameter: str, single: Sequence[Shape], *, terms: int = 1) -> Space:
-    """All sums of up to `terms` of the given terms, and the constant."""
-    hypotheses = [
-        chosen for n in range(terms + 1) for chosen in combinations(range(len(single)), n)
-    ]
-    return Space((parameter,), tuple(single), tuple(hypotheses))
 
 
 def several_parameters(parameters: tuple[str, ...], single: Sequence[Sequence[Shape]]) -> Space:

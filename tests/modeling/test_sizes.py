@@ -6,7 +6,6 @@ import pytest
 from insitu.entities import TIME, VISITS, CallPath, RunKey
 from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import Clusters
-from insitu.modeling.classes.divergence import outlooks
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.pipeline import remodel
 
@@ -166,15 +165,3 @@ def test_times_of_crowded_runs_do_not_diverge_and_part_by_counts_only():
     assert "p=256: times tell who had to wait" in texts["ranks-crowded"]
     assert {one.names for one in found.clusters if one.callpath == FLUX} == {("B", "A")}
     assert {one.names for one in alone.clusters} == {("all",)}
-
-
-def test_the_outlook_says_how_many_ranks_are_slow_and_what_it_costs():
-    def time(touched, p):
-        return 1.0 + touched
-
-    found = remodel(square_runs((3, 4, 6, 8, 12, 16), time=time))
-
-    (outlook,) = outlooks(found.models, found.clusters, at=10_000.0)
-    assert outlook.ranks == pytest.approx((4, 392, 98**2))
-    assert outlook.values == pytest.approx((3.0, 2.0, 1.0), rel=1e-6)
-    assert outlook.imbalance == pytest.approx(3 / (1 + 400 / 10_000), rel=1e-6)

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insitu.errors import ModelingError
 from insitu.modeling.classes.cluster import class_means, cluster
 from insitu.modeling.classes.sketch import WIDTH, cluster_sketch, labels_of, merge, sketch
 
@@ -89,8 +88,3 @@ def test_nothing_has_no_clusters():
     assert len(cluster_sketch(merge([])).rows) == 0
     nothing = np.full((2, 3), np.nan)
     assert labels_of(nothing, cluster_sketch(sketch(nothing))).tolist() == [[-1] * 3] * 2
-
-
-def test_a_threshold_within_a_bucket_is_refused():
-    with pytest.raises(ModelingError, match="8%"):
-        cluster_sketch(sketch(np.ones((1, 3))), 0.08)

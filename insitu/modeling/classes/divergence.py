@@ -29,7 +29,7 @@ WORDS = {  # by unit, of the ranks that have more of it
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class _Outlook:
     """The classes of one metric of one call path at a number of ranks that was not measured.
 
     values: mean per class; ranks: how many have it, NaN where no law is known; imbalance: the
@@ -37,23 +37,9 @@ class Outlook:
     not about all ranks.
     """
 
-    callpath: CallPath
-    metric: str
-    at: float
-    names: tuple[str, ...]
     values: tuple[float, ...]
     ranks: tuple[float, ...]
     imbalance: float
-
-
-def outlooks(
-    models: Sequence[SeriesModel], clusters: Sequence[Clusters], *, at: float
-) -> list[Outlook]:
-    """What the models and size laws of behaviour classes say about `at` ranks.
-
-    For call paths with several classes in experiments over the number of ranks alone.
-    """
-    return [_outlook(one, laws, at) for one, laws in _groups(models, clusters)]
 
 
 def divergences(models: Sequence[SeriesModel], clusters: Sequence[Clusters]) -> list[Finding]:
@@ -116,7 +102,7 @@ def _groups(
     return [(group, laws) for group in several.values()]
 
 
-def _outlook(group: Group, laws: Laws, at: float) -> Outlook:
+def _outlook(group: Group, laws: Laws, at: float) -> _Outlook:
     point = np.array([[at]])
     values = np.array([float(one.model.predict(point)[0]) for one in group])
     ranks = np.full(len(group), np.nan)
@@ -125,11 +111,7 @@ def _outlook(group: Group, laws: Laws, at: float) -> Outlook:
             ranks[index] = max(float(laws[one.key].predict(point)[0]), 0.0)
     is_whole = abs(ranks.sum() - at) <= WHOLE * at  # no class is missing, no law far off
     mean = float(values @ ranks / ranks.sum()) if is_whole else float("nan")
-    return Outlook(
-        group[0].key.callpath,
-        group[0].key.metric,
-        at,
-        tuple(one.key.behaviour for one in group),
+    return _Outlook(
         tuple(values.tolist()),
         tuple(ranks.tolist()),
         float(values.max()) / mean if mean > 0 else float("nan"),
@@ -156,7 +138,7 @@ def _divergence(group: Group, laws: Laws) -> _Divergence | None:
         or max(group[index].model.smape for index in (slow, fast)) > GOOD
     ):
         return None
-    key = group[slow].key
+    key, names = group[slow].key, [one.key.behaviour for one in group]
     share = f" ({far.ranks[slow]:,.0f} of them)" if np.isfinite(far.ranks[slow]) else ""
     verb, much = WORDS[group[slow].metric.unit]
     cost = (
@@ -166,14 +148,14 @@ def _divergence(group: Group, laws: Laws) -> _Divergence | None:
     )
     finding = Finding(
         "classes-diverge",
-        f"{key.metric} of {key.callpath.name}: ranks of class {far.names[slow]} "
-        f"{_growth(exponents[0])} while those of class {far.names[fast]} "
+        f"{key.metric} of {key.callpath.name}: ranks of class {names[slow]} "
+        f"{_growth(exponents[0])} while those of class {names[fast]} "
         f"{_growth(exponents[1])}: at p = {at:,.0f} they{share} {verb} "
         f"{far.values[slow] / lowest:.3g} times {much}, {now:.3g} times at p = "
         f"{number(measured)}{cost}",
         str(key.callpath),
     )
-    how = tuple((far.names[index], group[index].model.leading([at])[0]) for index in (slow, fast))
+    how = tuple((names[index], group[index].model.leading([at])[0]) for index in (slow, fast))
     return _Divergence(key.callpath, key.metric, how, finding)
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from insitu.errors import ModelingError
 from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.classes.cluster import THRESHOLD
 
@@ -61,24 +60,16 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
     )
 
 
-def cluster_sketch(one: Sketch, threshold: float = THRESHOLD) -> Clusters:
+def cluster_sketch(one: Sketch) -> Clusters:
     """Clusters by relative distance: exactly those of `cluster` on all values.
 
     Values in one bucket are nearer to each other than the threshold, so clusters part only between
     buckets, where lowest and highest value are known exactly [CLU §III-B].
-
-    Raises:
-        ModelingError: if the threshold is not above the width of a bucket.
     """
-    if threshold <= (WIDTH - 1) * (1 + 1e-9):
-        raise ModelingError(
-            f"sketches tell clusters apart from a relative distance of {WIDTH - 1:.0%} on; "
-            f"{threshold:g} needs the values of all ranks"
-        )
     with np.errstate(over="ignore"):
         gaps = one.lows[1:] - one.highs[:-1]
         smaller = np.minimum(abs(one.lows[1:]), abs(one.highs[:-1]))
-        parted = (gaps > 0) & (gaps >= threshold * smaller)
+        parted = (gaps > 0) & (gaps >= THRESHOLD * smaller)
     starts = np.flatnonzero(np.concatenate([[True], parted | (np.diff(one.rows) > 0)]))
     starts = starts[starts < len(one.rows)]
     ends = np.append(starts[1:], len(one.rows))[: len(starts)] - 1
