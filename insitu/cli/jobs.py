@@ -67,13 +67,20 @@ def jobs(work: Work, state: State, *, is_retrying: bool) -> list[BatchJob]:
     """The jobs that make what is left, the smallest first.
 
     Raises:
-        UsageError: PSI/J wants to know how long a job takes, and campaign.toml does not say.
+        UsageError: PSI/J wants to know how long a job takes, and campaign.toml does not say; or
+            jobs have to hand over the next one, and cannot.
     """
     study = work.study
     is_psij = study.launcher.startswith(SCHEME)
     is_limited = study.timeout_s < TIMEOUT_S
     if is_psij and not is_limited:
         raise UsageError("PSI/J gives every job a time limit: say timeout_s in [run]")
+    is_followed = study.design == "advise"
+    if is_followed and study.launcher == f"{SCHEME}flux":
+        raise UsageError(
+            'design = "advise" has each job hand over the next, but inside a job of Flux that would'
+            ' end with it: run the campaign inside an allocation instead, with launcher = "flux"'
+        )
     left = [one for one in state.agenda.lines if one.left and (is_retrying or not one.failed)]
     asks = any(option.startswith(("--time", "-t")) for option in study.sbatch)
     found = []
@@ -92,7 +99,7 @@ def jobs(work: Work, state: State, *, is_retrying: bool) -> list[BatchJob]:
                 minutes=minutes if is_limited and not asks else 0,
                 rounds=rounds,
                 setup=study.setup,
-                is_followed=study.design == "advise",
+                is_followed=is_followed,
             )
         )
     return found

@@ -25,6 +25,12 @@ AFTER: Mapping[str, tuple[str, str]] = {
     "lsf": ("lsf.w", "{}"),
 }
 INSIDE: Mapping[str, str] = {"slurm": "srun", "flux": "flux"}  # others have an mpiexec that knows
+OWN_JOB: Mapping[str, str] = {  # where a job finds its number, as submission answered it
+    "slurm": "SLURM_JOB_ID",
+    "pbs": "PBS_JOBID",
+    "pbs_classic": "PBS_JOBID",
+    "lsf": "LSB_JOBID",
+}
 FINAL = frozenset(("COMPLETED", "FAILED", "CANCELED"))
 OWN = ("python", "per_node")  # what is ours in the table `psij`
 FIELDS = ("queue_name", "account", "reservation_id")  # of PSI/J's JobAttributes
@@ -71,8 +77,9 @@ class PSIJ:
         return number
 
     def queued(self) -> list[str]:
-        """What PSI/J says of the jobs that were handed over."""
-        return [f"{number} {state}" for number, state in self._open()]
+        """What PSI/J says of the jobs that were handed over; without the one that asks."""
+        own = os.environ.get(OWN_JOB.get(self.executor, ""))
+        return [f"{number} {state}" for number, state in self._open() if number != own]
 
     def spec(self, job: BatchJob, after: str = "") -> dict[str, Any]:
         """What PSI/J is told of a job.

@@ -152,6 +152,15 @@ def test_first_runs_of_an_advised_campaign_differ_in_everything(insitu, campaign
     assert [(row["params"], row["done"]) for row in rows] == [({"p": 1, "n": 128}, 0)]
 
 
+def test_advised_campaign_needs_jobs_that_can_hand_over_the_next(insitu, campaign):
+    (campaign / "campaign.toml").write_text(ADVISED + 'timeout_s = 60\nlauncher = "psij:flux"\n')
+
+    answer = insitu("campaign", "run", "app.insitu")
+
+    assert answer.code == 2
+    assert 'inside an allocation instead, with launcher = "flux"' in answer.err
+
+
 @pytest.mark.parametrize(
     ("more", "ranks"),
     [

@@ -99,7 +99,7 @@ class Cluster:
         wait_for(lambda: nodes_up(self.environment) == len(NODES))
 
     def crash(self) -> None:
-        """Kill the daemons, the jobs and all that belongs to them, as when the power fails."""
+        """Kill the daemons, the jobs and all that is theirs: the power fails, or tests end."""
         for process in self.daemons:
             process.kill()
             process.wait()
@@ -110,16 +110,6 @@ class Cluster:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.1)
-
-    def down(self) -> None:
-        """End it in peace."""
-        for process in reversed(self.daemons):
-            process.send_signal(signal.SIGTERM)
-        for process in self.daemons:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
     def run(self, *words: object, cwd: Path, seconds: float = 120) -> str:
         """What a command prints; it must not fail."""
@@ -163,7 +153,7 @@ def slurm(state: Path) -> Iterator[Cluster]:
         cluster.up()
         yield cluster
     finally:
-        cluster.down()
+        cluster.crash()
 
 
 def _numbers() -> list[str]:

@@ -38,6 +38,11 @@ sbatch = ["--nodes=2"]
 psij = {{ python = "{python}", per_node = 2 }}
 setup = ["export PYTHONPATH={root}"]
 """
+ADVISED = """
+design = "advise"
+predict = "p=8, n=1"
+goal = 100.0
+"""
 DONE_S = 90.0
 
 
@@ -68,6 +73,7 @@ def tell(
     ranks: Sequence[int] = (4,),
     values: Sequence[int] = (1,),
     repetitions: int = 1,
+    more: str = "",
 ) -> None:
     told = TOLD.format(
         launcher=launcher,
@@ -77,7 +83,7 @@ def tell(
         python=PSIJ,
         root=ROOT,
     )
-    (campaign / "campaign.toml").write_text(told)
+    (campaign / "campaign.toml").write_text(told + more)
 
 
 def insitu(cluster: Cluster, campaign: Path, *words: str) -> str:
@@ -128,10 +134,10 @@ def test_job_has_an_array_of_repetitions(cluster, campaign):
 @pytest.mark.mpi
 @pytest.mark.native
 @pytest.mark.skipif(not PSIJ.exists(), reason=f"no PSI/J in {PSIJ}: python3 bootstrap.py test")
-def test_jobs_through_psij_wait_for_each_other(cluster, campaign):
-    tell(campaign, "psij:slurm", ranks=(2, 4))
+def test_job_through_psij_hands_over_what_its_runs_ask_for(cluster, campaign):
+    tell(campaign, "psij:slurm", ranks=(2, 4), more=ADVISED)
 
-    assert insitu(cluster, campaign, "run").count(": job ") == 2
+    assert insitu(cluster, campaign, "run").count(": job ") == 1
     wait_for_runs(cluster, campaign)
 
     assert sealed(campaign) == {"p=2,n=1": 1, "p=4,n=1": 1}
@@ -141,13 +147,13 @@ def test_jobs_through_psij_wait_for_each_other(cluster, campaign):
 
 @pytest.mark.mpi
 @pytest.mark.native
-def test_power_fails_and_nothing_is_lost_or_made_twice(cluster, campaign):
-    tell(campaign, "sbatch", values=(1, 2))
+def test_power_fails_and_what_was_advised_is_neither_lost_nor_made_twice(cluster, campaign):
+    tell(campaign, "sbatch", ranks=(2, 4), more=ADVISED)
     cluster.environment["NAP"] = "3"
-    insitu(cluster, campaign, "run")
+    assert insitu(cluster, campaign, "run").count(": job ") == 1  # the other one follows from it
     running = campaign / "runs.lock"
     deadline = time.monotonic() + DONE_S
-    while not (running.exists() and "n=2" in running.read_text()):
+    while not (running.exists() and "p=4" in running.read_text()):
         assert time.monotonic() < deadline
         time.sleep(0.2)
     time.sleep(1)
@@ -158,7 +164,7 @@ def test_power_fails_and_nothing_is_lost_or_made_twice(cluster, campaign):
     cluster.run("scancel", "--name", "app.insitu", cwd=campaign.parent)  # Slurm would wait 2 min
     wait_for_runs(cluster, campaign, is_resumed=True)
 
-    assert sealed(campaign) == {"p=4,n=1": 1, "p=4,n=2": 1}
+    assert sealed(campaign) == {"p=2,n=1": 1, "p=4,n=1": 1}
 
 
 BESIDE = """#!/bin/bash
