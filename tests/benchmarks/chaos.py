@@ -2,30 +2,36 @@
 
     python tests/benchmarks/chaos.py [KIND]... [--length short|long|N]
 
-Kinds are kills, network, exits, limits, hostile; without names, all of them. The length is the
-number of kills of each kind, the hundreds of messages that go through the bad network, the tens of
-connections that are cut, and the thousands of messages of a hostile client. Prints what was done
-and what was lost or wrong; ends with 1 where anything was.
+Kinds are aggregators, agents, ranks and relays, which are killed, messages and cuts on a bad
+network, exits, limits, and hostile; without names, all of them. The length is the number of kills,
+the hundreds of messages that go through the bad network, half the number of connections that are
+cut, and the thousands of messages of a hostile client. Prints what was done and what was lost or
+wrong; ends with 1 where anything was.
 """
 
 import argparse
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.benchmarks.chaos_exits import exits, limits
 from tests.benchmarks.chaos_hostile import hostile
-from tests.benchmarks.chaos_kills import kills
-from tests.benchmarks.chaos_network import network
+from tests.benchmarks.chaos_kills import agents, aggregators, kill, ranks, relays
+from tests.benchmarks.chaos_network import cuts, messages
 
 LENGTHS = {"short": 5, "long": 1000}
-Counts = dict[str, int]
-KINDS: dict[str, Callable[[Path, int], Counts]] = {
-    "kills": kills,
-    "network": network,
+KINDS: dict[str, Callable[[Path, int], Counter[str]]] = {
+    "aggregators": partial(kill, kind=aggregators),
+    "agents": partial(kill, kind=agents),
+    "ranks": partial(kill, kind=ranks),
+    "relays": partial(kill, kind=relays),
+    "messages": messages,
+    "cuts": cuts,
     "exits": exits,
     "limits": limits,
     "hostile": hostile,

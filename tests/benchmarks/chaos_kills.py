@@ -17,25 +17,29 @@ import numpy as np
 
 from insitu.campaign.store import open_store
 from insitu.collectors.bootstrap import start_agent
+from insitu.collectors.node import has_agent
 from insitu.entities import RunRecord, RunState
+from tests.benchmarks.chaos_nursery import HERE, Nursery, Start, started
 
-HERE = Path(__file__).resolve().parents[2]
 WAIT_S = 60.0
 LINGER_S = 6.0  # of an agent whose aggregator may be gone for good, on a loaded machine
-KILLS_PER_RUN = 10
+KILLS_PER_RUN = 20
+BEFORE_THE_END = 0.7  # of the kills of a run; the others come while it is brought in
+RUNS_OF_CAMPAIGN = 5
+RANKS_OF_RUN, KILLED_OF_RUN = 40, 36  # where ranks are killed
 PROGRAM = """
 import os, sys, time
 
 def step(): pass
 
-def main(truth, stop):
+def main(truth, stop, pause_s="0.002"):
     file = os.open(truth, os.O_RDWR | os.O_CREAT)
     count = 0
     while not os.path.exists(stop):
         step()
         count += 1
         os.pwrite(file, count.to_bytes(8, "little"), 0)
-        time.sleep(0.002)
+        time.sleep(float(pause_s))
 
 main(*sys.argv[1:])
 """
@@ -52,6 +56,7 @@ class Job:
     campaign: Path
     size: int
     number: int
+    start_command: Start = started
     ranks: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     def start(self) -> None:
@@ -63,7 +68,7 @@ class Job:
             more = {"PMI_RANK": str(rank), "PMI_SIZE": str(self.size)}
             more["PMI_JOBID"] = f"{self.folder}-{self.number}"
             environment = {**os.environ, **more, **self.environment()}
-            files = [str(self.truth(rank)), str(self.stop_file)]
+            files = [str(self.truth(rank)), str(self.stop_file), str(0.001 * self.size)]
             self.ranks.append(subprocess.Popen([*words, *files], env=environment))
         until(lambda: len(self.tables()) == self.size and all(map(self.counted, range(self.size))))
 
@@ -101,14 +106,12 @@ class Job:
 class Program:
     """A command of insitu that listens for agents and may be killed."""
 
-    def __init__(self, campaign: Path, words: list[str], file: Path) -> None:
+    def __init__(self, campaign: Path, words: list[str], file: Path, start: Start) -> None:
         """Start it; `file` is where it will say its address, in the campaign."""
         self.campaign = campaign
         self.file = campaign / file
         self.log = campaign.parent / f"{words[0]}.log"
-        argv = [sys.executable, "-m", "insitu", words[0], str(campaign), *words[1:]]
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(argv, cwd=HERE, stdout=log, stderr=log)
+        self.process = start([words[0], str(campaign), *words[1:]], self.log)
 
     def wait(self) -> Self:
         """Until it listens."""
@@ -130,18 +133,18 @@ class Program:
 class Server(Program):
     """An aggregator."""
 
-    def __init__(self, campaign: Path, beat: str = "0.05") -> None:
+    def __init__(self, campaign: Path, beat: str = "0.05", start: Start = started) -> None:
         """Start it."""
-        super().__init__(campaign, ["serve", "--beat", beat], Path("aggregator.json"))
+        super().__init__(campaign, ["serve", "--beat", beat], Path("aggregator.json"), start)
 
 
 class Relay(Program):
     """A relay of a campaign."""
 
-    def __init__(self, campaign: Path, name: str) -> None:
+    def __init__(self, campaign: Path, name: str, start: Start = started) -> None:
         """Start it."""
         words = ["relay", "--name", name, "--beat", "0.05"]
-        super().__init__(campaign, words, Path("relays", f"{name}.json"))
+        super().__init__(campaign, words, Path("relays", f"{name}.json"), start)
 
 
 def until(condition: object, seconds: float = WAIT_S) -> bool:
@@ -155,44 +158,41 @@ def until(condition: object, seconds: float = WAIT_S) -> bool:
     return True
 
 
-def kills(folder: Path, length: int) -> Counter[str]:
-    """Kill each kind of process so many times; what became of the values."""
+def kill(folder: Path, length: int, kind: Kind) -> Counter[str]:
+    """Kill processes of one kind so many times; what became of the values."""
     os.environ["INSITU_TABLES"] = str(folder / "tables")
-    return kill(folder, length, (aggregators, agents, ranks, relays))
-
-
-def kill(folder: Path, length: int, kinds: tuple[Kind, ...]) -> Counter[str]:
-    """Kill these kinds of processes so many times each."""
     (folder / "app.py").write_text(PROGRAM)
     (folder / "tables").mkdir()
     counts: Counter[str] = Counter()
     rng = random.Random(length)
-    number = 0
-    for work in kinds:
-        left = length
+    left, number = length, 0
+    size, most = (RANKS_OF_RUN, KILLED_OF_RUN) if kind is ranks else (2, KILLS_PER_RUN)
+    with Nursery() as nursery:
         while left > 0:
             number += 1
-            size, most = (4, 4) if work is ranks else (2, KILLS_PER_RUN)
-            job = Job(folder, folder / f"{work.__name__}.insitu", size, number)
-            left -= work(job, rng, min(left, most), counts)
+            many = min(left, most)
+            campaign = folder / f"{number // RUNS_OF_CAMPAIGN}.insitu"
+            job = Job(folder, campaign, min(size, many + 4), number)
+            job.start_command = nursery.start
+            left -= kind(job, rng, many, counts)
             counts["runs"] += 1
-            if number % 20 == 0:
+            if number % 5 == 0:
                 print(f"  {dict(counts)}", file=sys.stderr, flush=True)
     return counts
 
 
 def aggregators(job: Job, rng: random.Random, number: int, counts: Counter[str]) -> int:
     """Kill the aggregator while ranks run, and after they have ended."""
-    server = Server(job.campaign).wait()
+    server = Server(job.campaign, start=job.start_command).wait()
     job.start()
     for i in range(number):
-        if i == number // 2:
+        if i == int(BEFORE_THE_END * number):
             job.end()
         if rng.random() < 0.8:
             server.wait()
         time.sleep(rng.uniform(0, 0.3))
         server.kill()
-        server = Server(job.campaign)
+        server = Server(job.campaign, start=job.start_command)
     job.end()
     until(lambda: not job.tables(), LINGER_S)
     server.wait().end()
@@ -204,7 +204,7 @@ def aggregators(job: Job, rng: random.Random, number: int, counts: Counter[str])
 
 def agents(job: Job, rng: random.Random, number: int, counts: Counter[str]) -> int:
     """Kill the agent, start another; the last one is killed or ends by itself."""
-    server = Server(job.campaign).wait()
+    server = Server(job.campaign, start=job.start_command).wait()
     job.start()
     directory = str(job.tables()[0].parent)
     variables = {**os.environ, **job.environment()}
@@ -228,20 +228,20 @@ def agents(job: Job, rng: random.Random, number: int, counts: Counter[str]) -> i
 
 def relays(job: Job, rng: random.Random, number: int, counts: Counter[str]) -> int:
     """Kill the relays between agent and aggregator, and now and then the aggregator."""
-    server = Server(job.campaign).wait()
-    below = [Relay(job.campaign, name).wait() for name in ("a", "b")]
+    server = Server(job.campaign, start=job.start_command).wait()
+    below = [Relay(job.campaign, name, start=job.start_command).wait() for name in ("a", "b")]
     job.start()
     for i in range(number):
-        if i == number // 2:
+        if i == int(BEFORE_THE_END * number):
             job.end()
         time.sleep(rng.uniform(0, 0.3))
         which = rng.randrange(2)
         below[which].kill()
         if rng.random() < 0.2:
             server.kill()
-            server = Server(job.campaign).wait()
+            server = Server(job.campaign, start=job.start_command).wait()
             counts["aggregators killed above relays"] += 1
-        below[which] = Relay(job.campaign, "ab"[which])
+        below[which] = Relay(job.campaign, "ab"[which], start=job.start_command)
         if rng.random() < 0.8:
             below[which].wait()
     job.end()
@@ -258,7 +258,7 @@ def relays(job: Job, rng: random.Random, number: int, counts: Counter[str]) -> i
 
 def ranks(job: Job, rng: random.Random, number: int, counts: Counter[str]) -> int:
     """Kill some of the ranks."""
-    server = Server(job.campaign).wait()
+    server = Server(job.campaign, start=job.start_command).wait()
     job.start()
     killed = tuple(sorted(rng.sample(range(job.size), number)))
     for rank in killed:
@@ -285,15 +285,15 @@ def _kill_agent(directory: str) -> int:
                 os.kill(int(entry.name), signal.SIGKILL)
             except ProcessLookupError:
                 return 0
-            return until(lambda gone=entry: not gone.exists())
+            return until(lambda: not has_agent(directory))
     return 0
 
 
 def _ingest(job: Job) -> None:
     """Bring in what is left; nothing left is fine."""
-    words = [sys.executable, "-m", "insitu", "ingest", str(job.campaign)]
-    environment = {**os.environ, **job.environment()}
-    subprocess.run(words, env=environment, check=True, capture_output=True)
+    process = job.start_command(["ingest", str(job.campaign)], job.folder / "ingest.log")
+    if process.wait(WAIT_S):
+        raise RuntimeError(f"ingest failed: {job.folder / 'ingest.log'}")
 
 
 def _judge(job: Job, counts: Counter[str], *, killed: tuple[int, ...]) -> None:

@@ -27,13 +27,16 @@ from insitu.entities import RunState
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Message
 from insitu.wire.parts import parts
-from tests.benchmarks.chaos_kills import HERE, WAIT_S, Server, until
+from tests.benchmarks.chaos_kills import WAIT_S, Server, until
+from tests.benchmarks.chaos_nursery import HERE
 from tests.collectors.test_node import rank_table
 from tests.server.nodes import ModelNode, column
 
 FAST = 20.0  # the sessions' clocks
 LOST, DOUBLED, LATE = 0.4, 0.3, 0.4
-NODES, RANKS = 8, 2
+RANKS = 2  # of each node
+SPEAKERS = (4, 16, 64)  # nodes of a run that speaks in messages
+AGENTS = 16  # that speak through cut connections
 PATHS = ("solve", "halo", "sum", "norm", "write")
 CALM_S = 10.0  # within which every rank must be complete once the faults have ended
 CUT_AT = 20_000  # bytes of a connection, at most
@@ -43,14 +46,6 @@ sys.path.insert(0, sys.argv[1])
 from insitu.collectors.agent import Agent
 Agent(sys.argv[2]).run()
 """
-
-
-def network(folder: Path, length: int) -> Counter[str]:
-    """So many hundred messages through a bad network, and so many tens of cut connections."""
-    counts: Counter[str] = Counter()
-    _messages(folder / "messages.insitu", 100 * length, counts)
-    _cuts(folder, max(2 * length, 10), counts)
-    return counts
 
 
 @dataclass
@@ -139,8 +134,11 @@ class Speaker:
 ANSWERS = ("Welcome", "Ack", "Reject", "Halt")
 
 
-def _messages(campaign: Path, number: int, counts: Counter[str]) -> None:
-    """Runs of some nodes each until so many messages have gone through."""
+def messages(folder: Path, length: int) -> Counter[str]:
+    """Runs of some nodes each until so many hundred messages have gone through."""
+    counts: Counter[str] = Counter()
+    number = 100 * length
+    campaign = folder / "messages.insitu"
     rng = random.Random(number)
     server = _served(campaign)
     address = json.loads((campaign / "aggregator.json").read_text())
@@ -149,9 +147,10 @@ def _messages(campaign: Path, number: int, counts: Counter[str]) -> None:
     while counts["messages"] < number:
         run += 1
         speakers = []
-        for k in range(NODES):
+        nodes = rng.choice(SPEAKERS)
+        for k in range(nodes):
             ranks = list(range(RANKS * k, RANKS * (k + 1)))
-            node = ModelNode(f"n{k}", ranks, NODES * RANKS, run=f"{run:032x}")
+            node = ModelNode(f"n{k}", ranks, nodes * RANKS, run=f"{run:032x}")
             node.token = address["token"]
             socket = context.socket(zmq.DEALER)
             socket.linger = 0
@@ -163,6 +162,7 @@ def _messages(campaign: Path, number: int, counts: Counter[str]) -> None:
             speaker.socket.close()
     context.term()
     server.end()
+    return counts
 
 
 def _served(campaign: Path) -> Server:
@@ -254,8 +254,10 @@ class Cutter:
         raise ConnectionError
 
 
-def _cuts(folder: Path, number: int, counts: Counter[str]) -> None:
-    """Agents whose connections are cut until it has happened so often."""
+def cuts(folder: Path, length: int) -> Counter[str]:
+    """Agents whose connections are cut until it has happened twice as often as length says."""
+    counts: Counter[str] = Counter()
+    number = max(2 * length, 10)
     campaign = folder / "cuts.insitu"
     server = _served(campaign)
     address = json.loads((campaign / "aggregator.json").read_text())
@@ -267,7 +269,7 @@ def _cuts(folder: Path, number: int, counts: Counter[str]) -> None:
     (view / "aggregator.json").touch(0o600)
     (view / "aggregator.json").write_text(json.dumps(address))
     agents, nodes = [], []
-    for k in range(NODES):
+    for k in range(AGENTS):
         meta = {"run": f"{k + 1:032x}", "campaign": str(view), "beat": 0.05, "parameters": {}}
         tables = folder / f"node{k}"
         tables.mkdir(0o700)
@@ -295,6 +297,7 @@ def _cuts(folder: Path, number: int, counts: Counter[str]) -> None:
         agent.kill()
     server.end()
     _judge_cuts(campaign, [names for _, names in nodes], counts)
+    return counts
 
 
 def _judge_cuts(campaign: Path, nodes: list[list[str]], counts: Counter[str]) -> None:

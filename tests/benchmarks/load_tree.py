@@ -31,7 +31,8 @@ from insitu.server import uplink
 from insitu.server.relay_loop import relay
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Ack, Column, Group, Message, Reject, Sketches, Totals
-from tests.benchmarks.chaos_kills import HERE, Server, until
+from tests.benchmarks.chaos_kills import Server, until
+from tests.benchmarks.chaos_nursery import HERE
 from tests.server.nodes import RUN, ModelNode
 
 METRICS = (("visits", "1"), ("time", "s"), ("time_exclusive", "s"), ("bytes_sent", "B"))

@@ -19,7 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.benchmarks.chaos_kills import HERE, Server
+from tests.benchmarks.chaos_kills import Server
+from tests.benchmarks.chaos_nursery import HERE
 
 CASES = ("off", "up", "absent", "stopped", "killed")
 PROGRAM = """

@@ -19,14 +19,14 @@ def test_kills_lose_nothing(tmp_path, monkeypatch, number):
     kinds = (chaos_kills.aggregators, chaos_kills.agents, chaos_kills.ranks, chaos_kills.relays)
     kind = kinds[number - 1]
 
-    counts = chaos_kills.kill(tmp_path, 2, (kind,))
+    counts = chaos_kills.kill(tmp_path, 2, kind)
 
     assert harm(counts) == {}
     assert counts[f"{kind.__name__} killed"] >= 1
 
 
 def test_a_bad_network_loses_nothing(tmp_path):
-    counts = chaos_network.network(tmp_path, 3)
+    counts = chaos_network.messages(tmp_path, 3) + chaos_network.cuts(tmp_path, 3)
 
     assert harm(counts) == {}
     assert counts["messages dropped"] > 50

@@ -12,7 +12,8 @@ import pytest
 
 from insitu.campaign.store import open_store
 from insitu.entities import RunState
-from tests.benchmarks.chaos_kills import HERE, PROGRAM
+from tests.benchmarks.chaos_kills import PROGRAM
+from tests.benchmarks.chaos_nursery import HERE
 from tests.server.nodes import column
 from tests.system.conftest import until
 
