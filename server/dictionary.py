@@ -52,7 +52,10 @@ class CallPaths:
 
 @dataclass(slots=True)
 class Dictionary:
-    """The call paths of one node, by row; append-only."""
+    """The call paths of one node, by row; append-only.
+
+    Its lists are shared with nodes whose call paths are the same: they are replaced, not changed.
+    """
 
     callpaths: CallPaths
     places: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
@@ -89,19 +92,22 @@ class Dictionary:
         new = len(places) - len(self)
         if new:
             self.places = np.array(places, dtype=np.intp)
-            self.parents += parents[-new:]
-            self.names += paths.names[-new:]
-            self.files += paths.files[-new:]
-            self.lines += lines[-new:]
+            self.parents = [*self.parents, *parents[-new:]]
+            self.names = [*self.names, *paths.names[-new:]]
+            self.files = [*self.files, *paths.files[-new:]]
+            self.lines = [*self.lines, *lines[-new:]]
 
     def adopt(self, rows: int, digest: bytes) -> None:
         """Take the rows that another node of the run has sent; none where the digest is unknown."""
         source, known = self.callpaths.prefixes.get(digest, (self, 0))
         if known != rows or rows <= len(self):
             return
-        self.places = source.places[:rows]
-        self.parents, self.lines = source.parents[:rows], source.lines[:rows]
-        self.names, self.files = source.names[:rows], source.files[:rows]
+        is_all = rows == len(source)
+        self.places = source.places if is_all else source.places[:rows]
+        self.parents = source.parents if is_all else source.parents[:rows]
+        self.names = source.names if is_all else source.names[:rows]
+        self.files = source.files if is_all else source.files[:rows]
+        self.lines = source.lines if is_all else source.lines[:rows]
         self.digest = digest
 
     def to_paths(self) -> list[Paths]:

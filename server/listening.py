@@ -36,6 +36,7 @@ class Listening(ABC):
     beat_s: float
     say: Callable[[str], None]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    answers: list[list[bytes]] = field(default_factory=list)  # that have not been sent yet
     failures: int = 0  # of the process itself; each is said
     said: set[str] = field(default_factory=set)
     started: float = field(default_factory=time.time)
@@ -85,7 +86,11 @@ class Listening(ABC):
         """Do what a message asks for."""
 
     async def _burst(self) -> None:
-        """Wait for messages and take them: a wait for each would cost more than it."""
+        """Wait for messages and take them: a wait for each would cost more than it.
+
+        `_answer` then sends the answers, all at once: each that is sent alone wakes the thread of
+        the socket, which takes longer than to make it.
+        """
         agents: zmq.Socket[bytes] = zmq.Socket.shadow(self.sockets.agents)
         await self.sockets.agents.poll()
         with contextlib.suppress(zmq.Again):
@@ -101,16 +106,20 @@ class Listening(ABC):
             event = MessageArrived(peer, decode(frames[1]), self.now())
         except WireError as error:
             self._say_once(f"a message was refused: {error}")
-            await self._reply(Reply(peer, Reject(REFUSED, str(error))))
+            self._reply(Reply(peer, Reject(REFUSED, str(error))))
             return
         await self._guard(self._arrive(event))
 
-    async def _reply(self, reply: Reply) -> None:
-        """An agent that is gone or does not read its answers will ask again."""
-        with contextlib.suppress(zmq.ZMQError):
-            await self.sockets.agents.send_multipart(
-                [reply.peer, encode(reply.message)], flags=zmq.NOBLOCK
-            )
+    def _reply(self, reply: Reply) -> None:
+        """Have an answer sent with the next ones."""
+        self.answers.append([reply.peer, encode(reply.message)])
+
+    async def _answer(self) -> None:
+        """Send the answers; an agent that is gone or does not read them will ask again."""
+        answers, self.answers = self.answers, []
+        for frames in answers:
+            with contextlib.suppress(zmq.ZMQError):
+                await self.sockets.agents.send_multipart(frames, flags=zmq.NOBLOCK)
 
     async def _pause(self) -> None:
         """Until people want to see something again."""

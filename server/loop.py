@@ -68,6 +68,7 @@ class Aggregator(Listening):
     async def run(self) -> None:
         """Serve until it is asked to stop."""
         await self._guard(self._carry_out(self.keeper.replay(self.now())))
+        self.answers.clear()  # to agents of the aggregator before
         if self.refits.is_due:
             self._begin_refit()
         receiving, beating = (asyncio.create_task(work()) for work in (self._receive, self._beat))
@@ -84,6 +85,7 @@ class Aggregator(Listening):
         while True:
             await self._burst()
             await self._guard(self._sync())
+            await self._answer()
             await asyncio.sleep(0)
 
     async def _drain(self) -> None:
@@ -92,6 +94,7 @@ class Aggregator(Listening):
         while time.monotonic() < end and await self.sockets.agents.poll(int(1000 * DRAIN_S)):
             await self._take(await self.sockets.agents.recv_multipart())
             await self._guard(self._sync())
+            await self._answer()
 
     async def _arrive(self, event: MessageArrived) -> None:
         await self._carry_out(self.keeper.take(event))
@@ -102,6 +105,7 @@ class Aggregator(Listening):
 
     async def _turn(self, event: Event) -> None:
         await self._guard(self._happen(event))
+        await self._answer()
 
     async def _happen(self, event: Event) -> None:
         await self._carry_out(self.keeper.handle(event))
@@ -110,7 +114,7 @@ class Aggregator(Listening):
         for effect in effects:
             match effect:
                 case Reply():
-                    await self._reply(effect)
+                    self._reply(effect)
                 case Refit(run):
                     self.refits.touch(run)
                     self._begin_refit()

@@ -64,6 +64,7 @@ class Relay(Listening):
     async def _receive(self) -> None:
         while True:
             await self._burst()
+            await self._answer()
             await asyncio.sleep(0)
 
     async def _arrive(self, event: MessageArrived) -> None:
@@ -104,6 +105,7 @@ class Relay(Listening):
 
     async def _turn(self, event: RelayEvent) -> None:
         await self._guard(self._happen(event))
+        await self._answer()
 
     async def _happen(self, event: RelayEvent) -> None:
         await self._carry_out(self.state.handle(event))
@@ -112,7 +114,7 @@ class Relay(Listening):
         for effect in effects:
             match effect:
                 case Reply():
-                    await self._reply(effect)
+                    self._reply(effect)
                 case Send(message):
                     await self.uplink.send(message)
                 case Reconnect():

@@ -160,6 +160,23 @@ def welcome(run: Run, hello: Hello, at: float) -> Session:
     return known
 
 
+def take(run: Run, session: Session, message: Paths | Digest | Totals | Sketches | Bye) -> None:
+    """Take what an agent or a relay says after its Hello.
+
+    Raises:
+        WireError: it does not fit the session.
+    """
+    match message:
+        case Totals():
+            take_totals(run, session, message)
+        case Paths() | Digest():
+            take_paths(run, session, message)
+        case Sketches():
+            take_sketches(run, session, message)
+        case Bye():
+            take_bye(run, session, message)
+
+
 def take_paths(run: Run, session: Session, message: Paths | Digest) -> None:
     """Add rows to the dictionary of a session.
 

@@ -44,6 +44,7 @@ GRACE_S = 5.0  # beyond the silence, before a run is called partial
 MAX_RUNS = 4_096  # not sealed, at one time
 ROOM_BYTES = 4 << 30
 SMALL, SPOKEN = 4_096, 0.1  # a larger run is shown as partial when this part of it has spoken
+OF_RANKS = (Totals, Bye)  # which a relay has not
 Said = Paths | Digest | Totals | Sketches | Bye  # by an agent that has said Hello
 EVERYTHING = 1 << 62  # acknowledged of a sealed run, whatever is said
 
@@ -71,6 +72,7 @@ class CampaignState:
         self.beat_s = beat_s
         self._room_bytes = room_bytes
         self.runs: dict[str, Run] = {}
+        self.held_bytes = 0  # by all of them
         self.sealed = set(sealed)
         self._partial = frozenset(partial)  # in the store: they are not measured any more
         self._token = token.encode()
@@ -154,8 +156,10 @@ class CampaignState:
             run = runs.open_run(hello)
         if not event.is_trusted:
             self._check_room(run, hello)
+        before = run.held_bytes
         session = runs.welcome(run, hello, event.at)
         self.runs[run.id] = run
+        self.held_bytes += run.held_bytes - before
         if event.is_trusted and run.id in self._partial:
             run.state = RunState.PARTIAL
         if session.peer != event.peer:
@@ -181,9 +185,13 @@ class CampaignState:
 
     def _forget(self, run: Run) -> None:
         """Drop a run that brought nothing; whoever speaks for it says Hello again."""
-        del self.runs[run.id]
+        self._drop(run)
         for session in (*run.sessions.values(), *run.relays.values()):
             self._let_go(session)
+
+    def _drop(self, run: Run) -> None:
+        del self.runs[run.id]
+        self.held_bytes -= run.held_bytes
 
     def _let_go(self, session: Session) -> None:
         """Whoever speaks for this session says Hello again; its peer may be another's by now."""
@@ -199,8 +207,7 @@ class CampaignState:
         wanted = runs.room_for(message)
         if isinstance(message, Paths):
             wanted += self._table_bytes(run, len(message.names))
-        held = sum(one.held_bytes for one in self.runs.values())
-        needed = held + wanted + self._table_bytes(run, len(run.callpaths.all))
+        needed = self.held_bytes + wanted + self._table_bytes(run, len(run.callpaths.all))
         if needed > self._room_bytes:
             raise WireError(
                 f"with run {run.id} the aggregator needs {needed >> 20} MiB of memory and may take"
@@ -230,17 +237,13 @@ class CampaignState:
             run.state = RunState.MEASURING
         if not event.is_trusted:  # what was promised before is taken, whatever it needs
             self._check_room(run, message)
-        if isinstance(message, Totals | Bye if session.hello.is_relay else Sketches):
+        if isinstance(message, OF_RANKS if session.hello.is_relay else Sketches):
             raise WireError(f"{type(message).__name__} is not for {session.hello.node} to say")
-        match message:
-            case Paths() | Digest():
-                runs.take_paths(run, session, message)
-            case Sketches():
-                runs.take_sketches(run, session, message)
-            case Totals():
-                runs.take_totals(run, session, message)
-            case Bye():
-                runs.take_bye(run, session, message)
+        before = run.held_bytes
+        try:
+            runs.take(run, session, message)
+        finally:
+            self.held_bytes += run.held_bytes - before
         if session.is_whole and not session.is_kept:
             return [self._keep(run, session)]  # the answer follows when it is kept
         if isinstance(message, Bye) and message.final_seq > session.last_seq:
@@ -301,7 +304,7 @@ class CampaignState:
             run.shown = run.progress()
             return []
         self.sealed.add(run_id)
-        del self.runs[run_id]
+        self._drop(run)
         return [Forget(run_id), Refit(run_id)]
 
     def _ticked(self, now: float) -> list[Effect]:

@@ -1,11 +1,14 @@
 """What may be fed to each decoder: refused by the decoder's own error, or read; nothing else."""
 
+import atexit
+import functools
 import io
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -26,13 +29,20 @@ TOKEN = "a" * 64
 BASE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
-@contextmanager
-def folder_with(name: str, data: bytes) -> Iterator[str]:
-    """A folder that holds one file."""
-    with tempfile.TemporaryDirectory(prefix="insitu-fuzz-", dir=BASE) as folder:
-        with open(os.path.join(folder, name), "wb") as file:
-            file.write(data)
-        yield folder
+@functools.cache
+def _folder(name: str) -> str:
+    """A folder for this file, in memory, as long as the process lives."""
+    folder = tempfile.mkdtemp(prefix=f"insitu-fuzz-{name}-", dir=BASE)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def folder_with(name: str, data: bytes) -> str:
+    """A folder that holds one file: made once, since making it takes longer than most decoders."""
+    folder = _folder(name)
+    with open(os.path.join(folder, name), "wb", buffering=0) as file:
+        file.write(data)
+    return folder
 
 
 def wire(data: bytes) -> None:
@@ -58,7 +68,8 @@ def session(data: bytes) -> None:
 
 def table(data: bytes) -> None:
     """A rank's table that was left behind, as ingest reads it."""
-    with folder_with("rank-000000-1.table", data) as folder, suppress(WireError):
+    folder = folder_with("rank-000000-1.table", data)
+    with suppress(WireError):
         for message in node.messages(folder):
             with suppress(WireError):
                 encode(message)
@@ -66,7 +77,8 @@ def table(data: bytes) -> None:
 
 def journal(data: bytes) -> None:
     """The journal of an aggregator that was killed."""
-    with folder_with(JOURNAL, data) as folder, suppress(CampaignError), Journal(folder) as opened:
+    folder = folder_with(JOURNAL, data)
+    with suppress(CampaignError), Journal(folder) as opened:
         for _ in opened.replay():
             pass
 
@@ -78,7 +90,8 @@ def jsonl(data: bytes) -> None:
 
 def config(data: bytes) -> None:
     """campaign.toml."""
-    with folder_with(CONFIG, data) as folder, suppress(CampaignError):
+    folder = folder_with(CONFIG, data)
+    with suppress(CampaignError):
         load_config(folder)
 
 

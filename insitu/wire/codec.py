@@ -40,6 +40,7 @@ from insitu.wire.messages import (
 )
 
 NUMBERS: dict[type, int] = {kind: number for number, kind in KINDS.items()}
+_PLAIN = frozenset((str, bytes, int, float, bool))
 _INTEGERS = range(-(1 << 63), 1 << 63)
 _DTYPES = ("u8", "f8")
 _KINDS = ("total", "level", "place")
@@ -108,14 +109,21 @@ def decode(frame: bytes) -> Message:
 
 def _plain(value: object) -> list[object]:
     """The fields of a dataclass as nested lists; fields are never left out."""
-    fields = dataclasses.fields(value)  # type: ignore[arg-type]  # called with dataclasses only
-    return [_plain_value(getattr(value, field.name)) for field in fields]
+    return [_plain_value(getattr(value, name)) for name in _names(type(value))]
 
 
 def _plain_value(value: object) -> object:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
     if isinstance(value, tuple):
-        return [_plain_value(item) for item in value]
-    return _plain(value) if dataclasses.is_dataclass(value) else value
+        return [item if type(item) in _PLAIN else _plain_value(item) for item in value]
+    return _plain(value) if dataclasses.is_dataclass(kind) else value
+
+
+@functools.cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def _read_message(unpacker: _Unpacker) -> Message:

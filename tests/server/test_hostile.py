@@ -71,6 +71,7 @@ def test_whatever_is_said_after_a_valid_hello_the_other_run_stands(hello, messag
         carried_out(state, state.handle(MessageArrived(b"hostile", theirs, 1.0)))
     carried_out(state, state.handle(Ticked(2.0)))
 
+    assert state.held_bytes == sum(run.held_bytes for run in state.runs.values())
     table = table_of(3, state.runs[RUN].registers)
     assert [column(table, rank) for rank in node.ranks] == [node.truth(0), node.truth(1)]
     assert np.isnan(table.values["visits"][:, 2]).all()
