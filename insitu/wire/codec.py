@@ -109,7 +109,8 @@ def decode(frame: bytes) -> Message:
 
 def _plain(value: object) -> list[object]:
     """The fields of a dataclass as nested lists; fields are never left out."""
-    return [_plain_value(getattr(value, name)) for name in _names(type(value))]
+    kind: type = type(value)
+    return [_plain_value(getattr(value, name)) for name in _names(kind)]
 
 
 def _plain_value(value: object) -> object:
