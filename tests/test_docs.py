@@ -150,6 +150,19 @@ def test_every_module_that_the_architecture_names_is_there():
     assert named - present == set()
 
 
+def test_every_module_has_a_line_in_the_readme_of_its_room():
+    missing = []
+    for source in sources(ROOT):
+        room = source.path.parent
+        readme = room if (room / "README.md").exists() else room.parent
+        text = (readme / "README.md").read_text(encoding="utf-8")
+        is_command = room.name == "cli" and source.path.stem in (*COMMANDS, "importing")
+        if f"{source.path.name}`" not in text and source.path.stem[:2] != "__" and not is_command:
+            missing.append(source.module)
+
+    assert missing == []
+
+
 def test_the_python_of_the_readme_runs_and_says_what_is_written():
     (text,) = re.findall(r"```python\n(.*?)```", section("Modelers"), re.S)
     names: dict[str, object] = {}
