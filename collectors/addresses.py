@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from insitu.collectors import places
 
 AGGREGATOR = "aggregator.json"
+COMING = "aggregator.coming"  # while whoever started a run sees to it that there is one
 RELAYS = "relays"
 
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import zmq
-import zmq.utils.monitor
 
 from insitu.collectors import addresses, phases, places, spool
 from insitu.collectors.node import Node
+from insitu.collectors.processes import Processes
 from insitu.collectors.session import Session, Step
 from insitu.errors import WireError
 from insitu.wire.codec import decode, encode
@@ -23,9 +23,11 @@ from insitu.wire.parts import parts
 LOCK = 3  # the descriptor that the first rank hands over
 LINGER_S = 2.0  # how long the agent outlives its last rank while the aggregator answers
 LONELY_S = 0.5  # and while it never did
+COMING_S = 20.0  # and while whoever started the run sees to it that one is there
 PATIENT_S = 60.0  # and at most while its answers say that the totals are on their way to a disk
 MUTE_S = 5.0  # without a welcome, before another address is tried
 EAGER_S = 5.0  # how long a new agent looks for the aggregator ten times a second
+LOOK_S = 0.1
 LOST_FACTOR = 10  # a beat of one second looks for the aggregator every ten beats at the least
 
 
@@ -45,6 +47,10 @@ class Link:
     def token(self) -> str:
         """That of the campaign; empty before an address was found."""
         return self.address.token if self.address is not None else ""
+
+    def is_coming(self) -> bool:
+        """Whether whoever started the run sees to it that there is an aggregator."""
+        return os.path.exists(os.path.join(self.campaign, addresses.COMING))
 
     def look(self, *, is_mute: bool = False) -> bool:
         """Connect to who is there now; whether it is another one than before.
@@ -119,7 +125,7 @@ class Link:
         was_lost = False
         with contextlib.suppress(zmq.Again):
             while self.monitor is not None:
-                zmq.utils.monitor.recv_monitor_message(self.monitor, zmq.NOBLOCK)
+                self.monitor.recv_multipart(zmq.NOBLOCK)  # it tells of nothing else
                 was_lost = True
         return messages, was_lost
 
@@ -156,6 +162,7 @@ class Agent:
         if self.is_silent:
             self._say_welcomed()
         self.wake = self._open_wake()
+        self.processes = Processes()
 
     def _open_wake(self) -> int:
         path = os.path.join(self.directory, places.WAKE)
@@ -181,6 +188,7 @@ class Agent:
     def beat(self, now: float) -> bool:
         """One round; True when there is nothing left to do."""
         self.node.scan()
+        self.processes.watch(rank.table.header()["pid"] for rank in self.node.live())
         if not self.node.ranks:
             return self._is_over(now)
         if self.is_silent:
@@ -208,7 +216,8 @@ class Agent:
 
     def _look(self, now: float) -> None:
         assert self.link is not None
-        if now - self.looked_at < (LOST_FACTOR if self.session.is_welcome else 1) * 0.5:
+        every_s = LOOK_S if self._is_looking() else 0.5
+        if now - self.looked_at < (LOST_FACTOR * 0.5 if self.session.is_welcome else every_s):
             return
         self.looked_at = now
         if self.session.is_welcome or self.link.address is None:
@@ -299,29 +308,38 @@ class Agent:
         if self.ended_at is None:
             self.ended_at = now
         if not self.session.was_ever_welcome:
-            return now - self.ended_at >= LONELY_S
+            is_coming = (
+                not self.session.is_refused and self.link is not None and self.link.is_coming()
+            )
+            return now - self.ended_at >= (COMING_S if is_coming else LONELY_S)
         is_patient = now - self.ended_at < PATIENT_S
         return now - max(self.ended_at, self.heard_at if is_patient else 0.0) >= LINGER_S
 
+    def _is_looking(self) -> bool:
+        """Whether it is worth looking for the aggregator often."""
+        is_young = time.monotonic() - self.started_at < EAGER_S
+        return self.ended_at is not None or (not self.session.is_welcome and is_young)
+
     def sleep(self) -> None:
-        """Until an answer arrives, a rank ends, or the next beat is due."""
+        """Until an answer arrives, a rank ends, somebody is connected, or the next beat is due."""
         poller = zmq.Poller()
         poller.register(self.wake, zmq.POLLIN)
+        for process in self.processes.watched():
+            poller.register(process, zmq.POLLIN)
         if self.link is not None and self.link.socket is not None:
-            poller.register(self.link.socket, zmq.POLLIN)
+            said = self.session.asked_at is not None or self.session.is_refused
+            is_due = not self.session.is_welcome and not said  # its Hello found nobody connected
+            poller.register(self.link.socket, zmq.POLLIN | (zmq.POLLOUT if is_due else 0))
             poller.register(self.link.monitor, zmq.POLLIN)
-        is_young = time.monotonic() - self.started_at < EAGER_S
-        is_waiting = self.ended_at is not None or (not self.session.is_welcome and is_young)
-        limit_s = min(self.session.beat_s, 0.1) if is_waiting else self.session.beat_s
-        poller.poll(round(limit_s * 1000))
+        limit_s = min(self.session.beat_s, LOOK_S) if self._is_looking() else self.session.beat_s
+        ready = dict(poller.poll(round(limit_s * 1000)))
+        self.processes.forget(ready.keys())
         with contextlib.suppress(BlockingIOError):
             os.read(self.wake, 4096)
 
 
 def main(directory: str) -> None:
     """The agent process; holds the run directory's lock through descriptor 3 until it ends."""
-    with contextlib.suppress(OSError):
-        os.nice(10)
     while True:
         agent = Agent(directory)
         agent.run()

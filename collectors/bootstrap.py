@@ -184,6 +184,10 @@ def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> 
     os.closerange(4, 1 << 20)
     os.set_inheritable(3, True)
     os.chdir(directory)
+    try:  # noqa: SIM105  contextlib is not loaded in a rank
+        os.nice(10)  # its start, too, takes nothing from the ranks
+    except OSError:
+        pass
     home = variables["INSITU_HOME"]
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); "

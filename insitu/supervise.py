@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import select
 import signal
 import subprocess
 import sys
@@ -10,9 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from insitu.campaign.load import joined
-from insitu.campaign.store import open_store
-from insitu.collectors import places
+from insitu.campaign.catalogue import open_catalogue
+from insitu.campaign.joining import joined
+from insitu.collectors import addresses, places
 from insitu.collectors.bootstrap import start_agent
 from insitu.entities import CallPath, Finding, RunRecord, RunState, number
 from insitu.environment import campaign_directory, preload, rank_environment
@@ -41,11 +42,13 @@ def supervise(options: Options) -> int:
     run = secrets.token_hex(16)
     campaign = campaign_directory(options)
     command = _command(options, run, campaign)
-    open_store(campaign, create=True).close()
+    open_catalogue(campaign, create=True).close()
     os.makedirs(os.path.join(campaign, "logs"), mode=0o700, exist_ok=True)
     aggregator = Aggregator(campaign, run) if options.agent == "on" else None
     if aggregator is not None:
         aggregator.start()
+        if "SLURM_JOB_ID" in os.environ:  # what outlives a step is killed: nothing may come later
+            aggregator.await_address()
     code = run_program(command)
     record = report(options, run, campaign, aggregator)
     if options.result:
@@ -140,12 +143,15 @@ class Aggregator:
         self.run = run
         self.process: subprocess.Popen[bytes] | None = None
         self.log = os.path.join(campaign, "logs", "serve.log")
+        self.coming = os.path.join(campaign, addresses.COMING)
 
     def start(self) -> None:
-        """Find or start it. If it does not come up, the program runs all the same: its tables
-        remain."""
+        """Find or start it. The program does not wait for it: agents look for it until it is
+        there."""
         if self.address() is not None:
             return
+        with suppress(OSError):  # agents that do not know of it linger less
+            os.close(os.open(self.coming, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [
@@ -158,12 +164,35 @@ class Aggregator:
                 start_new_session=True,
                 env=importable(os.environ),
             )
+
+    def await_address(self) -> None:
+        """Until it says where it listens. If it does not come up, the tables remain."""
+        if self.process is None:
+            return
         deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline and self.process.poll() is None:
-            if self.address() is not None:
+        while self.address() is None:
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                say(f"the aggregator did not start ({self.last_words()})")
+                self.give_up()
                 return
-            time.sleep(0.02)
-        say(f"the aggregator did not start ({self.last_words()}); the tables wait for ingest")
+            self.pause(0.02)
+
+    def give_up(self) -> None:
+        """Agents need not wait for it any more."""
+        with suppress(OSError):
+            os.unlink(self.coming)
+
+    def pause(self, seconds: float) -> None:
+        """So long, or until our own aggregator ends."""
+        if self.process is None or not hasattr(os, "pidfd_open"):
+            time.sleep(min(seconds, 0.05))
+            return
+        with suppress(OSError):
+            end = os.pidfd_open(self.process.pid)
+            poll = select.poll()
+            poll.register(end, select.POLLIN)
+            poll.poll(1000 * seconds)
+            os.close(end)
 
     def address(self) -> Mapping[str, object] | None:
         """aggregator.json, if the process that wrote it lives."""
@@ -184,7 +213,10 @@ class Aggregator:
 
     def stop(self) -> None:
         """End our own aggregator; it seals what is complete."""
-        if self.process is None or self.process.poll() is not None:
+        if self.process is None:
+            return
+        self.give_up()
+        if self.process.poll() is not None:
             return
         self.process.terminate()
         try:
@@ -221,9 +253,10 @@ def report(
         if not options.is_quiet:
             say(f"the tables wait; bring them in with: insitu ingest {campaign}")
         return None
-    _revive_agent(run, rank_environment(options, run, campaign))
-    record = _wait(run, campaign, aggregator)
+    aggregator.await_address()
+    record = _wait(run, campaign, aggregator, rank_environment(options, run, campaign))
     if record is None and not aggregator.is_running():
+        aggregator.give_up()
         say(f"the aggregator is gone ({aggregator.last_words()}); bringing in the tables")
         ingest = [sys.executable, "-m", "insitu", "ingest", campaign]
         subprocess.run(ingest, env=importable(os.environ), check=False, stdout=2)
@@ -241,16 +274,19 @@ def report(
     return record
 
 
-def _wait(run: str, campaign: str, aggregator: Aggregator) -> RunRecord | None:
+def _wait(
+    run: str, campaign: str, aggregator: Aggregator, environment: Mapping[str, str]
+) -> RunRecord | None:
     ended = time.monotonic()
     while aggregator.is_running() and time.monotonic() - ended < SEAL_S:
-        record = _record(run, campaign)
-        if record is not None and aggregator.process is None:
+        if aggregator.process is None and (record := _record(run, campaign)) is not None:
             _wait_for_models(record, campaign, aggregator)
             return record
-        if record is None and time.monotonic() - ended > FIRST_WORD_S and not _has_tables(run):
+        is_due = time.monotonic() - ended > FIRST_WORD_S
+        if is_due and not _has_tables(run) and _record(run, campaign) is None:
             return None
-        time.sleep(0.05)
+        _revive_agent(run, environment)
+        aggregator.pause(FIRST_WORD_S / 4)
     return _record(run, campaign)
 
 
@@ -258,8 +294,8 @@ def _wait_for_models(record: RunRecord, campaign: str, aggregator: Aggregator) -
     """An aggregator that serves on makes the models next: who asks for them now wants them."""
     deadline = time.monotonic() + MODELS_S
     while record.state is RunState.SEALED and aggregator.is_running():
-        with suppress(CampaignError), open_store(campaign) as store:
-            if record.id not in store.unmodelled():
+        with suppress(CampaignError), open_catalogue(campaign) as catalogue:
+            if record.id not in catalogue.unmodelled():
                 return
         if time.monotonic() > deadline:
             say("its models are being made")
@@ -288,8 +324,8 @@ def _revive_agent(run: str, environment: Mapping[str, str]) -> None:
 
 def _record(run: str, campaign: str) -> RunRecord | None:
     try:
-        with open_store(campaign) as store:
-            return next((record for record in store.runs() if record.id == run), None)
+        with open_catalogue(campaign) as catalogue:
+            return next((record for record in catalogue.runs() if record.id == run), None)
     except CampaignError:
         return None
 
@@ -332,10 +368,10 @@ def _what_next(record: RunRecord, where: str) -> str:
     """What there is to do with the campaign after this run."""
     models = f"its models: insitu models {where}"
     try:
-        with open_store(where) as store:
-            sealed, _ = joined(store.runs())
+        with open_catalogue(where) as catalogue:
+            sealed, _ = joined(catalogue.runs())
             scales = {run.key.parameters for run in sealed}
-            if len(sealed) > 1 or not _has_only_mpi(store.table(record.id).callpaths):
+            if len(sealed) > 1 or not _has_only_mpi(catalogue.callpaths(record.id)):
                 hint = ""
             else:
                 hint = (

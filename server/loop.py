@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import json
-import operator
 import os
 import secrets
 import threading
@@ -11,14 +9,13 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import zmq
 
-from insitu.entities import RunRecord, RunState
+from insitu.entities import RunState
 from insitu.errors import InsituError, ModelingError
 from insitu.modeling.base import ModelSet
-from insitu.monitor.board import LiveRun, board_of
-from insitu.monitor.forecast import Forecast, forecast
 from insitu.server.events import (
     Effect,
     Event,
@@ -31,10 +28,12 @@ from insitu.server.events import (
 )
 from insitu.server.keeper import Keeper
 from insitu.server.listening import Listening
-from insitu.server.live import live_of
 from insitu.server.refit import Refits
-from insitu.server.runs import Run
+from insitu.server.rendezvous import COMING, withdraw
 from insitu.server.sockets import bind
+
+if TYPE_CHECKING:
+    from insitu.server.boards import Boards
 
 DRAIN_S = 0.2  # without a message, after a signal, before the runs are closed
 DRAIN_AT_MOST_S = 2.0
@@ -55,10 +54,9 @@ class Aggregator(Listening):
     signalled: asyncio.Event = field(default_factory=asyncio.Event)
     refitting: "asyncio.Task[None] | None" = None
     board_due: float = 0.0  # when it may be made again
-    board: bytes = b""  # as it was published last, made of `shown`
-    shown: tuple[list[RunRecord], ModelSet, list[LiveRun]] | None = None
-    seen: dict[str, tuple[tuple[object, ...], LiveRun]] = field(default_factory=dict)
-    foreseen: dict[str, tuple[ModelSet, Forecast]] = field(default_factory=dict)
+    board: bytes = b""  # as it was made last
+    boards: "Boards | None" = None
+    is_watched: bool = False
 
     def ask_to_stop(self) -> None:
         """A signal: end soon."""
@@ -74,7 +72,8 @@ class Aggregator(Listening):
         receiving, beating = (asyncio.create_task(work()) for work in (self._receive, self._beat))
         await self.stop.wait()
         await _ended(receiving)
-        await self._drain()
+        if self.signalled.is_set():
+            await self._drain()
         await _ended(beating)
         await self._turn(StopAsked(self.now()))
         await self._end_refit()
@@ -86,6 +85,7 @@ class Aggregator(Listening):
             await self._burst()
             await self._guard(self._sync())
             await self._answer()
+            self._stop_if_over()
             await asyncio.sleep(0)
 
     async def _drain(self) -> None:
@@ -125,9 +125,12 @@ class Aggregator(Listening):
         while True:
             await self._turn(Ticked(self.now()))
             await self._guard(self._publish())
-            if self.exit_with and self._is_over():
-                self.stop.set()
+            self._stop_if_over()
             await self._pause()
+
+    def _stop_if_over(self) -> None:
+        if self.exit_with and self._is_over():
+            self.stop.set()
 
     def _is_over(self) -> bool:
         """Whether the run that this process was started for is, or nobody waits for it any more."""
@@ -136,41 +139,30 @@ class Aggregator(Listening):
         return (is_settled or os.getppid() != self.parent) and not state.is_measuring()
 
     async def _publish(self) -> None:
+        """Send the board of now, if somebody watches."""
         begun = time.monotonic()
+        self._hear_eyes()
+        if not self.is_watched:
+            return
         if begun >= self.board_due:
-            await self._make_board()
+            self.board = await self._boards().made()
             self.board_due = begun + BOARD_SHARE * (time.monotonic() - begun)
         with contextlib.suppress(zmq.ZMQError):
             await self.sockets.boards.send(self.board, flags=zmq.NOBLOCK)
 
-    async def _make_board(self) -> None:
-        runs = self.keeper.state.runs
-        live = [self._seen(run) for run in runs.values() if run.state is not RunState.PARTIAL]
-        self.seen = {run.id: self.seen[run.id] for run in live}
-        shown = (self.keeper.records, self.refits.shown, live)
-        if self.shown is None or not all(map(_is_same, self.shown, shown)):
-            foreseen = {run.id: await self._foreseen(run) for run in live}
-            board = board_of(*shown, foreseen)
-            self.board = json.dumps(board.to_dict(), allow_nan=False).encode()
-            self.shown = shown
+    def _hear_eyes(self) -> None:
+        """Whether somebody watches: the first who comes is told of, and the last who goes."""
+        eyes: zmq.Socket[bytes] = zmq.Socket.shadow(self.sockets.boards)
+        with contextlib.suppress(zmq.ZMQError):
+            while True:
+                self.is_watched = eyes.recv(zmq.NOBLOCK)[:1] == b"\x01"
 
-    async def _foreseen(self, run: LiveRun) -> Forecast:
-        """What the models say of a run; asked once, and again when there are others."""
-        models = self.refits.models
-        known = self.foreseen.get(run.id)
-        if known is None or known[0] is not models:
-            self.foreseen = {id: one for id, one in self.foreseen.items() if id in self.seen}
-            found = await asyncio.to_thread(forecast, models, run.key)
-            known = self.foreseen[run.id] = (models, found)
-        return known[1]
+    def _boards(self) -> "Boards":
+        if self.boards is None:
+            from insitu.server.boards import Boards  # half of the modules: not unless it is used
 
-    def _seen(self, run: Run) -> LiveRun:
-        """A run as it is shown; made anew only when something arrived."""
-        progress = (run.state, *run.progress())
-        known = self.seen.get(run.id)
-        if known is None or known[0] != progress:
-            known = self.seen[run.id] = (progress, live_of(run))
-        return known[1]
+            self.boards = Boards(self.keeper, self.refits)
+        return self.boards
 
     def _begin_refit(self) -> None:
         if self.refitting is None or self.refitting.done():
@@ -206,13 +198,6 @@ class Aggregator(Listening):
         if unfinished:
             await _ended(self.refitting)
             self.say("models are behind the runs; the next aggregator or insitu refit makes them")
-
-
-def _is_same(before: object, now: object) -> bool:
-    """Whether nothing was made anew: records, models and live runs are replaced, not changed."""
-    if isinstance(before, list) and isinstance(now, list):
-        return len(before) == len(now) and all(map(operator.is_, before, now))
-    return before is now
 
 
 async def _apart(work: Callable[[], ModelSet]) -> ModelSet:
@@ -286,6 +271,7 @@ async def serve(
             exit_with=exit_with,
             parent=parent,
         )
+        stack.callback(withdraw, campaign, COMING)
         stack.enter_context(
             aggregator.announced(
                 campaign, instance=instance, token=keeper.token, boards=sockets.boards_endpoint

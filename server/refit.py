@@ -9,8 +9,6 @@ from insitu.design.dependency_file import told_products
 from insitu.entities import CallPath, RunKey
 from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
-from insitu.modeling.pipeline import remodel
-from insitu.modeling.preview import previewed
 
 TABLES_BYTES = 1 << 30  # of sealed runs that stay in memory between refits
 
@@ -92,15 +90,21 @@ class Refits:
         keys = {run.key for run in self._store.runs() if run.id in self._begun}
         knows = previous.parameters == experiment.parameters
         self._arrived = [run for run in experiment.runs if knows and run[0] in keys]
-        return lambda: remodel(
-            experiment,
-            previous=previous,
-            touched=touched,
-            classes=said.way,
-            threshold=said.threshold,
-            rules=said.rules,
-            dependencies=told,
-        )
+
+        def work() -> ModelSet:
+            from insitu.modeling.pipeline import remodel  # with scipy: not before there is a run
+
+            return remodel(
+                experiment,
+                previous=previous,
+                touched=touched,
+                classes=said.way,
+                threshold=said.threshold,
+                rules=said.rules,
+                dependencies=told,
+            )
+
+        return work
 
     def preview(self) -> Callable[[], ModelSet]:
         """The work of saying what is about true until the work that has begun is done.
@@ -108,7 +112,15 @@ class Refits:
         Only where one run is new: several at once wait for the models themselves.
         """
         models, arrived = self.models, self._arrived
-        return lambda: previewed(models, *arrived[0]) if len(arrived) == 1 else models
+
+        def work() -> ModelSet:
+            if len(arrived) != 1:
+                return models
+            from insitu.modeling.preview import previewed
+
+            return previewed(models, *arrived[0])
+
+        return work
 
     def finish(self, models: ModelSet) -> None:
         """Keep the models.

@@ -14,6 +14,7 @@ from insitu.errors import CampaignError
 
 LOCK = "aggregator.lock"
 ADDRESS = "aggregator.json"
+COMING = "aggregator.coming"  # there while agents may hope for an address
 KEYS = "keys"
 RELAYS = "relays"  # a directory with an address and a lock of each
 TOKEN = "token"

@@ -41,7 +41,7 @@ class Sockets:
 
     context: zmq.asyncio.Context
     agents: zmq.asyncio.Socket
-    boards: zmq.asyncio.Socket
+    boards: zmq.asyncio.Socket  # tells who subscribes
     endpoint: str
     boards_endpoint: str
     curve: str = ""
@@ -85,7 +85,7 @@ def bind(campaign: str, address: str = "", *, relay: str = "") -> Sockets:
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     context = zmq.asyncio.Context()
-    agents, boards = context.socket(zmq.ROUTER), context.socket(zmq.PUB)
+    agents, boards = context.socket(zmq.ROUTER), context.socket(zmq.XPUB)
     sockets = Sockets(context, agents, boards, "", "")
     for unbound in (agents, boards):
         for option, value in OPTIONS:

@@ -243,6 +243,25 @@ def test_a_rank_loads_nothing_heavy(library, tmp_path):
     assert loaded.isdisjoint(HEAVY)
 
 
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("insitu.supervise", {"numpy", "scipy", "asyncio", "zmq"}),
+        ("insitu.collectors.agent", {"numpy", "asyncio", "ssl"}),
+        ("insitu.server.loop", {"scipy", "insitu.monitor.board", "insitu.modeling.pipeline"}),
+        ("insitu.modeling.pipeline", {"scipy"}),
+    ],
+)
+def test_what_a_run_starts_with_is_light(module, absent):
+    code = f"import sys, {module}; print(*sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert absent.isdisjoint(done.stdout.split())
+
+
 # The checker itself, on a small tree of files.
 
 SMALL_FLOORS = {

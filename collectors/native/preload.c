@@ -57,11 +57,13 @@ static int is_compiled_rank(void) {
 static void become_attach(int argc, char **argv) {
   char itself[PATH_MAX];
   find_itself(itself);
-  char **words = malloc((size_t)(argc + 6) * sizeof *words);
+  /* Without site-packages, which cost a third of its start. */
+  char *head[] = {getenv("INSITU_PYTHON"), "-I", "-S", "-c", ATTACH, getenv("INSITU_HOME"), itself};
+  const size_t heads = sizeof head / sizeof *head;
+  char **words = malloc((heads + (size_t)argc + 1) * sizeof *words);
   if (!*itself || !words) return;
-  char *head[] = {getenv("INSITU_PYTHON"), "-c", ATTACH, getenv("INSITU_HOME"), itself};
   memcpy(words, head, sizeof head);
-  memcpy(words + 5, argv, (size_t)(argc + 1) * sizeof *words);
+  memcpy(words + heads, argv, (size_t)(argc + 1) * sizeof *words);
   const char *path = getenv("INSITU_PYTHONPATH"); /* this Python is not to be measured */
   if (path) setenv("PYTHONPATH", path, 1);
   else unsetenv("PYTHONPATH");

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from insitu.entities import CallPath, Configuration, Finding, RunKey, RunRecord, RunState
-from insitu.measurement import RunTable
+
+if TYPE_CHECKING:  # who starts a run reads records, and does not wait for numpy
+    from insitu.measurement import RunTable
 
 RUN_COLUMNS = (
     "id, parameters, repetition, state, started_at, ended_at, configuration, exit_status, missing,"
@@ -87,7 +90,7 @@ def callpath_of(text: str) -> CallPath:
     return CallPath(tuple(text.split("->")) if text else ())
 
 
-def check_shapes(run: RunRecord, table: RunTable) -> None:
+def check_shapes(run: RunRecord, table: "RunTable") -> None:
     """Refuse a table whose arrays do not fit together.
 
     Raises:

@@ -1,7 +1,6 @@
 """A campaign on disk: one SQLite file in the campaign's directory."""
 
 import json
-import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,8 +9,9 @@ from typing import Self
 
 import numpy as np
 
-from insitu.campaign import records, schema, vectors
-from insitu.campaign.database import connect, make_directory, speaking
+from insitu.campaign import records, vectors
+from insitu.campaign.catalogue import Catalogue, opened
+from insitu.campaign.database import speaking
 from insitu.entities import CallPath, Finding, Metric, MetricKind, RunKey, RunRecord
 from insitu.errors import CampaignError
 from insitu.measurement import RunTable, SeriesKey
@@ -30,15 +30,7 @@ def open_store(path: str, *, create: bool = False) -> "SqliteStore":
     Raises:
         CampaignError: no campaign there, written by a newer insitu, locked, damaged, not permitted.
     """
-    if not os.path.exists(os.path.join(path, schema.FILE)):
-        if not create:
-            what = "is no campaign but a file" if os.path.isfile(path) else "no campaign here"
-            raise CampaignError(
-                f"{path}: {what}; measure one with `insitu run --campaign {path} -- COMMAND`, or"
-                f" fill one with `insitu import {path} FILE.jsonl`"
-            )
-        make_directory(path)
-    return SqliteStore(path, connect(path))
+    return SqliteStore(path, opened(path, create=create))
 
 
 class SqliteStore:
@@ -48,6 +40,7 @@ class SqliteStore:
         """Take over an open connection."""
         self.path = path
         self._connection = connection
+        self._catalogue = Catalogue(path, connection)
         self._kept = ModelSet()  # what put_models wrote last from here
         self._kept_at = -1  # the state of the file then
 
@@ -92,11 +85,7 @@ class SqliteStore:
 
     def runs(self) -> list[RunRecord]:
         """See Store."""
-        with speaking(self.path):
-            rows = self._connection.execute(
-                f"SELECT {records.RUN_COLUMNS} FROM run ORDER BY ordinal"
-            ).fetchall()
-        return [records.run_of(row) for row in rows]
+        return self._catalogue.runs()
 
     def table(self, run_id: str) -> RunTable:
         """See Store."""
@@ -177,9 +166,7 @@ class SqliteStore:
 
     def unmodelled(self) -> list[str]:
         """See Store."""
-        with speaking(self.path):
-            modelled = frozenset(json.loads(self._get("modelled runs", "[]")))
-        return [run for run in records.sealed(self.runs()) if run not in modelled]
+        return self._catalogue.unmodelled()
 
     def changes(self) -> int:
         """A number that changes when another process has written to the campaign."""

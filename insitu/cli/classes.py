@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from insitu.campaign.config import load_config
-from insitu.campaign.load import joined
+from insitu.campaign.joining import joined
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
     Block,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import click
 
 from insitu.campaign.config import Config, load_config
-from insitu.campaign.load import joined
+from insitu.campaign.joining import joined
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
     Block,

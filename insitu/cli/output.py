@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 import click
 
-from insitu.campaign.load import joined
+from insitu.campaign.joining import joined
 from insitu.campaign.store import SqliteStore
 from insitu.entities import (
     ARROW,

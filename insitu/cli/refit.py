@@ -7,7 +7,8 @@ import click
 import numpy as np
 
 from insitu.campaign.config import dependencies_file, load_config
-from insitu.campaign.load import joined, load_experiment
+from insitu.campaign.joining import joined
+from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.cli.output import campaign_argument, json_option, print_findings, print_json
 from insitu.design.dependency_file import told_products

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from insitu.campaign.load import joined
+from insitu.campaign.joining import joined
 from insitu.entities import TIME, Finding, RunKey, RunRecord, RunState
 from insitu.errors import WireError
 from insitu.modeling.base import ModelSet, SeriesModel

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.campaign.load import joined
+from insitu.campaign.joining import joined
 from insitu.design.proposals import Proposals
 from insitu.entities import TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
 from insitu.measurement import FloatArray, IntArray, SeriesKey

@@ -3,7 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from insitu.campaign.load import application, is_crowded, joined, load_experiment
+from insitu.campaign.joining import application, is_crowded, joined
+from insitu.campaign.load import load_experiment
 from insitu.campaign.memory import MemoryStore
 from insitu.entities import TIME, CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 from insitu.measurement import RunTable

@@ -1,0 +1,65 @@
+"""What people see of a campaign while it is measured: made for as long as somebody watches."""
+
+import asyncio
+import json
+import operator
+
+from insitu.entities import RunRecord, RunState
+from insitu.modeling.base import ModelSet
+from insitu.monitor.board import LiveRun, board_of
+from insitu.monitor.forecast import Forecast, forecast
+from insitu.server.keeper import Keeper
+from insitu.server.live import live_of
+from insitu.server.refit import Refits
+from insitu.server.runs import Run
+
+
+class Boards:
+    """The board of a campaign, made anew only where something has changed."""
+
+    def __init__(self, keeper: Keeper, refits: Refits) -> None:
+        """Of what is kept, and of the models that are shown."""
+        self._keeper = keeper
+        self._refits = refits
+        self._board = b""  # as it was made last, of `_shown`
+        self._shown: tuple[list[RunRecord], ModelSet, list[LiveRun]] | None = None
+        self._seen: dict[str, tuple[tuple[object, ...], LiveRun]] = {}
+        self._foreseen: dict[str, tuple[ModelSet, Forecast]] = {}
+
+    async def made(self) -> bytes:
+        """The board of now, as JSON."""
+        runs = self._keeper.state.runs
+        live = [self._live(run) for run in runs.values() if run.state is not RunState.PARTIAL]
+        self._seen = {run.id: self._seen[run.id] for run in live}
+        shown = (self._keeper.records, self._refits.shown, live)
+        if self._shown is None or not all(map(_is_same, self._shown, shown)):
+            foreseen = {run.id: await self._forecast(run) for run in live}
+            board = board_of(*shown, foreseen)
+            self._board = json.dumps(board.to_dict(), allow_nan=False).encode()
+            self._shown = shown
+        return self._board
+
+    async def _forecast(self, run: LiveRun) -> Forecast:
+        """What the models say of a run; asked once, and again when there are others."""
+        models = self._refits.models
+        known = self._foreseen.get(run.id)
+        if known is None or known[0] is not models:
+            self._foreseen = {id: one for id, one in self._foreseen.items() if id in self._seen}
+            found = await asyncio.to_thread(forecast, models, run.key)
+            known = self._foreseen[run.id] = (models, found)
+        return known[1]
+
+    def _live(self, run: Run) -> LiveRun:
+        """A run as it is shown; made anew only when something arrived."""
+        progress = (run.state, *run.progress())
+        known = self._seen.get(run.id)
+        if known is None or known[0] != progress:
+            known = self._seen[run.id] = (progress, live_of(run))
+        return known[1]
+
+
+def _is_same(before: object, now: object) -> bool:
+    """Whether nothing was made anew: records, models and live runs are replaced, not changed."""
+    if isinstance(before, list) and isinstance(now, list):
+        return len(before) == len(now) and all(map(operator.is_, before, now))
+    return before is now
