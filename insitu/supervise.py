@@ -8,27 +8,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 
 from insitu.campaign.catalogue import open_catalogue
-from insitu.campaign.joining import joined
 from insitu.collectors import addresses, places
 from insitu.collectors.bootstrap import start_agent
-from insitu.entities import CallPath, Finding, RunRecord, RunState, number
+from insitu.entities import RunRecord, RunState
 from insitu.environment import campaign_directory, preload, rank_environment
 from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, launcher
 from insitu.launch.find import find_launcher, program_argv
-from insitu.monitor.names import printable
 from insitu.options import Options
+from insitu.telling import say, say_record, say_trouble
 
 START_S = 20.0  # for an aggregator to say where it listens
 FIRST_WORD_S = 2.0  # after the program has ended: for a rank to have spoken
 MODELS_S = 30.0  # for the models of a sealed run
 SEAL_S = 120.0  # for the last totals, the sealing and the models
-SHOWN_PLACES = 4  # of a finding that many ranks have
-LEAST_SCALES = 3  # of which models can be made
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 TO_ALL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to the whole process group
 
@@ -248,7 +245,7 @@ def report(
 ) -> RunRecord | None:
     """Wait until the run is sealed, complete it from its tables if nobody else can, and say how it
     went; answers what is known of it."""
-    _report_trouble(run, campaign)
+    say_trouble(run, campaign)
     if aggregator is None:
         if not options.is_quiet:
             say(f"the tables wait; bring them in with: insitu ingest {campaign}")
@@ -270,7 +267,7 @@ def report(
             f"tables wait for: insitu ingest {campaign}"
         )
     elif not options.is_quiet or record.state is RunState.PARTIAL:
-        _say_record(record, campaign)
+        say_record(record, campaign)
     return record
 
 
@@ -328,85 +325,3 @@ def _record(run: str, campaign: str) -> RunRecord | None:
             return next((record for record in catalogue.runs() if record.id == run), None)
     except CampaignError:
         return None
-
-
-def _say_record(record: RunRecord, campaign: str) -> None:
-    values = ", ".join(f"{name}={number(value)}" for name, value in record.key.parameters)
-    where = os.path.relpath(campaign)
-    if record.state is RunState.SEALED:
-        say(
-            f"run {values} (repetition {record.key.repetition}) is in {where}; "
-            f"{_what_next(record, where)}"
-        )
-    else:
-        missing = ", ".join(map(str, record.missing[:10])) + (
-            ", …" if len(record.missing) > 10 else ""
-        )
-        say(
-            f"run {values} is partial: rank {missing or '?'} did not end orderly; it is kept in "
-            f"{where} and not modelled; `insitu ingest {where}` may complete it, "
-            f"{where}/logs/serve.log may say more"
-        )
-    for line in folded(record.findings):
-        say(line)
-
-
-def folded(findings: Sequence[Finding]) -> list[str]:
-    """A line for each thing that there is to know, however many ranks say it."""
-    places: dict[tuple[str, str], list[str]] = {}
-    for finding in findings:
-        places.setdefault((finding.code, finding.text), []).append(finding.where)
-    lines = []
-    for (code, text), named in places.items():
-        more = f" and {len(named) - SHOWN_PLACES} more" if len(named) > SHOWN_PLACES else ""
-        where = ", ".join(filter(None, named[:SHOWN_PLACES])) + more
-        lines.append(f"{code}: {text}" + (f" ({where})" if where else ""))
-    return lines
-
-
-def _what_next(record: RunRecord, where: str) -> str:
-    """What there is to do with the campaign after this run."""
-    models = f"its models: insitu models {where}"
-    try:
-        with open_catalogue(where) as catalogue:
-            sealed, _ = joined(catalogue.runs())
-            scales = {run.key.parameters for run in sealed}
-            if len(sealed) > 1 or not _has_only_mpi(catalogue.callpaths(record.id)):
-                hint = ""
-            else:
-                hint = (
-                    "; only its MPI calls were timed: build it with -finstrument-functions to see"
-                    " its functions, too"
-                )
-    except CampaignError:
-        return models
-    if len(scales) >= LEAST_SCALES:
-        return models + hint
-    return (
-        f"models need {LEAST_SCALES} scales, {len(scales)} measured so far: run it with other "
-        f"numbers of ranks{hint}"
-    )
-
-
-def _has_only_mpi(callpaths: Sequence[CallPath]) -> bool:
-    """Whether no function of a program that makes MPI calls was seen."""
-    below = [path.name for path in callpaths if len(path.frames) > 1]
-    return any(name.startswith("MPI_") for name in below) and all(
-        name.startswith(("MPI_", "(")) for name in below
-    )
-
-
-def _report_trouble(run: str, campaign: str) -> None:
-    path = os.path.join(campaign, "logs", f"trouble-{run}")
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = sorted({line.strip() for line in file})
-    except OSError:
-        return
-    for line in lines[:5]:
-        say(f"a rank could not be measured: {line}")
-
-
-def say(text: str) -> None:
-    """One line for people; standard output is the program's."""
-    print(f"insitu: {printable(text)}", file=sys.stderr, flush=True)

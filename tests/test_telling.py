@@ -2,7 +2,7 @@
 
 from insitu.entities import CallPath, Finding
 from insitu.options import parse
-from insitu.supervise import _has_only_mpi, _what_next, folded
+from insitu.telling import folded, has_only_mpi, what_next
 from tests.campaigns import heat_campaign
 
 
@@ -16,7 +16,7 @@ def test_before_there_are_models_it_says_how_many_scales_are_missing(tmp_path):
         path = str(tmp_path / f"heat{len(scales)}.insitu")
         with heat_campaign(path, 1, scales) as store:
             last = store.runs()[-1]
-        told.append(_what_next(last, path))
+        told.append(what_next(last, path))
 
     assert "3 scales, 2 measured so far: run it with other numbers of ranks" in told[0]
     assert told[1].startswith("its models: insitu models")
@@ -25,10 +25,10 @@ def test_before_there_are_models_it_says_how_many_scales_are_missing(tmp_path):
 def test_a_program_of_which_only_mpi_was_seen_is_told_from_others():
     mpi = [CallPath.parse(text) for text in ("app", "app->MPI_Init", "app->MPI_Send")]
 
-    assert _has_only_mpi(mpi)
-    assert not _has_only_mpi([*mpi, CallPath.parse("app->solve")])
-    assert not _has_only_mpi(mpi[:1])
-    assert _has_only_mpi([*mpi, CallPath.parse("app->(thread)")])
+    assert has_only_mpi(mpi)
+    assert not has_only_mpi([*mpi, CallPath.parse("app->solve")])
+    assert not has_only_mpi(mpi[:1])
+    assert has_only_mpi([*mpi, CallPath.parse("app->(thread)")])
 
 
 def test_what_many_ranks_say_is_said_once():
