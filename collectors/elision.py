@@ -11,7 +11,7 @@ from typing import Any
 from insitu.collectors.table import COMPILED, LIBRARY, PYTHON, Row
 
 Function = tuple[str, str, int]  # name, file, line
-NAMED_AT_MOST = 8
+NAMED_AT_MOST = 8  # functions in a sentence
 SHOWN = 100  # characters of a name: those of C++ templates may be thousands long
 U8 = (1 << 64) - 1
 PEAKS = ("heap_peak",)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # Of sys.monitoring; 0 to 2 and 5 belong to debuggers, coverage, profilers, optimizers.
 TOOL_IDS = (4, 3)
 CALLS = 500  # of a block that is timed
-BLOCKS = 5
+BLOCKS = 5  # of which the fastest counts: others were interrupted
 # A program has its own data in the caches: there the hook takes that many times as long as in a
 # loop that does nothing else (tests/benchmarks/overhead.py).
 IN_A_PROGRAM = 3.0

@@ -51,7 +51,7 @@ from insitu.wire.messages import (
     Totals,
 )
 
-SETTLE_S = 5.0
+SETTLE_S = 5.0  # at most, for agents whose ranks have ended to let go
 
 
 class Node:

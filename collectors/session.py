@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from insitu.wire.messages import NO_SESSION, Ack, Halt, Message, Reject, Welcome
 
-HELLO_EVERY_S = 1.0
+HELLO_EVERY_S = 1.0  # until somebody answers
 ANSWER_WITHIN_S = 5.0  # an outstanding message older than this means that the session is gone
 
 

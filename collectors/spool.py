@@ -7,7 +7,7 @@ import socket
 from insitu.collectors import places
 
 HOST = "host"  # the file that names the host, and the node, of the tables in a folder of the spool
-GATHER_S = 10.0
+GATHER_S = 10.0  # for a rank to come; INSITU_GATHER_S says another
 BOOT = "/proc/sys/kernel/random/boot_id"
 
 

@@ -25,7 +25,7 @@ BUILD_ID = 3  # a type of notes
 VARIANT = re.compile(r"(\.(isra|constprop|part|cold|lto_priv|localalias|\d+))+\Z")
 DEBUG_FILES = "/usr/lib/debug"
 LARGEST = 1 << 28  # bytes of symbols that a compressed section may hold
-ADDR2LINE_S = 10.0
+ADDR2LINE_S = 10.0  # for an answer; names may be missing, the agent may not hang
 MODULE_PROCEDURE = re.compile(r"__(?P<module>\w+?)_MOD_(?P<procedure>\w+)\Z")  # as gfortran writes
 
 

@@ -15,15 +15,12 @@ MAGIC = b"INSITUT1"
 VERSION = 1
 RUNNING, ENDED, ABORTED = 0, 1, 2
 MPI_INITIALISED, MPI_FINALISED = 1, 2
-PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN = range(7)
-PHASE = 8  # of a row that tells of the whole process between two marks
-COMPILED = 7  # of a row whose name is an address in the object that is its file
-FOLDED = 1
-ROW_NAME = 20  # offsets of u4 in a row; its columns are described by the file itself
-ROW_PARENT = 8
-ROW_KIND = 24
-ROW_FLAGS = 28
-THROTTLED = 16  # of the flags of a row: it is not recorded any more
+# Kinds of rows. The name of a compiled function is an address in the object that is its file; a
+# phase tells of the whole process between two marks.
+PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN, COMPILED, PHASE = range(9)
+FOLDED, THROTTLED = 1, 16  # flags of rows; a throttled one is not recorded any more
+# Offsets of u4 in a row; its columns are described by the file itself.
+ROW_PARENT, ROW_NAME, ROW_KIND, ROW_FLAGS = 8, 20, 24, 28
 MIN_BASELINE_NS = 1_000_000  # below, two clocks cannot be told apart well enough
 
 _LAYOUT = (

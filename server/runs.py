@@ -30,7 +30,7 @@ from insitu.server.totals import (
 )
 from insitu.wire.messages import Bye, Digest, Hello, Message, Paths, RankEnd, Sketches, Totals
 
-STATUS_UNKNOWN = -1000
+STATUS_UNKNOWN = -1000  # of a rank whose end nobody told; no exit code and no signal
 SESSION_BYTES, ROW_BYTES, RANK_BYTES = 4_096, 512, 64  # about, in this Python
 NAMED_AT_MOST = 8  # ranks named in a sentence before it says how many more there are
 

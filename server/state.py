@@ -39,10 +39,10 @@ from insitu.wire.messages import (
     Welcome,
 )
 
-SILENT_BEATS = 5
+SILENT_BEATS = 5  # before a node is said to be silent
 GRACE_S = 5.0  # beyond the silence, before a run is called partial
 MAX_RUNS = 4_096  # not sealed, at one time
-ROOM_BYTES = 4 << 30
+ROOM_BYTES = 4 << 30  # for all runs, where nobody says how much there is
 SMALL, SPOKEN = 4_096, 0.1  # a larger run is shown as partial when this part of it has spoken
 OF_RANKS = (Totals, Bye)  # which a relay has not
 Said = Paths | Digest | Totals | Sketches | Bye  # by an agent that has said Hello

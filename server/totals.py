@@ -17,7 +17,7 @@ from insitu.wire.messages import Column, Group, Totals
 
 DTYPES = {"u8": np.dtype("<u8"), "f8": np.dtype("<f8")}
 SECONDS = "s"
-LONGEST_TICK_S = 1.0
+LONGEST_TICK_S = 1.0  # clocks tick in nanoseconds; what is slower was never a clock
 LARGEST = 1e300  # sums over the rows of a call path stay finite
 
 

@@ -16,7 +16,8 @@ from insitu.design.dependency_file import load_structure
 from insitu.design.factorial import Levels
 from insitu.design.known import Known, known_runs
 from insitu.design.levels import parse_levels
-from insitu.design.proposals import GOAL, Proposal, Proposals, likely_levels, propose
+from insitu.design.proposals import Proposal, Proposals, likely_levels, propose
+from insitu.design.study import GOAL
 from insitu.errors import UsageError
 from insitu.measurement import Experiment
 from insitu.monitor.names import last_frames

@@ -30,6 +30,7 @@ from insitu.cli.output import (
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, number
 from insitu.formats.table import model_row
 from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.search import TOO_FEW
 from insitu.monitor.cost import by_cost, measured
 from insitu.monitor.names import printable
 from insitu.units import percent
@@ -37,7 +38,6 @@ from insitu.units import percent
 NAMED = 5  # call paths without a model
 LEAST_SHARE = 0.005  # of such a call path, to be worth a word
 LEAST_SCALES = 3
-TOO_FEW = "too-few-points"
 COLUMNS = (
     Column("metric"),
     Column("class"),

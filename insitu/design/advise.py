@@ -25,10 +25,10 @@ from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.measurement import FloatArray
 
-COST_POWER = 0.7
-LEAST_NOISE = 0.005
-FIRST_RUNS = 5
-CANDIDATES_LIMIT = 20_000
+COST_POWER = 0.7  # below 1: with the cost itself only the smallest runs are ever chosen
+LEAST_NOISE = 0.005  # relative, of a run, however exact it seems
+FIRST_RUNS = 5  # a prime number, so that every pair of columns has each level once
+CANDIDATES_LIMIT = 20_000  # configurations, each of which is compared with all laws
 
 
 class Possible(Protocol):

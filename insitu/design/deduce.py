@@ -38,7 +38,7 @@ Pairing = Literal["ascending", "cheapest", "mixed"]
 Partial = dict[str, float]
 RANK_CORRELATION_LIMIT = 0.3  # of parameters that are paired in mixed order
 PERMUTED_LEVELS = 7  # more are not permuted one by one
-INCOMPATIBLE = 1e9
+INCOMPATIBLE = 1e9  # price of a pair that must not be; larger than any sum of prices
 
 
 def deduce(

@@ -10,7 +10,7 @@ from insitu.errors import UsageError
 Levels = Mapping[str, Sequence[float]]
 Cost = Callable[["Point"], float]
 REPETITIONS = 5  # of classical designs against noise [DET §3.3]
-POINTS_LIMIT = 100_000
+POINTS_LIMIT = 100_000  # more than anybody runs: a mistake in the levels
 
 
 @dataclass(frozen=True, slots=True, order=True)

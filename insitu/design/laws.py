@@ -33,7 +33,7 @@ POWERS: Mapping[Fraction, float] = {
         *(("3", 0.05), ("-1/2", 0.05), ("2/3", 0.05), ("1/3", 0.05), ("-1/3", 0.04)),
     )
 }
-LOGARITHMS: Mapping[int, float] = {0: 0.8, 1: 0.2}
+LOGARITHMS: Mapping[int, float] = {0: 0.8, 1: 0.2}  # the same of powers of a logarithm
 SIMPLE_POWERS = tuple(map(Fraction, ("1/2", "1", "2", "-1", "0")))
 TILTS = (0.0, 0.02, 0.05, 0.1)  # standard deviations of the powers by which laws tilt
 MORE_TERMS = 0.05  # how probable a term more is than the call path has nests

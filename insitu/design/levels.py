@@ -6,7 +6,7 @@ import re
 from insitu.errors import UsageError
 
 _RANGE = re.compile(r"(?P<low>[^.:]+(?:\.\d+)?)\.\.(?P<high>[^:]+):(?P<count>\d+)\Z")
-MOST = 1000
+MOST = 1000  # values of a range: more is a mistake
 
 
 def parse_levels(text: str) -> tuple[str, tuple[float, ...]]:

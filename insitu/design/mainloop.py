@@ -14,11 +14,11 @@ from itertools import combinations
 import numpy as np
 
 MIN_ITERATIONS = 5  # [DET §3.3]
-PRECISION = 0.05  # of the mean of a run's iterations, with 95 % probability
-Z95 = 1.96
+PRECISION = 0.05  # of a mean over iterations or runs, with 95 % probability
+Z95 = 1.96  # quantile of the normal distribution that has 2.5 % above it
 DRIFT_LIMIT = 0.05  # from the first to the last iteration, as a share of the median
 SIGNIFICANCE = 0.01  # of Mann and Kendall's test
-WARM_UP_SHARE = 0.1
+WARM_UP_SHARE = 0.1  # of the iterations, left out: caches and clocks warm up
 SLOPES_LIMIT = 400  # iterations whose pairs are compared; more are averaged in blocks first
 
 

@@ -7,7 +7,7 @@ from insitu.design.factorial import Levels
 from insitu.errors import UsageError
 
 VALUES = 3  # of each parameter: the base and two alternatives
-MOST_PARAMETERS = 8
+MOST_PARAMETERS = 8  # their pairs alone are 28 runs
 
 
 def pilot_configurations(levels: Levels) -> list[dict[str, float]]:

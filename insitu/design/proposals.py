@@ -21,10 +21,10 @@ from insitu.design.dependencies import Dependency, Nest
 from insitu.design.factorial import Levels, Point
 from insitu.design.known import Known
 from insitu.design.laws import laws_of
+from insitu.design.study import GOAL
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 
-GOAL = 0.05
 LEAST_RUNS = 3  # from which the cost of a further run can be told
 LARGER = (2.0, 4.0)  # times the largest value that was run, where nobody says what may be run
 MOST_CANDIDATES = 4_000

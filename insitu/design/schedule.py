@@ -8,14 +8,12 @@ from statistics import fmean, stdev
 import numpy as np
 
 from insitu.design.factorial import ExperimentDesign, Point
-from insitu.design.mainloop import judge_runs
+from insitu.design.mainloop import PRECISION, Z95, judge_runs
 from insitu.design.study import AUTO
 from insitu.entities import RANKS
 
 MOST_REPETITIONS = 5  # of a configuration whose noise decides
 FIRST_REPETITIONS = 2  # before its noise is known
-PRECISION = 0.05  # of the mean, with 95 % probability
-Z95 = 1.96
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,9 @@ from insitu.errors import UsageError
 LAUNCHERS = ("mpiexec", "srun", "flux", "sbatch")
 PSIJ = ("psij:pbs", "psij:pbs_classic", "psij:lsf", "psij:flux", "psij:slurm", "psij:local")
 DESIGNS = ("full", "deduced", "sparse", "advise")
-GOAL = 0.05
 AUTO = 0  # repetitions until the mean is known well enough
-TIMEOUT_S = 24 * 3600.0
+GOAL = 0.05  # relative uncertainty of a prediction that is enough, where nobody says another
+TIMEOUT_S = 24 * 3600.0  # of a run, where nobody says another
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "command": (str, list),
     "launcher": (str,),

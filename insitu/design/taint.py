@@ -7,8 +7,8 @@ function as [DET Fig. 2] has it, which is easily written from any such analysis.
 from collections.abc import Iterator, Mapping
 
 from insitu.design.dependencies import Dependency, Nest, Status, Structure
+from insitu.entities import ARROW
 
-ARROW = "->"
 Set = frozenset[str]
 
 

@@ -14,7 +14,7 @@ _TOKEN = re.compile(
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 LOGARITHMS = ("log", "log2", "log10", "lg", "ln", "ld")
 FINEST = 10**6  # denominator of the rate of 3^n and the like
-MOST_PRODUCTS = 64
+MOST_PRODUCTS = 64  # after brackets are multiplied out: more is a slip, or meant to harm
 
 Terms = tuple[tuple[Fraction, Product], ...]  # coefficient and product of each
 

@@ -12,8 +12,8 @@ from insitu.modeling.base import Model
 
 MOST = 60  # parts of a mixture that are kept
 SEARCHED = 1e9  # times the largest measured value, how far a crossing is looked for
-STEPS = 400
-HALVINGS = 60
+STEPS = 400  # in equal ratios, between which a crossing is looked for
+HALVINGS = 60  # of the step that has it: to the last bits of a float
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from insitu.design.blackbox import Site
+from insitu.entities import ARROW
 from insitu.errors import UsageError
 from insitu.formats.profiles import gcov_counts, proftext_counts
 
-ARROW = "->"
 LABEL = "label"
 _NAMED = re.compile(r"\((\d+)\)(?: (.+))?\Z")
 

@@ -11,7 +11,7 @@ import numpy as np
 from insitu.measurement import Experiment
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 
-LEVEL = 0.95
+LEVEL = 0.95  # of bounds
 FARTHER = 4.0  # the second interval is that many times beyond the largest measured point
 
 

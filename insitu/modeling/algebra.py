@@ -11,7 +11,7 @@ from insitu.modeling.base import Model
 from insitu.modeling.pmnf import ONE, Factor, Function, Term
 
 GRID = 2000  # places between which crossing points are looked for
-HALVINGS = 60
+HALVINGS = 60  # of the gap in which functions cross: to the last bits of a float
 LN2 = float(np.log(2.0))
 Growth = tuple[Fraction, Fraction, Fraction]  # gamma, alpha, beta: in the order that decides
 

@@ -20,7 +20,7 @@ from insitu.modeling.pmnf import Function, Term, powers
 
 PREVIEW = "preview"
 SMALLEST = 1e-3  # part of the largest value that errors are relative to at least
-TINY = 1e-300
+TINY = 1e-300  # in place of zero, where something is divided by it
 SINGULAR = 1e-10  # determinant of scaled normal equations below which coefficients are not known
 
 

@@ -15,7 +15,7 @@ ROUNDS, PARTS = 9, 8  # of the bracket in which a quantile lies: to within 8e-9 
 TINY, LARGEST = float(np.finfo(float).tiny), float(np.finfo(float).max)
 HUGE = 1e300  # a prediction or a width from which on sizes are not told apart
 FINE, MOST_ROUNDS = 1e-6, 400  # relative to a bound and to the smallest function; to end
-INNER = np.arange(1, PARTS)
+INNER = np.arange(1, PARTS)  # the ends of the parts but the last
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,9 +9,8 @@ import numpy as np
 from insitu.modeling.base import ModelSet
 from insitu.monitor.cost import cost_metric, shares
 from insitu.monitor.parts import Estimate, parts_of
-from insitu.monitor.summary import Coordinate, costs_at
+from insitu.monitor.summary import Coordinate, ahead_of, costs_at, largest_of
 
-AHEAD = 16.0  # times the largest scale measured, where nobody said another target
 STEP = 2.0 ** (1 / 4)  # of a slider: four steps double a parameter
 FARTHEST = 1024.0  # times the largest value measured, where a slider ends
 
@@ -49,14 +48,6 @@ class Outlook:
     factors: Mapping[Key, float] = field(default_factory=dict)
 
 
-def largest_of(models: ModelSet) -> Coordinate:
-    """The largest measured value of each parameter."""
-    tables = [one.model.coordinates for one in models.models if len(one.model.coordinates)]
-    if not tables:
-        return ()
-    return tuple(np.concatenate(tables).max(axis=0).tolist())
-
-
 def smallest_of(models: ModelSet) -> Coordinate:
     """The smallest measured value of each parameter."""
     tables = [one.model.coordinates for one in models.models if len(one.model.coordinates)]
@@ -66,9 +57,8 @@ def smallest_of(models: ModelSet) -> Coordinate:
 
 
 def target_of(models: ModelSet) -> Coordinate:
-    """Where to look ahead: the first parameter sixteen times farther, the others where they are."""
-    largest = largest_of(models)
-    return (AHEAD * largest[0], *largest[1:]) if largest else ()
+    """Where to look ahead if nobody says; () where nothing was measured."""
+    return ahead_of(models) if largest_of(models) else ()
 
 
 def part_of(value: float, low: float, high: float) -> float:

@@ -18,7 +18,7 @@ from insitu.monitor.parts import RELEVANT, Estimate, Part, parts_of
 
 AHEAD = 16.0  # the target where none is said, in multiples of the largest measured scale
 FEW = 10  # lines of a table of the summary
-LEVEL = 0.95
+LEVEL = 0.95  # of bounds, where nobody says another
 BANDS = 6  # call paths told apart in shares along the way to the target
 BAND_POINTS = 24
 SIDES = ("value", "low", "high")
@@ -134,7 +134,7 @@ def summarise(
         judged: expectations, if there are any.
         proposals: what to run next, where that is known.
     """
-    largest = largest_of(models)
+    largest = largest_of(models) or (1.0,) * len(models.parameters)
     if target is None:
         target = ahead_of(models)
     share = shares(models)
@@ -181,15 +181,15 @@ def place_of(parameters: Sequence[str], at: Coordinate) -> str:
 
 def ahead_of(models: ModelSet) -> Coordinate:
     """Where to look ahead if nobody says: the first parameter far out, the others at their most."""
-    first, *others = largest_of(models)
+    first, *others = largest_of(models) or (1.0,) * len(models.parameters)
     return (AHEAD * first, *others)
 
 
 def largest_of(models: ModelSet) -> Coordinate:
-    """The largest measured value of each parameter."""
+    """The largest measured value of each parameter; () where nothing was measured."""
     tables = [one.model.coordinates for one in models.models if len(one.model.coordinates)]
     if not tables:
-        return (1.0,) * len(models.parameters)
+        return ()
     return tuple(np.concatenate(tables).max(axis=0).tolist())
 
 

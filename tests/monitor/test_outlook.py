@@ -10,7 +10,6 @@ from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.evidence.modeler import Evidence
 from insitu.monitor.outlook import (
     FARTHEST,
-    largest_of,
     moved,
     outlook,
     part_of,
@@ -20,7 +19,7 @@ from insitu.monitor.outlook import (
 from insitu.monitor.report.html import html
 from insitu.monitor.report.markdown import markdown
 from insitu.monitor.scaling import shares_along
-from insitu.monitor.summary import summarise
+from insitu.monitor.summary import largest_of, summarise
 from tests.campaigns import HALO, MAIN, SOLVE
 
 P = np.array([1.0, 2.0, 4.0, 8.0, 16.0])

@@ -17,7 +17,7 @@ SHAPES: tuple[Callable[[FloatArray], FloatArray], ...] = (  # how classes drift 
     lambda x: np.sqrt(np.maximum(x, 0.0)),
 )
 FITTED = 2  # guesses that are fitted, after all were compared roughly
-ROUNDS = 15
+ROUNDS = 15  # of expectation and maximisation, at most
 CONVERGED = 0.02  # of a likelihood, in one round
 FAR = 6.0  # standard deviations that one rank counts in a rough comparison, at most
 

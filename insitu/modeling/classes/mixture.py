@@ -30,10 +30,10 @@ NEAREST = 1.8  # standard deviations by which neighbouring classes must differ
 SCREENING, REFINING = 3, 25  # rounds of expectation and maximisation
 CELLS = (2.5, 0.5)  # within which values are merged, in floors: for screening, for the answer
 WIDTHS = (1.5, 4.0)  # of groups that starts are taken from, in floors
-START_SPREADS = (0.0015, 0.01, 0.04)
+START_SPREADS = (0.0015, 0.01, 0.04)  # relative, of ranks within a class, to begin with
 CLOSE = 1.6  # spread of a guess, in floors, at which no mixture is asked
 SAME_SPREAD = 0.02  # in logarithm
-EQUAL_STEPS = np.array([0.03, 0.06, 0.12, 0.25, 0.5])
+EQUAL_STEPS = np.array([0.03, 0.06, 0.12, 0.25, 0.5])  # between classes, to begin with
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from insitu.modeling.base import Clusters, Model, Segment
 from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.quality import quality
 
-MOST_AXES = 3
+MOST_AXES = 3  # of a domain, as programs of physics have
 MIN_RUNS = 3  # fewer cannot tell a constant from a growth
 WELL = 0.02  # relative misfit of the simplest law that is taken without asking further
 OBLONG = 0.35  # the same of runs whose number of ranks makes no square or cube

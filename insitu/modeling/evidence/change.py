@@ -17,7 +17,7 @@ import numpy as np
 from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.evidence.lattice import Lattice
 from insitu.modeling.evidence.relative import Data
-from insitu.modeling.evidence.stretch import Stretch, meeting, stretch
+from insitu.modeling.evidence.stretch import LOWEST, Stretch, meeting, stretch
 
 MIN_POINTS = 6  # that a change of behaviour can be told from [SEG §1]
 LONG = 8  # points from which a segment must have LONGER
@@ -34,7 +34,6 @@ SIMPLE = {  # exponents of terms that hint at the misfit of all of them
 PRICE_OF_CONSTANT, PRICE_OF_TERM, SLACK = 2.5, 3.0, 1.0  # logarithms of odds
 SUSPECTED = 0.05  # posterior from which more than one change point is looked for
 FLOOR = 0.004  # noise that is assumed at least: smaller deviations are no change of behaviour
-LOWEST = -1e300
 
 Stretches = dict[tuple[int, int], Stretch]  # points [i, j)
 Joints = dict[tuple[int, int, int], FloatArray]  # [i, k), [k, j): (s, L), logarithm

@@ -13,7 +13,7 @@ import numpy as np
 
 from insitu.measurement import FloatArray, IntArray
 
-PRIOR_OF_CONSTANT = 0.1
+PRIOR_OF_CONSTANT = 0.1  # that no parameter matters
 
 Groups = tuple[tuple[int, ...], ...]  # parameters that make up each product of a structure
 

@@ -19,7 +19,7 @@ from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread
 
 SPARE = 1  # points that a function must explain besides those that determine it
-MIN_POINTS = 4
+MIN_POINTS = 4  # a constant and a term, a point to spare, and one more against chance
 ROUNDING = 1e-8  # relative, of what is computed from integers
 VANISHING = 1e-12  # the same relative to the largest value, for zeros
 AHEAD = 2.0 ** np.arange(1, 21)  # where a function must stay positive, times the largest coordinate

@@ -1,4 +1,9 @@
-"""The hypotheses that evidence weighs: a lattice of exponents with a prior on simple ones."""
+"""The hypotheses that evidence weighs: a lattice of exponents with a prior on simple ones.
+
+Algorithms have exponents with small denominators and small powers of logarithms, most of them few
+terms. The weights below say so in round numbers: they are a judgement, made before the figures of
+README.md and on other functions than these, and learnt from no data.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -21,7 +21,7 @@ NEGLIGIBLE = 0.5  # share of the noise below which a term cannot be seen
 LOG_TWO_PI = float(np.log(2 * np.pi))
 Singles = NDArray[np.float32]
 LOWEST, HIGHEST, FAR = -12.0, 6.9, 6.5  # estimates in standard deviations that the table covers
-ENTRIES = 4000
+ENTRIES = 4000  # of the table; the next one is taken, off by less than single precision tells
 BOUND = 1e12  # of what is computed in single precision, so that squares stay finite
 
 

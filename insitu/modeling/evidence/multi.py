@@ -24,7 +24,7 @@ from insitu.modeling.series import Series
 
 BEST = {2: 12, 3: 10, 4: 6}  # terms kept per parameter, by the number of parameters
 BEST_OF_MANY = {2: 12, 3: 7, 4: 4}  # the same from MANY points on, which tell terms better
-MANY = 60
+MANY = 60  # points
 WEIGHED = {2: 32, 3: 128, 4: 128}  # combinations whose evidence is computed
 DEPENDENT = 1e-9  # determinant of normalised columns below which they cannot be told apart
 MIN_LINE = 3  # points of a line that tells growth

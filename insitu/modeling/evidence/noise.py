@@ -20,11 +20,11 @@ PRIOR_WEIGHT = 1.0  # of the law before any data, in series
 KINDS_WEIGHT = 10.0  # of the prior of changes of behaviour before any data, in series
 POOL_WEIGHT = 300.0  # of the law of all sizes for the law of one size, in series
 PRIOR_CENTRE, PRIOR_WIDTH = np.log(0.02), 1.5  # of the logarithm of the level
-ROUNDS = 12
+ROUNDS = 12  # of expectation and maximisation
 SAMPLE = 300  # series that a law is learnt from
 SAMPLE_CUT = 100  # the same, where series are long enough to be cut
 FAINT = 4e-3  # levels less probable than this are left out, but for every STRIDE-th
-STRIDE = 4
+STRIDE = 4  # so that no series is without a level near its own
 SHARED = 0.1  # of the variance of a measurement that repetitions have in common
 SAME_SOURCE = 0.7  # prior that points vary between them as much as repetitions of one point
 

@@ -10,7 +10,7 @@ from insitu.modeling.evidence.relative import Data
 
 SINGLES, DOUBLES = 6, 4  # hypotheses of one and two terms whose evidence is computed
 USABLE = 1e-9  # values below this part of the largest have no ratio
-SMALLEST_RATIO = 1e-3
+SMALLEST_RATIO = 1e-3  # of a value to its function, where its logarithm is compared
 IMPOSSIBLE = np.finfo(np.float32).min  # the score of what has none
 
 

@@ -17,7 +17,7 @@ DENSE_FROM, DENSE_SEGMENT = 6, 8  # points of a series, and of a segment, from w
 # may be nearly continuous
 DENSE_SHARE = 0.5  # of the prior
 PAIRS_FROM = 8  # points from which a stretch may have two terms
-LOWEST = -1e300
+LOWEST = -1e300  # logarithm of the evidence of what cannot be; finite, so that sums stay so
 SURE = 1e-9  # part of the variance of a measurement below which nothing is known better
 
 

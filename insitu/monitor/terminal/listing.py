@@ -10,7 +10,7 @@ from insitu.monitor.board import RunRow, SeriesRow
 from insitu.monitor.names import last_frames, printable
 from insitu.monitor.outlook import Outlook
 from insitu.monitor.terminal.selection import key_of
-from insitu.monitor.terminal.view import cut, deviation_text, mark_of_row
+from insitu.monitor.terminal.view import SCROLLBAR, cut, deviation_text, mark_of_row
 from insitu.monitor.trend import bar, points_of, run_words, spark, times
 from insitu.units import percent, quantity
 
@@ -26,7 +26,6 @@ FIXED = {
 }
 COLUMNS = ("", "share", "ahead", "call path", "metric", "class", "model", "growth", "points")
 ONLY_WIDE = ("ahead", "growth")
-SCROLLBAR = 1
 STATES = {"sealed": "green", "partial": "red", "measuring": "cyan", "closing": "cyan"}
 
 

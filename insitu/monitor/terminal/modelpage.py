@@ -10,13 +10,12 @@ from textual.widgets import Footer, Static
 
 from insitu.monitor.board import SeriesRow
 from insitu.monitor.names import last_frames, printable
-from insitu.monitor.outlook import largest_of
+from insitu.monitor.summary import largest_of
 from insitu.monitor.terminal.portrait import Subject, facts, formulas, picture, strip, subject_of
-from insitu.monitor.terminal.view import WIDE, Shown, View, deviation_text, title_of
+from insitu.monitor.terminal.view import SCROLLBAR, WIDE, Shown, View, deviation_text, title_of
 from insitu.units import percent
 
 FACTS = 64  # columns of what stands beside a picture
-SCROLLBAR = 1
 AROUND = 6  # lines of title, keys and distances
 LOW, HIGH = 10, 24  # lines of a picture
 

@@ -17,22 +17,21 @@ from insitu.entities import number
 from insitu.monitor.names import last_frames, printable
 from insitu.monitor.outlook import (
     Prospect,
-    largest_of,
     moved,
     part_of,
     place_at,
     smallest_of,
 )
 from insitu.monitor.report.words import bounds, factor
-from insitu.monitor.terminal.view import ROOMY, Shown, View, cut, title_of
+from insitu.monitor.summary import largest_of
+from insitu.monitor.terminal.view import ROOMY, SCROLLBAR, Shown, View, cut, title_of
 from insitu.monitor.trend import times
 from insitu.units import percent, quantity
 
 NAME, VALUE = 12, 26  # columns of a slider beside its rail
 FIXED = {"share": 6, "now": 6, "cost": 8, "95 % between": 19, "growth": 8}
-TRUSTED = 4.0  # times the largest scale measured [README]
+FAR = 4.0  # times the largest scale measured: beyond, predictions are no longer trusted
 BAR = 10
-SCROLLBAR = 1
 
 
 class Slider(Static, can_focus=True):
@@ -189,7 +188,7 @@ class Prospects(View):
         self.tell("title", title_of(self.shown, facts, self.size.width))
         farness = max((a / m for a, m in zip(at, high, strict=False) if m > 0), default=1.0)
         said = "within what was measured" if farness <= 1 else f"{farness:.3g} × what was measured"
-        trust = "" if farness <= TRUSTED else ": far; the bounds say how little is known"
+        trust = "" if farness <= FAR else ": far; the bounds say how little is known"
         self.tell("trust", Text(f"{said}{trust}", "dim"))
         drawn = ahead.prospects, self.size.width
         if drawn != self._drawn:

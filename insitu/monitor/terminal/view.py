@@ -18,6 +18,7 @@ from insitu.units import quantity
 
 WIDE = 140  # columns from which screens have two parts beside each other
 ROOMY = 110  # columns from which tables have more of their own
+SCROLLBAR = 1  # column
 UP, DOWN = ("▲", "bold red"), ("▼", "bold cyan")  # signs need no colour
 VERDICTS = {SLOWER: UP, MORE: UP, FASTER: DOWN, FEWER: DOWN}
 
