@@ -11,12 +11,8 @@ NAMES = (
     *("overhead", "heap_cost", "calls", "mpi_cost", "growth", "several", "classes"),
     *("expectations", "limits", "design", "stencils", "forecast", "watch", "load"),
 )
-ASKED_FOR = (
-    "real",
-    "programs",
-    "deduced",
-    "unreachable",
-)  # want files or other programs, or take long
+# Want files, other programs or a browser, or take long.
+ASKED_FOR = ("real", "programs", "deduced", "unreachable", "page", "refit", "load_tree", "fuzz")
 
 
 def main(arguments: list[str]) -> int:

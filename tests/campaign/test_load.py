@@ -5,9 +5,9 @@ import pytest
 
 from insitu.campaign.joining import application, is_crowded, joined
 from insitu.campaign.load import load_experiment
-from insitu.campaign.memory import MemoryStore
 from insitu.entities import TIME, CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 from insitu.measurement import RunTable
+from tests.campaign.memory import MemoryStore
 
 
 def run(

@@ -8,7 +8,6 @@ import pytest
 
 from insitu.campaign.base import Store
 from insitu.campaign.load import load_experiment
-from insitu.campaign.memory import MemoryStore
 from insitu.campaign.store import open_store
 from insitu.entities import (
     TIME,
@@ -24,6 +23,7 @@ from insitu.errors import CampaignError
 from insitu.measurement import RunTable, SeriesKey
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.pipeline import remodel
+from tests.campaign.memory import MemoryStore
 from tests.campaigns import heat_run
 
 MAIN, SOLVE, HALO = (

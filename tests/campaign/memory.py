@@ -1,4 +1,4 @@
-"""A campaign in memory, for notebooks and tests."""
+"""A campaign in memory: what a store promises, in a few lines."""
 
 from collections.abc import Collection, Mapping
 from typing import Self
