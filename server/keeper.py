@@ -94,6 +94,10 @@ class Keeper:
             self._told.clear()
         return self._carry_out(effect for kept in appended for effect in self.state.handle(kept))
 
+    def read_records(self) -> None:
+        """Look what is kept of the runs after somebody else than this has added to it."""
+        self.records = self.store.runs()
+
     def close(self) -> None:
         """Let go of the campaign."""
         self._stack.close()

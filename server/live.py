@@ -20,7 +20,7 @@ from insitu.monitor.board import (
 from insitu.monitor.forecast import METRICS, LivePath
 from insitu.server import sketches
 from insitu.server.runs import Run
-from insitu.server.totals import means_of
+from insitu.server.totals import means_of, names_in
 
 
 def live_of(run: Run) -> LiveRun:
@@ -29,13 +29,15 @@ def live_of(run: Run) -> LiveRun:
     rows: dict[CallPath, FloatArray] = {}
     classes: dict[int, tuple[tuple[int, float], ...]] = {}
     callpaths = run.callpaths.all
+    names: tuple[str, ...] = METRICS  # relays merge no more each beat
     speakers = (*run.sessions.values(), *run.relays.values())
     if views:
         told = sketches.merged({n: v.metrics[n] for n in METRICS if n in v.metrics} for v in views)
         rows = _rows(told, callpaths)
         classes = sketches.classes_of(told[TIME.name]) if TIME.name in told else {}
     else:
-        rows = means_of(run.registers, METRICS)
+        names = *METRICS, *sorted(names_in(run.registers) - set(METRICS))
+        rows = means_of(run.registers, names)
     return LiveRun(
         id=run.id,
         key=RunKey.of({**run.parameters, RANKS: float(run.size)}),
@@ -44,14 +46,19 @@ def live_of(run: Run) -> LiveRun:
         ranks_ended=max(len(run.ends), sum(view.ended for view in views)),
         size=run.size,
         callpaths=tuple(
-            LivePath(str(callpath), *values.tolist())
-            for callpath, values in rows.items()
-            if values[0] > 0
+            _path(callpath, names, values) for callpath, values in rows.items() if values[0] > 0
         ),
         started_at=min(one.hello.started_ns for one in speakers) / 1e9,
         ranks=() if views else ranks_in(_states(run)),  # a relay counts them, it names none
         classes={str(callpaths[place]): parts for place, parts in classes.items()},
     )
+
+
+def _path(callpath: CallPath, names: Sequence[str], values: FloatArray) -> LivePath:
+    """A row of means, at whose end is the number of ranks."""
+    visits, seconds, exclusive_s, *others, ranks = values.tolist()
+    more = dict(zip(names[len(METRICS) :], others, strict=True))
+    return LivePath(str(callpath), visits, seconds, exclusive_s, ranks, more)
 
 
 def _rows(told: Mapping[str, Sketch], callpaths: Sequence[CallPath]) -> dict[CallPath, FloatArray]:

@@ -174,7 +174,9 @@ class Aggregator(Listening):
             try:
                 work = self.refits.begin()
                 await self._show_preview()
-                self.refits.finish(await _apart(work))
+                for finding in self.refits.finish(await _apart(work)):
+                    self.keeper.read_records()  # they say so from now on
+                    self._say_once(finding.text)
             except InsituError as error:
                 self._say_once(f"models were not made: {error}")
                 self.refits.shown = self.refits.models

@@ -6,7 +6,7 @@ from insitu.campaign.base import Store
 from insitu.campaign.config import dependencies_file, load_config
 from insitu.campaign.load import load_experiment
 from insitu.design.dependency_file import told_products
-from insitu.entities import CallPath, RunKey
+from insitu.entities import CallPath, Finding, RunKey
 from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
 
@@ -61,6 +61,7 @@ class Refits:
         self._unmodelled: set[str] = set()
         self._modelled = {run.id for run in store.runs()} - set(store.unmodelled())
         self._begun: set[str] = set()
+        self._off: dict[str, tuple[Finding, ...]] = {}  # what runs that have begun had odd
         for run_id in store.unmodelled():
             self.touch(run_id)
 
@@ -90,10 +91,12 @@ class Refits:
         keys = {run.key for run in self._store.runs() if run.id in self._begun}
         knows = previous.parameters == experiment.parameters
         self._arrived = [run for run in experiment.runs if knows and run[0] in keys]
+        judge = self._judge()
 
         def work() -> ModelSet:
             from insitu.modeling.pipeline import remodel  # with scipy: not before there is a run
 
+            judge()
             return remodel(
                 experiment,
                 previous=previous,
@@ -103,6 +106,24 @@ class Refits:
                 rules=said.rules,
                 dependencies=told,
             )
+
+        return work
+
+    def _judge(self) -> Callable[[], None]:
+        """The work of comparing the runs that have begun with the models of those before them."""
+        ids, models, off = self._begun, self.models, self._off
+        runs = [(run.id, run.key) for run in self._store.runs() if run.id in ids]
+        tables = {run_id: self._tables.table(run_id) for run_id, _ in runs}
+        off.clear()
+
+        def work() -> None:
+            if not models.models:
+                return
+            from insitu.monitor.deviation import deviations
+            from insitu.monitor.forecast import forecast
+
+            for run_id, key in runs:
+                off[run_id] = deviations(forecast(models, key), tables[run_id], key)
 
         return work
 
@@ -122,12 +143,16 @@ class Refits:
 
         return work
 
-    def finish(self, models: ModelSet) -> None:
-        """Keep the models.
+    def finish(self, models: ModelSet) -> list[Finding]:
+        """Keep the models, and with their runs what these had odd, which is answered.
 
         Raises:
             CampaignError: they cannot be written; the next refit makes them again.
         """
         self.models = self.shown = models
         self._modelled |= self._begun
+        off = {run_id: found for run_id, found in self._off.items() if found}
+        for run_id, found in off.items():
+            self._store.note(run_id, found)
         self._store.put_models(models, of=self._modelled)
+        return [finding for found in off.values() for finding in found]

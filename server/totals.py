@@ -164,6 +164,13 @@ def means_of(registers: Mapping[int, Register], names: Sequence[str]) -> dict[Ca
     return {callpath: means[:, i] for i, callpath in enumerate(callpaths)}
 
 
+def names_in(registers: Mapping[int, Register]) -> set[str]:
+    """The metrics that some ranks may have, except where a rank is."""
+    sources = {id(register.source): register.source for register in registers.values()}
+    columns = (column for source in sources.values() for column in source.columns)
+    return {column.name for column in columns if column.kind != MetricKind.PLACE}
+
+
 def _without_blanks(table: RunTable) -> RunTable:
     """Leave out metrics and call paths for which no rank has a value."""
     known = {name: ~np.isnan(array).all(axis=1) for name, array in table.values.items()}

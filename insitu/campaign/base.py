@@ -1,9 +1,9 @@
 """What a store of campaigns can do, whatever it is made of."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, Self
 
-from insitu.entities import RunRecord
+from insitu.entities import Finding, RunRecord
 from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
 
@@ -23,6 +23,13 @@ class Store(Protocol):
         Raises:
             CampaignError: the run could not be kept, and what is there is as it was before: disk
                 full, locked, read-only.
+        """
+
+    def note(self, run_id: str, findings: Sequence[Finding]) -> None:
+        """Add what was found of a run that is kept, without what it says already.
+
+        Raises:
+            CampaignError: there is no such run, or it could not be written.
         """
 
     def next_repetition(self, parameters: Mapping[str, float]) -> int:

@@ -1,7 +1,8 @@
 """Runs as the columns of campaign.db, and back."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from insitu.entities import CallPath, Configuration, Finding, RunKey, RunRecord, RunState
@@ -49,8 +50,18 @@ def run_row(run: RunRecord) -> tuple[object, ...]:
         run.configuration.to_json(),
         json.dumps(run.exit_status),
         json.dumps(run.missing),
-        json.dumps([(finding.code, finding.text, finding.where) for finding in run.findings]),
+        findings_text(run.findings),
     )
+
+
+def findings_text(findings: Iterable[Finding]) -> str:
+    """What is kept of findings."""
+    return json.dumps([(finding.code, finding.text, finding.where) for finding in findings])
+
+
+def noted(run: RunRecord, findings: Sequence[Finding]) -> RunRecord:
+    """The run with more findings; what it says already is not said again."""
+    return replace(run, findings=tuple(dict.fromkeys((*run.findings, *findings))))
 
 
 def run_of(row: tuple[str, str, int, str, float, float, str, str, str, str]) -> RunRecord:

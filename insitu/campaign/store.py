@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Self
@@ -73,6 +73,15 @@ class SqliteStore:
                         for v in vectors.packed(table.values[metric.name])
                     ),
                 )
+
+    def note(self, run_id: str, findings: Sequence[Finding]) -> None:
+        """See Store."""
+        with self._writing() as connection:
+            run = next((run for run in self.runs() if run.id == run_id), None)
+            if run is None:
+                raise CampaignError(f"{self.path}: has no run '{run_id}'")
+            text = records.findings_text(records.noted(run, findings).findings)
+            connection.execute("UPDATE run SET findings = ? WHERE id = ?", (text, run_id))
 
     def next_repetition(self, parameters: Mapping[str, float]) -> int:
         """See Store."""

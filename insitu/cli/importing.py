@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import click
 import numpy as np
@@ -16,6 +17,9 @@ from insitu.errors import UsageError
 from insitu.formats.base import IMPORTERS, SUFFIXES, Imported, importer
 from insitu.formats.jsonl import JsonLines
 from insitu.measurement import RunTable
+from insitu.modeling.base import ModelSet
+from insitu.monitor.deviation import deviations
+from insitu.monitor.forecast import forecast
 
 SHOWN_LINES = 100
 
@@ -61,8 +65,9 @@ def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:
         raise UsageError(f"{file}: {what}; nothing was imported, see `insitu import --help`")
     with open_store(campaign, create=True) as store, Lock(campaign):
         known = {run.id: run.key for run in store.runs()}
+        models = store.models()
         for key, table in found.runs:
-            keep(store, key, table, known=known, file=file)
+            keep(store, key, table, known=known, models=models, file=file)
         models = grow(store)
     print_findings(models.findings, is_json=is_json)
     if is_json:
@@ -77,7 +82,13 @@ def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:
 
 
 def keep(
-    store: SqliteStore, key: RunKey, table: RunTable, *, known: Mapping[str, RunKey], file: str
+    store: SqliteStore,
+    key: RunKey,
+    table: RunTable,
+    *,
+    known: Mapping[str, RunKey],
+    models: ModelSet,
+    file: str,
 ) -> None:
     """Seal an imported run; what an earlier import said of the same run is kept beside it.
 
@@ -86,6 +97,7 @@ def keep(
         key: of the run, as the file says it.
         table: its values.
         known: the runs that the campaign had before, by id.
+        models: of these.
         file: for errors.
 
     Raises:
@@ -99,7 +111,9 @@ def keep(
         key = RunKey(key.parameters, store.next_repetition(dict(key.parameters)))
     now = time.time()
     configuration = Configuration.of({"imported": os.path.basename(file)})
-    store.seal(RunRecord(identity, key, RunState.SEALED, now, now, configuration), table)
+    record = RunRecord(identity, key, RunState.SEALED, now, now, configuration)
+    off = deviations(forecast(models, key), table, key) if identity not in known else ()
+    store.seal(replace(record, findings=off), table)
 
 
 def _joined(before: RunTable, table: RunTable, *, key: RunKey, file: str) -> RunTable:

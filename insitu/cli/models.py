@@ -32,6 +32,7 @@ from insitu.formats.table import model_row
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.search import TOO_FEW
 from insitu.monitor.cost import by_cost, measured
+from insitu.monitor.deviation import OFF
 from insitu.monitor.names import printable
 from insitu.units import percent
 
@@ -62,7 +63,9 @@ def command(
     """
     with open_store(campaign) as store:
         models = kept_models(store)
-        _, left_out_runs = joined(store.runs())
+        runs = store.runs()
+        _, left_out_runs = joined(runs)
+        off = [one for run in reversed(runs) for one in run.findings if one.code == OFF]
         share, rest = shares_of_all(store, models)
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
     shown, left_out = dearest((one.key.callpath for one in chosen), top, is_json=is_json)
@@ -86,7 +89,7 @@ def command(
     if callpath is None and metric in (None, TIME.name, TIME_EXCLUSIVE.name):
         _print_rest(rest)
     findings = about(models, shown)
-    print_findings([*left_out_runs, *(one for one in findings if not _is_said(one))])
+    print_findings([*off, *left_out_runs, *(one for one in findings if not _is_said(one))])
 
 
 def _is_said(finding: Finding) -> bool:

@@ -3,40 +3,71 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
+from insitu import entities
+from insitu.entities import (
+    CYCLES,
+    HEAP_PEAK,
+    INSTRUCTIONS,
+    ITERATION_TIME,
+    ITERATION_VARIATION,
+    MEMORY_RSS_PEAK,
+    TIME,
+    TIME_EXCLUSIVE,
+    TIME_WAITING,
+    VISITS,
+    CallPath,
+    MetricKind,
+    RunKey,
+)
 from insitu.modeling.base import Clusters, ModelSet
 from insitu.monitor.cost import shares
 from insitu.monitor.parts import Estimate
 from insitu.monitor.summary import costs_at
 
 MOST = 500  # call paths that are followed, the dearest
+MOST_OTHERS = 100  # of each metric besides visits and times, those that have most of it
 COUNTABLE = 10  # visits from which on they say how far a call path is
 CHANCE = 0.05  # of runs like the others in which anything is marked at any time
 ROUNDING = 1e-6  # relative, of counts that are known exactly
 
 SLOWER, FASTER = "slower", "faster"
-MORE, FEWER = "more", "fewer"  # visits
-METRICS = (VISITS.name, TIME.name, TIME_EXCLUSIVE.name)
+MORE, FEWER = "more", "fewer"  # of what is no time
+METRICS = (VISITS.name, TIME.name, TIME_EXCLUSIVE.name)  # that share one half of CHANCE
+TIMES = frozenset(one.name for one in (TIME, TIME_EXCLUSIVE, TIME_WAITING, ITERATION_TIME))
+# Grow with visits; other totals may all come with the first one.
+STEADY = frozenset(one.name for one in (TIME, TIME_EXCLUSIVE, INSTRUCTIONS, CYCLES))
+PEAKS = frozenset((MEMORY_RSS_PEAK.name, HEAP_PEAK.name))  # levels that never fall
+LEVELS = frozenset(one.name for one in entities.METRICS if one.kind is MetricKind.LEVEL)
 
 Key = tuple[str, str]  # call path, metric
 
 
 class LivePath(NamedTuple):
-    """A call path of a run in progress: means so far over those `ranks` that have entered it."""
+    """A call path of a run in progress: means so far over those `ranks` that have entered it.
+
+    more: the same of other metrics, by their names.
+    """
 
     callpath: str
     visits: float
     seconds: float
     exclusive_s: float = math.nan
     ranks: float = math.inf
+    more: Mapping[str, float] = MappingProxyType({})
 
     def values(self) -> dict[str, float]:
-        """By metric, in the order of METRICS."""
-        return dict(zip(METRICS, self[1:4], strict=True))
+        """By metric, those of METRICS first, in their order."""
+        return {
+            VISITS.name: self.visits,
+            TIME.name: self.seconds,
+            TIME_EXCLUSIVE.name: self.exclusive_s,
+            **self.more,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +96,46 @@ class Course:
 def forecast(models: ModelSet, run: RunKey) -> Forecast:
     """What the models say for a run, of its dearest call paths; empty where they cannot.
 
+    Of bytes, messages and memory, of the call paths that have most of these.
+
     Bounds are so wide that in one run of twenty like the others one of them is left at any time:
     CHANCE is divided by the number of bounds (Bonferroni), and by two since a sum that grows passes
     a bound on its way at most twice as often as it ends behind it (reflection principle, for noise
-    of visits that is independent; noise of the whole run passes it at its end).
+    of visits that is independent; noise of the whole run passes it at its end). Visits and times
+    have one half of CHANCE, all other metrics the other, so that many of these do not hide those.
     """
     at = run.coordinate(models.parameters)
     if not models.models or not all(map(math.isfinite, at)):
         return Forecast()
     share = shares(models)
     dearest = set(sorted(share, key=lambda path: -share[path])[:MOST])
-    keys = {(one.key.callpath, one.key.metric) for one in models.models}
-    count = sum(path in dearest and metric in METRICS for path, metric in keys)
-    level = 1 - CHANCE / (2 * max(count, 1))
-    values = {
-        (str(path), metric): found
-        for metric in METRICS
-        for path, found in costs_at(models, metric, at, dearest, level=level).items()
+    followed = _followed(models, dearest)
+    halves = [[name for name in followed if (name in METRICS) is first] for first in (True, False)]
+    chance = CHANCE / max(sum(map(bool, halves)), 1)
+    values = {}
+    for half in halves:
+        level = 1 - chance / (2 * max(sum(len(followed[name]) for name in half), 1))
+        for name in half:
+            found = costs_at(models, name, at, followed[name], level=level)
+            values.update({(str(path), name): one for path, one in found.items()})
+    every = dearest.union(*followed.values())
+    return Forecast(values, _entering(models.clusters, every, run.size))
+
+
+def _followed(models: ModelSet, dearest: set[CallPath]) -> dict[str, set[CallPath]]:
+    """The call paths of each metric: the dearest, of what is no time those that have most of it."""
+    most: dict[str, dict[CallPath, float]] = {}
+    for one in models.models:
+        if one.key.metric == ITERATION_VARIATION.name:  # says how much times vary, and varies more
+            continue
+        sizes, path = most.setdefault(one.key.metric, {}), one.key.callpath
+        sizes[path] = max(float(np.nanmax(one.model.values, initial=0.0)), sizes.get(path, 0.0))
+    return {
+        name: {path for path in sizes if path in dearest}
+        if name in METRICS
+        else set(sorted(sizes, key=lambda path: -sizes[path])[:MOST_OTHERS])
+        for name, sizes in sorted(most.items())
     }
-    return Forecast(values, _entering(models.clusters, dearest, run.size))
 
 
 def course(
@@ -94,6 +146,9 @@ def course(
     Visits hardly vary, so those made so far say which part of a call path is done; that part of its
     time is due, give or take what the whole run may differ from its prediction. Where visits do not
     tell, a call path is marked only when it has had more than all that it may take: totals grow.
+    So it is with bytes, messages and what is allocated, which may all come with the first visit,
+    and with peaks of memory; what a level is that may fall is known at the end, and only too much
+    of it is told.
 
     Args:
         foreseen: of this run.
@@ -114,12 +169,14 @@ def course(
             weights.append(whole.value)
         for metric, value in one.values().items():
             whole = foreseen.values.get((one.callpath, metric))
-            if whole is not None and not math.isnan(value):
-                key = one.callpath, metric
-                is_count = metric == VISITS.name
-                due = _due(whole, math.nan if is_count and not has_ended else part)
-                least = value * entered if math.isnan(part) or is_count else value
-                judged[key] = Judgement(due, _verdict(least, due, is_count=is_count))
+            if whole is None or math.isnan(value):
+                continue
+            if metric in LEVELS - PEAKS and not has_ended:
+                continue
+            is_steady = metric in STEADY and not math.isnan(part)
+            due = _due(whole, part if is_steady or has_ended else math.nan)
+            least = value if is_steady else value * entered
+            judged[one.callpath, metric] = Judgement(due, _verdict(metric, least, due))
     return Course(1.0 if has_ended else _median(parts, weights), judged)
 
 
@@ -140,13 +197,14 @@ def _due(whole: Estimate, part: float) -> Estimate:
     return Estimate(due, low, due + (whole.high - whole.value))
 
 
-def _verdict(value: float, due: Estimate, *, is_count: bool) -> str:
+def _verdict(metric: str, value: float, due: Estimate) -> str:
     """A word where a value is outside; no word where nothing is known."""
-    rounding = ROUNDING * abs(due.value) if is_count else 0.0
+    is_time = metric in TIMES
+    rounding = 0.0 if is_time else ROUNDING * abs(due.value)
     if value > due.high + rounding:
-        return MORE if is_count else SLOWER
-    if value < due.low - rounding:
-        return FEWER if is_count else FASTER
+        return SLOWER if is_time else MORE
+    if value < due.low - rounding and metric not in LEVELS:
+        return FASTER if is_time else FEWER
     return ""
 
 

@@ -5,9 +5,12 @@
 Each campaign has runs at p = 2 to 64, one or three of each, whose call paths follow random laws
 with one term (exponents of the field, constants too); what differs from run to run and what differs
 from visit to visit both have the given size for a whole run. The forecast of a run at 128 ranks is
-then looked at forty times while it goes on. Told are the part of runs with any mark, in which no
-call path is slower, and for one call path made slower, how many are marked at the end of the run
-and after which part of it.
+then looked at forty times while it goes on. Besides visits and time each call path has exclusive
+time, bytes sent and messages, which are exact, and with the same noise what it allocates and the
+peak of its heap. Told are the part of runs with any mark, in which no call path is slower; for one
+call path made slower, how many are marked at the end of the run and after which part of it; and the
+same for a call path that takes 1.5 or 3 times the heap, has one message more, and the part of runs
+that keep a finding by chance, or because of the slower call path, when they are over.
 """
 
 import argparse
@@ -15,15 +18,38 @@ import argparse
 import numpy as np
 
 from insitu import fit
-from insitu.entities import TIME, VISITS, CallPath, RunKey
-from insitu.measurement import SeriesKey
+from insitu.entities import (
+    ALLOCATIONS,
+    BYTES_ALLOCATED,
+    BYTES_SENT,
+    HEAP_PEAK,
+    MESSAGES_SENT,
+    TIME,
+    TIME_EXCLUSIVE,
+    VISITS,
+    CallPath,
+    RunKey,
+)
+from insitu.measurement import RunTable, SeriesKey
 from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.monitor.deviation import deviations
 from insitu.monitor.forecast import LivePath, course, forecast
 
 P = np.array([2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
 RUN = RunKey.of({"p": 128})
-STEPS, VISITS_OF_RUN = 40, 400
+STEPS, VISITS_OF_RUN, MESSAGE_BYTES = 40, 400, 800
 EXPONENTS = (0.0, 0.0, 1 / 3, 0.5, 2 / 3, 1.0, 1.5, -1.0, -0.5)
+TIMES = (TIME, TIME_EXCLUSIVE)
+NOISY = (*TIMES, ALLOCATIONS, BYTES_ALLOCATED, HEAP_PEAK)
+EXACT = {VISITS: VISITS_OF_RUN, MESSAGES_SENT: VISITS_OF_RUN, BYTES_SENT: MESSAGE_BYTES}
+CHANGES = {  # what is changed of the first call path, by which factor
+    "time x 1.5": dict.fromkeys(TIMES, 1.5),
+    "time x 3": dict.fromkeys(TIMES, 3.0),
+    "heap x 1.5": {HEAP_PEAK: 1.5},
+    "heap x 3": {HEAP_PEAK: 3.0},
+    "a message more": {MESSAGES_SENT: 1 + 1 / VISITS_OF_RUN},
+    "bytes x 1.05": {BYTES_SENT: 1.05},
+}
 
 
 def main():
@@ -33,61 +59,89 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     print(f"{options.campaigns} campaigns of {options.paths} call paths, seed {options.seed}")
-    print("noise  runs  marked by chance   slower by 1.5: marked, after   by 3: marked, after")
+    print("by chance: runs with a mark, with a finding; else: marked, after which part; findings")
     for noise in (0.02, 0.05, 0.10):
         for runs in (1, 3):
             rng = np.random.default_rng([options.seed, runs, int(1000 * noise)])
             found = [campaign(rng, options.paths, noise, runs) for _ in range(options.campaigns)]
-            falsely = np.mean([one[0] for one in found])
-            words = []
-            for place in (1, 2):
-                parts = [one[place] for one in found if one[place] is not None]
-                after = f"{np.median(parts):.0%}" if parts else "–"
-                words.append(f"{len(parts) / len(found):4.0%}, {after}")
-            print(f"{noise:4.0%} {runs:5}  {falsely:16.1%}   {words[0]:>27}   {words[1]:>20}")
+            chance = np.mean([one.pop("") for one in found], axis=0)
+            print(f"noise {noise:.0%}, {runs} runs: by chance {chance[0]:.1%}, {chance[1]:.1%}")
+            for name in CHANGES:
+                parts = [one[name][0] for one in found if one[name][0] is not None]
+                kept = np.mean([one[name][1] for one in found])
+                after = f"after {np.median(parts):.0%}" if parts else ""
+                print(f"    {name:<15} {len(parts) / len(found):4.0%} {after:<10} {kept:4.0%}")
 
 
 def campaign(rng, paths, noise, runs):
-    """Whether anything was marked by chance, and when a slower call path was, by two factors."""
-    exponents = rng.choice(EXPONENTS, paths)
-    factors, constants = 10 ** rng.uniform(-3, 1, (2, paths))
-
-    def truth(p):
-        return constants[:, None] + factors[:, None] * np.asarray(p)[None, :] ** exponents[:, None]
-
-    shape = (paths, len(P), runs)
+    """By change: when the first call path was marked, and whether there was a finding; without any
+    change whether anything was marked by chance."""
     sigma = noise * np.sqrt(2)
-    times = truth(P)[:, :, None] * np.exp(rng.normal(0, sigma, shape))
-    models = [series(i, TIME, model) for i, model in enumerate(fit(P[:, None], times))]
-    counts = fit(P[:, None], np.full((paths, len(P)), float(VISITS_OF_RUN)))
-    models += [series(i, VISITS, model) for i, model in enumerate(counts)]
+    points, models, whole = P[:, None], [], {}
+    for metric in NOISY:
+        exponents = rng.choice(EXPONENTS, paths)
+        factors, constants = 10 ** rng.uniform(-3, 1, (2, paths))
+        at = np.append(P, 128.0)
+        truth = constants[:, None] + factors[:, None] * at[None, :] ** exponents[:, None]
+        seen = truth[:, :-1, None] * np.exp(rng.normal(0, sigma, (paths, len(P), runs)))
+        models += [series(i, metric, model) for i, model in enumerate(fit(points, seen))]
+        whole[metric] = truth[:, -1] * np.exp(rng.normal(0, noise, paths))
+    for metric, value in EXACT.items():
+        counts = fit(points, np.full((paths, len(P)), float(value)))
+        models += [series(i, metric, model) for i, model in enumerate(counts)]
+        whole[metric] = np.full(paths, float(value))
     foreseen = forecast(ModelSet(("p",), models), RUN)
-    whole = truth([128.0])[:, 0] * np.exp(rng.normal(0, noise, paths))
-    walk = rng.normal(0, noise / np.sqrt(STEPS), (paths, STEPS)).cumsum(axis=1)
-    parts = np.arange(1, STEPS + 1) / STEPS
-    seconds = whole[:, None] * np.maximum(parts + walk, 0)
-    is_marked = marks(foreseen, seconds, parts).any()
-    when = []
-    for slower in (1.5, 3.0):
-        changed = seconds.copy()
-        changed[0] *= slower
-        first = marks(foreseen, changed, parts)[0]
-        when.append(parts[np.argmax(first)] if first[-1] else None)
-    return bool(is_marked), *when
-
-
-def marks(foreseen, seconds, parts):
-    """(n_paths, n_steps), whether a call path is marked."""
-    found = np.zeros(seconds.shape, dtype=bool)
-    for step, part in enumerate(parts):
-        paths = [
-            LivePath(f"main->f{i}", VISITS_OF_RUN * part, value)
-            for i, value in enumerate(seconds[:, step])
-        ]
-        judged = course(foreseen, paths, size=128, has_ended=part == 1).judged
-        for i in range(len(paths)):
-            found[i, step] = bool(judged[f"main->f{i}", TIME.name].verdict)
+    walks = rng.normal(0, noise / np.sqrt(STEPS), (paths, STEPS)).cumsum(axis=1)
+    undisturbed = marks(foreseen, whole, walks)
+    found = {"": (undisturbed.any(), bool(sealed(foreseen, whole)))}
+    for name, factors in CHANGES.items():
+        changed = {metric: values.copy() for metric, values in whole.items()}
+        for metric, factor in factors.items():
+            changed[metric][0] *= factor
+        first = marks(foreseen, changed, walks, only=tuple(factors))[0]
+        when = (np.argmax(first) + 1) / STEPS if first[-1] else None
+        found[name] = (when, "main->f0 " in sealed(foreseen, changed))
     return found
+
+
+def marks(foreseen, whole, walks, only=(*NOISY, *EXACT)):
+    """(n_paths, n_steps), whether a call path is marked; peaks are had from the beginning, half of
+    what is allocated is, too, and the rest of everything comes with the visits."""
+    found = np.zeros(walks.shape, dtype=bool)
+    for step in range(STEPS):
+        part = (step + 1) / STEPS
+        so_far = {metric: values * part for metric, values in whole.items()}
+        for metric in TIMES:
+            so_far[metric] = whole[metric] * np.maximum(part + walks[:, step], 0)
+        for metric in (ALLOCATIONS, BYTES_ALLOCATED):
+            so_far[metric] = whole[metric] * (0.5 + part / 2)
+        so_far[HEAP_PEAK] = whole[HEAP_PEAK]
+        judged = course(foreseen, live(so_far), size=128, has_ended=part == 1).judged
+        for i in range(len(found)):
+            found[i, step] = any(judged[f"main->f{i}", one.name].verdict for one in only)
+    return found
+
+
+def live(values):
+    """Call paths as they are seen."""
+    others = [metric for metric in values if metric not in (VISITS, *TIMES)]
+    return [
+        LivePath(
+            f"main->f{i}",
+            *(values[metric][i] for metric in (VISITS, *TIMES)),
+            128,
+            {metric.name: values[metric][i] for metric in others},
+        )
+        for i in range(len(values[VISITS]))
+    ]
+
+
+def sealed(foreseen, whole):
+    """What is said of the run when it is over."""
+    paths = tuple(CallPath(("main", f"f{i}")) for i in range(len(whole[VISITS])))
+    values = {metric.name: value[:, None] for metric, value in whole.items()}
+    table = RunTable(paths, tuple(whole), values)
+    return " ".join(finding.text for finding in deviations(foreseen, table, RUN))
 
 
 def series(index, metric, model):

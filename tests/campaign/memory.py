@@ -1,10 +1,10 @@
 """A campaign in memory: what a store promises, in a few lines."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
-from insitu.campaign.records import check_shapes, sealed
-from insitu.entities import RunKey, RunRecord
+from insitu.campaign import records
+from insitu.entities import Finding, RunKey, RunRecord
 from insitu.errors import CampaignError
 from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
@@ -21,8 +21,13 @@ class MemoryStore:
 
     def seal(self, run: RunRecord, table: RunTable) -> None:
         """See Store."""
-        check_shapes(run, table)
+        records.check_shapes(run, table)
         self._runs[run.id] = (run, table)
+
+    def note(self, run_id: str, findings: Sequence[Finding]) -> None:
+        """See Store."""
+        table = self.table(run_id)
+        self._runs[run_id] = (records.noted(self._runs[run_id][0], findings), table)
 
     def next_repetition(self, parameters: Mapping[str, float]) -> int:
         """See Store."""
@@ -43,11 +48,11 @@ class MemoryStore:
     def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
         """See Store."""
         self._models = models
-        self._modelled = frozenset(sealed(self.runs()) if of is None else of)
+        self._modelled = frozenset(records.sealed(self.runs()) if of is None else of)
 
     def unmodelled(self) -> list[str]:
         """See Store."""
-        return [run for run in sealed(self.runs()) if run not in self._modelled]
+        return [run for run in records.sealed(self.runs()) if run not in self._modelled]
 
     def models(self) -> ModelSet:
         """See Store."""

@@ -96,6 +96,18 @@ def test_sealing_a_run_again_replaces_it_in_its_place(store: Store):
     assert same(store.table("a"), table())
 
 
+def test_what_is_found_of_a_run_later_is_said_once(store: Store):
+    store.seal(*heat_run(2))
+    found = Finding("off-forecast", "run p=2#0: odd")
+
+    for _ in range(2):
+        store.note(store.runs()[0].id, [found])
+
+    assert store.runs()[0].findings == (*heat_run(2)[0].findings, found)
+    with pytest.raises(CampaignError, match="no run 'nobody'"):
+        store.note("nobody", [found])
+
+
 def test_repetitions_are_counted_at_each_coordinate(store: Store):
     store.seal(record("a", p=4, n=256), table())
 

@@ -106,4 +106,5 @@ def test_a_slow_run_is_marked_while_it_goes_on_in_greys_where_no_colour_is_wante
     assert "run p=4#0: sealed, 4 of 4 ended" in said.splitlines()
     assert "run p=2#1: sealed, 2 of 2 ended" in said.splitlines()
     assert any(line.startswith("run p=2#0: measuring") for line in said.splitlines())
+    assert re.search(r"^note: run p=2#1: .* outside of .*work time\S* .* \(slower than", said, re.M)
     assert "\x1b" not in said
