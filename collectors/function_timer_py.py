@@ -4,6 +4,7 @@ hook's tests.
 It records the same call paths as the native hook, an order of magnitude slower, and no MPI calls.
 """
 
+import gc
 import mmap
 import os
 import struct
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from opcode import opmap
 from types import CodeType, FrameType
+from typing import NoReturn
 
 from insitu.collectors import table
 from insitu.collectors.rank import RankInfo
@@ -25,6 +27,7 @@ NAMES_BYTES = 2 << 20
 META_BYTES = 64 << 10
 COLUMNS = b"visits 1 all 32;time s all 40;time_exclusive s all 48;"
 RESUME = opmap["RESUME"]
+RETURNS = [opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in opmap]
 GENERATOR = 0x20 | 0x80 | 0x200  # co_flags of generators, coroutines, asynchronous generators
 
 
@@ -72,6 +75,8 @@ class PythonTimer:
         self.main = _Stack(0, clock())
         self.local.stack = self.main
         self.pid = os.getpid()
+        self.program: CodeType | None = None  # the body of __main__
+        self.uncaught: Callable[[BaseException], None] | None = None
 
     def start(
         self,
@@ -85,7 +90,10 @@ class PythonTimer:
         """
         self.library, self.user, self.ours = (tuple(filter(None, p.split("\n"))) for p in places)
         self.steering = steering
+        self.uncaught = uncaught
         tell_uncaught(uncaught)
+        if sys.version_info < (3, 12):
+            sys.exit = _exit
         threading.setprofile(self.profile)
         sys.setprofile(self.profile)
 
@@ -112,9 +120,22 @@ class PythonTimer:
             stack = getattr(self.local, "stack", None) or self._thread_stack()
             self.enter(stack, frame)
         elif event == "return":
+            if frame.f_code is self.program:
+                self._tell_exit(frame)
             stack = getattr(self.local, "stack", None)
             if stack is not None:
                 self.leave(stack, frame.f_code)
+
+    def _tell_exit(self, frame: FrameType) -> None:
+        """The program ends: with a SystemExit, of which no excepthook is told?"""
+        if frame.f_code.co_code[frame.f_lasti] in RETURNS or self.uncaught is None:
+            return
+        found = [one for one in gc.get_objects() if issubclass(type(one), SystemExit)]
+        for one in sorted(found, key=lambda one: not _leaves(one, frame)):
+            trace = one.__traceback__
+            if trace is None or trace.tb_frame is frame:
+                self.uncaught(one)
+                return
 
     def enter(self, stack: _Stack, frame: FrameType) -> None:
         """A function starts, or a generator resumes."""
@@ -129,6 +150,7 @@ class PythonTimer:
             and len(stack.frames) == 1
             and frame.f_globals.get("__name__") == "__main__"
         ):
+            self.program = code
             self._push(stack, top[0], code, now, folded=1, visits=0)
         elif self._is_ignored(code, frame.f_globals):
             return
@@ -340,6 +362,18 @@ def _matches(patterns: tuple[str, ...], name: str, file: str) -> bool:
         else fnmatchcase(name, pattern) or name.startswith(pattern + ".")
         for pattern in patterns
     )
+
+
+def _leaves(error: SystemExit, frame: FrameType) -> bool:
+    """Whether it was raised where the frame is left; before 3.12 what was never caught does not
+    say where."""
+    trace = error.__traceback__
+    return trace is None or trace.tb_lasti == frame.f_lasti
+
+
+def _exit(status: object = None, /) -> NoReturn:
+    """sys.exit of Python 3.11, whose exception is no object before something catches it."""
+    raise SystemExit(status)
 
 
 def tell_uncaught(uncaught: Callable[[BaseException], None]) -> None:

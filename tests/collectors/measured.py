@@ -26,7 +26,13 @@ def rank_variables(
 
 
 def measure(
-    folder: Path, python: str, program: str, shared: str, *options: str, prints: str = "ended\n"
+    folder: Path,
+    python: str,
+    program: str,
+    shared: str,
+    *options: str,
+    prints: str = "ended\n",
+    status: int = 0,
 ) -> TableReader:
     """The table of a program that was measured by the native library or, without one, the twin."""
     tables = folder / ("native" if shared else "twin") / str(len(list(folder.rglob("*.table"))))
@@ -43,7 +49,7 @@ def measure(
     )
     trouble = tables / "trouble"
     assert not trouble.exists(), trouble.read_text()
-    assert (done.returncode, done.stdout) == (0, prints), done.stderr
+    assert (done.returncode, done.stdout) == (status, prints), done.stderr
     (path,) = tables.rglob("*.table")
     table = TableReader(str(path))
     table.new_rows()

@@ -1,9 +1,13 @@
-"""Which rank a process is, by what launchers put into its environment."""
+"""Which rank a process is, by what launchers put into its environment, and how it ended."""
+
+import sys
 
 import pytest
 
 from insitu.collectors import rank
 from insitu.collectors.bootstrap import program_name, user_prefixes
+from insitu.collectors.table import ENDED
+from tests.collectors.measured import measure
 
 MPIEXEC_IN_SBATCH = {
     "SLURM_PROCID": "0",
@@ -68,3 +72,23 @@ def test_the_package_of_dash_m_is_the_program_wherever_it_lies():
     prefixes = user_prefixes(["python", "-m", "package.tool"]).split("\n")
 
     assert prefixes and all(prefix.endswith("/package/") for prefix in prefixes)
+
+
+@pytest.mark.parametrize("measures", ["native", "twin"])
+@pytest.mark.parametrize(
+    ("program", "status"),
+    [
+        ("import sys\ndef leave(): sys.exit(3)\nleave()", 3),
+        ("raise SystemExit(4)", 4),
+        ("import sys\ntry: sys.exit(5)\nexcept SystemExit as kept: other = kept\nsys.exit(6)", 6),
+        ("import sys\ntry: sys.exit(7)\nexcept SystemExit: pass", 0),
+    ],
+)
+def test_a_program_that_fails_is_kept_with_its_exit_status(
+    tmp_path, shared, measures, program, status
+):
+    library = shared if measures == "native" else ""
+
+    table = measure(tmp_path, sys.executable, program, library, prints="", status=status)
+
+    assert (table.header()["state"], table.header()["exit_status"]) == (ENDED, status)
