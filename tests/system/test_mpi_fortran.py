@@ -1,4 +1,4 @@
-"""Calls from Fortran, by each of its three interfaces, counted once, on both MPIs."""
+"""Calls and marks from Fortran, by each of its three interfaces, counted once, on both MPIs."""
 
 import shutil
 import subprocess
@@ -9,6 +9,7 @@ import pytest
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
 
 RING = Path(__file__).parent / "programs" / "ring.F90"
+MARKS = Path(__file__).parents[2] / "collectors" / "insitu.f90"
 P, B = 3, 80
 # visits, bytes sent and received, messages sent and received by every rank
 EXPECTED = {
@@ -35,7 +36,7 @@ def test_calls_from_fortran_are_counted_once(bench, family, interface):
     if not (compiler and mpiexec and shutil.which("gfortran")):
         pytest.skip(f"no Fortran with this MPI: apt-get install gfortran lib{family}-dev")
     subprocess.run(
-        [compiler, "-cpp", f"-D{interface}", str(RING), "-o", "ring"],
+        [compiler, "-cpp", f"-D{interface}", str(MARKS), str(RING), "-o", "ring"],
         cwd=bench.folder,
         check=True,
         capture_output=True,
@@ -50,4 +51,6 @@ def test_calls_from_fortran_are_counted_once(bench, family, interface):
         assert found == [[value] * P for value in expected], call
     assert bench.values("ring->MPI_Bcast", "bytes_received") == [0, B, B]
     assert bench.values("ring->MPI_Barrier", "comm_ranks") == [2, 1, 2]
+    for phase in ("send", "gather"):
+        assert bench.values(f"ring->(phase {phase})", "visits") == [1] * P
     assert [bench.values("ring", f"position_{axis}") for axis in "xy"] == [[0, 0, 0], [0, 1, 2]]

@@ -1,5 +1,6 @@
 ! Calls from Fortran: HEADER for mpif.h, MODULE for mpi, F08 for mpi_f08.
 program ring
+  use insitu, only: insitu_phase
 #if defined(F08)
   use mpi_f08
 #elif defined(MODULE)
@@ -26,6 +27,7 @@ program ring
   right = mod(rank + 1, size)
   left = mod(rank + size - 1, size)
   mine = rank
+  call insitu_phase('send')
   do i = 1, 5
     call MPI_Sendrecv(mine, 10, MPI_DOUBLE_PRECISION, right, 0, theirs, 10, MPI_DOUBLE_PRECISION, left, 0, &
                       MPI_COMM_WORLD, status, code)
@@ -42,6 +44,7 @@ program ring
   end do
   call MPI_Request_free(fixed(1), code)
   call MPI_Request_free(fixed(2), code)
+  call insitu_phase('gather  ')
   call MPI_Allreduce(MPI_IN_PLACE, mine, 10, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, code)
   call MPI_Bcast(mine, 10, MPI_DOUBLE_PRECISION, 0, MPI_COMM_WORLD, code)
   call MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, 10, MPI_DOUBLE_PRECISION, MPI_COMM_WORLD, code)
