@@ -49,6 +49,12 @@ class LaunchError(InsituError):
     exit_code = 6
 
 
+class NotExecutableError(LaunchError):
+    """The program that should be measured is a file that cannot be executed."""
+
+    exit_code = 126
+
+
 class CommandNotFoundError(LaunchError):
     """The program that should be measured does not exist."""
 

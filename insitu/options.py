@@ -121,11 +121,11 @@ def parse(argv: list[str]) -> Options:
 def _set(options: Options, name: str, what: str, value: str) -> None:
     try:
         if what == "ranks":
-            options.ranks = int(value)
+            options.ranks = int(value) if value.isascii() and value.isdigit() else 0
             if options.ranks < 1:
-                raise ValueError(f"'{value}' is not a number of ranks")
+                raise ValueError(f"'{value}' is not a number of ranks, as in -n 4")
         elif what == "beat":
-            options.beat = float(value)
+            options.beat = _number(value)
             if not 0.05 <= options.beat <= 3600:
                 raise ValueError(f"'{value}' is not between 0.05 and 3600 seconds")
         elif what == "param":
@@ -156,7 +156,7 @@ def _steer(steering: Steering, what: str, value: str) -> None:
     if what == "budget":
         steering.budget = 0.0 if value == "off" else _share(value)
     elif what == "depth":
-        steering.depth = int(value)
+        steering.depth = int(value) if value.isascii() and value.isdigit() else 0
         if not 1 <= steering.depth <= 1000:
             raise ValueError(f"'{value}' is not between 1 and 1000")
     elif what == "recursion":
@@ -170,9 +170,17 @@ def _steer(steering: Steering, what: str, value: str) -> None:
         setattr(steering, what, (*patterns, value))
 
 
+def _number(text: str) -> float:
+    """Read a number; NaN, which is within no bounds, where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
 def _share(text: str) -> float:
     """Read `2%` or `0.02`."""
-    share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    share = _number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     if not 0 < share < 1:
         raise ValueError(f"'{text}' is not a share of time, as in 2%")
     return share

@@ -39,6 +39,8 @@ def supervise(options: Options) -> int:
     run = secrets.token_hex(16)
     campaign = campaign_directory(options)
     command = _command(options, run, campaign)
+    if options.result:
+        check_result(options.result)
     open_catalogue(campaign, create=True).close()
     os.makedirs(os.path.join(campaign, "logs"), mode=0o700, exist_ok=True)
     aggregator = Aggregator(campaign, run) if options.agent == "on" else None
@@ -70,6 +72,17 @@ def result_row(
             {"code": one.code, "text": one.text, "where": one.where} for one in record.findings
         ],
     }
+
+
+def check_result(path: str) -> None:
+    """Make sure that the result of a run can be kept, before the run takes hours.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"--result {path}: cannot be written; name another file")
 
 
 def write_result(path: str, row: Mapping[str, object]) -> None:
@@ -119,7 +132,9 @@ def run_program(command: Command) -> int:
         )
     except OSError as error:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        raise LaunchError(f"{command.argv[0]}: cannot be started: {error.strerror}") from error
+        is_there = isinstance(error, FileNotFoundError) and os.path.exists(command.argv[0])
+        reason = "the interpreter in its first line is not there" if is_there else error.strerror
+        raise LaunchError(f"{command.argv[0]}: cannot be started: {reason}") from error
     while program.poll() is None:
         info = signal.sigtimedwait(waited, 1.0)
         if info is None or info.si_signo == signal.SIGCHLD:

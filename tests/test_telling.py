@@ -1,9 +1,38 @@
 """What people are told after a run, and the words that people of mpiexec bring along."""
 
+import pytest
+
 from insitu.entities import CallPath, Finding
+from insitu.errors import CommandNotFoundError, NotExecutableError, UsageError
+from insitu.launch.find import program_argv
 from insitu.options import parse
 from insitu.telling import folded, has_only_mpi, what_next
 from tests.campaigns import heat_campaign
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("-n", "two", "a.py"), "-n: 'two' is not a number of ranks, as in -n 4"),
+        (("--beat", "slow", "a.py"), "--beat: 'slow' is not between 0.05 and 3600 seconds"),
+        (("--depth", "-1", "a.py"), "--depth: '-1' is not between 1 and 1000"),
+        (("--budget", "much", "a.py"), "--budget: 'much' is not a share of time, as in 2%"),
+    ],
+)
+def test_values_that_make_no_sense_are_named(words: tuple[str, ...], text: str):
+    with pytest.raises(UsageError) as refused:
+        parse(list(words))
+
+    assert str(refused.value) == text
+
+
+def test_what_cannot_be_executed_is_told_from_what_is_not_there(tmp_path):
+    (tmp_path / "plain").write_text("x")
+
+    with pytest.raises(NotExecutableError, match=r"is not executable; chmod \+x"):
+        program_argv([str(tmp_path / "plain")])
+    with pytest.raises(CommandNotFoundError, match="command not found"):
+        program_argv(["no-such-program"])
 
 
 def test_np_is_the_number_of_ranks_as_for_mpiexec():

@@ -20,6 +20,8 @@ def opened(path: str, *, create: bool = False) -> sqlite3.Connection:
         CampaignError: no campaign there, written by a newer insitu, locked, damaged, not permitted.
     """
     if not os.path.exists(os.path.join(path, schema.FILE)):
+        if not path:
+            raise CampaignError("the name of the campaign is empty; name its directory")
         if not create:
             what = "is no campaign but a file" if os.path.isfile(path) else "no campaign here"
             raise CampaignError(

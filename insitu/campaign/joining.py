@@ -124,7 +124,8 @@ def _words(command: str) -> list[str]:
 def _partial(run: RunRecord) -> Finding:
     ended = run.key.size - len(run.missing)
     text = f"run {run.key}: {ended} of {run.key.size} ranks arrived: shown, not modelled"
-    return Finding("run-partial", f"{text}; `insitu ingest` completes it", str(run.key))
+    hint = "`insitu ingest` completes it if tables are left"
+    return Finding("run-partial", f"{text}; {hint}", str(run.key))
 
 
 def _ranks_first(name: str) -> tuple[bool, str]:

@@ -5,6 +5,7 @@ A command is a module of this folder with a click command called `command`, impo
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -112,6 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(group, {}, "insitu", COMPLETE, asked))
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # those of libraries tell nobody here anything
     sys.exit(call(sys.argv[1:] if arguments is None else list(arguments)))
 
 
@@ -142,5 +145,4 @@ def call(arguments: Sequence[str]) -> int:
 def _say(text: str) -> None:
     from insitu.monitor.names import printable
 
-    lines = " ".join(text.split("\n")) if "\n" in text else text
-    click.echo(f"insitu: {printable(lines)}", err=True)
+    click.echo(f"insitu: {printable(' '.join(text.split()))}", err=True)

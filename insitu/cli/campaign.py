@@ -13,6 +13,7 @@ from insitu.cli.making import make_runs, remaining
 from insitu.cli.output import campaign_argument, json_option, print_json
 from insitu.cli.work import Work
 from insitu.design.study import LAUNCHERS, PSIJ, study_of
+from insitu.errors import UsageError
 from insitu.monitor.progress import design_of
 from insitu.units import quantity
 
@@ -71,6 +72,10 @@ def command(
     it tells most per core-hour, until predict = "p=1024, n=4096" is known to goal = 0.05.
     """
     path = os.path.abspath(campaign)
+    if not os.path.exists(os.path.join(campaign, FILE)):
+        raise UsageError(
+            f"{campaign}: no {FILE} in it; it says what to run: see `insitu campaign --help`"
+        )
     study = study_of(load_table(path), os.path.join(campaign, FILE))
     if launcher:
         study = replace(study, launcher=launcher)

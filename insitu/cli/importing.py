@@ -10,7 +10,13 @@ import click
 import numpy as np
 
 from insitu.campaign.store import SqliteStore, open_store
-from insitu.cli.output import campaign_argument, json_option, print_findings, print_json
+from insitu.cli.output import (
+    campaign_argument,
+    counted,
+    json_option,
+    print_findings,
+    print_json,
+)
 from insitu.cli.refit import grow, sentence
 from insitu.entities import Configuration, RunKey, RunRecord, RunState
 from insitu.errors import UsageError
@@ -62,6 +68,8 @@ def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:
         click.echo(f"insitu: {file}: {len(found.bad) - SHOWN_LINES} more such lines", err=True)
     if not found.runs:
         what = "no line that can be read" if found.lines else "is empty"
+        if file.lower().endswith((".csv", ".tsv")):
+            what = "CSV is not read: make a line of JSON of each row"
         raise UsageError(f"{file}: {what}; nothing was imported, see `insitu import --help`")
     with open_store(campaign, create=True) as store, Lock(campaign):
         known = {run.id: run.key for run in store.runs()}
@@ -73,7 +81,7 @@ def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:
     if is_json:
         print_json(_row(key, table) for key, table in found.runs)
     else:
-        click.echo(f"{campaign}: {len(found.runs)} runs imported; {sentence(models)}")
+        click.echo(f"{campaign}: {counted(len(found.runs), 'run')} imported; {sentence(models)}")
     if found.bad:
         raise UsageError(
             f"{file}: {len(found.bad)} of {found.lines} lines were left out, see above; mend them"

@@ -17,13 +17,13 @@ from insitu.cli.output import (
     is_chosen,
     json_option,
     kept_models,
+    none_chosen,
     print_blocks,
     print_findings,
     print_folded,
     print_json,
     print_left_out,
     print_other_metrics,
-    say_none_chosen,
     series_options,
     shares_of_all,
 )
@@ -68,13 +68,13 @@ def command(
         off = [one for run in reversed(runs) for one in run.findings if one.code == OFF]
         share, rest = shares_of_all(store, models)
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
+    if models.models and not chosen:
+        raise none_chosen((one.key.metric for one in models.models), callpath, metric)
     shown, left_out = dearest((one.key.callpath for one in chosen), top, is_json=is_json)
     rows = [one for one in chosen if one.key.callpath in shown]
     if is_json:
         print_json(model_row(one) | {"share": share.get(one.key.callpath, 0.0)} for one in rows)
         return
-    if models.models and not chosen:
-        say_none_chosen(models, callpath, metric)
     others: list[str] = []
     if metric is None and callpath is None:
         asked = [(str(one.key.callpath), one.key.metric, str(one.model)) for one in rows]

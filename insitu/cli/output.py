@@ -25,6 +25,7 @@ from insitu.entities import (
     Finding,
     number,
 )
+from insitu.errors import UsageError
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import ModelSet
 from insitu.monitor.cost import metric_place, shares, unmodelled
@@ -52,7 +53,7 @@ def series_options(function: Command) -> Command:
     for option in (
         click.option(
             "--top",
-            type=int,
+            type=click.IntRange(0),
             metavar="N",
             help=f"Only the N dearest call paths, 0 for all; tables show {TOP}.",
         ),
@@ -129,16 +130,24 @@ def width() -> int:
     return max(shutil.get_terminal_size((80, 24)).columns, MIN_WIDTH)
 
 
-def say_none_chosen(models: ModelSet, callpath: str | None, metric: str | None) -> None:
-    """Say on standard error which option chose nothing, and what there is."""
-    metrics = sorted({one.key.metric for one in models.models})
+def none_chosen(names: Iterable[str], callpath: str | None, metric: str | None) -> UsageError:
+    """Which option chose nothing, and what there is.
+
+    Args:
+        names: of the metrics that there are.
+        callpath: what was asked for.
+        metric: likewise.
+    """
+    metrics = sorted(set(names))
     if metric is not None and metric not in metrics:
         like = get_close_matches(metric, metrics, 1)
         hint = f"did you mean {like[0]}? There are " if like else "there are "
-        text = f"no metric '{metric}' is modelled; {hint}{', '.join(metrics)}"
-    else:
-        text = f"no call path matches --callpath {callpath}; --top 0 without it shows all"
-    click.echo(f"insitu: {printable(text)}", err=True)
+        return UsageError(f"no metric '{metric}' here; {hint}{', '.join(metrics)}")
+    of = f" and has {metric}" if metric is not None and callpath is not None else ""
+    return UsageError(
+        f"no call path matches --callpath {callpath or '*'}{of}; `insitu models CAMPAIGN --top 0`"
+        " shows all"
+    )
 
 
 def print_left_out(number: int) -> None:
@@ -270,6 +279,11 @@ def shares_of_all(
     rest = unmodelled(models, store.table(max(runs, key=lambda run: run.key.size).id))
     modelled = 1.0 - sum(rest.values())
     return {path: share * modelled for path, share in shares(models).items()}, rest
+
+
+def counted(count: object, one: str, many: str = "") -> str:
+    """`1 run`, `2 runs`."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
 
 
 def place(parameters: Iterable[tuple[str, float]]) -> str:

@@ -6,9 +6,15 @@ import click
 
 from insitu.campaign.config import load_config
 from insitu.campaign.store import open_store
-from insitu.cli.output import campaign_argument, is_chosen, kept_models
+from insitu.cli.output import (
+    campaign_argument,
+    is_chosen,
+    kept_models,
+    none_chosen,
+    shares_of_all,
+)
 from insitu.errors import UsageError
-from insitu.monitor.cost import by_cost, cost_metric, shares
+from insitu.monitor.cost import by_cost, cost_metric
 
 SUFFIXES = (".png", ".svg", ".pdf")
 COLUMNS_MM = {"single": 88.0, "double": 180.0}  # of a page, as most journals have them
@@ -68,18 +74,18 @@ def command(
 
     with open_store(campaign) as store:
         models = kept_models(store)
+        share, _ = shares_of_all(store, models)
     chosen_metric = metric or cost_metric(models)
-    share = shares(models)
     chosen = [
         one
         for one in by_cost(models, share)
         if any(is_chosen(one.key, pattern, chosen_metric) for pattern in patterns or (None,))
     ]
     if not chosen:
-        known = ", ".join(sorted({one.key.metric for one in models.models})) or "none"
-        raise UsageError(
-            f"{campaign}: no model of {chosen_metric or 'anything'} to draw; metrics: {known}"
-        )
+        if not models.models:
+            raise UsageError(f"{campaign}: no model to draw")
+        known = (one.key.metric for one in models.models)
+        raise none_chosen(known, " ".join(patterns) or None, metric)
     paths = list(dict.fromkeys(one.key.callpath for one in chosen))
     shown = set(paths[: max(top, 1)])
     config = load_config(campaign)

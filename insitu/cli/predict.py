@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import click
+import numpy as np
 
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
@@ -13,23 +14,24 @@ from insitu.cli.output import (
     headlines,
     is_chosen,
     json_option,
+    none_chosen,
     place,
     print_blocks,
     print_json,
     print_left_out,
     print_other_metrics,
-    say_none_chosen,
     series_options,
     shares_of_all,
     why_none,
 )
-from insitu.entities import parse_assignment
+from insitu.entities import number, parse_assignment
 from insitu.errors import CampaignError, UsageError
 from insitu.formats.table import predictions
 from insitu.modeling.base import SeriesModel
 from insitu.monitor.cost import by_cost
 from insitu.units import percent, quantity
 
+FAR = 4  # times the largest measured scale, up to which a prediction is to be trusted
 COLUMNS = (
     Column("metric"),
     Column("class"),
@@ -73,6 +75,8 @@ def command(
         share, _ = shares_of_all(store, models)
     wanted = [coordinate(text, models.parameters) for text in points]
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
+    if not chosen:
+        raise none_chosen((one.key.metric for one in models.models), callpath, metric)
     shown, left_out = dearest((one.key.callpath for one in chosen), top, is_json=is_json)
     chosen = [one for one in chosen if one.key.callpath in shown]
     if is_json:
@@ -88,13 +92,25 @@ def command(
     for one in chosen:
         mark = percent(share.get(one.key.callpath, 0.0))
         blocks.setdefault(str(one.key.callpath), (mark, []))[1].extend(_lines(one, wanted))
-    if not chosen:
-        say_none_chosen(models, callpath, metric)
     if blocks:
         rows = [Block(mark, path, lines) for path, (mark, lines) in blocks.items()]
         print_blocks("share", COLUMNS, rows)
     print_left_out(left_out)
+    _say_how_far(wanted, chosen)
     print_other_metrics(others)
+
+
+def _say_how_far(wanted: Sequence[Sequence[float]], chosen: Sequence[SeriesModel]) -> None:
+    """Say which points are so far from what was measured that no model tells much there."""
+    largest = np.max([one.model.coordinates.max(axis=0) for one in chosen], axis=0)
+    for point in wanted:
+        for name, value, known in zip(chosen[0].model.parameters, point, largest, strict=True):
+            if value > FAR * known:
+                click.echo(
+                    f"note: {name}={number(value)} is {value / known:.3g} times the largest that"
+                    f" was measured; trust predictions to {FAR} times, beyond look at the bounds",
+                    err=True,
+                )
 
 
 def coordinate(text: str, parameters: Sequence[str]) -> list[float]:

@@ -10,7 +10,13 @@ from insitu.campaign.config import dependencies_file, load_config
 from insitu.campaign.joining import joined
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore, open_store
-from insitu.cli.output import campaign_argument, json_option, print_findings, print_json
+from insitu.cli.output import (
+    campaign_argument,
+    counted,
+    json_option,
+    print_findings,
+    print_json,
+)
 from insitu.design.dependency_file import told_products
 from insitu.errors import UsageError
 from insitu.launch.executors import EXECUTORS, Served, open_executor
@@ -134,4 +140,6 @@ def summary(models: ModelSet) -> dict[str, object]:
 def sentence(models: ModelSet) -> str:
     """The same for a person."""
     made = summary(models)
-    return f"{made['models']} models, {made['classes']} classes over {', '.join(models.parameters)}"
+    number = counted(made["models"], "model")
+    groups = counted(made["classes"], "class", "classes")
+    return f"{number}, {groups} over {', '.join(models.parameters)}"

@@ -90,9 +90,11 @@ def study_of(data: Mapping[str, Any], where: str) -> Study:
     Raises:
         UsageError: something is missing or has no meaning; the text says what to write.
     """
-    for table in ("levels", "run"):
+    for table, example in (("levels", "p = [1, 2, 4, 8]"), ("run", 'command = "./heat.py"')):
         if not isinstance(data.get(table), dict):
-            raise UsageError(f"{where}: no table [{table}]; see `insitu campaign --help`")
+            raise UsageError(
+                f"{where}: no table [{table}], as in {example}; see `insitu campaign --help`"
+            )
     run = data["run"]
     for name, value in run.items():
         kinds = _KINDS.get(name)

@@ -117,7 +117,7 @@ def series_of(entry: Entry, models: ModelSet) -> list[SeriesModel]:
         known = {one.key.behaviour for one in about if one.key.metric == entry.metric}
         raise UsageError(_missing(entry, "class", entry.behaviour, known))
     known = {one.key.metric for one in about}
-    raise UsageError(_missing(entry, f"metric of {entry.callpath}", entry.metric, known))
+    raise UsageError(_missing(entry, f"metric of {entry.callpath} named", entry.metric, known))
 
 
 def _missing(entry: Entry, kind: str, name: str, known: set[str]) -> str:

@@ -52,7 +52,9 @@ class Caliper:
         try:
             records, globals_ = caliperreader.read_caliper_contents(file)
         except (*BROKEN, OSError, ReaderError) as error:
-            raise UsageError(f"{file}: cannot be read as a .cali file: {error!r}") from error
+            raise UsageError(
+                f"{file}: cannot be read as a .cali file: {type(error).__name__}: {error!s:.100}"
+            ) from error
         yield from _rows(records, globals_, file)
 
 

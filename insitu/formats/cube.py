@@ -61,7 +61,10 @@ class Cube:
                 with CubexParser(path) as parsed:
                     yield from _of_file(parsed, params, repetition, MissingMetricError)
             except (*BROKEN, CorruptIndexError) as error:
-                raise UsageError(f"{path}: cannot be read as CUBE4: {error!r}") from error
+                raise UsageError(
+                    f"{path}: cannot be read as CUBE4 ({type(error).__name__}); is it all that"
+                    " Score-P wrote?"
+                ) from error
 
 
 def _files(path: str) -> Sequence[str]:

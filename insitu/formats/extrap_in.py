@@ -64,7 +64,10 @@ class ExtrapExperimentReader:
 
                 yield from _nested(data["parameters"], data["measurements"], "coordinate", values)
         except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
-            raise UsageError(f"{file}: cannot be read as an archive: {error}") from error
+            raise UsageError(
+                f"{file}: no experiment of Extra-P 4 ({error}); one of Extra-P 3 becomes one by"
+                f" `extrap --extra-p-3 {file} --save-experiment NEW.extra-p`"
+            ) from error
         except (KeyError, TypeError, AttributeError, ValueError, IndexError, struct.error) as error:
             raise UsageError(f"{file}: no experiment of Extra-P 4: {error!r}") from error
 

@@ -212,9 +212,10 @@ def _parameters(value: object) -> Parameters:
     for name in value:
         if not (name.isidentifier() and name.isascii()):
             raise ValueError(f"parameter {name!r:.40} is not a name, as in n or cells_x")
-    return RunKey.of(
-        {name: _number(v, f"parameter {name}") for name, v in value.items()}
-    ).parameters
+    numbers = {name: _number(v, f"parameter {name}") for name, v in value.items()}
+    if numbers.get(RANKS, 1) < 1:
+        raise ValueError(f"parameter {RANKS}, the number of ranks, is below 1")
+    return RunKey.of(numbers).parameters
 
 
 def _repetition(data: Mapping[str, Any]) -> int | None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from insitu.errors import CommandNotFoundError, LaunchError
+from insitu.errors import CommandNotFoundError, LaunchError, NotExecutableError
 from insitu.launch.base import Launcher, launcher
 
 VERSION_TIMEOUT_S = 20
@@ -127,7 +127,7 @@ def program_argv(command: list[str]) -> tuple[str, ...]:
     they are.
 
     Raises:
-        CommandNotFoundError: there is no such script or program.
+        CommandNotFoundError, NotExecutableError: there is no such script or program.
     """
     first = command[0]
     if first in ("-m", "-c"):
@@ -141,6 +141,10 @@ def program_argv(command: list[str]) -> tuple[str, ...]:
         return (sys.executable, *command)
     found = shutil.which(first)
     if found is None:
-        hint = "is not executable" if path.exists() else "command not found"
-        raise CommandNotFoundError(f"{first}: {hint}; a script of Python ends in .py")
+        if path.exists():
+            raise NotExecutableError(
+                f"{first}: is not executable; chmod +x, or name it .py if it is a script of Python"
+            )
+        here = f"; there is ./{first} here" if os.access(f"./{first}", os.X_OK) else ""
+        raise CommandNotFoundError(f"{first}: command not found{here}")
     return (found, *command[1:])

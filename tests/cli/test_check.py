@@ -66,7 +66,10 @@ def test_a_violated_expectation_ends_with_1_and_says_which(insitu, heat, expecta
         (entry(REDUCE, "growth = 3"), "growth is not a text"),
         (entry('callpath = "residul"', 'growth = "O(p)"'), "no call path 'residul' has a model"),
         (entry(REDUCE, 'growth = "O(n)"'), "the measurements vary p, not n"),
-        (entry(REDUCE, 'metric = "heat"', 'growth = "O(1)"'), "no metric of MPI_Allreduce 'heat'"),
+        (
+            entry(REDUCE, 'metric = "heat"', 'growth = "O(1)"'),
+            "MPI_Allreduce named 'heat'",
+        ),
         (entry(REDUCE, 'limit = "time at p=9 < 3 GB"'), "time is in s, not B"),
         (entry(REDUCE, 'limit = "time at n=9 < 3 s"'), "the models are over p"),
         (entry('rule = "MPI_Allreduce <= MPI_Other"'), "no call path 'MPI_Other'"),

@@ -83,6 +83,10 @@ def test_tables_are_readable_at_80_columns(name: str, insitu: Insitu, heat: str)
     ("arguments", "code", "text"),
     [
         (("models", "nix.insitu"), 3, "nix.insitu: no campaign here"),
+        (("models", ""), 3, "the name of the campaign is empty"),
+        (("models", "x", "--top", "-1"), 2, "-1 is not in the range"),
+        (("campaign", "run", "nix.insitu"), 2, "nix.insitu: no campaign.toml in it"),
+        (("campaign", "rum", "x"), 2, "is not one of 'plan', 'run', 'resume', 'status'"),
         (("refit", "nix.insitu"), 3, "nix.insitu: no campaign here"),
         (("plot", "nix.insitu", "-o", "a.gif"), 2, "suffix must be one of .png, .svg, .pdf"),
         (("modles", "x"), 2, "no command 'modles'; did you mean models"),
@@ -99,7 +103,7 @@ def test_tables_are_readable_at_80_columns(name: str, insitu: Insitu, heat: str)
         (
             ("plot", "{heat}", "--metric", "joules"),
             2,
-            "no model of joules to draw; metrics: bytes_",
+            "no metric 'joules' here; there are bytes_",
         ),
     ],
 )
@@ -235,7 +239,7 @@ def test_ranks_are_drawn_by_value_and_place(insitu: Insitu, heat: str, suffix: s
 
 
 def test_a_picture_of_no_classes_and_of_an_unknown_kind_is_refused(insitu: Insitu, heat: str):
-    alike = insitu("classes", heat, "--metric", "memory_rss", "--plot", "ranks.png")
+    alike = insitu("classes", heat, "--callpath", "Allreduce", "--plot", "ranks.png")
     unknown = insitu("classes", heat, "--plot", "ranks.gif")
 
     assert (alike.code, unknown.code) == (2, 2)
@@ -269,6 +273,8 @@ def test_predictions_come_with_their_bounds(insitu: Insitu, heat: str):
     )  # fmt: skip
 
     row = next(row for row in map(json.loads, answer.lines) if row["callpath"] == "main->solve")
+    assert "p=256 is 4 times" not in answer.err
+    assert "p=512 is 8 times the largest" in insitu("predict", heat, "--at", "p=512").err
     values = [found["value"] for found in row["predictions"]]
     assert values == pytest.approx([8 / 128, 8 / 256], rel=0.02)
     assert all(found["low"] < found["value"] < found["high"] for found in row["predictions"])
@@ -362,12 +368,13 @@ def test_tables_show_the_dearest_call_paths_and_say_what_they_leave_out(insitu: 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--metric", "tme"), "no metric 'tme' is modelled; did you mean time? There are "),
-        (("--callpath", "none"), "no call path matches --callpath none; --top 0 without it"),
+        (("--metric", "tme"), "no metric 'tme' here; did you mean time? There are "),
+        (("--callpath", "none"), "no call path matches --callpath none; `insitu models"),
     ],
 )
-@pytest.mark.parametrize("command", [("models",), ("predict", "--at", "p=128")])
+@pytest.mark.parametrize("command", [("models",), ("classes",), ("predict", "--at", "p=128")])
 def test_what_chooses_nothing_is_named(insitu: Insitu, heat: str, command, options, said: str):
     answer = insitu(command[0], heat, *command[1:], *options)
 
+    assert answer.code == 2
     assert said in answer.err

@@ -26,7 +26,7 @@ def test_an_import_makes_the_campaign_and_its_models(insitu: Insitu):
     answer = insitu("import", "a.insitu", "-", given=growing())
 
     assert answer.code == 0
-    assert "5 runs imported; 1 models, 1 classes over p" in answer.out
+    assert "5 runs imported; 1 model, 1 class over p" in answer.out
     assert model_texts(insitu, "a.insitu") == {"time": "2 * p"}
 
 
