@@ -88,7 +88,7 @@ def _back(lower: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def relative_weights(values: FloatArray) -> FloatArray:
-    """Weights 1/y² that make errors relative; 0 where not measured.
+    """Weights 1/y² of values (s, n) that make errors relative; 0 where not measured.
 
     Values close to zero count as a thousandth of the largest of their series, or they would rule
     alone.

@@ -89,8 +89,8 @@ class Function:
         return " + ".join(parts).replace("+ -", "- ")
 
     def leading_term(self, at: ArrayLike) -> Term | None:
-        """The term with the largest absolute value at one point; None if the function is
-        constant.
+        """The term with the largest absolute value at one point (n_parameters,); None if the
+        function is constant.
         """
         if not self.terms:
             return None
@@ -156,7 +156,7 @@ EXPONENT_NAMES = ("exponent", "log", "exponential")
 
 
 def power(x: FloatArray, alpha: float, beta: float, gamma: float = 0.0) -> FloatArray:
-    """`x^alpha · log2(x)^beta · 2^(gamma·x)`; a logarithm of values below 1 counts as 0."""
+    """`x^alpha · log2(x)^beta · 2^(gamma·x)` in the shape of x; below 1 a logarithm counts as 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         value = np.power(x, alpha) if alpha else np.ones_like(x)
         if beta:

@@ -7,7 +7,8 @@ from insitu.modeling.base import Quality
 
 
 def smape(values: FloatArray, fitted: FloatArray) -> FloatArray:
-    """Symmetric mean absolute percentage error over the last axis, 0 to 200 [REF §3.1].
+    """Symmetric mean absolute percentage error over the last axis, (…, n) to (…,), 0 to 200 [REF
+    §3.1].
 
     Points where both are zero count as exact; NaN in `values` is not measured.
     """
@@ -20,7 +21,7 @@ def smape(values: FloatArray, fitted: FloatArray) -> FloatArray:
 
 
 def nrss(values: FloatArray, fitted: FloatArray) -> float:
-    """Root of the residual sum of squares divided by the mean of the values [SEG §3.1]."""
+    """Root of the residual sum of squares divided by the mean of the values (n,) [SEG §3.1]."""
     mean = float(np.mean(values))
     root = float(np.sqrt(np.sum((values - fitted) ** 2)))
     if mean == 0:
@@ -29,8 +30,8 @@ def nrss(values: FloatArray, fitted: FloatArray) -> float:
 
 
 def quality(values: FloatArray, fitted: FloatArray, *, coefficients: int) -> Quality:
-    """All measures of one series; `coefficients` counts the constant too, and values are all
-    measured.
+    """All measures of one series (n,), all of it measured; `coefficients` counts the constant
+    too.
     """
     rss = float(np.sum((values - fitted) ** 2))
     degrees = len(values) - coefficients

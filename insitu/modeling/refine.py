@@ -140,8 +140,8 @@ def mediant(a: Fraction, b: Fraction) -> Fraction:
 def hypothesis(
     parameter: str, x: FloatArray, y: FloatArray, alpha: Fraction, beta: Fraction
 ) -> Hypothesis | None:
-    """`c0 + c1 · x^alpha · log2(x)^beta` by least squares; None where the term cannot be told
-    apart.
+    """`c0 + c1 · x^alpha · log2(x)^beta` by least squares through y (n,) at x (n,); None where the
+    term cannot be told apart.
     """
     factor = Factor(parameter, alpha, beta)
     exponent = alpha or beta

@@ -14,6 +14,7 @@ def spread_of(
     """What the residuals say about noise and coefficients; nothing without degrees of freedom.
 
     Args:
+        points: (n, n_parameters). values: (n,), all measured.
         constant: whether the constant was fitted; otherwise it is known to be zero.
     """
     names = function.parameters

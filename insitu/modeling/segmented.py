@@ -104,7 +104,7 @@ class Segmented:
         return [*before, place, *shifted], first and second
 
     def errors(self, parameter: str, x: FloatArray, y: FloatArray) -> list[float]:
-        """nRSS of the model of each window [SEG §3.1]; none below six points."""
+        """nRSS of the model of each window of y (n,) at x (n,) [SEG §3.1]; none below 6 points."""
         if len(x) <= self.window:
             return []
         answer = []
@@ -139,8 +139,8 @@ class Segmented:
 
 
 def best_function(parameter: str, x: FloatArray, y: FloatArray) -> Function:
-    """The function of the default space of [SEG §2] with the smallest RSS, one term and a
-    constant.
+    """The function of the default space of [SEG §2], one term and a constant, with the smallest
+    RSS for y (n,) at x (n,).
     """
     found = [
         one

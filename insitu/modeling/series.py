@@ -24,7 +24,7 @@ class Series:
     deviations: FloatArray
 
     def part(self, rows: IntArray) -> "Series":
-        """Some of the series, by their numbers."""
+        """The series of these numbers (k,)."""
         return Series(self.coordinates, self.values[rows], self.counts[rows], self.deviations[rows])
 
 

@@ -32,8 +32,8 @@ LAWS: tuple[Callable[[FloatArray], FloatArray], ...] = (  # how values and sizes
 class Groups:
     """The clusters of one run, in an order that is the same in all runs.
 
-    values: mean of each, or of what witnesses it; sizes: ranks of each; x: number of ranks of the
-    run, or what else varies.
+    values: (n_clusters,), mean of each, or of what witnesses it; sizes: (n_clusters,), ranks; x:
+    number of ranks of the run, or what else varies.
     """
 
     x: float
@@ -153,7 +153,11 @@ def _law_misfit(x: FloatArray, y: FloatArray, spread: float) -> float:
 
 
 def fit_laws(x: FloatArray, y: FloatArray, at: float) -> tuple[FloatArray, FloatArray]:
-    """Least relative squares of `a + b·g(x)` for each of `LAWS`: (fitted / y, value at one x)."""
+    """Least relative squares of `a + b·g(x)` for each of the k `LAWS`, of (n,) values y at (n,) x.
+
+    Returns:
+        (k, n), fitted / y; (k,), the value at one further x.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         growth = np.array([law(np.append(x, at)) for law in LAWS])
     growth = np.where(np.isfinite(growth), growth, 0.0)

@@ -42,7 +42,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What a model is made of: one value per run, NaN where it was not measured."""
+    """What a model is made of: values (n_runs,), NaN where it was not measured."""
 
     key: SeriesKey
     metric: Metric

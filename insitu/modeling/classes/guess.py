@@ -28,8 +28,9 @@ Guess = list[IntArray]  # per place a code per rank; ranks of equal code are one
 class Weighed:
     """The guess that explains the values best.
 
-    labels: per run the class of each rank, ascending by value, the same in all runs; spread:
-    relative standard deviation of ranks within their class; criterion: Bayesian, as of a mixture.
+    labels: per run the class of each rank (n_ranks,), ascending by value, the same in all runs;
+    is_outlier: (n_ranks,) each; spread: relative standard deviation of ranks within their class;
+    criterion: Bayesian, as of a mixture.
     """
 
     labels: tuple[IntArray, ...]

@@ -37,7 +37,7 @@ NOTHING = Matching((), (), True)  # of a call path that is not matched yet
 class Evidence:
     """What counts tell per call path: by its own, or with those of all call paths below it.
 
-    root_times: mean time per run of the call paths that have no parent; is_crowded: whether ranks
+    root_times: (n_runs,), mean time of each call path that has no parent; is_crowded: whether ranks
     of a run shared processor cores, so that times tell who had to wait and not who did more;
     ways: guesses at classes; mixtures: those found so far, by their values: at a leaf, inclusive
     and exclusive times are the same.

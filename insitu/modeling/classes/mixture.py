@@ -40,9 +40,9 @@ EQUAL_STEPS = np.array([0.03, 0.06, 0.12, 0.25, 0.5])  # between classes, to beg
 class Mixture:
     """Classes of one series.
 
-    labels: per run the cluster of each rank, ascending by value; is_outlier: per run which
-    ranks fit no class; spread: relative standard deviation of ranks within their class; is_guess:
-    whether they are the classes of a guess, and so the same in all runs.
+    labels: per run the cluster of each rank (n_ranks,), ascending by value; is_outlier: (n_ranks,)
+    each, ranks that fit no class; spread: relative standard deviation of ranks within their class;
+    is_guess: whether they are the classes of a guess, and so the same in all runs.
     """
 
     labels: tuple[IntArray, ...]

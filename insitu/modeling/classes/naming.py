@@ -17,7 +17,7 @@ BOUNDARY = "boundary"  # whatever owns a wall
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One way to tell the ranks of a place apart: a code per rank, -1 where unknown, named."""
+    """One way to tell the ranks of a place apart: codes (n_ranks,), -1 where unknown, and names."""
 
     codes: IntArray
     names: tuple[str, ...]

@@ -43,7 +43,7 @@ def stretches(sets: Sequence[tuple[FloatArray, FloatArray]]) -> Stretches:
     """Sum up sets of values.
 
     Args:
-        sets: ascending values, and how many ranks each of them stands for.
+        sets: (n,) ascending values, and (n,) how many ranks each of them stands for.
     """
     most = min(max((len(y) for y, _ in sets), default=1), CUTS + 1) + 1
     sums = np.zeros((3, len(sets), most))
@@ -107,7 +107,8 @@ def clear_partitions(
     """The best groups of every set that lie clearly apart, their number by information criterion.
 
     Returns:
-        Centres per set; cost per set, without what does not depend on groups; scatter of all.
+        Centres (n_groups,) per set; (n_sets,) costs, without what does not depend on groups;
+        scatter of all.
     """
     ranks = of.number[:, 0, :].max(axis=1)
     found = partitions(of, spread, most)

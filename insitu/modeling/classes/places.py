@@ -61,7 +61,7 @@ def aligned(experiment: Experiment, metric: str, paths: Sequence[CallPath]) -> l
 
 
 def mean_over_runs(tables: Sequence[FloatArray]) -> FloatArray:
-    """Mean per call path and rank over repetitions, of those that have the value [CLU §III-B]."""
+    """Mean over repetitions that have the value: (n_paths, n_ranks), as each [CLU §III-B]."""
     if len(tables) == 1:
         return tables[0]
     stack = np.stack(tables)

@@ -98,7 +98,7 @@ def parse_rule(text: str) -> ClassRule:
 
 
 def assign(classes: Sequence[ClassRule], run: RunKey, domain: Domain | None = None) -> IntArray:
-    """The class of each rank of a run: index into `classes`, `len(classes)` where none matches.
+    """The class of each rank of a run, (n_ranks,): index into `classes`, its length where none is.
 
     Raises:
         UsageError: if an expression names what the run does not have.

@@ -20,7 +20,7 @@ DRAWN, MOST_DRAWN = 2000, 64  # samples of noise, and ranks in each
 
 
 def row_medians(values: FloatArray) -> FloatArray:
-    """Median along the last axis of what is not NaN; NaN where nothing is."""
+    """Median along the last axis of what is not NaN, (…, n) to (…,); NaN where nothing is."""
     ascending = np.sort(values, axis=-1)  # NaN last
     count = np.isfinite(values).sum(axis=-1)
     if values.shape[-1] == 0:

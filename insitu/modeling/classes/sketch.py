@@ -14,7 +14,7 @@ OFFSET = 20_000  # above the logarithm of every number, in buckets: keeps signs 
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """Buckets of equal ratio of all call paths, ascending; each array has one element per bucket.
+    """Buckets of equal ratio of all call paths, ascending; each array is (n_buckets,).
 
     Rows are call paths; keys are positive for positive values, 0 for zero, negative for negative
     ones; lows and highs are the exact smallest and largest value in each bucket.
@@ -30,7 +30,10 @@ class Sketch:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Clusters of ranks, ascending within each row: bounds of the values, their number and mean."""
+    """Clusters of ranks, ascending within each row: bounds of the values, their number and mean.
+
+    Each array is (n_clusters,) of all rows.
+    """
 
     rows: IntArray
     lows: FloatArray

@@ -19,8 +19,8 @@ DISTINCT = 1e-9  # parts whole numbers
 class Witness:
     """Which ranks of each place do the same work, as counts tell.
 
-    codes: per place one number per rank, equal for ranks alike, ascending in an order that is the
-    same at all places; values: per place and rank the sum of the counts behind it.
+    codes: (n_ranks,) per place, equal for ranks alike, ascending in an order that is the same at
+    all places; values: (n_ranks,) per place, the sum of the counts behind each.
     """
 
     codes: tuple[IntArray, ...]
@@ -33,7 +33,7 @@ class Witness:
 
 
 def count_labels(values: FloatArray) -> IntArray:
-    """Cluster counts: what differs by half a percent is different work.
+    """Cluster counts (n_rows, n_ranks): what differs by half a percent is different work.
 
     Where that leaves too many clusters to be behaviour classes, the distance of the paper decides.
     """

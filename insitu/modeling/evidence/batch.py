@@ -102,7 +102,7 @@ class Batch:
         self.data = relative_data(rows, trust, relative, size)
 
     def part(self, rows: IntArray) -> "Batch":
-        """Some of the series, for whom it is nothing to know the others."""
+        """The series of these numbers (k,), for whom it is nothing to know the others."""
         part = copy(self)
         part.series = self.series.part(rows)
         part.metrics = [self.metrics[row] for row in rows]
@@ -144,7 +144,11 @@ class Batch:
         return result
 
     def whole(self, rows: IntArray, law: FloatArray, pool: Pool) -> tuple[Named, Worth]:
-        """Answers of one function for some series, and which of these it is worth to cut."""
+        """Answers of one function for series (s,), and which of these it is worth to cut.
+
+        Args:
+            law: (L,) of their noise, at the levels of the pool.
+        """
         found = candidates(self.data.part(rows), self.lattice, pool.levels)
         posterior = weigh(found.log_evidence, law, pool.levels)
         noisy = np.flatnonzero(posterior.sigma > NOISY)
@@ -266,7 +270,7 @@ class Batch:
         return rows[worth], law[worth]
 
     def cut(self, law: FloatArray, pool: Pool) -> Named:
-        """Those of all series here whose behaviour changes, by their law of noise."""
+        """Those of all series here whose behaviour changes, by the law of noise (s, L) of each."""
         rows = np.arange(len(self.scale))
         likely = law.max(axis=0) > noise.FAINT
         law, levels = law[:, likely], pool.levels[likely]

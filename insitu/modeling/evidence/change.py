@@ -52,7 +52,7 @@ class Habits:
     bend: float = 0.1
 
     def shares(self) -> FloatArray:
-        """The probabilities, in the order of `kinds`."""
+        """The probabilities (3,), in the order of `kinds`."""
         return np.array([self.steady, self.jump, self.bend])
 
     def odds(self) -> float:
@@ -154,7 +154,11 @@ def partitions(
     habits: Habits,
     several: bool,
 ) -> Partitions:
-    """Evidence of one function and of cuts into segments; of one cut only, unless `several`."""
+    """Evidence of one function and of cuts into segments; of one cut only, unless `several`.
+
+    Args:
+        levels: (L,) of noise. x: (n,) values of the parameter.
+    """
     n = data.weights.shape[1]
     most = MOST if several else 1
     stretches = _stretches(data, lattice, levels, parameter=parameter, x=x, several=several)

@@ -100,6 +100,10 @@ class Normal:
     ) -> Candidates:
         """The constant function; it also stands for one-term functions whose term cannot be
         seen.
+
+        Args:
+            levels: (L,) of noise. prior: logarithm. seen: (L,), see `negligible`. singles: the
+                prior of all one-term functions.
         """
         evidence = log_evidence(
             levels,

@@ -55,8 +55,8 @@ def log_mass(z: Singles, log_reach: Singles) -> Singles:
 
 
 def negligible(levels: FloatArray) -> FloatArray:
-    """The part of the prior of a coefficient in which its term cannot be seen, for each noise
-    level.
+    """The part of the prior of a coefficient in which its term cannot be seen: (L,), for noise
+    levels (L,).
     """
     share = (np.log(NEGLIGIBLE * levels) + LOG_RANGE) / LOG_RANGE
     return np.asarray(np.clip(share, 1e-9, 1.0))

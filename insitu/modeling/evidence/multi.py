@@ -80,7 +80,7 @@ class Table:
         self.plan: Plan = plan(len(parameters), self.kept)
 
     def part(self, rows: IntArray) -> "Table":
-        """Some of the series, for whom it is nothing to know the others."""
+        """The series of these numbers (k,), for whom it is nothing to know the others."""
         part = copy(self)
         part.series = self.series.part(rows)
         part.scale, part.relative = self.scale[rows], self.relative[rows]

@@ -30,7 +30,7 @@ SAME_SOURCE = 0.7  # prior that points vary between them as much as repetitions 
 
 
 def prior(levels: FloatArray) -> FloatArray:
-    """The law before any data: broad, around 2 %."""
+    """The law before any data at levels (L,): broad, around 2 %; sums to 1."""
     weight = np.exp(-0.5 * ((np.log(levels) - PRIOR_CENTRE) / PRIOR_WIDTH) ** 2) + 0.05
     return np.asarray(weight / weight.sum())
 
@@ -70,8 +70,8 @@ def learn(
 
 
 def worth_computing(probability: FloatArray) -> IntArray:
-    """Indices of the levels that matter under a law; a coarse grid stays for series unlike the
-    others.
+    """Indices of the levels that matter under a law (L,); a coarse grid stays for series unlike
+    the others.
     """
     keep = probability > FAINT
     keep[::STRIDE] = True
@@ -80,8 +80,8 @@ def worth_computing(probability: FloatArray) -> IntArray:
 
 
 def weight_of_repetitions(counts: FloatArray) -> FloatArray:
-    """How many independent measurements n repetitions are worth: they share a part of their
-    noise.
+    """How many independent measurements so many repetitions are worth, in the shape of `counts`
+    (s, n): they share a part of their noise.
     """
     return np.asarray(counts / (1 + SHARED * np.maximum(counts - 1, 0)))
 

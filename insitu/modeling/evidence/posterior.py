@@ -18,7 +18,7 @@ def candidates(
     data: Data, lattice: Lattice, levels: FloatArray, *, pairs: bool = True
 ) -> Candidates:
     """Fit every hypothesis, keep the best by score, and compute their evidence at each noise
-    level.
+    level (L,); with two terms only where `pairs` asks for them.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # series without points: worth nothing
         return _candidates(data, lattice, levels, pairs=pairs)

@@ -25,7 +25,7 @@ class Data:
     counts: FloatArray
 
     def part(self, series: IntArray | slice, points: slice = slice(None)) -> "Data":
-        """Some of the series on some of the points."""
+        """The series of these numbers (k,), on some of the points."""
         weights, moments = self.weights[series, points], self.moments[series, points]
         safe = np.where(weights > 0, weights, 1.0)
         return Data(
@@ -41,7 +41,11 @@ class Data:
 def relative_data(
     rows: FloatArray, trust: FloatArray, values: FloatArray, size: FloatArray
 ) -> Data:
-    """Data with errors relative to `size`, which is positive; trust is 0 where not measured."""
+    """Data of values (s, n) with errors relative to `size` (s, n), which is positive.
+
+    Args:
+        rows: (T, n) terms. trust: (s, n), 0 where not measured.
+    """
     weights = np.where(trust > 0, trust / size**2, 0.0)
     moments = weights * values
     counts = (trust > 0).sum(axis=1).astype(float)

@@ -48,6 +48,7 @@ def stretch(
     """Weigh the hypotheses that so many points can tell from each other.
 
     Args:
+        levels: (L,) of noise. span: [i, j) of the points. x: (n,) values of the parameter.
         least: points that must be measured.
     """
     i, j = span
