@@ -8,7 +8,14 @@ import numpy as np
 from insitu.entities import MetricKind
 from insitu.errors import WireError
 from insitu.measurement import FloatArray
-from insitu.modeling.classes.sketch import OFFSET, Clusters, Sketch, cluster_sketch, merge, sketch
+from insitu.modeling.classes.sketch import (
+    OFFSET,
+    ClusterBounds,
+    Sketch,
+    cluster_sketch,
+    merge,
+    sketch,
+)
 from insitu.server.totals import LARGEST, Register, Source, arrays_of
 from insitu.wire.messages import (
     BUCKET_BYTES,
@@ -176,7 +183,7 @@ def ranks_of(one: Sketch, callpaths: int) -> FloatArray:
 
 def classes_of(one: Sketch) -> dict[int, tuple[tuple[int, float], ...]]:
     """Ranks and mean of each cluster, ascending, of the call paths that have more than one."""
-    found: Clusters = cluster_sketch(one)
+    found: ClusterBounds = cluster_sketch(one)
     classes: dict[int, list[tuple[int, float]]] = {}
     for row, count, mean in zip(
         found.rows.tolist(), found.counts.tolist(), found.means.tolist(), strict=True

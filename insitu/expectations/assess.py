@@ -14,7 +14,7 @@ from insitu.expectations.guidelines import Guideline, comply
 from insitu.expectations.limits import Expectation
 from insitu.expectations.observed import observe
 from insitu.expectations.settle import Settler, settling_limit
-from insitu.expectations.uniformity import ClassRule, uniformity
+from insitu.expectations.uniformity import ClassExpectation, uniformity
 from insitu.expectations.validate import SURE, Match, Verdict, validate
 from insitu.measurement import Experiment, SeriesKey
 from insitu.modeling.base import Model, ModelSet, SeriesModel
@@ -302,7 +302,7 @@ def _slowest(series: Sequence[SeriesModel], path: CallPath) -> Model:
     return (whole or sorted(mine, key=lambda one: -float(one.model.values[-1])))[0].model
 
 
-def _classes(entry: Entry, rule: ClassRule, models: ModelSet) -> list[Result]:
+def _classes(entry: Entry, rule: ClassExpectation, models: ModelSet) -> list[Result]:
     results = []
     for path in {one.key.callpath: None for one in series_of(entry, models)}:
         clusters = [c for c in models.clusters if (c.callpath, c.metric) == (path, entry.metric)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from insitu.entities import parse_assignment
 from insitu.errors import UsageError
-from insitu.expectations.prediction import Mixture, first_above, predict
+from insitu.expectations.prediction import StudentMixture, first_above, predict
 from insitu.modeling.base import Model
 from insitu.units import parse_quantity
 
@@ -83,7 +83,7 @@ def height(ceiling: Ceiling, model: Model) -> Height:
     Raises:
         UsageError: the target names other parameters than the model has.
     """
-    most = Mixture.constant(ceiling.most / ceiling.ranks)
+    most = StudentMixture.constant(ceiling.most / ceiling.ranks)
     largest = model.coordinates.max(axis=0).tolist()
     start = float(model.coordinates[:, 0].min())
 

@@ -31,7 +31,7 @@ from insitu.errors import UsageError
 from insitu.expectations.ceilings import Ceiling, parse_ceiling
 from insitu.expectations.guidelines import Guideline, parse_guideline
 from insitu.expectations.limits import Expectation, expect
-from insitu.expectations.uniformity import ClassRule, parse_class_rule
+from insitu.expectations.uniformity import ClassExpectation, parse_class_rule
 
 KINDS = ("growth", "limit", "rule", "classes")
 BESIDE = {
@@ -42,7 +42,7 @@ BESIDE = {
 }
 MEMORY = "memory"  # what people call MEMORY_RSS in a limit
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*expect[ \t]*\]\]", re.M)
-Subject = Expectation | Ceiling | Guideline | ClassRule
+Subject = Expectation | Ceiling | Guideline | ClassExpectation
 At = tuple[tuple[str, float], ...]
 
 

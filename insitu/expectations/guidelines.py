@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.errors import UsageError
-from insitu.expectations.prediction import Mixture, first_above, predict
+from insitu.expectations.prediction import StudentMixture, first_above, predict
 from insitu.modeling.base import Model
 
 EXAMPLE = "MPI_Allreduce <= MPI_Reduce + MPI_Bcast"
 HORIZON = 16.0  # times the largest measured point, where nothing else is said
-Values = Callable[[str], Mixture]
+Values = Callable[[str], StudentMixture]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class Side:
         """The functions, each once."""
         return tuple(dict.fromkeys(name for _, names in self.products for name in names))
 
-    def value(self, of: Values) -> Mixture:
+    def value(self, of: Values) -> StudentMixture:
         """The value of the sum from those of its functions."""
-        total = Mixture.constant(0.0)
+        total = StudentMixture.constant(0.0)
         for number, names in self.products:
-            part = Mixture.constant(number)
+            part = StudentMixture.constant(number)
             for name in names:
                 part = part * of(name)
             total = total + part
@@ -96,9 +96,9 @@ def comply(
     """
     target = [HORIZON * largest[0], *largest[1:]] if at is None else list(at)
 
-    def sides(point: Sequence[float]) -> tuple[Mixture, Mixture]:
-        def value(name: str) -> Mixture:
-            total = Mixture.constant(0.0)
+    def sides(point: Sequence[float]) -> tuple[StudentMixture, StudentMixture]:
+        def value(name: str) -> StudentMixture:
+            total = StudentMixture.constant(0.0)
             for model in models(name):
                 total = total + predict(model, point)
             return total

@@ -17,7 +17,7 @@ HALVINGS = 60  # of the step that has it: to the last bits of a float
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
+class StudentMixture:
     """A value with its uncertainty: Student parts (k,), the distribution of `Model.interval`.
 
     scales: NaN where nothing is known of the uncertainty; degrees: of freedom, infinite where a
@@ -30,14 +30,14 @@ class Mixture:
     degrees: FloatArray
 
     @classmethod
-    def constant(cls, value: float) -> "Mixture":
+    def constant(cls, value: float) -> "StudentMixture":
         """A value that is known."""
         return cls(np.ones(1), np.array([value]), np.zeros(1), np.full(1, np.inf))
 
-    def __add__(self, other: "Mixture") -> "Mixture":
+    def __add__(self, other: "StudentMixture") -> "StudentMixture":
         return _joined(self, other, lambda a, b: a + b, lambda a, b, s, t: (s, t))
 
-    def __mul__(self, other: "Mixture") -> "Mixture":
+    def __mul__(self, other: "StudentMixture") -> "StudentMixture":
         return _joined(self, other, lambda a, b: a * b, lambda a, b, s, t: (b * s, a * t))
 
     @property
@@ -45,7 +45,7 @@ class Mixture:
         """The expected value."""
         return float(self.weights @ self.centres)
 
-    def probability_above(self, other: "Mixture") -> float:
+    def probability_above(self, other: "StudentMixture") -> float:
         """How probable it is that this value is larger; NaN where uncertainty is not known."""
         distance = self.centres[:, None] - other.centres[None]
         width, degrees = _width(
@@ -56,15 +56,17 @@ class Mixture:
         return float(np.clip(self.weights @ above @ other.weights, 0.0, 1.0))  # but for rounding
 
 
-def predict(model: Model, at: ArrayLike) -> Mixture:
+def predict(model: Model, at: ArrayLike) -> StudentMixture:
     """The value of a further measurement at one point (n_parameters,)."""
     point = np.asarray(at, dtype=float).reshape(1, -1)
     spread = model.spread_at(point[0])
     if spread is None:
-        return replace(Mixture.constant(float(model.predict(point)[0])), scales=np.full(1, np.nan))
+        return replace(
+            StudentMixture.constant(float(model.predict(point)[0])), scales=np.full(1, np.nan)
+        )
     centre, scale = spread.predictive(point, beyond=model.doublings_beyond(point))
     degrees = np.full(len(spread.weights), spread.degrees)
-    return Mixture(spread.weights, centre[:, 0], scale[:, 0], degrees)
+    return StudentMixture(spread.weights, centre[:, 0], scale[:, 0], degrees)
 
 
 def first_above(low: float, difference: Callable[[float], float]) -> float | None:
@@ -102,17 +104,17 @@ def _width(
 
 
 def _joined(
-    a: Mixture,
-    b: Mixture,
+    a: StudentMixture,
+    b: StudentMixture,
     centre: Callable[[FloatArray, FloatArray], FloatArray],
     scale: Callable[
         [FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]
     ],
-) -> Mixture:
+) -> StudentMixture:
     weights = np.outer(a.weights, b.weights).ravel()
     kept = np.argsort(-weights, kind="stable")[:MOST]
     i, j = np.unravel_index(kept, (len(a.weights), len(b.weights)))
     means = a.centres[i], b.centres[j]
     s, t = scale(*means, a.scales[i], b.scales[j])
     width, degrees = _width(s, t, a.degrees[i], b.degrees[j])
-    return Mixture(weights[kept] / weights[kept].sum(), centre(*means), width, degrees)
+    return StudentMixture(weights[kept] / weights[kept].sum(), centre(*means), width, degrees)

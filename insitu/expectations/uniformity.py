@@ -13,7 +13,7 @@ _WITHIN = re.compile(r"\s*(.+?)\s+within\s+(\d+(?:\.\d+)?)\s*%\s+of\s+(.+?)\s*\Z
 
 
 @dataclass(frozen=True, slots=True)
-class ClassRule:
+class ClassExpectation:
     """All ranks alike; or, with names, two classes no further apart than `apart` (0.1 is 10 %)."""
 
     text: str
@@ -29,22 +29,22 @@ class Uniformity:
     text: str
 
 
-def parse_class_rule(text: str) -> ClassRule:
+def parse_class_rule(text: str) -> ClassExpectation:
     """Read a rule about classes.
 
     Raises:
         UsageError: it is none.
     """
     if re.fullmatch(r"\s*(one|1)\s+class(\s+only)?\s*", text):
-        return ClassRule(text)
+        return ClassExpectation(text)
     found = _WITHIN.match(text)
     if not found:
         raise UsageError(f"classes '{text}': write {EXAMPLE}")
-    return ClassRule(text, (found[1], found[3]), float(found[2]) / 100)
+    return ClassExpectation(text, (found[1], found[3]), float(found[2]) / 100)
 
 
 def uniformity(
-    rule: ClassRule, clusters: Sequence[Clusters], series: Sequence[SeriesModel]
+    rule: ClassExpectation, clusters: Sequence[Clusters], series: Sequence[SeriesModel]
 ) -> Uniformity | None:
     """Judge one metric of one call path; None where the classes of the rule are not there.
 

@@ -14,9 +14,9 @@ from insitu.measurement import Experiment, FloatArray, Points
 from insitu.modeling import modelers
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.classes.behaviour import (
+    ClassSeries,
     Measured,
     Partition,
-    Series,
     describe,
     differences,
     part_by_distance,
@@ -24,7 +24,7 @@ from insitu.modeling.classes.behaviour import (
 from insitu.modeling.classes.cluster import THRESHOLD, BoolArray
 from insitu.modeling.classes.divergence import divergences
 from insitu.modeling.classes.domain import find_domains
-from insitu.modeling.classes.joint import Evidence, part_jointly
+from insitu.modeling.classes.joint import Clues, part_jointly
 from insitu.modeling.classes.match import lacking
 from insitu.modeling.classes.naming import Namer
 from insitu.modeling.classes.places import Place, aligned, find_places, place_name
@@ -86,10 +86,10 @@ def remodel(
     models, clusters, sparse = [*result.models], [*result.clusters], _sparse(experiment, places)
     findings += [*result.findings, *sparse]
     domains, asked = find_domains(experiment, places), _below(paths, dirty)
-    evidence = Evidence.of(experiment, asked, places, domains) if classes == JOINT else None
+    clues = Clues.of(experiment, asked, places, domains) if classes == JOINT else None
     namer = Namer.of(domains, [one.size for one in places])
     metrics = _measured(experiment, dirty, places)
-    part = partial(_part, evidence=evidence, threshold=threshold)
+    part = partial(_part, clues=clues, threshold=threshold)
     found = map(part, metrics) if executor is None else executor.map(part, metrics)
     for measured, unruled in zip(metrics, found, strict=True):
         ruled = apply_rules(measured, unruled, rules, domains)
@@ -139,11 +139,11 @@ def _measured(
     ]
 
 
-def _part(measured: Measured, evidence: Evidence | None, *, threshold: float) -> Partition:
-    """The classes of one metric: by all evidence or by distance."""
-    if evidence is None:
+def _part(measured: Measured, clues: Clues | None, *, threshold: float) -> Partition:
+    """The classes of one metric: by all clues or by distance."""
+    if clues is None:
         return part_by_distance(measured, threshold)
-    return part_jointly(measured, evidence)
+    return part_jointly(measured, clues)
 
 
 def _crowded(experiment: Experiment) -> list[Finding]:
@@ -216,7 +216,7 @@ def _sparse(experiment: Experiment, places: Sequence[Place]) -> list[Finding]:
 
 
 def _fit(
-    series: Sequence[Series], experiment: Experiment, places: Sequence[Place], way: Way
+    series: Sequence[ClassSeries], experiment: Experiment, places: Sequence[Place], way: Way
 ) -> tuple[list[SeriesModel], list[Finding]]:
     """Fit series at once where they share coordinates; crowded runs depend on their crowd, too."""
     if not series:
@@ -271,7 +271,7 @@ def _by_coordinate(values: FloatArray, places: Sequence[Place]) -> tuple[FloatAr
     return np.array(list(runs), dtype=np.float64), cube
 
 
-def _rare(series: Series, number: int) -> Finding:
+def _rare(series: ClassSeries, number: int) -> Finding:
     key = series.key
     return Finding(
         "too-few-points",

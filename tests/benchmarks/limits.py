@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 
 import insitu
-from insitu.expectations.prediction import Mixture, predict
+from insitu.expectations.prediction import StudentMixture, predict
 from insitu.expectations.settle import settling_limit
 from insitu.expectations.validate import SURE
 
@@ -46,7 +46,7 @@ def run(level, count, seed):
     for model, measure, row in zip(insitu.fit(SCALES, rows), measures, rows, strict=True):
         there = float(measure(AT))
         most = there * FACTOR ** rng.uniform(-1, 1)
-        limit, is_above = Mixture.constant(most), there > most
+        limit, is_above = StudentMixture.constant(most), there > most
         exceeded = predict(model, [AT]).probability_above(limit)
         low, high = model.interval([AT])[0]
         inside += low <= there <= high

@@ -13,7 +13,7 @@ from insitu.entities import CallPath, RunKey
 from insitu.errors import UsageError
 from insitu.expectations.ceilings import height, parse_ceiling
 from insitu.expectations.guidelines import comply, parse_guideline
-from insitu.expectations.prediction import Mixture, first_above, predict
+from insitu.expectations.prediction import StudentMixture, first_above, predict
 from insitu.expectations.settle import settling_limit
 from insitu.expectations.uniformity import parse_class_rule, uniformity
 from insitu.modeling.base import Clusters
@@ -106,7 +106,7 @@ def test_the_certainty_of_a_limit_is_the_level_of_the_bound_that_meets_it(
     low, high = found.interval([at], level)[0].tolist()
 
     def exceeded(most: float) -> float:
-        return predict(found, [at]).probability_above(Mixture.constant(most))
+        return predict(found, [at]).probability_above(StudentMixture.constant(most))
 
     if np.isnan(low):
         assert np.isnan(exceeded(1.0))
@@ -209,7 +209,7 @@ def test_call_paths_of_one_function_are_added():
 
 def test_mixtures_add_and_multiply_as_their_means():
     normal = np.full(2, 0.1), np.full(2, np.inf)
-    a, b = (Mixture(np.full(2, 0.5), np.array(c), *normal) for c in ([1, 3], [4, 6]))
+    a, b = (StudentMixture(np.full(2, 0.5), np.array(c), *normal) for c in ([1, 3], [4, 6]))
 
     assert (a + b).mean == pytest.approx(7)
     assert (a * b).mean == pytest.approx(10)
@@ -218,7 +218,10 @@ def test_mixtures_add_and_multiply_as_their_means():
 def test_the_difference_of_uncertain_values_has_the_tails_of_welch():
     """Means of four and nine values with standard errors 1 and 0.5, whose difference is 2."""
     one = np.ones(1)
-    first, second = Mixture(one, 3 * one, one, 3 * one), Mixture(one, one, 0.5 * one, 8 * one)
+    first, second = (
+        StudentMixture(one, 3 * one, one, 3 * one),
+        StudentMixture(one, one, 0.5 * one, 8 * one),
+    )
     degrees = (1 + 0.25) ** 2 / (1 / 3 + 0.25**2 / 8)
 
     above = first.probability_above(second)

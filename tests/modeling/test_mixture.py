@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.entities import RunKey
-from insitu.modeling.classes.align import Groups, align, are_lawful, match_levels
+from insitu.modeling.classes.align import RunClusters, align, are_lawful, match_levels
 from insitu.modeling.classes.mixture import find_classes
 from insitu.modeling.classes.partition import clear_partitions, partitions, stretches
 from insitu.modeling.classes.places import Place
@@ -100,46 +100,46 @@ def test_the_best_partition_is_exact_for_each_of_many_sets():
 def test_runs_that_lack_classes_are_matched_by_value_and_size(growth):
     """Corners only at p = 4; corners and edges at p = 8; inner ranks from 16 on."""
     full = [
-        Groups(
+        RunClusters(
             p,
             growth(p) * np.array([1.0, 1.2, 1.5]),
             np.array([p - 4 * p**0.5 + 4, 4 * p**0.5 - 8, 4]),
         )
         for p in (256.0, 64.0, 36.0, 16.0)
     ]
-    eight = Groups(8.0, growth(8) * np.array([1.2, 1.5]), np.array([4.0, 4.0]))
-    four = Groups(4.0, growth(4) * np.array([1.5]), np.array([4.0]))
+    eight = RunClusters(8.0, growth(8) * np.array([1.2, 1.5]), np.array([4.0, 4.0]))
+    four = RunClusters(4.0, growth(4) * np.array([1.5]), np.array([4.0]))
 
     assert align([four, eight, *full], spread=0.01) == [(2,), (1, 2), *[(0, 1, 2)] * 4]
 
 
 def test_a_run_with_a_class_of_its_own_is_left_out():
     """One rank that owns all four walls is neither corner nor edge."""
-    full = [Groups(p, np.array([1.0, 2.0]), np.array([p - 4, 4])) for p in (8.0, 16.0, 32.0)]
-    one = Groups(1.0, np.array([4.0]), np.array([1.0]))
+    full = [RunClusters(p, np.array([1.0, 2.0]), np.array([p - 4, 4])) for p in (8.0, 16.0, 32.0)]
+    one = RunClusters(1.0, np.array([4.0]), np.array([1.0]))
 
     assert align([one, *full], spread=0.01)[0] == ()
 
 
 def test_doing_nothing_is_a_class_of_its_own():
     """One rank alone has no neighbour to send to."""
-    alone = Groups(1.0, np.array([0.0]), np.array([1.0]))
-    full = Groups(16.0, np.array([2.0, 3.0, 4.0]), np.array([4.0, 8.0, 4.0]))
+    alone = RunClusters(1.0, np.array([0.0]), np.array([1.0]))
+    full = RunClusters(16.0, np.array([2.0, 3.0, 4.0]), np.array([4.0, 8.0, 4.0]))
 
     assert align([alone, full], spread=0.01) == [(), (0, 1, 2)]
 
 
 def test_counts_that_do_not_change_are_matched_by_their_level():
     """A flat grid of 3 x 3 x 1 ranks owns 2, 3 and 4 faces, a cube of 27 ranks none to three."""
-    flat = Groups(9.0, np.array([2.0, 3.0, 4.0]), np.array([1.0, 4.0, 4.0]))
-    cube = Groups(27.0, np.array([1.0, 2.0, 3.0]), np.array([6.0, 12.0, 8.0]))
-    larger = Groups(64.0, np.array([1.0, 2.0, 3.0]), np.array([24.0, 24.0, 8.0]))
+    flat = RunClusters(9.0, np.array([2.0, 3.0, 4.0]), np.array([1.0, 4.0, 4.0]))
+    cube = RunClusters(27.0, np.array([1.0, 2.0, 3.0]), np.array([6.0, 12.0, 8.0]))
+    larger = RunClusters(64.0, np.array([1.0, 2.0, 3.0]), np.array([24.0, 24.0, 8.0]))
 
     assert match_levels([flat, cube, larger]) == [(1, 2, 3), (0, 1, 2), (0, 1, 2)]
 
 
 def test_counts_that_grow_have_no_levels():
-    runs = [Groups(p, np.array([p, 2 * p]), np.array([2.0, p - 2])) for p in (4.0, 8.0, 16.0)]
+    runs = [RunClusters(p, np.array([p, 2 * p]), np.array([2.0, p - 2])) for p in (4.0, 8.0, 16.0)]
 
     assert match_levels(runs) is None
 
@@ -170,9 +170,9 @@ def test_steady_values_make_up_for_sizes_of_an_oblong_grid():
 
 
 def test_a_run_without_values_has_no_classes():
-    empty = Groups(2.0, np.zeros(0), np.zeros(0))
+    empty = RunClusters(2.0, np.zeros(0), np.zeros(0))
 
-    assert align([empty, Groups(4.0, np.ones(1), np.ones(1))], spread=0.01) == [(), (0,)]
+    assert align([empty, RunClusters(4.0, np.ones(1), np.ones(1))], spread=0.01) == [(), (0,)]
 
 
 def test_the_median_leaves_out_what_is_missing():

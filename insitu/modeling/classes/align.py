@@ -29,7 +29,7 @@ LAWS: tuple[Callable[[FloatArray], FloatArray], ...] = (  # how values and sizes
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class RunClusters:
     """The clusters of one run, in an order that is the same in all runs.
 
     values: (n_clusters,), mean of each, or of what witnesses it; sizes: (n_clusters,), ranks; x:
@@ -41,7 +41,7 @@ class Groups:
     sizes: FloatArray
 
 
-def align(runs: Sequence[Groups], *, spread: float) -> list[tuple[int, ...]]:
+def align(runs: Sequence[RunClusters], *, spread: float) -> list[tuple[int, ...]]:
     """Give every cluster of every run a class so that values and sizes follow simple laws of x.
 
     The runs with most clusters define the classes; every other run takes, in ascending order, the
@@ -72,7 +72,7 @@ def align(runs: Sequence[Groups], *, spread: float) -> list[tuple[int, ...]]:
     return result
 
 
-def match_levels(runs: Sequence[Groups]) -> list[tuple[int, ...]] | None:
+def match_levels(runs: Sequence[RunClusters]) -> list[tuple[int, ...]] | None:
     """Give clusters of equal value the same class, where values do not change with x.
 
     They do not where the two largest of the runs with most clusters agree in all of them. Values
@@ -95,7 +95,7 @@ def match_levels(runs: Sequence[Groups]) -> list[tuple[int, ...]] | None:
     return [tuple(int(level) for level in one) for one in parts]
 
 
-def _is_foreign(choice: tuple[int, ...], seen: Sequence[FloatArray], run: Groups) -> bool:
+def _is_foreign(choice: tuple[int, ...], seen: Sequence[FloatArray], run: RunClusters) -> bool:
     """Whether a cluster is nowhere near what the other runs say of the class it would be."""
     for place, label in enumerate(choice):
         x, values, _ = seen[label]
@@ -112,7 +112,7 @@ def _is_foreign(choice: tuple[int, ...], seen: Sequence[FloatArray], run: Groups
 
 
 def _history(
-    runs: Sequence[Groups], known: Sequence[int], result: Sequence[tuple[int, ...]], label: int
+    runs: Sequence[RunClusters], known: Sequence[int], result: Sequence[tuple[int, ...]], label: int
 ) -> FloatArray:
     """Rows x, value and size of one class in the runs matched so far."""
     rows = []
@@ -124,7 +124,7 @@ def _history(
 
 
 def _misfit(
-    choice: tuple[int, ...], seen: Sequence[FloatArray], run: Groups, spread: float
+    choice: tuple[int, ...], seen: Sequence[FloatArray], run: RunClusters, spread: float
 ) -> float:
     """How far a selection of classes is from what the other runs say, in squared deviations."""
     total = 0.0

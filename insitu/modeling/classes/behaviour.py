@@ -41,7 +41,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ClassSeries:
     """What a model is made of: values (n_runs,), NaN where it was not measured."""
 
     key: SeriesKey
@@ -88,12 +88,12 @@ def cluster_counts(labels: Sequence[IntArray], n_paths: int) -> IntArray:
     return counts
 
 
-def describe(measured: Measured, partition: Partition) -> tuple[list[Series], list[Clusters]]:
+def describe(measured: Measured, partition: Partition) -> tuple[list[ClassSeries], list[Clusters]]:
     """Reduce each class to its mean per run, and say for every rank what it is."""
     counts = cluster_counts(partition.labels, len(measured.paths))
     values = _class_values(measured, partition)
     everywhere = _mean_values(measured)
-    series: list[Series] = []
+    series: list[ClassSeries] = []
     clusters: list[Clusters] = []
     narrow = [at_place.astype(np.int32) for at_place in partition.labels]
     for row, path in enumerate(measured.paths):
@@ -142,15 +142,15 @@ def _mean_values(measured: Measured) -> FloatArray:
 
 def _series(
     path: CallPath, metric: Metric, matching: Matching, values: FloatArray, everywhere: FloatArray
-) -> list[Series]:
+) -> list[ClassSeries]:
     """One series per class; besides, the mean where not every run could be matched."""
     result = [
-        Series(SeriesKey(path, metric.name, name), metric, values[:, index])
+        ClassSeries(SeriesKey(path, metric.name, name), metric, values[:, index])
         for index, name in enumerate(matching.names)
         if name != ALL
     ]
     if ALL in matching.names or not matching.is_complete:
-        result.append(Series(SeriesKey(path, metric.name, ALL), metric, everywhere))
+        result.append(ClassSeries(SeriesKey(path, metric.name, ALL), metric, everywhere))
     return result
 
 

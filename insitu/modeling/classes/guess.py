@@ -25,7 +25,7 @@ Guess = list[IntArray]  # per place a code per rank; ranks of equal code are one
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeighedGuess:
     """The guess that explains the values best.
 
     labels: per run the class of each rank (n_ranks,), ascending by value, the same in all runs;
@@ -66,7 +66,7 @@ def guesses(sizes: Sequence[int], domains: Sequence[Domain | None]) -> list[Gues
 
 def weigh(
     logs: Sequence[FloatArray], ways: Sequence[Guess], *, x: FloatArray, floor: float
-) -> Weighed | None:
+) -> WeighedGuess | None:
     """Find the guess that explains the logarithms of the values best; None without any guess.
 
     Args:
@@ -82,7 +82,7 @@ def weigh(
         codes, label = np.unique(np.concatenate(way), return_inverse=True)
         if len(codes) > 1 and len(y):
             tried.append((_rough(y, run, label.ravel(), floor), len(tried), label.ravel()))
-    best: Weighed | None = None
+    best: WeighedGuess | None = None
     for _, _, label in sorted(tried, key=lambda one: one[:2])[:FITTED]:
         fitted = _fit(y, _by_height(y, run, label), run, x=x, floor=floor)
         if best is None or fitted.criterion < best.criterion:
@@ -90,7 +90,7 @@ def weigh(
     if best is None:
         return None
     price = 2 * float(np.log(len(ways)))
-    return Weighed(best.labels, best.is_outlier, best.spread, best.criterion + price)
+    return WeighedGuess(best.labels, best.is_outlier, best.spread, best.criterion + price)
 
 
 def _rough(y: FloatArray, run: IntArray, label: IntArray, floor: float) -> float:
@@ -112,10 +112,12 @@ def _by_height(y: FloatArray, run: IntArray, label: IntArray) -> IntArray:
     return numbered
 
 
-def _fit(y: FloatArray, label: IntArray, run: IntArray, *, x: FloatArray, floor: float) -> Weighed:
+def _fit(
+    y: FloatArray, label: IntArray, run: IntArray, *, x: FloatArray, floor: float
+) -> WeighedGuess:
     """Fit a law `base of the run + log(1 + excess of the class · shape(x))`, robustly."""
     runs, classes = len(x), int(label.max()) + 1
-    best: Weighed | None = None
+    best: WeighedGuess | None = None
     for shape in (one(x) / max(float(np.median(one(x))), 1e-300) for one in SHAPES):
         cell = run * classes + label
         excess, inside, before = np.zeros(classes), np.ones(len(y)), -np.inf
@@ -141,6 +143,6 @@ def _fit(y: FloatArray, label: IntArray, run: IntArray, *, x: FloatArray, floor:
         if best is None or criterion < best.criterion:
             cuts = np.cumsum(np.bincount(run, minlength=runs))[:-1]
             labels, strange = np.split(label, cuts), np.split(inside < 0.5, cuts)
-            best = Weighed(tuple(labels), tuple(strange), spread, criterion)
+            best = WeighedGuess(tuple(labels), tuple(strange), spread, criterion)
     assert best is not None  # there are shapes
     return best

@@ -7,7 +7,7 @@ import numpy as np
 
 from insitu.entities import TIME, CallPath, Finding, MetricKind
 from insitu.measurement import Experiment, FloatArray, IntArray
-from insitu.modeling.classes.align import MOST_CLASSES, Groups, align, are_lawful, match_levels
+from insitu.modeling.classes.align import MOST_CLASSES, RunClusters, align, are_lawful, match_levels
 from insitu.modeling.classes.behaviour import Measured, Partition
 from insitu.modeling.classes.cluster import BoolArray, class_means, cluster
 from insitu.modeling.classes.domain import Domain
@@ -34,7 +34,7 @@ NOTHING = Matching((), (), True)  # of a call path that is not matched yet
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Clues:
     """What counts tell per call path: by its own, or with those of all call paths below it.
 
     root_times: (n_runs,), mean time of each call path that has no parent; is_crowded: whether ranks
@@ -57,7 +57,7 @@ class Evidence:
         paths: Sequence[CallPath],
         places: Sequence[Place],
         domains: Sequence[Domain | None],
-    ) -> "Evidence":
+    ) -> "Clues":
         """Ask the deterministic metrics of these call paths."""
         own, below = find_witnesses(experiment, paths, places)
         roots = [path for path in paths if path.parent is None]
@@ -83,7 +83,7 @@ class _Parting:
     laws: dict[tuple[object, ...], list[tuple[int, ...]]] = field(default_factory=dict)
 
 
-def part_jointly(measured: Measured, evidence: Evidence) -> Partition:
+def part_jointly(measured: Measured, clues: Clues) -> Partition:
     """Part ranks by counts where there are any that tell, else by a mixture over all runs.
 
     Counts part by themselves; total times by the counts of their call path and of all below it,
@@ -98,13 +98,13 @@ def part_jointly(measured: Measured, evidence: Evidence) -> Partition:
     sizes = {place.size for place in places}
     x = [float(place.size if len(sizes) > 1 else place.coordinate[0]) for place in places]
     nothing = [NOTHING] * len(measured.paths)
-    parting = _Parting(measured, labels, nothing, x, mixtures=evidence.mixtures, ways=evidence.ways)
+    parting = _Parting(measured, labels, nothing, x, mixtures=clues.mixtures, ways=clues.ways)
     if metric.is_deterministic:
         parting.labels[:] = [count_labels(one) for one in means]
         for row in range(len(measured.paths)):
             _match(parting, row, [one[row] for one in means], spread=COUNT_SPREAD)
         return Partition(parting.labels, parting.matchings, parting.findings)
-    witnesses = evidence.below if metric.name == TIME.name else evidence.own
+    witnesses = clues.below if metric.name == TIME.name else clues.own
     medians = [row_medians(np.stack(one, axis=-1)) for one in runs]
     rest = []
     for row, path in enumerate(measured.paths):
@@ -116,7 +116,7 @@ def part_jointly(measured: Measured, evidence: Evidence) -> Partition:
         _part_levels(parting, rest, medians)
     else:
         is_time = metric.unit == TIME.unit
-        uniform = _minor(measured, evidence.root_times) | (evidence.is_crowded and is_time)
+        uniform = _minor(measured, clues.root_times) | (clues.is_crowded and is_time)
         _part_times(parting, rest, means, medians, uniform)
     return Partition(parting.labels, parting.matchings, parting.findings)
 
@@ -318,7 +318,7 @@ def _match(parting: _Parting, row: int, values: Sequence[FloatArray], *, spread:
     places = parting.measured.places
     most = max(counts, default=0)
     groups = [
-        Groups(x, class_means(one[None], label[None], max(count, 1))[0, :count], _sizes(label))
+        RunClusters(x, class_means(one[None], label[None], max(count, 1))[0, :count], _sizes(label))
         for x, one, label, count in zip(parting.x, values, labels, counts, strict=True)
         if most <= MOST_CLASSES
     ]
@@ -338,7 +338,9 @@ def _sizes(labels: IntArray) -> FloatArray:
     return np.bincount(labels[labels >= 0]).astype(np.float64)
 
 
-def _aligned(parting: _Parting, groups: Sequence[Groups], spread: float) -> list[tuple[int, ...]]:
+def _aligned(
+    parting: _Parting, groups: Sequence[RunClusters], spread: float
+) -> list[tuple[int, ...]]:
     """Align, once for all call paths whose clusters have the same sizes and proportions."""
     scale = next((one.values[-1] for one in groups if one.values.size), 1.0) or 1.0
     key: tuple[object, ...] = (

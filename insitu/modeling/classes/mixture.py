@@ -16,7 +16,7 @@ from insitu.modeling.classes.guess import (
     weigh,
 )
 from insitu.modeling.classes.partition import (
-    Groups,
+    Grouping,
     Stretches,
     clear_partitions,
     partitions,
@@ -61,7 +61,7 @@ class _Data:
     starts: IntArray  # (n_runs,)
     ranks: FloatArray  # (n_runs,)
     centres: tuple[FloatArray, ...]  # per run candidates for a class
-    groups: Sequence[Sequence[Groups]]  # per width of a group the best 1, 2, … of every run
+    groups: Sequence[Sequence[Grouping]]  # per width of a group the best 1, 2, … of every run
     stretches: Stretches
     floor: float
 
@@ -209,7 +209,7 @@ def _merged(logs: Sequence[FloatArray], cell: float) -> list[tuple[FloatArray, F
 def _joined(
     parts: Sequence[tuple[FloatArray, FloatArray]],
     middles: Sequence[FloatArray],
-    groups: Sequence[Sequence[Groups]],
+    groups: Sequence[Sequence[Grouping]],
     sets: Stretches,
     floor: float,
 ) -> _Data:

@@ -27,7 +27,7 @@ class Stretches:
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class Grouping:
     """The best partition of every set into so many groups; NaN where a set has fewer values.
 
     centres: (n_sets, n_groups), ascending; scatter: (n_sets,), about the centres; entropy:
@@ -65,7 +65,7 @@ def stretches(sets: Sequence[tuple[FloatArray, FloatArray]]) -> Stretches:
     return Stretches(number, mean, scatter, entropy, last)
 
 
-def partitions(of: Stretches, spread: float, most: int) -> list[Groups]:
+def partitions(of: Stretches, spread: float, most: int) -> list[Grouping]:
     """The best 1, 2 … `most` groups of every set, by dynamic programming over the widest gaps.
 
     Best is the largest likelihood of normal groups of one spread whose shares are free.
@@ -91,14 +91,14 @@ def partitions(of: Stretches, spread: float, most: int) -> list[Groups]:
     return result
 
 
-def _groups(of: Stretches, edges: IntArray, best: FloatArray) -> Groups:
+def _groups(of: Stretches, edges: IntArray, best: FloatArray) -> Grouping:
     """What lies between the edges (n_sets, n_groups + 1)."""
     sets = np.arange(len(edges))
     at = (sets[:, None], edges[:, :-1], edges[:, 1:])
     exists = np.isfinite(best[sets, of.last])
     centres = np.where(exists[:, None], of.mean[at], np.nan)
     scatter = np.where(exists, of.scatter[at].sum(axis=1), np.nan)
-    return Groups(centres, scatter, of.entropy[at].sum(axis=1))
+    return Grouping(centres, scatter, of.entropy[at].sum(axis=1))
 
 
 def clear_partitions(

@@ -29,7 +29,7 @@ class Sketch:
 
 
 @dataclass(frozen=True, slots=True)
-class Clusters:
+class ClusterBounds:
     """Clusters of ranks, ascending within each row: bounds of the values, their number and mean.
 
     Each array is (n_clusters,) of all rows.
@@ -63,7 +63,7 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
     )
 
 
-def cluster_sketch(one: Sketch) -> Clusters:
+def cluster_sketch(one: Sketch) -> ClusterBounds:
     """Clusters by relative distance: exactly those of `cluster` on all values.
 
     Values in one bucket are nearer to each other than the threshold, so clusters part only between
@@ -77,13 +77,13 @@ def cluster_sketch(one: Sketch) -> Clusters:
     starts = starts[starts < len(one.rows)]
     ends = np.append(starts[1:], len(one.rows))[: len(starts)] - 1
     if not len(starts):
-        return Clusters(one.rows, one.lows, one.highs, one.counts, one.sums)
+        return ClusterBounds(one.rows, one.lows, one.highs, one.counts, one.sums)
     counts = np.add.reduceat(one.counts, starts)
     means = np.add.reduceat(one.sums, starts) / counts
-    return Clusters(one.rows[starts], one.lows[starts], one.highs[ends], counts, means)
+    return ClusterBounds(one.rows[starts], one.lows[starts], one.highs[ends], counts, means)
 
 
-def labels_of(values: FloatArray, clusters: Clusters) -> IntArray:
+def labels_of(values: FloatArray, clusters: ClusterBounds) -> IntArray:
     """The cluster of each value that went into the sketch, (n_rows, n_ranks); -1 if not finite."""
     rows, columns = np.nonzero(np.isfinite(values))
     labels = np.full(values.shape, -1, dtype=np.intp)
