@@ -25,6 +25,6 @@ def command(campaign: str, name: str, address: str, beat_s: float) -> None:
     run, the aggregator gets sketches of their values; when a node's ranks have ended, every value.
     A relay keeps nothing: started again, under its name, it goes on where it was.
     """
-    from insitu.server.relay_loop import relay
+    from insitu.server.relay.loop import relay
 
     asyncio.run(relay(campaign, name=name, beat_s=beat_s, say=speaker("relay"), address=address))

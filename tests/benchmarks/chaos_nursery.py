@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parents[2]
 NURSERY = """
 import json, os, sys
 import insitu.cli.ingest, insitu.cli.relay, insitu.cli.serve
-import insitu.server.ingest, insitu.server.loop, insitu.server.relay_loop
+import insitu.server.ingest, insitu.server.loop, insitu.server.relay.loop
 from insitu.cli import call
 
 for line in sys.stdin:

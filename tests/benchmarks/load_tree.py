@@ -28,7 +28,7 @@ from insitu.campaign.store import open_store
 from insitu.collectors import addresses
 from insitu.entities import RunState
 from insitu.server import uplink
-from insitu.server.relay_loop import relay
+from insitu.server.relay.loop import relay
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Ack, Column, Group, Message, Reject, Sketches, Totals
 from tests.benchmarks.chaos_kills import Server, until

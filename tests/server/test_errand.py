@@ -2,7 +2,7 @@
 
 import pytest
 
-from insitu.server.errand import Errand, Outcome
+from insitu.server.relay.errand import Errand, Outcome
 from insitu.wire.messages import (
     NO_SESSION,
     REFUSED,

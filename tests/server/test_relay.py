@@ -20,7 +20,7 @@ from insitu.server.events import (
     Ticked,
 )
 from insitu.server.live import live_of
-from insitu.server.relay import ANSWER_WITHIN_S, RelayState
+from insitu.server.relay.state import ANSWER_WITHIN_S, RelayState
 from insitu.server.state import GRACE_S, SILENT_BEATS, CampaignState
 from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode

@@ -28,7 +28,7 @@ from insitu.server.events import (
 )
 from insitu.server.journal import FILE
 from insitu.server.keeper import Keeper
-from insitu.server.relay import RelayState
+from insitu.server.relay.state import RelayState
 from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode
 from insitu.wire.parts import parts

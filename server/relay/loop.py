@@ -26,10 +26,10 @@ from insitu.server.events import (
     Ticked,
 )
 from insitu.server.listening import Listening
-from insitu.server.relay import RelayState
+from insitu.server.relay.state import RelayState
+from insitu.server.relay.uplink import Uplink
 from insitu.server.rendezvous import RELAYS, Lock, own_directory, token_of
 from insitu.server.sockets import bind
-from insitu.server.uplink import Uplink
 
 SKETCH_SHARE = 5  # sketches may take this part of the time: of many ranks they come less often
 WAIT_S = 0.5  # for the aggregator, before the connection is looked at

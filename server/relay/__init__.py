@@ -1,0 +1,1 @@
+"""A relay: between the agents of some nodes and the aggregator."""
