@@ -1,5 +1,6 @@
 """The Pythons of this machine."""
 
+import functools
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 VERSIONS = ("3.11", "3.12", "3.13")
 
 
+@functools.cache
 def find_python(version: str) -> str:
     """An interpreter of that version, or "": this one, one on PATH, one of pyenv's."""
     if sys.version.startswith(version + "."):

@@ -25,6 +25,7 @@ NAMES = (
 )
 THREADS = 16  # eight, twice
 TIMES = int(os.environ.get("INSITU_TORTURE", "1"))  # as many turns as usual
+LEVEL = "-O1" if TIMES > 1 else "-O0"  # at -O1 compilers think for a minute of what they sanitize
 # Asked once per call path: whether a function's place to return to is among the words of the stack,
 # not all of which were ever written.
 SUPPRESSION = """{
@@ -35,27 +36,36 @@ SUPPRESSION = """{
 """
 
 
-def build(folder, *flags, keeps_malloc=True, compiler="g++"):
-    """The program with our sources in it; without our malloc where the sanitizer needs its own.
-
-    What runs before a sanitizer is ready, our malloc, is never built with it.
-    """
-    if not shutil.which(compiler) or not shutil.which("g++"):
-        pytest.skip(f"no {compiler}: apt install g++, python3 bootstrap.py test")
-    objects = [f"{source}.o" for source in SOURCES]
-    for source in SOURCES:
-        own = () if source == "heap" else flags
-        words = ("gcc", "-c", "-g", "-O1", "-std=gnu11", "-w", "-ftls-model=initial-exec", *own)
-        done = subprocess.run([*words, str(NATIVE / f"{source}.c")], cwd=folder, check=False)
-        assert done.returncode == 0
+def build(folder, *flags, keeps_malloc=True):
+    """The program with our sources in it; without our malloc where the sanitizer needs its own."""
+    compile_sources(folder, *flags)
     if not keeps_malloc:
         local = [f"--localize-symbol={name}" for name in NAMES]
         subprocess.run(["objcopy", *local, "heap.o"], cwd=folder, check=True)
+    link(folder, folder, *flags)
+
+
+def compile_sources(folder, *flags):
+    """Our sources, all but malloc with these flags: what runs before a sanitizer is ready."""
+    if not shutil.which("g++"):
+        pytest.skip("no g++: apt install g++")
+    for source in SOURCES:
+        own = ("-O1",) if source == "heap" else (LEVEL if flags else "-O1", *flags)
+        words = ("gcc", "-c", "-g", "-std=gnu11", "-w", "-ftls-model=initial-exec", *own)
+        done = subprocess.run([*words, str(NATIVE / f"{source}.c")], cwd=folder, check=False)
+        assert done.returncode == 0
+
+
+def link(folder, objects, *flags, compiler="g++"):
+    """Compile the program and link it with what was compiled in the folder `objects`."""
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler}: python3 bootstrap.py test")
+    ours = [str(objects / f"{source}.o") for source in SOURCES]
     instrument = "-finstrument-functions"
     exclude = f"{instrument}-exclude-file-list=/usr/include,include/c++"
     words = (compiler, "-g", "-O1", "-w", *flags, instrument, exclude, "-o", "torture")
     linked = subprocess.run(
-        [*words, str(PROGRAM), *objects, "-rdynamic", "-pthread", "-ldl"],
+        [*words, str(PROGRAM), *ours, "-rdynamic", "-pthread", "-ldl"],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -114,9 +124,8 @@ def plain(tmp_path_factory):
     return folder
 
 
-def test_threads_mpi_memory_exceptions_signals_and_forks_are_counted_right(tmp_path):
-    wrapper = str(BINARIES["mpich"] / "mpicxx")
-    build(tmp_path, "-DWITH_MPI", compiler=wrapper)
+def test_threads_mpi_memory_exceptions_signals_and_forks_are_counted_right(plain, tmp_path):
+    link(tmp_path, plain, "-DWITH_MPI", compiler=str(BINARIES["mpich"] / "mpicxx"))
 
     visits, _ = run(tmp_path, 300 * TIMES)
 
