@@ -117,6 +117,10 @@ class Bench:
         assert rows, f"{callpath} is not among {[str(path) for path in table.callpaths]}"
         return [float(value) for value in table.values[metric][rows[0]]]
 
+    def codes_of_an_abort(self, code: int) -> set[int]:
+        """What mpiexec ends with: that of Open MPI, bare too, may crash when all else is done."""
+        return {code, 128 + signal.SIGSEGV} if self.mpi == "openmpi" else {code}
+
     def left_tables(self) -> list[Path]:
         return sorted(self.tables.rglob("*.table"))
 

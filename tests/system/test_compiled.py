@@ -91,7 +91,7 @@ def test_the_users_launcher_and_a_shell_script_in_between_are_left_alone(ring):
 def test_an_abort_of_one_rank_is_the_end_of_the_job_and_the_run_is_partial(ring):
     outcome = ring.run("-n", 3, "--", "./ring", "hello", 0, 9)
 
-    assert outcome.code == 9
+    assert outcome.code in ring.codes_of_an_abort(9)
     (record,) = ring.records()
     assert record.state is RunState.PARTIAL
     assert 1 in record.missing

@@ -11,7 +11,7 @@ from tests.system.conftest import BINARIES
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
 
 PROGRAM = """
-    import sys, time
+    import pathlib, sys, time
     from mpi4py import MPI
 
     def solve():
@@ -19,8 +19,10 @@ PROGRAM = """
 
     for _ in range(5 + MPI.COMM_WORLD.rank):
         solve()
-    if MPI.COMM_WORLD.rank == 3:
-        time.sleep(float(sys.argv[1]))
+    MPI.COMM_WORLD.Barrier()
+    tables = pathlib.Path(sys.argv[1])
+    while MPI.COMM_WORLD.rank == 3 and list(tables.rglob("rank-000000-*")):
+        time.sleep(0.1)
 """
 COMPILED = """
     #include <mpi.h>
@@ -45,7 +47,7 @@ def on_two_nodes(bench, *program, gather_s="60"):
 
 
 def test_every_rank_comes_to_the_campaign_of_rank_0(each_mpi):
-    outcome = on_two_nodes(each_mpi, each_mpi.script(PROGRAM), "0")
+    outcome = on_two_nodes(each_mpi, each_mpi.script(PROGRAM), "nowhere")
 
     assert (outcome.code, outcome.out, outcome.err) == (0, "", outcome.err)
     assert each_mpi.left_tables() == []
@@ -73,7 +75,7 @@ def test_a_compiled_program_sends_its_tables_too(bench):
 
 
 def test_who_comes_late_is_not_waited_for_and_keeps_its_table(bench):
-    outcome = on_two_nodes(bench, bench.script(PROGRAM), "4", gather_s="0.5")
+    outcome = on_two_nodes(bench, bench.script(PROGRAM), bench.tables, gather_s="3")
 
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
     (left,) = bench.left_tables()
@@ -87,7 +89,7 @@ def test_a_campaign_that_cannot_be_written_leaves_the_tables_where_they_are(benc
     bench.campaign.mkdir()
     (bench.campaign / "spool").write_text("no directory")
 
-    outcome = on_two_nodes(bench, bench.script(PROGRAM), "0")
+    outcome = on_two_nodes(bench, bench.script(PROGRAM), "nowhere")
 
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
     assert len(bench.left_tables()) == 4

@@ -19,12 +19,14 @@ ESCAPE = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-_]")
 COLOURS = re.compile(rb"[34]8;(?:5;(\d+)|2;(\d+);(\d+);(\d+))")
 GREYS = {0, 7, 8, 15, 16, 231, *range(232, 256)}
 APP = """\
-    import sys, time
+    import os, sys, time
 
     def work():
         time.sleep(float(sys.argv[1]))
 
     for _ in range(40):
+        work()
+    while not os.path.exists(sys.argv[2]):
         work()
     """
 
@@ -69,8 +71,9 @@ class Screen:
 def campaign(bench: Bench) -> Iterator[Bench]:
     """Four runs with their models."""
     bench.script(APP)
+    (bench.folder / "at-once").touch()
     for ranks in (1, 2, 3, 4):
-        assert bench.run("-n", ranks, "--", "app.py", 0.005).code == 0
+        assert bench.run("-n", ranks, "--", "app.py", 0.005, "at-once").code == 0
     yield bench
 
 
@@ -89,12 +92,13 @@ def test_a_slow_run_is_marked_while_it_goes_on_in_greys_where_no_colour_is_wante
     )
 
     start = ("-n", 2, "--mpiexec", bench.mpiexec[0], "--")
-    run = bench.start(bench.command(*start, "app.py", 0.2))  # 40 times as slow
+    run = bench.start(bench.command(*start, "app.py", 0.2, "seen"))  # 40 times as slow
     until(lambda: screen.shows("p=2#0 measuring") or screen.shows("% done"), 60)
     until(lambda: screen.shows("▲"), 60)
     screen.forget()
     screen.press("r")
-    until(lambda: screen.shows("▒ measuring"), 30)
+    until(lambda: screen.shows("▒ measuring"), 60)
+    (bench.folder / "seen").touch()
     assert run.wait(60) == 0
     until(lambda: screen.shows("p=2#1"), 60)
     assert not screen.hues()
