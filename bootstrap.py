@@ -2,6 +2,7 @@
 
     python3 bootstrap.py demo            a first campaign, in a minute or two
     python3 bootstrap.py test            the tests; further arguments go to pytest
+    python3 bootstrap.py full            all tests: every combination, examples drawn anew
     python3 bootstrap.py bench           the benchmarks, or the one that is named
     python3 bootstrap.py chaos           faults with real processes, counted; --length short or long
     python3 bootstrap.py sanitize        the native code under sanitizers and valgrind, for long
@@ -47,7 +48,8 @@ LOG = ENVIRONMENT / "bootstrap.log"
 STAMP = ENVIRONMENT / "bootstrap.stamp"
 JOBS = {
     "demo": [str(HERE / "examples" / "demo.py")],
-    "test": ["-m", "pytest", "-n", "2"],  # system tests mostly wait
+    "test": ["-m", "pytest", "-n", "2", "--dist", "loadgroup"],  # what shares a set-up together
+    "full": ["-m", "pytest", "-n", "2", "--dist", "loadgroup", "--full"],
     "bench": ["-m", "tests.benchmarks"],
     "chaos": [str(HERE / "tests" / "benchmarks" / "chaos.py")],
     "sanitize": [str(HERE / "tests" / "benchmarks" / "sanitize.py")],
@@ -62,7 +64,7 @@ def main(arguments: list[str]) -> int:
     set_up()
     if arguments[0] == "setup":
         return 0
-    if arguments[0] in ("test", "chaos"):
+    if arguments[0] in ("test", "full", "chaos"):
         install_second_mpi()
         for name, version in BESIDE.items():
             install_beside(name, version)

@@ -5,6 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from insitu.collectors import library
@@ -21,10 +22,28 @@ def missing() -> dict[str, str]:
     return reasons
 
 
-def pytest_configure() -> None:
-    """Listen to SIGINT, which what a shell starts in its background ignores."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--full` runs what is left out otherwise."""
+    parser.addoption(
+        "--full",
+        action="store_true",
+        help="every combination of interpreters, MPIs and cases, and examples drawn anew each time",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the same examples every time; listen to SIGINT, which what a shell starts in its
+    background ignores."""
+    for name, is_same in (("suite", True), ("full", False)):
+        hypothesis.settings.register_profile(name, deadline=None, derandomize=is_same)
+    hypothesis.settings.load_profile("full" if config.getoption("full") else "suite")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def is_full(item: pytest.Function) -> bool:
+    """Whether only `--full` runs it."""
+    return item.get_closest_marker("full") is not None
 
 
 def pytest_report_header() -> list[str]:
@@ -32,10 +51,23 @@ def pytest_report_header() -> list[str]:
     return [f"tests marked {mark} are skipped: {reason}" for mark, reason in missing().items()]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what this machine cannot run."""
+def has_shared_setup(item: pytest.Function) -> bool:
+    """Whether tests of its module share a fixture."""
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    return any(one.scope == "module" for many in fixtures for one in many)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
+    """Skip what this machine cannot run, and leave out what others prove between them; set up once
+    what a module shares, and begin with what takes long, so that no worker waits at the end."""
+    if not config.getoption("full"):
+        config.hook.pytest_deselected(items=[one for one in items if is_full(one)])
+        items[:] = [one for one in items if not is_full(one)]
+    items.sort(key=lambda one: (not one.get_closest_marker("slow"), "system" not in one.path.parts))
     reasons = missing()
     for item in items:
+        if has_shared_setup(item) and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
         for mark, reason in reasons.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=reason))

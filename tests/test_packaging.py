@@ -19,14 +19,15 @@ import pytest
 from insitu.collectors.table import TableReader
 from tests.interpreters import VERSIONS, find_python
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]
 
 ROOT = Path(__file__).resolve().parents[1]
 HOOKS = {True: ("evaluator", "monitoring"), False: ("setprofile",)}
 BUILD = {
     **os.environ,
-    "PYTHONPATH": sysconfig.get_path("purelib"),
-}  # pip, the build's back end, cmake
+    "PYTHONPATH": sysconfig.get_path("purelib"),  # pip, the build's back end, cmake
+    "SKBUILD_CMAKE_BUILD_TYPE": "Debug",  # in a third of the time; bootstrap.py optimises
+}
 PROGRAM = """
 import json, sys
 import insitu, insitu.server
@@ -44,6 +45,9 @@ def work():
 
 print(json.dumps({"insitu": insitu.__file__, "library": library.find(), "refused": work()}))
 """
+
+
+FULL = pytest.mark.full
 
 
 @pytest.fixture(params=VERSIONS)
@@ -157,7 +161,18 @@ def test_a_wheel_holds_what_runs_and_nothing_else(built_from, request):
     assert [name for name in names if name.endswith((".c", ".h", ".def"))] == []
 
 
-@pytest.mark.parametrize("built_from", ["wheel", "wheel_from_sdist"])
+def test_a_wheel_from_the_source_distribution_holds_the_same(wheel, wheel_from_sdist):
+    held = [
+        {one.filename: one.CRC for one in zipfile.ZipFile(path).infolist()}
+        for path in (wheel, wheel_from_sdist)
+    ]
+
+    assert held[0].keys() == held[1].keys()
+    differ = {name for name in held[0] if held[0][name] != held[1][name]}
+    assert {Path(name).name for name in differ} <= {"libinsitu.so", "RECORD"}
+
+
+@pytest.mark.parametrize("built_from", [pytest.param("wheel", marks=FULL), "wheel_from_sdist"])
 def test_an_installed_wheel_measures_a_rank(built_from, request, python, tmp_path):
     path = request.getfixturevalue(built_from)
     run([python, "-m", "pip", "install", "--no-deps", "--no-index", path], cwd=tmp_path)
@@ -176,10 +191,15 @@ def test_an_installed_wheel_measures_a_rank(built_from, request, python, tmp_pat
     assert len(said["refused"]) == 2
 
 
+@pytest.mark.parametrize(
+    "python",
+    [*(pytest.param(one, marks=FULL) for one in VERSIONS[:-1]), VERSIONS[-1]],
+    indirect=True,
+)
 def test_an_editable_install_measures_a_rank(python, checkout, tmp_path):
-    options = ["--no-deps", "--no-build-isolation", "--editable"]
+    options = ["--no-deps", "--no-build-isolation", "--editable", tmp_path / "insitu"]
     shutil.copytree(checkout, tmp_path / "insitu", symlinks=True)
-    run([python, "-m", "pip", "install", *options, tmp_path / "insitu"], cwd=tmp_path)
+    run([python, "-m", "pip", "install", *options], cwd=tmp_path)
 
     said = run_rank(python, tmp_path / "insitu", tmp_path)
 
