@@ -1,18 +1,13 @@
-/* The budget of the hook and the iterations of the main loop.
+/* The budget of the hook.
  *
  * A throttled function is from then on as if it were part of its caller. Those with the least time per call go first,
  * and those that call nothing recorded before others. */
 #include "budget.h"
 
-#include <string.h>
-
 #define FIRST_LOOK_S 0.05
 #define LOOK_EVERY_S 0.1
 #define THROTTLE_AFTER_S 0.25 /* what starts up calls much that is not called again */
 #define LOOK_SHARE 500        /* a look takes at most this part of the time to the next one */
-#define LOOP_TURNS 8          /* entered that often by one caller, a function is a loop's */
-#define LOOP_SHARE 0.1        /* of all time, at least */
-#define TURN_NS 20000.0       /* an iteration is that long, on average: watching shorter ones would cost too much */
 
 uint64_t insitu_look_at = UINT64_MAX;
 
@@ -108,92 +103,12 @@ static void keep_budget(uint64_t events, double window, double elapsed, uint32_t
   }
 }
 
-/* ---- the main loop -------------------------------------------------------------------------------------------- */
-
-static const struct insitu_thread *loop_thread;
-static uint64_t loop_owner, turned_at; /* when the loop's caller was entered; when the last iteration began */
-static int is_told;                    /* by the program itself */
-static uint32_t draws = 2463534242u;
-
-static void forget_turns(uint32_t row) {
-  struct insitu_header *header = insitu_table->header;
-  header->loop_row = row;
-  header->turns = 0;
-  turned_at = 0;
-}
-
-/* A sample of all iterations, each as likely as any other [Vitter 1985, algorithm R]. */
-static void keep_turn(uint64_t ticks) {
-  struct insitu_header *header = insitu_table->header;
-  uint64_t at = header->turns++;
-  if (at >= INSITU_TURNS) {
-    draws ^= draws << 13, draws ^= draws >> 17, draws ^= draws << 5;
-    at = draws % header->turns;
-  }
-  if (at >= INSITU_TURNS) return;
-  header->turn_ticks[at] = ticks;
-  header->turn_numbers[at] = (uint32_t)(header->turns - 1);
-}
-
-void insitu_loop_turn(struct insitu_thread *self, uint64_t now) {
-  uint64_t owner = insitu_top(self)->start;
-  if (is_told || (loop_thread && loop_thread != self)) return;
-  if (turned_at && owner == loop_owner) keep_turn(now - turned_at);
-  loop_thread = self;
-  loop_owner = owner;
-  turned_at = now;
-}
-
-void insitu_phase_turn(uint64_t now) {
-  if (!is_told) forget_turns(0);
-  is_told = 1;
-  if (turned_at) keep_turn(now - turned_at);
-  turned_at = now;
-}
-
-/* The function that a loop calls and that takes most time; of those that take part, the one called once a turn. */
-static uint32_t find_loop(uint32_t rows_used, double elapsed) {
-  const struct insitu_row *rows = insitu_table->rows;
-  uint32_t found = 0;
-  for (uint32_t i = 1; i < rows_used; i++) {
-    const struct insitu_row *row = &rows[i];
-    if (row->flags & CODE_IS_IGNORED || row->kind == INSITU_MPI || row->kind == INSITU_THREAD) continue;
-    uint64_t turns = rows[row->parent].visits ? row->visits / rows[row->parent].visits : 0;
-    if (turns < LOOP_TURNS || (double)row->time * tick_ns < TURN_NS * (double)row->visits) continue;
-    if (!found || row->time > rows[found].time) found = i;
-  }
-  if (!found || (double)rows[found].time < LOOP_SHARE * elapsed) return 0;
-  uint64_t most = rows[found].visits;
-  for (uint32_t i = rows[rows[found].parent].first_child; i; i = rows[i].next_sibling)
-    if (rows[i].kind == rows[found].kind && rows[i].visits < rows[found].visits && rows[i].visits * 8 >= most &&
-        most % rows[i].visits < 2)
-      found = i;
-  return found;
-}
-
-static int is_above(uint32_t row, uint32_t other) {
-  while (other && other != row) other = insitu_table->rows[other].parent;
-  return other == row;
-}
-
-static void follow_loop(uint32_t rows_used, double elapsed) {
-  struct insitu_row *rows = insitu_table->rows;
-  uint32_t before = insitu_table->header->loop_row, found = is_told ? 0 : find_loop(rows_used, elapsed);
-  if (!found || found == before) return;
-  int is_kept = before && !(rows[before].flags & CODE_IS_IGNORED) && !is_above(found, before);
-  if (is_kept && (double)rows[found].time < 1.5 * (double)rows[before].time) return;
-  if (before) rows[before].flags &= ~(uint32_t)ROW_IS_LOOP;
-  rows[found].flags |= ROW_IS_LOOP;
-  loop_thread = NULL;
-  forget_turns(found);
-}
-
 void insitu_budget_look(uint64_t now) {
   uint32_t rows_used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_relaxed);
   double window = (double)(now - looked_at), elapsed = (double)(now - began);
   looked_at = now;
   keep_budget(gather(rows_used), window, elapsed, rows_used);
-  follow_loop(rows_used, elapsed);
+  insitu_loop_follow(rows_used, elapsed, tick_ns);
   uint64_t took = insitu_ticks() - now, pause = (uint64_t)(LOOK_EVERY_S * 1e9 / tick_ns);
   insitu_look_at = now + (took * LOOK_SHARE > pause ? took * LOOK_SHARE : pause);
 }

@@ -4,6 +4,7 @@
  * of the C library. A row is named by the file and the address of its function: the agent looks up what that is called.
  * longjmp leaves functions without telling; their frames are recognised by where they were on the stack. */
 #define _GNU_SOURCE
+#include "loop.h"
 #include "maps.h"
 #include "mpi.h"
 #include "table.h"
@@ -147,7 +148,7 @@ static void leave_out(uint32_t row, uint32_t used) {
   uint64_t none = 0, key = rows[row].key;
   if (!atomic_compare_exchange_strong(place_of(key), &none, key)) return; /* another one's place: this one stays */
   for (uint32_t i = 1; i < used; i++)
-    if (rows[i].key == key) rows[i].flags |= ROW_IS_THROTTLED;
+    if (rows[i].key == key) __atomic_fetch_or(&rows[i].flags, (uint32_t)ROW_IS_THROTTLED, __ATOMIC_RELAXED);
   insitu_table->header->throttled++;
 }
 
@@ -189,10 +190,16 @@ static void keep_budget(uint64_t now) {
   }
 }
 
+static void follow(uint64_t now) {
+  keep_budget(now);
+  uint32_t used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_acquire);
+  insitu_loop_follow(used, (double)(now - began), tick_ns);
+}
+
 __attribute__((noinline)) static void look(uint64_t now) {
   if (atomic_flag_test_and_set_explicit(&is_looking, memory_order_acquire)) return;
   if (!began) calibrate(now);
-  else keep_budget(now);
+  else follow(now);
   uint64_t next = now + (uint64_t)(LOOK_EVERY_S * 1e9 / tick_ns);
   atomic_store_explicit(&look_at, next, memory_order_relaxed);
   atomic_flag_clear_explicit(&is_looking, memory_order_release);
@@ -220,6 +227,8 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
   }
   if (__builtin_expect(!row && !flags, 0) && !(row = add_row(insitu_top(self)->row, function)))
     flags = INSITU_FOLDED | INSITU_UNNAMED, row = insitu_top(self)->row;
+  if (__builtin_expect(__atomic_load_n(&rows[row].flags, __ATOMIC_RELAXED) & ROW_IS_LOOP, 0) && !flags)
+    insitu_loop_turn(self, now);
   if (!(flags & INSITU_UNNAMED)) { /* one thread counts in a row, others may read */
     uint64_t *visits = &insitu_table->rows[row].visits;
     __atomic_store_n(visits, *visits + 1, __ATOMIC_RELAXED);

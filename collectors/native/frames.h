@@ -2,6 +2,7 @@
 #ifndef INSITU_FRAMES_H
 #define INSITU_FRAMES_H
 
+#include "loop.h"
 #include "python_abi.h"
 #include "table.h"
 
@@ -15,7 +16,6 @@ enum {
   CODE_IS_MODULE = 4,
   CODE_IS_IGNORED = 8,    /* filtered, throttled or our own: as if it were part of its caller */
   CODE_IS_THROTTLED = 16, /* table.py knows it of a row as THROTTLED */
-  ROW_IS_LOOP = 32,       /* entering it begins an iteration of the main loop */
   ROW_IS_PROGRAM = 64,    /* row 0, which is nobody's callee */
   ROW_IS_SPECIAL = CODE_IS_GENERATOR | CODE_IS_IGNORED | ROW_IS_LOOP | ROW_IS_PROGRAM,
   ROW_LEVEL = 256, /* times how far below the program a row is */

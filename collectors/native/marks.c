@@ -1,8 +1,6 @@
 /* Rows that are no Python functions: the program's own regions, and built-in functions. */
 #include "marks.h"
 
-#include "budget.h"
-
 #include <string.h>
 
 static void begin(struct insitu_thread *self, uint64_t key, enum insitu_kind kind, PyObject *name, PyObject *kept) {

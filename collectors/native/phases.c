@@ -6,9 +6,9 @@
 #define _GNU_SOURCE
 #include "phases.h"
 
-#include "budget.h"
 #include "counters.h"
 #include "heap.h"
+#include "loop.h"
 #include "memory.h"
 #include "table.h"
 

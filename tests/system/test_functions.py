@@ -203,7 +203,7 @@ int main(int argc, char **argv) {
 """
 
 
-def test_a_function_that_is_called_too_often_becomes_part_of_its_caller(bench):
+def test_what_is_called_too_often_becomes_part_of_its_caller_and_the_main_loop_is_found(bench):
     bench.script(TINY, "busy.c")
     compiler = str(BINARIES["mpich"] / "mpicc")
     words = [compiler, "-O1", "-w", INSTRUMENT, "busy.c", "-o", "busy"]
@@ -218,3 +218,6 @@ def test_a_function_that_is_called_too_often_becomes_part_of_its_caller(bench):
     assert "busy->main->work->tiny" not in {str(path) for path in bench.table().callpaths}
     assert bench.values("busy->main->work", "visits")[0] > 100
     assert bench.values("busy->main->MPI_Send", "visits") == [1]
+    (iteration,) = bench.values("busy->main->work", "iteration_time")  # it is the main loop's
+    assert 0 < iteration * 32 < bench.values("busy->main", "time")[0]  # half of a sample of 64
+    assert bench.values("busy->main->work", "iteration_variation")[0] > 0
