@@ -31,7 +31,7 @@ import shutil
 import subprocess
 import time
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
 
 def set_up() -> None:
     """Make .venv what the checkout asks for; nothing is done where it is that already."""
-    wanted = {"packages": digest([LOCK]), "insitu": digest([LOCK, *build_inputs()])}
+    wanted = {"packages": digest([LOCK]), "insitu": digest([LOCK, *build_inputs()], modules())}
     found = read_stamp()
     if found == wanted and works():
         return
@@ -191,9 +191,15 @@ def build_inputs() -> list[Path]:
     return [HERE / "pyproject.toml", HERE / "CMakeLists.txt", *native]
 
 
-def digest(paths: list[Path]) -> str:
+def modules() -> list[str]:
+    """The names of all modules: an editable install knows only those that were there."""
+    folders = [HERE / name for name in ("insitu", "collectors", "server")]
+    return sorted(str(path.relative_to(HERE)) for top in folders for path in top.rglob("*.py"))
+
+
+def digest(paths: list[Path], names: Sequence[str] = ()) -> str:
     """What the files and this Python are, in a few characters."""
-    state = hashlib.sha256(str(HERE).encode())
+    state = hashlib.sha256("\n".join([str(HERE), *names]).encode())
     for path in paths:
         state.update(path.name.encode() + b"\0" + path.read_bytes())
     return state.hexdigest()[:16]

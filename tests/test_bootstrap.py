@@ -20,6 +20,7 @@ def bootstrap(tmp_path, monkeypatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     (tmp_path / "collectors" / "native").mkdir(parents=True)
+    (tmp_path / "insitu").mkdir()
     for name in ("pyproject.toml", "CMakeLists.txt", "requirements-dev.lock"):
         (tmp_path / name).write_text(name)
     (tmp_path / "collectors" / "native" / "hook.c").write_text("int hook;")
@@ -81,13 +82,16 @@ def test_an_installed_environment_is_left_alone(bootstrap, monkeypatch):
         ("CMakeLists.txt", {"insitu"}),
         ("pyproject.toml", {"insitu"}),
         ("requirements-dev.lock", {"insitu", "packages"}),
+        ("insitu/new.py", {"insitu"}),
     ],
 )
 def test_what_changed_is_done_again(bootstrap, tmp_path, changed, stale):
     def wanted():
         return {
             "packages": bootstrap.digest([bootstrap.LOCK]),
-            "insitu": bootstrap.digest([bootstrap.LOCK, *bootstrap.build_inputs()]),
+            "insitu": bootstrap.digest(
+                [bootstrap.LOCK, *bootstrap.build_inputs()], bootstrap.modules()
+            ),
         }
 
     before = wanted()
