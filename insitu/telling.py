@@ -27,12 +27,15 @@ def say_record(record: RunRecord, campaign: str) -> None:
         missing = ", ".join(map(str, record.missing[:10])) + (
             ", …" if len(record.missing) > 10 else ""
         )
+        has_aborted = any(found.code == "rank-aborted" for found in record.findings)
+        hint = (
+            f"; `insitu ingest {where}` may complete it, {where}/logs/serve.log may say more"
+        ) * (not has_aborted)
         say(
             f"run {values} is partial: rank {missing or '?'} did not end orderly; it is kept in "
-            f"{where} and not modelled; `insitu ingest {where}` may complete it, "
-            f"{where}/logs/serve.log may say more"
+            f"{where} and not modelled{hint}"
         )
-    for line in folded(record.findings):
+    for line in folded([found for found in record.findings if found.where != record.id]):
         say(line)
 
 

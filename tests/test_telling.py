@@ -1,12 +1,14 @@
 """What people are told after a run, and the words that people of mpiexec bring along."""
 
+from dataclasses import replace
+
 import pytest
 
-from insitu.entities import CallPath, Finding
+from insitu.entities import CallPath, Finding, RunKey, RunRecord, RunState
 from insitu.errors import CommandNotFoundError, NotExecutableError, UsageError
 from insitu.launch.find import program_argv
 from insitu.options import parse
-from insitu.telling import folded, has_only_mpi, what_next
+from insitu.telling import folded, has_only_mpi, say_record, what_next
 from tests.campaigns import heat_campaign
 
 
@@ -33,6 +35,21 @@ def test_what_cannot_be_executed_is_told_from_what_is_not_there(tmp_path):
         program_argv([str(tmp_path / "plain")])
     with pytest.raises(CommandNotFoundError, match="command not found"):
         program_argv(["no-such-program"])
+
+
+def test_of_a_run_that_aborted_nothing_more_is_promised(capsys):
+    said = (Finding("rank-aborted", "status 3", "rank 1"), Finding("rank-lost", "0 of 2", "id"))
+    record = RunRecord("id", RunKey.of({"p": 2}), RunState.PARTIAL, findings=said, missing=(0, 1))
+
+    say_record(record, "heat.insitu")
+    say_record(replace(record, findings=said[1:]), "heat.insitu")
+
+    aborted, why, lost = capsys.readouterr().err.splitlines()
+    assert aborted.endswith(
+        "rank 0, 1 did not end orderly; it is kept in heat.insitu and not modelled"
+    )
+    assert why == "insitu: rank-aborted: status 3 (rank 1)"
+    assert "`insitu ingest heat.insitu` may complete it" in lost
 
 
 def test_np_is_the_number_of_ranks_as_for_mpiexec():

@@ -53,7 +53,7 @@ def make_runs(
     def tell(holder: str) -> None:
         say(f"waiting for {holder or 'another insitu campaign'}, which makes runs of this campaign")
 
-    with _ended_by_signals(), Turn(work.path, waiting=tell if waits else None) as turn:
+    with _ended_by_signals(work.path), Turn(work.path, waiting=tell if waits else None) as turn:
         _bring_in(work.path)
         tried: list[Point] = []
         failed: list[Point] = []
@@ -82,7 +82,7 @@ def make_runs(
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def _ended_by_signals(path: str) -> Iterator[None]:
     """SIGTERM, as batch systems send it, ends the run that is being made, too."""
 
     def end(number: int, frame: object) -> None:
@@ -91,6 +91,9 @@ def _ended_by_signals() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield
+    except (KeyboardInterrupt, SystemExit):
+        say(f" interrupted; `insitu campaign run {os.path.relpath(path)}` goes on from here")
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 
