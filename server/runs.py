@@ -1,14 +1,10 @@
 """The life of one run: which ranks spoke, which have ended, which are silent, what is missing."""
 
-import json
-import math
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from insitu.entities import (
     RANKS,
-    Configuration,
     Finding,
     RunKey,
     RunRecord,
@@ -17,6 +13,7 @@ from insitu.entities import (
 from insitu.errors import WireError
 from insitu.measurement import RunTable
 from insitu.server import sketches
+from insitu.server.description import configuration_of, parameters_of
 from insitu.server.dictionary import CallPaths, Dictionary
 from insitu.server.sketches import View
 from insitu.server.totals import (
@@ -124,7 +121,7 @@ def open_run(hello: Hello) -> Run:
     Raises:
         WireError: its configuration is not a JSON object whose parameters are numbers.
     """
-    return Run(hello.run, hello.size, _parameters(hello))
+    return Run(hello.run, hello.size, parameters_of(hello))
 
 
 def welcome(run: Run, hello: Hello, at: float) -> Session:
@@ -133,7 +130,7 @@ def welcome(run: Run, hello: Hello, at: float) -> Session:
     Raises:
         WireError: it describes another run than the agents before it, or is not the newest.
     """
-    if hello.size != run.size or _parameters(hello) != run.parameters:
+    if hello.size != run.size or parameters_of(hello) != run.parameters:
         raise WireError(f"run {run.id} has {run.size} ranks and {run.parameters}; Hello says other")
     speakers = run.relays if hello.is_relay else run.sessions
     known = speakers.get(hello.node)
@@ -327,7 +324,9 @@ def result(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTable]:
         state=state,
         started_at=min(session.hello.started_ns for session in run.sessions.values()) / 1e9,
         ended_at=max(byes) / 1e9 if byes else now,
-        configuration=_configuration(run.sessions.values()),
+        configuration=configuration_of(
+            (session.hello, session.bye) for session in run.sessions.values()
+        ),
         exit_status=tuple(statuses.get(rank, STATUS_UNKNOWN) for rank in range(run.size)),
         missing=missing,
         findings=tuple(findings),
@@ -340,53 +339,3 @@ def named(ranks: Iterable[int]) -> str:
     numbers = [str(rank) for rank in ranks]
     more = len(numbers) - NAMED_AT_MOST
     return ", ".join(numbers[:NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
-
-
-def _described(hello: Hello) -> dict[str, object]:
-    try:
-        described = json.loads(hello.configuration or "{}")
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"Hello.configuration is no JSON: {error}") from error
-    if not isinstance(described, dict):
-        raise WireError("Hello.configuration is no JSON object")
-    return described
-
-
-def _parameters(hello: Hello) -> dict[str, float]:
-    """The parameters that were set for the run; the number of ranks is known otherwise."""
-    parameters = _described(hello).get("parameters", {})
-    if not isinstance(parameters, dict):
-        raise WireError("the parameters in Hello.configuration are no JSON object")
-    return {name: _number(name, value) for name, value in parameters.items() if name != RANKS}
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if math.isfinite(number):
-            return number
-    raise WireError(f"parameter {name!r:.40} in Hello.configuration is no finite number")
-
-
-def _configuration(sessions: Iterable[Session]) -> Configuration:
-    """What was set besides the parameters; values that differ between nodes are listed.
-
-    `cost` is what measuring cost, one JSON object of its agent per node.
-    """
-    values: dict[str, dict[str, None]] = {}
-    for session in sessions:
-        for name, value in _described(session.hello).items():
-            if name != "parameters":
-                values.setdefault(name, {})[_text(value)] = None
-        if session.bye is not None:
-            values.setdefault("cost", {})[f"{session.hello.node} {session.bye.cost}"] = None
-    return Configuration.of({name: ", ".join(texts) for name, texts in values.items()})
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        return shlex.join(str(part) for part in value)
-    return value if isinstance(value, str) else json.dumps(value)
