@@ -43,21 +43,30 @@ COLLECTIVES = frozenset(
 class Node:
     """A call path: what was counted there, and the functions called from there."""
 
-    __slots__ = ("children", "counts", "name")
+    __slots__ = ("callees", "children", "counts", "name", "parent")
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, parent: "Node | None" = None) -> None:
+        self.name, self.parent = name, parent
         self.children: dict[str, Node] = {}
+        self.callees: dict[str, Node] = {}  # children, and where recursion leads back to
         self.counts: dict[str, float] = {}
 
     def child(self, name: str) -> "Node":
-        """The call path of a function called from here; direct recursion stays where it is."""
-        if name == self.name:
-            return self
-        found = self.children.get(name)
+        """The call path of a function called from here; recursion goes back to where it began."""
+        found = self.callees.get(name)
         if found is None:
-            found = self.children[name] = Node(name)
+            found = self._again(name)
+            if found is None:
+                found = self.children[name] = Node(name, self)
+            self.callees[name] = found
         return found
+
+    def _again(self, name: str) -> "Node | None":
+        """The nearest call path of that name from here up."""
+        at: Node | None = self
+        while at is not None and at.name != name:
+            at = at.parent
+        return at
 
     def add(self, site: str, amount: float) -> None:
         """Count."""
@@ -91,6 +100,55 @@ def leave(before: Node) -> None:
     state.node = before
 
 
+class Asked:
+    """A generator that began: where it was asked from, None while it waits; its call path."""
+
+    __slots__ = ("before", "name", "node")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.resume()
+
+    def resume(self) -> None:
+        """It goes on, for whoever asks now."""
+        self.before: Node | None = state.node
+        self.node = state.node = state.node.child(self.name)
+
+    def suspend(self) -> None:
+        """Whoever asked goes on."""
+        if self.before is not None:
+            state.node, self.before = self.before, None
+
+
+def start(name: str) -> Asked:
+    """A generator is asked for the first time; answers what `suspend`, `resume`, `end` want."""
+    asked = Asked(name)
+    asked.node.add("visits", 1)
+    return asked
+
+
+def suspend(asked: Asked, value: "Any") -> "Any":
+    """It gives a value, which is answered."""
+    asked.suspend()
+    return value
+
+
+def resume(asked: Asked, value: "Any") -> "Any":
+    """It is asked again, and sent a value, which is answered."""
+    asked.resume()
+    return value
+
+
+def end(asked: Asked) -> None:
+    """It ends, or is closed while it waits."""
+    asked.suspend()
+
+
+def add_to(asked: Asked, site: str, amount: int) -> None:
+    """Count iterations of a loop of a generator."""
+    asked.node.add(site, amount)
+
+
 def add(site: str, amount: int) -> None:
     """Count iterations of a loop."""
     state.node.add(site, amount)
@@ -106,8 +164,9 @@ def result(site: str, value: "Any") -> "Any":
 
 
 def product(site: str, left: "Any", right: "Any") -> "Any":
-    """Multiply matrices, and count the elements of both."""
-    state.node.add(site, _size(left) + _size(right))
+    """Multiply matrices, and count elements: of the first times the columns of the second."""
+    columns = right.shape[-1] if len(getattr(right, "shape", ())) > 1 else 1
+    state.node.add(site, _size(left) * columns)
     return left @ right
 
 
@@ -174,6 +233,11 @@ def _size(value: "Any") -> int:
     return size if type(size) is int else 0
 
 
+def _whole_size(value: "Any") -> int:
+    """How many elements, those of its parts included."""
+    return _size(value) + (sum(map(_size, value)) if type(value) in (list, tuple) else 0)
+
+
 def _message(
     function: "Callable[..., Any]",
     owner: "Any",
@@ -185,9 +249,12 @@ def _message(
     node = state.node.child(f"MPI_{name.capitalize()}")
     node.add("visits", 1)
     parts = [*args, *keywords.values()]
-    moved = sum(_size(part[0] if type(part) in (list, tuple) and part else part) for part in parts)
+    if name[:1].isupper():  # buffers, each alone or first of its description
+        moved = sum(_size(p[0] if type(p) in (list, tuple) and p else p) for p in parts)
+    else:
+        moved = sum(map(_whole_size, parts))
     value = function(*args, **keywords)
-    moved += _size(value) if type(value) in CONTAINERS else 0
+    moved += _whole_size(value) if type(value) in CONTAINERS else 0
     if moved:
         node.add("elements", moved)
     if name.lower().lstrip("i") in COLLECTIVES:

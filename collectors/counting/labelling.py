@@ -25,7 +25,20 @@ class Labeller(Rewriter):
 
     runtime = labels
     functions = (
-        *("enter", "leave", "attribute", "call", "decide", "gather", "gathering", "get"),
+        *(
+            "enter",
+            "leave",
+            "start",
+            "suspend",
+            "resume",
+            "end",
+            "attribute",
+            "call",
+            "decide",
+            "gather",
+            "gathering",
+            "get",
+        ),
         *("iterate", "operate", "over", "section"),
     )
 

@@ -16,9 +16,24 @@ from collections.abc import Callable, Iterable
 from types import FunctionType
 
 from insitu.collectors.counting import counters
-from insitu.collectors.counting.counters import CONSTANT, enter, leave
+from insitu.collectors.counting.counters import (
+    CONSTANT,
+    end,
+    enter,
+    leave,
+    resume,
+    start,
+    suspend,
+)
 
-__all__ = ["enter", "leave"]  # rewritten code finds all it calls here
+__all__ = [
+    "end",
+    "enter",
+    "leave",
+    "resume",
+    "start",
+    "suspend",
+]  # rewritten code finds all it calls here
 
 TYPE_CHECKING = False  # typing is not loaded in a rank
 if TYPE_CHECKING:

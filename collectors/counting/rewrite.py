@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "_insitu_"
+TOKEN = PREFIX + "before"  # of a function: where it was called from
 # These look at the frame that calls them.
 FRAME_BOUND = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "breakpoint"})
 Loop = ast.For | ast.While
@@ -28,12 +29,14 @@ class Rewriter(ast.NodeTransformer):
     runtime = counters  # where the functions are that rewritten code calls
     functions: tuple[str, ...] = (
         *("enter", "leave", "add", "result", "product", "iterate", "call"),
+        *("start", "suspend", "resume", "end", "add_to"),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "") -> None:
         self._loops = 0
         self._in_class = False
-        self._names: list[str] = []
+        self._in_generator = False
+        self._names = [module] if module else []  # as a function's __qualname__ has them
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Count visits, and let what happens inside count for this call path."""
@@ -61,6 +64,23 @@ class Rewriter(ast.NodeTransformer):
         """Count iterations."""
         self.generic_visit(node)
         return self._loop(node, node.lineno)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        """A yield in it is its own; what it does counts where it is called."""
+        before, self._in_generator = self._in_generator, False
+        self.generic_visit(node)
+        self._in_generator = before
+        return node
+
+    def visit_Yield(self, node: ast.Yield) -> ast.AST:
+        """A generator is left while it waits to be asked."""
+        self.generic_visit(node)
+        return self._left_meanwhile(node)
+
+    def visit_YieldFrom(self, node: ast.YieldFrom) -> ast.AST:
+        """Whom a generator asks in its place counts where it is asked itself."""
+        self.generic_visit(node)
+        return self._left_meanwhile(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         """Annotations stay as they are."""
@@ -132,28 +152,37 @@ class Rewriter(ast.NodeTransformer):
         return self._comprehension(node)
 
     def _function(self, node: Function) -> ast.AST:
-        before, self._in_class = self._in_class, False
-        self._names.append(node.name)
-        name = node.name
+        before = self._in_class, self._in_generator
         node.decorator_list = [self.visit(one) for one in node.decorator_list]
         node.args.defaults = [self.visit(one) for one in node.args.defaults]
         node.args.kw_defaults = [one and self.visit(one) for one in node.args.kw_defaults]
+        is_coroutine = isinstance(node, ast.AsyncFunctionDef)
+        is_generator = not is_coroutine and _yields(node)
+        self._in_class, self._in_generator = False, is_generator
+        name = ".".join([*self._names, node.name])
+        self._names += [node.name, "<locals>"]
         has_text = ast.get_docstring(node, clean=False) is not None
         text, rest = node.body[:has_text], node.body[has_text:]
-        is_generator = _yields(node)
         rest = self._body(rest)
-        if not is_generator:
-            token = PREFIX + "before"
-            begin = ast.Assign([ast.Name(token, ast.Store())], invoke("enter", ast.Constant(name)))
-            end: list[ast.stmt] = [ast.Expr(invoke("leave", ast.Name(token, ast.Load())))]
+        if not is_coroutine:
+            first, last = ("start", "end") if is_generator else ("enter", "leave")
+            begin = ast.Assign([ast.Name(TOKEN, ast.Store())], invoke(first, ast.Constant(name)))
+            end: list[ast.stmt] = [ast.Expr(invoke(last, ast.Name(TOKEN, ast.Load())))]
             rest = [
                 begin,
                 ast.Try(body=rest or [ast.Pass()], handlers=[], orelse=[], finalbody=end),
             ]
         node.body = [*text, *rest]
-        self._names.pop()
-        self._in_class = before
+        del self._names[-2:]
+        self._in_class, self._in_generator = before
         return node
+
+    def _left_meanwhile(self, node: "ast.Yield | ast.YieldFrom") -> ast.AST:
+        if not self._in_generator:
+            return node
+        value = node.value or ast.Constant(None)
+        node.value = invoke("suspend", ast.Name(TOKEN, ast.Load()), value)
+        return ast.copy_location(invoke("resume", ast.Name(TOKEN, ast.Load()), node), node)
 
     def _body(self, body: list[ast.stmt]) -> list[ast.stmt]:
         found: list[ast.stmt] = []
@@ -170,10 +199,12 @@ class Rewriter(ast.NodeTransformer):
         start = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(0))
         step = ast.AugAssign(ast.Name(name, ast.Store()), ast.Add(), ast.Constant(1))
         node.body = [step, *node.body]
-        site = ast.Constant(f"loop:{line}")
+        how: tuple[str, list[ast.expr]] = ("add", [])
+        if self._in_generator:  # which may be closed by somebody who has nothing to do with it
+            how = ("add_to", [ast.Name(TOKEN, ast.Load())])
+        sites = (f"loop:{line}", ast.Name(name, ast.Load())), (f"entries:{line}", ast.Constant(1))
         done: list[ast.stmt] = [
-            ast.Expr(invoke("add", site, ast.Name(name, ast.Load()))),
-            ast.Expr(invoke("add", ast.Constant(f"entries:{line}"), ast.Constant(1))),
+            ast.Expr(invoke(how[0], *how[1], ast.Constant(site), amount)) for site, amount in sites
         ]
         counted = ast.Try(body=[node], handlers=[], orelse=[], finalbody=done)
         return [ast.copy_location(one, node) for one in (start, counted)]
@@ -224,13 +255,11 @@ def _loading(target: ast.expr) -> ast.expr:
 
 
 def _yields(node: Function) -> bool:
-    """Whether it is a generator or a coroutine: its work counts where it is asked for."""
-    if isinstance(node, ast.AsyncFunctionDef):
-        return True
+    """Whether it is a generator."""
     waiting: list[ast.AST] = list(node.body)
     while waiting:
         one = waiting.pop()
-        if isinstance(one, ast.Yield | ast.YieldFrom | ast.Await):
+        if isinstance(one, ast.Yield | ast.YieldFrom):
             return True
         if not isinstance(one, Function | ast.Lambda | ast.ClassDef):
             waiting += ast.iter_child_nodes(one)
@@ -238,16 +267,16 @@ def _yields(node: Function) -> bool:
 
 
 def compile_counted(
-    source: bytes | str, path: str, rewriter: type[Rewriter] = Rewriter
+    source: bytes | str, path: str, rewriter: type[Rewriter] = Rewriter, module: str = ""
 ) -> CodeType:
-    """Compile a module so that it counts.
+    """Compile a module so that it counts; its functions are called `module.name`.
 
     Raises:
         SyntaxError: as compile does.
     """
     tree = ast.parse(source, path)
     counters.rewritten.add(path)
-    counted = ast.fix_missing_locations(rewriter().visit(tree))
+    counted = ast.fix_missing_locations(rewriter(module).visit(tree))
     return compile(counted, path, "exec", dont_inherit=True)
 
 
@@ -275,7 +304,7 @@ class CountedLoader(SourceFileLoader):
         self, data: "Any", path: "Any", *, _optimize: int = -1
     ) -> CodeType:
         """Compile what counts."""
-        return compile_counted(data, os.fspath(path), self._rewriter)
+        return compile_counted(data, os.fspath(path), self._rewriter, self.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Run it with the names that it uses."""

@@ -193,6 +193,8 @@ def at_callpaths(structure: Structure, callpaths: Iterable[str]) -> dict[str, De
     """The dependency of each call path that was measured, in independent parameters.
 
     Compilers and valgrind count functions: what they say holds wherever the function is called.
+    Python gives comprehensions and lambdas frames of their own, whose work counts above them; that
+    of a function that is called within itself counts where it was called first.
 
     Raises:
         UsageError: a call path depends on a parameter that is not known.
@@ -201,10 +203,21 @@ def at_callpaths(structure: Structure, callpaths: Iterable[str]) -> dict[str, De
     functions = {name: one for name, one in found.items() if ARROW not in name}
     answer = {}
     for path in callpaths:
-        one = found.get(path) or functions.get(path.rpartition(ARROW)[2])
+        named = _counted_at(path)
+        one = found.get(named) or functions.get(named.rpartition(ARROW)[2])
         if one is not None:
             answer[path] = replace(one, callpath=path)
     return answer
+
+
+def _counted_at(path: str) -> str:
+    frames: list[str] = []
+    for frame in path.split(ARROW):
+        if frame in frames:
+            del frames[frames.index(frame) + 1 :]
+        elif not frame.endswith(">"):
+            frames.append(frame)
+    return ARROW.join(frames)
 
 
 def _base(name: str, derived: Mapping[str, Monomial], depth: int = 0) -> dict[str, Fraction]:

@@ -11,6 +11,11 @@ from insitu.errors import UsageError
 from insitu.formats.profiles import gcov_counts, proftext_counts
 
 LABEL = "label"
+# What works on as much as it is given, in the C library: what it costs is of who calls it.
+_WORKING = re.compile(
+    r"_*(w?mem(cpy|move|set|cmp|chr)|str(len|n?cpy|n?cat|n?cmp|n?dup|r?chr|str)|qsort|bsearch)(?![a-z])"
+)
+_DEEPER = re.compile(r"'\d+\Z")  # behind a function that was called within itself
 _NAMED = re.compile(r"\((\d+)\)(?: (.+))?\Z")
 
 
@@ -63,13 +68,14 @@ def _own(path: str) -> Iterator[tuple[Site, float]]:
 def _callgrind(path: str) -> Iterator[tuple[Site, float]]:
     """Instructions of each function of the program itself, without what it calls.
 
-    Only the object that was started counts: libraries, MPI's polling among them, do not. The format
-    is that of callgrind's manual: names are given once and then called by their number, and the
-    line after `calls=` is the cost of the callee.
+    Only the object that was started counts, and what it has the C library copy, fill, compare and
+    sort; other libraries, MPI's polling among them, do not. The format is that of callgrind's
+    manual: names are given once and then called by their number, and the line after `calls=` is the
+    cost of the callee.
     """
     objects: dict[str, str] = {}
     functions: dict[str, str] = {}
-    program, here, function, is_callee = "", "", "", False
+    program, here, function, callee, is_callee = "", "", "", "", False
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             for line in map(str.rstrip, file):
@@ -79,19 +85,22 @@ def _callgrind(path: str) -> Iterator[tuple[Site, float]]:
                 elif equals and key == "ob":
                     here = _name(value, objects)
                 elif equals and key == "fn":
-                    function = _name(value, functions)
+                    function = _DEEPER.sub("", _name(value, functions))
                 elif equals and key == "calls":
                     is_callee = True
                 elif equals and key in ("cob", "cfn", "cfi", "cfl", "fl", "fi", "fe"):
-                    names = {"cob": objects, "cfn": functions}.get(key)
-                    if names is not None:
-                        _name(value, names)
+                    if key == "cfn":
+                        callee = _name(value, functions)
+                    elif key == "cob":
+                        _name(value, objects)
                 elif line[:1].isdigit() or line[:1] in "+-*":
                     parts = line.split()
-                    is_own = not is_callee and os.path.basename(here) == program
-                    is_named = not function.startswith("0x")
-                    if is_own and is_named and len(parts) > 1 and parts[1].isdigit():
-                        yield (function, "instructions"), float(parts[1])
+                    is_own = os.path.basename(here) == program and not function.startswith("0x")
+                    if is_own and len(parts) > 1 and parts[1].isdigit():
+                        if not is_callee:
+                            yield (function, "instructions"), float(parts[1])
+                        elif _WORKING.match(callee):
+                            yield (function, f"library:{callee}"), float(parts[1])
                     is_callee = False
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error

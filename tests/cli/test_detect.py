@@ -28,9 +28,18 @@ main(*map(int, sys.argv[1:]))
 """
 SOLVER_C = """
 #include <stdlib.h>
+#include <string.h>
 volatile double sum;
 __attribute__((noinline)) static void sweep(int n) { for (int i = 0; i < n * n; i++) sum += i; }
-int main(int argc, char **argv) { sweep(atoi(argv[argc - 1])); return 0; }
+__attribute__((noinline)) static void fill(char *all, int n) { memset(all, 1, 64 * n); }
+__attribute__((noinline)) static int walk(int n) { return n ? 1 + walk(n - 1) : 0; }
+int main(int argc, char **argv) {
+  int n = atoi(argv[argc - 1]);
+  char *all = malloc(64 * n);
+  sweep(n);
+  fill(all, n);
+  return all[walk(n) - 1] != 1;
+}
 """
 
 STEPS_C = """
@@ -123,6 +132,9 @@ def test_instructions_of_a_compiled_program(insitu, tmp_path):
     assert answer.code == 0, answer.err
     rows = {row["callpath"]: row for row in map(json.loads, answer.lines)}
     assert rows["sweep"]["nests"] == [{"n": "2"}]
+    assert rows["fill"]["parameters"] == ["n"]
+    assert rows["walk"]["nests"] == [{"n": "1"}]
+    assert not any("'" in path for path in rows)  # as valgrind names what is called within itself
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,18 @@ class Table:
 def numbers(n):
     for i in range(n):
         yield i
+        for _ in range(2):
+            pass
+
+
+def nested(n):
+    given = yield from numbers(n)
+    return given
+
+
+def some(n):
+    waiting = numbers(n)
+    return next(waiting), next(waiting)
 
 
 def work(n):
@@ -85,6 +97,9 @@ def main(n):
     except ValueError as error:
         print("failed at", error)
     recursive(4)
+    for _ in nested(n):
+        pass
+    some(n)
     total = 0
     total += len([x for x in range(n) if x])
     print(Cell().shown(), matched([2]), Table.last, total, __name__, sys.argv[1:])
@@ -137,10 +152,19 @@ def test_counts_are_those_of_the_text(folder, version):
     work = "app.py->main->work"
     assert counts[work, "visits"] == 1
     loops = {site: n for (path, site), n in counts.items() if path == work and "loop" in site}
-    assert sorted(loops.values()) == [5, 6, 6, 42]  # generator, while, outer, inner
+    assert sorted(loops.values()) == [6, 6, 42]  # while, outer, inner
+    assert counts[f"{work}->numbers", "visits"] == 1
+    outer, inner = (f"loop:{line_of('def numbers') + i}" for i in (1, 3))
+    assert counts[f"{work}->numbers", outer] == 5
+    assert counts[f"{work}->numbers", inner] == 10
+    assert counts["app.py->main->nested", "visits"] == 1
+    assert counts["app.py->main->numbers", outer] == 6  # asked in the place of another
+    assert counts["app.py->main->some->numbers", outer] == 2  # closed while it waits
+    assert ("app.py->main->some", outer) not in counts
     assert counts["app.py->main->fails", f"loop:{line_of('range(5)')}"] == 4
     assert counts["app.py->main->recursive", "visits"] == 5
-    assert counts["app.py->main->squares", "visits"] == 1
+    assert counts["app.py->main->other.squares", "visits"] == 1
+    assert counts["app.py->main->Cell.shown", "visits"] == 1
     assert not any("shown" in site for _, site in counts)
 
 
@@ -220,7 +244,7 @@ def test_arrays_and_compiled_functions(tmp_path):
         "call:5": 50,
         "array:6": 50,
         "array:7": 48,
-        "array:8": 100,
+        "array:8": 50,  # of the first, times the columns of the second
         "array:9": 50,
         "call:9": 100,
     }

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from insitu.design.dependencies import Dependency, Nest, Status, Structure
+from insitu.design.dependencies import Dependency, Nest, Status, Structure, at_callpaths
 from insitu.design.dependency_file import parse_derived, read_structure
 from insitu.design.levels import parse_levels
 from insitu.errors import UsageError
@@ -44,6 +44,27 @@ def test_structure_survives_its_file():
         ranks="procs",
     )
     assert read_structure(structure.to_json(), "here") == structure
+
+
+@pytest.mark.parametrize(
+    ("measured", "counted"),
+    [
+        ("a.py->main->Tree.walk", {"walk"}),
+        ("a.py->main->main.<locals>.<listcomp>->Tree.walk", {"walk"}),
+        ("a.py->main->Tree.walk->Tree.kids->Tree.walk", {"walk"}),
+        ("a.py->main->Tree.walk->Tree.kids->Tree.walk->Tree.kids", {"kids"}),
+        ("a.py->main->other", None),
+    ],
+)
+def test_comprehensions_count_where_they_stand_and_recursion_where_it_began(measured, counted):
+    paths = ("a.py->main->Tree.walk", "a.py->main->Tree.walk->Tree.kids")
+    known = tuple(Dependency(path, (Nest.of([path[-4:]]),)) for path in paths)
+
+    found = at_callpaths(Structure(("walk", "kids"), known), [measured])
+
+    assert {path: one.parameters for path, one in found.items()} == (
+        {measured: counted} if counted else {}
+    )
 
 
 def test_profile_of_a_taint_analysis():
