@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -14,7 +15,7 @@ from insitu.campaign.catalogue import Catalogue, opened
 from insitu.campaign.database import speaking
 from insitu.entities import CallPath, Finding, Metric, MetricKind, RunKey, RunRecord
 from insitu.errors import CampaignError
-from insitu.measurement import RunTable, SeriesKey
+from insitu.measurement import IntArray, RunTable, SeriesKey
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 
 RESTORE = "restore campaign.db from a backup"
@@ -161,9 +162,13 @@ class SqliteStore:
                 for path, metric, behaviour, unit, kind, body in series
             )
             rows = connection.execute("SELECT * FROM cluster")
+            parting = cache(self._parting)  # most are alike, and held once
             clusters = [
-                self._clusters_of(callpath_of(path), metric, key_of(parameters, number), *rest)
-                for path, metric, parameters, number, *rest in rows
+                Clusters(
+                    callpath_of(path), sys.intern(metric), key, *parting(names, blob, key.size)
+                )
+                for path, metric, parameters, number, names, blob in rows
+                for key in (key_of(parameters, number),)
             ]
             findings = connection.execute("SELECT * FROM finding ORDER BY rowid").fetchall()
         return ModelSet(
@@ -260,18 +265,17 @@ class SqliteStore:
         except ValueError as error:
             raise CampaignError(f"{self.path}: damaged values ({error}); {RESTORE}") from error
 
-    def _clusters_of(
-        self, callpath: CallPath, metric: str, key: RunKey, names: str, blob: bytes
-    ) -> Clusters:
+    def _parting(self, names: str, blob: bytes, size: int) -> tuple[IntArray, tuple[str, ...]]:
+        """Labels of so many ranks, which nobody changes, and the names of their classes."""
         try:
-            labels = vectors.unpack_labels(blob, key.size)
+            labels = vectors.unpack_labels(blob, size)
         except ValueError as error:
             raise CampaignError(
                 f"{self.path}: damaged classes ({error}); make them again with"
                 f" `insitu refit {self.path}`"
             ) from error
-        names_of = tuple(json.loads(names))
-        return Clusters(callpath, metric, key, labels, names_of)
+        labels.flags.writeable = False
+        return labels, tuple(json.loads(names))
 
     def _put(self, name: str, value: str) -> None:
         self._connection.execute("INSERT OR REPLACE INTO campaign VALUES (?, ?)", (name, value))
