@@ -31,7 +31,10 @@ def test_what_a_program_spawns_is_no_rank_of_the_run(compiled: Compiled) -> None
 
     found = compiled.totals()
     assert found["MPI_Init"]["visits"] == [1, 1]
-    assert found["MPI_Comm_spawn"]["visits"] == [1, 1]
+    for call in ("MPI_Comm_spawn", "MPI_Comm_spawn_multiple"):
+        assert found[call]["visits"] == [1, 1]
+        assert found[call]["comm_ranks"] == [2, 2]
+    assert found["MPI_Barrier"]["comm_ranks"] == [2 + 2] * 2
     assert found["MPI_Intercomm_merge"]["comm_ranks"] == [4, 4]
     assert found["MPI_Allreduce"]["comm_ranks"] == [20 * 4] * 2
     assert found["MPI_Allreduce"]["bytes_received"] == [20 * 4] * 2
@@ -53,15 +56,17 @@ def test_mpi_may_come_by_a_session(compiled: Compiled) -> None:
 
 
 @pytest.mark.parametrize("compiled", ["openmpi"], indirect=True)
-def test_strangers_meet_at_a_port(compiled: Compiled) -> None:
+def test_strangers_meet_at_a_port_and_over_a_socket(compiled: Compiled) -> None:
     """MPICH's wheel refuses MPI_Open_port on this machine, measured or not."""
     assert run(compiled, "port") == "met\n"
 
     found = compiled.totals()
     assert found["MPI_Comm_accept"]["comm_ranks"] == [1, 0]
     assert found["MPI_Comm_connect"]["comm_ranks"] == [0, 1]
-    assert found["MPI_Recv"]["messages_received"] == [0, 2]
-    assert found["MPI_Comm_disconnect"]["visits"] == [1, 1]
+    assert found["MPI_Comm_join"]["visits"] == [1, 1]
+    assert found["MPI_Send"]["messages_sent"] == [3, 0]
+    assert found["MPI_Recv"]["messages_received"] == [0, 3]
+    assert found["MPI_Comm_disconnect"]["visits"] == [2, 2]
 
 
 def test_a_python_program_may_spawn_too(bench):

@@ -3,6 +3,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Two programs at once, one process of each, which only greet. */
+static void spawn_several(char *itself) {
+  char *commands[] = {itself, itself}, *words[] = {"greet", NULL}, **all_words[] = {words, words};
+  MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};
+  MPI_Comm children;
+  MPI_Comm_spawn_multiple(2, commands, all_words, (int[]){1, 1}, infos, 0, MPI_COMM_WORLD, &children,
+                          MPI_ERRCODES_IGNORE);
+  MPI_Barrier(children);
+  MPI_Comm_disconnect(&children);
+}
+
+static int greet(void) {
+  MPI_Comm parent;
+  MPI_Init(NULL, NULL);
+  MPI_Comm_get_parent(&parent);
+  MPI_Barrier(parent);
+  MPI_Comm_disconnect(&parent);
+  MPI_Finalize();
+  return 0;
+}
 
 static int spawn(char *itself) {
   MPI_Comm parent, children, all;
@@ -21,9 +45,26 @@ static int spawn(char *itself) {
   for (int i = 0; i < 20; i++) MPI_Exscan(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Comm_free(&all);
   MPI_Comm_disconnect(&children);
+  if (parent == MPI_COMM_NULL) spawn_several(itself);
   if (parent == MPI_COMM_NULL && rank == 0) printf("together %d\n", sum);
   MPI_Finalize();
   return 0;
+}
+
+/* Both ends of a socket become a communicator. */
+static void join(int rank) {
+  struct sockaddr_un where = {.sun_family = AF_UNIX, .sun_path = "./meeting"};
+  int from = socket(AF_UNIX, SOCK_STREAM, 0), to = from;
+  MPI_Comm other;
+  if (rank == 0) bind(from, (struct sockaddr *)&where, sizeof where), listen(from, 1);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) to = accept(from, NULL, NULL);
+  else if (connect(to, (struct sockaddr *)&where, sizeof where)) MPI_Abort(MPI_COMM_WORLD, 9);
+  MPI_Comm_join(to, &other);
+  if (rank == 0) MPI_Send(&rank, 1, MPI_INT, 0, 7, other);
+  else MPI_Recv(&rank, 1, MPI_INT, 0, 7, other, MPI_STATUS_IGNORE);
+  MPI_Comm_disconnect(&other);
+  close(to);
 }
 
 /* The two ranks are strangers who meet at a port. */
@@ -45,6 +86,7 @@ static int port(void) {
   }
   if (rank < 2) MPI_Comm_disconnect(&other);
   if (rank == 0) MPI_Close_port(name);
+  join(rank);
   if (rank == 0) printf("met\n");
   MPI_Finalize();
   return 0;
@@ -69,5 +111,6 @@ static int session(void) {
 
 int main(int argc, char **argv) {
   if (!strcmp(argv[1], "spawn")) return spawn(argv[0]);
+  if (!strcmp(argv[1], "greet")) return greet();
   return strcmp(argv[1], "port") ? session() : port();
 }
