@@ -1,7 +1,7 @@
 """Real programs, measured as they are: what it costs them, and the models that come out.
 
     python tests/benchmarks/programs.py [--programs lammps hpcc ring emcee comd minife cloverleaf]
-        [--sources DIR] [--ranks 2] [--pairs 7] [--sizes 1 2 4 8]
+        [--sources DIR] [--ranks 2] [--pairs 7] [--longer 5] [--sizes 1 2 4 8]
 
 LAMMPS and HPCC come from Debian (apt-get install lammps hpcc, with Debian's Open MPI); ring is
 mpi4py's own demo; emcee samples with a pool of MPI ranks (pip install emcee schwimmbad). DIR holds
@@ -12,7 +12,8 @@ mpif90.mpich and mpif90.openmpi).
 Pairs of a bare and a measured run, in turns, give what a run takes more, its start included: wall
 time of the slowest rank and CPU time of all, medians with quartiles. Wall time says something with
 as many idle cores as ranks only, and the CPU time of ranks that wait is what the scheduler leaves
-them. --sizes gives one more measured run per number of ranks, and the models of these.
+them. --longer N makes the compiled programs run N times as long, so that the start of a run tells
+less. --sizes gives one more measured run per number of ranks, and the models of these.
 """
 
 import argparse
@@ -79,7 +80,7 @@ CLOVER = """*clover
  initial_timestep=0.04
  timestep_rise=1.5
  max_timestep=0.04
- end_step=200
+ end_step={200t}
 *endclover
 """
 
@@ -94,12 +95,14 @@ class Program:
     files: dict[str, str] = field(default_factory=dict)
     smallest: int = 1
 
-    def words(self, ranks: int) -> list[str]:
-        """The command, with multiples of the number of ranks where it says {p} or {5p}."""
-        return [
-            re.sub(r"\{(\d*)p\}", lambda found: str(int(found[1] or 1) * ranks), word)
-            for word in self.command
-        ]
+    longer: int = 1
+
+    def filled(self, text: str, ranks: int) -> str:
+        """Multiples of the number of ranks where it says {p} or {5p}, of `longer` for {5t}."""
+        factors = {"p": ranks, "t": self.longer}
+        return re.sub(
+            r"\{(\d*)([pt])\}", lambda found: str(int(found[1] or 1) * factors[found[2]]), text
+        )
 
 
 @dataclass(frozen=True)
@@ -121,14 +124,14 @@ SOURCES = {
         "../bin/CoMD-mpi",
         (
             *("-x", "{12p}", "-y", "12", "-z", "12", "-i", "{p}", "-j", "1", "-k", "1"),
-            *("-N", "200", "-n", "20"),
+            *("-N", "{200t}", "-n", "20"),
         ),
     ),
     "minife": Source(
         "miniFE/ref/src",
         "make CXX={cxx} CC={cc} CFLAGS=-O2 LDFLAGS={rpath}",
         "miniFE.x",
-        ("-nx", "{40p}", "-ny", "40", "-nz", "40"),
+        ("-nx", "{40p}", "-ny", "40", "-nz", "{40t}"),
     ),
     "cloverleaf": Source(
         "CloverLeaf_ref",
@@ -151,7 +154,7 @@ def compilers(mpi: str, source: Source) -> tuple[dict[str, str], str]:
     return {"cc": f"{bin_}/mpicc", "cxx": f"{bin_}/mpicxx", "rpath": rpath}, f"{bin_}/mpiexec"
 
 
-def compiled(name: str, mpi: str, sources: Path | None, folder: Path) -> Program:
+def compiled(name: str, mpi: str, sources: Path | None, folder: Path, longer: int) -> Program:
     """The program, made from its source with this MPI in a folder of its own."""
     source = SOURCES[name]
     names, mpiexec = compilers(mpi, source)
@@ -174,7 +177,7 @@ def compiled(name: str, mpi: str, sources: Path | None, folder: Path) -> Program
     result = (place / source.folder / source.result).resolve()
     if not result.exists():
         raise SystemExit(f"{name} with {mpi}:\n{made.stdout[-1000:]}{made.stderr[-2000:]}")
-    return Program(mpiexec, (str(result), *source.command), files=source.files)
+    return Program(mpiexec, (str(result), *source.command), files=source.files, longer=longer)
 
 
 def hpcc_input(ranks: int) -> str:
@@ -213,10 +216,11 @@ def environment() -> dict[str, str]:
 def run(program: Program, ranks: int, folder: Path, *, campaign: str = "") -> tuple[float, float]:
     """Wall seconds of the slowest rank, CPU seconds of all."""
     for name, text in program.files.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(program.filled(text, ranks))
     if program.command == ("hpcc",):
         (folder / "hpccinf.txt").write_text(hpcc_input(ranks))
-    timed = ["bash", "-c", 'TIMEFORMAT="TOOK %R %U %S"; time "$@"', "timed", *program.words(ranks)]
+    words = [program.filled(word, ranks) for word in program.command]
+    timed = ["bash", "-c", 'TIMEFORMAT="TOOK %R %U %S"; time "$@"', "timed", *words]
     more = ["--oversubscribe"] if "openmpi" in program.mpiexec else []
     command = [program.mpiexec, *more, "-n", str(ranks), *timed]
     if campaign:
@@ -274,6 +278,7 @@ def main() -> None:
     parser.add_argument("--sources", type=Path, help="the folder of the checkouts")
     parser.add_argument("--ranks", type=int, default=2, help="of the pairs; at most the idle cores")
     parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--longer", type=int, default=1, help="times; of compiled programs")
     parser.add_argument("--sizes", type=int, nargs="*", default=[], help="one run each for models")
     options = parser.parse_args()
     lines = []
@@ -282,7 +287,9 @@ def main() -> None:
         chosen = {key: known[key] for key in options.programs or known if key in known}
         for key in options.programs or SOURCES:
             for mpi in ("mpich", "openmpi") if key in SOURCES else ():
-                chosen[f"{key}, {mpi}"] = compiled(key, mpi, options.sources, folder)
+                chosen[f"{key}, {mpi}"] = compiled(
+                    key, mpi, options.sources, folder, options.longer
+                )
         for key, program in chosen.items():
             if program.missing:
                 print(f"{key} is not here: {program.missing}", flush=True)
