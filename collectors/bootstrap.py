@@ -129,9 +129,12 @@ def user_prefixes(argv: list[str]) -> str:
 
 
 def wake_agent(directory: str) -> None:
-    """Tell the agent that a rank has ended; nobody listening is fine."""
+    """Tell the agent that a rank has ended; nobody listening is fine.
+
+    Opened at both ends: an agent that goes right now would leave the program a SIGPIPE.
+    """
     try:
-        pipe = os.open(os.path.join(directory, places.WAKE), os.O_WRONLY | os.O_NONBLOCK)
+        pipe = os.open(os.path.join(directory, places.WAKE), os.O_RDWR | os.O_NONBLOCK)
     except OSError:
         return
     try:  # noqa: SIM105  contextlib is not loaded in a rank

@@ -117,7 +117,8 @@ static void wake_agent(void) {
   size_t folder = (size_t)(slash + 1 - insitu_table->path);
   memcpy(path, insitu_table->path, folder);
   strcpy(path + folder, "wake"); /* WAKE of places.py */
-  int saved = errno, pipe = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+  /* Both ends: an agent that goes right now would leave the program a SIGPIPE. */
+  int saved = errno, pipe = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
   if (pipe >= 0) {
     ssize_t written = write(pipe, ".", 1);
     (void)written;

@@ -206,9 +206,12 @@ int insitu_phases_back(void) {
 int insitu_meetings_back(uint32_t count) {
   uint64_t needed = (uint64_t)count * sizeof(struct insitu_meeting);
   if (meetings_backed >= needed) return 1;
+  if (is_growing) return 0;
+  is_growing = 1;
   pthread_mutex_lock(&growth);
   int is_backed = back(&meetings_backed, the_table.header->meetings_at, needed);
   pthread_mutex_unlock(&growth);
+  is_growing = 0;
   return is_backed;
 }
 

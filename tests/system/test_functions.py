@@ -179,7 +179,30 @@ def check_heap(solver):
 
 TINY = r"""
 #include <mpi.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <ucontext.h>
+#define BARE __attribute__((no_instrument_function))
+void __cyg_profile_func_enter(void *, void *), __cyg_profile_func_exit(void *, void *);
+static ucontext_t home, lower, upper;
+__attribute__((noinline)) static void above(void) { swapcontext(&upper, &lower); }
+BARE static void run_upper(void) { above(); }
+BARE static void run_lower(void) { // a function whose place of return is nowhere on its stack
+  __cyg_profile_func_enter((void *)run_lower, (void *)0x1234567);
+  __cyg_profile_func_exit((void *)run_lower, (void *)0x1234567);
+  swapcontext(&lower, &upper);
+}
+/* Two stacks with a page between them that nobody may read. */
+BARE static void switch_stacks(void) {
+  size_t n = 1 << 16;
+  char *room = mmap(NULL, 3 * n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(room + n, n, PROT_NONE);
+  getcontext(&lower), getcontext(&upper);
+  lower.uc_stack.ss_sp = room, upper.uc_stack.ss_sp = room + 2 * n;
+  lower.uc_stack.ss_size = upper.uc_stack.ss_size = n, upper.uc_link = &home;
+  makecontext(&lower, run_lower, 0), makecontext(&upper, run_upper, 0);
+  swapcontext(&home, &upper);
+}
 __attribute__((noinline)) static int tiny(int n) { return n + 1; }
 __attribute__((noinline)) static int work(int n) {
   volatile int sum = n;
@@ -193,6 +216,7 @@ __attribute__((no_instrument_function)) static double now(void) {
 }
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
+  switch_stacks();
   double until = now() + 1.5;
   int turns = 0;
   while (now() < until) work(turns++);
