@@ -34,11 +34,11 @@ from insitu.modeling.search import TOO_FEW
 from insitu.monitor.cost import by_cost, measured
 from insitu.monitor.deviation import OFF
 from insitu.monitor.names import printable
+from insitu.telling import LEAST_SCALES
 from insitu.units import percent
 
 NAMED = 5  # call paths without a model
 LEAST_SHARE = 0.005  # of such a call path, to be worth a word
-LEAST_SCALES = 3
 COLUMNS = (
     Column("metric"),
     Column("class"),

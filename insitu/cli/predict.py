@@ -29,9 +29,9 @@ from insitu.errors import CampaignError, UsageError
 from insitu.formats.table import predictions
 from insitu.modeling.base import SeriesModel
 from insitu.monitor.cost import by_cost
+from insitu.monitor.summary import FAR
 from insitu.units import percent, quantity
 
-FAR = 4  # times the largest measured scale, up to which a prediction is to be trusted
 COLUMNS = (
     Column("metric"),
     Column("class"),
@@ -108,7 +108,7 @@ def _say_how_far(wanted: Sequence[Sequence[float]], chosen: Sequence[SeriesModel
             if value > FAR * known:
                 click.echo(
                     f"note: {name}={number(value)} is {value / known:.3g} times the largest that"
-                    f" was measured; trust predictions to {FAR} times, beyond look at the bounds",
+                    f" was measured; trust predictions to {FAR:g} times, beyond look at the bounds",
                     err=True,
                 )
 

@@ -10,17 +10,16 @@ from insitu.measurement import FloatArray
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.monitor.cost import cost_metric, measured, shares
 from insitu.monitor.detail import candidates, residuals
+from insitu.monitor.drawing import FARTHER
 from insitu.monitor.parts import Estimate, parts_of, trust
 from insitu.monitor.scaling import measured_places, place, shares_along
 from insitu.monitor.summary import costs_along, costs_at
 
 STEPS = 64  # points of a curve
 GRID = 32  # points of a side of a surface
-FARTHER = 2.0  # times the largest coordinate measured, where a curve ends
 MOST_RANKS = 4_096  # whose classes are told one by one
 MOST_RUNS = 6  # whose ranks are told, the largest
 MOST_PATHS = 60  # predicted at once, the dearest there
-LEAST = 0.005  # probability of a candidate below which it is not told
 
 Json = dict[str, Any]  # Any: JSON
 
@@ -231,7 +230,6 @@ def _series(one: SeriesModel, along: int, grid: FloatArray, at: FloatArray) -> J
         "candidates": [
             {"text": str(function), "probability": weight, "values": _json(function(table))}
             for function, weight in candidates(model)
-            if weight >= LEAST
         ],
         "quality": {
             "smape": _finite(model.quality.smape),

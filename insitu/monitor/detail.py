@@ -10,10 +10,11 @@ from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.spread import Spread
 
 MOST = 8  # candidates that are told
+LEAST = 0.005  # probability of one below which it is not
 DENOMINATOR = 64  # at most, of an exponent
 
 
-def candidates(model: Model, most: int = MOST) -> list[tuple[Function, float]]:
+def candidates(model: Model) -> list[tuple[Function, float]]:
     """Functions that compete for the last segment with their probabilities, the likeliest first.
 
     Empty where a modeler weighs none.
@@ -21,10 +22,11 @@ def candidates(model: Model, most: int = MOST) -> list[tuple[Function, float]]:
     if not model.spreads:
         return []
     spread = model.spreads[-1]
-    order = np.argsort(-spread.weights, kind="stable")[:most]
+    order = np.argsort(-spread.weights, kind="stable")[:MOST]
     return [
         (_function(model.parameters, spread, index), float(spread.weights[index]))
         for index in order.tolist()
+        if spread.weights[index] >= LEAST
     ]
 
 

@@ -15,14 +15,13 @@ from insitu.modeling.algebra import to_latex
 from insitu.modeling.base import Model, SeriesModel
 from insitu.modeling.classes.match import ALL
 from insitu.monitor.cost import measured
+from insitu.monitor.drawing import FARTHER, WIDE
 from insitu.monitor.names import last_frames, printable
 from insitu.units import percent, quantity, scale_of
 
 # Okabe and Ito's palette: told apart by people who see no red or no green; signs help in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS = ("o", "s", "D", "^", "v", "P", "X")
-FARTHER = 2.0  # the models are drawn that many times beyond the last point
-WIDE = 8.0  # a spread above which an axis is logarithmic
 TOO_WIDE = 300.0  # a spread of values of which the smallest are none: a call that had nothing to do
 COLUMNS = 3
 NAME_WIDTH = 34

@@ -13,8 +13,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.classes.domain import AXES, Domain
+from insitu.monitor.drawing import WIDE
 from insitu.monitor.names import last_frames, printable
-from insitu.monitor.picture import COLOURS, STYLE, TOO_WIDE, WIDE
+from insitu.monitor.picture import COLOURS, STYLE, TOO_WIDE
 from insitu.units import quantity
 
 MARKS = "os^Dv<>"  # so that classes are told apart without colours too

@@ -16,6 +16,7 @@ from insitu.modeling.classes.sizes import size_laws
 from insitu.monitor.cost import by_cost, cost_metric, metric_place, shares
 from insitu.monitor.parts import RELEVANT, Estimate, Part, parts_of
 
+FAR = 4.0  # times the largest scale measured: beyond, predictions are to be doubted
 AHEAD = 16.0  # the target where none is said, in multiples of the largest measured scale
 FEW = 10  # lines of a table of the summary
 LEVEL = 0.95  # of bounds, where nobody says another

@@ -1,8 +1,6 @@
 """Pictures of points, models, shares and ranks as SVG that stands inside a page."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 
 import numpy as np
@@ -12,17 +10,16 @@ from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.base import Model, SeriesModel
 from insitu.modeling.classes.match import ALL
 from insitu.monitor.cost import measured
+from insitu.monitor.drawing import Axis, evenly, is_wide
 from insitu.monitor.names import last_frames, printable
 from insitu.units import percent, quantity
 
-WIDE = 8.0  # a spread above which an axis is logarithmic
 HIGHEST = 1e300  # value where a curve leaves the picture
 STEPS = 48  # points of a curve
 WIDTH, HEIGHT = 340.0, 200.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 20.0, 8.0, 26.0
 COLOURS = 7  # of the style sheet, .c0 to .c6
 MARKS = ("circle", "square", "diamond", "up")
-STRIP_RANKS = 512  # ranks in a strip; of more, evenly chosen ones
 NAME_WIDTH = 30
 # Colours are those of the page around it; a notebook has none, so each has a value of its own.
 CHART_STYLE = """
@@ -48,39 +45,6 @@ svg.key { width: 11px; display: inline-block; margin-right: 6px; }
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """Values to places on the page; logarithmic where the values spread far."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-    is_log: bool
-
-    def __call__(self, values: FloatArray) -> FloatArray:
-        """Places; NaN stays."""
-        if self.is_log:
-            part = np.log(np.maximum(values, self.low) / self.low) / math.log(self.high / self.low)
-        else:
-            part = (values - self.low) / ((self.high - self.low) or 1.0)
-        return np.asarray(self.start + np.clip(part, 0.0, 1.2) * (self.end - self.start))
-
-    def ticks(self, most: int) -> list[float]:
-        """Round values within, no more than about `most`."""
-        if self.is_log:
-            base = 2.0 if self.high / self.low < 5000 and self.low >= 1 else 10.0
-            first = math.ceil(math.log(self.low, base) - 1e-9)
-            last = math.floor(math.log(self.high, base) + 1e-9)
-            step = max(1, math.ceil((last - first + 1) / most))
-            return [base**power for power in range(first, last + 1, step)]
-        raw = (self.high - self.low) / most or 1.0
-        size = 10.0 ** math.floor(math.log10(raw))
-        step_size = next(size * m for m in (1, 2, 5, 10) if size * m >= raw * 0.999)
-        first = math.ceil(self.low / step_size)
-        return [step_size * i for i in range(first, math.floor(self.high / step_size + 1e-9) + 1)]
-
-
 def series_chart(series: Sequence[SeriesModel], target: Sequence[float], axis: str) -> str:
     """The measured points of every class with model and bounds, up to the target.
 
@@ -97,11 +61,11 @@ def series_chart(series: Sequence[SeriesModel], target: Sequence[float], axis: s
     ys = [np.array([value for _, value in measured(one.model)]) for one in drawn]
     low, high = min(float(x.min()) for x in xs), float(target[along])
     high = max(high, *(float(x.max()) for x in xs))
-    x_axis = Axis(low, high if high > low else low + 1, LEFT, WIDTH - RIGHT, _is_wide(low, high))
+    x_axis = Axis(low, high if high > low else low + 1, LEFT, WIDTH - RIGHT, is_wide(low, high))
     curves = [_curve(one.model, along, x_axis) for one in drawn]
     values = np.concatenate([*ys, *(curve[1] for curve in curves)])
     least, most = float(values.min()), float(values.max())
-    is_log = _is_wide(least, most)
+    is_log = is_wide(least, most)
     floor = least / 1.5 if is_log else min(0.0, least)
     y_axis = Axis(floor, (most * 1.25) or 1.0, HEIGHT - BOTTOM, TOP, is_log)
     unit = drawn[0].metric.unit
@@ -147,7 +111,7 @@ def shares_chart(names: Sequence[str], at: FloatArray, parts: FloatArray, axis: 
         axis: the name of the parameter.
     """
     width, right = 680.0, 230.0
-    x_axis = Axis(at[0], at[-1], 42.0, width - right, _is_wide(float(at[0]), float(at[-1])))
+    x_axis = Axis(at[0], at[-1], 42.0, width - right, is_wide(float(at[0]), float(at[-1])))
     y_axis = Axis(0.0, 1.0, HEIGHT - BOTTOM, TOP, is_log=False)
     tops = np.cumsum(parts, axis=0)
     bottoms = tops - parts
@@ -181,7 +145,7 @@ def shares_chart(names: Sequence[str], at: FloatArray, parts: FloatArray, axis: 
 
 def rank_strip(labels: IntArray, names: Sequence[str]) -> str:
     """The ranks in their order, one cell each, coloured by class."""
-    chosen = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), STRIP_RANKS)).astype(int))
+    chosen = evenly(len(labels))
     cell = min(12.0, 680.0 / max(len(chosen), 1))
     cells = []
     for place, rank in enumerate(chosen.tolist()):
@@ -287,10 +251,6 @@ def _mark(x: float, y: float, index: int) -> str:
     shape = {"square": "m-3 -3h6v6h-6z", "diamond": "m0 -4.2l4.2 4.2l-4.2 4.2l-4.2 -4.2z"}
     d = shape.get(kind, "m0 -4l4 7h-8z")
     return f'<path class="{shade}" d="M{x:.1f} {y:.1f}{d}"/>'
-
-
-def _is_wide(low: float, high: float) -> bool:
-    return low > 0 and high / low >= WIDE
 
 
 def _text(text: str) -> str:

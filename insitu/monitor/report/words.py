@@ -9,14 +9,13 @@ from insitu.entities import RunRecord, RunState, number
 from insitu.monitor.cost import metric_place
 from insitu.monitor.names import last_frames
 from insitu.monitor.parts import ROUGH, TRUSTED, Estimate, Part, trust
-from insitu.monitor.summary import Growth, Summary, place_of
+from insitu.monitor.summary import FAR, Growth, Summary, place_of
 from insitu.units import percent, quantity
 
 NAME_WIDTH = 60
 BROKEN = "✘"
 TRUST = ("good", "rough", "a guess", "unknown")
 ALL_OF_IT = 0.995
-FAR = 4.0  # times the largest measured scale, beyond which predictions are to be doubted
 
 
 def headlines(summary: Summary) -> Iterator[str]:

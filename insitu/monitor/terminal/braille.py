@@ -10,8 +10,8 @@ from rich.text import Text
 
 from insitu.entities import number
 from insitu.measurement import FloatArray
+from insitu.monitor.drawing import Axis, is_wide
 from insitu.monitor.names import printable
-from insitu.monitor.report.chart import Axis
 from insitu.units import quantity
 
 # Classes are told apart by their marks; colours (Okabe and Ito) only help who sees them.
@@ -30,7 +30,6 @@ NOW = "✚"  # the run in progress, so far
 LABELS = 9  # columns left of the picture
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a cell, from above
 BLANK = 0x2800
-WIDE = 8.0  # a spread above which an axis is logarithmic
 TOO_WIDE = 1e15  # one above which it is none again
 BEYOND = 6.0  # times the largest measured value, that a model is drawn to
 SPARSE = 3  # every so many dots of a bound, to be told from a model
@@ -154,7 +153,7 @@ def _finite(values: Sequence[FloatArray]) -> FloatArray:
 
 
 def _is_wide(low: float, high: float) -> bool:
-    return low > 0 and WIDE <= high / low <= TOO_WIDE
+    return is_wide(low, high) and high / low <= TOO_WIDE
 
 
 def _draw_model(canvas: Canvas, x_axis: Axis, y_axis: Axis, *, curve: Curve, colour: str) -> None:

@@ -11,17 +11,15 @@ from insitu.entities import number
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.match import ALL
 from insitu.monitor.detail import candidates, residuals
+from insitu.monitor.drawing import FARTHER, evenly
 from insitu.monitor.names import printable
 from insitu.monitor.terminal.braille import Curve, mark_of, plot
 from insitu.units import percent, quantity
 
 STEPS = 96  # points of a curve
-FARTHER = 2.0  # times the largest coordinate measured, where a curve ends
 NOBODY = ("·", "default")
 BAR = 10  # columns of the weight of a candidate
 BALANCE = 6  # columns on either side of zero in the picture of residuals
-STRIP_RANKS = 512  # ranks in a strip; of more, evenly chosen ones
-LEAST = 0.005  # weight below which a candidate is not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ def strip(ranks: Clusters, shown: Sequence[str], width: int) -> list[Text]:
     order = [*shown, *(name for name in ranks.names if name not in shown)]
     signs = [mark_of(order.index(name)) for name in ranks.names]
     labels = ranks.labels
-    chosen = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), STRIP_RANKS)).astype(int))
+    chosen = evenly(len(labels))
     some = "" if len(chosen) == len(labels) else f", {len(chosen)} of them"
     lines = [Text(f"{len(labels)} ranks at {printable(str(ranks.run))}{some}", "bold")]
     for start in range(0, len(chosen), max(width - 2, 1)):
@@ -201,7 +199,7 @@ def _segments(model: Model) -> Iterator[Text]:
 
 def _rivals(model: Model) -> Iterator[Text]:
     """The functions that compete, with their weights."""
-    found = [one for one in candidates(model) if one[1] >= LEAST]
+    found = candidates(model)
     if not found:
         return
     where = "" if len(model.segments) == 1 else " for the last segment"

@@ -23,14 +23,13 @@ from insitu.monitor.outlook import (
     smallest_of,
 )
 from insitu.monitor.report.words import bounds, factor
-from insitu.monitor.summary import largest_of
+from insitu.monitor.summary import FAR, largest_of
 from insitu.monitor.terminal.view import ROOMY, SCROLLBAR, Shown, View, cut, title_of
 from insitu.monitor.trend import times
 from insitu.units import percent, quantity
 
 NAME, VALUE = 12, 26  # columns of a slider beside its rail
 FIXED = {"share": 6, "now": 6, "cost": 8, "95 % between": 19, "growth": 8}
-FAR = 4.0  # times the largest scale measured: beyond, predictions are no longer trusted
 BAR = 10
 
 
