@@ -260,7 +260,7 @@ def report(
 ) -> RunRecord | None:
     """Wait until the run is sealed, complete it from its tables if nobody else can, and say how it
     went; answers what is known of it."""
-    say_trouble(run, campaign)
+    has_trouble = say_trouble(run, campaign)
     if aggregator is None:
         if not options.is_quiet:
             say(f"the tables wait; bring them in with: insitu ingest {campaign}")
@@ -275,7 +275,9 @@ def report(
         record = _record(run, campaign)
     aggregator.stop()
     record = record or _record(run, campaign)
-    if record is None:
+    if record is None and has_trouble:
+        say("no rank of this run was measured, for the reason above")
+    elif record is None:
         say(
             f"no rank of this run was measured: {options.command[0]} started neither a Python 3.11 "
             "to 3.13 that reads PYTHONPATH nor a program linked with a shared MPI library; or its "

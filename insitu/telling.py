@@ -84,16 +84,19 @@ def has_only_mpi(callpaths: Sequence[CallPath]) -> bool:
     )
 
 
-def say_trouble(run: str, campaign: str) -> None:
-    """What ranks left that could not be measured."""
+def say_trouble(run: str, campaign: str) -> bool:
+    """What ranks left that could not be measured; whether there were any."""
     path = os.path.join(campaign, "logs", f"trouble-{run}")
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = sorted({line.strip() for line in file})
     except OSError:
-        return
+        return False
     for line in lines[:5]:
-        say(f"a rank could not be measured: {line}")
+        is_full = "No space left" in line
+        hint = "; make room there, or name another directory with INSITU_TABLES" * is_full
+        say(f"a rank could not be measured: {line}{hint}")
+    return bool(lines)
 
 
 def say(text: str) -> None:

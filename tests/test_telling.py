@@ -8,7 +8,7 @@ from insitu.entities import CallPath, Finding, RunKey, RunRecord, RunState
 from insitu.errors import CommandNotFoundError, NotExecutableError, UsageError
 from insitu.launch.find import program_argv
 from insitu.options import parse
-from insitu.telling import folded, has_only_mpi, say_record, what_next
+from insitu.telling import folded, has_only_mpi, say_record, say_trouble, what_next
 from tests.campaigns import heat_campaign
 
 
@@ -50,6 +50,15 @@ def test_of_a_run_that_aborted_nothing_more_is_promised(capsys):
     )
     assert why == "insitu: rank-aborted: status 3 (rank 1)"
     assert "`insitu ingest heat.insitu` may complete it" in lost
+
+
+def test_a_full_disk_is_told_with_what_to_do(tmp_path, capsys):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "trouble-1").write_text("OSError: [Errno 28] No space left on device: 'x'")
+
+    assert say_trouble("1", str(tmp_path))
+    assert not say_trouble("2", str(tmp_path))
+    assert "make room there, or name another directory with INSITU" in capsys.readouterr().err
 
 
 def test_np_is_the_number_of_ranks_as_for_mpiexec():

@@ -89,12 +89,13 @@ def command(
     if callpath is None and metric in (None, TIME.name, TIME_EXCLUSIVE.name):
         _print_rest(rest)
     findings = about(models, shown)
-    print_findings([*off, *left_out_runs, *(one for one in findings if not _is_said(one))])
+    unsaid = [one for one in findings if not _is_said(one, models)]
+    print_findings([*off, *left_out_runs, *unsaid])
 
 
-def _is_said(finding: Finding) -> bool:
-    """Whether the line about call paths without a model says it already."""
-    return finding.code == TOO_FEW and finding.where != ""
+def _is_said(finding: Finding, models: ModelSet) -> bool:
+    """Whether the line about call paths without a model, or about all, says it already."""
+    return finding.code == TOO_FEW and (finding.where != "" or not models.models)
 
 
 def _print_rest(rest: Mapping[CallPath, float]) -> None:

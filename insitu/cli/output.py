@@ -28,6 +28,7 @@ from insitu.entities import (
 from insitu.errors import UsageError
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import ModelSet
+from insitu.modeling.search import TOO_FEW
 from insitu.monitor.cost import metric_place, shares, unmodelled
 from insitu.monitor.names import last_frames, printable
 
@@ -35,7 +36,7 @@ MIN_WIDTH = 60
 MIN_WIDE = 16
 TOP = 15  # call paths in a table for people who did not say how many
 SHOWN_FINDINGS = 2
-NO_MODEL = ("too-few-points", "not-modelled")  # findings of modeling
+NO_MODEL = (TOO_FEW, "not-modelled")  # findings of modeling
 HEADLINES = frozenset(  # metrics that a table shows where nobody asked for one
     one.name for one in (TIME, TIME_EXCLUSIVE, TIME_WAITING, BYTES_SENT, MEMORY_RSS, ITERATION_TIME)
 )
@@ -232,14 +233,32 @@ def _aligned(text: str, column: Column, width: int) -> str:
 
 def print_findings(findings: Sequence[Finding], *, is_json: bool = False) -> None:
     """What a person should know, on standard error; a few of each kind, JSON readers get all."""
+    lines = [finding.text for finding in findings] if is_json else few_of(findings)
+    for line in lines:
+        click.echo(f"note: {printable(line)}", err=True)
+
+
+def few_of(findings: Sequence[Finding]) -> list[str]:
+    """A few findings of each kind as lines; series with too few points are only counted."""
+    waiting = [one for one in findings if one.code == TOO_FEW and one.where]
+    lines = []
     shown: dict[str, int] = {}
     for finding in findings:
+        if finding.code == TOO_FEW and finding.where:
+            continue
         shown[finding.code] = shown.get(finding.code, 0) + 1
-        if shown[finding.code] <= SHOWN_FINDINGS or is_json:
-            click.echo(f"note: {printable(finding.text)}", err=True)
-    for code, count in shown.items():
-        if count > SHOWN_FINDINGS and not is_json:
-            click.echo(f"note: {count - SHOWN_FINDINGS} more of this kind ({code})", err=True)
+        if shown[finding.code] <= SHOWN_FINDINGS:
+            lines.append(finding.text)
+    lines += [
+        f"{count - SHOWN_FINDINGS} more of this kind ({code})"
+        for code, count in shown.items()
+        if count > SHOWN_FINDINGS
+    ]
+    if waiting:
+        paths = counted(len({one.where for one in waiting}), "call path")
+        series = counted(len(waiting), "series", "series")
+        lines.append(f"{series} of {paths} have no model yet: measured at too few scales")
+    return lines
 
 
 def about(models: ModelSet, shown: Container[CallPath]) -> list[Finding]:

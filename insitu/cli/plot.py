@@ -1,5 +1,6 @@
 """`insitu plot`: measured points with their models, as a picture."""
 
+import logging
 import os
 
 import click
@@ -125,6 +126,9 @@ def check_picture(file: str) -> None:
     """
     if not file.lower().endswith(SUFFIXES):
         raise UsageError(f"{file}: the suffix must be one of {', '.join(SUFFIXES)}")
+    logging.getLogger("matplotlib").setLevel(
+        logging.ERROR
+    )  # where HOME cannot be written, it talks
     try:
         import matplotlib  # noqa: F401  only whether it is there
     except ImportError as error:

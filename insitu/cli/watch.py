@@ -9,6 +9,7 @@ from insitu.cli.output import (
     Block,
     Column,
     campaign_argument,
+    few_of,
     headlines,
     json_option,
     print_blocks,
@@ -165,5 +166,5 @@ def _print(board: Board) -> None:
         print_blocks("share", COLUMNS, list(blocks.values()))
     if board.omitted:
         click.echo(f"{board.omitted} more; `insitu models` shows all")
-    for finding in board.findings:
-        click.echo(f"note: {printable(finding.text)}")
+    for line in few_of(board.findings):
+        click.echo(f"note: {printable(line)}")

@@ -215,6 +215,8 @@ def test_the_cost_of_what_has_no_model_yet_is_told(insitu: Insitu):
     answer = insitu("models", "a.insitu")
 
     assert " 75 %  main" in answer.out
+    refitted = insitu("refit", "a.insitu")
+    assert "1 series of 1 call path have no model yet" in refitted.err
     assert "no model of their time yet: 25 % rare; a class of ranks needs 3 scales" in answer.out
 
 
@@ -291,7 +293,9 @@ def test_a_prediction_without_models_says_why_there_are_none(insitu: Insitu):
     answer = insitu("predict", "a.insitu", "--at", "p=64")
 
     assert answer.code == 3
-    assert "a.insitu: no models: models need 3 values of p, 1 measured so far" in answer.err
+    reason = "models need 3 values of p, 1 measured so far"
+    assert f"a.insitu: no models: {reason}" in answer.err
+    assert insitu("models", "a.insitu").err.count(reason) == 1
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
