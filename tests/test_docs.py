@@ -190,6 +190,7 @@ def test_the_campaign_file_of_the_readme_can_be_read(tmp_path):
 
 @pytest.mark.mpi
 @pytest.mark.native
+@pytest.mark.slow
 def test_the_first_campaign_works_when_pasted(tmp_path):
     (script,) = re.findall(r"```sh\n(.*?)```", section("A first campaign in five minutes"), re.S)
     shims = tmp_path / "bin"

@@ -14,8 +14,10 @@ STEPS = 3
 
 def test_a_change_of_algorithm_is_found_between_the_scales_around_it(bench):
     for p in SCALES:
-        outcome = bench.run("-n", p, "-q", "--", PROGRAM, "--steps", STEPS, "--values", 10)
+        words = ("-n", p, "-q", "--agent", "off", "--", PROGRAM)
+        outcome = bench.run(*words, "--steps", STEPS, "--values", 10)
         assert outcome.code == 0, outcome.err
+    assert bench.insitu("ingest", bench.campaign).code == 0
 
     said = bench.insitu(
         "models", bench.campaign, "--callpath", "swap->MPI_Sendrecv", "--metric", "visits", "--json"

@@ -73,7 +73,9 @@ def campaign(bench: Bench) -> Iterator[Bench]:
     bench.script(APP)
     (bench.folder / "at-once").touch()
     for ranks in (1, 2, 3, 4):
-        assert bench.run("-n", ranks, "--", "app.py", 0.005, "at-once").code == 0
+        words = ("-n", ranks, "--agent", "off", "--", "app.py", 0.005, "at-once")
+        assert bench.run(*words).code == 0
+    assert bench.insitu("ingest", bench.campaign).code == 0
     yield bench
 
 
