@@ -38,7 +38,7 @@ RANKS = 2  # of each node
 SPEAKERS = (4, 16, 64)  # nodes of a run that speaks in messages
 AGENTS = 16  # that speak through cut connections
 PATHS = ("solve", "halo", "sum", "norm", "write")
-CALM_S = 10.0  # within which every rank must be complete once the faults have ended
+CALM_S = 60.0  # within which every rank must be complete once the faults have ended
 CUT_AT = 20_000  # bytes of a connection, at most
 SPEAKER = """
 import sys

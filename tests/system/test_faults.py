@@ -11,24 +11,11 @@ import pytest
 
 from insitu.campaign.store import open_store
 from insitu.entities import RunState
-from tests.system.conftest import processes, until
+from tests.system.conftest import WAIT_S, processes, until
 
 pytestmark = pytest.mark.mpi
 
-SLOW = """
-    import time
-    from mpi4py import MPI
-
-    def step():
-        time.sleep(0.02)
-
-    for _ in range(100):
-        step()
-    MPI.COMM_WORLD.Barrier()
-    if MPI.COMM_WORLD.rank == 0:
-        print("done", flush=True)
-"""
-UNTIL_HEARD = """
+UNTIL = """
     import glob, sys, time
     from mpi4py import MPI
 
@@ -39,6 +26,9 @@ UNTIL_HEARD = """
         step()
     while not glob.glob(sys.argv[1]):
         time.sleep(0.02)
+    MPI.COMM_WORLD.Barrier()
+    if MPI.COMM_WORLD.rank == 0:
+        print("done", flush=True)
 """
 QUICK = "def work(): pass\nfor _ in range(5): work()\nprint('done')\n"
 
@@ -78,14 +68,15 @@ def tiny_disk(folder, kilobytes):
 
 
 def test_a_killed_aggregator_costs_nothing(bench):
-    script = bench.script(SLOW)
-    process = bench.start(bench.command("-n", 2, "--beat", "0.2", script))
+    script, killed = bench.script(UNTIL), bench.folder / "killed"
+    process = bench.start(bench.command("-n", 2, "--beat", "0.2", script, killed))
     until(live_tables(bench))
     until(lambda: aggregators(bench))
 
     for pid in aggregators(bench):
         os.kill(pid, signal.SIGKILL)
-    out, err = process.communicate(timeout=60)
+    killed.touch()
+    out, err = process.communicate(timeout=WAIT_S)
 
     assert (process.returncode, out) == (0, "done\n"), err
     assert "the aggregator is gone" in err
@@ -96,13 +87,14 @@ def test_a_killed_aggregator_costs_nothing(bench):
 
 
 def test_a_killed_agent_costs_nothing(bench):
-    script = bench.script(SLOW)
-    process = bench.start(bench.command("-n", 2, "--beat", "0.2", script))
+    script, killed = bench.script(UNTIL), bench.folder / "killed"
+    process = bench.start(bench.command("-n", 2, "--beat", "0.2", script, killed))
     until(lambda: list(bench.tables.rglob("welcomed")))
 
     for pid in agents(bench):
         os.kill(pid, signal.SIGKILL)
-    out, err = process.communicate(timeout=60)
+    killed.touch()
+    out, err = process.communicate(timeout=WAIT_S)
 
     assert (process.returncode, out) == (0, "done\n"), err
     (record,) = bench.records()
@@ -111,7 +103,7 @@ def test_a_killed_agent_costs_nothing(bench):
 
 
 def test_an_aggregator_that_comes_late_gets_everything(bench):
-    script = bench.script(UNTIL_HEARD)
+    script = bench.script(UNTIL)
     heard = bench.tables / "*" / "*" / "welcomed"
     run = bench.command("--beat", "0.2", script, heard)
     launched = bench.start([*bench.mpiexec, "-n", "2", *run])
@@ -119,10 +111,10 @@ def test_an_aggregator_that_comes_late_gets_everything(bench):
 
     serve = bench.start([str(bench.python), "-m", "insitu", "serve", str(bench.campaign)])
 
-    assert launched.wait(60) == 0
+    assert launched.wait(WAIT_S) == 0
     until(lambda: bench.left_tables() == [])
     serve.send_signal(signal.SIGTERM)
-    assert serve.wait(30) == 0
+    assert serve.wait(WAIT_S) == 0
     assert bench.records()[0].state is RunState.SEALED
     assert bench.values("app.py->step", "visits") == [100, 100]
 
@@ -142,7 +134,7 @@ def test_one_aggregator_serves_many_runs_and_refuses_a_second_one(bench):
     assert "another aggregator" in second.err and len(second.err.splitlines()) == 1
     assert len(bench.records()) == 2
     serve.terminate()
-    assert serve.wait(30) == 0
+    assert serve.wait(WAIT_S) == 0
 
 
 def test_a_campaign_of_a_newer_version_is_refused_before_the_program_starts(bench):

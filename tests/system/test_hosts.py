@@ -15,7 +15,7 @@ from insitu.entities import RunState
 from tests.benchmarks.chaos_kills import PROGRAM
 from tests.benchmarks.chaos_nursery import HERE
 from tests.server.nodes import column
-from tests.system.conftest import until
+from tests.system.conftest import WAIT_S, until
 
 ADDRESS, PORT = "10.213.1.1", 5571
 CUT_S = 2.5
@@ -97,14 +97,14 @@ def test_ranks_on_two_hosts_reach_an_encrypted_aggregator_on_a_third(hosts, on, 
     ip("-n", hosts[1], "link", "set", "link0", "up")
     ip("-n", hosts[1], "route", "replace", "default", "via", "10.213.2.1")
     stop.touch()
-    codes = [process.wait(30) for process in ranks]
+    codes = [process.wait(WAIT_S) for process in ranks]
     until(lambda: not list((tmp_path / hosts[0]).rglob("*.table")))
     time.sleep(3.0)  # an agent whose link was cut may be too late: its tables stay
     serve.send_signal(signal.SIGTERM)
-    assert serve.wait(30) == 0
+    assert serve.wait(WAIT_S) == 0
     ingest = on(hosts[1], "-m", "insitu", "ingest", campaign)
 
-    assert (codes, ingest.wait(30)) == ([0] * 4, 0)
+    assert (codes, ingest.wait(WAIT_S)) == ([0] * 4, 0)
     assert meanwhile != before
     with open_store(str(campaign)) as store:
         (record,) = store.runs()

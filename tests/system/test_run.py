@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from insitu.entities import RunState
+from tests.system.conftest import WAIT_S
 
 pytestmark = pytest.mark.mpi
 
@@ -186,7 +187,7 @@ def test_signals_reach_the_program(bench, number):
 
     process.send_signal(number)
 
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=WAIT_S)
     assert (process.returncode, out) == (42, "got it\n"), err
 
 

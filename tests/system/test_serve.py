@@ -25,7 +25,7 @@ from tests.collectors.test_node import rank_table
 from tests.server.nodes import ModelNode, column
 
 HERE = Path(__file__).resolve().parents[2]
-WAIT_S = 20.0
+WAIT_S = 90.0
 KILLS, RUNS = 8, 4
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.system.conftest import Bench, until
+from tests.system.conftest import WAIT_S, Bench, until
 
 ESCAPE = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-_]")
 COLOURS = re.compile(rb"[34]8;(?:5;(\d+)|2;(\d+);(\d+);(\d+))")
@@ -88,27 +88,27 @@ def test_a_slow_run_is_marked_while_it_goes_on_in_greys_where_no_colour_is_wante
     watch = [str(bench.python), "-m", "insitu", "watch", str(bench.campaign)]
     quiet = {**bench.environment, "TERM": "xterm-256color", "NO_COLOR": "1"}
     screen = Screen(watch, quiet)
-    until(lambda: screen.shows("p=4#0 sealed"), 60)
+    until(lambda: screen.shows("p=4#0 sealed"))
     lines = subprocess.Popen(
         watch, env=bench.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
     start = ("-n", 2, "--mpiexec", bench.mpiexec[0], "--")
     run = bench.start(bench.command(*start, "app.py", 0.2, "seen"))  # 40 times as slow
-    until(lambda: screen.shows("p=2#0 measuring") or screen.shows("% done"), 60)
-    until(lambda: screen.shows("▲"), 60)
+    until(lambda: screen.shows("p=2#0 measuring") or screen.shows("% done"))
+    until(lambda: screen.shows("▲"))
     screen.forget()
     screen.press("r")
-    until(lambda: screen.shows("▒ measuring"), 60)
+    until(lambda: screen.shows("▒ measuring"))
     (bench.folder / "seen").touch()
-    assert run.wait(60) == 0
-    until(lambda: screen.shows("p=2#1"), 60)
+    assert run.wait(WAIT_S) == 0
+    until(lambda: screen.shows("p=2#1"))
     assert not screen.hues()
     screen.press("q")
 
-    assert screen.process.wait(30) == 0
+    assert screen.process.wait(WAIT_S) == 0
     lines.send_signal(signal.SIGINT)
-    said, _ = lines.communicate(timeout=30)
+    said, _ = lines.communicate(timeout=WAIT_S)
     assert "run p=4#0: sealed, 4 of 4 ended" in said.splitlines()
     assert "run p=2#1: sealed, 2 of 2 ended" in said.splitlines()
     assert any(line.startswith("run p=2#0: measuring") for line in said.splitlines())

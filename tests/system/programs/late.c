@@ -4,8 +4,8 @@
 #include <time.h>
 
 #define W MPI_COMM_WORLD
-#define TIMES 5
-#define LATE_MS 20
+#define TIMES 4
+#define LATE_MS 40
 #define MANY 12000
 #define MOST 8
 
