@@ -1,34 +1,30 @@
 """The board of a campaign as a page in a browser of the same machine."""
 
 import asyncio
-import hashlib
 import json
 import math
-import re
-import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from http.cookies import CookieError, SimpleCookie
 from importlib.resources import files
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from insitu.entities import parse_assignment
 from insitu.errors import InsituError
 from insitu.monitor.answers import Answers, Json
 from insitu.monitor.board import Board
 from insitu.monitor.client import BoardClient
+from insitu.monitor.guard import Guard
 from insitu.monitor.metrics import CONTENT_TYPE, Metrics
 from insitu.monitor.progress import Agenda
 from insitu.monitor.trend import first_run_words
@@ -37,7 +33,6 @@ BEAT_S = 0.1  # that a question may have to wait for
 RETRY_MS = 1_000  # until a browser asks again
 SILENT_S = 1.0  # a page that has gone is found when something is sent to it
 KEPT = ("sealed", "partial")  # states of runs that do not change with every beat
-HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 SCRIPT, STYLE = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 TYPES = {
     "index.html": "text/html; charset=utf-8",
@@ -59,16 +54,6 @@ TYPES = {
     **dict.fromkeys(("page.css", "uPlot.min.css"), STYLE),
     "uPlot.LICENSE": "text/plain; charset=utf-8",
     "icon.svg": "image/svg+xml",
-}
-HEADERS = {
-    "content-security-policy": (
-        "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
-    ),
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",  # the first address holds the token
-    "x-content-type-options": "nosniff",
-    "cache-control": "no-store",
 }
 
 
@@ -150,68 +135,6 @@ class Feed:
             ],
         }
         return Told(number, since, whole, json.dumps(now))
-
-
-class Guard:
-    """Lets in who asks this machine by its own name and knows the token.
-
-    Other users of the machine may connect to its ports, and other pages of the browser may ask
-    under a name of theirs that leads here; both are refused with 403.
-    """
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._token = token.encode()
-        # Cookies do not tell ports apart: one name per token, so that two pages live together.
-        self._cookie = f"insitu-{hashlib.sha256(self._token).hexdigest()[:12]}"
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or hand it on."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
-
-        headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
-        hosts = [value for name, value in headers if name == b"host"]
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        cookies = [self._kept(value) for name, value in headers if name == b"cookie"]
-        bearers = [value[7:] for name, value in headers if name == b"authorization"]
-        is_known = any(self._is_token(one) for one in (given, *cookies, *bearers))
-
-        async def send_guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                more = dict(HEADERS)
-                if is_known and given:
-                    value = self._token.decode()
-                    more["set-cookie"] = (
-                        f"{self._cookie}={value}; Path=/; HttpOnly; SameSite=Strict"
-                    )
-                encoded = [(name.encode(), value.encode()) for name, value in more.items()]
-                message = {**message, "headers": [*message["headers"], *encoded]}
-            await send(message)
-
-        answer = self._app
-        if len(hosts) != 1 or HOST.fullmatch(hosts[0]) is None:
-            is_known = False
-            answer = PlainTextResponse("ask for 127.0.0.1 or localhost\n", 403)
-        elif not is_known:
-            answer = PlainTextResponse(
-                "open the address that was printed when this page was started\n", 403
-            )
-        await answer(scope, receive, send_guarded)
-
-    def _is_token(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode("utf-8", "replace"), self._token)
-
-    def _kept(self, header: str) -> str:
-        """The token in a header of cookies, or nothing."""
-        try:
-            found = SimpleCookie(header).get(self._cookie)
-        except CookieError:
-            return ""
-        return "" if found is None else found.value
 
 
 def app_of(campaign: str, token: str, is_ending: Callable[[], bool]) -> ASGIApp:
