@@ -23,6 +23,7 @@ EXPONENTS = tuple(map(Fraction, _SIMPLEST_FIRST.split()))
 ROUNDING = 1e-9  # of the largest count
 LOOPS = ("loop", "region")  # by its line, or by its number among the compiler's counters
 LOOP_SHARE = 0.5  # of all work that the main loop does at least
+LOOP_REST = 0.05  # of all work that may follow another law, as what is done every tenth time
 FORMS_TRIED = 3  # of each parameter, where several multiply
 
 Site = tuple[str, str]  # call path, and what counts there: loop:12, visits, array:30
@@ -141,7 +142,36 @@ def _interacting(
             excess = values[1] - values[2] - values[3] + values[0]
             if abs(excess) > TOLERANCE * max(map(abs, values)):
                 found.add(frozenset((one, other)))
+    if len(names) == 3 and _is_triple(configurations, value, names):
+        found.update(map(frozenset, combinations(names, 2)))
     return found
+
+
+def _is_triple(
+    configurations: Configurations, value: Mapping[tuple[float, ...], float], names: Sequence[str]
+) -> bool:
+    """Whether three multiply: all together are more than what they and their pairs add.
+
+    Pairs alone do not show it where nothing is done at the base, as between neighbours on one rank.
+    """
+    base = configurations[0]
+    for all_ in configurations:
+        if not set(names) <= set(changed(base, all_)):
+            continue
+        some = [of for size in range(len(names)) for of in combinations(names, size)]
+        parts = [
+            value.get(tuple((dict(base) | {name: all_[name] for name in of}).values()))
+            for of in some
+        ]
+        if None in parts:
+            continue
+        whole = value[tuple(all_.values())]
+        signs = [(-1) ** (len(names) - len(of)) for of in some]
+        excess = whole + sum(s * v for s, v in zip(signs, parts, strict=True) if v is not None)
+        known = [v for v in parts if v is not None]
+        if abs(excess) > 2 * TOLERANCE * max(map(abs, (whole, *known))):  # of twice as many sizes
+            return True
+    return False
 
 
 def _cliques(names: Sequence[str], edges: set[frozenset[str]]) -> list[frozenset[str]]:
@@ -230,7 +260,8 @@ def _main_loop(
             if not np.array_equal(values, times):
                 continue
             slopes = [_slope(configurations, one, name) for one in work.values()]
-            if any(slope is None for slope in slopes):
+            others = [of for of, slope in zip(work.values(), slopes, strict=True) if slope is None]
+            if np.any(sum(others, np.zeros(len(times))) > LOOP_REST * sum(work.values())):
                 continue
             share = sum(filter(None, slopes)) * times[0] / total if total else 0.0
             if share >= LOOP_SHARE:

@@ -4,11 +4,13 @@
 
 `insitu detect` finds what depends on what at tiny sizes; each configuration of the full factorial
 is then measured once, which those of the deduced design are part of, and both are modelled: the
-full one as it is, both as well with dependencies.json in the campaign. The sum of what ranks
-compute (exclusive times of all call paths below main but MPI's) is predicted between and beyond the
-levels, and compared with the median of some runs there: runs must see the same load, or it is load
-that is compared. Cost is core-seconds of the program itself. Numbers of ranks stay at the cores of
-the machine; run it when the machine is calm: the load is printed.
+full one as it is, both as well with dependencies.json in the campaign. The sum of what ranks do
+(all call paths below main but MPI's: exclusive times, bytes allocated, visits) is predicted between
+and beyond the levels, and compared with the median of some runs there: runs must see the same load,
+or it is load that times compare; bytes and visits do not know it. Working sets stay within the
+second-level cache: no design sees a step that is beyond its levels. Cost is core-seconds of the
+program itself. Numbers of ranks stay at the cores of the machine; run it when the machine is calm:
+the load is printed.
 """
 
 import argparse
@@ -26,6 +28,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parents[2]
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 Point = dict[str, float]
+METRICS = ("time_exclusive", "bytes_allocated", "visits")
 
 
 @dataclass(frozen=True)
@@ -48,15 +51,15 @@ PROGRAMS = {
         {"p": 2, "dirsets": 256, "steps": 160},
     ),
     "twogrid": Program(
-        "--vol {vol} --cubes {cubes} --cycles 40",
+        "--vol {vol} --cubes {cubes} --cycles 250",
         {"p": "1,2,4", "vol": "48,96,144", "cubes": "8,12,16"},
         {
             "p": (1, 2),
-            "vol": tuple(2**k for k in (14, 15, 16, 17, 18)),
-            "cubes": tuple(2**k for k in (6, 7, 8, 9, 10)),
+            "vol": tuple(2**k for k in (10, 11, 12, 13, 14)),
+            "cubes": tuple(2**k for k in (4, 5, 6, 7, 8)),
         },
-        {"p": 2, "vol": 3 * 2**15, "cubes": 3 * 2**7},
-        {"p": 2, "vol": 2**19, "cubes": 2**11},
+        {"p": 2, "vol": 3 * 2**11, "cubes": 3 * 2**5},
+        {"p": 2, "vol": 2**15, "cubes": 2**9},
     ),
 }
 
@@ -85,8 +88,8 @@ def script(name: str) -> Path:
     return HERE / "examples" / f"{name}.py"
 
 
-def computing(campaign: Path) -> dict[tuple, list[dict[str, float]]]:
-    """What ranks compute by call path: slowest rank's exclusive seconds, of each run by point."""
+def computing(campaign: Path, metric: str) -> dict[tuple, list[dict[str, float]]]:
+    """What ranks do by call path, their mean, of each run by point."""
     sys.path.insert(0, str(HERE))
     import numpy as np
 
@@ -98,7 +101,7 @@ def computing(campaign: Path) -> dict[tuple, list[dict[str, float]]]:
             table = store.table(run.id)
             values = {
                 str(path): float(np.nanmean(row))
-                for path, row in zip(table.callpaths, table.values["time_exclusive"], strict=True)
+                for path, row in zip(table.callpaths, table.values[metric], strict=True)
                 if "->main->" in str(path)  # the start is no work of the loop
                 and not path.name.startswith("MPI_")
                 and not np.all(np.isnan(row))
@@ -111,8 +114,8 @@ def key(at: Point) -> tuple:
     return tuple(sorted((name, float(value)) for name, value in at.items()))
 
 
-def predicted(campaign: Path, at: Point, fixed: Point, paths: Iterable[str]) -> float:
-    """The sum of the models of these call paths at a point.
+def predicted(campaign: Path, at: Point, fixed: Point, paths: Iterable[str]) -> dict[str, float]:
+    """The sums of the models of these call paths at a point, by metric.
 
     What was kept fixed acts linearly through the main loop.
     """
@@ -121,11 +124,11 @@ def predicted(campaign: Path, at: Point, fixed: Point, paths: Iterable[str]) -> 
     where = ",".join(f"{name}={value:g}" for name, value in at.items())
     rows = insitu("predict", str(campaign), "--at", where, "--json")
     wanted = set(paths)
-    return scale * sum(
-        row["predictions"][0]["value"]
-        for row in rows
-        if row["metric"] == "time_exclusive" and row["callpath"] in wanted
-    )
+    sums = dict.fromkeys(METRICS, 0.0)
+    for row in rows:
+        if row["metric"] in sums and row["callpath"] in wanted:
+            sums[row["metric"]] += scale * row["predictions"][0]["value"]
+    return sums
 
 
 def copy(source: Path, target: Path, points: Sequence[Point], dependencies: Path | None) -> None:
@@ -171,15 +174,15 @@ def judge(name: str, checks: int, folder: Path) -> None:
     for _ in range(checks):
         measure(name, held_out, program.between)
         measure(name, held_out, program.beyond)
-    truth = computing(held_out)
-    seconds = computing(everything)
+    truth = {metric: computing(held_out, metric) for metric in METRICS}
+    seconds = computing(everything, METRICS[0])
 
     def cost(points: Sequence[Point]) -> float:
         return sum(at["p"] * sum(seconds[key(at)][0].values()) for at in points)
 
     whole = cost(full)
     print(f"\n{name}: load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
-    print(f"{'design':32}{'runs':>6}{'core-s':>9}{'cost %':>8}{'between %':>11}{'beyond %':>10}")
+    print(f"{'design':24}{'runs':>6}{'core-s':>9}{'cost %':>8}", *METRICS, "between, beyond %")
     for title, points, told in (
         ("full factorial", full, None),
         ("full factorial, told", full, found),
@@ -188,16 +191,20 @@ def judge(name: str, checks: int, folder: Path) -> None:
     ):
         campaign = folder / f"{title.replace(', ', '-').replace(' ', '-')}.insitu"
         copy(everything, campaign, points, told)
-        errors = []
+        errors: dict[str, list[str]] = {metric: [] for metric in METRICS}
         for at in (program.between, program.beyond):
-            runs = truth[key(at)]
-            paths = set.intersection(*(set(run) for run in runs))
-            real = statistics.median(sum(run[path] for path in paths) for run in runs)
             kept = {} if points is full else fixed
-            errors.append(100 * abs(predicted(campaign, at, kept, paths) / real - 1))
+            paths = set.intersection(*(set(run) for run in truth[METRICS[0]][key(at)]))
+            sums = predicted(campaign, at, kept, paths)
+            for metric, of in truth.items():
+                real = statistics.median(
+                    sum(run.get(path, 0.0) for path in paths) for run in of[key(at)]
+                )
+                errors[metric].append(f"{100 * abs(sums[metric] / real - 1):.1f}")
         spent = cost(points)
         row = f"{len(points):6}{spent:9.1f}{100 * spent / whole:8.1f}"
-        print(f"{title:32}{row}{errors[0]:11.1f}{errors[1]:10.1f}", flush=True)
+        shown = "   ".join(f"{metric} {', '.join(of)}" for metric, of in errors.items())
+        print(f"{title:24}{row}   {shown}", flush=True)
 
 
 def main() -> None:

@@ -35,6 +35,7 @@ def test_pilots_of_three_and_four_parameters():
         (lambda p, n, m: n**3 / p, [{"n": 3, "p": -1}]),
         (lambda p, n, m: (n - 1) * (m - 2), [{"m": 1, "n": 1}]),
         (lambda p, n, m: (m - 10) * n, [{"m": 1, "n": 1}]),  # nothing at the base
+        (lambda p, n, m: (p - 2) * n * m, [{"m": 1, "n": 1, "p": 1}]),  # as between ranks
         (lambda p, n, m: n + m, [{"m": 1}, {"n": 1}]),
         (lambda p, n, m: n / p + m / p, [{"m": 1, "p": -1}, {"n": 1, "p": -1}]),
         (lambda p, n, m: m * (n // m), [{"n": 1}]),  # a dependent parameter cancels
@@ -57,7 +58,8 @@ def test_main_loop_and_what_is_not_deterministic():
         ("main", "entries:5"): counts(lambda p, n, m: 1),
         ("main->work", "loop:9"): counts(lambda p, n, m: n * m / p),
         ("main->set_up", "loop:2"): counts(lambda p, n, m: n),
-        ("main->clock", "loop:3"): np.arange(12.0) + 1,
+        ("main->norm", "loop:7"): counts(lambda p, n, m: m // 15),  # now and then, and little
+        ("main->clock", "loop:3"): 100 * (np.arange(12.0) + 1),
     }
     structure, loop = deduce_structure(CONFIGURATIONS, sites, ranks="p")
     assert loop is None  # the loop that follows the clock is in no proportion to anything
