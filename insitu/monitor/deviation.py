@@ -14,7 +14,6 @@ from insitu.units import quantity
 
 OFF = "off-forecast"
 NAMED = 3  # call paths in the finding, those that are farthest off
-RELEVANT = 0.01  # relative: counts that are exactly known differ by less without a word
 WIDTH = 48
 
 
@@ -29,11 +28,7 @@ def deviations(foreseen: Forecast, table: RunTable, run: RunKey) -> tuple[Findin
     paths = _paths(foreseen, table)
     judged = course(foreseen, paths, size=table.size, has_ended=True).judged
     values = {(one.callpath, name): value for one in paths for name, value in one.values().items()}
-    off = {
-        key: one
-        for key, one in judged.items()
-        if one.verdict and abs(values[key] - one.expected.value) > RELEVANT * abs(values[key])
-    }
+    off = {key: one for key, one in judged.items() if one.verdict}
     if not off:
         return ()
     units = {metric.name: metric.unit for metric in table.metrics}

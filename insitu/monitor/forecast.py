@@ -25,6 +25,7 @@ from insitu.entities import (
     RunKey,
 )
 from insitu.modeling.base import Clusters, ModelSet
+from insitu.modeling.classes.match import ALL
 from insitu.monitor.cost import shares
 from insitu.monitor.parts import Estimate
 from insitu.monitor.summary import costs_at
@@ -34,6 +35,7 @@ MOST_OTHERS = 100  # of each metric besides visits and times, those that have mo
 COUNTABLE = 10  # visits from which on they say how far a call path is
 CHANCE = 0.05  # of runs like the others in which anything is marked at any time
 ROUNDING = 1e-6  # relative, of counts that are known exactly
+RELEVANT = 0.01  # of what the call path has that has most: differing by less does not matter
 
 SLOWER, FASTER = "slower", "faster"
 MORE, FEWER = "more", "fewer"  # of what is no time
@@ -96,7 +98,8 @@ class Course:
 def forecast(models: ModelSet, run: RunKey) -> Forecast:
     """What the models say for a run, of its dearest call paths; empty where they cannot.
 
-    Of bytes, messages and memory, of the call paths that have most of these.
+    Of bytes, messages and memory, of the call paths that have most of these. Where a class of ranks
+    has no model yet, nothing is said of the mean; nor do laws of class sizes narrow its bounds.
 
     Bounds are so wide that in one run of twenty like the others one of them is left at any time:
     CHANCE is divided by the number of bounds (Bonferroni), and by two since a sum that grows passes
@@ -116,7 +119,7 @@ def forecast(models: ModelSet, run: RunKey) -> Forecast:
     for half in halves:
         level = 1 - chance / (2 * max(sum(len(followed[name]) for name in half), 1))
         for name in half:
-            found = costs_at(models, name, at, followed[name], level=level)
+            found = costs_at(models, name, at, followed[name], level, of_any_sizes=True)
             values.update({(str(path), name): one for path, one in found.items()})
     every = dearest.union(*followed.values())
     return Forecast(values, _entering(models.clusters, every, run.size))
@@ -125,8 +128,9 @@ def forecast(models: ModelSet, run: RunKey) -> Forecast:
 def _followed(models: ModelSet, dearest: set[CallPath]) -> dict[str, set[CallPath]]:
     """The call paths of each metric: the dearest, of what is no time those that have most of it."""
     most: dict[str, dict[CallPath, float]] = {}
+    whole = _whole(models)
     for one in models.models:
-        if one.key.metric == ITERATION_VARIATION.name:  # says how much times vary, and varies more
+        if (one.key.callpath, one.key.metric) not in whole:
             continue
         sizes, path = most.setdefault(one.key.metric, {}), one.key.callpath
         sizes[path] = max(float(np.nanmax(one.model.values, initial=0.0)), sizes.get(path, 0.0))
@@ -136,6 +140,21 @@ def _followed(models: ModelSet, dearest: set[CallPath]) -> dict[str, set[CallPat
         else set(sorted(sizes, key=lambda path: -sizes[path])[:MOST_OTHERS])
         for name, sizes in sorted(most.items())
     }
+
+
+def _whole(models: ModelSet) -> set[tuple[CallPath, str]]:
+    """The metrics of call paths whose models are those of all ranks in all runs."""
+    known: dict[tuple[CallPath, str], set[str]] = {}
+    for one in models.models:
+        if one.key.metric != ITERATION_VARIATION.name:  # says how much times vary, and varies more
+            known.setdefault((one.key.callpath, one.key.metric), set()).add(one.key.behaviour)
+    parted = {
+        (one.callpath, one.metric)
+        for one in models.clusters
+        for names in (known.get((one.callpath, one.metric), set()),)
+        if not ({ALL} if ALL in names else names) >= set(one.names)
+    }
+    return known.keys() - parted
 
 
 def course(
@@ -156,6 +175,7 @@ def course(
         size: ranks of the run.
         has_ended: no more is to come; only then may anything be too little of a whole.
     """
+    sizes = _sizes(foreseen)
     parts: list[float] = []
     weights: list[float] = []
     judged: dict[Key, Judgement] = {}
@@ -176,8 +196,19 @@ def course(
             is_steady = metric in STEADY and not math.isnan(part)
             due = _due(whole, part if is_steady or has_ended else math.nan)
             least = value if is_steady else value * entered
-            judged[one.callpath, metric] = Judgement(due, _verdict(metric, least, due))
+            matters = abs(least - due.value) > RELEVANT * sizes[metric]
+            verdict = _verdict(metric, least, due) if matters else ""
+            judged[one.callpath, metric] = Judgement(due, verdict)
     return Course(1.0 if has_ended else _median(parts, weights), judged)
+
+
+def _sizes(foreseen: Forecast) -> dict[str, float]:
+    """What is foreseen of the call path that has most of each metric; times are parts of one."""
+    sizes: dict[str, float] = {}
+    for (_, metric), whole in foreseen.values.items():
+        name = TIME.name if metric in TIMES else metric
+        sizes[name] = max(sizes.get(name, 0.0), abs(whole.value))
+    return sizes | dict.fromkeys(TIMES, sizes.get(TIME.name, 0.0))
 
 
 def _part(one: LivePath, foreseen: Forecast, entered: float) -> float:

@@ -274,6 +274,8 @@ def costs_at(
     at: Coordinate,
     only: Container[CallPath] | None = None,
     level: float = LEVEL,
+    *,
+    of_any_sizes: bool = False,
 ) -> dict[CallPath, Estimate]:
     """A metric of call paths at one point, of a mean rank: classes weigh by their ranks.
 
@@ -283,6 +285,7 @@ def costs_at(
         at: a coordinate.
         only: the call paths that are asked for; all of them otherwise.
         level: the probability with which bounds hold.
+        of_any_sizes: whether they hold for any numbers of ranks in the classes.
     """
     groups = _groups(models, metric, only)
     is_parted = any(len(group) > 1 for group in groups.values())
@@ -292,7 +295,11 @@ def costs_at(
     for path, group in groups.items():
         found = [estimate(one.model, at, level) for one in group]
         sides = ([np.array([getattr(one, side)]) for one in found] for side in SIDES)
-        answer[path] = Estimate(*(float(_weighted(group, laws, point, one)[0]) for one in sides))
+        mean = Estimate(*(float(_weighted(group, laws, point, one)[0]) for one in sides))
+        if of_any_sizes:
+            low, high = min(one.low for one in found), max(one.high for one in found)
+            mean = Estimate(mean.value, low, high)
+        answer[path] = mean
     return answer
 
 

@@ -103,10 +103,10 @@ def test_a_call_path_of_one_rank_waits_for_no_others(models):
 def test_counts_are_judged_too_and_too_few_only_at_the_end(models):
     words = [
         shown(models, live(visits, 80, ended=ended), "visits")[1].verdict
-        for visits, ended in ((500, 0), (1000, 0), (1001, 0), (500, 64))
+        for visits, ended in ((500, 0), (1000, 0), (1001, 0), (1020, 0), (500, 64))
     ]
 
-    assert words == ["", "", MORE, FEWER]
+    assert words == ["", "", "", MORE, FEWER]  # one visit more is none that matters
 
 
 def test_at_the_end_of_a_run_everything_is_due(models):
@@ -145,7 +145,19 @@ def test_classes_count_by_their_ranks():
 
     found = forecast(ModelSet(("p",), parted, classes), AT_64)
 
-    assert found.values[str(HALO), "time"].value == pytest.approx(2.0)
+    one = found.values[str(HALO), "time"]
+    assert one.value == pytest.approx(2.0)
+    assert one.low <= 1.0 and one.high >= 3.0  # whatever part of the ranks is in which
+
+
+def test_the_mean_of_ranks_is_not_foreseen_where_a_class_has_no_model():
+    classes = [
+        Clusters(HALO, "time", RunKey.of({"p": p}), np.array([0, 1] * (p // 2)), ("a", "b"))
+        for p in (4, 8, 16, 32)
+    ]
+    parted = (modelled(HALO, TIME, np.full(4, 1.0), "a"),)
+
+    assert forecast(ModelSet(("p",), parted, classes), AT_64).values == {}
 
 
 @pytest.mark.parametrize("run", [RunKey.of({"n": 8}), AT_64])
