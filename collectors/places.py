@@ -8,6 +8,7 @@ TABLE_SUFFIX = ".table"
 AGENT_LOCK = "agent.lock"
 AGENT_LOG = "agent.log"
 WAKE = "wake"
+PROCESSES = "/proc/self/ns/pid"  # tells which processes this one can see
 SPOOL = "spool"  # in a campaign: tables of nodes that no socket leaves
 
 
@@ -43,6 +44,15 @@ def user_directory(base: str) -> str:
     return os.path.join(base, f"insitu-{os.getuid()}")
 
 
+def name_of(run: str) -> str:
+    """The name of this run's directory: containers may share a place for tables and not see each
+    other's processes, so each has a directory, an agent and a node of its own."""
+    try:
+        return f"{run}-{os.readlink(PROCESSES)[5:-1]}"  # of pid:[4026531836]
+    except OSError:
+        return run
+
+
 def make_run_directory(run: str) -> str:
     """The directory of a run on this node, made if it is not there.
 
@@ -50,10 +60,11 @@ def make_run_directory(run: str) -> str:
         OSError: no base directory can hold it; the error is that of the last one tried.
     """
     failure: OSError | None = None
+    name = name_of(run)
     for base in bases():
         try:
             private(user_directory(base))
-            path = os.path.join(user_directory(base), run)
+            path = os.path.join(user_directory(base), name)
             private(path)
             return path
         except OSError as error:

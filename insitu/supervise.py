@@ -318,7 +318,8 @@ def _wait_for_models(record: RunRecord, campaign: str, aggregator: Aggregator) -
 
 
 def _directories(run: str) -> list[str]:
-    return [path for path in places.run_directories() if os.path.basename(path) == run]
+    name = places.name_of(run)
+    return [path for path in places.run_directories() if os.path.basename(path) == name]
 
 
 def _has_tables(run: str) -> bool:

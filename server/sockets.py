@@ -25,8 +25,12 @@ SERVER_KEY, CLIENT_KEY, ALLOWED = "server", "client", "clients"
 OPTIONS = (
     (zmq.LINGER, 0),
     (zmq.MAXMSGSIZE, MAX_FRAME_BYTES),
-    (zmq.HEARTBEAT_IVL, 5_000),
-    (zmq.HEARTBEAT_TIMEOUT, 20_000),
+    # who is gone is told by the kernel: for each message of a peer that it asks for heartbeats,
+    # libzmq goes through the timers of all of them
+    (zmq.TCP_KEEPALIVE, 1),
+    (zmq.TCP_KEEPALIVE_IDLE, 20),
+    (zmq.TCP_KEEPALIVE_INTVL, 5),
+    (zmq.TCP_KEEPALIVE_CNT, 4),
     (zmq.HANDSHAKE_IVL, 5_000),
     (zmq.BACKLOG, 4_096),
     (zmq.RCVHWM, 8),  # per agent, which has one message outstanding

@@ -3,9 +3,10 @@
     python tests/benchmarks/fuzz.py [TARGET]... [--runs 100000]
 
 Without names, all targets one after the other. Each begins with tests/corpus/TARGET; what atheris
-finds new is kept in a folder of its own that is named at the end, with what it says in a log. A decoder may refuse input by its
-own error and must do nothing else: any other exception ends the run, and so does an input that
-takes longer or more memory than allowed. Without atheris inputs of the corpus are mutated blindly.
+finds new is kept in a folder of its own that is named at the end, with what it says in a log. A
+decoder may refuse input by its own error and must do nothing else: any other exception ends the
+run, and so does an input that takes more memory than allowed; how many took longer is counted.
+Without atheris inputs of the corpus are mutated blindly.
 
 Nine of ten inputs are at most 512 bytes long (or as long as the shortest seed), the last one of
 ten grows from what these have found to 65,536. What takes longer than 10 ms is decoded again, since

@@ -6,28 +6,26 @@
 
 formats: a message as it is and as a list of dictionaries, in CPU microseconds.
 ranks: 100,000 ranks on 1,000 nodes, decoded and taken in this process, without sockets.
-connections: so many agents with a message each second at a real aggregator.
+connections: so many agents with a message each second, each at a moment of its own.
 tree: 128 ranks on each of so many simulated nodes (7,816 make a million), through real relays that
 send sketches to a real aggregator; then the end of the run, with every value.
 CPU time is that of the process named; on a machine that others use, only it can be compared.
 """
 
 import argparse
-import asyncio
+import itertools
 import json
+import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgpack
 import numpy as np
 import psutil
-import zmq
-import zmq.asyncio
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -35,14 +33,14 @@ from insitu.server.events import MessageArrived
 from insitu.server.state import CampaignState
 from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode
-from insitu.wire.messages import Ack, Column, Group, Totals
+from insitu.wire.messages import Column, Group, Totals
 from tests.benchmarks.chaos_kills import Server
+from tests.benchmarks.load_crowd import Crowd
 from tests.benchmarks.load_tree import Tree, tree
 from tests.server.nodes import TOKEN, ModelNode
 
 METRICS = 6
 COLUMNS = tuple(Column(f"m{i}", "s", "total", "u8") for i in range(METRICS))
-AGENTS_PER_PROCESS = 4_000  # as many sockets as descriptors allow
 RANKS_OF_NODE = 128  # in the tree
 
 
@@ -151,72 +149,47 @@ class Plan:
     beats: int
 
 
-async def _agent(
-    context: zmq.asyncio.Context, address: dict[str, str], number: int, plan: Plan
-) -> list[float]:
-    """Say hello, then a message each second, at moments of its own; how long answers took."""
-    node = node_of(number, plan.ranks, plan.agents * plan.ranks, plan.rows)
-    node.token = address["token"]
-    socket = context.socket(zmq.DEALER)
-    socket.linger = 0
-    socket.connect(address["endpoint"])
-    await asyncio.sleep(number / 500)
-    hello = replace(node.hello(), columns=COLUMNS)
-    for message in (hello, node.digest(), node.dictionary()):
-        await socket.send(encode(message))
-        answer = decode(await socket.recv())
-        if isinstance(answer, Ack) and answer.known == plan.rows:
-            break
-    matrices = matrices_of(plan.ranks, plan.rows)
-    waits = []
-    await asyncio.sleep((plan.agents - number) / 500)
-    for seq in range(1, plan.beats + 1):
-        began = time.monotonic()
-        await socket.send(encode(totals_of(node, seq, matrices)))
-        await socket.recv()
-        waits.append(time.monotonic() - began)
-        await asyncio.sleep(max(0.0, began + 1.0 - time.monotonic()))
-    socket.close()
-    return waits
-
-
-def _agents(address: dict[str, str], numbers: range, plan: Plan) -> list[float]:
-    """These agents of a plan, in one process."""
-
-    async def speak() -> list[list[float]]:
-        context = zmq.asyncio.Context()
-        context.set(zmq.MAX_SOCKETS, len(numbers) + 10)
-        return await asyncio.gather(*(_agent(context, address, k, plan) for k in numbers))
-
-    return [wait for waits in asyncio.run(speak()) for wait in waits]
-
-
 def connections(plan: Plan) -> None:
     """So many agents at a real aggregator."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    nodes = [
+        node_of(k, plan.ranks, plan.agents * plan.ranks, plan.rows) for k in range(plan.agents)
+    ]
+    matrices = matrices_of(plan.ranks, plan.rows)
     with tempfile.TemporaryDirectory(prefix="insitu-load-") as folder:
         server = Server(Path(folder) / "load.insitu", beat="1").wait()
         address = json.loads((server.campaign / "aggregator.json").read_text())
+        for node in nodes:
+            node.token = address["token"]
+        crowd = Crowd(COLUMNS)
         process = psutil.Process(server.process.pid)
-        before, began = process.cpu_times(), time.monotonic()
-        processes = -(-plan.agents // AGENTS_PER_PROCESS)
-        with ProcessPoolExecutor(processes) as pool:
-            parts = [
-                pool.submit(_agents, address, range(k, plan.agents, processes), plan)
-                for k in range(processes)
-            ]
-            waits = [wait for part in parts for wait in part.result()]
-        after, took = process.cpu_times(), time.monotonic() - began
-        cpu = after.user + after.system - before.user - before.system
+        times = [process.cpu_times()]
+        crowd.greet(address["endpoint"].removeprefix("ipc://"), nodes)
+        times.append(process.cpu_times())
+        own = time.process_time()
+        crowd.beat([totals_of(node, 0, matrices) for node in nodes], plan.beats)
+        own = time.process_time() - own
+        times.append(process.cpu_times())
         memory = process.memory_info().rss / 1e6
+        crowd.close()
         server.kill()
-    middle, late = 1e3 * np.quantile(waits, (0.5, 0.99))
+    hello, beats = (b.user + b.system - a.user - a.system for a, b in itertools.pairwise(times))
+    said = len(crowd.waits)
+    middle, late, last = 1e3 * np.quantile(crowd.waits, (0.5, 0.99, 1.0))
     print(
         f"connections: {plan.agents:,} agents, {plan.agents * plan.ranks:,} ranks,"
-        f" {plan.rows} call paths: {len(waits):,} totals in {took:.0f} s,"
-        f" {1e6 * cpu / len(waits):.0f} µs CPU each with all that belongs to them,"
-        f" {cpu / plan.beats:.2f} s CPU a beat, {cpu / took:.2f} of a core;"
-        f" answer after {middle:.0f} ms, p99 {late:.0f} ms; {memory:.0f} MB resident"
+        f" {plan.rows} call paths, {plan.beats} beats of 1 s: {1e6 * hello / plan.agents:.0f} µs"
+        f" CPU each to greet, then {said:,} totals, {1e6 * cpu_of(beats, said):.0f} µs CPU each,"
+        f" {crowd.skipped:,} beats skipped, {beats / plan.beats:.2f} s CPU a beat;"
+        f" answer after {middle:.0f} ms, p99 {late:.0f} ms, at most {last:.0f} ms;"
+        f" {memory:.0f} MB resident; the agents themselves {1e6 * cpu_of(own, said):.0f} µs each"
     )
+
+
+def cpu_of(seconds: float, messages: int) -> float:
+    """Seconds for each message."""
+    return seconds / max(messages, 1)
 
 
 def main() -> None:
