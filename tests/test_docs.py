@@ -159,6 +159,9 @@ def test_every_module_has_a_line_in_the_readme_of_its_room():
         is_command = room.name == "cli" and source.path.stem in (*COMMANDS, "importing")
         if f"{source.path.name}`" not in text and source.path.stem[:2] != "__" and not is_command:
             missing.append(source.module)
+    native = ROOT / "collectors" / "native"
+    text = (native / "README.md").read_text(encoding="utf-8")
+    missing += [path.name for path in native.glob("*.c") if f"`{path.name}`" not in text]
 
     assert missing == []
 
