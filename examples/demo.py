@@ -163,12 +163,12 @@ def watched(campaign: Campaign, progress: Progress) -> Iterator[None]:
 
 
 def growth(board: Board, width: int) -> Table:
-    """The dearest call paths: their mean time per rank at the largest scales, the models so far."""
+    """The costliest call paths: mean time per rank at the largest scales, and the models so far."""
     rows = [row for row in board.series if row.metric == "time"]
     scales = sorted({at[0] for row in rows for at, _ in row.points})
     scales = scales[-max((width - NAME_WIDTH - MODEL_WIDTH) // VALUE_WIDTH, 1) :]
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    heading = "dearest call paths" if rows else "models come with the third scale"
+    heading = "costliest call paths" if rows else "models come with the third scale"
     table.add_column(heading, no_wrap=True, width=NAME_WIDTH if rows else None)
     for scale in scales:
         table.add_column(f"p={number(scale)}", justify="right", no_wrap=True)

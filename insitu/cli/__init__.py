@@ -23,7 +23,7 @@ COMMANDS = {
     "ingest": ("Measure", "bring in what ranks left behind when nobody listened"),
     "import": ("Measure", "bring in measurements of other tools"),
     "watch": ("Look", "see runs, call paths and models grow, live in the terminal or a browser"),
-    "models": ("Look", "how each call path grows with the scale, dearest first"),
+    "models": ("Look", "how each call path grows with the scale, costliest first"),
     "classes": ("Look", "which ranks behave alike"),
     "predict": ("Look", "what the models say for a scale not measured yet"),
     "report": ("Look", "what a campaign tells, on one page (HTML, Markdown)"),

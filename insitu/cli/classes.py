@@ -73,9 +73,9 @@ def command(
     """Show which ranks of CAMPAIGN behave alike, and how their number grows.
 
     Counts decide, times confirm; a class keeps its name across runs. With --json a line per call
-    path, metric and scale tells the class of every rank. With --plot FILE the ranks of the dearest
-    call paths are drawn by their value and, where the program laid them out with MPI_Cart_create,
-    by their place.
+    path, metric and scale tells the class of every rank. With --plot FILE the ranks of the
+    costliest call paths are drawn by their value and, where the program laid them out with
+    MPI_Cart_create, by their place.
     """
     with open_store(campaign) as store:
         models = kept_models(store)

@@ -55,7 +55,7 @@ COLUMNS = (
 def command(
     campaign: str, is_json: bool, callpath: str | None, metric: str | None, top: int | None
 ) -> None:
-    """Show how each call path of CAMPAIGN grows, the dearest at the largest scale first.
+    """Show how each call path of CAMPAIGN grows, the costliest at the largest scale first.
 
     One line per metric and class of ranks: the model, and its mean error at the measured points
     (SMAPE). The share is that of the call path in the time of all ranks. Without

@@ -56,7 +56,7 @@ def series_options(function: Command) -> Command:
             "--top",
             type=click.IntRange(0),
             metavar="N",
-            help=f"Only the N dearest call paths, 0 for all; tables show {TOP}.",
+            help=f"Only the N costliest call paths, 0 for all; tables show {TOP}.",
         ),
         click.option("--metric", metavar="NAME", help="Only this metric, as in time."),
         click.option(

@@ -39,7 +39,7 @@ LEAST_MM, MOST_MM = 30.0, 1000.0
     help="Only call paths that contain PATTERN; * and ? match; may be given several times.",
 )
 @click.option("--metric", metavar="NAME", help="Which metric; time where it was measured.")
-@click.option("--top", default=6, show_default=True, help="How many call paths, dearest first.")
+@click.option("--top", default=6, show_default=True, help="How many call paths, costliest first.")
 @click.option(
     "--width",
     metavar="WIDTH",
@@ -65,7 +65,7 @@ def command(
 ) -> None:
     """Draw the measured points of CAMPAIGN with their models and 95 % bounds.
 
-    One field per call path, the dearest first, one line per class of ranks. PDF has its fonts
+    One field per call path, the costliest first, one line per class of ranks. PDF has its fonts
     embedded (TrueType), as publishers want it.
     """
     width_mm = _millimetres(width)

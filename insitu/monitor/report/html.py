@@ -327,7 +327,7 @@ def _models(summary: Summary) -> str:
     head = ("share", "call path", "metric", "class", "model", "error", f"at {then}", "95 %")
     return (
         f"<h2>All models</h2><details><summary>{len(rows)} of {len(summary.series)} models, "
-        "dearest first</summary>"
+        "costliest first</summary>"
         f"{_table(head, rows, 5)}</details>"
     )
 

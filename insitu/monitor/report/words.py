@@ -45,7 +45,8 @@ def headlines(summary: Summary) -> Iterator[str]:
         names = ", ".join(f"{line.ranks} {line.name}" for line in one.classes)
         yield (
             f"Ranks differ on {len(summary.partings)} call path"
-            f"{'s' * (len(summary.partings) != 1)}; the dearest is {_name(one.callpath)}: {names}."
+            f"{'s' * (len(summary.partings) != 1)}; the costliest is {_name(one.callpath)}: "
+            f"{names}."
         )
     yield from _broken(summary)
     yield from _next(summary)
@@ -143,7 +144,7 @@ def span(seconds: float) -> str:
 
 
 def trust_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
-    """Per metric, the dearest first: how many of its models are trusted how far at the target."""
+    """Per metric, the costliest first: how many of its models are trusted how far at the target."""
     counts: dict[str, Counter[str]] = {}
     for one in summary.series:
         counts.setdefault(one.series.key.metric, Counter())[trust(one.then)] += 1

@@ -247,7 +247,7 @@ export async function drawCompare() {
   choices(byId("c-metric"), metrics(), chosenMetric());
   byId("relative").checked = state.relative;
   byId("c-note").textContent = state.pins.length ? `${NOTE}; ☐ in the tree adds and removes call paths`
-    : `the dearest call paths; ☐ in the tree, or the key c, chooses others`;
+    : `the costliest call paths; ☐ in the tree, or the key c, chooses others`;
   const found = await answers("c-plot", () => questions("compare", compared()));
   if (!found) return;
   let shade = 0;
