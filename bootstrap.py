@@ -48,8 +48,8 @@ LOG = ENVIRONMENT / "bootstrap.log"
 STAMP = ENVIRONMENT / "bootstrap.stamp"
 JOBS = {
     "demo": [str(HERE / "examples" / "demo.py")],
-    "test": ["-m", "pytest", "-n", "2", "--dist", "loadgroup"],  # what shares a set-up together
-    "full": ["-m", "pytest", "-n", "2", "--dist", "loadgroup", "--full"],
+    "test": ["-m", "pytest", "-n", "2", "--dist", "worksteal"],  # neighbours share a set-up
+    "full": ["-m", "pytest", "-n", "2", "--dist", "worksteal", "--full"],
     "bench": ["-m", "tests.benchmarks"],
     "chaos": [str(HERE / "tests" / "benchmarks" / "chaos.py")],
     "sanitize": [str(HERE / "tests" / "benchmarks" / "sanitize.py")],

@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def is_full(item: pytest.Function) -> bool:
+def is_full(item: pytest.Item) -> bool:
     """Whether only `--full` runs it."""
     return item.get_closest_marker("full") is not None
 
@@ -51,23 +51,15 @@ def pytest_report_header() -> list[str]:
     return [f"tests marked {mark} are skipped: {reason}" for mark, reason in missing().items()]
 
 
-def has_shared_setup(item: pytest.Function) -> bool:
-    """Whether tests of its module share a fixture."""
-    fixtures = item._fixtureinfo.name2fixturedefs.values()
-    return any(one.scope == "module" for many in fixtures for one in many)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
-    """Skip what this machine cannot run, and leave out what others prove between them; set up once
-    what a module shares, and begin with what takes long, so that no worker waits at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what this machine cannot run, leave out what others prove between them, and begin with
+    what takes long, so that no worker waits at the end."""
     if not config.getoption("full"):
         config.hook.pytest_deselected(items=[one for one in items if is_full(one)])
         items[:] = [one for one in items if not is_full(one)]
     items.sort(key=lambda one: (not one.get_closest_marker("slow"), "system" not in one.path.parts))
     reasons = missing()
     for item in items:
-        if has_shared_setup(item) and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
         for mark, reason in reasons.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -19,7 +19,7 @@ import pytest
 from insitu.collectors.table import TableReader
 from tests.interpreters import VERSIONS, find_python
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 HOOKS = {True: ("evaluator", "monitoring"), False: ("setprofile",)}
