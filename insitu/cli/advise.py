@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from insitu.campaign.config import load_table
+from insitu.campaign.config import dependencies_file, load_table
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.cli.output import campaign_argument, json_option, print_json
@@ -45,7 +45,9 @@ FEW = 3  # runs that a report proposes
     "was run and up to four times as much.",
 )
 @click.option(
-    "--dependencies", type=click.Path(), help="What `insitu detect` found; tells much for little."
+    "--dependencies",
+    type=click.Path(),
+    help="What `insitu detect` found, if not in CAMPAIGN; tells much for little.",
 )
 @click.option(
     "--goal",
@@ -86,7 +88,9 @@ def command(
         known,
         target,
         given or likely_levels(known, target),
-        dependencies=dependencies_in(dependencies, known.callpaths),
+        dependencies=dependencies_in(
+            dependencies or dependencies_file(os.path.abspath(campaign)), known.callpaths
+        ),
         goal=goal,
         count=count,
     )
@@ -110,7 +114,13 @@ def proposals_of(
     given = kept_levels(campaign)
     levels = given if set(given) == set(known.names) else {}
     ordered = {name: levels[name] for name in known.names} if levels else {}
-    return propose(known, target, ordered or likely_levels(known, target), count=FEW)
+    return propose(
+        known,
+        target,
+        ordered or likely_levels(known, target),
+        dependencies=dependencies_in(dependencies_file(os.path.abspath(campaign)), known.callpaths),
+        count=FEW,
+    )
 
 
 def kept_levels(campaign: str) -> Levels:
@@ -142,7 +152,7 @@ def farther(known: Known) -> list[float]:
 
 def dependencies_in(file: str | None, callpaths: Sequence[str]) -> dict[str, Dependency]:
     """What a file of `insitu detect` says of call paths; nothing where there is none."""
-    return {} if file is None else at_callpaths(load_structure(file), callpaths)
+    return {} if not file else at_callpaths(load_structure(file), callpaths)
 
 
 def _row(found: Proposals, one: Proposal | None) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -154,8 +154,19 @@ def _laws(known: Known, dependencies: Mapping[str, Dependency]) -> list[Possible
     """Of each call path; all parameters, each alone and all together, where nothing is known."""
     alone = tuple(Nest.of([name]) for name in known.names)
     anything = (*alone, Nest.of(known.names)) if len(alone) > 1 else alone
-    of = [dependencies.get(path, Dependency(path, anything)) for path in known.callpaths]
+    of = [
+        _varied(dependencies.get(path, Dependency(path, anything)), known.names)
+        for path in known.callpaths
+    ]
     return list(laws_of(known.points, known.values, known.names, of))
+
+
+def _varied(dependency: Dependency, names: Sequence[str]) -> Dependency:
+    """The same in the parameters that runs vary; others are the same in all of them."""
+    bare = (
+        Nest(tuple(one for one in nest.factors if one[0] in names)) for nest in dependency.nests
+    )
+    return replace(dependency, nests=tuple(dict.fromkeys(nest for nest in bare if nest.factors)))
 
 
 def _cost(laws: Sequence[Possible], point: Point) -> float:

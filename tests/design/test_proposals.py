@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.design.advise import LEAST_NOISE, Foreseen, gains
+from insitu.design.dependencies import Dependency, Nest
 from insitu.design.factorial import Point
 from insitu.design.known import Known, known_runs
 from insitu.design.proposals import likely_levels, propose
@@ -54,6 +55,15 @@ def test_what_a_run_gains_is_what_it_takes_from_the_variance():
     foreseen = Foreseen(law, np.array([[0.0]]))
 
     assert values[:, 1].var() - foreseen.at(there).var() == pytest.approx(gain)
+
+
+def test_what_all_runs_have_alike_is_no_matter_of_choice():
+    on_both = {"main->gather": Dependency("main->gather", (Nest.of(["p", "steps"]),))}
+    on_p = {"main->gather": Dependency("main->gather", (Nest.of(["p"]),))}
+
+    found = [propose(known(), (512.0,), LEVELS, dependencies=one) for one in (on_both, on_p)]
+
+    assert found[0] == found[1]
 
 
 def test_runs_are_proposed_that_lower_the_doubt_one_after_the_other():
