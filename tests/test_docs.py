@@ -150,6 +150,13 @@ def test_every_module_that_the_architecture_names_is_there():
     assert named - present == set()
 
 
+def test_every_decision_has_a_number_of_its_own():
+    text = (ROOT / "insitu" / "README.md").read_text(encoding="utf-8")
+    numbers = re.findall(r"^- \*\*(\d+)\*\*", section("Decisions", text), re.M)
+
+    assert sorted(map(int, numbers)) == list(range(1, len(numbers) + 1))
+
+
 def test_every_module_has_a_line_in_the_readme_of_its_room():
     missing = []
     for source in sources(ROOT):
