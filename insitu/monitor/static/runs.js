@@ -4,6 +4,9 @@ import { data, go } from "./state.js";
 import { offness, SIGNS } from "./tree.js";
 
 const MOST = 60; // runs that are listed
+const ALIKE = 6; // findings of a kind that are not folded
+const MOST_FINDINGS = 2000;
+const BESIDE = 6; // runs beside the tree, so that findings are seen there, too
 const OFF = 40; // call paths off their forecast that are listed
 
 export const allRuns = () => [...data.runs, ...data.board.runs];
@@ -61,11 +64,11 @@ const atRest = (run) => run.state === "sealed" || run.state === "partial";
 // The short list beside the tree, and the facts above everything.
 export function drawSide() {
   const runs = allRuns();
-  byId("runs").replaceChildren(...runs.slice(0, 12).map((run) => row([
+  byId("runs").replaceChildren(...runs.slice(0, BESIDE).map((run) => row([
     ["nowrap", printable(run.name)], [`state ${run.state}`, printable(run.state)],
     atRest(run) || run.part === null ? ranksText(run) : element("span", "", bar(run.part), ` ${percent(run.part)}${remaining(run)}`),
   ])));
-  if (runs.length > 12) byId("runs").append(row([["dim", `${runs.length - 12} more`], "", ""]));
+  if (runs.length > BESIDE) byId("runs").append(row([["dim", `${runs.length - BESIDE} more`], "", ""]));
   if (!runs.length) byId("runs").append(row([["dim", printable(data.firstRun)]]));
   drawFindings(byId("findings"), 8);
   const { board } = data;
@@ -78,22 +81,42 @@ export function drawSide() {
   byId("count-runs").textContent = runs.length ? ` ${runs.length}` : "";
 }
 
+function findingRow(one) {
+  const where = one.where ? element("span", "dim", ` – ${printable(one.where)}`) : "";
+  return element("li", "", element("span", "code", printable(one.code)), printable(one.text), where);
+}
+
 function drawFindings(host, most) {
   const { findings } = data.board;
-  host.replaceChildren(...findings.slice(0, most).map((one) => (
-    element("li", "", element("span", "code", printable(one.code)), printable(one.text), one.where ? element("span", "dim", ` – ${printable(one.where)}`) : "")
-  )));
+  host.replaceChildren(...findings.slice(0, most).map(findingRow));
   if (!findings.length) host.append(element("li", "dim", "none"));
   else if (findings.length > most) host.append(element("li", "dim", `${findings.length - most} more`));
 }
 
+// Those of a kind together; many of them are folded, and stay as they were folded until others come.
 export function drawFindingsPage() {
-  drawFindings(byId("f-all"), 2000);
+  const { findings } = data.board;
+  const host = byId("f-all");
+  if (host.dataset.version === String(data.version)) return;
+  host.dataset.version = String(data.version);
+  const open = new Set([...host.querySelectorAll("details[open]")].map((one) => one.dataset.code));
+  const kinds = new Map();
+  for (const one of findings.slice(0, MOST_FINDINGS)) kinds.set(one.code, [...(kinds.get(one.code) || []), one]);
+  host.replaceChildren(...[...kinds].map(([code, alike]) => {
+    const rows = element("ul", "", ...alike.map(findingRow));
+    if (alike.length <= ALIKE) return rows;
+    const many = element("details", "", element("summary", "", element("span", "code", printable(code)), `${alike.length} of this kind, as: ${printable(alike[0].text)}`), rows);
+    many.dataset.code = code;
+    many.open = open.has(code);
+    return many;
+  }));
+  if (!findings.length) host.append(element("p", "dim", "none"));
 }
 
 export function drawRuns() {
   const runs = allRuns();
   byId("r-rows").replaceChildren(...runs.slice(0, MOST).map(runRow));
+  byId("r-table").hidden = !runs.length;
   byId("r-more").textContent = runs.length > MOST ? `${runs.length - MOST} runs before these` : runs.length ? "" : printable(data.firstRun);
   drawAgenda();
   drawOff();

@@ -9,6 +9,7 @@ import { chosenMetric, chosenPath, chosenRow, metrics } from "./tree.js";
 import { drawSurface } from "./surface.js";
 
 const DEAREST = 5; // call paths that are compared where none was chosen
+const BANDS = 3; // series whose intervals can be told apart in one plot
 const CANDIDATES = 3; // drawn besides the model
 
 // A question for each of some call paths; none where another view is shown by now.
@@ -246,19 +247,21 @@ export async function drawCompare() {
   const paths = compared();
   choices(byId("c-metric"), metrics(), chosenMetric());
   byId("relative").checked = state.relative;
-  byId("c-note").textContent = state.pins.length ? `${NOTE}; ☐ in the tree adds and removes call paths`
-    : `the costliest call paths; ☐ in the tree, or the key c, chooses others`;
+  byId("c-note").textContent = "";
   const found = await answers("c-plot", () => questions("compare", compared()));
   if (!found) return;
   let shade = 0;
-  const series = paths.flatMap((path, i) => (found[i] ? seriesOf(found[i], path) : []).map((one) => ({
+  const all = paths.flatMap((path, i) => (found[i] ? seriesOf(found[i], path) : []).map((one) => ({
     ...one, path, shade: shade++, label: `${lastFrames(path, 60)}${one.name === "all" ? "" : ` (${printable(one.name)})`}`, told: printable(one.text),
   }))).map((one) => (state.relative ? scaled(one) : one));
+  const series = all.map((one) => (all.length > BANDS ? { ...one, low: null } : one));
   if (!series.length) {
     clear(byId("c-plot"));
     byId("c-legend").replaceChildren(element("li", "dim", noModel(found.find((one) => one === null))));
     return;
   }
+  const which = state.pins.length ? "☐ in the tree adds and removes call paths" : "the costliest call paths; ☐ in the tree, or the key c, chooses others";
+  byId("c-note").textContent = `${series.length > BANDS ? "points and models, dashed beyond what was measured; a page has the interval" : NOTE}; ${which}`;
   const { axis } = found.find((one) => one && one.classes.length);
   const axes = axesOf(state, series.flatMap((one) => one.points));
   byId("c-log-x").checked = axes.isLogX;

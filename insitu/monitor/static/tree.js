@@ -128,6 +128,7 @@ export function drawTree() {
   byId("nothing").hidden = shown.length > 0;
   byId("nothing").textContent = data.board.series.length ? "nothing has that word"
     : data.board.runs.length + data.runs.length ? "nothing is measured yet" : printable(data.firstRun);
+  byId("tree").classList.toggle("resting", !data.runs.length); // nothing is there now
   const here = drawnRows.get(chosen);
   byId("scroll").setAttribute("aria-activedescendant", here ? here.tr.id : "");
 }
