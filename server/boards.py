@@ -3,6 +3,7 @@
 import asyncio
 import json
 import operator
+import time
 
 from insitu.entities import RunRecord, RunState
 from insitu.modeling.base import ModelSet
@@ -19,6 +20,7 @@ class Boards:
 
     def __init__(self, keeper: Keeper, refits: Refits) -> None:
         """Of what is kept, and of the models that are shown."""
+        self.took_s = 0.0  # of this thread, the last board; without what is made once for a run
         self._keeper = keeper
         self._refits = refits
         self._board = b""  # as it was made last, of `_shown`
@@ -28,15 +30,20 @@ class Boards:
 
     async def made(self) -> bytes:
         """The board of now, as JSON."""
+        self.took_s = 0.0
+        begun = time.thread_time()
         runs = self._keeper.state.runs
         live = [self._live(run) for run in runs.values() if run.state is not RunState.PARTIAL]
         self._seen = {run.id: self._seen[run.id] for run in live}
         shown = (self._keeper.records, self._refits.shown, live)
         if self._shown is None or not all(map(_is_same, self._shown, shown)):
+            self.took_s = time.thread_time() - begun
             foreseen = {run.id: await self._forecast(run) for run in live}
+            begun = time.thread_time()
             board = board_of(*shown, foreseen)
             self._board = json.dumps(board.to_dict(), allow_nan=False).encode()
             self._shown = shown
+        self.took_s += time.thread_time() - begun
         return self._board
 
     async def _forecast(self, run: LiveRun) -> Forecast:

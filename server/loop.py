@@ -140,13 +140,13 @@ class Aggregator(Listening):
 
     async def _publish(self) -> None:
         """Send the board of now, if somebody watches."""
-        begun = time.monotonic()
         self._hear_eyes()
         if not self.is_watched:
             return
-        if begun >= self.board_due:
-            self.board = await self._boards().made()
-            self.board_due = begun + BOARD_SHARE * (time.monotonic() - begun)
+        if time.monotonic() >= self.board_due:
+            boards = self._boards()
+            self.board = await boards.made()
+            self.board_due = time.monotonic() + BOARD_SHARE * boards.took_s
         with contextlib.suppress(zmq.ZMQError):
             await self.sockets.boards.send(self.board, flags=zmq.NOBLOCK)
 
