@@ -115,7 +115,7 @@ def key(at: Point) -> tuple:
 
 
 def predicted(campaign: Path, at: Point, fixed: Point, paths: Iterable[str]) -> dict[str, float]:
-    """The sums of the models of these call paths at a point, by metric.
+    """The sums of the models of these call paths at a point, by metric; classes are averaged.
 
     What was kept fixed acts linearly through the main loop.
     """
@@ -124,11 +124,15 @@ def predicted(campaign: Path, at: Point, fixed: Point, paths: Iterable[str]) -> 
     where = ",".join(f"{name}={value:g}" for name, value in at.items())
     rows = insitu("predict", str(campaign), "--at", where, "--json")
     wanted = set(paths)
-    sums = dict.fromkeys(METRICS, 0.0)
+    found: dict[tuple[str, str], list[float]] = {}  # of each behaviour class
     for row in rows:
-        if row["metric"] in sums and row["callpath"] in wanted:
-            sums[row["metric"]] += scale * row["predictions"][0]["value"]
-    return sums
+        if row["metric"] in METRICS and row["callpath"] in wanted:
+            place = (row["metric"], row["callpath"])
+            found.setdefault(place, []).append(scale * row["predictions"][0]["value"])
+    return {
+        metric: sum(statistics.fmean(of) for (own, _), of in found.items() if own == metric)
+        for metric in METRICS
+    }
 
 
 def copy(source: Path, target: Path, points: Sequence[Point], dependencies: Path | None) -> None:
