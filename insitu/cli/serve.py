@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import threading
 
 import click
 
@@ -67,6 +68,8 @@ def command(
                 parent=parent or os.getppid(),
             )
         )
-    if exit_with:  # who started it waits for it: taking the modules apart would take 0.1 s
+    # Who started it waits, and taking the modules apart would take 0.1 s; and a thread that still
+    # makes models may be inside C++, where Python's end would end it with an abort.
+    if exit_with or threading.active_count() > 1:
         sys.stderr.flush()
         os._exit(0)
