@@ -24,6 +24,8 @@ from insitu.modeling.base import ModelSet
 
 MAX_RANKS = 4_000_000
 MAX_REPETITION = 1_000_000
+MAX_VALUES = 2**24  # that a run may have, 128 MiB, where its lines say much less
+MAX_GAPS = 16  # times as many values as its lines say, for a run that is larger
 KNOWN = {metric.name: metric for metric in METRICS}
 Parameters = tuple[tuple[str, float], ...]
 
@@ -103,8 +105,14 @@ class JsonLines:
 
 
 def _imported(found: Collection, bad: list[BadLine], count: int) -> Imported:
-    runs = tuple(_run(key, repetition, found) for key, repetition in found.runs)
-    return Imported(runs, tuple(bad), count)
+    runs = []
+    for place in found.runs:
+        try:
+            runs.append(_run(*place, found))
+        except ValueError as error:
+            first = min(entry.line for entry in found.runs[place].values())
+            bad.append(BadLine(first, str(error)))
+    return Imported(tuple(runs), tuple(bad), count)
 
 
 def _parsed(line: bytes) -> Mapping[str, Any]:
@@ -244,11 +252,22 @@ def _not_finite(text: str) -> float:
 
 
 def _run(parameters: Parameters, repetition: int, found: Collection) -> tuple[RunKey, RunTable]:
+    """A run as a table of all its call paths, metrics and ranks.
+
+    Raises:
+        ValueError: the table is much larger than what the lines say, as few lines can ask for.
+    """
     entries = found.runs[parameters, repetition]
     longest = found.ranks.get((parameters, repetition))
     size = longest.values.size if longest else 1
     callpaths = tuple(dict.fromkeys(path for path, _ in entries))
     metrics = tuple(found.metrics[name] for name in dict.fromkeys(name for _, name in entries))
+    cells = len(callpaths) * len(metrics) * size
+    if cells > max(MAX_VALUES, MAX_GAPS * sum(entry.values.size for entry in entries.values())):
+        raise ValueError(
+            f"and the lines of the same run make {len(callpaths):,} call paths of {len(metrics):,}"
+            f" metrics on {size:,} ranks, most of them without a value: put fewer into one run"
+        )
     rows = {path: row for row, path in enumerate(callpaths)}
     values = {metric.name: np.full((len(callpaths), size), np.nan) for metric in metrics}
     for (path, name), entry in entries.items():

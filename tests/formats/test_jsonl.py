@@ -142,6 +142,16 @@ def test_another_unit_for_one_metric_is_refused():
     assert "has unit 'ms', in lines before 's'" in found.bad[0].reason
 
 
+def test_few_lines_cannot_ask_for_a_table_that_fills_the_memory():
+    sparse = [{"callpath": f"f{i}", "metric": f"m{i}", "value": i} for i in range(5_000)]
+
+    found = read({"params": {"p": 2}, "value": 1.0}, *sparse)
+
+    assert [key for key, _ in found.runs] == [RunKey.of({"p": 2})]
+    assert found.bad[0].number == 2
+    assert "5,000 call paths of 5,000 metrics on 1 ranks" in found.bad[0].reason
+
+
 @given(st.lists(st.binary(max_size=60), max_size=5))
 def test_no_bytes_at_all_break_the_reader(lines: list[bytes]):
     JsonLines().read(lines)
