@@ -8,6 +8,7 @@ import click
 
 from insitu.campaign.config import dependencies_file, load_table
 from insitu.campaign.load import load_experiment
+from insitu.campaign.schema import FILE
 from insitu.campaign.store import open_store
 from insitu.cli.output import campaign_argument, json_option, print_json
 from insitu.cli.predict import coordinate
@@ -18,6 +19,7 @@ from insitu.design.known import Known, known_runs
 from insitu.design.levels import parse_levels
 from insitu.design.proposals import Proposal, Proposals, likely_levels, propose
 from insitu.design.study import GOAL
+from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.measurement import Experiment
 from insitu.monitor.names import last_frames
@@ -79,9 +81,8 @@ def command(
     Begins with runs that differ in everything; then it is the run that lowers the uncertainty of
     the prediction most for its cost, until that is below the goal.
     """
-    with open_store(campaign, create=True) as store:
-        experiment = load_experiment(store)
     given = dict(map(parse_levels, levels)) or kept_levels(campaign)
+    experiment = measured_in(campaign, is_planning=bool(given) and at is not None)
     known = known_runs(experiment, tuple(given) or experiment.parameters)
     target = farther(known) if at is None else coordinate(at, known.names)
     found = propose(
@@ -98,6 +99,24 @@ def command(
         print_json([_row(found, one) for one in found.runs] or [_row(found, None)])
     else:
         _print(found)
+
+
+def measured_in(campaign: str, *, is_planning: bool) -> Experiment:
+    """The runs of a campaign; none of one that is not there yet, for who plans its first ones.
+
+    Raises:
+        UsageError: there is no such campaign, and nothing is planned.
+        CampaignError: it cannot be read.
+    """
+    if os.path.exists(os.path.join(campaign, FILE)):
+        with open_store(campaign) as store:
+            return load_experiment(store)
+    if is_planning:
+        return Experiment((RANKS,), ())
+    raise UsageError(
+        f"{campaign}: no campaign here; name one that is, or say what is planned as in"
+        " --at p=1024 --levels p=8..128:5"
+    )
 
 
 def proposals_of(

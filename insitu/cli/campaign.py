@@ -14,6 +14,7 @@ from insitu.cli.output import campaign_argument, json_option, print_json
 from insitu.cli.work import Work
 from insitu.design.study import LAUNCHERS, PSIJ, study_of
 from insitu.errors import UsageError
+from insitu.launch.pilots import fill
 from insitu.monitor.progress import design_of
 from insitu.units import quantity
 
@@ -77,6 +78,7 @@ def command(
             f"{campaign}: no {FILE} in it; it says what to run: see `insitu campaign --help`"
         )
     study = study_of(load_table(path), os.path.join(campaign, FILE))
+    fill(study.command, {name: values[0] for name, values in study.levels.items()})
     if launcher:
         study = replace(study, launcher=launcher)
     work = Work(path, study, design_of(study, path), ranks)

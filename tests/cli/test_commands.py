@@ -88,6 +88,7 @@ def test_tables_are_readable_at_80_columns(name: str, insitu: Insitu, heat: str)
         (("campaign", "run", "nix.insitu"), 2, "nix.insitu: no campaign.toml in it"),
         (("campaign", "rum", "x"), 2, "is not one of 'plan', 'run', 'resume', 'status'"),
         (("refit", "nix.insitu"), 3, "nix.insitu: no campaign here"),
+        (("advise", "x.insitu"), 2, "x.insitu: no campaign here; name one that is, or say what"),
         (("plot", "nix.insitu", "-o", "a.gif"), 2, "suffix must be one of .png, .svg, .pdf"),
         (("modles", "x"), 2, "no command 'modles'; did you mean models"),
         (("models", "x", "--colour"), 2, "No such option"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parents[2]
-WAIT_S = 30
+WAIT_S = 90
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from insitu.monitor.board import Board, RunRow, SeriesRow
 from tests.campaigns import heat_campaign
 
 ROOT = Path(__file__).resolve().parents[2]
-WAIT_S = 30
+WAIT_S = 90
 RANKS = (("ended", 1), ("measuring", 3))
 BOARD = Board(
     ("p",),

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
@@ -24,6 +25,7 @@ from insitu.monitor.terminal.modelpage import ModelPage
 from insitu.monitor.terminal.overview import Overview
 from insitu.monitor.terminal.prospects import Prospects, Slider
 from tests.campaigns import heat_campaign
+from tests.monitor.served import WAIT_S
 
 SMALL, WIDE = (80, 24), (160, 45)
 
@@ -59,11 +61,10 @@ def watch(
 
 async def until(pilot: Pilot[None], claim: Callable[[], bool]) -> None:
     """Wait for what is drawn a moment later."""
-    for _ in range(400):
-        if claim():
-            return
+    end = time.monotonic() + WAIT_S
+    while not claim():
+        assert time.monotonic() < end, "it did not come"
         await pilot.pause(0.025)
-    raise AssertionError("it did not come")
 
 
 def table_of(app: Watch) -> "DataTable[object]":
