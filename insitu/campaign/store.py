@@ -147,12 +147,15 @@ class SqliteStore:
             )
             self._put("modelled parameters", json.dumps(models.parameters))
             self._put("modelled runs", json.dumps(modelled))
+            rest = {records.callpath_text(path): share for path, share in models.rest.items()}
+            self._put("modelled rest", json.dumps(rest))
         self._kept, self._kept_at = models, self.changes()
 
     def models(self) -> ModelSet:
         """See Store. Sorted by series."""
         with self._reading() as connection:
             parameters = self._get("modelled parameters", "[]")
+            rest = json.loads(self._get("modelled rest", "{}"))
             series = connection.execute("SELECT * FROM model ORDER BY callpath, metric, class")
             callpath_of, key_of = cache(records.callpath_of), cache(records.key_of)  # few, often
             models = tuple(
@@ -176,6 +179,7 @@ class SqliteStore:
             models=models,
             clusters=tuple(sorted(clusters, key=_cluster_key)),
             findings=tuple(Finding(*row) for row in findings),
+            rest={records.callpath_of(path): share for path, share in rest.items()},
         )
 
     def unmodelled(self) -> list[str]:

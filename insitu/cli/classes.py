@@ -26,7 +26,6 @@ from insitu.cli.output import (
     print_json,
     print_left_out,
     series_options,
-    shares_of_all,
 )
 from insitu.cli.plot import check_picture
 from insitu.entities import CallPath, number
@@ -37,7 +36,7 @@ from insitu.modeling.base import Clusters, Model
 from insitu.modeling.classes.domain import domain_of
 from insitu.modeling.classes.places import mean_over_runs
 from insitu.modeling.classes.sizes import size_laws
-from insitu.monitor.cost import metric_place
+from insitu.monitor.cost import metric_place, shares
 from insitu.units import percent
 
 MOST_DRAWN = 3  # call paths in a picture
@@ -80,7 +79,7 @@ def command(
     with open_store(campaign) as store:
         models = kept_models(store)
         _, left_out_runs = joined(store.runs())
-        share, _ = shares_of_all(store, models)
+        share = shares(models)
     chosen = [one for one in models.clusters if is_chosen(key_of(one), callpath, metric)]
     if models.clusters and not chosen:
         raise none_chosen((one.metric for one in models.clusters), callpath, metric)

@@ -25,13 +25,12 @@ from insitu.cli.output import (
     print_left_out,
     print_other_metrics,
     series_options,
-    shares_of_all,
 )
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, number
 from insitu.formats.table import model_row
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.search import TOO_FEW
-from insitu.monitor.cost import by_cost, measured
+from insitu.monitor.cost import by_cost, measured, shares
 from insitu.monitor.deviation import OFF
 from insitu.monitor.names import printable
 from insitu.telling import LEAST_SCALES
@@ -66,7 +65,7 @@ def command(
         runs = store.runs()
         _, left_out_runs = joined(runs)
         off = [one for run in reversed(runs) for one in run.findings if one.code == OFF]
-        share, rest = shares_of_all(store, models)
+    share = shares(models)
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
     if models.models and not chosen:
         raise none_chosen((one.key.metric for one in models.models), callpath, metric)
@@ -87,7 +86,7 @@ def command(
     print_left_out(left_out)
     print_other_metrics(others)
     if callpath is None and metric in (None, TIME.name, TIME_EXCLUSIVE.name):
-        _print_rest(rest)
+        _print_rest(models.rest)
     findings = about(models, shown)
     unsaid = [one for one in findings if not _is_said(one, models)]
     print_findings([*off, *left_out_runs, *unsaid])

@@ -29,7 +29,7 @@ from insitu.errors import UsageError
 from insitu.measurement import SeriesKey
 from insitu.modeling.base import ModelSet
 from insitu.modeling.search import TOO_FEW
-from insitu.monitor.cost import metric_place, shares, unmodelled
+from insitu.monitor.cost import metric_place
 from insitu.monitor.names import last_frames, printable
 
 MIN_WIDTH = 60
@@ -285,19 +285,6 @@ def why_none(store: SqliteStore, models: ModelSet) -> str:
         )
     reason = next((found.text for found in models.findings if found.code in NO_MODEL), "")
     return f"{store.path}: no models: {reason or f'make them with `insitu refit {store.path}`'}"
-
-
-def shares_of_all(
-    store: SqliteStore, models: ModelSet
-) -> tuple[dict[CallPath, float], dict[CallPath, float]]:
-    """The share (0 to 1) of call paths in the time of all ranks of the largest run: of those with
-    models, and of those that have none yet."""
-    runs, _ = joined(store.runs())
-    if not models.models or not runs:
-        return {}, {}
-    rest = unmodelled(models, store.table(max(runs, key=lambda run: run.key.size).id))
-    modelled = 1.0 - sum(rest.values())
-    return {path: share * modelled for path, share in shares(models).items()}, rest
 
 
 def counted(count: object, one: str, many: str = "") -> str:

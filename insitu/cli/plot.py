@@ -12,10 +12,9 @@ from insitu.cli.output import (
     is_chosen,
     kept_models,
     none_chosen,
-    shares_of_all,
 )
 from insitu.errors import UsageError
-from insitu.monitor.cost import by_cost, cost_metric
+from insitu.monitor.cost import by_cost, cost_metric, shares
 
 SUFFIXES = (".png", ".svg", ".pdf")
 COLUMNS_MM = {"single": 88.0, "double": 180.0}  # of a page, as most journals have them
@@ -75,7 +74,7 @@ def command(
 
     with open_store(campaign) as store:
         models = kept_models(store)
-        share, _ = shares_of_all(store, models)
+        share = shares(models)
     chosen_metric = metric or cost_metric(models)
     chosen = [
         one

@@ -21,14 +21,13 @@ from insitu.cli.output import (
     print_left_out,
     print_other_metrics,
     series_options,
-    shares_of_all,
     why_none,
 )
 from insitu.entities import number, parse_assignment
 from insitu.errors import CampaignError, UsageError
 from insitu.formats.table import predictions
 from insitu.modeling.base import SeriesModel
-from insitu.monitor.cost import by_cost
+from insitu.monitor.cost import by_cost, shares
 from insitu.monitor.summary import FAR
 from insitu.units import percent, quantity
 
@@ -72,7 +71,7 @@ def command(
         models = store.models()
         if not models.models:
             raise CampaignError(why_none(store, models))
-        share, _ = shares_of_all(store, models)
+        share = shares(models)
     wanted = [coordinate(text, models.parameters) for text in points]
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
     if not chosen:

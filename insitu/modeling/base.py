@@ -277,9 +277,14 @@ class Clusters:
 
 @dataclass(frozen=True, slots=True)
 class ModelSet:
-    """All models, classes and findings of a campaign."""
+    """All models, classes and findings of a campaign.
+
+    rest: call paths whose exclusive time has no model though others have one, the dearest first,
+    with their share (0 to 1) of the time of all ranks in the largest run.
+    """
 
     parameters: tuple[str, ...] = ()
     models: Sequence[SeriesModel] = ()
     clusters: Sequence[Clusters] = ()
     findings: tuple[Finding, ...] = field(default=())
+    rest: Mapping[CallPath, float] = field(default_factory=dict)

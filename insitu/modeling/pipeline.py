@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from insitu.entities import TIME, CallPath, Finding, MetricKind
+from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, MetricKind
 from insitu.errors import ModelingError
 from insitu.measurement import Experiment, FloatArray, Points
 from insitu.modeling import modelers
@@ -31,6 +31,7 @@ from insitu.modeling.classes.places import Place, aligned, find_places, place_na
 from insitu.modeling.classes.rules import JOINT, PAPER, Rules, apply_rules
 from insitu.modeling.told import Products, fit_told, told_of
 
+COST = TIME_EXCLUSIVE.name  # what shares of call paths are told by
 MIN_COORDINATES = 3  # fewer cannot tell a constant from a growth
 
 
@@ -102,7 +103,7 @@ def remodel(
             made, said = _fit(series, experiment, places, Way(modeler, executor, told))
             models, findings = [*models, *made], [*findings, *said]
     findings += _of_all(experiment, models, clusters)
-    return _sorted(experiment.parameters, models, clusters, findings)
+    return _sorted(experiment, models, clusters, findings)
 
 
 def _of_all(
@@ -115,17 +116,36 @@ def _of_all(
 
 
 def _sorted(
-    parameters: tuple[str, ...],
+    experiment: Experiment,
     models: Sequence[SeriesModel],
     clusters: Sequence[Clusters],
     findings: Sequence[Finding],
 ) -> ModelSet:
     return ModelSet(
-        parameters,
+        experiment.parameters,
         sorted(models, key=lambda one: one.key),
         sorted(clusters, key=lambda one: (one.callpath, one.metric, one.run.parameters)),
         tuple(sorted(set(findings), key=lambda one: (one.where, one.code, one.text))),
+        _rest(experiment, {one.key.callpath for one in models if one.key.metric == COST}),
     )
+
+
+def _rest(experiment: Experiment, known: Collection[CallPath]) -> dict[CallPath, float]:
+    """The share of call paths that are not known in the time of the largest run; see ModelSet."""
+    if not known:
+        return {}
+    _, table = max(experiment.runs, key=lambda run: run[0].size)
+    times = table.values.get(COST)
+    if times is None:
+        return {}
+    spent = np.nansum(times, axis=1)
+    total = float(spent.sum()) or 1.0
+    rest = {
+        path: float(time) / total
+        for path, time in zip(table.callpaths, spent, strict=True)
+        if path not in known and time > 0
+    }
+    return dict(sorted(rest.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _measured(

@@ -146,6 +146,7 @@ class Answers:
             "metric": metric,
             "unit": next(one.metric.unit for one in models.models if one.key.metric == metric),
             "left_out": max(len(parts) - MOST_PATHS, 0),
+            "rest": sum(models.rest.values()),
             "rows": [
                 {
                     "callpath": str(part.callpath),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from insitu.entities import METRICS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
-from insitu.measurement import RunTable, SeriesKey
+from insitu.measurement import SeriesKey
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.classes.match import ALL
 
@@ -16,7 +16,8 @@ _ORDER = (*_COSTS, *(metric.name for metric in METRICS if metric.name not in _CO
 def shares(models: ModelSet) -> dict[CallPath, float]:
     """The share (0 to 1) of each call path, over all ranks, at the largest measured coordinate.
 
-    Exclusive times are shares of their sum; inclusive ones of the largest, which holds the others.
+    Exclusive times are shares of all time, that of call paths without a model included; inclusive
+    ones of the largest, which holds the others.
     Without times, visits or else the first metric decide.
     """
     metric = cost_metric(models)
@@ -30,27 +31,8 @@ def shares(models: ModelSet) -> dict[CallPath, float]:
         path = series.key.callpath
         cost[path] = cost.get(path, 0.0) + value * ranks.get(series.key, 1)
     total = sum(cost.values()) if metric == TIME_EXCLUSIVE.name else max(cost.values(), default=0.0)
-    return {path: value / total if total > 0 else 0.0 for path, value in cost.items()}
-
-
-def unmodelled(models: ModelSet, table: RunTable) -> dict[CallPath, float]:
-    """Call paths whose exclusive time has no model, dearest first, with their share (0 to 1) of
-    the time of all ranks in a run.
-
-    Nothing where the campaign has no models of exclusive times.
-    """
-    known = {one.key.callpath for one in models.models if one.key.metric == TIME_EXCLUSIVE.name}
-    times = table.values.get(TIME_EXCLUSIVE.name)
-    if not known or times is None:
-        return {}
-    spent = np.nansum(times, axis=1)
-    total = float(spent.sum()) or 1.0
-    rest = {
-        path: float(time) / total
-        for path, time in zip(table.callpaths, spent, strict=True)
-        if path not in known and time > 0
-    }
-    return dict(sorted(rest.items(), key=lambda item: -item[1]))
+    part = 1.0 - sum(models.rest.values())
+    return {path: part * value / total if total > 0 else 0.0 for path, value in cost.items()}
 
 
 def cost_metric(models: ModelSet) -> str:

@@ -90,7 +90,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything a report shows; `growing` and `others` are surest growth first."""
+    """Everything a report shows; `growing` and `others` are surest growth first; rest: ModelSet."""
 
     title: str
     parameters: tuple[str, ...]
@@ -104,6 +104,7 @@ class Summary:
     parts: tuple[Part, ...]
     bands: Bands | None
     partings: tuple[Parting, ...]
+    rest: Mapping[CallPath, float]
     findings: tuple[Finding, ...]
     judged: tuple[Judged, ...] = ()
     proposals: Proposals | None = None
@@ -167,6 +168,7 @@ def summarise(
         parts,
         _bands(models, costs, target, cost, guesses),
         tuple(_partings(models, series, share, target))[:FEW],
+        models.rest,
         tuple(dict.fromkeys([*of_runs, *left_out, *models.findings])),
         tuple(judged),
         proposals,

@@ -10,10 +10,12 @@ import sys
 import pytest
 
 from insitu import __version__
+from insitu.campaign.store import open_store
 from insitu.cli import COMMANDS, group
 from insitu.cli.output import headlines
 from insitu.cli.predict import coordinate
 from insitu.errors import UsageError
+from insitu.monitor.board import board_of
 from tests.campaigns import HALO, heat_campaign
 from tests.cli.conftest import Insitu
 
@@ -216,6 +218,13 @@ def test_the_cost_of_what_has_no_model_yet_is_told(insitu: Insitu):
     answer = insitu("models", "a.insitu")
 
     assert " 75 %  main" in answer.out
+    insitu("report", "a.insitu", "-o", "a.md")
+    with open("a.md") as page:
+        said = page.read()
+    assert "it takes 75 % now" in said
+    assert "25 % of the time is in call paths without a model, most of it in" in said
+    with open_store("a.insitu") as store:
+        assert board_of(store.runs(), store.models()).series[0].share == 0.75
     refitted = insitu("refit", "a.insitu")
     assert "1 series of 1 call path have no model yet" in refitted.err
     assert "no model of their time yet: 25 % rare; a class of ranks needs 3 scales" in answer.out

@@ -8,7 +8,7 @@ from insitu.design.proposals import Proposal, Proposals
 from insitu.entities import RunRecord, RunState, number
 from insitu.monitor.cost import metric_place
 from insitu.monitor.names import last_frames
-from insitu.monitor.parts import ROUGH, TRUSTED, Estimate, Part, trust
+from insitu.monitor.parts import RELEVANT, ROUGH, TRUSTED, Estimate, Part, trust
 from insitu.monitor.summary import FAR, Growth, Summary, place_of
 from insitu.units import percent, quantity
 
@@ -33,6 +33,12 @@ def headlines(summary: Summary) -> Iterator[str]:
         yield (
             f"Of {left_out} call path{'s' * (left_out != 1)} the model is only a guess there: "
             "no share counts it."
+        )
+    if sum(summary.rest.values()) >= RELEVANT:
+        path = next(iter(summary.rest))
+        yield (
+            f"{percent(sum(summary.rest.values()))} of the time is in call paths without a model, "
+            f"most of it in {_name(path)}: they are in no share there."
         )
     if summary.growing:
         yield f"Fastest grows {_growth(summary.growing[0])}."

@@ -7,6 +7,7 @@ import { answers, data, go, state } from "./state.js";
 
 const AHEAD = 16; // times the largest measured value, where nobody chose a place
 const FARTHEST = 4096;
+const RELEVANT = 0.01; // a share that is worth a word
 const STEPS = 240; // of a slider
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [720, 330, 46, 24, 10, 42];
 
@@ -172,7 +173,9 @@ function drawPlaces(answer, at) {
       ["n", times(growth(one))], [`trust ${one.trust.replace(/ /g, "-")}`, one.trust],
     ]);
   }));
-  byId("o-note").textContent = `per rank, with 95 % bounds${answer.left_out ? `; ${answer.left_out} call paths take less` : ""}`;
+  const less = answer.left_out ? `; ${answer.left_out} call paths take less` : "";
+  const rest = answer.rest >= RELEVANT ? `; ${percent(answer.rest)} of the time now is in call paths without a model, which are in no share there` : "";
+  byId("o-note").textContent = `per rank, with 95 % bounds${less}${rest}`;
 }
 
 const boundsText = ([value, low, high]) => (low === null || (percent(low) === percent(value) && percent(high) === percent(value)) ? "" : ` (${percent(low)} to ${percent(high)} at 95 %)`);

@@ -22,6 +22,7 @@ from insitu.monitor.outlook import (
     place_at,
     smallest_of,
 )
+from insitu.monitor.parts import RELEVANT
 from insitu.monitor.report.words import bounds, factor
 from insitu.monitor.summary import FAR, largest_of
 from insitu.monitor.terminal.view import ROOMY, SCROLLBAR, Shown, View, cut, title_of
@@ -188,7 +189,9 @@ class Prospects(View):
         farness = max((a / m for a, m in zip(at, high, strict=False) if m > 0), default=1.0)
         said = "within what was measured" if farness <= 1 else f"{farness:.3g} × what was measured"
         trust = "" if farness <= FAR else ": far; the bounds say how little is known"
-        self.tell("trust", Text(f"{said}{trust}", "dim"))
+        rest = sum(models.rest.values())
+        others = f"; {percent(rest)} now in call paths without a model" if rest >= RELEVANT else ""
+        self.tell("trust", Text(f"{said}{trust}{others}", "dim"))
         drawn = ahead.prospects, self.size.width
         if drawn != self._drawn:
             self._draw_table(ahead.prospects, ahead.unit)
