@@ -25,8 +25,13 @@ class Store(Protocol):
                 full, locked, read-only.
         """
 
-    def note(self, run_id: str, findings: Sequence[Finding]) -> None:
+    def note(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
         """Add what was found of a run that is kept, without what it says already.
+
+        Args:
+            run_id: of the run.
+            findings: that are added.
+            without: the code of findings that are taken away before.
 
         Raises:
             CampaignError: there is no such run, or it could not be written.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
 
+OMITTED = "run-omitted"  # the finding of a run that somebody left out
 _INTERPRETER = re.compile(r"python[0-9.]*\Z")
 
 
@@ -19,17 +20,30 @@ def is_crowded(run: RunRecord) -> bool:
     return bool(cores) and run.key.size > max(cores) * nodes
 
 
+def omission(run: RunRecord) -> Finding:
+    """What a run bears that somebody left out."""
+    text = f"run {run.key}: left out as was asked for; `insitu omit --undo` takes it back"
+    return Finding(OMITTED, text, str(run.key))
+
+
+def is_omitted(run: RunRecord) -> bool:
+    """Whether somebody left it out."""
+    return any(finding.code == OMITTED for finding in run.findings)
+
+
 def joined(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Finding, ...]]:
     """Part the runs that make one experiment from the others, with a finding for each of these.
 
-    Left out are runs that are not sealed, whose ranks were each alone, that measured another
-    program than most, and that did not set a parameter which other runs vary. Runs that repeat each
-    other with other arguments are joined, with a finding.
+    Left out are runs that somebody omitted, that are not sealed, whose ranks were each alone, that
+    measured another program than most, and that did not set a parameter which other runs vary. Runs
+    that repeat each other with other arguments are joined, with a finding.
     """
     findings: list[Finding] = []
     sealed = []
     for run in runs:
-        if any(finding.code == "mpi-singletons" for finding in run.findings):
+        if is_omitted(run):
+            findings += [finding for finding in run.findings if finding.code == OMITTED]
+        elif any(finding.code == "mpi-singletons" for finding in run.findings):
             text = f"run {run.key}: its ranks ran alone, without MPI between them: left out"
             findings.append(Finding("mpi-singletons", text, str(run.key)))
         elif run.state is RunState.SEALED:

@@ -59,9 +59,10 @@ def findings_text(findings: Iterable[Finding]) -> str:
     return json.dumps([(finding.code, finding.text, finding.where) for finding in findings])
 
 
-def noted(run: RunRecord, findings: Sequence[Finding]) -> RunRecord:
-    """The run with more findings; what it says already is not said again."""
-    return replace(run, findings=tuple(dict.fromkeys((*run.findings, *findings))))
+def noted(run: RunRecord, findings: Sequence[Finding], without: str = "") -> RunRecord:
+    """The run with more findings, and none of the code `without`; none is said twice."""
+    kept = (one for one in run.findings if one.code != without)
+    return replace(run, findings=tuple(dict.fromkeys((*kept, *findings))))
 
 
 def run_of(row: tuple[str, str, int, str, float, float, str, str, str, str]) -> RunRecord:

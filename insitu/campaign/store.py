@@ -75,13 +75,13 @@ class SqliteStore:
                     ),
                 )
 
-    def note(self, run_id: str, findings: Sequence[Finding]) -> None:
+    def note(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
         """See Store."""
         with self._writing() as connection:
             run = next((run for run in self.runs() if run.id == run_id), None)
             if run is None:
                 raise CampaignError(f"{self.path}: has no run '{run_id}'")
-            text = records.findings_text(records.noted(run, findings).findings)
+            text = records.findings_text(records.noted(run, findings, without).findings)
             connection.execute("UPDATE run SET findings = ? WHERE id = ?", (text, run_id))
 
     def next_repetition(self, parameters: Mapping[str, float]) -> int:

@@ -35,6 +35,7 @@ COMMANDS = {
     "advise": ("Plan", "which run tells most per core-hour about a scale not measured"),
     "export": ("Keep", "write a campaign for other tools: Extra-P, tables, functions"),
     "refit": ("Keep", "make classes and models anew from the measured runs"),
+    "omit": ("Keep", "leave disturbed runs out of the models, or take them back"),
     "doctor": ("Keep", "tell what works on this machine, what to do about the rest"),
 }
 _MODULES = {"import": "insitu.cli.importing"}  # import is a word of Python

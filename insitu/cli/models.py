@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import click
 
 from insitu.campaign.config import Config, load_config
-from insitu.campaign.joining import joined
+from insitu.campaign.joining import is_omitted, joined
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
     Block,
@@ -64,7 +64,8 @@ def command(
         models = kept_models(store)
         runs = store.runs()
         _, left_out_runs = joined(runs)
-        off = [one for run in reversed(runs) for one in run.findings if one.code == OFF]
+        known = [run for run in reversed(runs) if not is_omitted(run)]
+        off = [one for run in known for one in run.findings if one.code == OFF]
     share = shares(models)
     chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
     if models.models and not chosen:

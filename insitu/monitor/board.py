@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from insitu.campaign.joining import joined
+from insitu.campaign.joining import is_omitted, joined
 from insitu.entities import TIME, Finding, RunKey, RunRecord, RunState
 from insitu.errors import WireError
 from insitu.modeling.base import ModelSet, SeriesModel
@@ -210,7 +210,7 @@ def _run(run: RunRecord) -> RunRow:
     return RunRow(
         run.id,
         str(run.key),
-        run.state.value,
+        "omitted" if is_omitted(run) else run.state.value,
         size,
         ended,
         ended,

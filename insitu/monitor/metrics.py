@@ -9,7 +9,7 @@ from insitu.monitor.board import Board, SeriesRow
 from insitu.monitor.forecast import SLOWER
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-KEPT = ("sealed", "partial")
+KEPT = ("sealed", "partial", "omitted")
 # Each family of what is measured just now: its unit, where it has one, and its help.
 FAMILIES = {
     "insitu_live": ("", "Whether a run is being measured just now."),

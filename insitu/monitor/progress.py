@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from insitu.campaign.attempts import AttemptRecord, read_attempts
 from insitu.campaign.config import FILE, load_table
 from insitu.campaign.iterations import iteration_times
+from insitu.campaign.joining import is_omitted
 from insitu.design.dependency_file import load_structure
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.schedule import Attempt, Progress, progress_of
@@ -90,7 +91,8 @@ def progress_in(
 def whole_runs(
     runs: Sequence[RunRecord], names: Sequence[str], attempts: Sequence[AttemptRecord]
 ) -> list[RunRecord]:
-    """The runs that are whole, whose program did not fail, and that say these parameters.
+    """The runs that are whole, not omitted, whose program did not fail, and that say these
+    parameters.
 
     Whether it failed is told by its ranks, and by its launcher where an attempt made it.
     """
@@ -99,6 +101,7 @@ def whole_runs(
         run
         for run in runs
         if run.state is RunState.SEALED
+        and not is_omitted(run)
         and set(dict(run.key.parameters)) >= set(names)
         and not any(run.exit_status)
         and not any(began <= run.started_at <= ended for began, ended in failed)

@@ -42,7 +42,7 @@ def points_of(row: SeriesRow) -> list[float]:
 
 def ranks_of(run: RunRow) -> str:
     """How far the ranks of a run are, in words."""
-    if run.state == "sealed":
+    if run.state in ("sealed", "omitted"):
         return f"{run.size} of {run.size} ended"
     if run.state == "partial":
         lost = ", ".join(map(str, run.missing[:6])) + (" …" if len(run.missing) > 6 else "")

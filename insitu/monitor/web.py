@@ -32,7 +32,7 @@ from insitu.monitor.trend import first_run_words
 BEAT_S = 0.1  # that a question may have to wait for
 RETRY_MS = 1_000  # until a browser asks again
 SILENT_S = 1.0  # a page that has gone is found when something is sent to it
-KEPT = ("sealed", "partial")  # states of runs that do not change with every beat
+KEPT = ("sealed", "partial", "omitted")  # states of runs that do not change with every beat
 SCRIPT, STYLE = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 TYPES = {
     "index.html": "text/html; charset=utf-8",

@@ -24,10 +24,10 @@ class MemoryStore:
         records.check_shapes(run, table)
         self._runs[run.id] = (run, table)
 
-    def note(self, run_id: str, findings: Sequence[Finding]) -> None:
+    def note(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
         """See Store."""
         table = self.table(run_id)
-        self._runs[run_id] = (records.noted(self._runs[run_id][0], findings), table)
+        self._runs[run_id] = (records.noted(self._runs[run_id][0], findings, without), table)
 
     def next_repetition(self, parameters: Mapping[str, float]) -> int:
         """See Store."""

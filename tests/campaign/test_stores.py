@@ -104,6 +104,8 @@ def test_what_is_found_of_a_run_later_is_said_once(store: Store):
         store.note(store.runs()[0].id, [found])
 
     assert store.runs()[0].findings == (*heat_run(2)[0].findings, found)
+    store.note(store.runs()[0].id, [], without="off-forecast")
+    assert store.runs()[0].findings == heat_run(2)[0].findings
     with pytest.raises(CampaignError, match="no run 'nobody'"):
         store.note("nobody", [found])
 

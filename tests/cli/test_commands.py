@@ -10,12 +10,14 @@ import sys
 import pytest
 
 from insitu import __version__
+from insitu.campaign.joining import OMITTED
 from insitu.campaign.store import open_store
 from insitu.cli import COMMANDS, group
 from insitu.cli.output import headlines
 from insitu.cli.predict import coordinate
 from insitu.errors import UsageError
 from insitu.monitor.board import board_of
+from insitu.server.rendezvous import Lock
 from tests.campaigns import HALO, heat_campaign
 from tests.cli.conftest import Insitu
 
@@ -257,6 +259,35 @@ def test_a_picture_of_no_classes_and_of_an_unknown_kind_is_refused(insitu: Insit
     assert (alike.code, unknown.code) == (2, 2)
     assert "all ranks behave alike" in alike.err
     assert "must be one of .png, .svg, .pdf" in unknown.err
+
+
+def test_a_run_is_left_out_of_the_models_and_taken_back(insitu: Insitu, heat: str):
+    own = shutil.copytree(heat, "own.insitu")
+
+    def points() -> int:
+        rows = map(json.loads, insitu("models", own, "--json", "--metric", "time").lines)
+        return sum(len(row["points"]) for row in rows if row["class"] == "all")
+
+    everything = points()
+    several, none = insitu("omit", own, "p=8"), insitu("omit", own, "p=4#0", "p=8#7")
+    with Lock(own):
+        assert insitu("omit", own, "p=8#1").code == 3
+    assert (several.code, none.code) == (2, 2)
+    assert "'p=8' is 2 runs; say which of p=8#0, p=8#1" in several.err
+    assert "no run 'p=8#7' among p=4#0, p=4#1" in none.err
+    assert points() == everything
+
+    omitted = insitu("omit", own, "p=8#0", "p=8#1")
+
+    assert omitted.out.startswith("2 runs left out: p=8#0, p=8#1; ")
+    assert points() < everything
+    assert "run p=8#1: left out as was asked for" in insitu("models", own).err
+    with open_store(own) as store:
+        board = board_of(store.runs(), store.models())
+    assert [run.name for run in board.runs if run.state == "omitted"] == ["p=8#1", "p=8#0"]
+    assert [one.where for one in board.findings if one.code == OMITTED] == ["p=8#1", "p=8#0"]
+    assert insitu("omit", own, "p=8#0", "p=8#1", "--undo").code == 0
+    assert points() == everything
 
 
 def test_rules_of_the_campaign_hold_for_every_refit_and_options_for_one(insitu: Insitu, heat: str):

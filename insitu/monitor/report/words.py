@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+from insitu.campaign.joining import is_omitted
 from insitu.design.proposals import Proposal, Proposals
 from insitu.entities import RunRecord, RunState, number
 from insitu.monitor.cost import metric_place
@@ -164,7 +165,7 @@ def trust_reasons(summary: Summary) -> Iterator[str]:
         f"Good is known to within ±{percent(TRUSTED)} at the target, rough to within "
         f"±{percent(ROUGH)}, a guess less; nothing is said where a modeler knows no bounds."
     )
-    sealed = Counter(run.key.parameters for run in summary.runs if run.state is RunState.SEALED)
+    sealed = Counter(run.key.parameters for run in summary.runs if state_of(run) == RunState.SEALED)
     many = len(sealed)
     again = sum(count > 1 for count in sealed.values())
     repeated = (
@@ -221,6 +222,8 @@ def ranks_told(count: float) -> str:
 
 def state_of(run: RunRecord) -> str:
     """The state of a run, and which ranks are missing."""
+    if is_omitted(run):
+        return "omitted"
     if run.state is not RunState.PARTIAL:
         return run.state.value
     return f"partial; missing: {', '.join(map(str, run.missing[:12]))}"

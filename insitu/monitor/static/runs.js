@@ -12,7 +12,7 @@ const OFF = 40; // call paths off their forecast that are listed
 export const allRuns = () => [...data.runs, ...data.board.runs];
 
 function ranksText(run) {
-  if (run.state === "sealed") return `${run.size} of ${run.size} ended`;
+  if (run.state === "sealed" || run.state === "omitted") return `${run.size} of ${run.size} ended`;
   if (run.state === "partial") {
     const lost = run.missing.slice(0, 6).join(", ") + (run.missing.length > 6 ? " …" : "");
     return `${run.ended} of ${run.size} ended${lost ? `; missing: ${lost}` : ""}`;
@@ -53,13 +53,13 @@ function remaining(run) {
 }
 
 function runRow(run) {
-  const isGoing = run.part !== null && run.state !== "sealed" && run.state !== "partial";
+  const isGoing = run.part !== null && !atRest(run);
   const took = run.ended_at > run.started_at ? duration(run.ended_at - run.started_at) : "";
   const part = isGoing ? element("span", "", bar(run.part), ` ${percent(run.part)}${remaining(run)}`) : took;
   return row([["nowrap", printable(run.name)], [`state ${run.state}`, printable(run.state)], strip(run), ranksText(run), part]);
 }
 
-const atRest = (run) => run.state === "sealed" || run.state === "partial";
+const atRest = (run) => ["sealed", "partial", "omitted"].includes(run.state);
 
 // The short list beside the tree, and the facts above everything.
 export function drawSide() {

@@ -26,7 +26,13 @@ FIXED = {
 }
 COLUMNS = ("", "share", "ahead", "call path", "metric", "class", "model", "growth", "points")
 ONLY_WIDE = ("ahead", "growth")
-STATES = {"sealed": "green", "partial": "red", "measuring": "cyan", "closing": "cyan"}
+STATES = {
+    "sealed": "green",
+    "partial": "red",
+    "omitted": "dim",
+    "measuring": "cyan",
+    "closing": "cyan",
+}
 
 
 def column_widths(total: int, *, has_metric: bool, is_wide: bool) -> dict[str, int]:
