@@ -62,6 +62,9 @@ def test_campaign_goes_over_failures_resumes_and_runs_nothing_twice(insitu, camp
     assert len(read_attempts(str(campaign))) == 6
     assert insitu("campaign", "run", "app.insitu").err.startswith("4 runs are in")
 
+    assert insitu("omit", "app.insitu", "p=2,n=16").code == 0
+    assert "p=2, n=16: 0 of 1 runs" in insitu("campaign", "status", "app.insitu").out
+
 
 @pytest.mark.mpi
 def test_run_that_takes_too_long_is_ended(insitu, campaign):
