@@ -52,7 +52,7 @@ def _commands() -> Iterator[str]:
         yield from _paragraphs(command.help or words)
         for parameter in command.get_params(inside):
             record = parameter.get_help_record(inside)
-            if record is not None and record[1] and record[0] != "-h, --help":
+            if record is not None and record[1] and not record[0].endswith("--help"):
                 yield from (".TP", f"\\fB{_roff(record[0])}\\fR", _roff(record[1]))
 
 
