@@ -86,3 +86,14 @@ def test_where_the_program_told_its_domain_no_other_is_asked():
 def test_nothing_is_guessed_of_nothing():
     assert weigh([np.zeros(1)], guesses([1], [None]), x=np.ones(1), floor=0.01) is None
     assert guesses([], []) != []
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_shape_that_is_nothing_in_most_runs_keeps_numbers_finite():
+    """Most runs have one rank, where log2 is 0."""
+    sizes, x = (1, 1, 1, 16), np.array([1.0, 1.0, 1.0, 16.0])
+    values = [1 + 0.5 * walls(p) + 0.001 * np.arange(p) for p in sizes]
+
+    found = find_classes(values, x=x, floor=0.01, ways=guesses(sizes, [None] * 4))
+
+    assert np.unique(found.labels[3], return_inverse=True)[1].tolist() == walls(16).tolist()

@@ -93,6 +93,19 @@ def weigh(
     return WeighedGuess(best.labels, best.is_outlier, best.spread, best.criterion + price)
 
 
+def shapes_at(x: FloatArray) -> list[FloatArray]:
+    """How classes drift apart at the runs `x` (R,): (R,) per shape, about 1 in the middle.
+
+    A shape whose median is 0, as log2 where most runs have one rank, is 1 at its largest.
+    """
+    found = []
+    for shape in SHAPES:
+        at = shape(x)
+        scale = float(np.median(at)) or float(at.max()) or 1.0
+        found.append(at / scale)
+    return found
+
+
 def _rough(y: FloatArray, run: IntArray, label: IntArray, floor: float) -> float:
     """A criterion from the scatter within the classes of each run."""
     cell = run * (int(label.max()) + 1) + label
@@ -118,7 +131,7 @@ def _fit(
     """Fit a law `base of the run + log(1 + excess of the class · shape(x))`, robustly."""
     runs, classes = len(x), int(label.max()) + 1
     best: WeighedGuess | None = None
-    for shape in (one(x) / max(float(np.median(one(x))), 1e-300) for one in SHAPES):
+    for shape in shapes_at(x):
         cell = run * classes + label
         excess, inside, before = np.zeros(classes), np.ones(len(y)), -np.inf
         for _ in range(ROUNDS):

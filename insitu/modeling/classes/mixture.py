@@ -11,8 +11,8 @@ from insitu.modeling.classes.guess import (
     CONVERGED,
     OUTLIER_DENSITY,
     OUTLIERS,
-    SHAPES,
     Guess,
+    shapes_at,
     weigh,
 )
 from insitu.modeling.classes.partition import (
@@ -121,7 +121,7 @@ def find_classes(
     """
     logs = [np.log(one) for one in values]
     coarse, data = _prepare(logs, floor)
-    shapes = [shape(x) / max(float(np.median(shape(x))), 1e-300) for shape in SHAPES]
+    shapes = shapes_at(x)
     single = _single(data)
     guess = weigh(logs, ways, x=x, floor=floor)
     alone = float(_criterion(data, single)[0]) - margin
