@@ -6,7 +6,6 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Self
 
 import numpy as np
 
@@ -34,14 +33,12 @@ def open_store(path: str, *, create: bool = False) -> "SqliteStore":
     return SqliteStore(path, opened(path, create=create))
 
 
-class SqliteStore:
+class SqliteStore(Catalogue):
     """The store in campaign.db; made by `open_store`."""
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         """Take over an open connection."""
-        self.path = path
-        self._connection = connection
-        self._catalogue = Catalogue(path, connection)
+        super().__init__(path, connection)
         self._kept = ModelSet()  # what put_models wrote last from here
         self._kept_at = -1  # the state of the file then
 
@@ -92,10 +89,6 @@ class SqliteStore:
                 (records.parameters_text(parameters),),
             ).fetchone()
         return 0 if highest is None else int(highest) + 1
-
-    def runs(self) -> list[RunRecord]:
-        """See Store."""
-        return self._catalogue.runs()
 
     def table(self, run_id: str) -> RunTable:
         """See Store."""
@@ -182,27 +175,11 @@ class SqliteStore:
             rest={records.callpath_of(path): share for path, share in rest.items()},
         )
 
-    def unmodelled(self) -> list[str]:
-        """See Store."""
-        return self._catalogue.unmodelled()
-
     def changes(self) -> int:
         """A number that changes when another process has written to the campaign."""
         with speaking(self.path):
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         return int(version)
-
-    def close(self) -> None:
-        """See Store."""
-        self._connection.close()
-
-    def __enter__(self) -> Self:
-        """Close the store at the end of the block."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close the store."""
-        self.close()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -32,6 +32,23 @@ def find_mpiexec(named: str = "") -> str:
     return shutil.which("mpiexec") or shutil.which("mpirun") or ""
 
 
+def _answer(*words: str) -> subprocess.CompletedProcess[str]:
+    """What a command prints.
+
+    Raises:
+        OSError, subprocess.TimeoutExpired: it cannot be run, or does not end.
+    """
+    return subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=VERSION_TIMEOUT_S,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
 def family_of(mpiexec: str) -> str:
     """ "openmpi" or "mpich", by what `mpiexec --version` says.
 
@@ -39,15 +56,7 @@ def family_of(mpiexec: str) -> str:
         LaunchError: it cannot be run.
     """
     try:
-        answer = subprocess.run(
-            [mpiexec, "--version"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=VERSION_TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        answer = _answer(mpiexec, "--version")
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LaunchError(f"{mpiexec}: does not answer to --version: {error}") from error
     text = (answer.stdout + answer.stderr).lower()
@@ -64,15 +73,7 @@ def library_of(program: str) -> tuple[str, str]:
     Open MPI's brings libopen-pal along; its libmpi and MPICH's have had the same number.
     """
     try:
-        answer = subprocess.run(
-            ["ldd", program],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=VERSION_TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        answer = _answer("ldd", program)
     except (OSError, subprocess.TimeoutExpired):
         return "", ""
     found = _MPI_LIBRARY.search(answer.stdout)
