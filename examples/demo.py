@@ -24,11 +24,11 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from insitu.analysis.board import Board, board_of
+from insitu.analysis.callpaths import last_frames
 from insitu.campaign.store import open_store
 from insitu.entities import number
 from insitu.errors import InsituError
-from insitu.monitor.board import Board, board_of
-from insitu.monitor.names import last_frames
 from insitu.units import quantity
 
 STENCIL = Path(__file__).resolve().with_name("stencil2d.py")

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from insitu.analysis.cost import by_cost, cost_metric, shares
 from insitu.campaign.config import Config, load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.entities import Finding, RunRecord
 from insitu.errors import UsageError
 from insitu.formats.table import LEVEL, named
-from insitu.measurement import Experiment
 from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.classes.match import ALL
-from insitu.monitor.cost import by_cost, cost_metric, shares
-from insitu.monitor.names import printable
-from insitu.monitor.report.chart import CHART_STYLE, legend, series_chart
+from insitu.modeling.measurement import Experiment
+from insitu.text import printable
 from insitu.units import percent, quantity
+from insitu.views.report.chart import CHART_STYLE, legend, series_chart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -258,7 +258,7 @@ def _draw(series: Sequence[SeriesModel], config: Config, axes: "Axes | None") ->
     try:
         from matplotlib import pyplot
 
-        from insitu.monitor.picture import draw_field
+        from insitu.views.plot import draw_field
     except ImportError as error:
         raise UsageError(
             f"a picture needs matplotlib ({error}); pip install 'insitu[plot]'"

@@ -21,8 +21,8 @@ from insitu.errors import InsituError
 
 if TYPE_CHECKING:  # loaded in every pytest run of every project: nothing heavy before it is used
     from insitu.expectations.entries import Subject
-    from insitu.measurement import Experiment
     from insitu.modeling.base import ModelSet
+    from insitu.modeling.measurement import Experiment
 
 OPTION = "--insitu-campaign"
 

@@ -5,10 +5,10 @@ import json
 import operator
 import time
 
+from insitu.analysis.board import LiveRun, board_of
+from insitu.analysis.forecast import Forecast, forecast
 from insitu.entities import RunRecord, RunState
 from insitu.modeling.base import ModelSet
-from insitu.monitor.board import LiveRun, board_of
-from insitu.monitor.forecast import Forecast, forecast
 from insitu.server.keeper import Keeper
 from insitu.server.live import live_of
 from insitu.server.refit import Refits

@@ -6,7 +6,7 @@ import numpy as np
 
 from insitu.entities import ARROW, CallPath
 from insitu.errors import WireError
-from insitu.measurement import IntArray
+from insitu.modeling.measurement import IntArray
 from insitu.wire.digest import EMPTY, extended
 from insitu.wire.messages import ROWS_PER_PATHS, Paths
 

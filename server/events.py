@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from insitu.entities import Finding, RunRecord
-from insitu.measurement import RunTable
+from insitu.modeling.measurement import RunTable
 from insitu.wire.messages import Message
 
 

@@ -4,10 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from insitu.entities import RANKS, TIME, VISITS, CallPath, RunKey
-from insitu.measurement import FloatArray
-from insitu.modeling.classes.sketch import Sketch
-from insitu.monitor.board import (
+from insitu.analysis.board import (
     AWAITED,
     ENDED,
     FAILED,
@@ -17,7 +14,10 @@ from insitu.monitor.board import (
     LiveRun,
     ranks_in,
 )
-from insitu.monitor.forecast import METRICS, LivePath
+from insitu.analysis.forecast import METRICS, LivePath
+from insitu.entities import RANKS, TIME, VISITS, CallPath, RunKey
+from insitu.modeling.classes.sketch import Sketch
+from insitu.modeling.measurement import FloatArray
 from insitu.server import sketches
 from insitu.server.runs import Run
 from insitu.server.totals import means_of, names_in

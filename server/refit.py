@@ -7,8 +7,8 @@ from insitu.campaign.config import dependencies_file, load_config
 from insitu.campaign.load import load_experiment
 from insitu.design.dependency_file import told_products
 from insitu.entities import CallPath, Finding, RunKey
-from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import RunTable
 
 TABLES_BYTES = 1 << 30  # of sealed runs that stay in memory between refits
 
@@ -119,8 +119,8 @@ class Refits:
         def work() -> None:
             if not models.models:
                 return
-            from insitu.monitor.deviation import deviations
-            from insitu.monitor.forecast import forecast
+            from insitu.analysis.deviation import deviations
+            from insitu.analysis.forecast import forecast
 
             for run_id, key in runs:
                 off[run_id] = deviations(forecast(models, key), tables[run_id], key)

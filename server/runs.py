@@ -11,7 +11,7 @@ from insitu.entities import (
     RunState,
 )
 from insitu.errors import WireError
-from insitu.measurement import RunTable
+from insitu.modeling.measurement import RunTable
 from insitu.server import sketches
 from insitu.server.description import configuration_of, parameters_of
 from insitu.server.dictionary import CallPaths, Dictionary

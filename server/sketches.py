@@ -7,7 +7,6 @@ import numpy as np
 
 from insitu.entities import MetricKind
 from insitu.errors import WireError
-from insitu.measurement import FloatArray
 from insitu.modeling.classes.sketch import (
     OFFSET,
     ClusterBounds,
@@ -16,6 +15,7 @@ from insitu.modeling.classes.sketch import (
     merge,
     sketch,
 )
+from insitu.modeling.measurement import FloatArray
 from insitu.server.totals import LARGEST, Register, Source, arrays_of
 from insitu.wire.messages import (
     BUCKET_BYTES,

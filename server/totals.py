@@ -11,7 +11,7 @@ import numpy as np
 
 from insitu.entities import VISITS, CallPath, Metric, MetricKind
 from insitu.errors import WireError
-from insitu.measurement import FloatArray, IntArray, RunTable
+from insitu.modeling.measurement import FloatArray, IntArray, RunTable
 from insitu.server.dictionary import Dictionary
 from insitu.wire.messages import Column, Group, Totals
 

@@ -14,7 +14,7 @@ from insitu.entities import (
     RunRecord,
     RunState,
 )
-from insitu.measurement import RunTable
+from insitu.modeling.measurement import RunTable
 
 SCALES = (1, 2, 4, 8, 16)
 MAIN, SOLVE, HALO, REDUCE = (

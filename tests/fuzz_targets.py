@@ -12,13 +12,13 @@ from contextlib import suppress
 
 import numpy as np
 
+from insitu.analysis.board import Board
 from insitu.campaign import vectors
 from insitu.campaign.config import FILE as CONFIG
 from insitu.campaign.config import load_config
 from insitu.collectors import node
 from insitu.errors import CampaignError, WireError
 from insitu.formats.jsonl import JsonLines
-from insitu.monitor.board import Board
 from insitu.server.events import MessageArrived, StopAsked, Ticked
 from insitu.server.journal import FILE as JOURNAL
 from insitu.server.journal import Journal

@@ -18,7 +18,7 @@ from insitu.cli import COMMANDS, group, manual
 from insitu.entities import METRICS
 from insitu.formats.base import EXPORTERS
 from insitu.modeling.modelers import DEFAULT, MODELERS
-from insitu.options import SWITCHES, WITH_VALUE
+from insitu.run.options import SWITCHES, WITH_VALUE
 from tests.test_floors import sources
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,7 +87,7 @@ def test_the_readme_has_every_option(name):
 
 
 def test_the_help_of_insitu_run_has_every_option():
-    from insitu.options import USAGE
+    from insitu.run.options import USAGE
 
     assert set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", USAGE, re.M)) == OF_RUN
 

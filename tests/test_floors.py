@@ -129,7 +129,7 @@ def why_wrong(here: tuple[str, int], target: str, floors: dict) -> str:
     there = room_of(target, floors)
     if there is None:
         return "a public name; import it from the module that defines it"
-    if there[0] == room or there[0] in floors["also"].get(room, ()):
+    if there[0] == room:
         return ""
     if there[1] >= height:
         return f"{there[0]} is not below {room}"
@@ -246,9 +246,9 @@ def test_a_rank_loads_nothing_heavy(library, tmp_path):
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("insitu.supervise", {"numpy", "scipy", "asyncio", "zmq"}),
+        ("insitu.run.supervise", {"numpy", "scipy", "asyncio", "zmq"}),
         ("insitu.collectors.agent", {"numpy", "asyncio", "ssl"}),
-        ("insitu.server.loop", {"scipy", "insitu.monitor.board", "insitu.modeling.pipeline"}),
+        ("insitu.server.loop", {"scipy", "insitu.analysis.board", "insitu.modeling.pipeline"}),
         ("insitu.modeling.pipeline", {"scipy"}),
     ],
 )
@@ -272,7 +272,6 @@ SMALL_FLOORS = {
         ["insitu.run"],
     ],
     "only": {"insitu.collectors": ["insitu.errors"]},
-    "also": {"insitu.server": ["insitu.collectors"]},
     "open": ["insitu"],
     "foreign": {"insitu.errors": [], "insitu.wire": ["msgpack"]},
 }
@@ -303,7 +302,6 @@ def tree(tmp_path):
         ("insitu/wire/codec.py", "import insitu.wire\nfrom insitu import __version__"),
         ("insitu/__init__.py", "from insitu.run import main"),
         ("collectors/agent.py", "from insitu import errors\nimport numpy"),
-        ("server/__init__.py", "import insitu.collectors"),
     ],
 )
 def test_imports_downwards_are_right(tree, file, text):

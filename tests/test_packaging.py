@@ -151,7 +151,7 @@ def test_a_wheel_holds_what_runs_and_nothing_else(built_from, request):
     assert len(names) == len(set(names))
     assert {"insitu/collectors/site/sitecustomize.py", "insitu/server/__init__.py"} <= set(names)
     assert {
-        f"insitu/monitor/static/{name}" for name in ("index.html", "page.js", "page.css")
+        f"insitu/views/web/static/{name}" for name in ("index.html", "page.js", "page.css")
     } <= set(names)
     assert [name.partition(".data/")[2] for name in names if name.endswith("/insitu.1")] == [
         "data/share/man/man1/insitu.1"

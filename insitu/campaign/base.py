@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, Self
 
 from insitu.entities import Finding, RunRecord
-from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import RunTable
 
 
 class Store(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from insitu.campaign.base import Store
 from insitu.campaign.joining import is_crowded, joined, varying_parameters
-from insitu.measurement import Experiment, RunTable
+from insitu.modeling.measurement import Experiment, RunTable
 
 
 def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None) -> Experiment:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from insitu.entities import CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 
 if TYPE_CHECKING:  # who starts a run reads records, and does not wait for numpy
-    from insitu.measurement import RunTable
+    from insitu.modeling.measurement import RunTable
 
 RUN_COLUMNS = (
     "id, parameters, repetition, state, started_at, ended_at, configuration, exit_status, missing,"

@@ -14,8 +14,8 @@ from insitu.campaign.catalogue import Catalogue, opened
 from insitu.campaign.database import speaking
 from insitu.entities import CallPath, Finding, Metric, MetricKind, RunKey, RunRecord
 from insitu.errors import CampaignError
-from insitu.measurement import IntArray, RunTable, SeriesKey
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
+from insitu.modeling.measurement import IntArray, RunTable, SeriesKey
 
 RESTORE = "restore campaign.db from a backup"
 

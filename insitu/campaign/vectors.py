@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
+from insitu.modeling.measurement import FloatArray, IntArray
 
 DTYPE = "<f8"
 CODEC = "shuffle-zlib"  # bytes of equal significance side by side: 7 bytes a time, 0.1 a count

@@ -144,6 +144,6 @@ def call(arguments: Sequence[str]) -> int:
 
 
 def _say(text: str) -> None:
-    from insitu.monitor.names import printable
+    from insitu.text import printable
 
     click.echo(f"insitu: {printable(' '.join(text.split()))}", err=True)

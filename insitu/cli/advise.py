@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import click
 
+from insitu.analysis.callpaths import last_frames
+from insitu.analysis.summary import AHEAD
 from insitu.campaign.config import dependencies_file, load_table
 from insitu.campaign.load import load_experiment
 from insitu.campaign.schema import FILE
@@ -21,9 +23,7 @@ from insitu.design.proposals import Proposal, Proposals, likely_levels, propose
 from insitu.design.study import GOAL
 from insitu.entities import RANKS
 from insitu.errors import UsageError
-from insitu.measurement import Experiment
-from insitu.monitor.names import last_frames
-from insitu.monitor.summary import AHEAD
+from insitu.modeling.measurement import Experiment
 from insitu.units import percent, quantity
 
 NAME_WIDTH = 60

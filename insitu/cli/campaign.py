@@ -15,8 +15,8 @@ from insitu.cli.work import Work
 from insitu.design.study import LAUNCHERS, PSIJ, study_of
 from insitu.errors import UsageError
 from insitu.launch.pilots import fill
-from insitu.monitor.progress import design_of
 from insitu.units import quantity
+from insitu.workflows.progress import design_of
 
 
 @click.command(name="campaign")

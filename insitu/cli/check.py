@@ -29,7 +29,7 @@ from insitu.formats.verdicts import (
     write_report,
 )
 from insitu.modeling.base import ModelSet
-from insitu.monitor.names import printable
+from insitu.text import printable
 
 COLOURS = {
     MARKS[Status.MET]: "green",

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
+from insitu.analysis.cost import metric_place, shares
 from insitu.campaign.config import load_config
 from insitu.campaign.joining import joined
 from insitu.campaign.store import open_store
@@ -31,12 +32,11 @@ from insitu.cli.plot import check_picture
 from insitu.entities import CallPath, number
 from insitu.errors import UsageError
 from insitu.formats.table import segments
-from insitu.measurement import FloatArray, RunTable, SeriesKey
 from insitu.modeling.base import Clusters, Model
 from insitu.modeling.classes.domain import domain_of
 from insitu.modeling.classes.places import mean_over_runs
 from insitu.modeling.classes.sizes import size_laws
-from insitu.monitor.cost import metric_place, shares
+from insitu.modeling.measurement import FloatArray, RunTable, SeriesKey
 from insitu.units import percent
 
 MOST_DRAWN = 3  # call paths in a picture
@@ -105,7 +105,7 @@ def _draw(rows: Sequence[Clusters], campaign: str, file: str, *, most: int) -> N
         UsageError: nothing to draw, no matplotlib, or a file that cannot be written.
     """
     check_picture(file)
-    from insitu.monitor.ranks import Field, draw_ranks
+    from insitu.views.ranks import Field, draw_ranks
 
     parted = [one for one in rows if len(one.names) > 1]
     chosen: dict[CallPath, Clusters] = {}

@@ -16,7 +16,7 @@ import click
 
 from insitu.cli.output import json_option, print_json
 from insitu.errors import LaunchError
-from insitu.monitor.names import printable
+from insitu.text import printable
 from insitu.units import quantity
 
 OK, MISSING, LIMITED = "ok", "missing", "limited"

@@ -9,6 +9,8 @@ from dataclasses import replace
 import click
 import numpy as np
 
+from insitu.analysis.deviation import deviations
+from insitu.analysis.forecast import forecast
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.cli.output import (
     campaign_argument,
@@ -22,10 +24,8 @@ from insitu.entities import Configuration, RunKey, RunRecord, RunState
 from insitu.errors import UsageError
 from insitu.formats.base import IMPORTERS, SUFFIXES, Imported, importer
 from insitu.formats.jsonl import JsonLines
-from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
-from insitu.monitor.deviation import deviations
-from insitu.monitor.forecast import forecast
+from insitu.modeling.measurement import RunTable
 
 SHOWN_LINES = 100
 

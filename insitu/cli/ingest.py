@@ -7,7 +7,7 @@ import time
 import click
 
 from insitu.errors import CampaignError, WireError
-from insitu.monitor.names import printable
+from insitu.text import printable
 
 
 @click.command(name="ingest")

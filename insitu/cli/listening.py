@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import click
 
-from insitu.monitor.names import printable
+from insitu.text import printable
 
 bind_option = click.option(
     "--bind",

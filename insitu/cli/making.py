@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import click
 
+from insitu.analysis.progress import Agenda
 from insitu.campaign.attempts import AttemptRecord, append_attempt
 from insitu.campaign.turn import Turn
 from insitu.cli.output import print_json
@@ -20,8 +21,7 @@ from insitu.entities import RANKS, number
 from insitu.errors import CampaignError
 from insitu.launch.find import find_mpiexec
 from insitu.launch.pilots import LATE, fill, run_bounded
-from insitu.monitor.progress import Agenda
-from insitu.supervise import importable
+from insitu.run.supervise import importable
 from insitu.units import quantity
 
 FAILED = 1

@@ -11,7 +11,7 @@ import click
 
 from insitu import __version__, errors
 from insitu.cli import COMMANDS, HELP, group
-from insitu.options import USAGE
+from insitu.run.options import USAGE
 
 FILE = Path(__file__).with_name("insitu.1")
 VERBATIM = "\b"  # click's mark of a paragraph whose lines stay as they are

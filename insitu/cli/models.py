@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import click
 
+from insitu.analysis.cost import by_cost, measured, shares
+from insitu.analysis.deviation import OFF
 from insitu.campaign.config import Config, load_config
 from insitu.campaign.joining import is_omitted, joined
 from insitu.campaign.store import open_store
@@ -30,10 +32,8 @@ from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, number
 from insitu.formats.table import model_row
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.search import TOO_FEW
-from insitu.monitor.cost import by_cost, measured, shares
-from insitu.monitor.deviation import OFF
-from insitu.monitor.names import printable
-from insitu.telling import LEAST_SCALES
+from insitu.run.summary import LEAST_SCALES
+from insitu.text import printable
 from insitu.units import percent
 
 NAMED = 5  # call paths without a model

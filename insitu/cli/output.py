@@ -10,6 +10,8 @@ from difflib import get_close_matches
 
 import click
 
+from insitu.analysis.callpaths import last_frames
+from insitu.analysis.cost import metric_place
 from insitu.campaign.joining import joined
 from insitu.campaign.store import SqliteStore
 from insitu.entities import (
@@ -26,11 +28,10 @@ from insitu.entities import (
     number,
 )
 from insitu.errors import UsageError
-from insitu.measurement import SeriesKey
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.search import TOO_FEW
-from insitu.monitor.cost import metric_place
-from insitu.monitor.names import last_frames, printable
+from insitu.text import printable
 
 MIN_WIDTH = 60
 MIN_WIDE = 16

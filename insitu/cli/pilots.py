@@ -17,7 +17,7 @@ from insitu.design.blackbox import Site
 from insitu.errors import LaunchError, UsageError
 from insitu.formats.counts import read_counts, read_labels
 from insitu.launch.pilots import fill, program_at, run_pilot
-from insitu.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray
 
 Configuration = Mapping[str, float]
 PLACEHOLDER = re.compile(r"\{(\w+)\}")

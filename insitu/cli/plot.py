@@ -5,6 +5,7 @@ import os
 
 import click
 
+from insitu.analysis.cost import by_cost, cost_metric, shares
 from insitu.campaign.config import load_config
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
@@ -14,7 +15,6 @@ from insitu.cli.output import (
     none_chosen,
 )
 from insitu.errors import UsageError
-from insitu.monitor.cost import by_cost, cost_metric, shares
 
 SUFFIXES = (".png", ".svg", ".pdf")
 COLUMNS_MM = {"single": 88.0, "double": 180.0}  # of a page, as most journals have them
@@ -70,7 +70,7 @@ def command(
     width_mm = _millimetres(width)
     file = output or os.path.normpath(campaign).removesuffix(".insitu") + ".png"
     check_picture(file)
-    from insitu.monitor.picture import Look, draw
+    from insitu.views.plot import Look, draw
 
     with open_store(campaign) as store:
         models = kept_models(store)

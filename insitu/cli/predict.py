@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import click
 import numpy as np
 
+from insitu.analysis.cost import by_cost, shares
+from insitu.analysis.summary import FAR
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
     Block,
@@ -27,8 +29,6 @@ from insitu.entities import number, parse_assignment
 from insitu.errors import CampaignError, UsageError
 from insitu.formats.table import predictions
 from insitu.modeling.base import SeriesModel
-from insitu.monitor.cost import by_cost, shares
-from insitu.monitor.summary import FAR
 from insitu.units import percent, quantity
 
 COLUMNS = (

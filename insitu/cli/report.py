@@ -6,6 +6,7 @@ import time
 import click
 import numpy as np
 
+from insitu.analysis.summary import Judged, Summary, ahead_of, summarise
 from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore, open_store
@@ -18,9 +19,8 @@ from insitu.expectations.entries import load_entries
 from insitu.formats.verdicts import MARKS, WORDS, share
 from insitu.modeling.base import ModelSet
 from insitu.modeling.classes.match import ALL
-from insitu.monitor.report.html import html
-from insitu.monitor.report.markdown import markdown
-from insitu.monitor.summary import Judged, Summary, ahead_of, summarise
+from insitu.views.report.html import html
+from insitu.views.report.markdown import markdown
 
 SUFFIXES = (".html", ".md")
 EXPECTATIONS = "expectations.toml"

@@ -15,7 +15,7 @@ class _Verbatim(click.Command):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The options of insitu.run up to the program, then whatever the shell knows."""
-        from insitu.options import SWITCHES, WITH_VALUE
+        from insitu.run.options import SWITCHES, WITH_VALUE
 
         before = ctx.args[-1] if ctx.args else ""
         is_value = before in WITH_VALUE or before in ("-m", "-c")
@@ -27,7 +27,7 @@ class _Verbatim(click.Command):
 
 def _has_program(words: Sequence[str]) -> bool:
     """Whether the program's own command line has begun."""
-    from insitu.options import WITH_VALUE
+    from insitu.run.options import WITH_VALUE
 
     left = iter(words)
     for word in left:
@@ -42,6 +42,6 @@ def _has_program(words: Sequence[str]) -> bool:
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Run a program and measure each of its ranks."""
-    from insitu.run import main
+    from insitu.run.command import main
 
     main(list(ctx.args))

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import click
 
+from insitu.analysis.board import Board
+from insitu.analysis.progress import Agenda
 from insitu.cli.output import (
     Block,
     Column,
@@ -17,11 +19,9 @@ from insitu.cli.output import (
 )
 from insitu.cli.webpage import page_options, refuse_without_page, serve_page
 from insitu.errors import UsageError
-from insitu.monitor.board import Board
-from insitu.monitor.client import BoardClient
-from insitu.monitor.names import printable
-from insitu.monitor.progress import Agenda
-from insitu.monitor.trend import (
+from insitu.text import printable
+from insitu.units import percent
+from insitu.views.trend import (
     bar,
     first_run_words,
     news,
@@ -30,7 +30,7 @@ from insitu.monitor.trend import (
     ranks_of,
     spark,
 )
-from insitu.units import percent
+from insitu.workflows.boards import BoardClient
 
 BEAT_S = 1.0
 FIRST_S = 1.5  # for an aggregator that runs to be heard before the files are asked
@@ -99,7 +99,7 @@ def command(
     if not sys.stdout.isatty():
         _print_news(campaign)
         return
-    from insitu.monitor.terminal.app import Watch
+    from insitu.views.terminal.app import Watch
 
     with BoardClient(campaign) as client:
         app = Watch(client, campaign)

@@ -13,7 +13,7 @@ from typing import Self
 import click
 
 from insitu.errors import UsageError
-from insitu.supervise import importable
+from insitu.run.supervise import importable
 
 Command = Callable[..., None]
 HOST = "127.0.0.1"  # other machines come through `ssh -L`
@@ -62,8 +62,8 @@ def serve_page(campaign: str, port: int, token_file: str | None, *, parent: int 
     try:
         import uvicorn
 
-        from insitu.monitor.client import BoardClient
-        from insitu.monitor.web import app_of
+        from insitu.views.web.app import app_of
+        from insitu.workflows.boards import BoardClient
     except ImportError as error:
         raise UsageError(
             f"a page needs Starlette and uvicorn ({error}); pip install 'insitu[web]'"
@@ -77,7 +77,12 @@ def serve_page(campaign: str, port: int, token_file: str | None, *, parent: int 
             server.should_exit = True
 
     config = uvicorn.Config(
-        app_of(campaign, token, lambda: server.should_exit),
+        app_of(
+            campaign,
+            token,
+            is_ending=lambda: server.should_exit,
+            open_source=lambda: BoardClient(campaign),
+        ),
         lifespan="on",
         ws="none",
         log_level="warning",

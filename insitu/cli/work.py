@@ -4,6 +4,7 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from insitu.analysis.progress import Agenda, agenda_of
 from insitu.campaign.attempts import read_attempts
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
@@ -15,8 +16,8 @@ from insitu.design.proposals import Proposals, propose
 from insitu.design.schedule import Progress, expected_seconds, next_run
 from insitu.design.study import Study
 from insitu.entities import RANKS
-from insitu.monitor.progress import Agenda, agenda_of, progress_in
 from insitu.units import percent, quantity
+from insitu.workflows.progress import progress_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from insitu.design.factorial import Cost, Levels, Point
 from insitu.design.laws import NOISE
 from insitu.entities import RANKS
 from insitu.errors import UsageError
-from insitu.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray
 
 COST_POWER = 0.7  # below 1: with the cost itself only the smallest runs are ever chosen
 LEAST_NOISE = 0.005  # relative, of a run, however exact it seems

@@ -15,7 +15,7 @@ import numpy as np
 
 from insitu.design.dependencies import Dependency, Nest, Status, Structure
 from insitu.design.pilot import changed
-from insitu.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray
 
 TOLERANCE = 0.02  # of a count; at 10 % dependencies are missed, at 0 uneven sizes give false ones
 _SIMPLEST_FIRST = "1 -1 2 1/2 -2 -1/2 3 3/2 -3/2 1/3 -1/3 2/3 -2/3 4/3 4 5/2"

@@ -15,7 +15,7 @@ import numpy as np
 from insitu.design.dependencies import Dependency, Nest
 from insitu.design.laws import NOISE, Law, laws_of
 from insitu.entities import Finding, number
-from insitu.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray
 from insitu.units import percent
 
 SIGNIFICANCE = 0.05  # probability of any false alarm, over all call paths

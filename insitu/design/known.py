@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 
 from insitu.entities import TIME_EXCLUSIVE
-from insitu.measurement import Experiment, FloatArray
+from insitu.modeling.measurement import Experiment, FloatArray
 
 CALLPATHS = 40  # the dearest; the others do not decide
 SMALLEST = 1e-3  # of a call path's largest time; less, or none, tells no more than that

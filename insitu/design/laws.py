@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from insitu.design.dependencies import Dependency, Nest
-from insitu.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray
 
 SAMPLES = 200  # laws of each call path
 HYPOTHESES = 60  # the most probable, of which laws are drawn

@@ -16,9 +16,9 @@ from insitu.expectations.observed import observe
 from insitu.expectations.settle import Settler, settling_limit
 from insitu.expectations.uniformity import ClassExpectation, uniformity
 from insitu.expectations.validate import SURE, Match, Verdict, validate
-from insitu.measurement import Experiment, SeriesKey
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.classes.match import ALL
+from insitu.modeling.measurement import Experiment, SeriesKey
 from insitu.units import percent, quantity
 
 NEARBY = 6  # names in an error

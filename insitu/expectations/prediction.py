@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from insitu.measurement import FloatArray
 from insitu.modeling.base import Model
+from insitu.modeling.measurement import FloatArray
 
 MOST = 60  # parts of a mixture that are kept
 SEARCHED = 1e9  # times the largest measured value, how far a crossing is looked for

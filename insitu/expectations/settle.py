@@ -14,8 +14,8 @@ from scipy import special
 from scipy.integrate import trapezoid
 
 from insitu.entities import number
-from insitu.measurement import FloatArray
 from insitu.modeling.base import Model
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.spread import Spread
 from insitu.units import percent
 

@@ -18,10 +18,10 @@ from insitu.errors import UsageError
 from insitu.expectations.growth import Growth, Product
 from insitu.expectations.limits import Expectation, expect, graded
 from insitu.expectations.settle import Settler, settling
-from insitu.measurement import FloatArray, Points, SeriesKey
 from insitu.modeling.base import Model
 from insitu.modeling.evidence.expected import Expected
 from insitu.modeling.evidence.modeler import Evidence
+from insitu.modeling.measurement import FloatArray, Points, SeriesKey
 from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.quality import qualities
 from insitu.modeling.spread import Spread

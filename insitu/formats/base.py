@@ -7,8 +7,8 @@ from typing import Any, BinaryIO, Protocol
 
 from insitu.entities import RunKey
 from insitu.errors import UsageError
-from insitu.measurement import Experiment, RunTable
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment, RunTable
 
 
 class Exporter(Protocol):

@@ -14,9 +14,9 @@ import numpy as np
 
 from insitu.entities import CallPath, MetricKind, RunKey
 from insitu.formats.table import model_row
-from insitu.measurement import Experiment, FloatArray, RunTable, SeriesKey
 from insitu.modeling.base import Clusters, ModelSet
 from insitu.modeling.classes.match import ALL
+from insitu.modeling.measurement import Experiment, FloatArray, RunTable, SeriesKey
 
 Place = tuple[CallPath, str, tuple[tuple[str, float], ...]]
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from insitu.errors import UsageError
 from insitu.formats.extrap import measurements, parted
-from insitu.measurement import Experiment
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment
 
 WRITTEN_FOR = "4.2.5"  # of Extra-P; an older one warns
 VALUES, INDEX = b"Extra-P VALUES\0\0", b"Extra-P INDEX\0\0\0"

@@ -5,8 +5,8 @@ from typing import BinaryIO
 import numpy as np
 
 from insitu.entities import TIME_EXCLUSIVE, VISITS
-from insitu.measurement import Experiment
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment
 
 SHORT_S = 2e-6  # exclusive time per call below which the instrumentation costs more than it tells
 FREQUENT = 10_000  # calls of a rank below which it does not matter

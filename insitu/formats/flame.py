@@ -11,8 +11,8 @@ import numpy as np
 
 from insitu import __version__
 from insitu.entities import RANKS, TIME_EXCLUSIVE, RunKey
-from insitu.measurement import Experiment, FloatArray, RunTable
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 MICROSECONDS = 1e6

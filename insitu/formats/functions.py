@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import BinaryIO
 
 from insitu import __version__
-from insitu.measurement import Experiment
 from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import Model, ModelSet, SeriesModel
+from insitu.modeling.measurement import Experiment
 from insitu.modeling.pmnf import Function
 
 NAME_LENGTH = 60

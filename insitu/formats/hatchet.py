@@ -18,8 +18,8 @@ from insitu.entities import ARROW, METRICS, RANKS, TIME, TIME_EXCLUSIVE, CallPat
 from insitu.errors import UsageError
 from insitu.formats.jsonl import MAX_RANKS
 from insitu.formats.reading import Row, json_of, parameters_of, unused
-from insitu.measurement import Experiment, FloatArray, RunTable
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 
 THEIRS = {TIME.name: "time (inc)", TIME_EXCLUSIVE.name: "time"}
 OURS = {name: (ours, "s") for ours, name in THEIRS.items()} | {

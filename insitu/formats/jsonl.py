@@ -19,8 +19,8 @@ import numpy as np
 
 from insitu.entities import METRICS, RANKS, TIME, CallPath, Metric, RunKey
 from insitu.formats.base import BadLine, Imported
-from insitu.measurement import Experiment, FloatArray, RunTable
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 
 MAX_RANKS = 4_000_000
 MAX_REPETITION = 1_000_000

@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 from insitu.entities import Finding, number
 from insitu.formats.table import predictions
-from insitu.measurement import Experiment
 from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.measurement import Experiment
 
 AHEAD = (1.0, 4.0, 16.0)  # predictions at multiples of the largest measured coordinate
 END = "# EOF"

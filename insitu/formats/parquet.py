@@ -5,8 +5,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from insitu.errors import UsageError
-from insitu.measurement import Experiment
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment
 
 
 class Parquet:

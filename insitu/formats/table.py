@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from insitu.measurement import Experiment
 from insitu.modeling.base import Model, ModelSet, SeriesModel
+from insitu.modeling.measurement import Experiment
 
 LEVEL = 0.95  # of bounds
 FARTHER = 4.0  # the second interval is that many times beyond the largest measured point

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 
 from insitu.errors import ModelingError
-from insitu.measurement import FloatArray
 from insitu.modeling.base import Model
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import ONE, Factor, Function, Term
 
 GRID = 2000  # places between which crossing points are looked for

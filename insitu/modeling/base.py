@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from insitu.entities import CallPath, Finding, Metric, RunKey, number
 from insitu.errors import ModelingError
-from insitu.measurement import FloatArray, Points, SeriesKey
+from insitu.modeling.measurement import FloatArray, Points, SeriesKey
 from insitu.modeling.pmnf import Function, columns
 from insitu.modeling.spread import Spread
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
+from insitu.modeling.measurement import FloatArray, IntArray
 
 SINGULAR = 1e-10  # relative pivot below which columns count as dependent
 

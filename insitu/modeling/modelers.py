@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from insitu.errors import ModelingError
-from insitu.measurement import Points
 from insitu.modeling.base import Model, Modeler
+from insitu.modeling.measurement import Points
 
 MODELERS = {
     "evidence": "insitu.modeling.evidence.modeler:Evidence",

@@ -10,7 +10,6 @@ import numpy as np
 
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, MetricKind
 from insitu.errors import ModelingError
-from insitu.measurement import Experiment, FloatArray, Points
 from insitu.modeling import modelers
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.classes.behaviour import (
@@ -29,6 +28,7 @@ from insitu.modeling.classes.match import lacking
 from insitu.modeling.classes.naming import Namer
 from insitu.modeling.classes.places import Place, aligned, find_places, place_name
 from insitu.modeling.classes.rules import JOINT, PAPER, Rules, apply_rules
+from insitu.modeling.measurement import Experiment, FloatArray, Points
 from insitu.modeling.told import Products, fit_told, told_of
 
 COST = TIME_EXCLUSIVE.name  # what shares of call paths are told by

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from insitu.errors import ModelingError
-from insitu.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray
 
 ZERO = Fraction(0)
 ONE = Fraction(1)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from insitu.measurement import FloatArray
 from insitu.modeling.base import Quality
+from insitu.modeling.measurement import FloatArray
 
 
 def smape(values: FloatArray, fitted: FloatArray) -> FloatArray:

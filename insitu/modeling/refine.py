@@ -12,8 +12,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from insitu.measurement import FloatArray, Points
 from insitu.modeling.base import Model, Segment
+from insitu.modeling.measurement import FloatArray, Points
 from insitu.modeling.pmnf import ONE, ZERO, Factor, Function, Term
 from insitu.modeling.quality import quality, smape
 from insitu.modeling.residual import spread_of

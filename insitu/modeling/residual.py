@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from insitu.measurement import FloatArray
 from insitu.modeling.fit import relative_weights
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread
 

@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from insitu.entities import Finding
-from insitu.measurement import FloatArray, Points
 from insitu.modeling.base import Model, Segment
 from insitu.modeling.fit import fit_columns, relative_weights
+from insitu.modeling.measurement import FloatArray, Points
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import quality
 from insitu.modeling.residual import spread_of

@@ -15,8 +15,8 @@ from typing import ClassVar
 import numpy as np
 
 from insitu.entities import Finding
-from insitu.measurement import FloatArray, Points
 from insitu.modeling.base import ChangePoint, Model, Segment
+from insitu.modeling.measurement import FloatArray, Points
 from insitu.modeling.pmnf import Function
 from insitu.modeling.quality import nrss, quality
 from insitu.modeling.refine import hypothesis

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.errors import ModelingError
-from insitu.measurement import FloatArray, IntArray, Points
+from insitu.modeling.measurement import FloatArray, IntArray, Points
 
 
 @dataclass(frozen=True, slots=True)

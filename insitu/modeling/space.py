@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from insitu.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Factor, columns
 
 Shape = tuple[Factor, ...]  # a term without its coefficient

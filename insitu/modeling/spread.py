@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from insitu.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import powers
 
 ROUNDS, PARTS = 9, 8  # of the bracket in which a quantile lies: to within 8e-9 of it, or finer

@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.entities import TIME, CallPath, Metric
-from insitu.measurement import Points
 from insitu.modeling.base import Model
 from insitu.modeling.evidence.modeler import Evidence
+from insitu.modeling.measurement import Points
 from insitu.modeling.modelers import DEFAULT, modeler
 from insitu.modeling.pmnf import Function
 from insitu.modeling.spread import Spread

@@ -24,8 +24,8 @@ HERE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(HERE))
 
 from insitu.collectors import library  # noqa: E402
-from insitu.environment import rank_environment  # noqa: E402
-from insitu.options import parse  # noqa: E402
+from insitu.run.environment import rank_environment  # noqa: E402
+from insitu.run.options import parse  # noqa: E402
 
 WORK = """
 import gc, json, sys, time

@@ -31,9 +31,9 @@ from insitu.entities import (
     CallPath,
     RunKey,
 )
-from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import ModelSet
 from insitu.modeling.classes.cluster import cluster
+from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
 
 PATH = CallPath.parse("main->flux")

@@ -18,6 +18,8 @@ import argparse
 import numpy as np
 
 from insitu import fit
+from insitu.analysis.deviation import deviations
+from insitu.analysis.forecast import LivePath, course, forecast
 from insitu.entities import (
     ALLOCATIONS,
     BYTES_ALLOCATED,
@@ -30,10 +32,8 @@ from insitu.entities import (
     CallPath,
     RunKey,
 )
-from insitu.measurement import RunTable, SeriesKey
 from insitu.modeling.base import ModelSet, SeriesModel
-from insitu.monitor.deviation import deviations
-from insitu.monitor.forecast import LivePath, course, forecast
+from insitu.modeling.measurement import RunTable, SeriesKey
 
 P = np.array([2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
 RUN = RunKey.of({"p": 128})

@@ -20,8 +20,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(HERE))
 
-from insitu.environment import rank_environment  # noqa: E402
-from insitu.options import parse  # noqa: E402
+from insitu.run.environment import rank_environment  # noqa: E402
+from insitu.run.options import parse  # noqa: E402
 
 FINE = """
 import sys, time

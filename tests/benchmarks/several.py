@@ -17,8 +17,8 @@ import numpy as np
 from growth import extrap, percent
 
 from insitu.entities import CallPath
-from insitu.measurement import Points, SeriesKey
 from insitu.modeling.evidence.modeler import Evidence
+from insitu.modeling.measurement import Points, SeriesKey
 
 PATH = CallPath(("main",))
 NAMES = ("p", "n", "q")

@@ -28,6 +28,8 @@ import numpy as np
 import psutil
 import zmq
 
+from insitu.analysis.board import LiveRun, board_of
+from insitu.analysis.forecast import LivePath, forecast
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.entities import (
@@ -40,11 +42,9 @@ from insitu.entities import (
     RunRecord,
     RunState,
 )
-from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import RunTable
 from insitu.modeling.pipeline import remodel
-from insitu.monitor.board import LiveRun, board_of
-from insitu.monitor.forecast import LivePath, forecast
 
 SCALES = (2, 4, 8, 16, 32, 64)
 FIRST_S = 20.0  # for it to start and to read the models

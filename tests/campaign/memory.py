@@ -6,8 +6,8 @@ from typing import Self
 from insitu.campaign import records
 from insitu.entities import Finding, RunKey, RunRecord
 from insitu.errors import CampaignError
-from insitu.measurement import RunTable
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import RunTable
 
 
 class MemoryStore:

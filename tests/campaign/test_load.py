@@ -6,7 +6,7 @@ import pytest
 from insitu.campaign.joining import application, is_crowded, joined
 from insitu.campaign.load import load_experiment
 from insitu.entities import TIME, CallPath, Configuration, Finding, RunKey, RunRecord, RunState
-from insitu.measurement import RunTable
+from insitu.modeling.measurement import RunTable
 from tests.campaign.memory import MemoryStore
 
 

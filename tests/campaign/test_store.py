@@ -12,8 +12,8 @@ from insitu.campaign import schema
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import TIME, CallPath, RunKey, RunRecord, RunState
 from insitu.errors import CampaignError
-from insitu.measurement import RunTable
 from insitu.modeling.base import Clusters, ModelSet
+from insitu.modeling.measurement import RunTable
 
 MAIN = CallPath(("main",))
 

@@ -20,8 +20,8 @@ from insitu.entities import (
     RunState,
 )
 from insitu.errors import CampaignError
-from insitu.measurement import RunTable, SeriesKey
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
+from insitu.modeling.measurement import RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
 from tests.campaign.memory import MemoryStore
 from tests.campaigns import heat_run

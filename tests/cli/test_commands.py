@@ -10,13 +10,13 @@ import sys
 import pytest
 
 from insitu import __version__
+from insitu.analysis.board import board_of
 from insitu.campaign.joining import OMITTED
 from insitu.campaign.store import open_store
 from insitu.cli import COMMANDS, group
 from insitu.cli.output import headlines
 from insitu.cli.predict import coordinate
 from insitu.errors import UsageError
-from insitu.monitor.board import board_of
 from insitu.server.rendezvous import Lock
 from tests.campaigns import HALO, heat_campaign
 from tests.cli.conftest import Insitu
@@ -164,7 +164,7 @@ def test_a_closed_pipe_ends_the_command_silently(heat: str):
 
 def test_run_passes_its_arguments_on_untouched(insitu: Insitu, monkeypatch: pytest.MonkeyPatch):
     passed: list[list[str]] = []
-    monkeypatch.setattr("insitu.run.main", passed.append)
+    monkeypatch.setattr("insitu.run.command.main", passed.append)
 
     insitu("run", "--campaign=a", "--", "./app", "--", "--help", "-o", "x")
 
@@ -351,7 +351,7 @@ def test_a_picture_without_matplotlib_says_what_to_install(
     insitu: Insitu, heat: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "insitu.monitor.picture", raising=False)
+    monkeypatch.delitem(sys.modules, "insitu.views.plot", raising=False)
 
     answer = insitu("plot", heat)
 

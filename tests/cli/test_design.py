@@ -15,7 +15,7 @@ from insitu.entities import (
     RunRecord,
     RunState,
 )
-from insitu.measurement import RunTable
+from insitu.modeling.measurement import RunTable
 
 DEPENDENCIES = {
     "parameters": ["p", "n"],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from insitu.entities import Finding, RunKey, RunRecord, RunState
-from insitu.supervise import result_row, write_result
+from insitu.run.supervise import result_row, write_result
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 GROWTH = '[[expect]]\ncallpath = "MPI_Allreduce"\ngrowth = "O(log p)"\n'

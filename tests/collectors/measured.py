@@ -6,8 +6,8 @@ import textwrap
 from pathlib import Path
 
 from insitu.collectors.table import TableReader
-from insitu.environment import rank_environment
-from insitu.options import parse
+from insitu.run.environment import rank_environment
+from insitu.run.options import parse
 
 
 def rank_variables(

@@ -7,7 +7,7 @@ import pytest
 from insitu.collectors import node
 from insitu.collectors.steering import Steering, read
 from insitu.errors import UsageError
-from insitu.options import parse
+from insitu.run.options import parse
 from tests.collectors.measured import measure, paths, visits
 
 PROGRAM = """

@@ -10,7 +10,7 @@ from insitu.design.known import Known, known_runs
 from insitu.design.proposals import likely_levels, propose
 from insitu.entities import TIME_EXCLUSIVE, CallPath, RunKey
 from insitu.errors import UsageError
-from insitu.measurement import Experiment, RunTable
+from insitu.modeling.measurement import Experiment, RunTable
 
 SCALES = (2.0, 4.0, 8.0, 16.0, 24.0, 32.0)
 LEVELS = {"p": (*SCALES, 64.0, 128.0)}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from insitu.entities import MEMORY_RSS, TIME, CallPath, Metric, RunKey
 from insitu.formats.base import EXPORTERS, Imported, exporter
 from insitu.formats.jsonl import JsonLines
-from insitu.measurement import Experiment, RunTable
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment, RunTable
 from tests.campaigns import heat_run
 
 MAIN = CallPath(("main",))

@@ -17,8 +17,8 @@ from insitu.formats.base import EXPORTERS, exporter, exporter_of, importer
 from insitu.formats.extrap import measurements, parted
 from insitu.formats.jsonl import JsonLines
 from insitu.formats.reading import parameters_of
-from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import ChangePoint, Model, ModelSet, Quality, Segment, SeriesModel
+from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
 from insitu.modeling.pmnf import Factor, Function, Term
 from tests.campaigns import heat_campaign

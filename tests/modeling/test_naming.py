@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from insitu.entities import POSITIONS, TIME, VISITS, CallPath, RunKey
-from insitu.measurement import Experiment, RunTable
 from insitu.modeling.classes.domain import Domain, domain_of, kind_name
 from insitu.modeling.classes.naming import letter
+from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
 
 FLUX = CallPath.parse("main->flux")

@@ -5,8 +5,8 @@ import pytest
 
 from insitu.entities import MEMORY_RSS, TIME, VISITS, CallPath, RunKey
 from insitu.errors import ModelingError
-from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
 
 FLUX = CallPath.parse("main->flux")

@@ -5,7 +5,7 @@ import pytest
 
 import insitu
 from insitu.entities import TIME, CallPath, RunKey
-from insitu.measurement import Experiment, RunTable
+from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
 from insitu.modeling.preview import prepare, previewed
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from insitu.entities import TIME, CallPath, RunKey
 from insitu.errors import UsageError
-from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.classes.domain import Domain, grid
 from insitu.modeling.classes.rules import Rules, assign, parse_rule
+from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
 
 FLUX = CallPath.parse("main->flux")

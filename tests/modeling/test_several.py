@@ -8,9 +8,9 @@ import pytest
 
 import insitu
 from insitu.entities import CallPath
-from insitu.measurement import Points, SeriesKey
 from insitu.modeling.evidence.combine import structures
 from insitu.modeling.evidence.modeler import Evidence
+from insitu.modeling.measurement import Points, SeriesKey
 
 P, N = [4.0, 8, 16, 32, 64], [10.0, 20, 40, 80, 160]
 FULL = np.array(list(product(P, N)))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from insitu.entities import TIME, VISITS, CallPath, RunKey
-from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.base import Clusters
 from insitu.modeling.classes.sizes import size_laws
+from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
 
 FLUX = CallPath.parse("main->flux")

@@ -5,7 +5,7 @@ import pytest
 
 import insitu
 from insitu.entities import CallPath, Metric
-from insitu.measurement import Points, SeriesKey
+from insitu.modeling.measurement import Points, SeriesKey
 from insitu.modeling.told import fit_told, told_of
 
 NAMES = ("p", "n")

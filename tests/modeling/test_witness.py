@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from insitu.entities import BYTES_SENT, VISITS, CallPath, RunKey
-from insitu.measurement import Experiment, RunTable
 from insitu.modeling.classes.places import find_places
 from insitu.modeling.classes.witness import count_labels, find_witnesses
+from insitu.modeling.measurement import Experiment, RunTable
 
 MAIN = CallPath.parse("main")
 STEP = CallPath.parse("main->step")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from insitu.entities import TIME, CallPath, RunKey
-from insitu.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.classes.cluster import THRESHOLD, cluster
 from insitu.modeling.classes.rules import Rules, assign, parse_rule
+from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
 
 FLUX = CallPath.parse("DoubleMach->density_flux")

@@ -8,8 +8,8 @@ import time
 import zmq
 import zmq.asyncio
 
+from insitu.analysis.board import Board
 from insitu.campaign.store import open_store
-from insitu.monitor.board import Board
 from insitu.server.keeper import Keeper
 from insitu.server.loop import Aggregator
 from insitu.server.refit import Refits

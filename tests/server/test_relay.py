@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from insitu.analysis.board import board_of
 from insitu.entities import RunState
 from insitu.modeling.base import ModelSet
-from insitu.monitor.board import board_of
 from insitu.server.events import (
     Answered,
     Keep,

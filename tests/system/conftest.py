@@ -15,7 +15,7 @@ import pytest
 from insitu.campaign.store import open_store
 from insitu.collectors import library
 from insitu.entities import RunRecord
-from insitu.measurement import RunTable
+from insitu.modeling.measurement import RunTable
 
 HERE = Path(__file__).resolve().parents[2]
 WAIT_S = 90.0  # for what a busy machine does at last; nobody waits longer than it takes

@@ -278,7 +278,7 @@ def test_no_mpiexec_is_said_with_what_to_do(bench):
     (bare / "python").symlink_to(sys.executable)
     argv = ["env", f"PATH={bare}", f"PYTHONPATH={bench.environment['PYTHONPATH']}"]
     site = f"import sys; sys.executable='{bare}/python'; sys.argv[0]='run'; "
-    code = site + "from insitu.run import main; main()"
+    code = site + "from insitu.run.command import main; main()"
 
     outcome = bench.execute([*argv, str(bench.python), "-c", code, "-n", "2", str(script)])
 
@@ -288,7 +288,7 @@ def test_no_mpiexec_is_said_with_what_to_do(bench):
 
 
 def test_an_agent_that_ends_while_another_is_to_take_over_is_no_trouble(monkeypatch, tmp_path):
-    from insitu import supervise
+    from insitu.run.command import supervise
 
     monkeypatch.setattr(supervise, "_has_tables", lambda run: True)  # as it was a moment ago
     monkeypatch.setattr(supervise, "_directories", lambda run: [str(tmp_path / "gone")])

@@ -14,10 +14,10 @@ import pytest
 import zmq
 import zmq.auth
 
+from insitu.analysis.board import Board
 from insitu.campaign.store import open_store
 from insitu.collectors import agent
 from insitu.entities import RunState
-from insitu.monitor.board import Board
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import NO_SESSION, REFUSED, Ack, Reject, Welcome
 from insitu.wire.parts import parts

@@ -6,8 +6,8 @@ from itertools import combinations
 
 import numpy as np
 
-from insitu.measurement import FloatArray
 from insitu.modeling.classes.cluster import cluster
+from insitu.modeling.measurement import FloatArray
 
 MOST_CLASSES = 8  # more are not told apart by their laws
 SAME_LEVEL = 0.005  # relative distance of counts that are the same

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.entities import CallPath, Finding, Metric
-from insitu.measurement import FloatArray, IntArray, SeriesKey
 from insitu.modeling.base import Clusters
 from insitu.modeling.classes.cluster import class_means, cluster
 from insitu.modeling.classes.match import ALL, Matching, differing, match_equal, unmatched_names
 from insitu.modeling.classes.places import Place, mean_over_runs
+from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from insitu.errors import ModelingError
-from insitu.measurement import FloatArray, IntArray
+from insitu.modeling.measurement import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
 CELLS = 200_000  # values that are clustered at a time

@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 
 from insitu.entities import RANKS, CallPath, Finding, number
-from insitu.measurement import SeriesKey
 from insitu.modeling.base import Clusters, Exponents, Model, SeriesModel
 from insitu.modeling.classes.match import ALL
 from insitu.modeling.classes.sizes import size_laws
+from insitu.modeling.measurement import SeriesKey
 
 FAR = 65_536.0  # ranks; more where runs come near it
 AHEAD = 16.0  # times the largest run, at least

@@ -7,8 +7,8 @@ from math import isqrt
 import numpy as np
 
 from insitu.entities import POSITIONS
-from insitu.measurement import Experiment, IntArray, RunTable
 from insitu.modeling.classes.places import Place
+from insitu.modeling.measurement import Experiment, IntArray, RunTable
 
 KINDS = {  # of a rank, by the number of walls that it owns, in 1, 2 and 3 dimensions
     1: ("inner", "end"),

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.classes.cluster import BoolArray
 from insitu.modeling.classes.domain import Domain, usual_domain
+from insitu.modeling.measurement import FloatArray, IntArray
 
 OUTLIERS = 0.01  # prior share of ranks that are slow for reasons of their own
 OUTLIER_DENSITY = float(np.log(OUTLIERS / 1.2))  # they lie anywhere within a factor of e^1.2

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from insitu.entities import TIME, CallPath, Finding, MetricKind
-from insitu.measurement import Experiment, FloatArray, IntArray
 from insitu.modeling.classes.align import MOST_CLASSES, RunClusters, align, are_lawful, match_levels
 from insitu.modeling.classes.behaviour import Measured, Partition
 from insitu.modeling.classes.cluster import BoolArray, class_means, cluster
@@ -24,6 +23,7 @@ from insitu.modeling.classes.scatter import (
     row_medians,
 )
 from insitu.modeling.classes.witness import DISTINCT, Witness, count_labels, find_witnesses
+from insitu.modeling.measurement import Experiment, FloatArray, IntArray
 
 COUNT_SPREAD = 0.002  # relative, of counts about a law
 TIME_SPREAD = 0.01  # relative, least of times about a law

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.classes.cluster import BoolArray
 from insitu.modeling.classes.guess import (
     CONVERGED,
@@ -22,6 +21,7 @@ from insitu.modeling.classes.partition import (
     partitions,
     stretches,
 )
+from insitu.modeling.measurement import FloatArray, IntArray
 
 MOST = 5  # classes tried
 CLASS_PRICE = 2.0  # parameters that a class counts as: criteria for mixtures are too generous

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.classes.behaviour import Measured, Partition
 from insitu.modeling.classes.domain import AXES, Domain, kind_name
 from insitu.modeling.classes.match import ALL, Matching
 from insitu.modeling.classes.places import mean_over_runs
+from insitu.modeling.measurement import FloatArray, IntArray
 
 MOSTLY = 0.8  # share of a class's ranks that must be of one kind for the class to have its name
 BOUNDARY = "boundary"  # whatever owns a wall

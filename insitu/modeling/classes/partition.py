@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
+from insitu.modeling.measurement import FloatArray, IntArray
 
 CUTS = 30  # the widest gaps, where groups may part
 CLEAR = 4.0  # standard deviations between groups that nobody would join

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.entities import CallPath, Finding, RunKey, number
-from insitu.measurement import Experiment, FloatArray
+from insitu.modeling.measurement import Experiment, FloatArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ import numpy as np
 
 from insitu.entities import RANKS, RunKey
 from insitu.errors import UsageError
-from insitu.measurement import IntArray
 from insitu.modeling.classes.behaviour import Measured, Partition
 from insitu.modeling.classes.cluster import THRESHOLD, cluster
 from insitu.modeling.classes.domain import AXES, Domain, usual_domain
 from insitu.modeling.classes.match import Matching, match_equal
 from insitu.modeling.classes.places import mean_over_runs
+from insitu.modeling.measurement import IntArray
 
 JOINT, PAPER = "joint", "paper"  # ways to find behaviour classes
 OTHER = "other"  # ranks that no rule names

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from insitu.measurement import FloatArray
 from insitu.modeling.classes.cluster import BoolArray
 from insitu.modeling.classes.places import Place
+from insitu.modeling.measurement import FloatArray
 
 NORMAL = 1.4826  # standard deviation over median absolute deviation, of a normal variable
 FAR = 5.0  # times the spread over repetitions: a rank beyond may be of another class

@@ -10,8 +10,8 @@ from math import comb
 import numpy as np
 
 from insitu.entities import RANKS
-from insitu.measurement import FloatArray, SeriesKey
 from insitu.modeling.base import Clusters, Model, Segment
+from insitu.modeling.measurement import FloatArray, SeriesKey
 from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.quality import quality
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.classes.cluster import THRESHOLD
+from insitu.modeling.measurement import FloatArray, IntArray
 
 WIDTH = 1.08  # ratio of the bounds of a bucket: below any distance that parts clusters
 OFFSET = 20_000  # above the logarithm of every number, in buckets: keeps signs apart

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.entities import CallPath
-from insitu.measurement import Experiment, FloatArray, IntArray
 from insitu.modeling.classes.align import MOST_CLASSES
 from insitu.modeling.classes.cluster import THRESHOLD, cluster
 from insitu.modeling.classes.places import Place, aligned, mean_over_runs
+from insitu.modeling.measurement import Experiment, FloatArray, IntArray
 
 APART = 0.005  # relative distance that parts counts: they repeat to a fraction of that
 DISTINCT = 1e-9  # parts whole numbers

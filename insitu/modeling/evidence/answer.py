@@ -11,10 +11,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from insitu.measurement import FloatArray
 from insitu.modeling.evidence.equations import Candidates
 from insitu.modeling.evidence.lattice import Lattice
 from insitu.modeling.evidence.marginal import Singles
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread
 

@@ -14,10 +14,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.evidence.lattice import Lattice
 from insitu.modeling.evidence.relative import Data
 from insitu.modeling.evidence.stretch import LOWEST, Stretch, meeting, stretch
+from insitu.modeling.measurement import FloatArray, IntArray
 
 MIN_POINTS = 6  # that a change of behaviour can be told from [SEG §1]
 LONG = 8  # points from which a segment must have LONGER

@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
+from insitu.modeling.measurement import FloatArray, IntArray
 
 PRIOR_OF_CONSTANT = 0.1  # that no parameter matters
 

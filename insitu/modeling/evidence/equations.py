@@ -10,9 +10,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.evidence.marginal import Singles, log_evidence
 from insitu.modeling.evidence.relative import Data
+from insitu.modeling.measurement import FloatArray, IntArray
 
 Number = TypeVar("Number", np.float64, np.intp, np.bool_)
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from insitu.measurement import FloatArray
 from insitu.modeling.evidence.lattice import PAIRED, Lattice
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import ZERO, Factor
 
 BELIEF = 0.4  # prior of the expected growth

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
+from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import ONE, ZERO, Factor, powers
 from insitu.modeling.space import FALLING, Shape
 

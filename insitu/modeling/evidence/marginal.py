@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from insitu.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray
 
 LEAST = 1e-4  # smallest share of a term at its largest
 LOG_RANGE = float(-np.log(LEAST))

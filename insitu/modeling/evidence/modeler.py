@@ -15,7 +15,6 @@ from typing import ClassVar
 import numpy as np
 
 from insitu.entities import Finding
-from insitu.measurement import FloatArray, Points
 from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.evidence.answer import KEPT
 from insitu.modeling.evidence.batch import Batch, Found, Work
@@ -24,6 +23,7 @@ from insitu.modeling.evidence.expected import ALL, Expected, believing
 from insitu.modeling.evidence.lattice import FEW, HIGHEST, MIN_STEEP, lattice, plain
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.several import Dependencies, several
+from insitu.modeling.measurement import FloatArray, Points
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities
 from insitu.modeling.search import few_points

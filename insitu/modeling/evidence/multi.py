@@ -12,7 +12,6 @@ from typing import Any  # of what pickle keeps
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.evidence import noise
 from insitu.modeling.evidence.batch import SMALLEST, TINY
 from insitu.modeling.evidence.combine import Plan, plan
@@ -20,6 +19,7 @@ from insitu.modeling.evidence.equations import TYPICAL_NOISE
 from insitu.modeling.evidence.lattice import FEW, PLAIN, SEVERAL, lattice
 from insitu.modeling.evidence.marginal import log_evidence, negligible
 from insitu.modeling.evidence.posterior import SMALLEST_RATIO
+from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.series import Series
 
 BEST = {2: 12, 3: 10, 4: 6}  # terms kept per parameter, by the number of parameters

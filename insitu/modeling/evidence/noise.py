@@ -8,7 +8,7 @@ they count, and by the size of their values, since short times are noisier than 
 import numpy as np
 from numpy.typing import NDArray
 
-from insitu.measurement import FloatArray, IntArray
+from insitu.modeling.measurement import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
 from insitu.modeling.evidence.equations import Candidates, Doubles, Normal, joined
 from insitu.modeling.evidence.lattice import Lattice
 from insitu.modeling.evidence.marginal import Singles, negligible
 from insitu.modeling.evidence.relative import Data
+from insitu.modeling.measurement import FloatArray, IntArray
 
 SINGLES, DOUBLES = 6, 4  # hypotheses of one and two terms whose evidence is computed
 USABLE = 1e-9  # values below this part of the largest have no ratio

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.measurement import FloatArray, IntArray
+from insitu.modeling.measurement import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.entities import CallPath
-from insitu.measurement import FloatArray, IntArray, Points
 from insitu.modeling.evidence import noise
 from insitu.modeling.evidence.answer import (
     AHEAD,
@@ -22,6 +21,7 @@ from insitu.modeling.evidence.answer import (
 from insitu.modeling.evidence.batch import NOISY, Work
 from insitu.modeling.evidence.combine import structures
 from insitu.modeling.evidence.multi import Table, Weighed
+from insitu.modeling.measurement import FloatArray, IntArray, Points
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.series import Series
 from insitu.modeling.spread import Spread

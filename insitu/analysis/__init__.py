@@ -1,0 +1,1 @@
+"""What follows from runs and models: cost, forecasts, progress. Values in, values out."""

@@ -1,0 +1,3 @@
+"""The names of the files in a campaign directory."""
+
+AGGREGATOR_ADDRESS = "aggregator.json"

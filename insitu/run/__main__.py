@@ -1,0 +1,5 @@
+"""`python -m insitu.run`."""
+
+from insitu.run.command import main
+
+main()

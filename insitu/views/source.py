@@ -1,0 +1,40 @@
+"""What a view reads: the newest board of a campaign, its models and its progress."""
+
+from typing import Protocol
+
+from insitu.analysis.board import Board
+from insitu.analysis.progress import Agenda
+from insitu.modeling.base import ModelSet
+
+
+class BoardSource(Protocol):
+    """Where boards come from. One thread uses a source."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether an aggregator published a board recently."""
+
+    def newest(self, wait_s: float) -> Board | None:
+        """Wait up to `wait_s` for a new board; None if there is none.
+
+        Raises:
+            CampaignError: the campaign can no longer be read.
+            WireError: the aggregator published something that this version cannot read.
+        """
+
+    def models(self) -> ModelSet | None:
+        """The stored models; None if they have not changed since the last call.
+
+        Raises:
+            CampaignError: the campaign can no longer be read.
+        """
+
+    def agenda(self) -> Agenda | None:
+        """Progress of the runs that campaign.toml plans; None if it plans none.
+
+        Raises:
+            CampaignError, UsageError: campaign.toml is unreadable or invalid.
+        """
+
+    def close(self) -> None:
+        """Release the socket and the files."""

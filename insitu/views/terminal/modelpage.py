@@ -1,0 +1,140 @@
+"""The screen of one call path: its picture, its classes, what competes, how far points are off."""
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Footer, Static
+
+from insitu.analysis.board import SeriesRow
+from insitu.analysis.callpaths import last_frames
+from insitu.analysis.summary import largest_of
+from insitu.text import printable
+from insitu.units import percent
+from insitu.views.terminal.portrait import Subject, facts, formulas, picture, strip, subject_of
+from insitu.views.terminal.view import SCROLLBAR, WIDE, Shown, View, deviation_text, title_of
+
+FACTS = 64  # columns of what stands beside a picture
+AROUND = 6  # lines of title, keys and distances
+LOW, HIGH = 10, 24  # lines of a picture
+
+
+class ModelPage(View):
+    """One metric of a call path."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,backspace,enter", "back", "back"),
+        Binding("m", "metric(1)", "metric"),
+        Binding("M", "metric(-1)", "metric before", show=False),
+        Binding("x", "axis", "axis"),
+    ]
+
+    def __init__(self, shown: Shown, callpath: str, metric: str) -> None:
+        """Of a call path; draws what `shown` knows of it."""
+        super().__init__(shown)
+        self._callpath = callpath
+        self._metric = metric
+        self._axis = ""
+        self._drawn: tuple[object, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        """The parts of the screen."""
+        yield Static(id="title")
+        with VerticalScroll(id="left"):
+            yield Static(id="picture")
+        with VerticalScroll(id="right"):
+            yield Static(id="facts")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin where the page can be scrolled."""
+        self.query_one("#right").focus()
+        self.draw()
+
+    def action_metric(self, steps: int) -> None:
+        """Show another metric of the call path."""
+        names = self._metrics()
+        if self._metric in names:
+            self._metric = names[(names.index(self._metric) + steps) % len(names)]
+            self.draw()
+
+    def action_axis(self) -> None:
+        """Draw along the next parameter."""
+        names = list(self.shown.models.parameters)
+        if len(names) > 1:
+            place = names.index(self._axis) if self._axis in names else 0
+            self._axis = names[(place + 1) % len(names)]
+            self.draw()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Axes can be chosen where there are several parameters."""
+        return action != "axis" or len(self.shown.models.parameters) > 1
+
+    def draw(self) -> None:
+        """Draw everything."""
+        if not self.is_up:
+            return
+        self.tell("title", self._title())
+        subject = self._subject()
+        drawn = id(self.shown.models), subject.metric, subject.axis, subject.now, self.size
+        if drawn != self._drawn:
+            self._draw_subject(subject)
+            self._drawn = drawn
+
+    def _draw_subject(self, subject: Subject) -> None:
+        is_wide = self.size.width >= WIDE
+        width = self.size.width - 2 - SCROLLBAR - (FACTS + 2 if is_wide else 0)
+        names = [one.key.behaviour for one in subject.series]
+        ranks = [] if subject.ranks is None else strip(subject.ranks, names, width)
+        room = self.size.height // 2
+        if is_wide:
+            room = self.size.height - AROUND - len(names) - len(ranks)
+        height = max(min(room, HIGH), LOW)
+        left = [*picture(subject, width, height), Text(""), *formulas(subject)]
+        right = facts(subject, FACTS - 2 if is_wide else width)
+        if is_wide:
+            left += [Text(""), *ranks]
+        else:
+            right += ranks
+        self.tell("picture", Text("\n").join(left))
+        self.tell("facts", Text("\n").join([*self._now(), *right]))
+
+    def _metrics(self) -> list[str]:
+        rows = self.shown.board.series
+        return list(dict.fromkeys(row.metric for row in rows if row.callpath == self._callpath))
+
+    def _subject(self) -> Subject:
+        """What is known, with the run in progress where the other parameters are those drawn."""
+        run = self.shown.run_now()
+        live = next((row.live for row in self._rows() if row.live is not None), None)
+        now = None
+        models = self.shown.models
+        names = models.parameters
+        if run is not None and live is not None and names:
+            axis = self._axis or names[0]
+            places, held = dict(run.parameters), dict(zip(names, largest_of(models), strict=False))
+            lies_there = all(places.get(name) == held.get(name) for name in names if name != axis)
+            now = (places[axis], live) if lies_there and axis in places else None
+        return subject_of(self.shown.models, self._callpath, self._metric, axis=self._axis, now=now)
+
+    def _rows(self) -> list[SeriesRow]:
+        return [
+            row
+            for row in self.shown.board.series
+            if row.callpath == self._callpath and row.metric == self._metric
+        ]
+
+    def _title(self) -> Text:
+        share = next((row.share for row in self._rows()), 0.0)
+        names = self._metrics()
+        place = f" ({names.index(self._metric) + 1} of {len(names)})" if len(names) > 1 else ""
+        facts_text = f"{printable(self._metric)}{place} · {percent(share)} of the cost"
+        title = title_of(self.shown, facts_text, self.size.width)
+        room = max(self.size.width - 2, 20)
+        return Text("\n").join([title, Text(last_frames(self._callpath, room), "bold")])
+
+    def _now(self) -> list[Text]:
+        row = next((row for row in self._rows() if row.live is not None), None)
+        return [] if row is None else [deviation_text(row), Text("")]

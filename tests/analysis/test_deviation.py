@@ -1,0 +1,107 @@
+"""What is kept of a run that left what was expected of it, in every place where runs come in."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from insitu.analysis.deviation import OFF, deviations
+from insitu.analysis.forecast import Forecast, LivePath, course, forecast
+from insitu.analysis.shares import Estimate
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import open_store
+from insitu.cli.importing import command as import_command
+from insitu.entities import HEAP_PEAK, MEMORY_RSS, MESSAGES_SENT, TIME, VISITS, CallPath, RunKey
+from insitu.modeling.measurement import RunTable
+from insitu.modeling.pipeline import remodel
+from tests.campaigns import heat_campaign, heat_run
+
+MAIN = CallPath(("main",))
+FORESEEN = Forecast(
+    {
+        ("main", VISITS.name): Estimate(10.0, 10.0, 10.0),
+        ("main", TIME.name): Estimate(4.0, 3.0, 5.0),
+        ("main", MESSAGES_SENT.name): Estimate(1000.0, 1000.0, 1000.0),
+        ("main", HEAP_PEAK.name): Estimate(1024.0, 900.0, 1200.0),
+        ("main", MEMORY_RSS.name): Estimate(4096.0, 4000.0, 5000.0),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def heat(tmp_path_factory) -> str:
+    """A campaign of four runs with its models."""
+    path = os.path.join(tmp_path_factory.mktemp("heat"), "heat.insitu")
+    with heat_campaign(path, 1, (4, 8, 16, 32)) as store:
+        store.put_models(remodel(load_experiment(store)))
+    return path
+
+
+def table(**values: float) -> RunTable:
+    """A run of one call path on four ranks, one of which did not enter it."""
+    metrics = {one.name: one for one in (VISITS, TIME, MESSAGES_SENT, HEAP_PEAK, MEMORY_RSS)}
+    rows = {name: np.array([[value] * 3 + [np.nan]]) for name, value in values.items()}
+    return RunTable((MAIN,), tuple(metrics[name] for name in rows), rows)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"visits": 10.0, "time": 4.5, "messages_sent": 1000.0}, ""),
+        ({"time": 8.0}, "main time 8 s (slower than 3 s … 5 s)"),
+        ({"time": 2.0}, "faster"),
+        ({"messages_sent": 1001.0}, ""),  # exactly known, and of no matter
+        ({"messages_sent": 1100.0}, "main messages_sent 1.10 k (more than 1 k)"),
+        ({"messages_sent": 900.0}, "fewer"),
+        ({"heap_peak": 2048.0}, "main heap_peak 2 KiB (more than 900 B … 1.17 KiB)"),
+        ({"heap_peak": 512.0, "memory_rss": 1.0}, ""),  # less memory is no trouble
+    ],
+)
+def test_a_finding_keeps_what_a_run_had_outside_of_its_forecast(values, said):
+    found = deviations(FORESEEN, table(**values), RunKey.of({"p": 4}))
+
+    assert len(found) == bool(said)
+    assert all(one.code == OFF and said in one.text for one in found)
+
+
+def test_what_may_come_with_the_first_visit_or_go_again_is_judged_by_the_whole():
+    so_far = {"messages_sent": 900.0, "heap_peak": 1300.0, "memory_rss": 9000.0}
+
+    judged = course(
+        FORESEEN, [LivePath("main", 1.0, 0.1, more=so_far)], size=4, has_ended=False
+    ).judged
+
+    words = {metric: one.verdict for (_, metric), one in judged.items()}
+    assert words == {"visits": "", "time": "", "messages_sent": "", "heap_peak": "more"}
+
+
+def test_other_metrics_hardly_widen_the_bounds_of_times(heat):
+    with open_store(heat) as store:
+        models = store.models()
+    timed = [one for one in models.models if one.key.metric != "bytes_sent"]
+
+    bounds = [
+        forecast(one, RunKey.of({"p": 64})).values["main->solve", "time"]
+        for one in (models, type(models)(models.parameters, timed, models.clusters))
+    ]
+
+    assert 1.0 <= bounds[0].doubt / bounds[1].doubt < 1.5
+
+
+def test_an_imported_run_is_judged_by_the_models_of_the_runs_before(heat, tmp_path):
+    _, usual = heat_run(64)
+    lines = [
+        {"callpath": str(one), "metric": "time", "unit": "s", "params": {"p": 64, "x": 0}}
+        | {"repetition": again, "ranks": (factor * usual.values["time"][row]).tolist()}
+        for row, one in enumerate(usual.callpaths)
+        for again, factor in ((0, 1.0), (1, 3.0))
+    ]
+    (tmp_path / "more.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    import_command([heat, str(tmp_path / "more.jsonl")], standalone_mode=False)
+
+    with open_store(heat) as store:
+        said = {str(run.key): [one.code for one in run.findings] for run in store.runs()}
+    assert said["p=64,x=0#0"] == []
+    assert said["p=64,x=0#1"] == [OFF]

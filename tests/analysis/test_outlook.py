@@ -1,0 +1,113 @@
+import math
+
+import numpy as np
+import pytest
+
+from insitu import fit
+from insitu.analysis.outlook import (
+    FARTHEST,
+    moved,
+    outlook,
+    part_of,
+    place_at,
+    target_of,
+)
+from insitu.analysis.scaling import shares_along
+from insitu.analysis.summary import largest_of, summarise
+from insitu.entities import TIME_EXCLUSIVE, CallPath
+from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.evidence.modeler import Evidence
+from insitu.modeling.measurement import SeriesKey
+from insitu.views.report.html import html
+from insitu.views.report.markdown import markdown
+from tests.campaigns import HALO, MAIN, SOLVE
+
+P = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+
+
+def modelled(path: CallPath, values: np.ndarray, modeler=None) -> SeriesModel:
+    (model,) = fit(P[:, None], values[None], modeler=modeler or Evidence())
+    return SeriesModel(SeriesKey(path, TIME_EXCLUSIVE.name, "all"), TIME_EXCLUSIVE, model)
+
+
+@pytest.fixture(scope="module")
+def models() -> ModelSet:
+    return ModelSet(("p",), (modelled(MAIN, 8 + 0 * P), modelled(SOLVE, 0.5 * P)))
+
+
+def test_shares_move_to_what_grows(models):
+    now, then = outlook(models, (16.0,)), outlook(models, (256.0,))
+
+    assert now.shares == pytest.approx({str(MAIN): 0.5, str(SOLVE): 0.5}, rel=1e-6)
+    assert then.shares == pytest.approx({str(MAIN): 8 / 136, str(SOLVE): 128 / 136}, rel=1e-6)
+    assert [one.callpath for one in then.prospects] == [str(SOLVE), str(MAIN)]
+    assert [one.factor for one in then.prospects] == pytest.approx([16.0, 1.0])
+    assert then.factors[str(SOLVE), "time_exclusive", "all"] == pytest.approx(16.0)
+
+
+def test_what_is_negligible_now_dominates_nothing_by_a_guess(models):
+    wild = modelled(HALO, np.array([1e-4, 1e-4, 1e-4, 1e-4, 2.6e-3]))
+
+    found = outlook(ModelSet(("p",), (*models.models, wild)), (4096.0,))
+
+    assert found.prospects[-1].callpath == str(HALO)
+    assert math.isnan(found.prospects[-1].share.value)
+    assert sum(found.shares.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_no_number_reaches_is_a_guess_even_where_it_costs_now(models):
+    endless = modelled(HALO, 1 + 2.0**P / 2**16, modeler=Evidence(exponential=True))
+
+    everything = ModelSet(("p",), (*models.models, endless))
+
+    found = outlook(everything, (65536.0,))
+    told = summarise("endless", (), everything, target=(65536.0,))
+
+    assert "<svg" in html(told, "p", "today")
+    assert [part.is_guess for part in told.parts] == [False, False, True]
+    assert found.prospects[-1].callpath == str(HALO)
+    assert found.prospects[-1].cost.value == math.inf
+    assert math.isnan(found.prospects[-1].share.value)
+    assert found.shares == pytest.approx({str(SOLVE): 1.0, str(MAIN): 0.0}, abs=1e-3)
+
+
+def test_a_report_and_a_picture_count_no_guess_either(models):
+    wild = modelled(HALO, np.array([1e-4, 1e-4, 1e-4, 1e-4, 2.6e-3]))
+    everything = ModelSet(("p",), (*models.models, wild))
+
+    told = summarise("wild", (), everything, target=(4096.0,))
+    picture = shares_along(everything, "p", 4096.0, {})
+
+    assert [(part.callpath, part.is_guess) for part in told.parts] == [
+        (SOLVE, False),
+        (MAIN, False),
+        (HALO, True),
+    ]
+    assert sum(part.then.value for part in told.parts[:2]) == pytest.approx(1.0)
+    assert told.bands is not None and str(HALO) not in told.bands.names
+    assert picture is not None and str(HALO) not in picture.names
+    assert "Of 1 call path the model is only a guess there" in markdown(told, "today")
+    assert "| a guess | – |" in markdown(told, "today")
+    assert ">a guess</td>" in html(told, "p", "today")
+
+
+def test_nothing_is_known_without_models():
+    assert outlook(ModelSet(("p",)), ()).prospects == ()
+    assert target_of(ModelSet(("p",))) == largest_of(ModelSet(("p",))) == ()
+
+
+def test_one_looks_sixteen_times_ahead(models):
+    assert target_of(models) == (256.0,)
+
+
+def test_four_steps_of_a_slider_double_and_never_leave_it():
+    assert moved(64.0, 4, 1.0, 16.0) == 128.0
+    assert moved(64.0, -1000, 1.0, 16.0) == 1.0
+    assert moved(64.0, 1000, 1.0, 16.0) == 16.0 * FARTHEST
+    assert [moved(2.0, 1, 1.0, 16.0), moved(2.0, -1, 1.0, 16.0)] == [3.0, 1.0]
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.75, 1.0])
+def test_a_place_on_a_slider_is_found_again(part):
+    assert part_of(place_at(part, 1.0, 16.0), 1.0, 16.0) == pytest.approx(part, abs=0.05)

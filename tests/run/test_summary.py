@@ -1,0 +1,97 @@
+"""What people are told after a run, and the words that people of mpiexec bring along."""
+
+from dataclasses import replace
+
+import pytest
+
+from insitu.entities import CallPath, Finding, RunKey, RunRecord, RunState
+from insitu.errors import CommandNotFoundError, NotExecutableError, UsageError
+from insitu.launch.find import program_argv
+from insitu.run.options import parse
+from insitu.run.summary import folded, has_only_mpi, say_record, say_trouble, what_next
+from tests.campaigns import heat_campaign
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("-n", "two", "a.py"), "-n: 'two' is not a number of ranks, as in -n 4"),
+        (("--beat", "slow", "a.py"), "--beat: 'slow' is not between 0.05 and 3600 seconds"),
+        (("--depth", "-1", "a.py"), "--depth: '-1' is not between 1 and 1000"),
+        (("--budget", "much", "a.py"), "--budget: 'much' is not a share of time, as in 2%"),
+    ],
+)
+def test_values_that_make_no_sense_are_named(words: tuple[str, ...], text: str):
+    with pytest.raises(UsageError) as refused:
+        parse(list(words))
+
+    assert str(refused.value) == text
+
+
+def test_what_cannot_be_executed_is_told_from_what_is_not_there(tmp_path):
+    (tmp_path / "plain").write_text("x")
+
+    with pytest.raises(NotExecutableError, match=r"is not executable; chmod \+x"):
+        program_argv([str(tmp_path / "plain")])
+    with pytest.raises(CommandNotFoundError, match="command not found"):
+        program_argv(["no-such-program"])
+
+
+def test_of_a_run_that_aborted_nothing_more_is_promised(capsys):
+    said = (Finding("rank-aborted", "status 3", "rank 1"), Finding("rank-lost", "0 of 2", "id"))
+    record = RunRecord("id", RunKey.of({"p": 2}), RunState.PARTIAL, findings=said, missing=(0, 1))
+
+    say_record(record, "heat.insitu")
+    say_record(replace(record, findings=said[1:]), "heat.insitu")
+
+    aborted, why, lost = capsys.readouterr().err.splitlines()
+    assert aborted.endswith(
+        "rank 0, 1 did not end orderly; it is kept in heat.insitu and not modelled"
+    )
+    assert why == "insitu: rank-aborted: status 3 (rank 1)"
+    assert "`insitu ingest heat.insitu` may complete it" in lost
+
+
+def test_a_full_disk_is_told_with_what_to_do(tmp_path, capsys):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "trouble-1").write_text("OSError: [Errno 28] No space left on device: 'x'")
+
+    assert say_trouble("1", str(tmp_path))
+    assert not say_trouble("2", str(tmp_path))
+    assert "make room there, or name another directory with INSITU" in capsys.readouterr().err
+
+
+def test_np_is_the_number_of_ranks_as_for_mpiexec():
+    assert parse(["-np", "4", "a.py"]).ranks == 4
+
+
+def test_before_there_are_models_it_says_how_many_scales_are_missing(tmp_path):
+    told = []
+    for scales in ((1, 2), (1, 2, 4)):
+        path = str(tmp_path / f"heat{len(scales)}.insitu")
+        with heat_campaign(path, 1, scales) as store:
+            last = store.runs()[-1]
+        told.append(what_next(last, path))
+
+    assert "3 scales, 2 measured so far: run it with other numbers of ranks" in told[0]
+    assert told[1].startswith("its models: insitu models")
+
+
+def test_a_program_of_which_only_mpi_was_seen_is_told_from_others():
+    mpi = [CallPath.parse(text) for text in ("app", "app->MPI_Init", "app->MPI_Send")]
+
+    assert has_only_mpi(mpi)
+    assert not has_only_mpi([*mpi, CallPath.parse("app->solve")])
+    assert not has_only_mpi(mpi[:1])
+    assert has_only_mpi([*mpi, CallPath.parse("app->(thread)")])
+
+
+def test_what_many_ranks_say_is_said_once():
+    alone = [Finding("mpi-singletons", "alone", f"rank {rank}") for rank in range(6)]
+
+    lines = folded([*alone, Finding("throttled", "f")])
+
+    assert lines == [
+        "mpi-singletons: alone (rank 0, rank 1, rank 2, rank 3 and 2 more)",
+        "throttled: f",
+    ]

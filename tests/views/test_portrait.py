@@ -1,0 +1,141 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from insitu.entities import TIME_EXCLUSIVE, RunKey
+from insitu.modeling.base import (
+    ChangePoint,
+    Clusters,
+    Model,
+    ModelSet,
+    Quality,
+    Segment,
+    SeriesModel,
+)
+from insitu.modeling.measurement import SeriesKey
+from insitu.modeling.pmnf import Factor, Function, Term
+from insitu.modeling.spread import Spread
+from insitu.views.terminal.braille import Curve, plot
+from insitu.views.terminal.portrait import facts, formulas, picture, strip, subject_of
+from tests.campaigns import HALO
+
+
+def line(constant: float, slope: float) -> Function:
+    return Function(("p",), constant, (Term(slope, (Factor("p", Fraction(1)),)),))
+
+
+def spread_of(function: Function, weights: tuple[float, float]) -> Spread:
+    """The function competes with a constant."""
+    exponents = np.zeros((2, 1, 1, 3))
+    exponents[0, 0, 0, 0] = 1.0
+    coefficients = np.array([[function.constant, function.terms[0].coefficient], [9.0, 0.0]])
+    return Spread(exponents, coefficients, np.zeros((2, 2, 2)), np.array(weights), 0.02, math.inf)
+
+
+def model_of(values: list[float], function: Function, *, has_change: bool = False) -> Model:
+    segments = (Segment(-math.inf, math.inf, function),)
+    if has_change:
+        segments = (
+            Segment(-math.inf, 4.0, Function(("p",), 1.0)),
+            Segment(8.0, math.inf, function),
+        )
+    return Model(
+        parameters=("p",),
+        segments=segments,
+        quality=Quality(1.5, 0.99),
+        modeler="evidence",
+        coordinates=np.array([[2.0], [4.0], [8.0], [16.0]]),
+        values=np.array(values),
+        change_points=(ChangePoint(4.0, 8.0),) if has_change else (),
+        change_probabilities=(0.9,) if has_change else (),
+        spreads=tuple(spread_of(function, (0.8, 0.2)) for _ in segments),
+        probability=0.8,
+    )
+
+
+@pytest.fixture
+def models() -> ModelSet:
+    key = SeriesKey(HALO, "time_exclusive", "corner")
+    other = SeriesKey(HALO, "time_exclusive", "inner")
+    labels = np.array([0, 1, 1, 0, -1])
+    return ModelSet(
+        ("p",),
+        (
+            SeriesModel(key, TIME_EXCLUSIVE, model_of([2.2, 4, 8, 16], line(0.0, 1.0))),
+            SeriesModel(
+                other, TIME_EXCLUSIVE, model_of([1, 1, 16, 32], line(0.0, 2.0), has_change=True)
+            ),
+        ),
+        (Clusters(HALO, "time_exclusive", RunKey.of({"p": 5}), labels, ("corner", "inner")),),
+    )
+
+
+def told(models: ModelSet, width: int = 100) -> list[str]:
+    return [str(one) for one in facts(subject_of(models, str(HALO), "time_exclusive"), width)]
+
+
+def test_candidates_stand_with_their_weights(models):
+    assert "    80 % ████████·· 0 + 1 * p".replace("0 + ", "") in told(models)
+    assert "    20 % ██········ 9" in told(models)
+
+
+def test_residuals_are_numbers_and_bars_around_zero(models):
+    lines = told(models)
+
+    assert any(one.split()[:6] == ["2", "2.20", "s", "2", "s", "+10"] for one in lines)
+    assert any(one.endswith("│██████") for one in lines)
+
+
+def test_a_change_point_is_told_with_its_probability(models):
+    assert "  ┆ behaviour changes between p = 4 and 8, 90 % probable" in told(models)
+    assert "  candidates for the last segment" in told(models)
+
+
+def test_ranks_are_a_strip_of_marks_and_who_has_no_value_is_told(models):
+    lines = [str(one) for one in strip(models.clusters[0], ("corner", "inner"), 80)]
+
+    assert lines[1:] == ["●■■●·", "● 2 corner   ■ 2 inner   · 1 without a value"]
+
+
+def test_each_class_has_its_formula(models):
+    lines = formulas(subject_of(models, str(HALO), "time_exclusive"))
+
+    assert [str(one) for one in lines] == [
+        "● corner  1 * p",
+        "■ inner  1 for p <= 4; 2 * p for p >= 8",
+    ]
+
+
+@pytest.mark.parametrize(("width", "height"), [(78, 12), (40, 6), (130, 30)])
+def test_a_picture_fills_its_place_and_no_more(models, width, height):
+    subject = subject_of(models, str(HALO), "time_exclusive", now=(32.0, 20.0))
+
+    lines = [str(one) for one in picture(subject, width, height)]
+
+    assert len(lines) == height
+    assert max(map(len, lines)) <= width
+    assert {"●", "■", "✚", "┆"} <= set("".join(lines))
+
+
+def test_a_picture_of_nothing_says_so(models):
+    assert "no model yet" in str(picture(subject_of(models, "main", "time"), 60, 10)[0])
+
+
+@pytest.mark.parametrize("values", [[0.0, 0.0], [-1.0, 3.0], [1e-300, 1e300], [math.nan, 1.0]])
+def test_any_values_can_be_drawn(values):
+    x = np.array([1.0, 2.0])
+    curve = Curve(x, np.array(values), x, np.array(values), np.full((2, 2), math.nan))
+
+    assert len(plot([curve], width=40, height=10, unit="s", axis="p\x1b[2J")) == 10
+
+
+def test_one_point_can_be_drawn():
+    one = np.array([8.0])
+
+    lines = plot(
+        [Curve(one, one, one, one, np.full((1, 2), 8.0))], width=40, height=8, unit="s", axis="p"
+    )
+
+    assert "●" in "".join(map(str, lines))

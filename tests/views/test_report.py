@@ -1,0 +1,157 @@
+"""What a report says, and that names of programs cannot change it."""
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from insitu.analysis.summary import Judged, Summary, summarise
+from insitu.campaign.load import load_experiment
+from insitu.design.factorial import Point
+from insitu.design.proposals import Proposal, Proposals
+from insitu.entities import CallPath, Finding
+from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import SeriesKey
+from insitu.modeling.pipeline import remodel
+from insitu.views.report.html import html
+from insitu.views.report.markdown import markdown
+from tests.campaigns import HALO, REDUCE, heat_campaign
+
+HOSTILE = "</code><script>alert(1)</script>|\x1b[31m`*_\n"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> ModelSet:
+    path = str(tmp_path_factory.mktemp("kept") / "heat.insitu")
+    with heat_campaign(path, 2, (4, 8, 16, 32, 64)) as store:
+        return remodel(load_experiment(store))
+
+
+@pytest.fixture
+def summary(models: ModelSet) -> Summary:
+    return summarise("heat", (), models)
+
+
+class Seen(HTMLParser):
+    def __init__(self, text: str):
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_what_grows_dominates_at_the_target(summary: Summary):
+    assert (summary.largest, summary.target) == ((64.0,), (1024.0,))
+    first = summary.parts[0]
+    # 0.05 log2(2 p) = 0.55 of 0.55 + 0.5 + 0.1 + 8 / 1024
+    assert first.callpath == REDUCE
+    assert first.then.value == pytest.approx(0.55 / 1.158, rel=0.05)
+    assert first.then.low < first.then.value < first.then.high
+    assert sum(part.then.value for part in summary.parts) == pytest.approx(1.0)
+    assert summary.growing[0].series.key == SeriesKey(REDUCE, "time_exclusive")
+
+
+def test_shares_on_the_way_are_parts_of_a_whole(summary: Summary):
+    bands = summary.bands
+
+    assert bands is not None
+    assert bands.parts.sum(axis=0) == pytest.approx(np.ones(bands.at.size))
+    assert bands.parts[:, -1] == pytest.approx([part.then.value for part in summary.parts])
+    assert (bands.at[0], bands.at[-1]) == pytest.approx((4, 1024))
+
+
+def test_classes_weigh_by_their_number_of_ranks_at_the_target(summary: Summary):
+    halo = next(one for one in summary.partings if one.callpath == HALO)
+
+    assert {one.name: one.ranks for one in halo.classes} == {"end": 2, "inner": 62}
+    assert [round(one.ranks_then) for one in halo.classes] == [2, 1022]
+    part = next(one for one in summary.parts if one.callpath == HALO)
+    assert part.then.value == pytest.approx(0.4995 / 1.158, rel=0.05)
+
+
+def test_a_page_loads_nothing_and_runs_no_script(summary: Summary):
+    seen = Seen(html(summary, "p", "today"))
+
+    assert not {"script", "link", "img", "iframe", "object", "a"} & set(seen.tags)
+    assert not [name for name, _ in seen.attributes if name in ("src", "href", "onload")]
+    assert "svg" in seen.tags
+    assert "main->solve->residual->MPI_Allreduce" in "".join(seen.text)
+
+
+def test_it_says_what_to_measure_next_why_and_what_it_costs(models: ModelSet):
+    run = Proposal(Point((("p", 128.0),)), 60.0, 0.1, "main->solve", 0.8)
+    proposals = Proposals(Point((("p", 1024.0),)), 0.05, (run,), 9.0, 0.4)
+
+    text = markdown(summarise("heat", (), models, proposals=proposals), "today")
+
+    assert "Measure p=128 next (about 2.13 h on all ranks)" in text
+    assert "from 40 % to 10 %, and tells most about main->solve (80 % of it)" in text
+    assert "| p=128 | 60 s | 2.13 h | 10 % | tells most about" in text
+
+
+def test_what_is_broken_is_named_first_and_trust_is_told(models: ModelSet):
+    judged = [Judged("✘", "violated", "main->solve", "time", "O(1)", "grows as O(p)", "99 %")]
+
+    text = markdown(summarise("heat", (), models, judged=judged), "today")
+
+    assert "1 of 1 expectations is violated: main->solve, O(1): grows as O(p)." in text
+    row = "| ✘ | main->solve | time | O(1) | violated: grows as O(p) | 99 % |"
+    assert row in text
+    assert "| models at p = 1024 | good | rough | a guess | unknown |" in text
+
+
+def test_hostile_names_stay_text(models: ModelSet):
+    def renamed(path: CallPath) -> CallPath:
+        return CallPath((*path.frames[:-1], HOSTILE + path.name))
+
+    hostile = ModelSet(
+        models.parameters,
+        [
+            replace(one, key=replace(one.key, callpath=renamed(one.key.callpath)))
+            for one in models.models
+        ],
+        [
+            replace(
+                one,
+                callpath=renamed(one.callpath),
+                names=tuple(f"{HOSTILE}{name}" for name in one.names),
+            )
+            for one in models.clusters
+        ],
+        (Finding("rank-lost", HOSTILE),),
+    )
+    asked = Point((("p", 1024.0),))
+    run = Proposal(Point((("p", 128.0),)), 2.0, 0.1, HOSTILE, 0.5)
+    judged = [Judged("✘", *[HOSTILE] * 6)]
+    proposals = Proposals(asked, 0.05, (run,), 9.0, 0.4)
+    summary = summarise(HOSTILE, (), hostile, judged=judged, proposals=proposals)
+
+    seen = Seen(html(summary, HOSTILE, HOSTILE))
+    rows = [line for line in markdown(summary, HOSTILE).splitlines() if line.startswith("|")]
+
+    assert "script" not in seen.tags
+    assert "\x1b" not in "".join(seen.text)
+    assert all(line.startswith("| ") or set(line) <= set("| -") for line in rows)
+    for line in rows:
+        assert "<script" not in line.replace("\\<", "")
+
+
+def test_no_growth_and_one_scale_more_is_told(models: ModelSet):
+    falling = [one for one in models.models if one.key.callpath.name == "solve"]
+    flat = ModelSet(models.parameters, falling, (), ())
+
+    summary = summarise("flat", (), flat, target=(128.0,))
+
+    assert summary.growing == ()
+    assert "Nothing that matters for the cost is sure to grow" in markdown(summary, "today")
+    assert "All ranks behave alike" in html(summary, "p", "today")
