@@ -1,4 +1,4 @@
-"""The nouns of insitu that every room shares."""
+"""The basic types that all packages share."""
 
 import json
 import math
@@ -12,27 +12,28 @@ RANKS = "p"  # the parameter that every run has: its number of ranks
 
 
 class MetricKind(StrEnum):
-    """How a metric behaves in time: a total only grows, a level may fall, a place is none.
+    """How a metric changes while a program runs.
 
-    A place says where a rank is and is not modelled.
+    A counter only grows. A gauge may also fall. A position is a rank's coordinate in its Cartesian
+    grid; positions are not modelled. The stored values are those of the first format version.
     """
 
-    TOTAL = "total"
-    LEVEL = "level"
-    PLACE = "place"
+    COUNTER = "total"
+    GAUGE = "level"
+    POSITION = "place"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What is measured."""
+    """A measured quantity with its unit."""
 
     name: str
     unit: str
-    kind: MetricKind = MetricKind.TOTAL
+    kind: MetricKind = MetricKind.COUNTER
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether repeated runs of a deterministic program give the same value."""
+        """Whether a deterministic program gives the same value in every run."""
         return self.name in DETERMINISTIC
 
 
@@ -47,23 +48,23 @@ BYTES_RECEIVED = Metric("bytes_received", "B")
 MESSAGES_SENT = Metric("messages_sent", "1")
 MESSAGES_RECEIVED = Metric("messages_received", "1")
 COMM_RANKS = Metric("comm_ranks", "1")
-MEMORY_RSS = Metric("memory_rss", "B", MetricKind.LEVEL)
-MEMORY_RSS_PEAK = Metric("memory_rss_peak", "B", MetricKind.LEVEL)
-MEMORY_PSS = Metric("memory_pss", "B", MetricKind.LEVEL)
-MEMORY_PRIVATE = Metric("memory_private", "B", MetricKind.LEVEL)
-MEMORY_SHARED = Metric("memory_shared", "B", MetricKind.LEVEL)
-MEMORY_SWAP = Metric("memory_swap", "B", MetricKind.LEVEL)
-MEMORY_MPI = Metric("memory_mpi", "B", MetricKind.LEVEL)
+MEMORY_RSS = Metric("memory_rss", "B", MetricKind.GAUGE)
+MEMORY_RSS_PEAK = Metric("memory_rss_peak", "B", MetricKind.GAUGE)
+MEMORY_PSS = Metric("memory_pss", "B", MetricKind.GAUGE)
+MEMORY_PRIVATE = Metric("memory_private", "B", MetricKind.GAUGE)
+MEMORY_SHARED = Metric("memory_shared", "B", MetricKind.GAUGE)
+MEMORY_SWAP = Metric("memory_swap", "B", MetricKind.GAUGE)
+MEMORY_MPI = Metric("memory_mpi", "B", MetricKind.GAUGE)
 INSTRUCTIONS = Metric("instructions", "1")
 CYCLES = Metric("cycles", "1")
 ALLOCATIONS = Metric("allocations", "1")
 BYTES_ALLOCATED = Metric("bytes_allocated", "B")
-HEAP_GROWTH = Metric("heap_growth", "B", MetricKind.LEVEL)
-HEAP_PEAK = Metric("heap_peak", "B", MetricKind.LEVEL)
-POSITIONS = tuple(Metric(f"position_{axis}", "1", MetricKind.PLACE) for axis in "xyzt")
+HEAP_GROWTH = Metric("heap_growth", "B", MetricKind.GAUGE)
+HEAP_PEAK = Metric("heap_peak", "B", MetricKind.GAUGE)
+POSITIONS = tuple(Metric(f"position_{axis}", "1", MetricKind.POSITION) for axis in "xyzt")
 TIME_WAITING = Metric("time_waiting", "s")
-ITERATION_TIME = Metric("iteration_time", "s", MetricKind.LEVEL)
-ITERATION_VARIATION = Metric("iteration_variation", "1", MetricKind.LEVEL)
+ITERATION_TIME = Metric("iteration_time", "s", MetricKind.GAUGE)
+ITERATION_VARIATION = Metric("iteration_variation", "1", MetricKind.GAUGE)
 METRICS = (
     VISITS,
     TIME,
@@ -101,7 +102,7 @@ class CallPath:
 
     @classmethod
     def parse(cls, text: str) -> "CallPath":
-        """Read what `str` writes."""
+        """Parse the text that `str` returns."""
         return cls(tuple(part.strip() for part in text.split(ARROW)))
 
     def __str__(self) -> str:
@@ -109,29 +110,29 @@ class CallPath:
 
     @property
     def name(self) -> str:
-        """The last frame, the function itself."""
+        """The last frame: the function itself."""
         return self.frames[-1] if self.frames else ""
 
     @property
     def parent(self) -> "CallPath | None":
-        """The caller; None for the program itself."""
+        """The caller's path; None for the program itself."""
         return CallPath(self.frames[:-1]) if len(self.frames) > 1 else None
 
     def child(self, frame: str) -> "CallPath":
-        """The path of a function that is called from here."""
+        """The path of a function called from this one."""
         return CallPath((*self.frames, frame.replace(ARROW, "→")))
 
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """One execution: the parameter values that were set and the number of its repetition."""
+    """Identifies a run by its parameter values and its repetition number."""
 
     parameters: tuple[tuple[str, float], ...]
     repetition: int = 0
 
     @classmethod
     def of(cls, parameters: Mapping[str, float], repetition: int = 0) -> "RunKey":
-        """Order the parameters: ranks first, then by name."""
+        """Sort the parameters: `p` first, then by name."""
         names = sorted(parameters, key=lambda name: (name != RANKS, name))
         return cls(tuple((name, float(parameters[name])) for name in names), repetition)
 
@@ -145,40 +146,40 @@ class RunKey:
         return int(dict(self.parameters).get(RANKS, 1))
 
     def coordinate(self, names: Iterable[str]) -> tuple[float, ...]:
-        """The values of the named parameters, NaN where this run did not set one."""
+        """The values of the named parameters; NaN for a parameter that this run did not set."""
         values = dict(self.parameters)
         return tuple(values.get(name, math.nan) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Everything set for one execution besides its parameters: command, host, versions."""
+    """Settings of a run other than its parameters: command, host, versions."""
 
     values: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> "Configuration":
-        """Order the values by name."""
+        """Sort the values by name."""
         return cls(tuple(sorted((name, str(value)) for name, value in values.items())))
 
     def __getitem__(self, name: str) -> str:
         return dict(self.values)[name]
 
     def get(self, name: str, default: str = "") -> str:
-        """The value of that name, or the default."""
+        """The value with this name, or the default."""
         return dict(self.values).get(name, default)
 
     def to_json(self) -> str:
-        """An object of strings, its names in order."""
+        """A JSON object of strings, sorted by name."""
         return json.dumps(dict(self.values), sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something a person should know that is no error.
+    """A diagnostic that is not an error.
 
-    `code` is a stable word with hyphens (`classes-differ`, `rank-lost`), `text` a sentence for
-    people, `where` the run, call path or rank it is about.
+    `code` is a stable hyphenated identifier (`classes-differ`, `rank-lost`). `text` is a sentence
+    for the user. `where` names the run, call path or rank concerned.
     """
 
     code: str
@@ -187,18 +188,18 @@ class Finding:
 
 
 class RunState(StrEnum):
-    """The life of a run, as the aggregator sees it."""
+    """The state of a run. The stored values are those of the first format version."""
 
     EXPECTED = "expected"
     MEASURING = "measuring"
     CLOSING = "closing"
-    SEALED = "sealed"
-    PARTIAL = "partial"
+    COMPLETE = "sealed"
+    INCOMPLETE = "partial"
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a campaign keeps of a run besides its values."""
+    """What a campaign stores about a run besides its values."""
 
     id: str
     key: RunKey
@@ -206,13 +207,13 @@ class RunRecord:
     started_at: float = 0.0  # seconds since 1970
     ended_at: float = 0.0
     configuration: Configuration = field(default_factory=Configuration)
-    exit_status: tuple[int, ...] = ()  # one per rank; -1000 where it is not known
-    missing: tuple[int, ...] = ()  # ranks whose end never arrived
+    exit_status: tuple[int, ...] = ()  # one per rank; -1000 if unknown
+    missing: tuple[int, ...] = ()  # ranks that never reported their end
     findings: tuple[Finding, ...] = ()
 
 
 def number(value: float) -> str:
-    """Write a number as short as it can be read back: 64, 0.5, 1e+20."""
+    """The shortest text that parses back to this number: 64, 0.5, 1e+20."""
     if float(value).is_integer() and abs(value) < 1e15:
         return str(int(value))
     return repr(float(value))
@@ -222,10 +223,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def parse_assignment(text: str) -> tuple[str, float]:
-    """Read `n=256` or `p = 1e3`.
+    """Parse `n=256` or `p = 1e3`.
 
     Raises:
-        ValueError: with a text that says what is wrong and how it should look.
+        ValueError: the text says what is wrong and shows a correct example.
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not _NAME.match(name):

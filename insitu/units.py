@@ -1,4 +1,4 @@
-"""Seconds, bytes and counts as a person reads them."""
+"""Formatting and parsing of times, sizes and counts."""
 
 import math
 import re
@@ -6,7 +6,7 @@ import re
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
 _DECIMAL = (("kB", 1e3), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
-_KNOWN = {
+_UNITS = {
     "min": (60.0, "s"),
     "h": (3600.0, "s"),
     **{name: (scale, "s") for scale, name in _SECONDS},
@@ -20,11 +20,11 @@ _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def quantity(value: float, unit: str) -> str:
-    """Write a value with three digits: `1.25 ms`, `4.00 MiB`, `12 k`, `37`.
+    """Format a value with three significant digits: `1.25 ms`, `4.00 MiB`, `12 k`, `37`.
 
     Args:
-        value: in the base unit; NaN is a dash.
-        unit: `s`, `B`, `1`, or any other, which is put behind the number as it is.
+        value: in the base unit; NaN becomes a dash.
+        unit: `s`, `B`, `1`, or any other unit, which is appended unchanged.
     """
     if math.isnan(value):
         return "–"
@@ -38,20 +38,22 @@ def quantity(value: float, unit: str) -> str:
 
 
 def scale_of(largest: float, unit: str) -> tuple[float, str]:
-    """What to divide the values of an axis by, and the unit they then have: `(1e-3, "ms")`.
+    """Divisor and unit for the values of an axis: `(1e-3, "ms")`.
 
     Args:
-        largest: of the values, in the base unit.
+        largest: the largest value, in the base unit.
         unit: as for `quantity`.
     """
     scales = {"s": _SECONDS, "B": (*_BYTES, (1.0, "B"))}.get(unit, ((1.0, unit),))
     size = abs(largest)
-    fits = ((scale, name) for scale, name in scales if size >= 0.9995 * scale)
-    return next(fits, scales[-1])
+    for scale, name in scales:
+        if size >= 0.9995 * scale:  # 999.5 would print as 1000 with three digits
+            return scale, name
+    return scales[-1]
 
 
 def percent(fraction: float) -> str:
-    """Write a share: `62 %`, `3.1 %`, `0 %`; a dash for NaN."""
+    """Format a share: `62 %`, `3.1 %`, `0 %`; a dash for NaN."""
     if math.isnan(fraction):
         return "–"
     value = 100 * fraction
@@ -65,7 +67,7 @@ def _scaled(value: float, scales: tuple[tuple[float, str], ...], base: str) -> s
     for scale, name in scales:
         if size >= 0.9995 * scale:
             return f"{_digits(value / scale)} {name}"
-    if value and scales[-1][0] < 1:  # smaller than the smallest
+    if value and scales[-1][0] < 1:  # below the smallest unit
         return f"{value / scales[-1][0]:.3g} {scales[-1][1]}"
     return f"{_digits(value)} {base}".rstrip()
 
@@ -80,16 +82,16 @@ def _digits(value: float) -> str:
 
 
 def parse_quantity(text: str) -> tuple[float, str]:
-    """Read `2 s`, `3 GB`, `1.5e6`: the value in the base unit, and that unit (`s`, `B` or `1`).
+    """Parse `2 s`, `3 GB` or `1.5e6` into a value in the base unit and that unit (`s`, `B`, `1`).
 
     KB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024.
 
     Raises:
-        ValueError: with a text that says what is wrong and how it should look.
+        ValueError: the text says what is wrong and shows a correct example.
     """
-    found = _QUANTITY.match(text)
-    if not found or (found[2] and found[2] not in _KNOWN):
-        units = ", ".join(name for name in _KNOWN if name)
-        raise ValueError(f"'{text}' is no quantity, as in 2 s or 3 GB; units are {units}")
-    scale, base = _KNOWN.get(found[2], (1.0, "1"))
-    return float(found[1]) * scale, base
+    match = _QUANTITY.match(text)
+    if not match or (match[2] and match[2] not in _UNITS):
+        units = ", ".join(name for name in _UNITS if name)
+        raise ValueError(f"'{text}' is not a quantity such as 2 s or 3 GB; units are {units}")
+    scale, base = _UNITS.get(match[2], (1.0, "1"))
+    return float(match[1]) * scale, base

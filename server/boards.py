@@ -33,7 +33,7 @@ class Boards:
         self.took_s = 0.0
         begun = time.thread_time()
         runs = self._keeper.state.runs
-        live = [self._live(run) for run in runs.values() if run.state is not RunState.PARTIAL]
+        live = [self._live(run) for run in runs.values() if run.state is not RunState.INCOMPLETE]
         self._seen = {run.id: self._seen[run.id] for run in live}
         shown = (self._keeper.records, self._refits.shown, live)
         if self._shown is None or not all(map(_is_same, self._shown, shown)):

@@ -85,10 +85,10 @@ class Ingestion:
         record = next((one for one in self._keeper.store.runs() if one.id == run), None)
         if record is None:
             text = "partial, too few of its ranks to be shown; they wait for the others"
-            return Ingested(run, run, RunState.PARTIAL, text)
+            return Ingested(run, run, RunState.INCOMPLETE, text)
         size, missing = record.key.size, record.missing
         text = "was sealed before" if run in self._before else f"sealed, {size} of {size} ranks"
-        if record.state is not RunState.SEALED:
+        if record.state is not RunState.COMPLETE:
             text = f"partial, {size - len(missing)} of {size} ranks; missing: {named(missing)}"
         return Ingested(run, str(record.key), record.state, text, missing)
 

@@ -54,8 +54,8 @@ class Keeper:
             token=self.token,
             beat_s=beat_s,
             room_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2,
-            sealed=[record.id for record in records if record.state is RunState.SEALED],
-            partial=[record.id for record in records if record.state is RunState.PARTIAL],
+            sealed=[record.id for record in records if record.state is RunState.COMPLETE],
+            partial=[record.id for record in records if record.state is RunState.INCOMPLETE],
         )
 
     def replay(self, now: float) -> list[Effect]:
@@ -162,7 +162,7 @@ class Keeper:
         self._keys[record.id] = key
         self._told.clear()
         self.records = self.store.runs()
-        is_partial = record.state is RunState.PARTIAL
+        is_partial = record.state is RunState.INCOMPLETE
         size, rows = record.key.size, len(seal.table.callpaths)
         text = f"run {key}: sealed, {rows} call paths of {size} rank{'s' if size > 1 else ''}"
         if is_partial:

@@ -135,7 +135,7 @@ class Aggregator(Listening):
     def _is_over(self) -> bool:
         """Whether the run that this process was started for is, or nobody waits for it any more."""
         state = self.keeper.state
-        is_settled = state.state_of(self.exit_with) in (RunState.SEALED, RunState.PARTIAL)
+        is_settled = state.state_of(self.exit_with) in (RunState.COMPLETE, RunState.INCOMPLETE)
         return (is_settled or os.getppid() != self.parent) and not state.is_measuring()
 
     async def _publish(self) -> None:

@@ -139,7 +139,7 @@ def messages_of(
     filled, omitted = 0, []
     for index, column in enumerate(columns):
         one = metrics.get(column.name)
-        if one is None or not len(one.rows) or column.kind == MetricKind.PLACE:
+        if one is None or not len(one.rows) or column.kind == MetricKind.POSITION:
             continue
         buckets = _written(index, one)
         size = sum(len(getattr(buckets, part)) for part in BUCKET_BYTES)

@@ -97,15 +97,15 @@ class CampaignState:
     def state_of(self, run_id: str) -> RunState:
         """How far a run is; expected where nothing was heard of it."""
         if run_id in self.sealed:
-            return RunState.SEALED
+            return RunState.COMPLETE
         run = self.runs.get(run_id)
         if run is not None:
             return run.state
-        return RunState.PARTIAL if run_id in self._partial else RunState.EXPECTED
+        return RunState.INCOMPLETE if run_id in self._partial else RunState.EXPECTED
 
     def is_measuring(self) -> bool:
         """Whether any run is under way."""
-        return any(run.state is not RunState.PARTIAL for run in self.runs.values())
+        return any(run.state is not RunState.INCOMPLETE for run in self.runs.values())
 
     def has(self, hello: Hello) -> bool:
         """Whether all that the agent of a Hello had to say is on the disk."""
@@ -161,7 +161,7 @@ class CampaignState:
         self.runs[run.id] = run
         self.held_bytes += run.held_bytes - before
         if event.is_trusted and run.id in self._partial:
-            run.state = RunState.PARTIAL
+            run.state = RunState.INCOMPLETE
         if session.peer != event.peer:
             self._let_go(session)
             session.peer = event.peer
@@ -233,7 +233,7 @@ class CampaignState:
         if session.is_silent:
             session.is_silent = False
             run.findings.pop(("rank-silent", session.hello.node), None)
-        if run.state is RunState.PARTIAL and not event.is_trusted:
+        if run.state is RunState.INCOMPLETE and not event.is_trusted:
             run.state = RunState.MEASURING
         if not event.is_trusted:  # what was promised before is taken, whatever it needs
             self._check_room(run, message)
@@ -264,7 +264,7 @@ class CampaignState:
     def _settle(self, run: Run, now: float) -> list[Effect]:
         """Put the run into the store if nothing more can come by itself."""
         if run.is_complete():
-            return [Seal(*runs.result(run, RunState.SEALED, now))]
+            return [Seal(*runs.result(run, RunState.COMPLETE, now))]
         return self._part(run, now) if run.has_ended() else []
 
     def _part(self, run: Run, now: float) -> list[Effect]:
@@ -278,14 +278,14 @@ class CampaignState:
             self._forget(run)
             return []
         if run.shown == run.progress():
-            run.state = RunState.PARTIAL
+            run.state = RunState.INCOMPLETE
             return []
         unkept = runs.unkept(run)
         kept: list[Effect] = [self._keep(run, one) for one in unkept if not one.is_whole]
         if run.size > SMALL and len(run.registers) < SPOKEN * run.size:
-            run.state, run.shown = RunState.PARTIAL, run.progress()
+            run.state, run.shown = RunState.INCOMPLETE, run.progress()
             return kept
-        return [*kept, Seal(*runs.result(run, RunState.PARTIAL, now))]
+        return [*kept, Seal(*runs.result(run, RunState.INCOMPLETE, now))]
 
     def _end(self, run: Run, now: float) -> list[Effect]:
         """Nothing more will come: what is not complete is partial."""
@@ -300,7 +300,7 @@ class CampaignState:
         if run is None:
             return []
         if is_partial:
-            run.state = RunState.PARTIAL
+            run.state = RunState.INCOMPLETE
             run.shown = run.progress()
             return []
         self.sealed.add(run_id)
@@ -315,11 +315,11 @@ class CampaignState:
             if run.is_complete():
                 effects += self._settle(run, now)
                 continue
-            for session in run.live() if run.state is not RunState.PARTIAL else ():
+            for session in run.live() if run.state is not RunState.INCOMPLETE else ():
                 if not session.is_silent and now - session.heard_at > silence_s:
                     session.is_silent = True
                     effects += self._silent(run, session)
-            if run.state is not RunState.PARTIAL and now - run.heard_at() > silence_s + GRACE_S:
+            if run.state is not RunState.INCOMPLETE and now - run.heard_at() > silence_s + GRACE_S:
                 effects += self._part(run, now)
         return effects
 

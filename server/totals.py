@@ -168,7 +168,7 @@ def names_in(registers: Mapping[int, Register]) -> set[str]:
     """The metrics that some ranks may have, except where a rank is."""
     sources = {id(register.source): register.source for register in registers.values()}
     columns = (column for source in sources.values() for column in source.columns)
-    return {column.name for column in columns if column.kind != MetricKind.PLACE}
+    return {column.name for column in columns if column.kind != MetricKind.POSITION}
 
 
 def _without_blanks(table: RunTable) -> RunTable:
@@ -231,7 +231,7 @@ def _read(group: Group, source: Source, lines: Sequence[int], only: Sequence[str
     ticks = np.frombuffer(group.tick_s, "<f8")[lines]
     shape = (len(group.ranks) // 4, places.size)
     columns: dict[str, FloatArray] = {}
-    levels = {column.name for column in source.columns if column.kind == MetricKind.LEVEL}
+    levels = {column.name for column in source.columns if column.kind == MetricKind.GAUGE}
     for index, matrix in zip(group.columns, group.matrices, strict=True):
         column = source.columns[index]
         if only and column.name not in only:

@@ -33,7 +33,7 @@ def test_a_table_of_every_version_comes_in_whole(kept, tmp_path):
         assert ingestion.take("run", node.messages(str(folder)))
         (became,) = ingestion.finish()
 
-    assert (became.name, became.state) == ("p=1,n=3#0", RunState.SEALED)
+    assert (became.name, became.state) == ("p=1,n=3#0", RunState.COMPLETE)
     with open_store(str(tmp_path / "new.insitu")) as store:
         table = store.table(became.run)
     assert column(table, 0) == {"app.py": 1, "app.py->solve": 7, "app.py->solve->halo": 7}

@@ -44,7 +44,7 @@ TIMES = frozenset(one.name for one in (TIME, TIME_EXCLUSIVE, TIME_WAITING, ITERA
 # Grow with visits; other totals may all come with the first one.
 STEADY = frozenset(one.name for one in (TIME, TIME_EXCLUSIVE, INSTRUCTIONS, CYCLES))
 PEAKS = frozenset((MEMORY_RSS_PEAK.name, HEAP_PEAK.name))  # levels that never fall
-LEVELS = frozenset(one.name for one in entities.METRICS if one.kind is MetricKind.LEVEL)
+LEVELS = frozenset(one.name for one in entities.METRICS if one.kind is MetricKind.GAUGE)
 
 Key = tuple[str, str]  # call path, metric
 

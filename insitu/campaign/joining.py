@@ -46,9 +46,9 @@ def joined(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Finding, .
         elif any(finding.code == "mpi-singletons" for finding in run.findings):
             text = f"run {run.key}: its ranks ran alone, without MPI between them: left out"
             findings.append(Finding("mpi-singletons", text, str(run.key)))
-        elif run.state is RunState.SEALED:
+        elif run.state is RunState.COMPLETE:
             sealed.append(run)
-        elif run.state is RunState.PARTIAL:
+        elif run.state is RunState.INCOMPLETE:
             findings.append(_partial(run))
     named = Counter(name for run in sealed if (name := application(run.configuration)))
     usual = named.most_common(1)[0][0] if named else ""

@@ -35,7 +35,7 @@ def key_of(parameters: str, repetition: int) -> RunKey:
 
 def sealed(runs: Iterable[RunRecord]) -> list[str]:
     """The ids of the runs that are modelled."""
-    return [run.id for run in runs if run.state is RunState.SEALED]
+    return [run.id for run in runs if run.state is RunState.COMPLETE]
 
 
 def run_row(run: RunRecord) -> tuple[object, ...]:

@@ -119,7 +119,7 @@ def keep(
         key = RunKey(key.parameters, store.next_repetition(dict(key.parameters)))
     now = time.time()
     configuration = Configuration.of({"imported": os.path.basename(file)})
-    record = RunRecord(identity, key, RunState.SEALED, now, now, configuration)
+    record = RunRecord(identity, key, RunState.COMPLETE, now, now, configuration)
     off = deviations(forecast(models, key), table, key) if identity not in known else ()
     store.seal(replace(record, findings=off), table)
 

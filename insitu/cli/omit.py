@@ -63,7 +63,7 @@ def the_run(runs: Sequence[RunRecord], text: str, campaign: str) -> RunRecord:
         more = ", …" if len(names) > NAMED else ""
         what = f"'{text}' is {len(found)} runs; say which of" if found else f"no run '{text}' among"
         raise UsageError(f"{campaign}: {what} {', '.join(names[:NAMED]) or 'none'}{more}")
-    if found[0].state is not RunState.SEALED:
+    if found[0].state is not RunState.COMPLETE:
         raise UsageError(f"{campaign}: run {found[0].key} is {found[0].state}: in no model anyway")
     return found[0]
 

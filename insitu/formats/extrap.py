@@ -61,7 +61,7 @@ def measurements(experiment: Experiment, models: ModelSet) -> dict[str, Any]:  #
     for _, table in experiment.runs:
         for path in table.callpaths:
             for metric in table.metrics:
-                if (path, metric.name) not in modelled and metric.kind is not MetricKind.PLACE:
+                if (path, metric.name) not in modelled and metric.kind is not MetricKind.POSITION:
                     keys.append(SeriesKey(path, metric.name, ALL))
                     modelled.add((path, metric.name))
     clusters: Mapping[Place, Clusters] = {

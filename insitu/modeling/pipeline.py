@@ -155,7 +155,7 @@ def _measured(
     return [
         Measured(metric, dirty, aligned(experiment, name, dirty), places)
         for name, metric in sorted(experiment.metrics().items())
-        if metric.kind is not MetricKind.PLACE
+        if metric.kind is not MetricKind.POSITION
     ]
 
 

@@ -18,7 +18,7 @@ def say_record(record: RunRecord, campaign: str) -> None:
     """Where a run is, what there is to do with it, and what was found."""
     values = ", ".join(f"{name}={number(value)}" for name, value in record.key.parameters)
     where = os.path.relpath(campaign)
-    if record.state is RunState.SEALED:
+    if record.state is RunState.COMPLETE:
         say(
             f"run {values} (repetition {record.key.repetition}) is in {where}; "
             f"{what_next(record, where)}"

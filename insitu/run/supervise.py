@@ -283,7 +283,7 @@ def report(
             "to 3.13 that reads PYTHONPATH nor a program linked with a shared MPI library; or its "
             f"tables wait for: insitu ingest {campaign}"
         )
-    elif not options.is_quiet or record.state is RunState.PARTIAL:
+    elif not options.is_quiet or record.state is RunState.INCOMPLETE:
         say_record(record, campaign)
     return record
 
@@ -307,7 +307,7 @@ def _wait(
 def _wait_for_models(record: RunRecord, campaign: str, aggregator: Aggregator) -> None:
     """An aggregator that serves on makes the models next: who asks for them now wants them."""
     deadline = time.monotonic() + MODELS_S
-    while record.state is RunState.SEALED and aggregator.is_running():
+    while record.state is RunState.COMPLETE and aggregator.is_running():
         with suppress(CampaignError), open_catalogue(campaign) as catalogue:
             if record.id not in catalogue.unmodelled():
                 return

@@ -75,7 +75,7 @@ def whole_runs(
     return [
         run
         for run in runs
-        if run.state is RunState.SEALED
+        if run.state is RunState.COMPLETE
         and not is_omitted(run)
         and set(dict(run.key.parameters)) >= set(names)
         and not any(run.exit_status)

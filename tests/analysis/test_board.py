@@ -109,7 +109,9 @@ def test_a_run_that_was_sealed_is_not_live_any_more():
 
 def test_findings_of_runs_and_models_are_shown_once():
     found = Finding("classes-differ", "2 at p=4, 3 at p=8", "main")
-    partial = RunRecord("z", RunKey.of({"p": 4}), RunState.PARTIAL, missing=(1,), findings=(found,))
+    partial = RunRecord(
+        "z", RunKey.of({"p": 4}), RunState.INCOMPLETE, missing=(1,), findings=(found,)
+    )
 
     board = board_of([partial], ModelSet(findings=(found,)))
 

@@ -53,7 +53,7 @@ def hostile(folder: Path, length: int) -> Counter[str]:
     server.end()
     with open_store(str(campaign)) as store:
         states = {record.id: record.state for record in store.runs()}
-        counts["runs lost"] += states.get(honest[0].run) is not RunState.SEALED
+        counts["runs lost"] += states.get(honest[0].run) is not RunState.COMPLETE
         table = store.table(honest[0].run)
     for node in honest:
         counts["values wrong"] += column(table, node.ranks[0]) != node.truth(node.ranks[0])

@@ -321,7 +321,7 @@ def _judge(job: Job, counts: Counter[str], *, killed: tuple[int, ...]) -> None:
 
 
 def _is_marked(record: RunRecord, killed: tuple[int, ...]) -> bool:
-    state = RunState.PARTIAL if killed else RunState.SEALED
+    state = RunState.INCOMPLETE if killed else RunState.COMPLETE
     return record.state is state and record.missing == killed
 
 

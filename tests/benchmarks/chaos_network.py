@@ -202,9 +202,9 @@ def _judge(campaign: Path, speakers: list[Speaker], counts: Counter[str]) -> Non
     with open_store(str(campaign)) as store:
         until(lambda: any(r.id == run for r in store.runs()))
         record = next(r for r in store.runs() if r.id == run)
-        until(lambda: any(r.id == run and r.state is RunState.SEALED for r in store.runs()), 5.0)
+        until(lambda: any(r.id == run and r.state is RunState.COMPLETE for r in store.runs()), 5.0)
         record = next(r for r in store.runs() if r.id == run)
-        counts["runs unfinished"] += record.state is not RunState.SEALED
+        counts["runs unfinished"] += record.state is not RunState.COMPLETE
         table = store.table(run)
     for speaker in speakers:
         for rank in speaker.node.ranks:
@@ -303,7 +303,7 @@ def cuts(folder: Path, length: int) -> Counter[str]:
 def _judge_cuts(campaign: Path, nodes: list[list[str]], counts: Counter[str]) -> None:
     """A run is in the campaign, or all of its tables are there for `insitu ingest`."""
     with open_store(str(campaign)) as store:
-        sealed = {r.id: store.table(r.id) for r in store.runs() if r.state is RunState.SEALED}
+        sealed = {r.id: store.table(r.id) for r in store.runs() if r.state is RunState.COMPLETE}
     for k, names in enumerate(nodes):
         table = sealed.get(f"{k + 1:032x}")
         counts["runs compared"] += 1

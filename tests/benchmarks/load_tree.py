@@ -297,7 +297,7 @@ def _end(
 
     def is_sealed() -> bool:
         with open_store(str(campaign)) as store:
-            return any(r.id == RUN and r.state is RunState.SEALED for r in store.runs())
+            return any(r.id == RUN and r.state is RunState.COMPLETE for r in store.runs())
 
     began = time.monotonic()
     sealed = until(is_sealed, WAIT_S)

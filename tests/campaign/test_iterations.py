@@ -18,5 +18,5 @@ from insitu.entities import Configuration, RunKey, RunRecord, RunState
 )
 def test_first_node_that_tells_iterations_counts(cost, times):
     configuration = Configuration.of({"cost": cost})
-    run = RunRecord("r", RunKey(()), RunState.SEALED, configuration=configuration)
+    run = RunRecord("r", RunKey(()), RunState.COMPLETE, configuration=configuration)
     assert iteration_times(run) == times

@@ -13,7 +13,7 @@ from tests.campaign.memory import MemoryStore
 def run(
     parameters: dict[str, float],
     *,
-    state: RunState = RunState.SEALED,
+    state: RunState = RunState.COMPLETE,
     command: str = '["./heat"]',
     missing: tuple[int, ...] = (),
 ) -> RunRecord:
@@ -47,7 +47,7 @@ def test_the_parameters_of_an_experiment_are_those_that_vary(
 
 
 def test_a_partial_run_is_left_out_with_a_finding():
-    partial = run({"p": 4}, state=RunState.PARTIAL, missing=(1, 2))
+    partial = run({"p": 4}, state=RunState.INCOMPLETE, missing=(1, 2))
 
     runs, findings = joined([run({"p": 2}), partial])
 
@@ -134,7 +134,7 @@ def test_ranks_are_crowded_where_they_share_cores(size, configuration, expected)
     run = RunRecord(
         "r",
         RunKey.of({"p": size}),
-        RunState.SEALED,
+        RunState.COMPLETE,
         configuration=Configuration.of(configuration),
     )
 

@@ -24,7 +24,7 @@ def path(tmp_path: os.PathLike[str]) -> str:
 
 
 def record(identity: str) -> RunRecord:
-    return RunRecord(identity, RunKey.of({"p": 4}), RunState.SEALED)
+    return RunRecord(identity, RunKey.of({"p": 4}), RunState.COMPLETE)
 
 
 def table(rows: int = 1) -> RunTable:

@@ -42,7 +42,7 @@ def store(request: pytest.FixtureRequest, tmp_path: object) -> Iterator[Store]:
 
 
 def record(
-    identity: str = "a", state: RunState = RunState.SEALED, **parameters: float
+    identity: str = "a", state: RunState = RunState.COMPLETE, **parameters: float
 ) -> RunRecord:
     return RunRecord(
         id=identity,
@@ -86,13 +86,13 @@ def test_a_sealed_run_is_read_back_as_it_was(store: Store):
 
 
 def test_sealing_a_run_again_replaces_it_in_its_place(store: Store):
-    store.seal(record("a", RunState.PARTIAL), table(2.0))
+    store.seal(record("a", RunState.INCOMPLETE), table(2.0))
     store.seal(record("b", p=8), table())
 
     store.seal(record("a"), table())
 
     assert [run.id for run in store.runs()] == ["a", "b"]
-    assert store.runs()[0].state is RunState.SEALED
+    assert store.runs()[0].state is RunState.COMPLETE
     assert same(store.table("a"), table())
 
 

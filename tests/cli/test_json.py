@@ -47,7 +47,7 @@ def test_result_of_a_run(tmp_path):
     record = RunRecord(
         id="1",
         key=RunKey.of({"p": 2, "n": 64}, 1),
-        state=RunState.PARTIAL,
+        state=RunState.INCOMPLETE,
         started_at=10.0,
         ended_at=12.5,
         missing=(1,),

@@ -39,7 +39,9 @@ def test_what_cannot_be_executed_is_told_from_what_is_not_there(tmp_path):
 
 def test_of_a_run_that_aborted_nothing_more_is_promised(capsys):
     said = (Finding("rank-aborted", "status 3", "rank 1"), Finding("rank-lost", "0 of 2", "id"))
-    record = RunRecord("id", RunKey.of({"p": 2}), RunState.PARTIAL, findings=said, missing=(0, 1))
+    record = RunRecord(
+        "id", RunKey.of({"p": 2}), RunState.INCOMPLETE, findings=said, missing=(0, 1)
+    )
 
     say_record(record, "heat.insitu")
     say_record(replace(record, findings=said[1:]), "heat.insitu")

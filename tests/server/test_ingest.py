@@ -24,7 +24,7 @@ def test_tables_of_all_nodes_seal_the_run(tmp_path):
     safe, (became,) = bring(tmp_path, *NODES)
 
     assert safe == [True, True]
-    assert (became.name, became.state) == ("p=3,n=4#0", RunState.SEALED)
+    assert (became.name, became.state) == ("p=3,n=4#0", RunState.COMPLETE)
     assert became.text == "sealed, 3 of 3 ranks"
     with open_store(str(tmp_path)) as store:
         assert column(store.table(RUN), 2) == NODES[1].truth(2)
@@ -34,7 +34,7 @@ def test_tables_of_some_nodes_make_the_run_partial_and_name_the_missing(tmp_path
     safe, (became,) = bring(tmp_path, NODES[0])
 
     assert safe == [True]
-    assert became.state is RunState.PARTIAL
+    assert became.state is RunState.INCOMPLETE
     assert became.text == "partial, 2 of 3 ranks; missing: 2"
 
 

@@ -69,7 +69,7 @@ def test_a_run_that_is_completed_keeps_its_number(tmp_path):
         live(keeper, b)
 
         states = {str(record.key): record.state for record in keeper.store.runs()}
-    assert states == {"p=2,n=4#0": RunState.SEALED, "p=2,n=4#1": RunState.SEALED}
+    assert states == {"p=2,n=4#0": RunState.COMPLETE, "p=2,n=4#1": RunState.COMPLETE}
 
 
 def test_the_totals_of_a_lost_node_survive_in_the_journal(tmp_path):
@@ -98,7 +98,7 @@ def test_nobody_is_told_that_data_are_safe_while_the_disk_is_full(tmp_path):
         assert not is_told_safe(effects)
         assert [finding.code for finding in notes(effects)] == ["not-kept"]
         assert is_told_safe(later)
-        assert keeper.store.runs()[0].state is RunState.SEALED
+        assert keeper.store.runs()[0].state is RunState.COMPLETE
 
 
 def test_a_full_disk_is_said_once(tmp_path):

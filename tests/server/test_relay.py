@@ -148,7 +148,7 @@ def test_a_run_is_sealed_with_every_value_that_its_nodes_brought():
         tree.say(tree.relays[k % 2], node, *node.messages())
 
     ((record, table),) = tree.sealed
-    assert (record.state, record.missing) == (RunState.SEALED, ())
+    assert (record.state, record.missing) == (RunState.COMPLETE, ())
     for node in every:
         assert all(column(table, rank) == node.truth(rank) for rank in node.ranks)
 

@@ -59,7 +59,7 @@ def settle(state, effects):
             case Keep(run, node, incarnation, _):
                 done += settle(state, state.handle(Kept(run, node, incarnation)))
             case Seal(record, _):
-                is_partial = record.state is RunState.PARTIAL
+                is_partial = record.state is RunState.INCOMPLETE
                 done += settle(state, state.handle(Sealed(record.id, is_partial)))
     return done
 
@@ -147,12 +147,12 @@ def test_the_run_is_sealed_when_the_last_node_has_ended():
     assert kinds(effects) == [Keep, Reply, Seal, Forget, Refit]
     assert answers(effects) == [Ack("i1", 1, 1, True)]
     record = seal_of(effects)
-    assert record.state is RunState.SEALED
+    assert record.state is RunState.COMPLETE
     assert str(record.key) == "p=4,n=4#0"
     assert record.exit_status == (0, 0, 0, 0)
     assert record.configuration["command"] == "heat '-n 4'"
     assert (record.started_at, record.ended_at) == (1e9, 1.1e9)
-    assert state.state_of(RUN) is RunState.SEALED
+    assert state.state_of(RUN) is RunState.COMPLETE
 
 
 def test_an_end_is_safe_only_when_it_is_kept():
@@ -216,7 +216,7 @@ def test_a_killed_rank_makes_the_run_partial_and_is_named():
     effects = say(state, b"a", *node.messages())
 
     record = seal_of(effects)
-    assert record.state is RunState.PARTIAL
+    assert record.state is RunState.INCOMPLETE
     assert record.missing == (1,)
     assert record.exit_status == (0, -9, 0)
     assert "2 of 3 ranks are whole; missing: 1" in record.findings[-1].text
@@ -227,11 +227,11 @@ def test_a_partial_run_is_completed_by_a_later_end():
     state = state_of()
     a, b = two_nodes()
     say(state, b"a", *a.messages())
-    assert seal_of(settle(state, state.handle(StopAsked(9.0)))).state is RunState.PARTIAL
+    assert seal_of(settle(state, state.handle(StopAsked(9.0)))).state is RunState.INCOMPLETE
 
     effects = say(state, b"b", *b.messages(), is_trusted=True)
 
-    assert seal_of(effects).state is RunState.SEALED
+    assert seal_of(effects).state is RunState.COMPLETE
 
 
 def test_a_silent_node_is_named_after_five_beats():
@@ -266,7 +266,7 @@ def test_a_run_of_which_nothing_is_heard_becomes_partial_with_its_data_kept():
 
     assert Keep in kinds(effects)
     assert seal_of(effects).missing == (2, 3)
-    assert state.state_of(RUN) is RunState.PARTIAL
+    assert state.state_of(RUN) is RunState.INCOMPLETE
     assert not state.is_measuring()
 
 

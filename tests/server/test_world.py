@@ -272,7 +272,7 @@ class World(RuleBasedStateMachine):
     def check_the_end(self):
         self.carry(self.keeper.handle(Ticked(self.now)))
         (record,) = self.keeper.store.runs()
-        assert record.state is (RunState.PARTIAL if self.killed else RunState.SEALED)
+        assert record.state is (RunState.INCOMPLETE if self.killed else RunState.COMPLETE)
         assert record.missing == self.killed
         table = self.keeper.store.table(RUN)
         for agent in self.agents:

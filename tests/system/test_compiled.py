@@ -57,7 +57,7 @@ def test_a_compiled_program_is_measured_by_name(ring):
 
     assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
     (record,) = ring.records()
-    assert record.state is RunState.SEALED
+    assert record.state is RunState.COMPLETE
     assert record.exit_status == (0, 0, 0)
     assert ring.values("ring->MPI_Sendrecv", "visits") == [5, 5, 5]
     assert ring.values("ring->MPI_Sendrecv", "bytes_sent") == [4000, 4000, 4000]
@@ -93,7 +93,7 @@ def test_an_abort_of_one_rank_is_the_end_of_the_job_and_the_run_is_partial(ring)
 
     assert outcome.code in ring.codes_of_an_abort(9)
     (record,) = ring.records()
-    assert record.state is RunState.PARTIAL
+    assert record.state is RunState.INCOMPLETE
     assert 1 in record.missing
 
 

@@ -59,7 +59,7 @@ def test_containers_do_not_take_each_others_ranks_for_dead(tmp_path, monkeypatch
     with open_store(str(server.campaign)) as store:
         (record,) = store.runs()
         table = store.table(record.id)
-    assert (statuses, record.state, record.missing) == ((0, 0), RunState.SEALED, ())
+    assert (statuses, record.state, record.missing) == ((0, 0), RunState.COMPLETE, ())
     visits = [column(table, k)["app.py->main->step"] for k in range(2)]
     assert visits == [int.from_bytes(truth.read_bytes(), "little") for truth in truths]
     assert [places.tables(directory) for directory in places.run_directories()] in ([], [[]])

@@ -81,7 +81,7 @@ def test_a_killed_aggregator_costs_nothing(bench):
     assert (process.returncode, out) == (0, "done\n"), err
     assert "the aggregator is gone" in err
     (record,) = bench.records()
-    assert record.state is RunState.SEALED
+    assert record.state is RunState.COMPLETE
     assert bench.values("app.py->step", "visits") == [100, 100]
     assert bench.left_tables() == []
 
@@ -98,7 +98,7 @@ def test_a_killed_agent_costs_nothing(bench):
 
     assert (process.returncode, out) == (0, "done\n"), err
     (record,) = bench.records()
-    assert record.state is RunState.SEALED
+    assert record.state is RunState.COMPLETE
     assert bench.values("app.py->step", "visits") == [100, 100]
 
 
@@ -115,7 +115,7 @@ def test_an_aggregator_that_comes_late_gets_everything(bench):
     until(lambda: bench.left_tables() == [])
     serve.send_signal(signal.SIGTERM)
     assert serve.wait(WAIT_S) == 0
-    assert bench.records()[0].state is RunState.SEALED
+    assert bench.records()[0].state is RunState.COMPLETE
     assert bench.values("app.py->step", "visits") == [100, 100]
 
 
@@ -229,7 +229,7 @@ def test_where_no_socket_is_allowed_tables_travel_through_the_disk(bench):
     assert "bring them in with: insitu ingest" in outcome.err
     assert [path.name[:11] for path in spooled] == ["rank-000000", "rank-000001"]
     assert modes == {0o600}
-    assert (ingested.code, bench.records()[0].state) == (0, RunState.SEALED)
+    assert (ingested.code, bench.records()[0].state) == (0, RunState.COMPLETE)
     assert bench.values("app.py->work", "visits") == [5, 5]
     assert list((bench.campaign / "spool").iterdir()) == []
 

@@ -56,7 +56,7 @@ def test_every_rank_comes_to_the_campaign_of_rank_0(each_mpi):
     assert all(path.stat().st_mode & 0o077 == 0 for path in [*spooled, *spooled[0].iterdir()])
     assert each_mpi.insitu("ingest", each_mpi.campaign).code == 0
     (record,) = each_mpi.records()
-    assert (record.state, record.exit_status) == (RunState.SEALED, (0, 0, 0, 0))
+    assert (record.state, record.exit_status) == (RunState.COMPLETE, (0, 0, 0, 0))
     assert each_mpi.values("app.py->solve", "visits") == [5, 6, 7, 8]
     assert not any(map(math.isnan, each_mpi.values("app.py", "memory_rss")))
 
@@ -82,7 +82,7 @@ def test_who_comes_late_is_not_waited_for_and_keeps_its_table(bench):
     assert left.name.startswith("rank-000003-")
     assert bench.insitu("ingest", bench.campaign).code == 0
     (record,) = bench.records()
-    assert (record.state, record.missing) == (RunState.PARTIAL, (3,))
+    assert (record.state, record.missing) == (RunState.INCOMPLETE, (3,))
 
 
 def test_a_campaign_that_cannot_be_written_leaves_the_tables_where_they_are(bench):

@@ -55,7 +55,7 @@ def harness(tmp_path, monkeypatch):
 
 def ranks_of_sealed_runs(campaign: Path) -> list[int]:
     with open_store(str(campaign)) as store:
-        return sorted(run.key.size for run in store.runs() if run.state is RunState.SEALED)
+        return sorted(run.key.size for run in store.runs() if run.state is RunState.COMPLETE)
 
 
 @pytest.mark.mpi

@@ -55,7 +55,7 @@ def test_a_launched_program_is_measured_in_every_rank(each_mpi):
 
     assert (outcome.code, outcome.out) == (0, "done ['5', '--n', '9']\n"), outcome.err
     (record,) = each_mpi.records()
-    assert record.state is RunState.SEALED
+    assert record.state is RunState.COMPLETE
     assert str(record.key) == "p=3,n=7#0"
     assert each_mpi.values("app.py->main->exchange", "visits") == [5, 5, 5]
     path = "app.py->main->exchange->MPI_Sendrecv"
@@ -105,7 +105,7 @@ def test_one_failing_rank_ends_the_job_and_the_run_is_partial(each_mpi, how, cod
     assert outcome.code in each_mpi.codes_of_an_abort(code)
     assert ("ValueError: boom" in outcome.err) == ("boom" in how)
     (record,) = each_mpi.records()
-    assert record.state is RunState.PARTIAL
+    assert record.state is RunState.INCOMPLETE
     assert 1 in record.missing
     assert "partial" in outcome.err
     assert each_mpi.values("app.py->work", "visits")[1] == 1
@@ -118,7 +118,7 @@ def test_a_killed_rank_leaves_a_partial_run_with_what_it_measured(bench):
 
     assert outcome.code != 0
     (record,) = bench.records()
-    assert record.state is RunState.PARTIAL
+    assert record.state is RunState.INCOMPLETE
     assert 1 in record.missing
     assert bench.values("app.py->work", "visits")[1] == 1
 
@@ -137,7 +137,7 @@ def test_os_exit_after_finalize_is_an_orderly_end(each_mpi):
     outcome = each_mpi.run("-n", 2, each_mpi.script(text))
 
     assert outcome.code == 0 or each_mpi.mpi == "mpich"
-    assert each_mpi.records()[0].state is RunState.SEALED
+    assert each_mpi.records()[0].state is RunState.COMPLETE
     assert each_mpi.values("app.py->work", "visits") == [1, 1]
 
 

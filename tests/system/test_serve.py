@@ -142,7 +142,7 @@ def test_a_run_is_sealed_and_the_aggregator_ends_with_a_signal(serve, speak, cam
     assert code == 0
     assert "run p=3,n=4#0: sealed, 1 call paths of 3 ranks" in said
     (record,) = runs(campaign)
-    assert record.state is RunState.SEALED
+    assert record.state is RunState.COMPLETE
     assert not (campaign / "aggregator.json").exists()
     assert not os.path.exists(address["endpoint"].removeprefix("ipc://"))
 
@@ -154,7 +154,7 @@ def test_what_is_not_complete_at_the_end_is_partial_and_completed_later(serve, s
     b = ModelNode("n1", [2], 3, token=address["token"])
     speak(address).live(a)
     code, said = first.end(signal.SIGINT)
-    assert (code, runs(campaign)[0].state) == (0, RunState.PARTIAL)
+    assert (code, runs(campaign)[0].state) == (0, RunState.INCOMPLETE)
     assert "partial; 2 of 3 ranks are whole; missing: 2" in said
 
     second = serve()
@@ -162,7 +162,7 @@ def test_what_is_not_complete_at_the_end_is_partial_and_completed_later(serve, s
     second.end()
 
     (record,) = runs(campaign)
-    assert record.state is RunState.SEALED
+    assert record.state is RunState.COMPLETE
 
 
 def test_only_the_owner_can_read_the_token_and_reach_the_socket(serve, campaign):
@@ -280,7 +280,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(serve, speak, campaign):
 
     assert code == 0, said
     records = runs(campaign)
-    assert [record.state for record in records] == [RunState.SEALED] * RUNS, f"seed {seed}"
+    assert [record.state for record in records] == [RunState.COMPLETE] * RUNS, f"seed {seed}"
     assert sorted(record.key.repetition for record in records) == list(range(RUNS))
     with open_store(str(campaign)) as store:
         for node in nodes:
@@ -323,7 +323,7 @@ def test_totals_of_more_parts_than_a_pipe_holds_arrive(serve, campaign, tmp_path
     agent.Agent(str(tables)).run()
 
     (record,) = runs(campaign)
-    assert (record.state, record.key.size) == (RunState.SEALED, ranks)
+    assert (record.state, record.key.size) == (RunState.COMPLETE, ranks)
     assert not tables.exists()
 
 

@@ -110,7 +110,7 @@ def wait_for_runs(cluster: Cluster, campaign: Path, *, is_resumed: bool = False)
 def sealed(campaign: Path) -> Counter[str]:
     """How often each configuration was run."""
     with open_store(str(campaign)) as store:
-        whole = [run.key for run in store.runs() if run.state is RunState.SEALED]
+        whole = [run.key for run in store.runs() if run.state is RunState.COMPLETE]
     return Counter(str(key).partition("#")[0] for key in whole)
 
 

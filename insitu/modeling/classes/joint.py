@@ -112,7 +112,7 @@ def part_jointly(measured: Measured, clues: Clues) -> Partition:
             _part_by_witness(parting, row, [one[row] for one in means], witnesses[path])
         else:
             rest.append(row)
-    if metric.kind is MetricKind.LEVEL:
+    if metric.kind is MetricKind.GAUGE:
         _part_levels(parting, rest, medians)
     else:
         is_time = metric.unit == TIME.unit

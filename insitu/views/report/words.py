@@ -165,7 +165,9 @@ def trust_reasons(summary: Summary) -> Iterator[str]:
         f"Good is known to within ±{percent(TRUSTED)} at the target, rough to within "
         f"±{percent(ROUGH)}, a guess less; nothing is said where a modeler knows no bounds."
     )
-    sealed = Counter(run.key.parameters for run in summary.runs if state_of(run) == RunState.SEALED)
+    sealed = Counter(
+        run.key.parameters for run in summary.runs if state_of(run) == RunState.COMPLETE
+    )
     many = len(sealed)
     again = sum(count > 1 for count in sealed.values())
     repeated = (
@@ -224,7 +226,7 @@ def state_of(run: RunRecord) -> str:
     """The state of a run, and which ranks are missing."""
     if is_omitted(run):
         return "omitted"
-    if run.state is not RunState.PARTIAL:
+    if run.state is not RunState.INCOMPLETE:
         return run.state.value
     return f"partial; missing: {', '.join(map(str, run.missing[:12]))}"
 
