@@ -3,7 +3,8 @@
     python3 bootstrap.py demo            a first campaign, in a minute or two
     python3 bootstrap.py test            the tests; further arguments go to pytest
     python3 bootstrap.py full            all tests: every combination, examples drawn anew
-    python3 bootstrap.py bench           the benchmarks, or the one that is named
+    python3 bootstrap.py bench           what insitu costs, beside its peers; or one by name
+    python3 bootstrap.py evaluate        how accurate insitu is, beside its peers; or one by name
     python3 bootstrap.py chaos           faults with real processes, counted; --length short or long
     python3 bootstrap.py sanitize        the native code under sanitizers and valgrind, for long
     python3 bootstrap.py setup           only what the others do first
@@ -51,8 +52,9 @@ JOBS = {
     "test": ["-m", "pytest", "-n", "2", "--dist", "worksteal"],  # neighbours share a set-up
     "full": ["-m", "pytest", "-n", "2", "--dist", "worksteal", "--full"],
     "bench": ["-m", "tests.benchmarks"],
-    "chaos": [str(HERE / "tests" / "benchmarks" / "chaos.py")],
-    "sanitize": [str(HERE / "tests" / "benchmarks" / "sanitize.py")],
+    "evaluate": ["-m", "tests.evaluation"],
+    "chaos": [str(HERE / "tests" / "stress" / "chaos.py")],
+    "sanitize": [str(HERE / "tests" / "stress" / "sanitize.py")],
 }
 
 

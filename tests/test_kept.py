@@ -12,8 +12,8 @@ from insitu.entities import RunState
 from insitu.server.ingest import Ingestion
 from insitu.server.journal import FILE, Journal
 from insitu.wire.codec import encode
-from tests.campaigns import heat_run
-from tests.server.nodes import ModelNode, column
+from tests.support.campaigns import heat_run
+from tests.support.nodes import ModelNode, column
 
 VERSIONS = sorted(Path(__file__).with_name("kept").iterdir())
 

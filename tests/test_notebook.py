@@ -15,7 +15,7 @@ from insitu.campaign.load import load_experiment
 from insitu.errors import CampaignError, UsageError
 from insitu.modeling.pipeline import remodel
 from insitu.notebook import Campaign
-from tests.campaigns import REDUCE, heat_campaign
+from tests.support.campaigns import REDUCE, heat_campaign
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")  # its last digit may differ between machines

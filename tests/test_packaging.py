@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from insitu.collectors.table import TableReader
-from tests.interpreters import VERSIONS, find_python
+from tests.support.interpreters import VERSIONS, find_python
 
 pytestmark = pytest.mark.slow
 

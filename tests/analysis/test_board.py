@@ -14,7 +14,7 @@ from insitu.modeling.base import Clusters, Model, ModelSet, Quality, Segment, Se
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.pmnf import Function
 from insitu.text import printable
-from tests.campaigns import HALO, MAIN, REDUCE, SOLVE, heat_run
+from tests.support.campaigns import HALO, MAIN, REDUCE, SOLVE, heat_run
 
 
 def series(

@@ -15,7 +15,7 @@ from insitu.cli.importing import command as import_command
 from insitu.entities import HEAP_PEAK, MEMORY_RSS, MESSAGES_SENT, TIME, VISITS, CallPath, RunKey
 from insitu.modeling.measurement import RunTable
 from insitu.modeling.pipeline import remodel
-from tests.campaigns import heat_campaign, heat_run
+from tests.support.campaigns import heat_campaign, heat_run
 
 MAIN = CallPath(("main",))
 FORESEEN = Forecast(

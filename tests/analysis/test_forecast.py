@@ -19,7 +19,7 @@ from insitu.analysis.shares import Estimate
 from insitu.entities import TIME, VISITS, CallPath, RunKey, RunState
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.measurement import SeriesKey
-from tests.campaigns import HALO, SOLVE, heat_run
+from tests.support.campaigns import HALO, SOLVE, heat_run
 
 PLACES = np.array([[4.0], [8.0], [16.0], [32.0]])
 AT_64 = RunKey.of({"p": 64})

@@ -20,7 +20,7 @@ from insitu.modeling.evidence.modeler import Evidence
 from insitu.modeling.measurement import SeriesKey
 from insitu.views.report.html import html
 from insitu.views.report.markdown import markdown
-from tests.campaigns import HALO, MAIN, SOLVE
+from tests.support.campaigns import HALO, MAIN, SOLVE
 
 P = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 

@@ -34,10 +34,10 @@ from insitu.server.state import CampaignState
 from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Column, Group, Totals
-from tests.benchmarks.chaos_kills import Server
 from tests.benchmarks.load_crowd import Crowd
 from tests.benchmarks.load_tree import Tree, tree
-from tests.server.nodes import TOKEN, ModelNode
+from tests.support.listeners import Server
+from tests.support.nodes import TOKEN, ModelNode
 
 METRICS = 6
 COLUMNS = tuple(Column(f"m{i}", "s", "total", "u8") for i in range(METRICS))

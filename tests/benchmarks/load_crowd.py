@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Ack, Column, Message, Totals, Welcome
-from tests.server.nodes import ModelNode
+from tests.support.nodes import ModelNode
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16 + 32)
 READY = b"\x05READY\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"

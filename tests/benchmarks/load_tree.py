@@ -27,13 +27,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from insitu.campaign.store import open_store
 from insitu.collectors import addresses
 from insitu.entities import RunState
-from insitu.server import uplink
+from insitu.server.relay import uplink
 from insitu.server.relay.loop import relay
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Ack, Column, Group, Message, Reject, Sketches, Totals
-from tests.benchmarks.chaos_kills import Server, until
-from tests.benchmarks.chaos_nursery import HERE
-from tests.server.nodes import RUN, ModelNode
+from tests.support.listeners import Server, until
+from tests.support.nodes import RUN, ModelNode
+from tests.support.processes import HERE
 
 METRICS = (("visits", "1"), ("time", "s"), ("time_exclusive", "s"), ("bytes_sent", "B"))
 COLUMNS = tuple(Column(name, unit, "total", "u8") for name, unit in METRICS)

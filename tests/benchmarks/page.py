@@ -18,7 +18,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.benchmarks.watch import published
-from tests.views.served import served
+from tests.support.page_server import served
 
 CHROMIUM = "/usr/bin/chromium"
 FIRST_S = 8.0  # for it to start and to read the models

@@ -19,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.benchmarks.chaos_kills import Server
-from tests.benchmarks.chaos_nursery import HERE
+from tests.support.listeners import Server
+from tests.support.processes import HERE
 
 CASES = ("off", "up", "absent", "stopped", "killed")
 PROGRAM = """

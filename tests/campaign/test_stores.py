@@ -24,7 +24,7 @@ from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.measurement import RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
 from tests.campaign.memory import MemoryStore
-from tests.campaigns import heat_run
+from tests.support.campaigns import heat_run
 
 MAIN, SOLVE, HALO = (
     CallPath.parse(text) for text in ("main", "main->solve", "main->solve->MPI_Isend [to 3]")

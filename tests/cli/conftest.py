@@ -9,7 +9,7 @@ import pytest
 from insitu.campaign.load import load_experiment
 from insitu.cli import call
 from insitu.modeling.pipeline import remodel
-from tests.campaigns import heat_campaign
+from tests.support.campaigns import heat_campaign
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from insitu.campaign.load import load_experiment
 from insitu.expectations.entries import load_entries
 from insitu.modeling.pipeline import remodel
-from tests.campaigns import heat_campaign
+from tests.support.campaigns import heat_campaign
 
 GOOD = """
 [[expect]]

@@ -18,8 +18,8 @@ from insitu.cli.output import headlines
 from insitu.cli.predict import coordinate
 from insitu.errors import UsageError
 from insitu.server.rendezvous import Lock
-from tests.campaigns import HALO, heat_campaign
 from tests.cli.conftest import Insitu
+from tests.support.campaigns import HALO, heat_campaign
 
 READING = {
     "models": ("models", "{heat}"),

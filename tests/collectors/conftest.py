@@ -5,7 +5,7 @@ import os
 import pytest
 
 from insitu.collectors import library
-from tests.interpreters import VERSIONS, find_python
+from tests.support.interpreters import VERSIONS, find_python
 
 
 @pytest.fixture(params=VERSIONS)

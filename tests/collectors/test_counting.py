@@ -11,7 +11,7 @@ import pytest
 
 from insitu.collectors.counting.labelling import Labeller
 from insitu.collectors.counting.rewrite import Rewriter, compile_counted, namespace
-from tests.interpreters import VERSIONS, find_python
+from tests.support.interpreters import VERSIONS, find_python
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "collectors" / "counting" / "site"

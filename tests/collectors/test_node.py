@@ -18,7 +18,7 @@ from insitu.errors import WireError
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Bye, Hello, Paths, Totals
 
-CORPUS = Path(__file__).parents[1] / "corpus" / "table"
+CORPUS = Path(__file__).parents[1] / "stress" / "corpus" / "table"
 META = json.dumps({"run": "0" * 32, "campaign": "/nowhere", "parameters": {"n": 4}})
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interpreters import VERSIONS, find_python
+from tests.support.interpreters import VERSIONS, find_python
 
 NATIVE = Path(__file__).resolve().parents[2] / "collectors" / "native"
 STRUCTS = {

@@ -12,7 +12,7 @@ from insitu.formats.base import EXPORTERS, Imported, exporter
 from insitu.formats.jsonl import JsonLines
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable
-from tests.campaigns import heat_run
+from tests.support.campaigns import heat_run
 
 MAIN = CallPath(("main",))
 

@@ -21,7 +21,7 @@ from insitu.modeling.base import ChangePoint, Model, ModelSet, Quality, Segment,
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
 from insitu.modeling.pmnf import Factor, Function, Term
-from tests.campaigns import heat_campaign
+from tests.support.campaigns import heat_campaign
 
 HOSTILE = 'a"b\\c\n*/ %s ;{}$&#_?? ü</script>'
 NO_RANK = json.dumps(

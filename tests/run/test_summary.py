@@ -9,7 +9,7 @@ from insitu.errors import CommandNotFoundError, NotExecutableError, UsageError
 from insitu.launch.find import program_argv
 from insitu.run.options import parse
 from insitu.run.summary import folded, has_only_mpi, say_record, say_trouble, what_next
-from tests.campaigns import heat_campaign
+from tests.support.campaigns import heat_campaign
 
 
 @pytest.mark.parametrize(

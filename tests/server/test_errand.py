@@ -15,7 +15,7 @@ from insitu.wire.messages import (
     Totals,
     Welcome,
 )
-from tests.server.nodes import ModelNode
+from tests.support.nodes import ModelNode
 
 
 def errand_of(*seqs):

@@ -11,7 +11,7 @@ from insitu.server.state import CampaignState
 from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import SCHEMA, Group, Hello, Paths, Totals
-from tests.server.nodes import RUN, TOKEN, ModelNode, column
+from tests.support.nodes import RUN, TOKEN, ModelNode, column
 from tests.wire.strategies import MESSAGES, hellos
 
 THEIRS = "f" * 32

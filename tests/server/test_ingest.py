@@ -9,7 +9,7 @@ from insitu.entities import RunState
 from insitu.errors import CampaignError, WireError
 from insitu.server.ingest import Ingestion
 from insitu.server.keeper import Keeper
-from tests.server.nodes import RUN, ModelNode, column
+from tests.support.nodes import RUN, ModelNode, column
 
 NODES = ModelNode("n0", [0, 1], 3), ModelNode("n1", [2], 3)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from insitu.errors import CampaignError, WireError
 from insitu.server.journal import FILE, Journal
-from tests.server.nodes import ModelNode
+from tests.support.nodes import ModelNode
 
 
 def keep(journal, run, messages):

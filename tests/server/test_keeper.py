@@ -11,7 +11,7 @@ from insitu.errors import CampaignError
 from insitu.server.events import MessageArrived, Note, Reply, StopAsked, Ticked
 from insitu.server.keeper import Keeper
 from insitu.wire.messages import Ack
-from tests.server.nodes import RUN, ModelNode, column
+from tests.support.nodes import RUN, ModelNode, column
 
 
 def open_keeper(campaign):

@@ -14,7 +14,7 @@ from insitu.server.keeper import Keeper
 from insitu.server.loop import Aggregator
 from insitu.server.refit import Refits
 from insitu.server.sockets import bind
-from tests.campaigns import heat_campaign, heat_run
+from tests.support.campaigns import heat_campaign, heat_run
 
 
 class SlowRefits(Refits):

@@ -25,7 +25,7 @@ from insitu.server.state import GRACE_S, SILENT_BEATS, CampaignState
 from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import REFUSED, Ack, Hello, Reject, Sketches
-from tests.server.nodes import RUN, TOKEN, ModelNode, column
+from tests.support.nodes import RUN, TOKEN, ModelNode, column
 
 SIZE = 8
 LOST_S = SILENT_BEATS + GRACE_S + 1.0

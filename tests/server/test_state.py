@@ -33,7 +33,7 @@ from insitu.wire.messages import (
     Reject,
     Welcome,
 )
-from tests.server.nodes import RUN, TOKEN, ModelNode, column
+from tests.support.nodes import RUN, TOKEN, ModelNode, column
 
 LOST_S = SILENT_BEATS + GRACE_S + 1.0
 

@@ -15,7 +15,7 @@ from insitu.server.totals import (
     totals_of,
 )
 from insitu.wire.messages import Column, Group, Paths, Totals
-from tests.server.nodes import COLUMNS, TICK_S, ModelNode, column
+from tests.support.nodes import COLUMNS, TICK_S, ModelNode, column
 
 
 def source_of(names, parents=None, callpaths=None):

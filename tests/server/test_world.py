@@ -32,7 +32,7 @@ from insitu.server.relay.state import RelayState
 from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode
 from insitu.wire.parts import parts
-from tests.server.nodes import RUN, ModelNode, column
+from tests.support.nodes import RUN, ModelNode, column
 
 NODES = 2
 SIZE = 4

@@ -10,9 +10,10 @@ import pytest
 from insitu.campaign.store import open_store
 from insitu.collectors import places
 from insitu.entities import RunState
-from tests.benchmarks.chaos_kills import PROGRAM, Server, until
-from tests.benchmarks.chaos_nursery import HERE
-from tests.server.nodes import column
+from tests.support.listeners import COUNTING_PROGRAM as PROGRAM
+from tests.support.listeners import Server, until
+from tests.support.nodes import column
+from tests.support.processes import HERE
 
 # The first process of a container: its end would be the end of the agent too.
 FIRST = """

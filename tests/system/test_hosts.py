@@ -12,9 +12,9 @@ import pytest
 
 from insitu.campaign.store import open_store
 from insitu.entities import RunState
-from tests.benchmarks.chaos_kills import PROGRAM
-from tests.benchmarks.chaos_nursery import HERE
-from tests.server.nodes import column
+from tests.support.listeners import COUNTING_PROGRAM as PROGRAM
+from tests.support.nodes import column
+from tests.support.processes import HERE
 from tests.system.conftest import WAIT_S, until
 
 ADDRESS, PORT = "10.213.1.1", 5571

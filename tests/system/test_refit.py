@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.campaigns import heat_campaign
+from tests.support.campaigns import heat_campaign
 
 
 @pytest.mark.mpi

@@ -22,7 +22,7 @@ from insitu.wire.codec import decode, encode
 from insitu.wire.messages import NO_SESSION, REFUSED, Ack, Reject, Welcome
 from insitu.wire.parts import parts
 from tests.collectors.test_node import rank_table
-from tests.server.nodes import ModelNode, column
+from tests.support.nodes import ModelNode, column
 
 HERE = Path(__file__).resolve().parents[2]
 WAIT_S = 90.0

@@ -17,7 +17,7 @@ from insitu.entities import Finding
 from insitu.formats import openmetrics
 from insitu.modeling.pipeline import remodel
 from insitu.views.web import metrics
-from tests.campaigns import heat_campaign
+from tests.support.campaigns import heat_campaign
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 90

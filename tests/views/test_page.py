@@ -18,8 +18,8 @@ from insitu.campaign.store import open_store
 from insitu.entities import TIME, VISITS, CallPath, RunKey, RunRecord, RunState
 from insitu.modeling.measurement import RunTable
 from insitu.modeling.pipeline import remodel
-from tests.campaigns import heat_campaign
-from tests.views.served import ROOT, Page, child_of, page_at, served
+from tests.support.campaigns import heat_campaign
+from tests.support.page_server import ROOT, Page, child_of, page_at, served
 
 pytest.importorskip("starlette", reason="the page needs Starlette: pip install 'insitu[web]'")
 pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")

@@ -19,7 +19,7 @@ from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.spread import Spread
 from insitu.views.terminal.braille import Curve, plot
 from insitu.views.terminal.portrait import facts, formulas, picture, strip, subject_of
-from tests.campaigns import HALO
+from tests.support.campaigns import HALO
 
 
 def line(constant: float, slope: float) -> Function:

@@ -16,7 +16,7 @@ from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.pipeline import remodel
 from insitu.views.report.html import html
 from insitu.views.report.markdown import markdown
-from tests.campaigns import HALO, REDUCE, heat_campaign
+from tests.support.campaigns import HALO, REDUCE, heat_campaign
 
 HOSTILE = "</code><script>alert(1)</script>|\x1b[31m`*_\n"
 

@@ -24,8 +24,8 @@ from insitu.views.terminal.modelpage import ModelPage
 from insitu.views.terminal.overview import Overview
 from insitu.views.terminal.prospects import Prospects, Slider
 from insitu.workflows.boards import BoardClient
-from tests.campaigns import heat_campaign
-from tests.views.served import WAIT_S
+from tests.support.campaigns import heat_campaign
+from tests.support.page_server import WAIT_S
 
 SMALL, WIDE = (80, 24), (160, 45)
 

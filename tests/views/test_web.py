@@ -14,8 +14,8 @@ import pytest
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore
 from insitu.modeling.pipeline import remodel
-from tests.campaigns import HALO, REDUCE, SOLVE, heat_campaign, heat_run
-from tests.views.served import ROOT, WAIT_S, Page, page_at, served
+from tests.support.campaigns import HALO, REDUCE, SOLVE, heat_campaign, heat_run
+from tests.support.page_server import ROOT, WAIT_S, Page, page_at, served
 
 pytest.importorskip("starlette", reason="the page needs Starlette: pip install 'insitu[web]'")
 pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")

@@ -17,7 +17,7 @@ from insitu.server.rendezvous import Address
 from insitu.server.sockets import bind
 from insitu.views.trend import first_run_words, plan_news
 from insitu.workflows.boards import BoardClient, find_address
-from tests.campaigns import heat_campaign, heat_run
+from tests.support.campaigns import heat_campaign, heat_run
 
 TRIES = 50  # of 0.1 s: a subscription needs a moment to arrive
 

@@ -5,7 +5,7 @@ import pytest
 
 from insitu.errors import UsageError
 from insitu.workflows.progress import agenda
-from tests.campaigns import heat_run
+from tests.support.campaigns import heat_run
 
 ASKED = """
 [levels]

@@ -1,12 +1,12 @@
-"""Hostile bytes at every decoder: the corpus and mutants; benchmarks/fuzz.py does more."""
+"""Hostile bytes at every decoder: the corpus and mutants; fuzz.py does more."""
 
 import random
 import tracemalloc
 
 import pytest
 
-from tests.benchmarks.fuzz import CORPUS, MAX_BYTES, mutated
-from tests.fuzz_targets import TARGETS
+from tests.stress.fuzz import CORPUS, MAX_BYTES, mutated
+from tests.stress.fuzz_targets import TARGETS
 
 MUTANTS = 150
 

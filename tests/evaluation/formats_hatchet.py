@@ -2,7 +2,7 @@
 
     python3 -m venv /tmp/hatchet && /tmp/hatchet/bin/pip install llnl-hatchet llnl-thicket extrap
     for to in jsonl hatchet thicket; do insitu export heat.insitu --to $to -o /tmp/heat.$to; done
-    /tmp/hatchet/bin/python tests/benchmarks/formats_hatchet.py /tmp/heat
+    /tmp/hatchet/bin/python tests/evaluation/formats_hatchet.py /tmp/heat
 
 Every value of heat.jsonl is looked for in what they have read; Thicket then lets Extra-P model the
 times. With `--hpctoolkit DATABASE OUT` it writes what Hatchet reads of a database of HPCToolkit,

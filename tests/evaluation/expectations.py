@@ -1,6 +1,6 @@
 """Expectations judged, beside the paper's own procedure on the same data [VAL §2.3, §2.4].
 
-    python tests/benchmarks/expectations.py [--count 1000] [--seed 1]
+    python tests/evaluation/expectations.py [--count 1000] [--seed 1]
 
 A case is an expectation (log p, √p, p, p log p) with five noisy points of a function c₀ + c₁ t. In
 half of the cases t is as expected, in a quarter another term within the deviation limits, in a

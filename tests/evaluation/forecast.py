@@ -1,6 +1,6 @@
 """How often a run in progress is marked by chance, and how soon when it is slower.
 
-    python tests/benchmarks/forecast.py [--campaigns 100] [--paths 30] [--seed 1]
+    python tests/evaluation/forecast.py [--campaigns 100] [--paths 30] [--seed 1]
 
 Each campaign has runs at p = 2 to 64, one or three of each, whose call paths follow random laws
 with one term (exponents of the field, constants too); what differs from run to run and what differs

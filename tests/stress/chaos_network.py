@@ -27,10 +27,10 @@ from insitu.entities import RunState
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Message
 from insitu.wire.parts import parts
-from tests.benchmarks.chaos_kills import WAIT_S, Server, until
-from tests.benchmarks.chaos_nursery import HERE
 from tests.collectors.test_node import rank_table
-from tests.server.nodes import ModelNode, column
+from tests.support.listeners import WAIT_S, Server, until
+from tests.support.nodes import ModelNode, column
+from tests.support.processes import HERE
 
 FAST = 20.0  # the sessions' clocks
 LOST, DOUBLED, LATE = 0.4, 0.3, 0.4

@@ -1,6 +1,6 @@
 """Faults with real processes, counted: kills, a bad network, ways to end, scarce resources.
 
-    python tests/benchmarks/chaos.py [KIND]... [--length short|long|N]
+    python tests/stress/chaos.py [KIND]... [--length short|long|N]
 
 Kinds are aggregators, agents, ranks and relays, which are killed, messages and cuts on a bad
 network, exits, limits, and hostile; without names, all of them. The length is the number of kills,
@@ -19,10 +19,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.benchmarks.chaos_exits import exits, limits
-from tests.benchmarks.chaos_hostile import hostile
-from tests.benchmarks.chaos_kills import agents, aggregators, kill, ranks, relays
-from tests.benchmarks.chaos_network import cuts, messages
+from tests.stress.chaos_exits import exits, limits
+from tests.stress.chaos_hostile import hostile
+from tests.stress.chaos_kills import agents, aggregators, kill, ranks, relays
+from tests.stress.chaos_network import cuts, messages
 
 LENGTHS = {"short": 5, "long": 1000}
 KINDS: dict[str, Callable[[Path, int], Counter[str]]] = {

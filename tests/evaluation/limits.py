@@ -1,6 +1,6 @@
 """Limits sixteen times beyond what was measured: how often what is told of them is right.
 
-    python tests/benchmarks/limits.py [--count 300] [--seed 1]
+    python tests/evaluation/limits.py [--count 300] [--seed 1]
 
 A constant and one term make a series of five points with uniform noise; the limit lies between a
 quarter of the true value and four times it. The further point that is named for a doubt is measured

@@ -1,6 +1,6 @@
 """Dependencies that `insitu detect` finds in programs whose truth was written by hand.
 
-    python tests/benchmarks/detection.py [--programs classes halo …] [--flags=-O1]
+    python tests/evaluation/detection.py [--programs classes halo …] [--flags=-O1]
 
 Each program of `detected/` says at its top which parameters to try and, call path by call path,
 what its work depends on: terms that add up, parameters that multiply. A dependency is a call path

@@ -1,9 +1,9 @@
 """Hostile bytes at every decoder: one target each, guided by coverage where atheris is installed.
 
-    python tests/benchmarks/fuzz.py [TARGET]... [--runs 100000]
+    python tests/stress/fuzz.py [TARGET]... [--runs 100000]
 
-Without names, all targets one after the other. Each begins with tests/corpus/TARGET; what atheris
-finds new is kept in a folder of its own that is named at the end, with what it says in a log. A
+Without names, all targets run one after the other. Each starts with tests/stress/corpus/TARGET. New
+inputs that atheris finds and its log go to a folder that is printed at the end. A
 decoder may refuse input by its own error and must do nothing else: any other exception ends the
 run, and so does an input that takes more memory than allowed; how many took longer is counted.
 Without atheris inputs of the corpus are mutated blindly.
@@ -25,9 +25,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.fuzz_targets import TARGETS
+from tests.stress.fuzz_targets import TARGETS
 
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
+CORPUS = Path(__file__).resolve().parent / "corpus"
 LONGEST = 65_536  # bytes of an input
 SHORT, SHORT_SHARE = 512, 0.9
 MEMORY_EVERY = 256  # inputs between two whose memory is measured, which is slow

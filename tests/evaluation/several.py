@@ -1,6 +1,6 @@
 """Models over several parameters on random functions, beside Extra-P on the same data.
 
-    python tests/benchmarks/several.py [--count 100] [--seed 1] [--extrap PYTHON]
+    python tests/evaluation/several.py [--count 100] [--seed 1] [--extrap PYTHON]
 
 Sums and products of one term per parameter, see growth_data.FORMS; ±2 and ±5 % noise; all points of
 a grid of five values per parameter, or a line along each axis through the smallest point and one

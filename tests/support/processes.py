@@ -1,7 +1,7 @@
-"""Where processes of insitu that are killed again and again come from: started, or forked.
+"""Start insitu commands as processes: the usual way, or forked from a process that has them loaded.
 
-Importing what an aggregator needs takes most of its start. A nursery has imported it and forks
-commands from itself, so that what is killed is the same process at a tenth of the price.
+Importing an aggregator takes most of its start-up time. Tests that kill hundreds of processes
+therefore fork them from a `CommandForker`: the same process at a tenth of the cost.
 """
 
 import json
@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 HERE = Path(__file__).resolve().parents[2]
-NURSERY = """
+FORKER = """
 import json, os, sys
 import insitu.cli.ingest, insitu.cli.relay, insitu.cli.serve
 import insitu.server.ingest, insitu.server.loop, insitu.server.relay.loop
@@ -40,28 +40,28 @@ for line in sys.stdin:
 
 
 class Process(Protocol):
-    """What is asked of a process, however it was started."""
+    """A process, however it was started."""
 
     pid: int
 
     def poll(self) -> int | None:
-        """Its exit code, None while it runs."""
+        """The exit code; None while the process runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, once it has ended."""
+        """Wait for the end and return the exit code."""
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
 
 
 Start = Callable[[list[str], Path], Process]
 
 
-def started(words: list[str], log: Path) -> Process:
-    """An insitu command as a user starts it; what it says goes to a file."""
+def start_command(words: list[str], log: Path) -> Process:
+    """Start an insitu command as a user does; its output is appended to `log`."""
     with open(log, "ab") as file:
         return subprocess.Popen(
             [sys.executable, "-m", "insitu", *words], cwd=HERE, stdout=file, stderr=file
@@ -70,20 +70,20 @@ def started(words: list[str], log: Path) -> Process:
 
 @dataclass
 class Child:
-    """A process that a nursery has forked."""
+    """A process forked by a `CommandForker`."""
 
-    nursery: "Nursery"
+    forker: "CommandForker"
     pid: int
     code: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit code, None while it runs."""
+        """The exit code; None while the process runs."""
         if self.code is None:
-            self.code = self.nursery.asked({"ended": self.pid})
+            self.code = self.forker.request({"ended": self.pid})
         return self.code
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, once it has ended.
+        """Wait for the end and return the exit code.
 
         Raises:
             TimeoutExpired: it has not.
@@ -96,23 +96,23 @@ class Child:
         return code
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGTERM)
 
 
-class Nursery:
-    """A process that has imported insitu and forks its commands."""
+class CommandForker:
+    """A process that has imported insitu and forks insitu commands on request."""
 
     def __init__(self) -> None:
-        """Start it."""
+        """Start the process."""
         self.process = subprocess.Popen(
-            [sys.executable, "-c", NURSERY],
+            [sys.executable, "-c", FORKER],
             cwd=HERE,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -129,17 +129,17 @@ class Nursery:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End it."""
+        """End the process."""
         self.process.communicate()
 
     def start(self, words: list[str], log: Path) -> Process:
-        """An insitu command, forked."""
-        pid = self.asked({"words": words, "log": str(log)})
+        """Fork an insitu command; its output is appended to `log`."""
+        pid = self.request({"words": words, "log": str(log)})
         assert pid is not None
         return Child(self, pid)
 
-    def asked(self, order: dict[str, object]) -> int | None:
-        """A word to the nursery and its answer, a number or nothing."""
+    def request(self, order: dict[str, object]) -> int | None:
+        """Send a request and return the answer: a number or None."""
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps(order), file=self.process.stdin, flush=True)
         answer = self.process.stdout.readline().strip()

@@ -1,6 +1,6 @@
 """The full factorial and the deduced design of real programs under mpiexec, measured both ways.
 
-    python tests/benchmarks/deduced.py [--programs sweep twogrid] [--checks 3]
+    python tests/evaluation/deduced.py [--programs sweep twogrid] [--checks 3]
 
 `insitu detect` finds what depends on what at tiny sizes; each configuration of the full factorial
 is then measured once, which those of the deduced design are part of, and both are modelled: the

@@ -1,6 +1,6 @@
 """Measurements of real programs, the largest scale left out: who predicts it best.
 
-    python tests/benchmarks/real.py FILE.jsonl ... [--extrap PYTHON]
+    python tests/evaluation/real.py FILE.jsonl ... [--extrap PYTHON]
 
 Each line of a file is one series: {"dataset", "callpath", "metric", "params": names, "points": one
 coordinate per entry, "values": repetitions per point}. Series of a dataset that share metric and

@@ -1,11 +1,11 @@
 """Accuracy and speed of the modelers on random functions, beside Extra-P on the same data.
 
-    python tests/benchmarks/growth.py [--count 200] [--seed 1] [--extrap PYTHON] [--only one ...]
+    python tests/evaluation/growth.py [--count 200] [--seed 1] [--extrap PYTHON] [--only one ...]
 
 Extra-P needs numpy < 2, so it lives in an environment of its own:
 
     python -m venv /tmp/extrap && /tmp/extrap/bin/pip install extrap==4.2.5
-    python tests/benchmarks/growth.py --extrap /tmp/extrap/bin/python
+    python tests/evaluation/growth.py --extrap /tmp/extrap/bin/python
 
 Extra-P models the first --peers series of each kind only, since it takes milliseconds for each.
 """

@@ -1,6 +1,5 @@
 """Aggregators, ranks and agents that are killed at random moments; values against the truth."""
 
-import json
 import os
 import random
 import signal
@@ -11,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -19,32 +17,14 @@ from insitu.campaign.store import open_store
 from insitu.collectors.bootstrap import start_agent
 from insitu.collectors.node import has_agent
 from insitu.entities import RunRecord, RunState
-from tests.benchmarks.chaos_nursery import HERE, Nursery, Start, started
+from tests.support.listeners import COUNTING_PROGRAM, WAIT_S, Relay, Server, until
+from tests.support.processes import HERE, CommandForker, Start, start_command
 
-WAIT_S = 60.0
 LINGER_S = 6.0  # of an agent whose aggregator may be gone for good, on a loaded machine
 KILLS_PER_RUN = 20
 BEFORE_THE_END = 0.7  # of the kills of a run; the others come while it is brought in
 RUNS_OF_CAMPAIGN = 5
 RANKS_OF_RUN, KILLED_OF_RUN = 40, 36  # where ranks are killed
-PROGRAM = """
-import os, sys, time
-
-def step(): pass
-
-def main(truth, stop, pause_s="0.002"):
-    file = os.open(truth, os.O_RDWR | os.O_CREAT)
-    count = 0
-    while not os.path.exists(stop):
-        step()
-        count += 1
-        os.pwrite(file, count.to_bytes(8, "little"), 0)
-        time.sleep(float(pause_s))
-
-main(*sys.argv[1:])
-"""
-
-
 Kind = Callable[["Job", random.Random, int, Counter[str]], int]
 
 
@@ -56,7 +36,7 @@ class Job:
     campaign: Path
     size: int
     number: int
-    start_command: Start = started
+    start_command: Start = start_command
     ranks: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     def start(self) -> None:
@@ -103,77 +83,22 @@ class Job:
             rank.wait(WAIT_S)
 
 
-class Program:
-    """A command of insitu that listens for agents and may be killed."""
-
-    def __init__(self, campaign: Path, words: list[str], file: Path, start: Start) -> None:
-        """Start it; `file` is where it will say its address, in the campaign."""
-        self.campaign = campaign
-        self.file = campaign / file
-        self.log = campaign.parent / f"{words[0]}.log"
-        self.process = start([words[0], str(campaign), *words[1:]], self.log)
-
-    def wait(self) -> Self:
-        """Until it listens."""
-        until(lambda: self.process.poll() is not None or _listening(self.file, self.process.pid))
-        return self
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self.process.kill()
-        self.process.wait()
-
-    def end(self) -> None:
-        """SIGTERM; the exit must be orderly."""
-        self.process.terminate()
-        if self.process.wait(WAIT_S):
-            raise RuntimeError(f"it failed: {self.log}")
-
-
-class Server(Program):
-    """An aggregator."""
-
-    def __init__(self, campaign: Path, beat: str = "0.05", start: Start = started) -> None:
-        """Start it."""
-        super().__init__(campaign, ["serve", "--beat", beat], Path("aggregator.json"), start)
-
-
-class Relay(Program):
-    """A relay of a campaign."""
-
-    def __init__(self, campaign: Path, name: str, start: Start = started) -> None:
-        """Start it."""
-        words = ["relay", "--name", name, "--beat", "0.05"]
-        super().__init__(campaign, words, Path("relays", f"{name}.json"), start)
-
-
-def until(condition: object, seconds: float = WAIT_S) -> bool:
-    """Wait for something; whether it came."""
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
-
-
 def kill(folder: Path, length: int, kind: Kind) -> Counter[str]:
     """Kill processes of one kind so many times; what became of the values."""
     os.environ["INSITU_TABLES"] = str(folder / "tables")
-    (folder / "app.py").write_text(PROGRAM)
+    (folder / "app.py").write_text(COUNTING_PROGRAM)
     (folder / "tables").mkdir()
     counts: Counter[str] = Counter()
     rng = random.Random(length)
     left, number = length, 0
     size, most = (RANKS_OF_RUN, KILLED_OF_RUN) if kind is ranks else (2, KILLS_PER_RUN)
-    with Nursery() as nursery:
+    with CommandForker() as forker:
         while left > 0:
             number += 1
             many = min(left, most)
             campaign = folder / f"{number // RUNS_OF_CAMPAIGN}.insitu"
             job = Job(folder, campaign, min(size, many + 4), number)
-            job.start_command = nursery.start
+            job.start_command = forker.start
             left -= kind(job, rng, many, counts)
             counts["runs"] += 1
             if number % 5 == 0:
@@ -323,10 +248,3 @@ def _judge(job: Job, counts: Counter[str], *, killed: tuple[int, ...]) -> None:
 def _is_marked(record: RunRecord, killed: tuple[int, ...]) -> bool:
     state = RunState.INCOMPLETE if killed else RunState.COMPLETE
     return record.state is state and record.missing == killed
-
-
-def _listening(file: Path, pid: int) -> bool:
-    try:
-        return bool(json.loads(file.read_text())["pid"] == pid)
-    except (OSError, ValueError):
-        return False

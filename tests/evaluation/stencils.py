@@ -1,6 +1,6 @@
 """Behaviour classes of two real programs at p = 4, 8, 9, 16, 27, 32, 64 under mpiexec.
 
-    python tests/benchmarks/stencils.py [--ranks 4 8 9 16 27 32 64] [--keep DIRECTORY]
+    python tests/evaluation/stencils.py [--ranks 4 8 9 16 27 32 64] [--keep DIRECTORY]
 
 A plate and a block with costly boundary work (examples/stencil2d.py and stencil3d.py), tiny, so
 that 64 ranks run on any machine. For every call path whose counts differ between ranks it is asked

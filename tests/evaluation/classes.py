@@ -1,6 +1,6 @@
 """Behaviour classes found in populations with known classes, beside the way of the paper.
 
-    python tests/benchmarks/classes.py [--campaigns 2] [--seed 1] [--extrap PYTHON]
+    python tests/evaluation/classes.py [--campaigns 2] [--seed 1] [--extrap PYTHON]
         [--large] [--refit PATHS]
 
 Domains in one, two and three dimensions at p = 4..256 (3-D 8..512), classes 5 to 50 % apart, noise

@@ -1,12 +1,12 @@
-"""The fault matrix of tests/benchmarks/chaos.py in its short form."""
+"""The fault matrix of tests/stress/chaos.py in its short form."""
 
 import sys
 from collections import Counter
 
 import pytest
 
-from tests.benchmarks import chaos_exits, chaos_hostile, chaos_kills, chaos_network
-from tests.benchmarks.chaos import BAD
+from tests.stress import chaos_exits, chaos_hostile, chaos_kills, chaos_network
+from tests.stress.chaos import BAD
 
 
 def harm(counts):

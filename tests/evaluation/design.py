@@ -1,6 +1,6 @@
 """Cost and accuracy of experiment designs on synthetic applications, [DET §6].
 
-    python tests/benchmarks/design.py --apps 6 --noise 0.02 0.05
+    python tests/evaluation/design.py --apps 6 --noise 0.02 0.05
 
 Applications like those of [DET]: Kripke-like, whose functions depend on `dirsets` or on `procs`,
 and Pace3D-like, whose functions depend on `vol` or `cubes`, some times a power of `procs`. The

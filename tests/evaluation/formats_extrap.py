@@ -4,7 +4,7 @@
     for to in json extra-p extra-p-text extra-p-jsonl; do
         insitu export heat.insitu --to $to -o /tmp/heat.$to
     done
-    /tmp/extrap/bin/python tests/benchmarks/formats_extrap.py /tmp/heat
+    /tmp/extrap/bin/python tests/evaluation/formats_extrap.py /tmp/heat
 
 Every point of heat.json is looked for in what Extra-P has read of each file; then it models them.
 """

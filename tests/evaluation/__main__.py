@@ -1,0 +1,25 @@
+"""Measure how accurate insitu is, beside its peers.
+
+python -m tests.evaluation [NAME [OPTIONS OF THAT SCRIPT]]
+"""
+
+import sys
+from pathlib import Path
+
+from tests.support.scripts import run_scripts
+
+DEFAULT = (
+    "growth",
+    "several",
+    "classes",
+    "expectations",
+    "limits",
+    "design",
+    "stencils",
+    "forecast",
+)
+# These need files, other programs or a browser, or take long.
+ON_REQUEST = ("real", "deduced", "detection")
+
+if __name__ == "__main__":
+    sys.exit(run_scripts(Path(__file__).parent, sys.argv[1:], DEFAULT, ON_REQUEST))
