@@ -288,7 +288,7 @@ def test_no_mpiexec_is_said_with_what_to_do(bench):
 
 
 def test_an_agent_that_ends_while_another_is_to_take_over_is_no_trouble(monkeypatch, tmp_path):
-    from insitu.run.command import supervise
+    from insitu.run import supervise
 
     monkeypatch.setattr(supervise, "_has_tables", lambda run: True)  # as it was a moment ago
     monkeypatch.setattr(supervise, "_directories", lambda run: [str(tmp_path / "gone")])
