@@ -18,16 +18,11 @@ def main(argv: list[str]) -> None:
         del environment[name]
     before = os.environ.get("INSITU_LD_PRELOAD")  # the user's own
     try:
-        table = environment["INSITU_ATTACH"] = _make_table(os.path.basename(argv[0]))
-        if os.environ.get("INSITU_AGENT") == "mpi":
-            from insitu.collectors import spool
-
-            found = spool.gathered(os.path.dirname(table), os.environ["INSITU_META"])
-            environment["INSITU_GATHER"] = "{2}\n{0}\n{1}".format(*found)
+        environment["INSITU_ATTACH"] = _make_table(os.path.basename(argv[0]))
         environment["INSITU_HEAP"] = os.environ.get("INSITU_HEAP", "on")
         environment |= {"INSITU_LD_PRELOAD": before} if before else {}
     except (OSError, ImportError) as error:
-        for name in ("INSITU_HEAP", "INSITU_ATTACH", "INSITU_GATHER", "LD_PRELOAD"):
+        for name in ("INSITU_HEAP", "INSITU_ATTACH", "LD_PRELOAD"):
             environment.pop(name, None)
         environment |= {"LD_PRELOAD": before} if before else {}
         _report(error)

@@ -37,10 +37,6 @@ class Rank:
         except OSError:
             places.remove_if_empty(self.directory)
             raise
-        if os.environ.get("INSITU_AGENT") == "mpi":
-            from insitu.collectors import spool
-
-            self.timer.gather(*spool.gathered(self.directory, meta))
 
     def start(self) -> None:
         """From here on functions are timed."""
@@ -151,7 +147,7 @@ def start_agent(directory: str, variables: "Mapping[str, str]") -> None:
     it and the
     application never reaps a process that it did not start.
     """
-    if variables.get("INSITU_AGENT") in ("off", "mpi"):
+    if variables.get("INSITU_AGENT") == "off":
         return
     import fcntl
 

@@ -32,7 +32,6 @@ class NativeTimer:
         self.region_enter = native.region_enter
         self.region_leave = native.region_leave
         self.phase = native.phase
-        self.gather = native.gather
         native.open(path, info.rank, info.size, program, meta.encode())
 
     def start(

@@ -7,7 +7,6 @@ import socket
 from insitu.collectors import places
 
 HOST = "host"  # the file that names the host, and the node, of the tables in a folder of the spool
-GATHER_S = 10.0  # for a rank to come; INSITU_GATHER_S says another
 BOOT = "/proc/sys/kernel/random/boot_id"
 
 
@@ -23,17 +22,6 @@ def folder_of(campaign: str, run: str, node: str) -> str:
     folder = os.path.join(spool, f"{run}-{node}")
     places.private(folder)
     return folder
-
-
-def gathered(directory: str, meta: str) -> tuple[str, str, float]:
-    """Where rank 0 puts the tables of a node that come over MPI: what the folder's name begins
-    with, and what its file of the host says; the seconds that this may take."""
-    import json
-
-    campaign = json.loads(meta)["campaign"]
-    folder = os.path.join(campaign, places.SPOOL, os.path.basename(directory))
-    seconds = float(os.environ.get("INSITU_GATHER_S", GATHER_S))
-    return folder, f"{socket.gethostname()}\n{node_of(directory)}", seconds
 
 
 def copy(directory: str, campaign: str) -> None:

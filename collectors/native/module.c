@@ -2,7 +2,6 @@
 #include "budget.h"
 #include "counters.h"
 #include "frames.h"
-#include "gather.h"
 #include "hook.h"
 #include "maps.h"
 #include "marks.h"
@@ -129,15 +128,6 @@ static PyObject *py_end(PyObject *module, PyObject *arguments) {
   return none();
 }
 
-static PyObject *py_gather(PyObject *module, PyObject *arguments) {
-  (void)module;
-  const char *folder, *host;
-  double seconds;
-  if (!_PyArg_ParseTuple_SizeT(arguments, "ssd", &folder, &host, &seconds)) return NULL;
-  insitu_gather_into(folder, host, seconds);
-  return none();
-}
-
 static PyObject *py_patch_mpi(PyObject *module, PyObject *unused) {
   (void)module, (void)unused;
   insitu_maps_patch();
@@ -158,8 +148,6 @@ static PyMethodDef methods[] = {
     {"phase", py_phase, METH_VARARGS, "phase(name, is_named): a part or an iteration of the program begins"},
     {"record", py_record, METH_VARARGS, "record(is_on): whether events are recorded"},
     {"end", py_end, METH_VARARGS, "end(status): close open frames and mark the table"},
-    {"gather", py_gather, METH_VARARGS,
-     "gather(folder, host, seconds): bring the table there over MPI when it is finalised"},
     {"patch_mpi", py_patch_mpi, METH_NOARGS,
      "patch_mpi(): time the MPI calls of newly loaded objects, and count what they map"},
     {NULL, NULL, 0, NULL}};

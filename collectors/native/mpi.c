@@ -4,7 +4,6 @@
 #include "mpi.h"
 
 #include "cart.h"
-#include "gather.h"
 #include "memory.h"
 #include "mpi_meetings.h"
 #include "mpi_requests.h"
@@ -278,9 +277,7 @@ static int end_init(struct insitu_thread *self, int failed) {
   struct insitu_traffic moved = nothing();
   if (self) leave(self, &moved, insitu_ticks());
   insitu_memory_after_init();
-  if (failed) return failed;
-  initialised();
-  insitu_gather_begin();
+  if (!failed) initialised();
   return failed;
 }
 
@@ -300,7 +297,6 @@ static int wrap_Finalize(void) {
   insitu_memory_before_finalize();
   struct insitu_thread *self = enter("MPI_Finalize", __builtin_frame_address(0));
   struct insitu_traffic moved = nothing();
-  insitu_gather();
   int failed = real_Finalize();
   if (self) leave(self, &moved, insitu_ticks());
   if (insitu_table) insitu_table->header->mpi_state = INSITU_MPI_FINALISED;

@@ -12,7 +12,7 @@ typedef int (*Function)();
 
 /* What differs between the ABIs of MPICH, Open MPI and the MPI 5 standard. */
 struct insitu_mpi_abi {
-  A in_place, proc_null, root, comm_world, comm_null, datatype_null, byte, no_op, no_message, errors_return;
+  A in_place, proc_null, root, comm_world, comm_null, datatype_null, byte, no_op, no_message;
   int cart, graph, dist_graph, thread_multiple, err_in_status;
   unsigned handle_bytes, status_bytes, error_at; /* where a status has MPI_ERROR */
   int count_at, is_count_split;                  /* and its bytes, -1 where only the library knows */

@@ -5,7 +5,6 @@
  * Python, and this page only decides whether the process is a rank. */
 #define _GNU_SOURCE
 #include "counters.h"
-#include "gather.h"
 #include "heap.h"
 #include "maps.h"
 #include "mpi.h"
@@ -88,13 +87,6 @@ __attribute__((constructor)) static void before_main(int argc, char **argv) {
   int failed = insitu_table_attach(table);
   unsetenv("INSITU_ATTACH");
   unsetenv("INSITU_HEAP");
-  char *gather = getenv("INSITU_GATHER"); /* seconds, the folder, the host, parted by line ends */
-  char *folder = gather ? strchr(gather, '\n') : NULL, *host = folder ? strchr(folder + 1, '\n') : NULL;
-  if (host) {
-    *host = 0;
-    insitu_gather_into(folder + 1, host + 1, strtod(gather, NULL));
-  }
-  unsetenv("INSITU_GATHER");
   const char *preload = getenv("INSITU_LD_PRELOAD"); /* children of the program are not measured */
   if (preload) setenv("LD_PRELOAD", preload, 1);
   else unsetenv("LD_PRELOAD");

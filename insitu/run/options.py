@@ -18,8 +18,7 @@ launcher with its own options (mpiexec, srun, ...). `--` ends the options of ins
   --beat SECONDS        how often totals are sent (default: 1)
   --agent HOW           on (default): send totals while the program runs; off: leave the tables
                         where they are for `insitu ingest`; spool: copy them into the campaign,
-                        where nodes share its disk but no sockets; mpi: bring them there over MPI
-                        when it is finalised, where they do not share it either
+                        where nodes share its disk but no sockets
   --heap on|off|mmap    count heap memory per call path (default: on); with mmap also what
                         the program maps by itself
   --budget SHARE|off    what timing functions may cost; beyond it, those that are called most for
@@ -38,7 +37,7 @@ Inside a rank (mpiexec -n 4 python -m insitu.run ...; srun ...) it wraps that ra
 """
 MAX_PATTERNS = 60
 SWITCHES = ("-q", "--quiet", "--c-functions", "-h", "--help")
-AGENTS = ("on", "off", "spool", "mpi")
+AGENTS = ("on", "off", "spool")
 WITH_VALUE = {
     "-n": "ranks",
     "-np": "ranks",
