@@ -11,18 +11,18 @@ from insitu.entities import RunRecord, RunState
 from insitu.modeling.base import ModelSet
 from insitu.server.keeper import Keeper
 from insitu.server.live import live_of
-from insitu.server.refit import Refits
+from insitu.server.refitter import Refitter
 from insitu.server.runs import Run
 
 
 class Boards:
     """The board of a campaign, made anew only where something has changed."""
 
-    def __init__(self, keeper: Keeper, refits: Refits) -> None:
+    def __init__(self, keeper: Keeper, refitter: Refitter) -> None:
         """Of what is kept, and of the models that are shown."""
         self.took_s = 0.0  # of this thread, the last board; without what is made once for a run
         self._keeper = keeper
-        self._refits = refits
+        self._refitter = refitter
         self._board = b""  # as it was made last, of `_shown`
         self._shown: tuple[list[RunRecord], ModelSet, list[LiveRun]] | None = None
         self._seen: dict[str, tuple[tuple[object, ...], LiveRun]] = {}
@@ -35,7 +35,7 @@ class Boards:
         runs = self._keeper.state.runs
         live = [self._live(run) for run in runs.values() if run.state is not RunState.INCOMPLETE]
         self._seen = {run.id: self._seen[run.id] for run in live}
-        shown = (self._keeper.records, self._refits.shown, live)
+        shown = (self._keeper.records, self._refitter.shown, live)
         if self._shown is None or not all(map(_is_same, self._shown, shown)):
             self.took_s = time.thread_time() - begun
             foreseen = {run.id: await self._forecast(run) for run in live}
@@ -48,7 +48,7 @@ class Boards:
 
     async def _forecast(self, run: LiveRun) -> Forecast:
         """What the models say of a run; asked once, and again when there are others."""
-        models = self._refits.models
+        models = self._refitter.models
         known = self._foreseen.get(run.id)
         if known is None or known[0] is not models:
             self._foreseen = {id: one for id, one in self._foreseen.items() if id in self._seen}

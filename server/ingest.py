@@ -9,7 +9,7 @@ from insitu.entities import RunState
 from insitu.errors import CampaignError, WireError
 from insitu.server.events import Effect, MessageArrived, Note, StopAsked
 from insitu.server.keeper import Keeper
-from insitu.server.refit import Refits
+from insitu.server.refitter import Refitter
 from insitu.server.rendezvous import withdraw
 from insitu.server.runs import named
 from insitu.wire.codec import decode, encode
@@ -75,9 +75,9 @@ class Ingestion:
             CampaignError: the campaign cannot be written.
         """
         _raise_failures(self._keeper.handle(StopAsked(self._now)))
-        refits = Refits(self._keeper.store, self._keeper.campaign)
-        if refits.is_due:
-            refits.finish(refits.begin()())
+        refitter = Refitter(self._keeper.store, self._keeper.campaign)
+        if refitter.is_due:
+            refitter.finish(refitter.begin()())
         withdraw(self._keeper.campaign)
         return [self._became(run) for run in self._runs]
 

@@ -28,7 +28,7 @@ from insitu.server.events import (
 )
 from insitu.server.keeper import Keeper
 from insitu.server.listening import Listening
-from insitu.server.refit import Refits
+from insitu.server.refitter import Refitter
 from insitu.server.rendezvous import COMING, withdraw
 from insitu.server.sockets import bind
 
@@ -48,7 +48,7 @@ class Aggregator(Listening):
     WHO = "aggregator"
 
     keeper: Keeper
-    refits: Refits
+    refitter: Refitter
     exit_with: str = ""
     parent: int = 0
     signalled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -67,7 +67,7 @@ class Aggregator(Listening):
         """Serve until it is asked to stop."""
         await self._guard(self._carry_out(self.keeper.replay(self.now())))
         self.answers.clear()  # to agents of the aggregator before
-        if self.refits.is_due:
+        if self.refitter.is_due:
             self._begin_refit()
         receiving, beating = (asyncio.create_task(work()) for work in (self._receive, self._beat))
         await self.stop.wait()
@@ -116,7 +116,7 @@ class Aggregator(Listening):
                 case Reply():
                     self._reply(effect)
                 case Refit(run):
-                    self.refits.touch(run)
+                    self.refitter.add_run(run)
                     self._begin_refit()
                 case Note(finding):
                     self._say_once(finding.text)
@@ -161,7 +161,7 @@ class Aggregator(Listening):
         if self.boards is None:
             from insitu.server.boards import Boards  # half of the modules: not unless it is used
 
-            self.boards = Boards(self.keeper, self.refits)
+            self.boards = Boards(self.keeper, self.refitter)
         return self.boards
 
     def _begin_refit(self) -> None:
@@ -170,22 +170,22 @@ class Aggregator(Listening):
 
     async def _refit(self) -> None:
         """Make models in a thread of their own; what is sealed meanwhile has its turn after it."""
-        while self.refits.is_due:
+        while self.refitter.is_due:
             try:
-                work = self.refits.begin()
+                work = self.refitter.begin()
                 await self._show_preview()
-                for finding in self.refits.finish(await _apart(work)):
+                for finding in self.refitter.finish(await _apart(work)):
                     self.keeper.read_records()  # they say so from now on
                     self._say_once(finding.text)
             except InsituError as error:
                 self._say_once(f"models were not made: {error}")
-                self.refits.shown = self.refits.models
+                self.refitter.shown = self.refitter.models
                 return
 
     async def _show_preview(self) -> None:
         """What boards show until the models are made; without it they show the models before."""
         try:
-            self.refits.shown = await _apart(self.refits.preview())
+            self.refitter.shown = await _apart(self.refitter.preview())
         except InsituError as error:
             self._say_once(f"models could not be previewed: {error}")
 
@@ -266,7 +266,7 @@ async def serve(
         sockets = stack.enter_context(bind(campaign, address))
         aggregator = Aggregator(
             keeper,
-            Refits(keeper.store, campaign),
+            Refitter(keeper.store, campaign),
             sockets=sockets,
             beat_s=beat_s,
             say=say,

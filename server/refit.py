@@ -1,158 +1,96 @@
-"""Which models are dirty, with the making of them anew."""
+"""The refit of a campaign: what it reads and the one call that fits every model.
 
-from collections.abc import Callable
+The aggregator refits after each completed run, `insitu refit` refits everything. Both call
+`load_refit_inputs` and `fit_models`. They live here because nothing below this floor may see the
+campaign, the known dependencies and the models at once.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
 
 from insitu.campaign.base import Store
 from insitu.campaign.config import dependencies_file, load_config
 from insitu.campaign.load import load_experiment
 from insitu.design.dependency_file import told_products
-from insitu.entities import CallPath, Finding, RunKey
+from insitu.entities import CallPath
+from insitu.modeling import modelers
 from insitu.modeling.base import ModelSet
-from insitu.modeling.measurement import RunTable
-
-TABLES_BYTES = 1 << 30  # of sealed runs that stay in memory between refits
-
-
-class Tables:
-    """The values of sealed runs, which never change: read once, as far as there is room."""
-
-    def __init__(self, store: Store, room_bytes: int = TABLES_BYTES) -> None:
-        """Begin with none."""
-        self._store = store
-        self._room_bytes = room_bytes
-        self._held: dict[str, RunTable] = {}
-
-    def table(self, run_id: str) -> RunTable:
-        """The values of a run.
-
-        Raises:
-            CampaignError: they cannot be read.
-        """
-        held = self._held.get(run_id)
-        if held is None:
-            held = self._store.table(run_id)
-            size = sum(array.nbytes for array in held.values.values())
-            if size <= self._room_bytes:
-                self._room_bytes -= size
-                self._held[run_id] = held
-        return held
+from insitu.modeling.classes.rules import ClassSettings
+from insitu.modeling.measurement import Experiment, RunTable
+from insitu.modeling.told import Products
 
 
-class Refits:
-    """The call paths whose models are older than the runs in the store.
+@dataclass(frozen=True, slots=True)
+class RefitInputs:
+    """Everything that a refit needs from the campaign; fitting touches no file."""
 
-    `begin` and `finish` touch the store and belong to the thread that owns it; the work between
-    them is pure and may be done anywhere.
+    experiment: Experiment
+    classes: ClassSettings
+    dependencies: Mapping[CallPath, Products]
+
+
+def load_refit_inputs(
+    store: Store,
+    campaign: str,
+    *,
+    classes: ClassSettings | None = None,
+    load_table: Callable[[str], RunTable] | None = None,
+) -> RefitInputs:
+    """Read the runs of a campaign, its class settings and its known dependencies.
+
+    Args:
+        store: the open store of the campaign.
+        campaign: the campaign's directory, with campaign.toml and dependencies.json if any.
+        classes: class settings to use instead of those in campaign.toml.
+        load_table: returns the values of a run by its id; default: read them from the store.
+
+    Raises:
+        CampaignError: a run or campaign.toml cannot be read.
+        UsageError: dependencies.json cannot be read.
     """
+    if classes is None:
+        classes = load_config(campaign).classes
 
-    def __init__(self, store: Store, campaign: str) -> None:
-        """Begin with the models that the store has, and the runs that they do not know.
+    experiment = load_experiment(store, load_table)
+    dependencies = told_products(
+        dependencies_file(campaign), experiment.callpaths(), experiment.parameters
+    )
 
-        Args:
-            store: of the campaign.
-            campaign: its directory, in which campaign.toml may lie.
-        """
-        self._store = store
-        self._campaign = campaign
-        self._tables = Tables(store)
-        self.models = self.shown = store.models()  # what is true, and what is shown until it is
-        self._arrived: list[tuple[RunKey, RunTable]] = []
-        self._dirty: set[CallPath] = set()
-        self._unmodelled: set[str] = set()
-        self._modelled = {run.id for run in store.runs()} - set(store.unmodelled())
-        self._begun: set[str] = set()
-        self._off: dict[str, tuple[Finding, ...]] = {}  # what runs that have begun had odd
-        for run_id in store.unmodelled():
-            self.touch(run_id)
+    return RefitInputs(experiment, classes, dependencies)
 
-    @property
-    def is_due(self) -> bool:
-        """Whether a run is not in the models, nor in the work that has begun."""
-        return bool(self._unmodelled)
 
-    def touch(self, run_id: str) -> None:
-        """A run was sealed: the models of its call paths are to be made anew."""
-        self._dirty.update(self._tables.table(run_id).callpaths)
-        self._unmodelled.add(run_id)
+def fit_models(
+    inputs: RefitInputs,
+    *,
+    modeler: str = modelers.DEFAULT,
+    previous: ModelSet | None = None,
+    touched: Collection[CallPath] | None = None,
+    executor: Executor | None = None,
+) -> ModelSet:
+    """Group the ranks of every run into behaviour classes and fit a model to each class.
 
-    def begin(self) -> Callable[[], ModelSet]:
-        """The work that is due, with all data it needs.
+    Args:
+        inputs: from `load_refit_inputs`.
+        modeler: its name in `insitu.modeling.modelers`.
+        previous: the models before, which stay as they are for call paths outside `touched`.
+        touched: the call paths to fit again; None: all of them.
+        executor: computes in parallel; the result is the same without it.
 
-        Raises:
-            CampaignError, UsageError: a run, campaign.toml or dependencies.json cannot be read.
-        """
-        said = load_config(self._campaign).classes
-        experiment = load_experiment(self._store, self._tables.table)
-        file = dependencies_file(self._campaign)
-        told = told_products(file, experiment.callpaths(), experiment.parameters)
-        touched, self._dirty = frozenset(self._dirty), set()
-        self._begun, self._unmodelled = self._unmodelled, set()
-        previous = self.models
-        keys = {run.key for run in self._store.runs() if run.id in self._begun}
-        knows = previous.parameters == experiment.parameters
-        self._arrived = [run for run in experiment.runs if knows and run[0] in keys]
-        judge = self._judge()
+    Raises:
+        ModelingError: no modeler has this name.
+        UsageError: a class rule names something that a run does not have.
+    """
+    from insitu.modeling.pipeline import remodel  # slow to import: not before there is a run
 
-        def work() -> ModelSet:
-            from insitu.modeling.pipeline import remodel  # with scipy: not before there is a run
-
-            judge()
-            return remodel(
-                experiment,
-                previous=previous,
-                touched=touched,
-                classes=said.way,
-                threshold=said.threshold,
-                rules=said.rules,
-                dependencies=told,
-            )
-
-        return work
-
-    def _judge(self) -> Callable[[], None]:
-        """The work of comparing the runs that have begun with the models of those before them."""
-        ids, models, off = self._begun, self.models, self._off
-        runs = [(run.id, run.key) for run in self._store.runs() if run.id in ids]
-        tables = {run_id: self._tables.table(run_id) for run_id, _ in runs}
-        off.clear()
-
-        def work() -> None:
-            if not models.models:
-                return
-            from insitu.analysis.deviation import deviations
-            from insitu.analysis.forecast import forecast
-
-            for run_id, key in runs:
-                off[run_id] = deviations(forecast(models, key), tables[run_id], key)
-
-        return work
-
-    def preview(self) -> Callable[[], ModelSet]:
-        """The work of saying what is about true until the work that has begun is done.
-
-        Only where one run is new: several at once wait for the models themselves.
-        """
-        models, arrived = self.models, self._arrived
-
-        def work() -> ModelSet:
-            if len(arrived) != 1:
-                return models
-            from insitu.modeling.preview import previewed
-
-            return previewed(models, *arrived[0])
-
-        return work
-
-    def finish(self, models: ModelSet) -> list[Finding]:
-        """Keep the models, and with their runs what these had odd, which is answered.
-
-        Raises:
-            CampaignError: they cannot be written; the next refit makes them again.
-        """
-        self.models = self.shown = models
-        self._modelled |= self._begun
-        off = {run_id: found for run_id, found in self._off.items() if found}
-        for run_id, found in off.items():
-            self._store.note(run_id, found)
-        self._store.put_models(models, of=self._modelled)
-        return [finding for found in off.values() for finding in found]
+    return remodel(
+        inputs.experiment,
+        previous=previous,
+        touched=touched,
+        modeler=modeler,
+        classes=inputs.classes.way,
+        threshold=inputs.classes.threshold,
+        rules=inputs.classes.rules,
+        executor=executor,
+        dependencies=inputs.dependencies,
+    )

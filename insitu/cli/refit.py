@@ -6,9 +6,8 @@ from concurrent.futures import Executor
 import click
 import numpy as np
 
-from insitu.campaign.config import dependencies_file, load_config
+from insitu.campaign.config import load_config
 from insitu.campaign.joining import joined
-from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.cli.output import (
     campaign_argument,
@@ -17,13 +16,12 @@ from insitu.cli.output import (
     print_findings,
     print_json,
 )
-from insitu.design.dependency_file import told_products
 from insitu.errors import UsageError
 from insitu.launch.executors import EXECUTORS, Served, open_executor
 from insitu.modeling.base import ModelSet
 from insitu.modeling.classes.rules import JOINT, PAPER, ClassSettings, Rules, parse_rule
 from insitu.modeling.modelers import DEFAULT, MODELERS
-from insitu.modeling.pipeline import remodel
+from insitu.server.refit import fit_models, load_refit_inputs
 
 
 @click.command(name="refit")
@@ -112,17 +110,8 @@ def grow(
     Raises:
         UsageError: its dependencies.json cannot be read.
     """
-    said = said or load_config(store.path).classes
-    experiment, file = load_experiment(store), dependencies_file(store.path)
-    models = remodel(
-        experiment,
-        modeler=modeler,
-        classes=said.way,
-        threshold=said.threshold,
-        rules=said.rules,
-        executor=executor,
-        dependencies=told_products(file, experiment.callpaths(), experiment.parameters),
-    )
+    inputs = load_refit_inputs(store, store.path, classes=said)
+    models = fit_models(inputs, modeler=modeler, executor=executor)
     store.put_models(models)
     return models
 

@@ -12,12 +12,12 @@ from insitu.analysis.board import Board
 from insitu.campaign.store import open_store
 from insitu.server.keeper import Keeper
 from insitu.server.loop import Aggregator
-from insitu.server.refit import Refits
+from insitu.server.refitter import Refitter
 from insitu.server.sockets import bind
 from tests.support.campaigns import heat_campaign, heat_run
 
 
-class SlowRefits(Refits):
+class SlowRefitter(Refitter):
     """Models that take a minute."""
 
     def begin(self):
@@ -25,10 +25,10 @@ class SlowRefits(Refits):
         return lambda: time.sleep(60) or work()
 
 
-async def serve_and_stop(campaign, refits, *, is_signalled):
+async def serve_and_stop(campaign, refitter, *, is_signalled):
     said = []
     with Keeper(campaign, instance="i1", beat_s=0.05) as keeper, bind(campaign) as sockets:
-        kept = refits(keeper.store, campaign)
+        kept = refitter(keeper.store, campaign)
         aggregator = Aggregator(keeper, kept, sockets=sockets, beat_s=0.05, say=said.append)
         stop = aggregator.ask_to_stop if is_signalled else aggregator.stop.set
         asyncio.get_running_loop().call_later(0.2, stop)
@@ -40,7 +40,7 @@ def test_a_signal_does_not_wait_for_models_that_take_long(tmp_path):
     campaign = str(tmp_path / "test.insitu")
     heat_campaign(campaign, 1).close()
 
-    said = asyncio.run(serve_and_stop(campaign, SlowRefits, is_signalled=True))
+    said = asyncio.run(serve_and_stop(campaign, SlowRefitter, is_signalled=True))
 
     assert said == ["models are behind the runs; the next aggregator or insitu refit makes them"]
     with open_store(campaign) as store:
@@ -51,7 +51,7 @@ def test_who_ends_with_a_run_makes_its_models_first(tmp_path):
     campaign = str(tmp_path / "test.insitu")
     heat_campaign(campaign, 1).close()
 
-    said = asyncio.run(serve_and_stop(campaign, Refits, is_signalled=False))
+    said = asyncio.run(serve_and_stop(campaign, Refitter, is_signalled=False))
 
     assert said == []
     with open_store(campaign) as store:
@@ -59,7 +59,7 @@ def test_who_ends_with_a_run_makes_its_models_first(tmp_path):
         assert store.models().models
 
 
-class WaitingRefits(Refits):
+class WaitingRefitter(Refitter):
     """Models that are not made before somebody allows it."""
 
     allowed = threading.Event()
@@ -69,7 +69,7 @@ class WaitingRefits(Refits):
         return lambda: self.allowed.wait(20) and work()
 
 
-async def watch_a_refit(campaign, refits):
+async def watch_a_refit(campaign, refitter):
     """A board while models are made, and one when they are."""
 
     async def board(is_wanted):
@@ -86,7 +86,7 @@ async def watch_a_refit(campaign, refits):
     ):
         eyes.subscribe(b"")
         eyes.connect(sockets.boards_endpoint)
-        kept = refits(keeper.store, campaign)
+        kept = refitter(keeper.store, campaign)
         aggregator = Aggregator(keeper, kept, sockets=sockets, beat_s=0.05, say=print)
         running = asyncio.create_task(aggregator.run())
         during = await asyncio.wait_for(board(bool), 20)
@@ -100,11 +100,11 @@ async def watch_a_refit(campaign, refits):
 def test_boards_show_a_preview_until_the_models_of_a_run_are_made(tmp_path):
     campaign = str(tmp_path / "test.insitu")
     with heat_campaign(campaign, 1) as store:
-        before = Refits(store, campaign)
+        before = Refitter(store, campaign)
         before.finish(before.begin()())
         store.seal(*heat_run(32))
 
-    during, after = asyncio.run(watch_a_refit(campaign, WaitingRefits))
+    during, after = asyncio.run(watch_a_refit(campaign, WaitingRefitter))
 
     assert "preview" in [finding.code for finding in during.findings]
     assert "preview" not in [finding.code for finding in after.findings]
@@ -116,12 +116,12 @@ def test_boards_show_a_preview_until_the_models_of_a_run_are_made(tmp_path):
 
 def test_several_new_runs_are_not_previewed(tmp_path):
     with heat_campaign(str(tmp_path / "test.insitu"), 1) as store:
-        refits = Refits(store, str(tmp_path))
-        refits.finish(refits.begin()())
+        refitter = Refitter(store, str(tmp_path))
+        refitter.finish(refitter.begin()())
         for p in (32, 64):
             record, table = heat_run(p)
             store.seal(record, table)
-            refits.touch(record.id)
-        refits.begin()
+            refitter.add_run(record.id)
+        refitter.begin()
 
-        assert refits.preview()() is refits.models
+        assert refitter.preview()() is refitter.models

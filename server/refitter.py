@@ -1,0 +1,162 @@
+"""Which models are older than the runs in the store, and the work of fitting them again."""
+
+from collections.abc import Callable
+
+from insitu.campaign.base import Store
+from insitu.entities import CallPath, Finding, RunKey
+from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import RunTable
+from insitu.server.refit import fit_models, load_refit_inputs
+
+TABLE_CACHE_BYTES = 1 << 30  # values of complete runs that stay in memory between refits
+
+
+class TableCache:
+    """The values of complete runs, which never change: each is read once while there is room."""
+
+    def __init__(self, store: Store, capacity_bytes: int = TABLE_CACHE_BYTES) -> None:
+        """Create an empty cache in front of a store."""
+        self._store = store
+        self._free_bytes = capacity_bytes
+        self._tables: dict[str, RunTable] = {}
+
+    def load(self, run_id: str) -> RunTable:
+        """Return the values of a run, from memory if they are there.
+
+        Raises:
+            CampaignError: the values cannot be read.
+        """
+        table = self._tables.get(run_id)
+
+        if table is None:
+            table = self._store.table(run_id)
+            size = sum(array.nbytes for array in table.values.values())
+            if size <= self._free_bytes:
+                self._free_bytes -= size
+                self._tables[run_id] = table
+
+        return table
+
+
+class Refitter:
+    """Tracks the runs and call paths that the current models do not include.
+
+    `begin`, `preview` and `finish` touch the store and must be called by the thread that owns it.
+    The functions that `begin` and `preview` return are pure and may run in any thread.
+    """
+
+    def __init__(self, store: Store, campaign: str) -> None:
+        """Start with the models in the store and the runs that they do not include.
+
+        Args:
+            store: the store of the campaign.
+            campaign: the campaign's directory, which may contain campaign.toml.
+        """
+        self._store = store
+        self._campaign = campaign
+        self._tables = TableCache(store)
+
+        self.models = store.models()
+        self.shown = self.models  # what boards show: the models, or a preview of the next ones
+
+        unmodelled = store.unmodelled()
+        self._modelled_runs = {run.id for run in store.runs()} - set(unmodelled)
+        self._pending_runs: set[str] = set()
+        self._pending_paths: set[CallPath] = set()
+        self._runs_in_work: set[str] = set()
+        self._new_tables: list[tuple[RunKey, RunTable]] = []  # of the runs in work
+        self._deviations: dict[str, tuple[Finding, ...]] = {}  # by run in work
+
+        for run_id in unmodelled:
+            self.add_run(run_id)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether some run is neither in the models nor in the refit that has begun."""
+        return bool(self._pending_runs)
+
+    def add_run(self, run_id: str) -> None:
+        """Include a run, which is now in the store, in the next refit."""
+        self._pending_paths.update(self._tables.load(run_id).callpaths)
+        self._pending_runs.add(run_id)
+
+    def begin(self) -> Callable[[], ModelSet]:
+        """Take everything that is pending and return the function that fits it.
+
+        Raises:
+            CampaignError, UsageError: a run, campaign.toml or dependencies.json cannot be read.
+        """
+        inputs = load_refit_inputs(self._store, self._campaign, load_table=self._tables.load)
+
+        touched = frozenset(self._pending_paths)
+        self._pending_paths = set()
+        self._runs_in_work, self._pending_runs = self._pending_runs, set()
+
+        previous = self.models
+        keys = {run.key for run in self._store.runs() if run.id in self._runs_in_work}
+        self._new_tables = []
+        if previous.parameters == inputs.experiment.parameters:
+            self._new_tables = [run for run in inputs.experiment.runs if run[0] in keys]
+
+        find_deviations = self._compare_with_forecast()
+
+        def fit() -> ModelSet:
+            find_deviations()
+            return fit_models(inputs, previous=previous, touched=touched)
+
+        return fit
+
+    def _compare_with_forecast(self) -> Callable[[], None]:
+        """Return the function that compares the runs in work with the models before them."""
+        models, deviations_by_run = self.models, self._deviations
+        runs = [(run.id, run.key) for run in self._store.runs() if run.id in self._runs_in_work]
+        tables = {run_id: self._tables.load(run_id) for run_id, _ in runs}
+        deviations_by_run.clear()
+
+        def compare() -> None:
+            if not models.models:
+                return
+
+            from insitu.analysis.deviation import deviations
+            from insitu.analysis.forecast import forecast
+
+            for run_id, key in runs:
+                expected = forecast(models, key)
+                deviations_by_run[run_id] = deviations(expected, tables[run_id], key)
+
+        return compare
+
+    def preview(self) -> Callable[[], ModelSet]:
+        """Return the function that estimates the new models quickly, to be shown until they exist.
+
+        Where several runs are new at once, it returns the models unchanged.
+        """
+        models, new_tables = self.models, self._new_tables
+
+        def estimate() -> ModelSet:
+            if len(new_tables) != 1:
+                return models
+
+            from insitu.modeling.preview import previewed
+
+            return previewed(models, *new_tables[0])
+
+        return estimate
+
+    def finish(self, models: ModelSet) -> list[Finding]:
+        """Store the models, store the deviations with their runs, and return the deviations.
+
+        Raises:
+            CampaignError: they cannot be written; the next refit computes them again.
+        """
+        self.models = self.shown = models
+        self._modelled_runs |= self._runs_in_work
+
+        findings: list[Finding] = []
+        for run_id, deviations in self._deviations.items():
+            if deviations:
+                self._store.note(run_id, deviations)
+                findings += deviations
+
+        self._store.put_models(models, of=self._modelled_runs)
+        return findings
