@@ -1,7 +1,5 @@
 """insitu: scalability models of MPI programs, made while they run."""
 
-import os
-
 TYPE_CHECKING = False  # typing is not loaded in a rank
 if TYPE_CHECKING:
     from insitu.collectors.regions import phase, region
@@ -12,9 +10,6 @@ if TYPE_CHECKING:
     from insitu.notebook import open_campaign
 
 __version__ = "0.1.0"
-
-# In a bare checkout collectors/ and server/ lie beside this folder; in a wheel they lie inside it.
-__path__.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 _PUBLIC = {
     "Model": "insitu.modeling.base",

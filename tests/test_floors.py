@@ -48,7 +48,7 @@ def sources(root: Path) -> Iterator[Source]:
         for path in sorted((root / folder).rglob("*.py")):
             inside = path.relative_to(root / folder)
             if folder == "insitu" and inside.parts[0] in ("collectors", "server"):
-                continue  # the symlinks of a checkout
+                continue  # symbolic links to the other two folders
             names = [*package.split("."), *inside.with_suffix("").parts]
             if names[-1] == "__init__":
                 names.pop()

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -29,14 +30,15 @@ BUILD = {
     "SKBUILD_CMAKE_BUILD_TYPE": "Debug",  # in a third of the time; bootstrap.py optimises
 }
 PROGRAM = """
-import json, sys
+import json, os, sys
 import insitu, insitu.server
 from insitu.collectors import library
 
 def work():
     refused = []
     for name in ("collectors", "server"):
-        sys.path[:0] = insitu.__path__
+        package = insitu.__path__[0]
+        sys.path[:0] = [package, os.path.dirname(package)]
         try:
             __import__(name)
         except ImportError as error:
@@ -79,11 +81,16 @@ def wheel(checkout, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def wheel_from_sdist(checkout, tmp_path_factory):
+def sdist(checkout, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sdist")
     build = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
     run([sys.executable, "-c", build, folder], cwd=checkout)
-    (sdist,) = folder.glob("insitu-*.tar.gz")
+    (path,) = folder.glob("insitu-*.tar.gz")
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheel_from_sdist(sdist, tmp_path_factory):
     return build_wheel(sdist, tmp_path_factory.mktemp("wheel"))
 
 
@@ -159,6 +166,20 @@ def test_a_wheel_holds_what_runs_and_nothing_else(built_from, request):
     assert ("insitu/collectors/libinsitu.so" in names) == has_compiler()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"insitu"}
     assert [name for name in names if name.endswith((".c", ".h", ".def"))] == []
+
+
+def test_a_source_distribution_holds_each_file_once(sdist):
+    with tarfile.open(sdist) as archive:
+        links = {member.name: member.linkname for member in archive if member.issym()}
+        names = archive.getnames()
+
+    top = sdist.name.removesuffix(".tar.gz")
+    assert links == {
+        f"{top}/insitu/collectors": "../collectors",
+        f"{top}/insitu/server": "../server",
+    }
+    assert f"{top}/collectors/agent.py" in names
+    assert f"{top}/insitu/collectors/agent.py" not in names
 
 
 def test_a_wheel_from_the_source_distribution_holds_the_same(wheel, wheel_from_sdist):
