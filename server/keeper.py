@@ -158,7 +158,7 @@ class Keeper:
             parameters = dict(record.key.parameters)
             key = RunKey.of(parameters, self.store.next_repetition(parameters))
         record = replace(record, key=key)
-        self.store.seal(record, seal.table)
+        self.store.add_run(record, seal.table)
         self._keys[record.id] = key
         self._told.clear()
         self.records = self.store.runs()

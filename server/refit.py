@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from insitu.campaign.base import Store
-from insitu.campaign.config import dependencies_file, load_config
+from insitu.campaign.config import find_dependencies_file, load_config
 from insitu.campaign.load import load_experiment
 from insitu.design.dependency_file import told_products
 from insitu.entities import CallPath
@@ -54,7 +54,7 @@ def load_refit_inputs(
 
     experiment = load_experiment(store, load_table)
     dependencies = told_products(
-        dependencies_file(campaign), experiment.callpaths(), experiment.parameters
+        find_dependencies_file(campaign), experiment.callpaths(), experiment.parameters
     )
 
     return RefitInputs(experiment, classes, dependencies)

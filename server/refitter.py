@@ -155,7 +155,7 @@ class Refitter:
         findings: list[Finding] = []
         for run_id, deviations in self._deviations.items():
             if deviations:
-                self._store.note(run_id, deviations)
+                self._store.add_findings(run_id, deviations)
                 findings += deviations
 
         self._store.put_models(models, of=self._modelled_runs)

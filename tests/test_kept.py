@@ -62,7 +62,7 @@ def test_a_campaign_of_every_version_is_read_and_goes_on(kept):
             for metric in table.metrics:
                 np.testing.assert_array_equal(found.values[metric.name], table.values[metric.name])
         models = store.models()
-        store.seal(*heat_run(8))
+        store.add_run(*heat_run(8))
         assert len(store.runs()) == 4
 
     assert {str(one.key.callpath) for one in models.models} >= {"main", "main->solve"}

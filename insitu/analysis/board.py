@@ -8,7 +8,7 @@ from typing import Any
 
 from insitu.analysis.cost import by_cost, measured, shares
 from insitu.analysis.forecast import Course, Forecast, Judgement, LivePath, course
-from insitu.campaign.joining import is_omitted, joined
+from insitu.campaign.selection import is_omitted, select_runs
 from insitu.entities import TIME, Finding, RunKey, RunRecord, RunState
 from insitu.errors import WireError
 from insitu.modeling.base import ModelSet, SeriesModel
@@ -172,7 +172,7 @@ def board_of(
 
 
 def _findings(runs: Sequence[RunRecord], models: ModelSet) -> tuple[Finding, ...]:
-    _, left_out = joined(runs)
+    _, left_out = select_runs(runs)
     of_runs = [finding for run in reversed(runs) for finding in run.findings]
     return tuple(dict.fromkeys([*of_runs, *left_out, *models.findings]))
 

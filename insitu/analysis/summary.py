@@ -8,7 +8,7 @@ import numpy as np
 
 from insitu.analysis.cost import by_cost, cost_metric, metric_place, shares
 from insitu.analysis.shares import RELEVANT, Estimate, Part, parts_of
-from insitu.campaign.joining import joined
+from insitu.campaign.selection import select_runs
 from insitu.design.proposals import Proposals
 from insitu.entities import TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
@@ -149,7 +149,7 @@ def summarise(
         for part in parts
     }
     guesses = frozenset(part.callpath for part in parts if part.is_guess)
-    _, left_out = joined(runs)
+    _, left_out = select_runs(runs)
     of_runs = [finding for run in runs for finding in run.findings]
     return Summary(
         title,

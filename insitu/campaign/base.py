@@ -14,7 +14,7 @@ class Store(Protocol):
     One thread at a time uses a store. One process writes, others may read meanwhile.
     """
 
-    def seal(self, run: RunRecord, table: RunTable) -> None:
+    def add_run(self, run: RunRecord, table: RunTable) -> None:
         """Keep a run with every rank's values; durable when this returns.
 
         A run with the same id replaces the one kept before (a partial run that was completed) and
@@ -25,7 +25,7 @@ class Store(Protocol):
                 full, locked, read-only.
         """
 
-    def note(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
+    def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
         """Add what was found of a run that is kept, without what it says already.
 
         Args:

@@ -8,12 +8,12 @@ from array import array
 from typing import Self
 
 from insitu.campaign import records, schema
-from insitu.campaign.database import connect, make_directory, speaking
+from insitu.campaign.database import connect, explain_errors, make_directory
 from insitu.entities import CallPath, RunRecord
 from insitu.errors import CampaignError
 
 
-def opened(path: str, *, create: bool = False) -> sqlite3.Connection:
+def open_database(path: str, *, create: bool = False) -> sqlite3.Connection:
     """The file of the campaign whose directory is `path`; see `open_store`.
 
     Raises:
@@ -42,7 +42,7 @@ class Catalogue:
 
     def runs(self) -> list[RunRecord]:
         """All runs in the order in which they were first sealed."""
-        with speaking(self.path):
+        with explain_errors(self.path):
             rows = self._connection.execute(
                 f"SELECT {records.RUN_COLUMNS} FROM run ORDER BY ordinal"
             ).fetchall()
@@ -50,7 +50,7 @@ class Catalogue:
 
     def callpaths(self, run_id: str) -> list[CallPath]:
         """The call paths of a run, none of one that is not there."""
-        with speaking(self.path):
+        with explain_errors(self.path):
             found = self._connection.execute(
                 "SELECT callpaths FROM run WHERE id = ?", (run_id,)
             ).fetchone()
@@ -65,7 +65,7 @@ class Catalogue:
 
     def unmodelled(self) -> list[str]:
         """The ids of sealed runs that were not there yet when the models were made."""
-        with speaking(self.path):
+        with explain_errors(self.path):
             found = self._connection.execute(
                 "SELECT value FROM campaign WHERE name = 'modelled runs'"
             ).fetchone()
@@ -89,6 +89,6 @@ def open_catalogue(path: str, *, create: bool = False) -> Catalogue:
     """The runs of the campaign whose directory is `path`; made where `create` says so.
 
     Raises:
-        CampaignError: as `opened`.
+        CampaignError: as `open_database`.
     """
-    return Catalogue(path, opened(path, create=create))
+    return Catalogue(path, open_database(path, create=create))

@@ -50,7 +50,7 @@ def load_config(path: str) -> Config:
     """
     file = os.path.join(path, FILE)
     default = os.path.basename(os.path.abspath(path)).removesuffix(".insitu")
-    data = load_table(path)
+    data = load_settings(path)
     name, units = data.get("name", default), data.get("parameters", {})
     if not isinstance(name, str):
         raise CampaignError(f'{file}: name is not a text, as in name = "heat"')
@@ -59,7 +59,7 @@ def load_config(path: str) -> Config:
     return Config(name, units, class_settings(data.get("classes", {}), file))
 
 
-def dependencies_file(path: str) -> str:
+def find_dependencies_file(path: str) -> str:
     """What `insitu detect` found of the program of the campaign in directory `path`; "" for none.
 
     It lies in the campaign, or where [run] says it, seen from beside the campaign.
@@ -70,13 +70,13 @@ def dependencies_file(path: str) -> str:
     own = os.path.join(path, DEPENDENCIES)
     if os.path.exists(own):
         return own
-    run = load_table(path).get("run")
+    run = load_settings(path).get("run")
     said = run.get("dependencies") if isinstance(run, dict) else None
     other = os.path.join(os.path.dirname(os.path.abspath(path)), str(said or ""))
     return other if said and os.path.exists(other) else ""
 
 
-def load_table(path: str) -> dict[str, Any]:
+def load_settings(path: str) -> dict[str, Any]:
     """What campaign.toml of the campaign in directory `path` holds; empty where there is none.
 
     Raises:

@@ -21,7 +21,7 @@ def connect(path: str) -> sqlite3.Connection:
         CampaignError: written by a newer insitu, locked, damaged, not permitted.
     """
     file = os.path.join(path, schema.FILE)
-    with speaking(path):
+    with explain_errors(path):
         connection = sqlite3.connect(
             file, timeout=LOCKED_WAIT_S, isolation_level=None, check_same_thread=False
         )
@@ -52,7 +52,7 @@ def make_directory(path: str) -> None:
 
 
 @contextmanager
-def speaking(path: str) -> Iterator[None]:
+def explain_errors(path: str) -> Iterator[None]:
     """Turn SQLite's errors into errors that say what to do."""
     try:
         yield

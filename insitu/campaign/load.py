@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from insitu.campaign.base import Store
-from insitu.campaign.joining import is_crowded, joined, varying_parameters
+from insitu.campaign.selection import is_oversubscribed, select_runs, varying_parameters
 from insitu.modeling.measurement import Experiment, RunTable
 
 
@@ -17,9 +17,9 @@ def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None
     Raises:
         CampaignError: a run cannot be read.
     """
-    runs, _ = joined(store.runs())
+    runs, _ = select_runs(store.runs())
     return Experiment(
         parameters=varying_parameters(runs),
         runs=tuple((run.key, (table or store.table)(run.id)) for run in runs),
-        crowded=frozenset(run.key for run in runs if is_crowded(run)),
+        crowded=frozenset(run.key for run in runs if is_oversubscribed(run)),
     )

@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 
 from insitu.campaign import records, vectors
-from insitu.campaign.catalogue import Catalogue, opened
-from insitu.campaign.database import speaking
+from insitu.campaign.catalogue import Catalogue, open_database
+from insitu.campaign.database import explain_errors
 from insitu.entities import CallPath, Finding, Metric, MetricKind, RunKey, RunRecord
 from insitu.errors import CampaignError
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
@@ -30,7 +30,7 @@ def open_store(path: str, *, create: bool = False) -> "SqliteStore":
     Raises:
         CampaignError: no campaign there, written by a newer insitu, locked, damaged, not permitted.
     """
-    return SqliteStore(path, opened(path, create=create))
+    return SqliteStore(path, open_database(path, create=create))
 
 
 class SqliteStore(Catalogue):
@@ -42,7 +42,7 @@ class SqliteStore(Catalogue):
         self._kept = ModelSet()  # what put_models wrote last from here
         self._kept_at = -1  # the state of the file then
 
-    def seal(self, run: RunRecord, table: RunTable) -> None:
+    def add_run(self, run: RunRecord, table: RunTable) -> None:
         """See Store."""
         records.check_shapes(run, table)
         with self._writing() as connection:
@@ -72,7 +72,7 @@ class SqliteStore(Catalogue):
                     ),
                 )
 
-    def note(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
+    def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
         """See Store."""
         with self._writing() as connection:
             run = next((run for run in self.runs() if run.id == run_id), None)
@@ -83,7 +83,7 @@ class SqliteStore(Catalogue):
 
     def next_repetition(self, parameters: Mapping[str, float]) -> int:
         """See Store."""
-        with speaking(self.path):
+        with explain_errors(self.path):
             (highest,) = self._connection.execute(
                 "SELECT max(repetition) FROM run WHERE parameters = ?",
                 (records.parameters_text(parameters),),
@@ -177,14 +177,14 @@ class SqliteStore(Catalogue):
 
     def changes(self) -> int:
         """A number that changes when another process has written to the campaign."""
-        with speaking(self.path):
+        with explain_errors(self.path):
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         return int(version)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction: all of it is durable at the end, or nothing has changed."""
-        with speaking(self.path):
+        with explain_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -197,7 +197,7 @@ class SqliteStore(Catalogue):
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """Several queries that see the same state of the file."""
-        with speaking(self.path):
+        with explain_errors(self.path):
             self._connection.execute("BEGIN")
             try:
                 yield self._connection

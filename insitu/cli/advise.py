@@ -8,7 +8,7 @@ import click
 
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.summary import AHEAD
-from insitu.campaign.config import dependencies_file, load_table
+from insitu.campaign.config import find_dependencies_file, load_settings
 from insitu.campaign.load import load_experiment
 from insitu.campaign.schema import FILE
 from insitu.campaign.store import open_store
@@ -90,7 +90,7 @@ def command(
         target,
         given or likely_levels(known, target),
         dependencies=dependencies_in(
-            dependencies or dependencies_file(os.path.abspath(campaign)), known.callpaths
+            dependencies or find_dependencies_file(os.path.abspath(campaign)), known.callpaths
         ),
         goal=goal,
         count=count,
@@ -137,7 +137,9 @@ def proposals_of(
         known,
         target,
         ordered or likely_levels(known, target),
-        dependencies=dependencies_in(dependencies_file(os.path.abspath(campaign)), known.callpaths),
+        dependencies=dependencies_in(
+            find_dependencies_file(os.path.abspath(campaign)), known.callpaths
+        ),
         count=FEW,
     )
 
@@ -148,7 +150,7 @@ def kept_levels(campaign: str) -> Levels:
     Raises:
         UsageError: it says what makes no sense.
     """
-    data = load_table(os.path.abspath(campaign)).get("levels")
+    data = load_settings(os.path.abspath(campaign)).get("levels")
     if not isinstance(data, dict):
         return {}
     return dict(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import click
 
-from insitu.campaign.config import FILE, load_table
-from insitu.campaign.turn import holder
+from insitu.campaign.config import FILE, load_settings
+from insitu.campaign.lock import find_lock_holder
 from insitu.cli.jobs import batch_system, jobs, submit_jobs
 from insitu.cli.making import make_runs, remaining
 from insitu.cli.output import campaign_argument, json_option, print_json
@@ -77,7 +77,7 @@ def command(
         raise UsageError(
             f"{campaign}: no {FILE} in it; it says what to run: see `insitu campaign --help`"
         )
-    study = study_of(load_table(path), os.path.join(campaign, FILE))
+    study = study_of(load_settings(path), os.path.join(campaign, FILE))
     fill(study.command, {name: values[0] for name, values in study.levels.items()})
     if launcher:
         study = replace(study, launcher=launcher)
@@ -121,7 +121,7 @@ def _show(work: Work, *, is_json: bool, is_plan: bool) -> None:
     if is_plan or state.is_advised:
         for text in state.insights:
             click.echo(f"- {text}")
-    making = holder(work.path)
+    making = find_lock_holder(work.path)
     if making:
         click.echo(f"runs are being made by {making}")
     batch = batch_system(work)

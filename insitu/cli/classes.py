@@ -9,7 +9,7 @@ import numpy as np
 
 from insitu.analysis.cost import metric_place, shares
 from insitu.campaign.config import load_config
-from insitu.campaign.joining import joined
+from insitu.campaign.selection import select_runs
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
     Block,
@@ -78,7 +78,7 @@ def command(
     """
     with open_store(campaign) as store:
         models = kept_models(store)
-        _, left_out_runs = joined(store.runs())
+        _, left_out_runs = select_runs(store.runs())
         share = shares(models)
     chosen = [one for one in models.clusters if is_chosen(key_of(one), callpath, metric)]
     if models.clusters and not chosen:
@@ -117,7 +117,7 @@ def _draw(rows: Sequence[Clusters], campaign: str, file: str, *, most: int) -> N
         raise UsageError(f"{campaign}: all ranks behave alike in what was asked for: no picture")
     fields = []
     with open_store(campaign) as store:
-        records, _ = joined(store.runs())
+        records, _ = select_runs(store.runs())
         for one in list(chosen.values())[:most]:
             run = one.run.parameters
             tables = [store.table(record.id) for record in records if record.key.parameters == run]

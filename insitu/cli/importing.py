@@ -121,7 +121,7 @@ def keep(
     configuration = Configuration.of({"imported": os.path.basename(file)})
     record = RunRecord(identity, key, RunState.COMPLETE, now, now, configuration)
     off = deviations(forecast(models, key), table, key) if identity not in known else ()
-    store.seal(replace(record, findings=off), table)
+    store.add_run(replace(record, findings=off), table)
 
 
 def _joined(before: RunTable, table: RunTable, *, key: RunKey, file: str) -> RunTable:

@@ -4,7 +4,7 @@ import math
 import os
 import sys
 
-from insitu.campaign.turn import Turn
+from insitu.campaign.lock import RunsLock
 from insitu.cli.making import conclude, say
 from insitu.cli.output import print_json
 from insitu.cli.work import State, Work
@@ -40,7 +40,7 @@ def submit_jobs(work: Work, *, is_retrying: bool, is_json: bool) -> None:
     batch = batch_system(work)
     assert batch is not None
     is_inside = any(name in os.environ for name in INSIDE_A_JOB)
-    with Turn(work.path):
+    with RunsLock(work.path):
         waiting = batch.queued()
         if waiting and is_inside:
             say(f"jobs of this campaign are queued already ({', '.join(waiting)}); they go on")

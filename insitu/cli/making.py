@@ -13,7 +13,7 @@ import click
 
 from insitu.analysis.progress import Agenda
 from insitu.campaign.attempts import AttemptRecord, append_attempt
-from insitu.campaign.turn import Turn
+from insitu.campaign.lock import RunsLock
 from insitu.cli.output import print_json
 from insitu.cli.work import State, Work
 from insitu.design.factorial import Point
@@ -53,7 +53,7 @@ def make_runs(
     def tell(holder: str) -> None:
         say(f"waiting for {holder or 'another insitu campaign'}, which makes runs of this campaign")
 
-    with _ended_by_signals(work.path), Turn(work.path, waiting=tell if waits else None) as turn:
+    with _ended_by_signals(work.path), RunsLock(work.path, waiting=tell if waits else None) as turn:
         _bring_in(work.path)
         tried: list[Point] = []
         failed: list[Point] = []

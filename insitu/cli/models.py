@@ -7,7 +7,7 @@ import click
 from insitu.analysis.cost import by_cost, measured, shares
 from insitu.analysis.deviation import OFF
 from insitu.campaign.config import Config, load_config
-from insitu.campaign.joining import is_omitted, joined
+from insitu.campaign.selection import is_omitted, select_runs
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
     Block,
@@ -63,7 +63,7 @@ def command(
     with open_store(campaign) as store:
         models = kept_models(store)
         runs = store.runs()
-        _, left_out_runs = joined(runs)
+        _, left_out_runs = select_runs(runs)
         known = [run for run in reversed(runs) if not is_omitted(run)]
         off = [one for run in known for one in run.findings if one.code == OFF]
     share = shares(models)

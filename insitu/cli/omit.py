@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from insitu.campaign.joining import OMITTED, joined, omission
+from insitu.campaign.selection import OMITTED_CODE, omission_finding, select_runs
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
     campaign_argument,
@@ -37,9 +37,11 @@ def command(campaign: str, runs: tuple[str, ...], *, is_undone: bool, is_json: b
     with open_store(campaign) as store, Lock(campaign):
         chosen = [the_run(store.runs(), text, campaign) for text in runs]
         for run in chosen:
-            store.note(run.id, () if is_undone else (omission(run),), without=OMITTED)
+            store.add_findings(
+                run.id, () if is_undone else (omission_finding(run),), without=OMITTED_CODE
+            )
         models = grow(store)
-        _, left_out = joined(store.runs())
+        _, left_out = select_runs(store.runs())
     print_findings([*left_out, *models.findings], is_json=is_json)
     if is_json:
         print_json([summary(models)])

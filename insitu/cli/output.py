@@ -12,7 +12,7 @@ import click
 
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.cost import metric_place
-from insitu.campaign.joining import joined
+from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore
 from insitu.entities import (
     ARROW,
@@ -278,7 +278,7 @@ def kept_models(store: SqliteStore) -> ModelSet:
 
 def why_none(store: SqliteStore, models: ModelSet) -> str:
     """Why a campaign has no models, with what to do."""
-    runs, _ = joined(store.runs())
+    runs, _ = select_runs(store.runs())
     if not runs:
         return (
             f"{store.path}: no complete run yet; measure with"

@@ -7,7 +7,7 @@ import click
 import numpy as np
 
 from insitu.campaign.config import load_config
-from insitu.campaign.joining import joined
+from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.cli.output import (
     campaign_argument,
@@ -75,7 +75,7 @@ def command(
         with open_executor(where) as team, open_store(campaign) as store, Lock(campaign):
             said = _said(load_config(campaign).classes, classes, threshold, rules)
             models = grow(store, modeler=modeler, said=said, executor=team)
-            _, left_out = joined(store.runs())
+            _, left_out = select_runs(store.runs())
     except Served:
         return
     print_findings([*left_out, *models.findings], is_json=is_json)

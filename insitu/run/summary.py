@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from insitu.campaign.catalogue import open_catalogue
-from insitu.campaign.joining import joined
+from insitu.campaign.selection import select_runs
 from insitu.entities import CallPath, Finding, RunRecord, RunState, number
 from insitu.errors import CampaignError
 from insitu.text import printable
@@ -57,7 +57,7 @@ def what_next(record: RunRecord, where: str) -> str:
     models = f"its models: insitu models {where}"
     try:
         with open_catalogue(where) as catalogue:
-            sealed, _ = joined(catalogue.runs())
+            sealed, _ = select_runs(catalogue.runs())
             scales = {run.key.parameters for run in sealed}
             if len(sealed) > 1 or not has_only_mpi(catalogue.callpaths(record.id)):
                 hint = ""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from insitu.analysis.progress import Agenda, agenda_of
 from insitu.campaign.attempts import AttemptRecord, read_attempts
-from insitu.campaign.config import FILE, load_table
+from insitu.campaign.config import FILE, load_settings
 from insitu.campaign.iterations import iteration_times
-from insitu.campaign.joining import is_omitted
+from insitu.campaign.selection import is_omitted
 from insitu.design.dependency_file import load_structure
 from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
 from insitu.design.schedule import Attempt, Progress, progress_of
@@ -24,7 +24,7 @@ def agenda(campaign: str, runs: Sequence[RunRecord]) -> Agenda | None:
         UsageError: what it asks for makes no sense.
     """
     path = os.path.abspath(campaign)
-    table = load_table(path)
+    table = load_settings(path)
     if "levels" not in table or "run" not in table:
         return None
     study = study_of(table, os.path.join(campaign, FILE))

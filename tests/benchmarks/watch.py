@@ -91,7 +91,7 @@ def campaign(path, count):
             values = {"visits": np.full((count, p), 1000.0), "time": times, "time_exclusive": times}
             key = RunKey.of({"p": p})
             record = RunRecord(f"{p}", key, RunState.COMPLETE, 1.0, 2.0, Configuration(), (0,) * p)
-            store.seal(record, RunTable(paths, (VISITS, TIME, TIME_EXCLUSIVE), values))
+            store.add_run(record, RunTable(paths, (VISITS, TIME, TIME_EXCLUSIVE), values))
         models = remodel(load_experiment(store))
         store.put_models(models)
     return models

@@ -19,12 +19,12 @@ class MemoryStore:
         self._models = ModelSet()
         self._modelled: frozenset[str] = frozenset()
 
-    def seal(self, run: RunRecord, table: RunTable) -> None:
+    def add_run(self, run: RunRecord, table: RunTable) -> None:
         """See Store."""
         records.check_shapes(run, table)
         self._runs[run.id] = (run, table)
 
-    def note(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
+    def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
         """See Store."""
         table = self.table(run_id)
         self._runs[run_id] = (records.noted(self._runs[run_id][0], findings, without), table)

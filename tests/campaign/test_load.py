@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from insitu.campaign.joining import application, is_crowded, joined
 from insitu.campaign.load import load_experiment
+from insitu.campaign.selection import application, is_oversubscribed, select_runs
 from insitu.entities import TIME, CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 from insitu.modeling.measurement import RunTable
 from tests.campaign.memory import MemoryStore
@@ -26,7 +26,7 @@ def store_of(*runs: RunRecord) -> MemoryStore:
     store = MemoryStore()
     for record in runs:
         values = {"time": np.ones((1, record.key.size))}
-        store.seal(record, RunTable((CallPath(("main",)),), (TIME,), values))
+        store.add_run(record, RunTable((CallPath(("main",)),), (TIME,), values))
     return store
 
 
@@ -49,7 +49,7 @@ def test_the_parameters_of_an_experiment_are_those_that_vary(
 def test_a_partial_run_is_left_out_with_a_finding():
     partial = run({"p": 4}, state=RunState.INCOMPLETE, missing=(1, 2))
 
-    runs, findings = joined([run({"p": 2}), partial])
+    runs, findings = select_runs([run({"p": 2}), partial])
 
     assert [r.key.size for r in runs] == [2]
     assert [finding.code for finding in findings] == ["run-partial"]
@@ -60,7 +60,7 @@ def test_a_run_whose_ranks_were_alone_is_left_out_with_a_finding():
     said = (Finding("mpi-singletons", "MPI says 1 rank"),)
     alone = replace(run({"p": 4}), findings=said)
 
-    runs, findings = joined([run({"p": 2}), alone])
+    runs, findings = select_runs([run({"p": 2}), alone])
 
     assert [r.key.size for r in runs] == [2]
     assert [finding.code for finding in findings] == ["mpi-singletons"]
@@ -69,7 +69,7 @@ def test_a_run_whose_ranks_were_alone_is_left_out_with_a_finding():
 def test_a_run_of_another_program_is_left_out_with_a_finding():
     others = [run({"p": p}) for p in (1, 2, 4)]
 
-    runs, findings = joined([*others, run({"p": 8}, command="./fluid --big")])
+    runs, findings = select_runs([*others, run({"p": 8}, command="./fluid --big")])
 
     assert runs == others
     assert findings[0].code == "application-differs"
@@ -77,7 +77,7 @@ def test_a_run_of_another_program_is_left_out_with_a_finding():
 
 
 def test_runs_of_one_program_join_whatever_its_arguments():
-    runs, findings = joined([run({"p": 1}, command="./heat -n 4"), run({"p": 2})])
+    runs, findings = select_runs([run({"p": 1}, command="./heat -n 4"), run({"p": 2})])
 
     assert len(runs) == 2
     assert findings == ()
@@ -86,7 +86,7 @@ def test_runs_of_one_program_join_whatever_its_arguments():
 def test_repetitions_that_were_started_differently_are_told():
     runs = [run({"p": 2}, command="./heat -n 4"), run({"p": 2}, command="./heat -n 8")]
 
-    alike, findings = joined(runs)
+    alike, findings = select_runs(runs)
 
     assert len(alike) == 2
     assert [finding.code for finding in findings] == ["arguments-differ"]
@@ -94,7 +94,7 @@ def test_repetitions_that_were_started_differently_are_told():
 
 
 def test_a_run_that_does_not_set_what_others_vary_is_left_out():
-    runs, findings = joined([run({"p": 1}), run({"p": 1, "n": 4}), run({"p": 1, "n": 8})])
+    runs, findings = select_runs([run({"p": 1}), run({"p": 1, "n": 4}), run({"p": 1, "n": 8})])
 
     assert len(runs) == 2
     assert "--param n=VALUE" in findings[0].text
@@ -138,4 +138,4 @@ def test_ranks_are_crowded_where_they_share_cores(size, configuration, expected)
         configuration=Configuration.of(configuration),
     )
 
-    assert is_crowded(run) is expected
+    assert is_oversubscribed(run) is expected

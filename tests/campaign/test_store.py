@@ -98,21 +98,21 @@ def test_the_database_of_another_program_is_refused(path: str):
 
 def test_a_full_disk_leaves_what_was_kept_whole(path: str):
     store = open_store(path, create=True)
-    store.seal(record("a"), table())
+    store.add_run(record("a"), table())
     limit_pages(store, 40)
 
     with pytest.raises(CampaignError, match=r"the disk is full, .* free some space"):
-        store.seal(record("b"), table(2000))
+        store.add_run(record("b"), table(2000))
 
     assert [run.id for run in store.runs()] == ["a"]
     limit_pages(store, 100_000)
-    store.seal(record("b"), table(2000))
+    store.add_run(record("b"), table(2000))
     assert len(store.table("b").callpaths) == 2000
 
 
 def test_a_second_process_reads_while_the_first_writes(path: str):
     writer = open_store(path, create=True)
-    writer.seal(record("a"), table())
+    writer.add_run(record("a"), table())
 
     with writer._writing(), open_store(path) as reader:
         seen = [run.id for run in reader.runs()]
@@ -124,14 +124,14 @@ def test_a_reader_is_told_that_another_process_wrote(path: str):
     writer, reader = open_store(path, create=True), open_store(path)
     before = reader.changes()
 
-    writer.seal(record("a"), table())
+    writer.add_run(record("a"), table())
 
     assert reader.changes() != before
 
 
 def test_damaged_values_are_refused(path: str):
     with open_store(path, create=True) as store:
-        store.seal(record("a"), table())
+        store.add_run(record("a"), table())
     with sqlite3.connect(file_of(path)) as connection:
         connection.execute("UPDATE vec SET blob = ?", (zlib.compress(b"torn"),))
 
@@ -142,7 +142,7 @@ def test_damaged_values_are_refused(path: str):
 def test_statistics_stand_beside_the_values(path: str):
     values = np.array([[1.0, 2.0, 9.0, np.nan]])
     with open_store(path, create=True) as store:
-        store.seal(record("a"), RunTable((MAIN,), (TIME,), {"time": values}))
+        store.add_run(record("a"), RunTable((MAIN,), (TIME,), {"time": values}))
         found = store._connection.execute("SELECT n, min, median, mean, max FROM vec").fetchall()
 
     assert found == [(3, 1.0, 2.0, 4.0, 9.0)]

@@ -79,17 +79,17 @@ def same(left: RunTable, right: RunTable) -> bool:
 
 
 def test_a_sealed_run_is_read_back_as_it_was(store: Store):
-    store.seal(record(), table())
+    store.add_run(record(), table())
 
     assert store.runs() == [record()]
     assert same(store.table("a"), table())
 
 
 def test_sealing_a_run_again_replaces_it_in_its_place(store: Store):
-    store.seal(record("a", RunState.INCOMPLETE), table(2.0))
-    store.seal(record("b", p=8), table())
+    store.add_run(record("a", RunState.INCOMPLETE), table(2.0))
+    store.add_run(record("b", p=8), table())
 
-    store.seal(record("a"), table())
+    store.add_run(record("a"), table())
 
     assert [run.id for run in store.runs()] == ["a", "b"]
     assert store.runs()[0].state is RunState.COMPLETE
@@ -97,21 +97,21 @@ def test_sealing_a_run_again_replaces_it_in_its_place(store: Store):
 
 
 def test_what_is_found_of_a_run_later_is_said_once(store: Store):
-    store.seal(*heat_run(2))
+    store.add_run(*heat_run(2))
     found = Finding("off-forecast", "run p=2#0: odd")
 
     for _ in range(2):
-        store.note(store.runs()[0].id, [found])
+        store.add_findings(store.runs()[0].id, [found])
 
     assert store.runs()[0].findings == (*heat_run(2)[0].findings, found)
-    store.note(store.runs()[0].id, [], without="off-forecast")
+    store.add_findings(store.runs()[0].id, [], without="off-forecast")
     assert store.runs()[0].findings == heat_run(2)[0].findings
     with pytest.raises(CampaignError, match="no run 'nobody'"):
-        store.note("nobody", [found])
+        store.add_findings("nobody", [found])
 
 
 def test_repetitions_are_counted_at_each_coordinate(store: Store):
-    store.seal(record("a", p=4, n=256), table())
+    store.add_run(record("a", p=4, n=256), table())
 
     assert store.next_repetition({"n": 256, "p": 4}) == 1
     assert store.next_repetition({"p": 4}) == 0
@@ -125,7 +125,7 @@ def test_an_unknown_run_is_refused(store: Store):
 def test_a_run_without_call_paths_is_kept(store: Store):
     empty = RunTable((), (TIME,), {"time": np.empty((0, 4))})
 
-    store.seal(record(), empty)
+    store.add_run(record(), empty)
 
     assert same(store.table("a"), empty)
 
@@ -134,7 +134,7 @@ def test_a_table_whose_arrays_do_not_fit_is_refused(store: Store):
     crooked = RunTable((MAIN,), (TIME,), {"time": np.zeros((2, 4))})
 
     with pytest.raises(ValueError, match=r"time has shape \(2, 4\), not \(1, 4\)"):
-        store.seal(record(), crooked)
+        store.add_run(record(), crooked)
 
     assert store.runs() == []
 
@@ -161,7 +161,7 @@ def test_classes_and_findings_are_read_back_and_replaced(store: Store):
 
 def test_models_are_read_back_and_those_that_are_gone_are_dropped(store: Store):
     for p in (1, 2, 4, 8):
-        store.seal(*heat_run(p))
+        store.add_run(*heat_run(p))
     models = remodel(load_experiment(store))
     store.put_models(models)
     kept = store.models()
@@ -174,11 +174,11 @@ def test_models_are_read_back_and_those_that_are_gone_are_dropped(store: Store):
 
 
 def test_the_store_knows_which_runs_the_models_do_not_know(store: Store):
-    store.seal(*heat_run(1))
+    store.add_run(*heat_run(1))
     before = store.unmodelled()
 
     store.put_models(ModelSet())
-    store.seal(*heat_run(2))
+    store.add_run(*heat_run(2))
     between = store.unmodelled()
     store.put_models(ModelSet(), of=[heat_run(2)[0].id])
 

@@ -176,7 +176,7 @@ def test_growth_that_was_not_accepted_is_violated(insitu, heat, tmp_path):
             table = store.table(run.id)
             for metric in ("time", "time_exclusive"):
                 table.values[metric][3] = 0.2
-            store.seal(run, table)
+            store.add_run(run, table)
         store.put_models(remodel(load_experiment(store)))
 
     answer = insitu("check", heat, "--baseline", path, "--json")

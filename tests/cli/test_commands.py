@@ -11,7 +11,7 @@ import pytest
 
 from insitu import __version__
 from insitu.analysis.board import board_of
-from insitu.campaign.joining import OMITTED
+from insitu.campaign.selection import OMITTED_CODE
 from insitu.campaign.store import open_store
 from insitu.cli import COMMANDS, group
 from insitu.cli.output import headlines
@@ -285,7 +285,7 @@ def test_a_run_is_left_out_of_the_models_and_taken_back(insitu: Insitu, heat: st
     with open_store(own) as store:
         board = board_of(store.runs(), store.models())
     assert [run.name for run in board.runs if run.state == "omitted"] == ["p=8#1", "p=8#0"]
-    assert [one.where for one in board.findings if one.code == OMITTED] == ["p=8#1", "p=8#0"]
+    assert [one.where for one in board.findings if one.code == OMITTED_CODE] == ["p=8#1", "p=8#0"]
     assert insitu("omit", own, "p=8#0", "p=8#1", "--undo").code == 0
     assert points() == everything
 

@@ -45,7 +45,7 @@ def measured(folder, runs, cores, calls):
                 "visits": np.outer(visits, np.ones(int(p))),
                 "time_exclusive": np.outer(rows, np.ones(int(p))),
             }
-            store.seal(record, RunTable(PATHS, (VISITS, TIME_EXCLUSIVE), values))
+            store.add_run(record, RunTable(PATHS, (VISITS, TIME_EXCLUSIVE), values))
 
 
 @pytest.fixture

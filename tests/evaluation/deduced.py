@@ -143,7 +143,7 @@ def copy(source: Path, target: Path, points: Sequence[Point], dependencies: Path
     with open_store(str(source)) as store, open_store(str(target), create=True) as chosen:
         for run in store.runs():
             if tuple(sorted(run.key.parameters)) in wanted:
-                chosen.seal(run, store.table(run.id))
+                chosen.add_run(run, store.table(run.id))
     if dependencies is not None:
         (target / "dependencies.json").write_text(dependencies.read_text())
     insitu("refit", str(target), "--json")

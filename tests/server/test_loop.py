@@ -102,7 +102,7 @@ def test_boards_show_a_preview_until_the_models_of_a_run_are_made(tmp_path):
     with heat_campaign(campaign, 1) as store:
         before = Refitter(store, campaign)
         before.finish(before.begin()())
-        store.seal(*heat_run(32))
+        store.add_run(*heat_run(32))
 
     during, after = asyncio.run(watch_a_refit(campaign, WaitingRefitter))
 
@@ -120,7 +120,7 @@ def test_several_new_runs_are_not_previewed(tmp_path):
         refitter.finish(refitter.begin()())
         for p in (32, 64):
             record, table = heat_run(p)
-            store.seal(record, table)
+            store.add_run(record, table)
             refitter.add_run(record.id)
         refitter.begin()
 

@@ -77,5 +77,5 @@ def heat_campaign(path: str, repetitions: int = 2, scales: tuple[int, ...] = SCA
     store = open_store(path, create=True)
     for p in scales:
         for repetition in range(repetitions):
-            store.seal(*heat_run(p, repetition))
+            store.add_run(*heat_run(p, repetition))
     return store

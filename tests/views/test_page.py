@@ -104,7 +104,7 @@ def campaign_of(path: Path, runs: dict[RunKey, dict[str, tuple[float, float]]]) 
                 metrics=(VISITS, TIME),
                 values={"visits": made[:, :1], "time": made[:, 1:]},
             )
-            store.seal(RunRecord(str(key), key, RunState.COMPLETE, exit_status=(0,)), table)
+            store.add_run(RunRecord(str(key), key, RunState.COMPLETE, exit_status=(0,)), table)
         store.put_models(remodel(load_experiment(store)))
     return str(path)
 

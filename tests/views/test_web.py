@@ -92,7 +92,7 @@ def test_the_page_names_no_address_outside_and_makes_no_markup_of_names(page: Pa
 def test_the_board_arrives_and_arrives_again_when_it_changes(store: SqliteStore):
     with served(store.path) as page, page.events() as events:
         (_, first), (_, now) = next(events), next(events)
-        store.seal(*heat_run(8))
+        store.add_run(*heat_run(8))
         (kind, second) = next(events)
 
     assert [run["name"] for run in first["board"]["runs"]] == ["p=4#0", "p=2#0"]

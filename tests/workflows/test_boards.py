@@ -56,7 +56,7 @@ def heard(client: BoardClient, publisher: "zmq.Socket[bytes]", frame: bytes) -> 
 def test_without_an_aggregator_the_files_are_read_and_only_when_they_change(store: SqliteStore):
     with BoardClient(store.path) as client:
         first, second = client.newest(0.0), client.newest(0.0)
-        store.seal(*heat_run(8))
+        store.add_run(*heat_run(8))
         third = client.newest(0.0)
 
     assert first is not None

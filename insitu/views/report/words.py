@@ -8,7 +8,7 @@ from insitu.analysis.callpaths import last_frames
 from insitu.analysis.cost import metric_place
 from insitu.analysis.shares import RELEVANT, ROUGH, TRUSTED, Estimate, Part, trust
 from insitu.analysis.summary import FAR, Growth, Summary, place_of
-from insitu.campaign.joining import is_omitted
+from insitu.campaign.selection import is_omitted
 from insitu.design.proposals import Proposal, Proposals
 from insitu.entities import RunRecord, RunState, number
 from insitu.units import percent, quantity

@@ -16,7 +16,7 @@ HELD = (errno.EWOULDBLOCK, errno.EACCES)
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of some file systems
 
 
-class Turn:
+class RunsLock:
     """Held from making to `close`; let go by the kernel when its last holder is gone.
 
     `descriptor` is handed to the run that is being made: a run that outlives who began it keeps
@@ -81,7 +81,7 @@ class Turn:
         self.close()
 
 
-def holder(campaign: str) -> str:
+def find_lock_holder(campaign: str) -> str:
     """Who makes runs of it now, and which; "" where nobody does."""
     try:
         with open(os.path.join(campaign, FILE), encoding="utf-8", errors="replace") as file:

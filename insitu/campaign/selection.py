@@ -9,29 +9,29 @@ from collections.abc import Sequence
 
 from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
 
-OMITTED = "run-omitted"  # the finding of a run that somebody left out
+OMITTED_CODE = "run-omitted"  # the finding of a run that somebody left out
 _INTERPRETER = re.compile(r"python[0-9.]*\Z")
 
 
-def is_crowded(run: RunRecord) -> bool:
+def is_oversubscribed(run: RunRecord) -> bool:
     """Whether the run had more ranks than its nodes have processor cores, as far as is known."""
     cores = [int(text) for text in run.configuration.get("cores").split(", ") if text.isdigit()]
     nodes = len(run.configuration.get("host").split(", "))
     return bool(cores) and run.key.size > max(cores) * nodes
 
 
-def omission(run: RunRecord) -> Finding:
+def omission_finding(run: RunRecord) -> Finding:
     """What a run bears that somebody left out."""
     text = f"run {run.key}: left out as was asked for; `insitu omit --undo` takes it back"
-    return Finding(OMITTED, text, str(run.key))
+    return Finding(OMITTED_CODE, text, str(run.key))
 
 
 def is_omitted(run: RunRecord) -> bool:
     """Whether somebody left it out."""
-    return any(finding.code == OMITTED for finding in run.findings)
+    return any(finding.code == OMITTED_CODE for finding in run.findings)
 
 
-def joined(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Finding, ...]]:
+def select_runs(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Finding, ...]]:
     """Part the runs that make one experiment from the others, with a finding for each of these.
 
     Left out are runs that somebody omitted, that are not sealed, whose ranks were each alone, that
@@ -42,7 +42,7 @@ def joined(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Finding, .
     sealed = []
     for run in runs:
         if is_omitted(run):
-            findings += [finding for finding in run.findings if finding.code == OMITTED]
+            findings += [finding for finding in run.findings if finding.code == OMITTED_CODE]
         elif any(finding.code == "mpi-singletons" for finding in run.findings):
             text = f"run {run.key}: its ranks ran alone, without MPI between them: left out"
             findings.append(Finding("mpi-singletons", text, str(run.key)))
