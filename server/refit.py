@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from insitu.campaign.base import Store
 from insitu.campaign.config import find_dependencies_file, load_config
 from insitu.campaign.load import load_experiment
-from insitu.design.dependency_file import told_products
+from insitu.design.dependency_file import load_products
 from insitu.entities import CallPath
 from insitu.modeling import modelers
 from insitu.modeling.base import ModelSet
@@ -53,7 +53,7 @@ def load_refit_inputs(
         classes = load_config(campaign).classes
 
     experiment = load_experiment(store, load_table)
-    dependencies = told_products(
+    dependencies = load_products(
         find_dependencies_file(campaign), experiment.callpaths(), experiment.parameters
     )
 

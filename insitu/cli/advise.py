@@ -14,13 +14,13 @@ from insitu.campaign.schema import FILE
 from insitu.campaign.store import open_store
 from insitu.cli.output import campaign_argument, json_option, print_json
 from insitu.cli.predict import coordinate
+from insitu.design.campaign_plan import GOAL
 from insitu.design.dependencies import Dependency, at_callpaths
 from insitu.design.dependency_file import load_structure
 from insitu.design.factorial import Levels
-from insitu.design.known import Known, known_runs
 from insitu.design.levels import parse_levels
-from insitu.design.proposals import Proposal, Proposals, likely_levels, propose
-from insitu.design.study import GOAL
+from insitu.design.measured_runs import MeasuredRuns, collect_measured_runs
+from insitu.design.proposals import Proposal, Proposals, default_levels, propose_runs
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.modeling.measurement import Experiment
@@ -83,12 +83,12 @@ def command(
     """
     given = dict(map(parse_levels, levels)) or kept_levels(campaign)
     experiment = measured_in(campaign, is_planning=bool(given) and at is not None)
-    known = known_runs(experiment, tuple(given) or experiment.parameters)
+    known = collect_measured_runs(experiment, tuple(given) or experiment.parameters)
     target = farther(known) if at is None else coordinate(at, known.names)
-    found = propose(
+    found = propose_runs(
         known,
         target,
-        given or likely_levels(known, target),
+        given or default_levels(known, target),
         dependencies=dependencies_in(
             dependencies or find_dependencies_file(os.path.abspath(campaign)), known.callpaths
         ),
@@ -127,16 +127,16 @@ def proposals_of(
     Raises:
         UsageError: campaign.toml has too many levels.
     """
-    known = known_runs(experiment, experiment.parameters)
+    known = collect_measured_runs(experiment, experiment.parameters)
     if not known.callpaths:
         return None
     given = kept_levels(campaign)
     levels = given if set(given) == set(known.names) else {}
     ordered = {name: levels[name] for name in known.names} if levels else {}
-    return propose(
+    return propose_runs(
         known,
         target,
-        ordered or likely_levels(known, target),
+        ordered or default_levels(known, target),
         dependencies=dependencies_in(
             find_dependencies_file(os.path.abspath(campaign)), known.callpaths
         ),
@@ -159,7 +159,7 @@ def kept_levels(campaign: str) -> Levels:
     )
 
 
-def farther(known: Known) -> list[float]:
+def farther(known: MeasuredRuns) -> list[float]:
     """The target where none is said: the first parameter far beyond what was run.
 
     Raises:
@@ -180,10 +180,10 @@ def _row(found: Proposals, one: Proposal | None) -> dict[str, object]:
     return {
         "params": None if one is None else dict(one.point.values),
         "prediction": _finite(found.seconds),
-        "uncertainty": _finite(found.doubt),
+        "uncertainty": _finite(found.uncertainty),
         "goal": found.goal,
         "seconds": None if one is None else _finite(one.seconds),
-        "uncertainty_then": None if one is None else _finite(one.doubt),
+        "uncertainty_then": None if one is None else _finite(one.uncertainty),
         "callpath": one.callpath or None if one is not None else None,
     }
 
@@ -194,10 +194,10 @@ def _finite(value: float) -> float | None:
 
 def _print(found: Proposals) -> None:
     """The prediction with its relative uncertainty, where there is one, and what to run."""
-    if math.isfinite(found.doubt):
+    if math.isfinite(found.uncertainty):
         click.echo(
             f"{quantity(found.seconds, 's')} at {found.target} by the runs so far, uncertain by "
-            f"{percent(found.doubt)}; the goal is {percent(found.goal)}"
+            f"{percent(found.uncertainty)}; the goal is {percent(found.goal)}"
         )
     for one in found.runs:
         takes = f"; takes about {quantity(one.seconds, 's')}" if one.seconds > 0 else ""
@@ -212,4 +212,4 @@ def _why(one: Proposal) -> str:
     if not one.callpath:
         return ", to have runs that differ in everything"
     name = last_frames(one.callpath, NAME_WIDTH)
-    return f", leaves {percent(one.doubt)}; tells most of {name}"
+    return f", leaves {percent(one.uncertainty)}; tells most of {name}"

@@ -12,7 +12,7 @@ from insitu.cli.jobs import batch_system, jobs, submit_jobs
 from insitu.cli.making import make_runs, remaining
 from insitu.cli.output import campaign_argument, json_option, print_json
 from insitu.cli.work import Work
-from insitu.design.study import LAUNCHERS, PSIJ, study_of
+from insitu.design.campaign_plan import LAUNCHERS, PSIJ, parse_campaign_plan
 from insitu.errors import UsageError
 from insitu.launch.pilots import fill
 from insitu.units import quantity
@@ -77,7 +77,7 @@ def command(
         raise UsageError(
             f"{campaign}: no {FILE} in it; it says what to run: see `insitu campaign --help`"
         )
-    study = study_of(load_settings(path), os.path.join(campaign, FILE))
+    study = parse_campaign_plan(load_settings(path), os.path.join(campaign, FILE))
     fill(study.command, {name: values[0] for name, values in study.levels.items()})
     if launcher:
         study = replace(study, launcher=launcher)

@@ -11,15 +11,15 @@ from insitu.campaign.iterations import iteration_times
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.cli.output import json_option, print_json
-from insitu.design.checks import Hidden, Timed, hidden_interactions
-from insitu.design.deduce import Pairing, Rule, deduce
+from insitu.design.checks import HiddenInteraction, MeasuredPoints, find_hidden_interactions
+from insitu.design.deduce import Pairing, Rule, deduce_design
 from insitu.design.dependencies import Structure, at_callpaths
 from insitu.design.dependency_file import load_structure, parse_derived
-from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
-from insitu.design.known import Known, known_runs
+from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse_design
 from insitu.design.laws import NOISE
 from insitu.design.levels import parse_levels
 from insitu.design.mainloop import LoopVerdict, iterations_for, judge_runs
+from insitu.design.measured_runs import MeasuredRuns, collect_measured_runs
 from insitu.entities import TIME_EXCLUSIVE, VISITS, Finding, number
 from insitu.errors import UsageError
 
@@ -175,7 +175,7 @@ def _say_loop(loop: LoopVerdict, parameter: str, *, is_json: bool) -> None:
 
 def _compared(
     structure: Structure, design: ExperimentDesign, campaign: str, noise: float
-) -> tuple[list[Hidden], bool]:
+) -> tuple[list[HiddenInteraction], bool]:
     """What the check points of the design show, as far as they were run; whether by counts.
 
     A run's noise is what iterations of the main loop or repetitions say, whichever is more. Where
@@ -189,7 +189,7 @@ def _compared(
         experiment = load_experiment(store)
     is_counted = bool(experiment.crowded)
     metric = VISITS if is_counted else TIME_EXCLUSIVE
-    known = known_runs(experiment, names, metric.name)
+    known = collect_measured_runs(experiment, names, metric.name)
     checks = {tuple(value for _, value in point.values) for point in design.checks}
     is_check = np.array([tuple(map(float, row)) in checks for row in known.points], dtype=bool)
     if not is_check.any() or is_check.all():
@@ -201,7 +201,7 @@ def _compared(
         raise UsageError(
             f"{campaign}: none of its call paths is in the dependencies; detect the same program"
         )
-    hidden = hidden_interactions(
+    hidden = find_hidden_interactions(
         _timed(known, rows, ~is_check),
         _timed(known, rows, is_check),
         names,
@@ -212,11 +212,11 @@ def _compared(
     return hidden, is_counted
 
 
-def _timed(known: Known, rows: Sequence[int], chosen: np.ndarray) -> Timed:
-    return Timed(known.points[chosen], known.values[list(rows)][:, chosen])
+def _timed(known: MeasuredRuns, rows: Sequence[int], chosen: np.ndarray) -> MeasuredPoints:
+    return MeasuredPoints(known.points[chosen], known.values[list(rows)][:, chosen])
 
 
-def _with(structure: Structure, hidden: Sequence[Hidden]) -> Structure:
+def _with(structure: Structure, hidden: Sequence[HiddenInteraction]) -> Structure:
     """The same with the pairs allowed that check points showed."""
     found = {one.callpath: one.dependency for one in hidden}
     dependencies = [
@@ -228,7 +228,7 @@ def _with(structure: Structure, hidden: Sequence[Hidden]) -> Structure:
     return replace(structure, dependencies=(*dependencies, *found.values()))
 
 
-def _say_hidden(hidden: Sequence[Hidden], *, is_counted: bool, is_json: bool) -> None:
+def _say_hidden(hidden: Sequence[HiddenInteraction], *, is_counted: bool, is_json: bool) -> None:
     notes = [one.finding(is_counted=is_counted) for one in hidden]
     if is_json:
         print_json([{"finding": CROWDED.code, "text": CROWDED.text}] * is_counted)
@@ -258,8 +258,8 @@ def _design(
     if method == "full":
         return full_factorial(levels)
     if method == "sparse":
-        return sparse(levels)
-    return deduce(structure, levels, rule=rule, pairing=pairing, iterations=iterations)
+        return sparse_design(levels)
+    return deduce_design(structure, levels, rule=rule, pairing=pairing, iterations=iterations)
 
 
 def _row(point: Point, design: ExperimentDesign, *, is_check: bool) -> dict[str, object]:

@@ -10,7 +10,7 @@ import click
 from insitu.cli.output import Block, Column, json_option, print_blocks, print_json
 from insitu.cli.pilots import Pilots
 from insitu.design.blackbox import MainLoop, deduce_structure
-from insitu.design.dependencies import Dependency, Status, Structure, with_labels
+from insitu.design.dependencies import Dependency, DependencyStatus, Structure, add_labels
 from insitu.design.dependency_file import parse_derived
 from insitu.design.levels import parse_levels
 from insitu.design.pilot import far_configurations, pilot_configurations
@@ -132,14 +132,14 @@ def _detected(
     counts = pilots.count(configurations)
     structure, loop = deduce_structure(configurations, counts, ranks=ranks, derived=derived)
     if is_tainted:
-        structure = with_labels(structure, labels)
+        structure = add_labels(structure, labels)
         silent = {name for one in structure.dependencies for name in one.labelled}
         farther = {name: value for name, value in farther.items() if name in silent}
     if farther:
         configurations += far_configurations(asked.levels, farther)
         counts = pilots.count(configurations)
         structure, loop = deduce_structure(configurations, counts, ranks=ranks, derived=derived)
-        structure = with_labels(structure, labels, farther)
+        structure = add_labels(structure, labels, farther)
     return structure, loop, frozenset().union(*labels.values())
 
 
@@ -197,9 +197,12 @@ def _row(one: Dependency) -> dict[str, object]:
 def _status(one: Dependency) -> str:
     """How it is known, and what an analysis names besides."""
     parts = [str(one.status)]
-    if not one.nests and (one.labelled or one.refuted) and one.status is Status.OBSERVED:
+    if not one.nests and (one.labelled or one.refuted) and one.status is DependencyStatus.OBSERVED:
         parts = []
-    for status, names in ((Status.LABELLED, one.labelled), (Status.REFUTED, one.refuted)):
+    for status, names in (
+        (DependencyStatus.LABELLED, one.labelled),
+        (DependencyStatus.REFUTED, one.refuted),
+    ):
         if names:
             parts.append(f"{status}: {', '.join(names)}")
     return "; ".join(parts)

@@ -8,8 +8,8 @@ from insitu.campaign.lock import RunsLock
 from insitu.cli.making import conclude, say
 from insitu.cli.output import print_json
 from insitu.cli.work import State, Work
-from insitu.design.schedule import MOST_REPETITIONS
-from insitu.design.study import AUTO, TIMEOUT_S
+from insitu.design.campaign_plan import AUTO, TIMEOUT_S
+from insitu.design.schedule import MAX_REPETITIONS
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.launch.batch import BatchJob, BatchSystem, Slurm
@@ -86,7 +86,7 @@ def jobs(work: Work, state: State, *, is_retrying: bool) -> list[BatchJob]:
     found = []
     for size in sorted({int(one.point[RANKS]) for one in left}):
         here = [one.left for one in left if int(one.point[RANKS]) == size]
-        rounds = MOST_REPETITIONS if study.repetitions == AUTO else max(here)
+        rounds = MAX_REPETITIONS if study.repetitions == AUTO else max(here)
         minutes = math.ceil(study.timeout_s * len(here) / 60) + MARGIN_MIN
         found.append(
             BatchJob(

@@ -10,11 +10,11 @@ from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.cli.advise import dependencies_in
 from insitu.cli.predict import coordinate
+from insitu.design.campaign_plan import CampaignPlan
 from insitu.design.factorial import ExperimentDesign, Point
-from insitu.design.known import known_runs
-from insitu.design.proposals import Proposals, propose
-from insitu.design.schedule import Progress, expected_seconds, next_run
-from insitu.design.study import Study
+from insitu.design.measured_runs import collect_measured_runs
+from insitu.design.proposals import Proposals, propose_runs
+from insitu.design.schedule import Progress, choose_next_run, estimate_seconds
 from insitu.entities import RANKS
 from insitu.units import percent, quantity
 from insitu.workflows.progress import progress_in
@@ -28,7 +28,7 @@ class Work:
     """
 
     path: str
-    study: Study
+    study: CampaignPlan
     design: ExperimentDesign | None
     ranks: int | None = None
 
@@ -59,14 +59,14 @@ class Work:
         budget = self.budget_left()
 
         def is_out(point: Point) -> bool:
-            seconds = expected_seconds(point, taken) if taken else 0.0
+            seconds = estimate_seconds(point, taken) if taken else 0.0
             return point in failed or seconds * point[RANKS] / 3600 > budget
 
         with open_store(self.path) as store:
             experiment = load_experiment(store)
         file = self.study.dependencies
-        known = known_runs(experiment, names)
-        return propose(
+        known = collect_measured_runs(experiment, names)
+        return propose_runs(
             known,
             coordinate(self.study.predict, names),
             self.study.levels,
@@ -87,16 +87,18 @@ class State:
     is_advised: bool
 
     def next(self, budget: float, is_retrying: bool, tried: Collection[Point]) -> Progress | None:
-        """What to run next, see `next_run`."""
+        """What to run next, see `choose_next_run`."""
         lines = self.agenda.lines
-        return next_run(lines, budget_core_h=budget, is_retrying=is_retrying, tried=tuple(tried))
+        return choose_next_run(
+            lines, budget_core_h=budget, is_retrying=is_retrying, tried=tuple(tried)
+        )
 
 
 def _told(advice: Proposals) -> tuple[str, ...]:
     """What is known of what was asked; nothing while first runs are missing."""
-    if not advice.doubt >= 0:
+    if not advice.uncertainty >= 0:
         return ()
     return (
         f"{quantity(advice.seconds, 's')} at {advice.target} by the runs so far, uncertain by"
-        f" {percent(advice.doubt)}; the goal is {percent(advice.goal)}",
+        f" {percent(advice.uncertainty)}; the goal is {percent(advice.goal)}",
     )

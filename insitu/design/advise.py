@@ -31,7 +31,7 @@ FIRST_RUNS = 5  # a prime number, so that every pair of columns has each level o
 CANDIDATES_LIMIT = 20_000  # configurations, each of which is compared with all laws
 
 
-class Possible(Protocol):
+class LawDistribution(Protocol):
     """Laws that a call path may follow, by their samples."""
 
     def at(self, points: FloatArray) -> FloatArray:
@@ -39,7 +39,7 @@ class Possible(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class ConditionedLaw:
     """The same laws after a run at a point (1, n_parameters), whatever it will measure.
 
     For jointly normal values a run at x leaves of the covariance of a and b
@@ -49,7 +49,7 @@ class Foreseen:
     and the samples are changed to have that, by Potter's square root; their means stay.
     """
 
-    law: Possible
+    law: LawDistribution
     point: FloatArray
     noise: float = NOISE
 
@@ -67,7 +67,9 @@ class Foreseen:
         return changed
 
 
-def first_runs(levels: Levels, count: int = FIRST_RUNS, *, ranks: str = RANKS) -> list[Point]:
+def choose_first_runs(
+    levels: Levels, count: int = FIRST_RUNS, *, ranks: str = RANKS
+) -> list[Point]:
     """Runs that differ in everything, uncorrelated as far as that goes: a Latin square's rows.
 
     The i-th run takes level i of the first parameter and level i * k modulo the count of the k-th,
@@ -85,14 +87,14 @@ def first_runs(levels: Levels, count: int = FIRST_RUNS, *, ranks: str = RANKS) -
     return sorted(dict.fromkeys(found), key=lambda one: dict(one.values).get(ranks, 1.0))
 
 
-def uncertainty(laws: Sequence[Possible], target: FloatArray) -> float:
+def relative_uncertainty(laws: Sequence[LawDistribution], target: FloatArray) -> float:
     """Relative standard deviation of the sum of all call paths, mean over (n, n_parameters)."""
     total = sum(law.at(target) for law in laws)
     return float(np.mean(np.std(total, axis=0) / np.maximum(np.mean(total, axis=0), 1e-300)))
 
 
-def next_point(
-    laws: Sequence[Possible],
+def choose_next_point(
+    laws: Sequence[LawDistribution],
     candidates: Sequence[Point],
     target: FloatArray,
     cost: Cost,
@@ -112,13 +114,16 @@ def next_point(
     """
     if not candidates:
         raise UsageError("no configuration is left to run; give more levels")
-    gain = gains(laws, candidates, target, noise).sum(axis=0)
+    gain = variance_reductions(laws, candidates, target, noise).sum(axis=0)
     prices = np.array([cost(point) for point in candidates])
     return candidates[int(np.argmax(gain / prices**COST_POWER))]
 
 
-def gains(
-    laws: Sequence[Possible], candidates: Sequence[Point], target: FloatArray, noise: float = NOISE
+def variance_reductions(
+    laws: Sequence[LawDistribution],
+    candidates: Sequence[Point],
+    target: FloatArray,
+    noise: float = NOISE,
 ) -> FloatArray:
     """By how much a run at each candidate lowers the variance of each law at the target.
 
@@ -136,7 +141,7 @@ def gains(
     return found
 
 
-def candidates_of(levels: Levels, taken: Sequence[Point]) -> list[Point]:
+def list_candidates(levels: Levels, taken: Sequence[Point]) -> list[Point]:
     """All configurations that were not run yet.
 
     Raises:

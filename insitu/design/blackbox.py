@@ -13,7 +13,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from insitu.design.dependencies import Dependency, Nest, Status, Structure
+from insitu.design.dependencies import Dependency, DependencyStatus, Nest, Structure
 from insitu.design.pilot import changed
 from insitu.modeling.measurement import FloatArray
 
@@ -75,7 +75,7 @@ def deduce_structure(
     )
 
 
-def nests_of(configurations: Configurations, counts: FloatArray) -> tuple[Nest, ...]:
+def deduce_nests(configurations: Configurations, counts: FloatArray) -> tuple[Nest, ...]:
     """The nests of one site.
 
     Args:
@@ -102,8 +102,10 @@ def _dependency(
     steady = [values for values in columns if _is_same(values[0], values[1])]
     share = float(sum(values[0] for values in columns) / total)
     if not steady:
-        return Dependency(path, (), share, Status.NONDETERMINISTIC)
-    nests = dict.fromkeys(nest for values in steady for nest in nests_of(configurations, values))
+        return Dependency(path, (), share, DependencyStatus.NONDETERMINISTIC)
+    nests = dict.fromkeys(
+        nest for values in steady for nest in deduce_nests(configurations, values)
+    )
     known = {nest.parameters for nest in nests if all(power for _, power in nest.factors)}
     kept = [n for n in nests if n.parameters not in known or all(power for _, power in n.factors)]
     return Dependency(path, tuple(kept), share)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.design.dependencies import Dependency, Nest
-from insitu.design.laws import NOISE, Law, laws_of
+from insitu.design.laws import NOISE, Law, sample_laws
 from insitu.entities import Finding, number
 from insitu.modeling.measurement import FloatArray
 from insitu.units import percent
@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class HiddenInteraction:
     """An interaction that only a check point shows.
 
     pair: the call path's own parameter, and the one that acts on it unseen. excess: measured over
@@ -58,22 +58,22 @@ class Hidden:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class MeasuredPoints:
     """Runs of a design: points (n_points, n_parameters), values (n_callpaths, n_points) in s."""
 
     points: FloatArray
     values: FloatArray
 
 
-def hidden_interactions(
-    runs: Timed,
-    checks: Timed,
+def find_hidden_interactions(
+    runs: MeasuredPoints,
+    checks: MeasuredPoints,
     names: Sequence[str],
     dependencies: Sequence[Dependency],
     confounded: Sequence[Pair],
     *,
     noise: float = NOISE,
-) -> list[Hidden]:
+) -> list[HiddenInteraction]:
     """Compare check points with what the other runs predict of them, one call path after another.
 
     The laws that a call path's runs allow give a mean and a variance at each check point, to which
@@ -99,7 +99,7 @@ def hidden_interactions(
         (i, pairs) for i, one in enumerate(dependencies) if (pairs := _pairs(one, confounded))
     ]
     found = []
-    laws = laws_of(runs.points, runs.values, names, dependencies, noise=noise)
+    laws = sample_laws(runs.points, runs.values, names, dependencies, noise=noise)
     for i, pairs in together:
         law = laws[i]
         values = checks.values[i]
@@ -110,22 +110,24 @@ def hidden_interactions(
         excess = float(values[at] / expected[at] - 1)
         if probability >= SIGNIFICANCE / len(together) or abs(excess) < LEAST_EFFECT:
             continue
-        everything = Timed(
+        everything = MeasuredPoints(
             np.vstack([runs.points, checks.points]), np.hstack([runs.values, checks.values])
         )
         tried = []
         for pair in pairs:
-            allowed = allow(dependencies[i], pair)
+            allowed = add_interaction(dependencies[i], pair)
             row = everything.values[i : i + 1]
-            (law,) = laws_of(everything.points, row, names, [allowed], noise=noise)
+            (law,) = sample_laws(everything.points, row, names, [allowed], noise=noise)
             tried.append((_misfit(law, everything, i), pair, allowed, law))
         _, pair, allowed, refitted = min(tried, key=lambda one: one[0])
         place = tuple(zip(names, map(float, checks.points[at]), strict=True))
-        found.append(Hidden(dependencies[i].callpath, pair, excess, place, allowed, refitted))
+        found.append(
+            HiddenInteraction(dependencies[i].callpath, pair, excess, place, allowed, refitted)
+        )
     return found
 
 
-def allow(dependency: Dependency, pair: Pair) -> Dependency:
+def add_interaction(dependency: Dependency, pair: Pair) -> Dependency:
     """The same with what depends on the first of the pair depending on both, besides."""
     own, other = pair
     more = [
@@ -143,7 +145,7 @@ def _pairs(dependency: Dependency, confounded: Sequence[Pair]) -> list[Pair]:
 
 
 def _expected(
-    law: Law, runs: Timed, row: int, points: FloatArray, noise: float
+    law: Law, runs: MeasuredPoints, row: int, points: FloatArray, noise: float
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of what a run at each of the points takes."""
     sampled = law.at(points)
@@ -152,7 +154,7 @@ def _expected(
     return mean, np.sqrt(sampled.var(axis=0) + (scatter * mean) ** 2)
 
 
-def _misfit(law: Law, runs: Timed, row: int) -> float:
+def _misfit(law: Law, runs: MeasuredPoints, row: int) -> float:
     """Root of the mean square of the relative distances between runs and laws."""
     values = np.maximum(runs.values[row], 1e-300)
     squares = (law.at(runs.points).mean(axis=0) / values - 1) ** 2

@@ -41,7 +41,7 @@ PERMUTED_LEVELS = 7  # more are not permuted one by one
 INCOMPATIBLE = 1e9  # price of a pair that must not be; larger than any sum of prices
 
 
-def deduce(
+def deduce_design(
     structure: Structure,
     levels: Levels,
     *,
@@ -67,7 +67,7 @@ def deduce(
     """
     _check(structure, levels)
     varied = {name: sorted(set(of)) for name, of in levels.items() if name != structure.iteration}
-    found = structure.resolved()
+    found = structure.resolve()
     cost = cost or core_seconds(structure.ranks)
     groups = _colours(list(varied), _edges(found))
     points = _lock_step(groups, varied, pairing, cost)

@@ -18,7 +18,7 @@ from insitu.errors import UsageError
 Monomial = Mapping[str, Fraction]  # a product of powers of parameters
 
 
-class Status(StrEnum):
+class DependencyStatus(StrEnum):
     """How a dependency came to be known."""
 
     OBSERVED = "observed"  # counts changed with the parameter
@@ -51,7 +51,7 @@ class Nest:
         """The parameters on which it depends."""
         return frozenset(name for name, _ in self.factors)
 
-    def substituted(self, derived: Mapping[str, Monomial]) -> "Nest":
+    def substitute(self, derived: Mapping[str, Monomial]) -> "Nest":
         """The same in independent parameters: dependent ones replaced, and what cancels gone.
 
         `cubes * spacing` with spacing = vol / cubes is `vol` [DET §5.1.1, Listing 1]. A name
@@ -83,7 +83,7 @@ class Dependency:
     callpath: str
     nests: tuple[Nest, ...] = ()
     share: float = 0.0
-    status: Status = Status.OBSERVED
+    status: DependencyStatus = DependencyStatus.OBSERVED
     labelled: tuple[str, ...] = ()
     refuted: tuple[str, ...] = ()
 
@@ -109,7 +109,7 @@ class Structure:
     iteration: str = ""
     ranks: str = ""
 
-    def resolved(self) -> tuple[Dependency, ...]:
+    def resolve(self) -> tuple[Dependency, ...]:
         """The dependencies in independent parameters, without the iteration parameter.
 
         Raises:
@@ -118,7 +118,7 @@ class Structure:
         derived = {name: dict(powers) for name, powers in self.derived}
         found = []
         for one in self.dependencies:
-            nests = [nest.substituted(derived) for nest in one.nests]
+            nests = [nest.substitute(derived) for nest in one.nests]
             unknown = sorted(set().union(*(n.parameters for n in nests)) - set(self.parameters))
             if unknown:
                 raise UsageError(
@@ -166,7 +166,7 @@ class Structure:
         )
 
 
-def with_labels(
+def add_labels(
     structure: Structure, labels: Mapping[str, Collection[str]], tried: Collection[str] = ()
 ) -> Structure:
     """The same with what a taint analysis names besides, for each call path.
@@ -199,7 +199,7 @@ def at_callpaths(structure: Structure, callpaths: Iterable[str]) -> dict[str, De
     Raises:
         UsageError: a call path depends on a parameter that is not known.
     """
-    found = {one.callpath: one for one in structure.resolved()}
+    found = {one.callpath: one for one in structure.resolve()}
     functions = {name: one for name, one in found.items() if ARROW not in name}
     answer = {}
     for path in callpaths:

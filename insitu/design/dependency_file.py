@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from insitu.design.dependencies import Dependency, Nest, Status, Structure, at_callpaths
-from insitu.design.taint import tainted_structure
+from insitu.design.dependencies import Dependency, DependencyStatus, Nest, Structure, at_callpaths
+from insitu.design.taint import parse_taint_profile
 from insitu.entities import CallPath
 from insitu.errors import UsageError
 
@@ -44,7 +44,7 @@ def read_structure(text: str, where: str) -> Structure:
         raise UsageError(f"{where}: not JSON: {error}") from error
     try:
         if "functions" in data:
-            return tainted_structure(data)
+            return parse_taint_profile(data)
         return Structure(
             parameters=tuple(map(str, data["parameters"])),
             dependencies=tuple(
@@ -52,7 +52,7 @@ def read_structure(text: str, where: str) -> Structure:
                     str(one["callpath"]),
                     tuple(_nest(nest) for nest in one["nests"]),
                     float(one.get("share", 0.0)),
-                    Status(one.get("status", Status.LABELLED)),
+                    DependencyStatus(one.get("status", DependencyStatus.LABELLED)),
                     tuple(map(str, one.get("labelled", ()))),
                     tuple(map(str, one.get("refuted", ()))),
                 )
@@ -72,7 +72,7 @@ def read_structure(text: str, where: str) -> Structure:
         ) from error
 
 
-def told_products(
+def load_products(
     path: str, callpaths: Iterable[CallPath], parameters: Collection[str]
 ) -> dict[CallPath, tuple[tuple[str, ...], ...]]:
     """The products of parameters on which work depends, by the file `path`; {} for "".
@@ -104,7 +104,7 @@ def told_products(
         )
         for one in callpaths
         if str(one) in known
-        and known[str(one)].status is not Status.NONDETERMINISTIC
+        and known[str(one)].status is not DependencyStatus.NONDETERMINISTIC
         and not one.name.startswith("MPI_")
     }
 

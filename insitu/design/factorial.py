@@ -76,7 +76,7 @@ def full_factorial(levels: Levels, repetitions: int = REPETITIONS) -> Experiment
     return ExperimentDesign(points, repetitions, full=len(points))
 
 
-def sparse(levels: Levels, repetitions: int = REPETITIONS) -> ExperimentDesign:
+def sparse_design(levels: Levels, repetitions: int = REPETITIONS) -> ExperimentDesign:
     """One line per parameter, the others lowest, and one more point for each pair.
 
     As Extra-P's sparse modeler takes it [DET §6.3]: 16 points for three parameters of five levels,

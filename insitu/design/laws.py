@@ -83,7 +83,7 @@ class Feature:
         return values
 
 
-def laws_of(
+def sample_laws(
     points: FloatArray,
     values: FloatArray,
     names: Sequence[str],

@@ -9,19 +9,19 @@ import numpy as np
 
 from insitu.design.advise import (
     FIRST_RUNS,
-    Foreseen,
-    Possible,
-    candidates_of,
-    first_runs,
-    gains,
-    next_point,
-    uncertainty,
+    ConditionedLaw,
+    LawDistribution,
+    choose_first_runs,
+    choose_next_point,
+    list_candidates,
+    relative_uncertainty,
+    variance_reductions,
 )
+from insitu.design.campaign_plan import GOAL
 from insitu.design.dependencies import Dependency, Nest
 from insitu.design.factorial import Levels, Point
-from insitu.design.known import Known
-from insitu.design.laws import laws_of
-from insitu.design.study import GOAL
+from insitu.design.laws import sample_laws
+from insitu.design.measured_runs import MeasuredRuns
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 
@@ -35,16 +35,16 @@ MOST_LEVELS = 8  # of a parameter, where nobody says which
 class Proposal:
     """A run to make.
 
-    seconds: how long it will take, NaN where not known; doubt: relative uncertainty of the
+    seconds: how long it will take, NaN where not known; uncertainty: relative uncertainty of the
     prediction when it has been made, NaN for a first run; callpath: of which it tells most, and
     which part of all it tells that is, empty and NaN for a first run.
     """
 
     point: Point
     seconds: float = math.nan
-    doubt: float = math.nan
+    uncertainty: float = math.nan
     callpath: str = ""
-    part: float = math.nan
+    share: float = math.nan
 
     @property
     def core_seconds(self) -> float:
@@ -56,7 +56,7 @@ class Proposal:
 class Proposals:
     """Runs to make in this order, and what is known of the run time at the target without them.
 
-    seconds, doubt: that time and its relative uncertainty, NaN while first runs are missing;
+    seconds, uncertainty: that time and its relative uncertainty, NaN while first runs are missing;
     is_exhausted: nothing is left of what may be run.
     """
 
@@ -64,17 +64,17 @@ class Proposals:
     goal: float
     runs: tuple[Proposal, ...]
     seconds: float = math.nan
-    doubt: float = math.nan
+    uncertainty: float = math.nan
     is_exhausted: bool = False
 
     @property
     def is_enough(self) -> bool:
         """Whether the goal is reached already."""
-        return self.doubt <= self.goal
+        return self.uncertainty <= self.goal
 
 
-def propose(
-    known: Known,
+def propose_runs(
+    known: MeasuredRuns,
     target: Sequence[float],
     levels: Levels,
     *,
@@ -100,26 +100,26 @@ def propose(
     asked = Point(tuple(zip(known.names, map(float, target), strict=True)))
     taken = [Point(tuple(zip(known.names, map(float, row), strict=True))) for row in known.points]
     laws = _laws(known, dependencies or {}) if len(taken) >= LEAST_RUNS else []
-    start = [one for one in first_runs(levels) if one not in taken and not is_out(one)]
+    start = [one for one in choose_first_runs(levels) if one not in taken and not is_out(one)]
     if len(taken) < FIRST_RUNS and start:
         missing = start[: min(count, FIRST_RUNS - len(taken))]
         return Proposals(asked, goal, tuple(Proposal(one, _time(laws, one)) for one in missing))
     if not laws:
         return Proposals(asked, goal, (), is_exhausted=True)
-    candidates = [one for one in candidates_of(levels, taken) if not is_out(one)]
+    candidates = [one for one in list_candidates(levels, taken) if not is_out(one)]
     where = np.array([list(map(float, target))])
-    now = doubt = uncertainty(laws, where)
+    now = doubt = relative_uncertainty(laws, where)
     seconds = float(np.median(sum(law.at(where) for law in laws)))
     cost = partial(_cost, tuple(laws))  # what is foreseen does not change what is expected
     runs: list[Proposal] = []
     while len(runs) < count and doubt > goal and candidates:
-        point = next_point(laws, candidates, where, cost)
-        told = gains(laws, [point], where)[:, 0]
+        point = choose_next_point(laws, candidates, where, cost)
+        told = variance_reductions(laws, [point], where)[:, 0]
         most = int(np.argmax(told))
         takes = _time(laws, point)
         at = np.array([[value for _, value in point.values]])
-        laws = [Foreseen(law, at) for law in laws]
-        doubt = uncertainty(laws, where)
+        laws = [ConditionedLaw(law, at) for law in laws]
+        doubt = relative_uncertainty(laws, where)
         part = float(told[most] / max(told.sum(), 1e-300))
         runs.append(Proposal(point, takes, doubt, known.callpaths[most], part))
         candidates.remove(point)
@@ -127,7 +127,7 @@ def propose(
     return Proposals(asked, goal, tuple(runs), seconds, now, is_exhausted)
 
 
-def likely_levels(known: Known, target: Sequence[float]) -> dict[str, tuple[float, ...]]:
+def default_levels(known: MeasuredRuns, target: Sequence[float]) -> dict[str, tuple[float, ...]]:
     """What may be run where nobody says it: the values that were, and up to four times as large.
 
     Not beyond the target, and of many values only some.
@@ -150,7 +150,7 @@ def likely_levels(known: Known, target: Sequence[float]) -> dict[str, tuple[floa
     return levels
 
 
-def _laws(known: Known, dependencies: Mapping[str, Dependency]) -> list[Possible]:
+def _laws(known: MeasuredRuns, dependencies: Mapping[str, Dependency]) -> list[LawDistribution]:
     """Of each call path; all parameters, each alone and all together, where nothing is known."""
     alone = tuple(Nest.of([name]) for name in known.names)
     anything = (*alone, Nest.of(known.names)) if len(alone) > 1 else alone
@@ -158,7 +158,7 @@ def _laws(known: Known, dependencies: Mapping[str, Dependency]) -> list[Possible
         _varied(dependencies.get(path, Dependency(path, anything)), known.names)
         for path in known.callpaths
     ]
-    return list(laws_of(known.points, known.values, known.names, of))
+    return list(sample_laws(known.points, known.values, known.names, of))
 
 
 def _varied(dependency: Dependency, names: Sequence[str]) -> Dependency:
@@ -169,11 +169,11 @@ def _varied(dependency: Dependency, names: Sequence[str]) -> Dependency:
     return replace(dependency, nests=tuple(dict.fromkeys(nest for nest in bare if nest.factors)))
 
 
-def _cost(laws: Sequence[Possible], point: Point) -> float:
+def _cost(laws: Sequence[LawDistribution], point: Point) -> float:
     return max(_time(laws, point), 1e-9) * dict(point.values).get(RANKS, 1.0)
 
 
-def _time(laws: Sequence[Possible], point: Point) -> float:
+def _time(laws: Sequence[LawDistribution], point: Point) -> float:
     if not laws:
         return math.nan
     where = np.array([[value for _, value in point.values]])

@@ -7,12 +7,12 @@ from statistics import fmean, stdev
 
 import numpy as np
 
+from insitu.design.campaign_plan import AUTO
 from insitu.design.factorial import ExperimentDesign, Point
 from insitu.design.mainloop import PRECISION, Z95, judge_runs
-from insitu.design.study import AUTO
 from insitu.entities import RANKS
 
-MOST_REPETITIONS = 5  # of a configuration whose noise decides
+MAX_REPETITIONS = 5  # of a configuration whose noise decides
 FIRST_REPETITIONS = 2  # before its noise is known
 
 
@@ -52,7 +52,7 @@ class Progress:
         return self.left * self.seconds * self.point[RANKS] / 3600
 
 
-def progress_of(
+def compute_progress(
     design: ExperimentDesign,
     repetitions: int,
     sealed: Mapping[Point, Sequence[float]],
@@ -79,18 +79,18 @@ def progress_of(
         seconds = sealed.get(point, ())
         wanted = repetitions
         if repetitions == AUTO:
-            wanted = wanted_repetitions(seconds, (loops or {}).get(point, ()))
+            wanted = required_repetitions(seconds, (loops or {}).get(point, ()))
         failed = 0
         for attempt in attempts:
             if attempt.point == point:
                 failed = failed + 1 if attempt.code else 0
         own = known.get(point)
-        expected = fmean(own) if own else expected_seconds(point, known)
+        expected = fmean(own) if own else estimate_seconds(point, known)
         found.append(Progress(point, len(seconds), wanted, failed, expected))
     return found
 
 
-def wanted_repetitions(seconds: Sequence[float], loops: Sequence[Sequence[float]] = ()) -> int:
+def required_repetitions(seconds: Sequence[float], loops: Sequence[Sequence[float]] = ()) -> int:
     """How many runs give the mean to 5 %: (1.96 CV / 0.05)^2, at most 5.
 
     A main loop whose iterations cost the same is a repetition in itself [DET §3.3]: where that is
@@ -104,14 +104,14 @@ def wanted_repetitions(seconds: Sequence[float], loops: Sequence[Sequence[float]
     verdict = judge_runs([loop for loop in loops if loop])
     if verdict is not None and verdict.is_linear:
         in_one = fmean(len(loop) for loop in loops if loop)
-        return min(max(math.ceil(verdict.iterations / in_one), 1), MOST_REPETITIONS)
+        return min(max(math.ceil(verdict.iterations / in_one), 1), MAX_REPETITIONS)
     if len(seconds) < FIRST_REPETITIONS or fmean(seconds) <= 0:
         return FIRST_REPETITIONS
     needed = math.ceil((Z95 * stdev(seconds) / fmean(seconds) / PRECISION) ** 2)
-    return min(max(needed, FIRST_REPETITIONS), MOST_REPETITIONS)
+    return min(max(needed, FIRST_REPETITIONS), MAX_REPETITIONS)
 
 
-def expected_seconds(point: Point, sealed: Mapping[Point, Sequence[float]]) -> float:
+def estimate_seconds(point: Point, sealed: Mapping[Point, Sequence[float]]) -> float:
     """How long a run will take: a power law through the runs that were made.
 
     Least squares in logarithms, as many parameters as vary among the runs; with few runs the
@@ -132,7 +132,7 @@ def expected_seconds(point: Point, sealed: Mapping[Point, Sequence[float]]) -> f
     return float(np.exp(np.concatenate([[1.0], at]) @ solution))
 
 
-def next_run(
+def choose_next_run(
     progress: Sequence[Progress],
     *,
     budget_core_h: float,

@@ -6,13 +6,13 @@ function as [DET Fig. 2] has it, which is easily written from any such analysis.
 
 from collections.abc import Iterator, Mapping
 
-from insitu.design.dependencies import Dependency, Nest, Status, Structure
+from insitu.design.dependencies import Dependency, DependencyStatus, Nest, Structure
 from insitu.entities import ARROW
 
 Set = frozenset[str]
 
 
-def tainted_structure(data: Mapping[str, object]) -> Structure:
+def parse_taint_profile(data: Mapping[str, object]) -> Structure:
     """What a profile says, every statement `labelled only`.
 
     Args:
@@ -24,7 +24,9 @@ def tainted_structure(data: Mapping[str, object]) -> Structure:
     functions = _mapping(data["functions"], "functions")
     if "parameters" not in data:
         dependencies = [
-            Dependency(str(name), tuple(_labels(_mapping(one, name))), status=Status.LABELLED)
+            Dependency(
+                str(name), tuple(_labels(_mapping(one, name))), status=DependencyStatus.LABELLED
+            )
             for name, one in functions.items()
         ]
         return Structure(tuple(map(str, _list(data["params"], "params"))), tuple(dependencies))
@@ -40,7 +42,11 @@ def tainted_structure(data: Mapping[str, object]) -> Structure:
     return Structure(
         parameters=tuple(map(str, _list(data["parameters"], "parameters"))),
         dependencies=tuple(
-            Dependency(path, tuple(nest for nest in nests if nest.factors), status=Status.LABELLED)
+            Dependency(
+                path,
+                tuple(nest for nest in nests if nest.factors),
+                status=DependencyStatus.LABELLED,
+            )
             for path, nests in sorted(found.items())
         ),
     )

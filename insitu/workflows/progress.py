@@ -9,10 +9,10 @@ from insitu.campaign.attempts import AttemptRecord, read_attempts
 from insitu.campaign.config import FILE, load_settings
 from insitu.campaign.iterations import iteration_times
 from insitu.campaign.selection import is_omitted
+from insitu.design.campaign_plan import CampaignPlan, parse_campaign_plan
 from insitu.design.dependency_file import load_structure
-from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse
-from insitu.design.schedule import Attempt, Progress, progress_of
-from insitu.design.study import Study, study_of
+from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse_design
+from insitu.design.schedule import Attempt, Progress, compute_progress
 from insitu.entities import RunRecord, RunState
 
 
@@ -27,13 +27,13 @@ def agenda(campaign: str, runs: Sequence[RunRecord]) -> Agenda | None:
     table = load_settings(path)
     if "levels" not in table or "run" not in table:
         return None
-    study = study_of(table, os.path.join(campaign, FILE))
+    study = parse_campaign_plan(table, os.path.join(campaign, FILE))
     return agenda_of(progress_in(path, study, design_of(study, path), runs))
 
 
 def progress_in(
     path: str,
-    study: Study,
+    study: CampaignPlan,
     design: ExperimentDesign | None,
     runs: Sequence[RunRecord],
     advised: Sequence[Point] = (),
@@ -60,7 +60,7 @@ def progress_in(
     if design is None:
         known = {*sealed, *(one.point for one in tried), *advised}
         design = ExperimentDesign(tuple(sorted(known)))
-    return progress_of(design, study.repetitions, sealed, tried, loops)
+    return compute_progress(design, study.repetitions, sealed, tried, loops)
 
 
 def whole_runs(
@@ -83,7 +83,7 @@ def whole_runs(
     ]
 
 
-def design_of(study: Study, path: str) -> ExperimentDesign | None:
+def design_of(study: CampaignPlan, path: str) -> ExperimentDesign | None:
     """The configurations that a study in the directory of a campaign asks for; None where its runs
     decide on them, one after another.
 
@@ -97,11 +97,11 @@ def design_of(study: Study, path: str) -> ExperimentDesign | None:
     if study.design == "full":
         return full_factorial(study.levels, repetitions)
     if study.design == "sparse":
-        return sparse(study.levels, repetitions)
-    from insitu.design.deduce import deduce  # with much of scipy, which few designs need
+        return sparse_design(study.levels, repetitions)
+    from insitu.design.deduce import deduce_design  # with much of scipy, which few designs need
 
     structure = load_structure(os.path.join(os.path.dirname(path), study.dependencies))
-    design = deduce(structure, study.levels)
+    design = deduce_design(structure, study.levels)
     return _with_iterations(design, structure.iteration, study.levels)
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from insitu.design.advise import (
-    candidates_of,
-    first_runs,
-    next_point,
-    uncertainty,
+    choose_first_runs,
+    choose_next_point,
+    list_candidates,
+    relative_uncertainty,
 )
 from insitu.design.dependencies import Dependency, Nest
 from insitu.design.factorial import Point
-from insitu.design.laws import laws_of
+from insitu.design.laws import sample_laws
 from insitu.errors import UsageError
 
 LEVELS = {"p": (8.0, 16.0, 32.0, 64.0, 128.0), "n": (1e3, 2e3, 4e3, 8e3, 16e3)}
@@ -34,7 +34,7 @@ def laws(points: list[Point], noise: float = 0.02):
     at = np.array([[value for _, value in point.values] for point in points])
     values = [measured(points, law, i, noise) for i, (_, law) in enumerate(PATHS.values())]
     dependencies = [Dependency(name, (Nest.of(sets),)) for name, (sets, _) in PATHS.items()]
-    return laws_of(at, np.array(values), NAMES, dependencies)
+    return sample_laws(at, np.array(values), NAMES, dependencies)
 
 
 def cost(point: Point) -> float:
@@ -42,7 +42,7 @@ def cost(point: Point) -> float:
 
 
 def test_first_runs_differ_in_everything():
-    points = first_runs(LEVELS)
+    points = choose_first_runs(LEVELS)
     assert len(points) == 5
     for name, of in LEVELS.items():
         assert sorted(point[name] for point in points) == sorted(of)
@@ -51,49 +51,51 @@ def test_first_runs_differ_in_everything():
 
 
 def test_uncertainty_falls_and_the_prediction_comes_right():
-    points = first_runs(LEVELS)
+    points = choose_first_runs(LEVELS)
     exact = sum(law(256.0, 32e3) for _, law in PATHS.values())
-    before = uncertainty(laws(points, 0.0), TARGET)
+    before = relative_uncertainty(laws(points, 0.0), TARGET)
     for _ in range(4):
-        points.append(next_point(laws(points, 0.0), candidates_of(LEVELS, points), TARGET, cost))
+        points.append(
+            choose_next_point(laws(points, 0.0), list_candidates(LEVELS, points), TARGET, cost)
+        )
     found = laws(points, 0.0)
-    assert uncertainty(found, TARGET) < before
+    assert relative_uncertainty(found, TARGET) < before
     predicted = np.median(sum(law.at(TARGET) for law in found))
     assert predicted == pytest.approx(exact, rel=0.1)
-    assert sum(map(cost, points)) < 0.5 * sum(map(cost, candidates_of(LEVELS, [])))
+    assert sum(map(cost, points)) < 0.5 * sum(map(cost, list_candidates(LEVELS, [])))
 
 
 def test_a_dear_run_must_tell_more():
-    points = first_runs(LEVELS)
+    points = choose_first_runs(LEVELS)
     found = laws(points)
-    free = next_point(found, candidates_of(LEVELS, points), TARGET, lambda point: 1.0)
-    dear = next_point(
-        found, candidates_of(LEVELS, points), TARGET, lambda point: 1e9 if point == free else 1.0
+    free = choose_next_point(found, list_candidates(LEVELS, points), TARGET, lambda point: 1.0)
+    dear = choose_next_point(
+        found, list_candidates(LEVELS, points), TARGET, lambda point: 1e9 if point == free else 1.0
     )
     assert dear != free
 
 
 def test_known_form_leaves_less_doubt_than_names_alone():
-    points = first_runs(LEVELS)
+    points = choose_first_runs(LEVELS)
     at = np.array([[value for _, value in point.values] for point in points])
     values = measured(points, PATHS["work"][1], 3)
     nests = (Nest.of(["n", "p"]), Nest.of({"n": 1, "p": -1}))
     named, known = (
-        laws_of(at, values[None], NAMES, [Dependency("work", (nest,))]) for nest in nests
+        sample_laws(at, values[None], NAMES, [Dependency("work", (nest,))]) for nest in nests
     )
-    assert uncertainty(known, TARGET) < uncertainty(named, TARGET)
+    assert relative_uncertainty(known, TARGET) < relative_uncertainty(named, TARGET)
 
 
 def test_same_seed_same_laws_and_constant_call_paths():
-    points = first_runs(LEVELS)
+    points = choose_first_runs(LEVELS)
     at = np.array([[value for _, value in point.values] for point in points])
     flat = np.full((1, len(points)), 3.0)
-    (one,), (other,) = (laws_of(at, flat, NAMES, [Dependency("f")]) for _ in range(2))
+    (one,), (other,) = (sample_laws(at, flat, NAMES, [Dependency("f")]) for _ in range(2))
     assert np.array_equal(one.at(TARGET), other.at(TARGET))
     assert np.median(one.at(TARGET)) == pytest.approx(3.0, rel=0.02)
 
 
 def test_nothing_left_to_run():
-    points = candidates_of(LEVELS, [])
+    points = list_candidates(LEVELS, [])
     with pytest.raises(UsageError, match="no configuration is left"):
-        next_point(laws(points), candidates_of(LEVELS, points), TARGET, cost)
+        choose_next_point(laws(points), list_candidates(LEVELS, points), TARGET, cost)

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from insitu.design.blackbox import deduce_structure, nests_of
-from insitu.design.dependencies import Nest, Status
+from insitu.design.blackbox import deduce_nests, deduce_structure
+from insitu.design.dependencies import DependencyStatus, Nest
 from insitu.design.pilot import pilot_configurations
 from insitu.errors import UsageError
 
@@ -44,7 +44,7 @@ def test_pilots_of_three_and_four_parameters():
     ],
 )
 def test_laws(law, expected):
-    found = set(nests_of(CONFIGURATIONS, counts(law)))
+    found = set(deduce_nests(CONFIGURATIONS, counts(law)))
     wanted = {Nest.of(nest) for nest in expected}
     if law(2, 32, 10) == 30:  # 10 * (32 // 10) is not quite 32
         assert {nest.parameters for nest in found} <= {frozenset("n"), frozenset("nm")}
@@ -67,7 +67,7 @@ def test_main_loop_and_what_is_not_deterministic():
     structure, loop = deduce_structure(CONFIGURATIONS, sites, ranks="p")
     assert loop is not None
     assert (loop.parameter, loop.callpath, loop.site) == ("m", "main", "loop:5")
-    resolved = {one.callpath: one.nests for one in structure.resolved()}
+    resolved = {one.callpath: one.nests for one in structure.resolve()}
     assert resolved["main->work"] == (Nest.of({"n": 1, "p": Fraction(-1)}),)
     assert resolved["main"] == ()
 
@@ -75,7 +75,7 @@ def test_main_loop_and_what_is_not_deterministic():
 def test_counts_that_differ_between_equal_runs_say_nothing():
     structure, _ = deduce_structure(CONFIGURATIONS, {("main", "loop:3"): np.arange(12.0) + 1})
     (one,) = structure.dependencies
-    assert one.status is Status.NONDETERMINISTIC
+    assert one.status is DependencyStatus.NONDETERMINISTIC
     assert one.nests == ()
 
 

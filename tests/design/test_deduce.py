@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from insitu.design.deduce import deduce
+from insitu.design.deduce import deduce_design
 from insitu.design.dependencies import Dependency, Nest, Structure
-from insitu.design.factorial import Point, full_factorial, sparse
+from insitu.design.factorial import Point, full_factorial, sparse_design
 from insitu.errors import UsageError
 
 FIVE = [1.0, 2.0, 3.0, 4.0, 5.0]
@@ -35,13 +35,13 @@ def sees_grid(points: tuple[Point, ...], names: list[str], levels: dict) -> bool
 
 # [DET §2.2]: two functions of one parameter each, without and with a main loop around them.
 def test_without_main_loop_each_point_is_repeated():
-    design = deduce(Structure(("x1", "x2"), paths("x1", "x2")), {"x1": FIVE, "x2": FIVE})
+    design = deduce_design(Structure(("x1", "x2"), paths("x1", "x2")), {"x1": FIVE, "x2": FIVE})
     assert (design.full_runs, design.runs, design.repetitions) == (125, 25, 5)
 
 
 def test_main_loop_makes_repetitions_unnecessary():
     structure = Structure(("x1", "x2", "iters"), paths("x1*iters", "x2*iters"), iteration="iters")
-    design = deduce(structure, {"x1": FIVE, "x2": FIVE, "iters": FIVE})
+    design = deduce_design(structure, {"x1": FIVE, "x2": FIVE, "iters": FIVE})
     assert (design.full, design.runs) == (125, 5)
     assert design.iterations >= 5
 
@@ -52,7 +52,7 @@ def test_running_example_of_figure_4():
         Dependency(name, (Nest.of(of.split("*")),) if of else ()) for name, of in named.items()
     )
     structure = Structure(("x1", "x2", "iters"), dependencies, iteration="iters")
-    design = deduce(structure, {"x1": FIVE, "x2": FIVE, "iters": FIVE})
+    design = deduce_design(structure, {"x1": FIVE, "x2": FIVE, "iters": FIVE})
     assert (design.full, design.runs) == (125, 5)
 
 
@@ -64,7 +64,7 @@ def test_kripke_has_the_points_of_the_paper():
         iteration="iters",
         ranks="procs",
     )
-    design = deduce(structure, KRIPKE)
+    design = deduce_design(structure, KRIPKE)
     assert (design.full_runs, design.runs) == (625, 5)
     assert {(point["procs"], point["dirsets"]) for point in design.points} == {
         (8, 8),
@@ -95,7 +95,7 @@ def test_pace3d_of_the_paper(rule):
         iteration="iters",
         ranks="procs",
     )
-    design = deduce(structure, PACE3D, rule=rule)
+    design = deduce_design(structure, PACE3D, rule=rule)
     assert (design.full_runs, design.runs) == (3125, 25)
     assert sees_grid(design.points, ["vol", "procs"], PACE3D)
     assert sees_grid(design.points, ["cubes", "procs"], PACE3D)
@@ -107,12 +107,12 @@ def test_dependent_parameter_that_is_not_substituted_costs_a_grid():
         ("procs", "vol", "cubes"), paths("vol*procs", "cubes*procs", "vol*cubes*procs")
     )
     levels = {name: PACE3D[name] for name in ("procs", "vol", "cubes")}
-    assert len(deduce(structure, levels).points) == 125
+    assert len(deduce_design(structure, levels).points) == 125
 
 
 def test_all_intertwined_saves_nothing():
     levels = {"a": FIVE, "b": FIVE, "c": FIVE}
-    assert len(deduce(Structure(("a", "b", "c"), paths("a*b*c")), levels).points) == 125
+    assert len(deduce_design(Structure(("a", "b", "c"), paths("a*b*c")), levels).points) == 125
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_all_intertwined_saves_nothing():
 def test_orthogonal_array_where_colouring_wastes_points(sets, expected):
     names = sorted({name for one in sets for name in one.split("*")})
     levels = dict.fromkeys(names, FIVE)
-    design = deduce(Structure(tuple(names), paths(*sets)), levels)
+    design = deduce_design(Structure(tuple(names), paths(*sets)), levels)
     assert len(design.points) == expected
     assert all(sees_grid(design.points, one.split("*"), levels) for one in sets)
 
@@ -131,7 +131,7 @@ def test_orthogonal_array_where_colouring_wastes_points(sets, expected):
 def test_array_with_levels_that_are_no_prime_number():
     levels = {"x": FIVE[:4], "y": FIVE[:4], "z": FIVE[:3]}
     sets = ["x*y", "y*z", "x*z"]
-    design = deduce(Structure(("x", "y", "z"), paths(*sets)), levels)
+    design = deduce_design(Structure(("x", "y", "z"), paths(*sets)), levels)
     assert len(design.points) <= 25 < 48
     assert all(sees_grid(design.points, one.split("*"), levels) for one in sets)
 
@@ -139,8 +139,8 @@ def test_array_with_levels_that_are_no_prime_number():
 def test_additive_terms_need_a_line_each():
     added = (Dependency("f", (Nest.of(["x"]), Nest.of(["y"]))),)
     levels = {"x": FIVE, "y": FIVE}
-    assert len(deduce(Structure(("x", "y"), added), levels).points) == 9
-    assert len(deduce(Structure(("x", "y"), added), levels, rule="paper").points) == 25
+    assert len(deduce_design(Structure(("x", "y"), added), levels).points) == 9
+    assert len(deduce_design(Structure(("x", "y"), added), levels, rule="paper").points) == 25
 
 
 def test_pairing_by_cost():
@@ -152,7 +152,7 @@ def test_pairing_by_cost():
         return point["procs"] * point["dirsets"]
 
     designs = {
-        pairing: deduce(structure, KRIPKE, pairing=pairing, cost=cost).points
+        pairing: deduce_design(structure, KRIPKE, pairing=pairing, cost=cost).points
         for pairing in ("ascending", "mixed", "cheapest")
     }
     prices = {pairing: sum(map(cost, points)) for pairing, points in designs.items()}
@@ -165,7 +165,7 @@ def test_pairing_by_cost():
 
 def test_check_points_move_apart_what_moved_together():
     structure = Structure(("procs", "dirsets", "iters"), paths("dirsets", "procs"), (), "iters")
-    design = deduce(structure, KRIPKE)
+    design = deduce_design(structure, KRIPKE)
     assert design.confounded == (("procs", "dirsets"),)
     assert {(point["procs"], point["dirsets"]) for point in design.checks} == {(64, 8), (8, 32)}
     assert not set(design.checks) & set(design.points)
@@ -174,18 +174,18 @@ def test_check_points_move_apart_what_moved_together():
 def test_levels_must_be_those_of_parameters():
     structure = Structure(("x", "y"), paths("x", "y"))
     with pytest.raises(UsageError, match="no levels of y"):
-        deduce(structure, {"x": FIVE})
+        deduce_design(structure, {"x": FIVE})
     with pytest.raises(UsageError, match="'z' is no independent parameter"):
-        deduce(structure, {"x": FIVE, "y": FIVE, "z": FIVE})
+        deduce_design(structure, {"x": FIVE, "y": FIVE, "z": FIVE})
 
 
 def test_call_path_may_not_depend_on_what_is_no_parameter():
     with pytest.raises(UsageError, match="'q', which is no parameter"):
-        deduce(Structure(("x",), paths("q")), {"x": FIVE})
+        deduce_design(Structure(("x",), paths("q")), {"x": FIVE})
 
 
 def test_classical_designs():
     levels = {"a": FIVE, "b": FIVE, "c": FIVE}
     assert full_factorial(levels).runs == 625
-    assert len(sparse(levels).points) == 16
-    assert len(sparse({"a": FIVE, "b": FIVE}).points) == 10
+    assert len(sparse_design(levels).points) == 16
+    assert len(sparse_design({"a": FIVE, "b": FIVE}).points) == 10

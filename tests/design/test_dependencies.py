@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from insitu.design.dependencies import Dependency, Nest, Status, Structure, at_callpaths
+from insitu.design.dependencies import Dependency, DependencyStatus, Nest, Structure, at_callpaths
 from insitu.design.dependency_file import parse_derived, read_structure
 from insitu.design.levels import parse_levels
 from insitu.errors import UsageError
@@ -13,17 +13,17 @@ SPACING = {"spacing": {"vol": Fraction(1), "cubes": Fraction(-1)}}
 
 
 def test_dependent_parameter_cancels():
-    assert Nest.of({"cubes": 1, "spacing": 1}).substituted(SPACING) == Nest.of({"vol": 1})
+    assert Nest.of({"cubes": 1, "spacing": 1}).substitute(SPACING) == Nest.of({"vol": 1})
 
 
 def test_name_alone_stands_for_everything_it_is_made_of():
-    nest = Nest.of(["spacing"]).substituted(SPACING)
+    nest = Nest.of(["spacing"]).substitute(SPACING)
     assert nest.parameters == {"vol", "cubes"}
 
 
 def test_parameter_defined_by_itself():
     with pytest.raises(UsageError, match="defined by itself"):
-        Nest.of(["a"]).substituted({"a": {"b": Fraction(1)}, "b": {"a": Fraction(1)}})
+        Nest.of(["a"]).substitute({"a": {"b": Fraction(1)}, "b": {"a": Fraction(1)}})
 
 
 def test_nest_is_written_as_a_product():
@@ -37,7 +37,7 @@ def test_structure_survives_its_file():
         ("procs", "vol", "iters"),
         (
             Dependency("a", (Nest.of({"vol": 1, "procs": -1}), Nest.of(["procs"])), 0.5),
-            Dependency("b", (), 0.1, Status.NONDETERMINISTIC),
+            Dependency("b", (), 0.1, DependencyStatus.NONDETERMINISTIC),
         ),
         derived=(("spacing", (("vol", Fraction(1)),)),),
         iteration="iters",

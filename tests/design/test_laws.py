@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.design.dependencies import Dependency, Nest
-from insitu.design.laws import laws_of
+from insitu.design.laws import sample_laws
 
 NAMES = ("n",)
 POINTS = np.array([[8.0], [16.0], [24.0], [32.0], [48.0], [64.0]])
@@ -21,7 +21,7 @@ def sampled(powers, noise=0.01):
         return constants + scale * (x[:, 0] / 20) ** np.array(powers)[:, None]
 
     values = exact(POINTS) * (1 + noise * random.standard_normal((len(powers), len(POINTS))))
-    return laws_of(POINTS, values, NAMES, KNOWN, noise=noise), exact(TARGET)[:, 0]
+    return sample_laws(POINTS, values, NAMES, KNOWN, noise=noise), exact(TARGET)[:, 0]
 
 
 def test_laws_tilt_where_times_leave_the_powers_of_counts():
@@ -44,7 +44,7 @@ def test_laws_stay_where_times_follow_the_powers_of_counts():
 
 
 def test_no_call_path_has_no_laws():
-    assert laws_of(POINTS, np.empty((0, 6)), NAMES, []) == []
+    assert sample_laws(POINTS, np.empty((0, 6)), NAMES, []) == []
 
 
 @pytest.mark.parametrize("points", [[[1, 0], [2, 5], [4, 10]], [[1, 1]], [[3, 1], [3, 1], [3, 1]]])
@@ -55,6 +55,6 @@ def test_zeros_and_few_points_are_borne(points):
         Dependency("h", (Nest.of("np"), Nest.of("p"))),
     ]
     values = np.array([[0.0, 3.0, 2.0], [0.0, 0.0, 0.0], [1.0, 2.0, 3.0]])[:, : len(points)]
-    laws = laws_of(np.array(points, dtype=float), values, ("p", "n"), dependencies)
+    laws = sample_laws(np.array(points, dtype=float), values, ("p", "n"), dependencies)
     for law in laws:
         assert np.all(np.isfinite(law.at(np.array([[8.0, 20.0], [0.0, 0.0]]))))

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from insitu.design.advise import LEAST_NOISE, Foreseen, gains
+from insitu.design.advise import LEAST_NOISE, ConditionedLaw, variance_reductions
 from insitu.design.dependencies import Dependency, Nest
 from insitu.design.factorial import Point
-from insitu.design.known import Known, known_runs
-from insitu.design.proposals import likely_levels, propose
+from insitu.design.measured_runs import MeasuredRuns, collect_measured_runs
+from insitu.design.proposals import default_levels, propose_runs
 from insitu.entities import TIME_EXCLUSIVE, CallPath, RunKey
 from insitu.errors import UsageError
 from insitu.modeling.measurement import Experiment, RunTable
@@ -26,11 +26,11 @@ class Samples:
         return self.values[:, points[:, 0].astype(int)]
 
 
-def known(scales=SCALES) -> Known:
+def known(scales=SCALES) -> MeasuredRuns:
     p = np.array(scales)
     noise = 1 + 0.02 * np.random.default_rng(7).standard_normal((2, len(p)))
     values = np.array([0.1 * p, 0.5 + 0 * p]) * noise
-    return Known(("p",), p[:, None], ("main->gather", "main->solve"), values, 0.0)
+    return MeasuredRuns(("p",), p[:, None], ("main->gather", "main->solve"), values, 0.0)
 
 
 def test_foreseeing_a_run_leaves_the_covariance_that_normal_values_have():
@@ -39,7 +39,7 @@ def test_foreseeing_a_run_leaves_the_covariance_that_normal_values_have():
     before = np.cov(values.T, bias=True)
     noise = 0.05
 
-    after = Foreseen(Samples(values), np.array([[1.0]]), noise).at(np.arange(3.0)[:, None])
+    after = ConditionedLaw(Samples(values), np.array([[1.0]]), noise).at(np.arange(3.0)[:, None])
 
     own = before[1, 1] + (max(noise, LEAST_NOISE) * values[:, 1].mean()) ** 2
     expected = before - np.outer(before[1], before[1]) / own
@@ -51,8 +51,8 @@ def test_what_a_run_gains_is_what_it_takes_from_the_variance():
     values = 50 + np.random.default_rng(5).standard_normal((200, 2)).cumsum(axis=1)
     law, there = Samples(values), np.array([[1.0]])
 
-    (gain,) = gains([law], [Point((("p", 0.0),))], there)[0]
-    foreseen = Foreseen(law, np.array([[0.0]]))
+    (gain,) = variance_reductions([law], [Point((("p", 0.0),))], there)[0]
+    foreseen = ConditionedLaw(law, np.array([[0.0]]))
 
     assert values[:, 1].var() - foreseen.at(there).var() == pytest.approx(gain)
 
@@ -61,38 +61,38 @@ def test_what_all_runs_have_alike_is_no_matter_of_choice():
     on_both = {"main->gather": Dependency("main->gather", (Nest.of(["p", "steps"]),))}
     on_p = {"main->gather": Dependency("main->gather", (Nest.of(["p"]),))}
 
-    found = [propose(known(), (512.0,), LEVELS, dependencies=one) for one in (on_both, on_p)]
+    found = [propose_runs(known(), (512.0,), LEVELS, dependencies=one) for one in (on_both, on_p)]
 
     assert found[0] == found[1]
 
 
 def test_runs_are_proposed_that_lower_the_doubt_one_after_the_other():
-    found = propose(known(), (512.0,), LEVELS, count=2, goal=0.001)
+    found = propose_runs(known(), (512.0,), LEVELS, count=2, goal=0.001)
 
     assert [one.point["p"] for one in found.runs] == [64.0, 128.0]
-    assert found.doubt > found.runs[0].doubt > found.runs[1].doubt
+    assert found.uncertainty > found.runs[0].uncertainty > found.runs[1].uncertainty
     assert found.runs[0].callpath in known().callpaths
-    assert 0.5 <= found.runs[0].part <= 1
+    assert 0.5 <= found.runs[0].share <= 1
     assert found.runs[0].seconds == pytest.approx(0.1 * 64 + 0.5, rel=0.2)
     assert found.runs[0].core_seconds == 64 * found.runs[0].seconds
 
 
 def test_first_come_runs_that_differ_and_none_where_all_is_known():
-    first = propose(known(SCALES[:3]), (512.0,), LEVELS, count=3)
-    enough = propose(known(), (33.0,), LEVELS, goal=0.5)
-    exhausted = propose(known(), (512.0,), {"p": SCALES}, goal=0.001)
+    first = propose_runs(known(SCALES[:3]), (512.0,), LEVELS, count=3)
+    enough = propose_runs(known(), (33.0,), LEVELS, goal=0.5)
+    exhausted = propose_runs(known(), (512.0,), {"p": SCALES}, goal=0.001)
 
     assert {one.callpath for one in first.runs} == {""}
-    assert np.isnan(first.doubt) and len(first.runs) == 2
+    assert np.isnan(first.uncertainty) and len(first.runs) == 2
     assert enough.is_enough and enough.runs == ()
     assert exhausted.is_exhausted
 
 
 def test_without_levels_runs_are_up_to_four_times_as_large():
-    assert likely_levels(known(), (512.0,))["p"] == LEVELS["p"]
-    assert likely_levels(known(), (64.0,))["p"] == LEVELS["p"][:-1]
+    assert default_levels(known(), (512.0,))["p"] == LEVELS["p"]
+    assert default_levels(known(), (64.0,))["p"] == LEVELS["p"][:-1]
     with pytest.raises(UsageError, match="--levels"):
-        likely_levels(Known(("p",), np.empty((0, 1)), (), np.empty((0, 0)), 0.0), (8.0,))
+        default_levels(MeasuredRuns(("p",), np.empty((0, 1)), (), np.empty((0, 0)), 0.0), (8.0,))
 
 
 def test_times_of_zero_are_small_and_cost_nothing():
@@ -106,8 +106,8 @@ def test_times_of_zero_are_small_and_cost_nothing():
         for p, row in zip(SCALES, seconds, strict=True)
     )
 
-    found = known_runs(Experiment(("p",), runs), ("p",))
+    found = collect_measured_runs(Experiment(("p",), runs), ("p",))
 
     assert found.callpaths == ("main->work", "main->io")
     assert found.values[1].tolist() == [5e-4, 5e-4, 0.5, 0.5, 0.5, 0.5]
-    assert np.isfinite(propose(found, (64.0,), LEVELS, goal=0.001).doubt)
+    assert np.isfinite(propose_runs(found, (64.0,), LEVELS, goal=0.001).uncertainty)

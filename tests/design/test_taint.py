@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from insitu.design.dependencies import Nest, Status
+from insitu.design.dependencies import DependencyStatus, Nest
 from insitu.design.dependency_file import read_structure
 from insitu.errors import UsageError
 
@@ -41,7 +41,7 @@ def test_loops_within_loops_multiply_and_loops_beside_them_add():
     found = read(profile(_Z5solveii={"func_idx": 1, "loops": [entry([[0]], **loops)]}))
     solve = found["main->solve"]
     assert set(solve.nests) == {Nest.of("n"), Nest.of("nm"), Nest.of("p")}
-    assert solve.status is Status.LABELLED
+    assert solve.status is DependencyStatus.LABELLED
 
 
 def test_a_function_counts_for_every_path_by_which_it_is_called():

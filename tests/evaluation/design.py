@@ -26,12 +26,12 @@ from itertools import pairwise, product
 import numpy as np
 
 import insitu
-from insitu.design.advise import candidates_of, first_runs, next_point
-from insitu.design.checks import Hidden, Timed, hidden_interactions
-from insitu.design.deduce import deduce
+from insitu.design.advise import choose_first_runs, choose_next_point, list_candidates
+from insitu.design.checks import HiddenInteraction, MeasuredPoints, find_hidden_interactions
+from insitu.design.deduce import deduce_design
 from insitu.design.dependencies import Dependency, Nest, Structure
-from insitu.design.factorial import Point, full_factorial, sparse
-from insitu.design.laws import laws_of
+from insitu.design.factorial import Point, full_factorial, sparse_design
+from insitu.design.laws import sample_laws
 
 LEVELS = {
     "kripke": {"procs": (8.0, 16.0, 32.0, 64.0, 128.0), "dirsets": (8.0, 16.0, 24.0, 32.0, 64.0)},
@@ -153,17 +153,19 @@ def adaptive(
     app: Application, target: np.ndarray, noise: float, seed: int, budget: float, *, has_forms: bool
 ):
     """Runs that `insitu advise` asks for, until the budget is spent; its laws."""
-    dependencies = app.structure(has_forms=has_forms).resolved()
-    points = first_runs(app.levels, ranks="procs")
+    dependencies = app.structure(has_forms=has_forms).resolve()
+    points = choose_first_runs(app.levels, ranks="procs")
     while True:
         at = array(points)
         values = measure(app, at, 1, noise, seed)[..., 0]
-        laws = laws_of(at, values, app.names, dependencies, noise=noise)
+        laws = sample_laws(at, values, app.names, dependencies, noise=noise)
         spent = sum(map(app.cost, points))
-        left = [one for one in candidates_of(app.levels, points) if spent + app.cost(one) <= budget]
+        left = [
+            one for one in list_candidates(app.levels, points) if spent + app.cost(one) <= budget
+        ]
         if not left:
             break
-        points.append(next_point(laws, left, target, app.cost, noise))
+        points.append(choose_next_point(laws, left, target, app.cost, noise))
     return at, laws
 
 
@@ -205,13 +207,17 @@ def designs(app: Application):
     full = array(full_factorial(app.levels).points)
     yield "full factorial x5", full, 5
     yield "full factorial x1", full, 1
-    yield "sparse x5 (Extra-P)", array(sparse(app.levels).points), 5
+    yield "sparse x5 (Extra-P)", array(sparse_design(app.levels).points), 5
     yield "Plackett-Burman x1", plackett_burman(app), 1
     levels = {**app.levels, "iters": (10.0,)}
-    yield "Performance-Detective", array(deduce(app.structure(), levels, rule="paper").points), 1
-    yield "insitu design", array(deduce(app.structure(), levels).points), 1
+    yield (
+        "Performance-Detective",
+        array(deduce_design(app.structure(), levels, rule="paper").points),
+        1,
+    )
+    yield "insitu design", array(deduce_design(app.structure(), levels).points), 1
     if len(app.names) == 2:
-        cheapest = deduce(app.structure(), levels, pairing="cheapest", cost=app.cost)
+        cheapest = deduce_design(app.structure(), levels, pairing="cheapest", cost=app.cost)
         yield "- cheapest pairing", array(cheapest.points), 1
 
 
@@ -241,17 +247,19 @@ def beyond(app: Application) -> np.ndarray:
     return np.array(rows)
 
 
-def checked(app: Application, noise: float, seed: int) -> tuple[Timed, list[Hidden]]:
+def checked(
+    app: Application, noise: float, seed: int
+) -> tuple[MeasuredPoints, list[HiddenInteraction]]:
     """Runs of the deduced design and of its check points, and what these show."""
     levels = {**app.levels, "iters": (10.0,)}
     structure = app.structure()
-    design = deduce(structure, levels, rule="paper")
+    design = deduce_design(structure, levels, rule="paper")
     runs, checks = (
-        Timed(points, measure(app, points, 1, noise, seed + i)[..., 0])
+        MeasuredPoints(points, measure(app, points, 1, noise, seed + i)[..., 0])
         for i, points in enumerate(map(array, (design.points, design.checks)))
     )
-    dependencies = structure.resolved()
-    found = hidden_interactions(
+    dependencies = structure.resolve()
+    found = find_hidden_interactions(
         runs, checks, app.names, dependencies, design.confounded, noise=noise
     )
     return runs, found
@@ -272,8 +280,8 @@ def report_checks(kind: str, variant: str, noise: float, seeds: Sequence[int]) -
         named = {one.callpath for one in found}
         right, hidden = right + len(named & slowed), hidden + len(slowed)
         wrong, others = wrong + len(named - slowed), others + len(app.functions) - len(slowed)
-        dependencies = app.structure().resolved()
-        known = laws_of(runs.points, runs.values, app.names, dependencies, noise=noise)
+        dependencies = app.structure().resolve()
+        known = sample_laws(runs.points, runs.values, app.names, dependencies, noise=noise)
         laws = {one.callpath: law for one, law in zip(dependencies, known, strict=True)}
         exact = app.exact(beyond(app)).sum(axis=0)
         for_all = laws | {one.callpath: one.law for one in found}

@@ -95,9 +95,9 @@ def _next(summary: Summary) -> Iterator[str]:
     takes = "" if math.isnan(first.seconds) else f" (about {span(first.core_seconds)} on all ranks)"
     lowers = (
         ""
-        if math.isnan(first.doubt)
-        else f" should lower the uncertainty of the run time from {percent(found.doubt)} to "
-        f"{percent(first.doubt)}, and"
+        if math.isnan(first.uncertainty)
+        else f" should lower the uncertainty of the run time from {percent(found.uncertainty)} to "
+        f"{percent(first.uncertainty)}, and"
     )
     yield f"Measure {first.point} next{takes}: that{lowers} {why(first)}."
 
@@ -106,17 +106,17 @@ def why(one: Proposal) -> str:
     """What a run tells, in words."""
     if not one.callpath:
         return "differs in everything from the runs so far"
-    part = f" ({percent(one.part)} of it)" if one.part < ALL_OF_IT else ""
-    return f"tells most about {_name(one.callpath)}{part}"
+    share = f" ({percent(one.share)} of it)" if one.share < ALL_OF_IT else ""
+    return f"tells most about {_name(one.callpath)}{share}"
 
 
 def next_lead(found: Proposals) -> str:
     """What is said above the runs to make."""
-    if math.isnan(found.doubt):
+    if math.isnan(found.uncertainty):
         return "First runs that differ in everything; each further one is then chosen by them."
     told = (
-        f"The run time at {found.target} is uncertain by {percent(found.doubt)}, by laws of each "
-        "call path that the runs so far allow"
+        f"The run time at {found.target} is uncertain by {percent(found.uncertainty)}, by laws of "
+        "each call path that the runs so far allow"
     )
     if found.is_enough:
         return f"{told}: no further run is needed for that."
@@ -135,7 +135,7 @@ def next_rows(found: Proposals) -> Iterator[tuple[str, ...]]:
             str(one.point),
             span(one.seconds),
             span(one.core_seconds),
-            "–" if math.isnan(one.doubt) else percent(one.doubt),
+            "–" if math.isnan(one.uncertainty) else percent(one.uncertainty),
             why(one),
         )
 

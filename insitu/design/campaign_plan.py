@@ -54,7 +54,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class CampaignPlan:
     """The runs that a campaign should have.
 
     levels: values by parameter, `p` among them. repetitions: of each configuration, AUTO for as
@@ -80,7 +80,7 @@ class Study:
     setup: tuple[str, ...] = ()
 
 
-def study_of(data: Mapping[str, Any], where: str) -> Study:
+def parse_campaign_plan(data: Mapping[str, Any], where: str) -> CampaignPlan:
     """Read the tables `levels` and `run`.
 
     Args:
@@ -106,7 +106,7 @@ def study_of(data: Mapping[str, Any], where: str) -> Study:
     if not run.get("command"):
         raise UsageError(f'{where}: [run] wants a command, as in command = "./heat.py {{n}}"')
     command = run["command"]
-    study = Study(
+    study = CampaignPlan(
         command=tuple(shlex.split(command)) if isinstance(command, str) else _words(run, "command"),
         levels=_levels(data["levels"], where),
         launcher=_one_of(

@@ -4,15 +4,15 @@ import math
 
 import pytest
 
+from insitu.design.campaign_plan import AUTO, parse_campaign_plan
 from insitu.design.factorial import Point, full_factorial
 from insitu.design.schedule import (
     Attempt,
-    expected_seconds,
-    next_run,
-    progress_of,
-    wanted_repetitions,
+    choose_next_run,
+    compute_progress,
+    estimate_seconds,
+    required_repetitions,
 )
-from insitu.design.study import AUTO, study_of
 from insitu.errors import UsageError
 
 LEVELS = {"p": [1, 2, 4], "n": "16..64:3"}
@@ -27,7 +27,7 @@ def point(p: float, n: float) -> Point:
 
 
 def test_study_with_everything_in_it():
-    study = study_of(
+    study = parse_campaign_plan(
         told(repetitions="auto", launcher="sbatch", sbatch=["--nodes=2"], timeout_s=60), "here"
     )
     assert study.command == ("./heat.py", "--cells", "{n}")
@@ -54,7 +54,7 @@ def test_study_with_everything_in_it():
 )
 def test_study_that_has_no_meaning(data, said):
     with pytest.raises(UsageError, match=said):
-        study_of(data, "campaign.toml")
+        parse_campaign_plan(data, "campaign.toml")
 
 
 def test_every_configuration_once_before_any_again_and_few_ranks_first():
@@ -63,8 +63,8 @@ def test_every_configuration_once_before_any_again_and_few_ranks_first():
     sealed: dict[Point, list[float]] = {}
     order = []
     while True:
-        progress = progress_of(design, 2, sealed, [])
-        chosen = next_run(progress, budget_core_h=math.inf, is_retrying=False)
+        progress = compute_progress(design, 2, sealed, [])
+        chosen = choose_next_run(progress, budget_core_h=math.inf, is_retrying=False)
         if chosen is None:
             break
         order.append(chosen.point)
@@ -76,25 +76,25 @@ def test_failed_configurations_wait_for_resume():
     design = full_factorial({"p": [1.0, 2.0]}, 1)
     one, two = Point((("p", 1.0),)), Point((("p", 2.0),))
     attempts = [Attempt(one, 3.0, code=1)]
-    progress = progress_of(design, 1, {}, attempts)
-    assert next_run(progress, budget_core_h=9, is_retrying=False).point == two
-    assert next_run(progress, budget_core_h=9, is_retrying=True).point == one
-    assert next_run(progress, budget_core_h=9, is_retrying=True, tried=[one]).point == two
+    progress = compute_progress(design, 1, {}, attempts)
+    assert choose_next_run(progress, budget_core_h=9, is_retrying=False).point == two
+    assert choose_next_run(progress, budget_core_h=9, is_retrying=True).point == one
+    assert choose_next_run(progress, budget_core_h=9, is_retrying=True, tried=[one]).point == two
 
 
 def test_budget_bears_no_run_beyond_it():
     design = full_factorial({"p": [1.0, 64.0]}, 2)
     sealed = {Point((("p", 1.0),)): [3600.0, 3600.0], Point((("p", 64.0),)): [3600.0]}
-    progress = progress_of(design, 2, sealed, [])
-    assert next_run(progress, budget_core_h=63, is_retrying=False) is None
-    assert next_run(progress, budget_core_h=64, is_retrying=False).point["p"] == 64
+    progress = compute_progress(design, 2, sealed, [])
+    assert choose_next_run(progress, budget_core_h=63, is_retrying=False) is None
+    assert choose_next_run(progress, budget_core_h=64, is_retrying=False).point["p"] == 64
 
 
 def test_noise_decides_on_repetitions():
-    assert wanted_repetitions([]) == 2
-    assert wanted_repetitions([1.0, 1.01]) == 2
-    assert wanted_repetitions([1.0, 1.05]) == 2
-    assert wanted_repetitions([1.0, 1.5]) == 5
+    assert required_repetitions([]) == 2
+    assert required_repetitions([1.0, 1.01]) == 2
+    assert required_repetitions([1.0, 1.05]) == 2
+    assert required_repetitions([1.0, 1.5]) == 5
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,11 @@ def test_noise_decides_on_repetitions():
     ],
 )
 def test_iterations_of_the_main_loop_are_repetitions(loop, wanted):
-    assert wanted_repetitions([1.0], [loop]) == wanted
+    assert required_repetitions([1.0], [loop]) == wanted
 
 
 def test_time_is_expected_by_a_power_law():
     sealed = {point(p, n): [0.1 * n**2 / p] for p in (1, 2, 4) for n in (16, 32)}
-    assert expected_seconds(point(8, 64), sealed) == pytest.approx(0.1 * 64**2 / 8)
-    assert expected_seconds(point(8, 64), {point(1, 1): [7.0]}) == 7.0
-    assert math.isnan(expected_seconds(point(8, 64), {}))
+    assert estimate_seconds(point(8, 64), sealed) == pytest.approx(0.1 * 64**2 / 8)
+    assert estimate_seconds(point(8, 64), {point(1, 1): [7.0]}) == 7.0
+    assert math.isnan(estimate_seconds(point(8, 64), {}))

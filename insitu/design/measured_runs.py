@@ -15,7 +15,7 @@ SMALLEST = 1e-3  # of a call path's largest time; less, or none, tells no more t
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class MeasuredRuns:
     """What was measured: (n_points, n_parameters), and (n_callpaths, n_points) in seconds.
 
     noise: relative, of a value, as far as repetitions tell it; 0 where there are none.
@@ -28,9 +28,9 @@ class Known:
     noise: float
 
 
-def known_runs(
+def collect_measured_runs(
     experiment: Experiment, names: Sequence[str], metric: str = TIME_EXCLUSIVE.name
-) -> Known:
+) -> MeasuredRuns:
     """The slowest rank's exclusive time of the dearest call paths, repetitions averaged.
 
     With another metric, the greatest value of all ranks.
@@ -53,7 +53,7 @@ def known_runs(
     values = [np.maximum(means[path], SMALLEST * max(means[path])) for path in callpaths]
     repeated = [of for p in points for path in callpaths if len(of := sums[p][path]) > 1]
     scatter = [np.std(of, ddof=1) / max(fmean(of), 1e-300) / len(of) ** 0.5 for of in repeated]
-    return Known(
+    return MeasuredRuns(
         tuple(names),
         np.array(points, dtype=float).reshape(len(points), len(names)),
         callpaths,
