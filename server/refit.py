@@ -81,16 +81,16 @@ def fit_models(
         ModelingError: no modeler has this name.
         UsageError: a class rule names something that a run does not have.
     """
-    from insitu.modeling.pipeline import remodel  # slow to import: not before there is a run
+    # scipy comes with this import, and an aggregator without a run does not need it.
+    from insitu.modeling.pipeline import RefitOptions, remodel
 
-    return remodel(
-        inputs.experiment,
-        previous=previous,
-        touched=touched,
+    options = RefitOptions(
         modeler=modeler,
         classes=inputs.classes.way,
         threshold=inputs.classes.threshold,
         rules=inputs.classes.rules,
-        executor=executor,
         dependencies=inputs.dependencies,
+    )
+    return remodel(
+        inputs.experiment, options, previous=previous, touched=touched, executor=executor
     )

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -44,32 +44,44 @@ class Way:
     told: Mapping[CallPath, Products]
 
 
+@dataclass(frozen=True, slots=True)
+class RefitOptions:
+    """How `remodel` finds behaviour classes and fits models.
+
+    modeler: name in the table of modelers. classes: "joint" uses counts, times where counts do not
+    separate the ranks, and laws of value and size; "paper" uses relative distance alone
+    [CLU §III-B]. threshold: relative distance at which a new cluster begins, for "paper". rules:
+    class rules of the user, for the call paths and metrics that they name. dependencies: the
+    products of parameters that the work of a call path depends on, where they are known.
+    """
+
+    modeler: str = modelers.DEFAULT
+    classes: str = JOINT
+    threshold: float = THRESHOLD
+    rules: Sequence[Rules] = ()
+    dependencies: Mapping[CallPath, Products] = field(default_factory=dict)
+
+
+DEFAULT_OPTIONS = RefitOptions()
+
+
 def remodel(
     experiment: Experiment,
+    options: RefitOptions = DEFAULT_OPTIONS,
     *,
     previous: ModelSet | None = None,
     touched: Collection[CallPath] | None = None,
-    modeler: str = modelers.DEFAULT,
-    threshold: float = THRESHOLD,
-    classes: str = JOINT,
-    rules: Sequence[Rules] = (),
     executor: Executor | None = None,
-    dependencies: Mapping[CallPath, Products] | None = None,
 ) -> ModelSet:
     """Cluster the ranks of every run, recognise the classes across runs, model each of them.
 
     Args:
         experiment: runs that may be joined; the value of a class in one is the mean of its ranks.
+        options: how classes are found and models fitted.
         previous: models of an earlier state of the experiment, for what was not touched.
         touched: call paths that changed since, None for all; all where the modeler shares noise.
-        modeler: name in the table of modelers.
-        threshold: relative distance at which a new cluster begins, where `classes` is "paper".
-        classes: "joint" asks counts, times where these do not tell, and laws of value and size;
-            "paper" relative distance alone [CLU §III-B].
-        rules: what the user knows better, for the call paths and metrics they name.
         executor: does the work, metric by metric for classes and in parts for models; the result
             is the same.
-        dependencies: products of parameters that the work of call paths depends on, where known.
 
     Returns:
         Models, clusters and findings in a fixed order: the same with `previous` as without.
@@ -77,30 +89,32 @@ def remodel(
     Raises:
         ModelingError, UsageError: no such modeler or classes; a rule names what a run has not.
     """
-    if classes not in (JOINT, PAPER):
-        raise ModelingError(f"no way to find classes is called '{classes}'; use {JOINT} or {PAPER}")
+    if options.classes not in (JOINT, PAPER):
+        raise ModelingError(
+            f"no way to find classes is called '{options.classes}'; use {JOINT} or {PAPER}"
+        )
     paths = experiment.callpaths()
-    shares_noise = modelers.modeler(modeler).shares_noise  # a run tells all series of it
+    shares_noise = modelers.modeler(options.modeler).shares_noise  # a run tells all series of it
     dirty = _dirty(paths, experiment, previous, None if shares_noise else touched)
     places, findings = find_places(experiment)
     result = _kept(previous, set(paths) - set(dirty)) if previous else ModelSet()
     models, clusters, sparse = [*result.models], [*result.clusters], _sparse(experiment, places)
     findings += [*result.findings, *sparse]
     domains, asked = find_domains(experiment, places), _below(paths, dirty)
-    clues = Clues.of(experiment, asked, places, domains) if classes == JOINT else None
+    clues = Clues.of(experiment, asked, places, domains) if options.classes == JOINT else None
     namer = Namer.of(domains, [one.size for one in places])
     metrics = _measured(experiment, dirty, places)
-    part = partial(_part, clues=clues, threshold=threshold)
+    part = partial(_part, clues=clues, threshold=options.threshold)
     found = map(part, metrics) if executor is None else executor.map(part, metrics)
     for measured, unruled in zip(metrics, found, strict=True):
-        ruled = apply_rules(measured, unruled, rules, domains)
-        partition = namer.name(measured, ruled, is_literal=classes == PAPER)
+        ruled = apply_rules(measured, unruled, options.rules, domains)
+        partition = namer.name(measured, ruled, is_literal=options.classes == PAPER)
         series, parted = describe(measured, partition)
         clusters += parted
         findings += [*partition.findings, *differences(measured, partition)]
         if not sparse:
-            told = told_of(measured.metric, paths, dependencies or {})
-            made, said = _fit(series, experiment, places, Way(modeler, executor, told))
+            told = told_of(measured.metric, paths, options.dependencies)
+            made, said = _fit(series, experiment, places, Way(options.modeler, executor, told))
             models, findings = [*models, *made], [*findings, *said]
     findings += _of_all(experiment, models, clusters)
     return _sorted(experiment, models, clusters, findings)

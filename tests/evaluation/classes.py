@@ -34,7 +34,7 @@ from insitu.entities import (
 from insitu.modeling.base import ModelSet
 from insitu.modeling.classes.cluster import cluster
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
-from insitu.modeling.pipeline import remodel
+from insitu.modeling.pipeline import RefitOptions, remodel
 
 PATH = CallPath.parse("main->flux")
 DOMAINS = ("ends", "plane", "oriented plane", "volume")
@@ -225,9 +225,9 @@ def judge(found: ModelSet, classes, truth) -> tuple[float, float, float]:
 def ways(experiment: Experiment, modeler: str) -> Iterator[tuple[str, ModelSet]]:
     """Each way to find classes."""
     times = without_counts(experiment)
-    yield "paper, time", remodel(times, classes="paper", modeler=modeler)
-    yield "insitu, time", remodel(times, modeler=modeler)
-    yield "insitu, time and counts", remodel(experiment, modeler=modeler)
+    yield "paper, time", remodel(times, RefitOptions(classes="paper", modeler=modeler))
+    yield "insitu, time", remodel(times, RefitOptions(modeler=modeler))
+    yield "insitu, time and counts", remodel(experiment, RefitOptions(modeler=modeler))
 
 
 def main() -> None:
@@ -255,7 +255,7 @@ def main() -> None:
             for way, found in ways(experiment, options.modeler):
                 scores.setdefault((way, domain), []).append(judge(found, classes, truth))
             other, mixed = shuffled(rng, without_counts(experiment), classes)
-            found = remodel(other, modeler=options.modeler)
+            found = remodel(other, RefitOptions(modeler=options.modeler))
             scores.setdefault(("insitu, time, shuffled", domain), []).append(
                 judge(found, mixed, truth)
             )

@@ -7,7 +7,7 @@ from insitu.entities import POSITIONS, TIME, VISITS, CallPath, RunKey
 from insitu.modeling.classes.domain import Domain, domain_of, kind_name
 from insitu.modeling.classes.naming import letter
 from insitu.modeling.measurement import Experiment, RunTable
-from insitu.modeling.pipeline import remodel
+from insitu.modeling.pipeline import RefitOptions, remodel
 
 FLUX = CallPath.parse("main->flux")
 PLANES = ((2, 2), (4, 2), (3, 3), (4, 4), (8, 4), (8, 8))
@@ -30,7 +30,7 @@ def run(sides, values, *, metric=VISITS, is_placed=True, repetition=0):
 
 
 def names(runs, metric="visits", **more):
-    found = remodel(Experiment(("p",), tuple(runs)), modeler="search", **more)
+    found = remodel(Experiment(("p",), tuple(runs)), RefitOptions(modeler="search", **more))
     return {one.run.size: one.names for one in found.clusters if one.metric == metric}
 
 

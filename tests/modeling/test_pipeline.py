@@ -7,7 +7,7 @@ from insitu.entities import MEMORY_RSS, TIME, VISITS, CallPath, RunKey
 from insitu.errors import ModelingError
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
-from insitu.modeling.pipeline import remodel
+from insitu.modeling.pipeline import RefitOptions, remodel
 
 FLUX = CallPath.parse("main->flux")
 HALO = CallPath.parse("main->halo")
@@ -89,7 +89,7 @@ def test_clusters_say_for_every_rank_its_class():
 def test_where_numbers_differ_the_mean_is_modelled_besides_and_it_is_said():
     runs = [run({FLUX: [8.0] * 2}), *[run({FLUX: ends(p)}) for p in SIZES]]
 
-    result = remodel(experiment(*runs), classes="paper")
+    result = remodel(experiment(*runs), RefitOptions(classes="paper"))
 
     assert [key.behaviour for key in by_key(result)] == ["all", "end", "inner"]
     (finding,) = [one for one in result.findings if one.code == "classes-differ"]
@@ -103,7 +103,7 @@ def test_repetitions_are_averaged_per_rank_before_they_are_clustered():
     noisy[2] = 1.2
     runs[1] = run({FLUX: noisy}, repetition=1)
 
-    result = remodel(experiment(*runs), classes="paper")
+    result = remodel(experiment(*runs), RefitOptions(classes="paper"))
 
     (model,) = result.models
     assert model.key.behaviour == "all"
@@ -166,7 +166,7 @@ def test_an_empty_experiment_has_no_models():
 def test_odd_values_have_classes_and_models_or_none(values, classes):
     runs = [run({FLUX: values(p)}, repetition=r) for p in (1, 2, 4, 8, 16) for r in range(2)]
 
-    result = remodel(experiment(*runs), classes=classes, modeler="search")
+    result = remodel(experiment(*runs), RefitOptions(classes=classes, modeler="search"))
 
     for one in result.clusters:
         assert len(one.labels) == one.run.size
@@ -205,8 +205,8 @@ def test_a_run_that_lacks_a_parameter_is_left_out_and_named():
 def test_another_threshold_joins_what_ten_percent_parts():
     runs = [run({FLUX: [1.0] * (p - 1) + [1.2]}) for p in SIZES]
 
-    assert len(remodel(experiment(*runs), classes="paper").models) == 2
-    assert len(remodel(experiment(*runs), classes="paper", threshold=0.5).models) == 1
+    assert len(remodel(experiment(*runs), RefitOptions(classes="paper")).models) == 2
+    assert len(remodel(experiment(*runs), RefitOptions(classes="paper", threshold=0.5)).models) == 1
 
 
 def test_deterministic_metrics_and_levels_are_clustered_by_the_same_rule():
@@ -241,7 +241,7 @@ def test_any_values_of_any_number_of_ranks_have_classes(values, metric, classes)
     """From one rank on; who has no value is in no class, everybody else is in one."""
     runs = [run({FLUX: values(p)}, metric=metric) for p in (1, 2, 4, 8)]
 
-    found = remodel(experiment(*runs), classes=classes, modeler="search")
+    found = remodel(experiment(*runs), RefitOptions(classes=classes, modeler="search"))
 
     for one in found.clusters:
         known = np.isfinite(values(one.run.size))
@@ -285,13 +285,12 @@ def test_incremental_equals_from_scratch(seed, classes, modeler):
         touched = runs[end - 1][1].callpaths
         grown = remodel(
             experiment(*runs[:end]),
+            RefitOptions(classes=classes, modeler=modeler),
             previous=grown,
             touched=touched,
-            classes=classes,
-            modeler=modeler,
         )
 
-    same(grown, remodel(experiment(*runs), classes=classes, modeler=modeler))
+    same(grown, remodel(experiment(*runs), RefitOptions(classes=classes, modeler=modeler)))
 
 
 def test_counts_part_the_times_of_ranks_that_noise_would_hide():
@@ -336,14 +335,16 @@ def test_runs_with_fewer_classes_are_matched_by_laws_of_value_and_size():
 
 def test_an_unknown_way_to_find_classes_is_refused():
     with pytest.raises(ModelingError, match="'best'"):
-        remodel(experiment(), classes="best")
+        remodel(experiment(), RefitOptions(classes="best"))
 
 
 def test_what_is_not_touched_is_not_fitted_again():
     runs = [run({HALO: [1.0] * p, FLUX: [float(p)] * p}) for p in SIZES]
-    first = remodel(experiment(*runs), modeler="search")
+    first = remodel(experiment(*runs), RefitOptions(modeler="search"))
 
-    second = remodel(experiment(*runs), previous=first, touched=[FLUX], modeler="search")
+    second = remodel(
+        experiment(*runs), RefitOptions(modeler="search"), previous=first, touched=[FLUX]
+    )
 
     assert by_key(second)[SeriesKey(HALO, "time")] is by_key(first)[SeriesKey(HALO, "time")]
     assert by_key(second)[SeriesKey(FLUX, "time")] is not by_key(first)[SeriesKey(FLUX, "time")]

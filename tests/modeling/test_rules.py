@@ -10,7 +10,7 @@ from insitu.errors import UsageError
 from insitu.modeling.classes.domain import Domain, grid
 from insitu.modeling.classes.rules import Rules, assign, parse_rule
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
-from insitu.modeling.pipeline import remodel
+from insitu.modeling.pipeline import RefitOptions, remodel
 
 FLUX = CallPath.parse("main->flux")
 CORNER = "corner: x in (0, nx-1) and y in (0, ny-1)"
@@ -99,7 +99,7 @@ def test_classes_of_rules_are_modelled_under_their_names():
         runs.append((RunKey.of({"p": p}), RunTable((FLUX,), (TIME,), {"time": values[None]})))
     rules = Rules((parse_rule(CORNER), parse_rule(EDGE)), callpath="flux", metric="time")
 
-    found = remodel(Experiment(("p",), tuple(runs)), rules=[rules])
+    found = remodel(Experiment(("p",), tuple(runs)), RefitOptions(rules=[rules]))
 
     assert {one.key for one in found.models} == {
         SeriesKey(FLUX, "time", name) for name in ("corner", "edge", "other")
@@ -115,7 +115,9 @@ def test_another_threshold_holds_for_the_call_path_it_is_given_for():
         for n in (1, 2, 3, 4)
     ]
 
-    found = remodel(Experiment(("n",), tuple(runs)), rules=[Rules(callpath="halo", threshold=0.5)])
+    found = remodel(
+        Experiment(("n",), tuple(runs)), RefitOptions(rules=[Rules(callpath="halo", threshold=0.5)])
+    )
 
     by_path = {one.callpath: one.names for one in found.clusters}
     assert by_path == {FLUX: ("rank 0", "others"), halo: ("all",)}

@@ -7,7 +7,7 @@ from insitu.entities import TIME, CallPath, RunKey
 from insitu.modeling.classes.cluster import THRESHOLD, cluster
 from insitu.modeling.classes.rules import Rules, assign, parse_rule
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
-from insitu.modeling.pipeline import remodel
+from insitu.modeling.pipeline import RefitOptions, remodel
 
 FLUX = CallPath.parse("DoubleMach->density_flux")
 RULES = (
@@ -30,7 +30,7 @@ def measured(time, sizes=SQUARES):
 
 
 def literal(experiment, **more):
-    return remodel(experiment, classes="paper", modeler="search", **more)
+    return remodel(experiment, RefitOptions(classes="paper", modeler="search", **more))
 
 
 def test_the_threshold_is_ten_percent():
@@ -101,7 +101,8 @@ def test_with_different_numbers_models_come_from_the_subset_that_agrees():
 def test_what_the_paper_leaves_to_the_user_is_matched_by_laws():
     """Beyond the paper: its seven runs make one campaign of four classes."""
     found = remodel(
-        measured(lambda one, _: MEDIANS[one], (4, 8, 16, 32, 64, 128, 256)), modeler="search"
+        measured(lambda one, _: MEDIANS[one], (4, 8, 16, 32, 64, 128, 256)),
+        RefitOptions(modeler="search"),
     )
 
     names = {one.run.size: one.names for one in found.clusters}

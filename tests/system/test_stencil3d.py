@@ -8,7 +8,7 @@ import pytest
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.modeling.classes.domain import grid
-from insitu.modeling.pipeline import remodel
+from insitu.modeling.pipeline import RefitOptions, remodel
 
 pytestmark = pytest.mark.mpi
 
@@ -49,7 +49,7 @@ def test_counts_are_those_of_the_docstring_and_classes_those_of_the_domain(bench
         sendrecv = names.index(f"{STEP}->exchange->MPI_Sendrecv")
         expected = 8 * CELLS**2 * (6 - owned) * STEPS
         assert table.values["bytes_sent"][sendrecv].tolist() == expected.tolist()
-    found = remodel(measured, modeler="search")
+    found = remodel(measured, RefitOptions(modeler="search"))
     for one in found.clusters:
         if str(one.callpath) == STEP and one.metric == "time":
             owned = faces(one.run.size)
