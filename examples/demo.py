@@ -24,7 +24,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from insitu.analysis.board import Board, board_of
+from insitu.analysis.board import Board, make_board
 from insitu.analysis.callpaths import last_frames
 from insitu.campaign.store import open_store
 from insitu.entities import number
@@ -51,7 +51,7 @@ class Campaign:
     def look(self) -> None:
         """Read the models that the aggregator has made by now."""
         with open_store(str(self.path)) as store:
-            self.board = board_of(store.runs(), store.models())
+            self.board = make_board(store.runs(), store.models())
 
 
 def main(arguments: list[str]) -> int:

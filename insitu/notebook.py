@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from insitu.analysis.cost import by_cost, cost_metric, shares
+from insitu.analysis.cost import cost_metric, measured_shares, sort_by_cost
 from insitu.campaign.config import Config, load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
@@ -227,7 +227,7 @@ class Campaign:
         return f"<{self.name}: {len(self.runs)} runs, {len(self.series)} models over {over}>"
 
     def _repr_html_(self) -> str:
-        share = shares(self.models)
+        share = measured_shares(self.models)
         metric = cost_metric(self.models)
         rows = [
             f"<tr><td>{percent(share.get(one.data.key.callpath, 0.0))}</td>"
@@ -250,7 +250,7 @@ def open_campaign(path: str) -> Campaign:
     config = load_config(path)
     with open_store(path) as store:
         runs, experiment, models = tuple(store.runs()), load_experiment(store), store.models()
-    series = tuple(Series(one, config) for one in by_cost(models, shares(models)))
+    series = tuple(Series(one, config) for one in sort_by_cost(models, measured_shares(models)))
     return Campaign(config, runs, experiment, models, series)
 
 

@@ -5,8 +5,8 @@ import json
 import operator
 import time
 
-from insitu.analysis.board import LiveRun, board_of
-from insitu.analysis.forecast import Forecast, forecast
+from insitu.analysis.board import LiveRun, make_board
+from insitu.analysis.forecast import Forecast, make_forecast
 from insitu.entities import RunRecord, RunState
 from insitu.modeling.base import ModelSet
 from insitu.server.keeper import Keeper
@@ -40,7 +40,7 @@ class Boards:
             self.took_s = time.thread_time() - begun
             foreseen = {run.id: await self._forecast(run) for run in live}
             begun = time.thread_time()
-            board = board_of(*shown, foreseen)
+            board = make_board(*shown, foreseen)
             self._board = json.dumps(board.to_dict(), allow_nan=False).encode()
             self._shown = shown
         self.took_s += time.thread_time() - begun
@@ -52,7 +52,7 @@ class Boards:
         known = self._foreseen.get(run.id)
         if known is None or known[0] is not models:
             self._foreseen = {id: one for id, one in self._foreseen.items() if id in self._seen}
-            found = await asyncio.to_thread(forecast, models, run.key)
+            found = await asyncio.to_thread(make_forecast, models, run.key)
             known = self._foreseen[run.id] = (models, found)
         return known[1]
 

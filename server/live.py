@@ -12,7 +12,7 @@ from insitu.analysis.board import (
     MEASURING,
     SILENT,
     LiveRun,
-    ranks_in,
+    count_rank_states,
 )
 from insitu.analysis.forecast import METRICS, LivePath
 from insitu.entities import RANKS, TIME, VISITS, CallPath, RunKey
@@ -49,7 +49,9 @@ def live_of(run: Run) -> LiveRun:
             _path(callpath, names, values) for callpath, values in rows.items() if values[0] > 0
         ),
         started_at=min(one.hello.started_ns for one in speakers) / 1e9,
-        ranks=() if views else ranks_in(_states(run)),  # a relay counts them, it names none
+        ranks=()
+        if views
+        else count_rank_states(_states(run)),  # a relay counts them, it names none
         classes={str(callpaths[place]): parts for place, parts in classes.items()},
     )
 

@@ -86,7 +86,7 @@ def fit_models(
 
     options = RefitOptions(
         modeler=modeler,
-        classes=inputs.classes.way,
+        classes=inputs.classes.method,
         threshold=inputs.classes.threshold,
         rules=inputs.classes.rules,
         dependencies=inputs.dependencies,

@@ -117,12 +117,12 @@ class Refitter:
             if not models.models:
                 return
 
-            from insitu.analysis.deviation import deviations
-            from insitu.analysis.forecast import forecast
+            from insitu.analysis.deviation import find_deviations
+            from insitu.analysis.forecast import make_forecast
 
             for run_id, key in runs:
-                expected = forecast(models, key)
-                deviations_by_run[run_id] = deviations(expected, tables[run_id], key)
+                expected = make_forecast(models, key)
+                deviations_by_run[run_id] = find_deviations(expected, tables[run_id], key)
 
         return compare
 

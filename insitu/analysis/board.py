@@ -6,8 +6,14 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from insitu.analysis.cost import by_cost, measured, shares
-from insitu.analysis.forecast import Course, Forecast, Judgement, LivePath, course
+from insitu.analysis.cost import measured_points, measured_shares, sort_by_cost
+from insitu.analysis.forecast import (
+    Forecast,
+    ForecastComparison,
+    Judgement,
+    LivePath,
+    compare_with_forecast,
+)
 from insitu.campaign.selection import is_omitted, select_runs
 from insitu.entities import TIME, Finding, RunKey, RunRecord, RunState
 from insitu.errors import WireError
@@ -142,7 +148,7 @@ class Board:
             ) from error
 
 
-def board_of(
+def make_board(
     runs: Sequence[RunRecord],
     models: ModelSet,
     live: Sequence[LiveRun] = (),
@@ -177,15 +183,15 @@ def _findings(runs: Sequence[RunRecord], models: ModelSet) -> tuple[Finding, ...
     return tuple(dict.fromkeys([*of_runs, *left_out, *models.findings]))
 
 
-def ranks_in(states: Iterable[str]) -> tuple[tuple[str, int], ...]:
+def count_rank_states(states: Iterable[str]) -> tuple[tuple[str, int], ...]:
     """The states of ranks in order as (state, how many); empty where they change too often."""
     spans = tuple((state, len(list(same))) for state, same in groupby(states))
     return spans if len(spans) <= MAX_SPANS else ()
 
 
-def _course(run: LiveRun, foreseen: Forecast) -> Course:
+def _course(run: LiveRun, foreseen: Forecast) -> ForecastComparison:
     has_ended = 0 < run.size == run.ranks_ended
-    return course(foreseen, run.callpaths, size=run.size, has_ended=has_ended)
+    return compare_with_forecast(foreseen, run.callpaths, size=run.size, has_ended=has_ended)
 
 
 def _live_run(run: LiveRun, part: float) -> RunRow:
@@ -217,7 +223,7 @@ def _run(run: RunRecord) -> RunRow:
         run.started_at,
         run.ended_at,
         run.missing,
-        ranks_in(
+        count_rank_states(
             LOST
             if rank in missing
             else FAILED
@@ -236,9 +242,9 @@ def _series(
 ) -> list[SeriesRow]:
     """Modelled series by cost; call paths that only the live run has seen follow, by time."""
     now = {one.callpath: one for one in live[-1].callpaths} if live else {}
-    share = shares(models)
+    share = measured_shares(models)
     rows = []
-    for series in by_cost(models, share):
+    for series in sort_by_cost(models, share):
         key = str(series.key.callpath), series.key.metric
         value = now[key[0]].values().get(key[1]) if key[0] in now else None
         rows.append(_row(series, share.get(series.key.callpath, 0.0), value, judged.get(key)))
@@ -281,7 +287,7 @@ def _row(
         share=share,
         text="preview: " * (PREVIEW in {one.code for one in model.findings}) + str(model),
         smape=_finite(model.quality.smape),
-        points=tuple(measured(model)),
+        points=tuple(measured_points(model)),
         live=None if live is None else _finite(live),
         expected=None if due is None or math.isnan(due.low) else (due.low, due.value, due.high),
         verdict="" if judged is None else judged.verdict,

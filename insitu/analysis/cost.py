@@ -13,7 +13,7 @@ _COSTS = (TIME_EXCLUSIVE.name, TIME.name, VISITS.name)
 _ORDER = (*_COSTS, *(metric.name for metric in METRICS if metric.name not in _COSTS))
 
 
-def shares(models: ModelSet) -> dict[CallPath, float]:
+def measured_shares(models: ModelSet) -> dict[CallPath, float]:
     """The share (0 to 1) of each call path, over all ranks, at the largest measured coordinate.
 
     Exclusive times are shares of all time, that of call paths without a model included; inclusive
@@ -22,7 +22,7 @@ def shares(models: ModelSet) -> dict[CallPath, float]:
     """
     metric = cost_metric(models)
     costing = _covering([series for series in models.models if series.key.metric == metric])
-    points = {series.key: dict(measured(series.model)) for series in costing}
+    points = {series.key: dict(measured_points(series.model)) for series in costing}
     largest = max((at for values in points.values() for at in values), default=())
     ranks = _ranks_at(models, metric, largest)
     cost: dict[CallPath, float] = {}
@@ -41,26 +41,26 @@ def cost_metric(models: ModelSet) -> str:
     return next((name for name in _COSTS if name in present), next(iter(present), ""))
 
 
-def by_cost(models: ModelSet, share: dict[CallPath, float]) -> list[SeriesModel]:
+def sort_by_cost(models: ModelSet, share: dict[CallPath, float]) -> list[SeriesModel]:
     """All series, those of the most expensive call path first; within one by metric and class."""
     return sorted(
         models.models,
         key=lambda series: (
             -share.get(series.key.callpath, 0.0),
             series.key.callpath,
-            metric_place(series.key.metric),
+            metric_order(series.key.metric),
             series.key.metric,
             series.key.behaviour,
         ),
     )
 
 
-def metric_place(name: str) -> int:
+def metric_order(name: str) -> int:
     """The place of a metric where several stand below each other; unknown ones come last."""
     return _ORDER.index(name) if name in _ORDER else len(_ORDER)
 
 
-def measured(model: Model) -> list[tuple[tuple[float, ...], float]]:
+def measured_points(model: Model) -> list[tuple[tuple[float, ...], float]]:
     """The points of a model as (coordinate, value), repetitions reduced, ascending."""
     pairs = zip(model.coordinates.tolist(), model.values.tolist(), strict=True)
     return sorted((tuple(at), value) for at, value in pairs if math.isfinite(value))

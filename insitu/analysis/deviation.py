@@ -6,18 +6,24 @@ from collections.abc import Iterable
 import numpy as np
 
 from insitu.analysis.callpaths import last_frames
-from insitu.analysis.cost import metric_place
-from insitu.analysis.forecast import Forecast, Judgement, Key, LivePath, course
+from insitu.analysis.cost import metric_order
+from insitu.analysis.forecast import (
+    Forecast,
+    Judgement,
+    LivePath,
+    PathMetric,
+    compare_with_forecast,
+)
 from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, Finding, RunKey
 from insitu.modeling.measurement import RunTable
 from insitu.units import quantity
 
-OFF = "off-forecast"
+OFF_FORECAST = "off-forecast"
 NAMED = 3  # call paths in the finding, those that are farthest off
 WIDTH = 48
 
 
-def deviations(foreseen: Forecast, table: RunTable, run: RunKey) -> tuple[Finding, ...]:
+def find_deviations(foreseen: Forecast, table: RunTable, run: RunKey) -> tuple[Finding, ...]:
     """What a run has that models which did not know it exclude, as one finding; none without any.
 
     Args:
@@ -26,7 +32,7 @@ def deviations(foreseen: Forecast, table: RunTable, run: RunKey) -> tuple[Findin
         run: its parameters, as it is known.
     """
     paths = _paths(foreseen, table)
-    judged = course(foreseen, paths, size=table.size, has_ended=True).judged
+    judged = compare_with_forecast(foreseen, paths, size=table.size, has_ended=True).judged
     values = {(one.callpath, name): value for one in paths for name, value in one.values().items()}
     off = {key: one for key, one in judged.items() if one.verdict}
     if not off:
@@ -43,14 +49,14 @@ def deviations(foreseen: Forecast, table: RunTable, run: RunKey) -> tuple[Findin
     more = f"; and {rest} more call path{'s' * (rest != 1)}" if rest else ""
     many = f"{len(off)} of {len(judged)} values"
     text = f"run {run}: {many} are outside of what the runs before let expect: {'; '.join(named)}"
-    return (Finding(OFF, text + more),)
+    return (Finding(OFF_FORECAST, text + more),)
 
 
-def _telling(off: Iterable[Key]) -> list[Key]:
+def _telling(off: Iterable[PathMetric]) -> list[PathMetric]:
     """Of each call path the metric that comes first where several stand below each other."""
     first: dict[str, str] = {}
     for path, metric in off:
-        first[path] = min(first.get(path, metric), metric, key=metric_place)
+        first[path] = min(first.get(path, metric), metric, key=metric_order)
     return list(first.items())
 
 

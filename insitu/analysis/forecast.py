@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from insitu import entities
-from insitu.analysis.cost import shares
+from insitu.analysis.cost import measured_shares
 from insitu.analysis.shares import Estimate
 from insitu.analysis.summary import costs_at
 from insitu.entities import (
@@ -46,7 +46,7 @@ STEADY = frozenset(one.name for one in (TIME, TIME_EXCLUSIVE, INSTRUCTIONS, CYCL
 PEAKS = frozenset((MEMORY_RSS_PEAK.name, HEAP_PEAK.name))  # levels that never fall
 LEVELS = frozenset(one.name for one in entities.METRICS if one.kind is MetricKind.GAUGE)
 
-Key = tuple[str, str]  # call path, metric
+PathMetric = tuple[str, str]  # call path, metric
 
 
 class LivePath(NamedTuple):
@@ -76,7 +76,7 @@ class LivePath(NamedTuple):
 class Forecast:
     """What a mean rank has when the run is over, by call path and metric; how many enter it."""
 
-    values: Mapping[Key, Estimate] = field(default_factory=dict)
+    values: Mapping[PathMetric, Estimate] = field(default_factory=dict)
     ranks: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -88,14 +88,14 @@ class Judgement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ForecastComparison:
     """How far a run is, 0 to 1, NaN where nothing tells; what became of each forecast so far."""
 
     part: float
-    judged: Mapping[Key, Judgement]
+    judged: Mapping[PathMetric, Judgement]
 
 
-def forecast(models: ModelSet, run: RunKey) -> Forecast:
+def make_forecast(models: ModelSet, run: RunKey) -> Forecast:
     """What the models say for a run, of its dearest call paths; empty where they cannot.
 
     Of bytes, messages and memory, of the call paths that have most of these. Where a class of ranks
@@ -110,7 +110,7 @@ def forecast(models: ModelSet, run: RunKey) -> Forecast:
     at = run.coordinate(models.parameters)
     if not models.models or not all(map(math.isfinite, at)):
         return Forecast()
-    share = shares(models)
+    share = measured_shares(models)
     dearest = set(sorted(share, key=lambda path: -share[path])[:MOST])
     followed = _followed(models, dearest)
     halves = [[name for name in followed if (name in METRICS) is first] for first in (True, False)]
@@ -157,9 +157,9 @@ def _whole(models: ModelSet) -> set[tuple[CallPath, str]]:
     return known.keys() - parted
 
 
-def course(
+def compare_with_forecast(
     foreseen: Forecast, callpaths: Sequence[LivePath], *, size: int, has_ended: bool
-) -> Course:
+) -> ForecastComparison:
     """How far a run is, what its call paths should have taken by now, and which did not.
 
     Visits hardly vary, so those made so far say which part of a call path is done; that part of its
@@ -178,7 +178,7 @@ def course(
     sizes = _sizes(foreseen)
     parts: list[float] = []
     weights: list[float] = []
-    judged: dict[Key, Judgement] = {}
+    judged: dict[PathMetric, Judgement] = {}
     for one in callpaths:
         awaited = max(foreseen.ranks.get(one.callpath, size), 1.0)
         entered = min(one.ranks / awaited, 1.0)
@@ -199,7 +199,7 @@ def course(
             matters = abs(least - due.value) > RELEVANT * sizes[metric]
             verdict = _verdict(metric, least, due) if matters else ""
             judged[one.callpath, metric] = Judgement(due, verdict)
-    return Course(1.0 if has_ended else _median(parts, weights), judged)
+    return ForecastComparison(1.0 if has_ended else _median(parts, weights), judged)
 
 
 def _sizes(foreseen: Forecast) -> dict[str, float]:

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from insitu.analysis.cost import cost_metric, shares
-from insitu.analysis.shares import Estimate, parts_of
-from insitu.analysis.summary import Coordinate, ahead_of, costs_at, largest_of
+from insitu.analysis.cost import cost_metric, measured_shares
+from insitu.analysis.shares import Estimate, predict_shares
+from insitu.analysis.summary import Coordinate, costs_at, default_target, largest_coordinate
 from insitu.modeling.base import ModelSet
 
 STEP = 2.0 ** (1 / 4)  # of a slider: four steps double a parameter
 FARTHEST = 1024.0  # times the largest value measured, where a slider ends
 
-Key = tuple[str, str, str]  # call path, metric, class
+SeriesId = tuple[str, str, str]  # call path, metric, class
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Outlook:
     unit: str = ""
     prospects: tuple[Prospect, ...] = ()
     shares: Mapping[str, float] = field(default_factory=dict)
-    factors: Mapping[Key, float] = field(default_factory=dict)
+    factors: Mapping[SeriesId, float] = field(default_factory=dict)
 
 
-def smallest_of(models: ModelSet) -> Coordinate:
+def smallest_coordinate(models: ModelSet) -> Coordinate:
     """The smallest measured value of each parameter."""
     tables = [one.model.coordinates for one in models.models if len(one.model.coordinates)]
     if not tables:
@@ -56,27 +56,27 @@ def smallest_of(models: ModelSet) -> Coordinate:
     return tuple(np.concatenate(tables).min(axis=0).tolist())
 
 
-def target_of(models: ModelSet) -> Coordinate:
+def outlook_target(models: ModelSet) -> Coordinate:
     """Where to look ahead if nobody says; () where nothing was measured."""
-    return ahead_of(models) if largest_of(models) else ()
+    return default_target(models) if largest_coordinate(models) else ()
 
 
-def part_of(value: float, low: float, high: float) -> float:
+def slider_position(value: float, low: float, high: float) -> float:
     """Where a value stands on a slider, 0 to 1; sliders are logarithmic."""
     if not 0 < low <= value:
         return 0.0
     return min(math.log(value / low) / math.log(high * FARTHEST / low), 1.0)
 
 
-def place_at(part: float, low: float, high: float) -> float:
+def slider_value(part: float, low: float, high: float) -> float:
     """The value at a place of a slider, the nearest of its steps."""
     if low <= 0:
         return high
     steps = round(part * math.log(high * FARTHEST / low) / math.log(STEP))
-    return moved(low, steps, low, high)
+    return step_value(low, steps, low, high)
 
 
-def moved(value: float, steps: int, low: float, high: float) -> float:
+def step_value(value: float, steps: int, low: float, high: float) -> float:
     """A value of a slider some steps on; whole numbers stay whole."""
     if value <= 0 or low <= 0:
         return min(max(value + steps, low), high * FARTHEST)
@@ -88,23 +88,23 @@ def moved(value: float, steps: int, low: float, high: float) -> float:
     return min(max(found, low), high * FARTHEST)
 
 
-def outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
+def make_outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
     """What the models say at a place; empty without models."""
     if not models.models:
         return Outlook()
     place = tuple(at)
     metric = cost_metric(models)
     unit = next(one.metric.unit for one in models.models if one.key.metric == metric)
-    here, there = np.array([largest_of(models)]), np.array([place])
+    here, there = np.array([largest_coordinate(models)]), np.array([place])
     factors = {}
     for one in models.models:
         key = (str(one.key.callpath), one.key.metric, one.key.behaviour)
         factors[key] = _factor(
             float(one.model.predict(here)[0]), float(one.model.predict(there)[0])
         )
-    costs, now = costs_at(models, metric, place), shares(models)
-    before = costs_at(models, metric, largest_of(models))
-    then = {part.callpath: part.then for part in parts_of(costs, metric, now)}
+    costs, now = costs_at(models, metric, place), measured_shares(models)
+    before = costs_at(models, metric, largest_coordinate(models))
+    then = {part.callpath: part.then for part in predict_shares(costs, metric, now)}
     order = [*then, *(path for path in costs if path not in then)]
     prospects = [
         Prospect(

@@ -20,7 +20,7 @@ class Agenda:
     core_hours: float
 
 
-def agenda_of(lines: Sequence[Progress]) -> Agenda:
+def make_agenda(lines: Sequence[Progress]) -> Agenda:
     """The sum of some configurations."""
     left = [one for one in lines if one.left]
     return Agenda(

@@ -28,7 +28,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CostShare:
     """The share of a call path in the cost, 0 to 1: measured, and at the target.
 
     The bounds of `then` move this call path within its interval while the others stay. It is NaN
@@ -45,7 +45,7 @@ class Part:
         return math.isnan(self.then.value)
 
 
-def trust(estimate: Estimate) -> str:
+def trust_level(estimate: Estimate) -> str:
     """How far an estimate is to be trusted, in one word."""
     doubt = estimate.doubt
     if math.isnan(doubt):
@@ -53,14 +53,14 @@ def trust(estimate: Estimate) -> str:
     return "good" if doubt <= TRUSTED else "rough" if doubt <= ROUGH else "a guess"
 
 
-def parts_of(
+def predict_shares(
     costs: Mapping[CallPath, Estimate], cost: str, share: Mapping[CallPath, float]
-) -> Iterator[Part]:
+) -> Iterator[CostShare]:
     """Shares at the target over all ranks, the largest first; what is only a guess comes last.
 
     Exclusive times are shares of their sum, other metrics of the largest, which holds the others.
     """
-    left_out = guesses(costs, share)
+    left_out = find_unreliable(costs, share)
     values = [found.value for path, found in costs.items() if path not in left_out]
     is_sum = cost == TIME_EXCLUSIVE.name
     total = sum(values) if is_sum else max(values, default=0.0)
@@ -73,13 +73,15 @@ def parts_of(
             bound / (bound + rest) if is_sum and bound + rest > 0 else min(bound / total, 1.0)
             for bound in (found.low, found.high)
         )
-        yield Part(path, share.get(path, 0.0), Estimate(found.value / total, low, high))
+        yield CostShare(path, share.get(path, 0.0), Estimate(found.value / total, low, high))
     for path, _ in order:
         if path in left_out:
-            yield Part(path, share.get(path, 0.0), Estimate(math.nan))
+            yield CostShare(path, share.get(path, 0.0), Estimate(math.nan))
 
 
-def guesses(costs: Mapping[CallPath, Estimate], now: Mapping[CallPath, float]) -> set[CallPath]:
+def find_unreliable(
+    costs: Mapping[CallPath, Estimate], now: Mapping[CallPath, float]
+) -> set[CallPath]:
     """The call paths of which no share is told at a place, nor do they count in those of others.
 
     One that is negligible now and might matter there, by bounds that span more than its value: of

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.analysis.cost import by_cost, cost_metric, metric_place, shares
-from insitu.analysis.shares import RELEVANT, Estimate, Part, parts_of
+from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
+from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares
 from insitu.campaign.selection import select_runs
 from insitu.design.proposals import Proposals
 from insitu.entities import TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
@@ -16,10 +16,10 @@ from insitu.modeling.classes.match import ALL
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 
-FAR = 4.0  # times the largest scale measured: beyond, predictions are to be doubted
-AHEAD = 16.0  # the target where none is said, in multiples of the largest measured scale
+DOUBTFUL_FACTOR = 4.0  # times the largest scale measured: beyond, predictions are to be doubted
+TARGET_FACTOR = 16.0  # the target where none is said, in multiples of the largest measured scale
 FEW = 10  # lines of a table of the summary
-LEVEL = 0.95  # of bounds, where nobody says another
+CONFIDENCE = 0.95  # of bounds, where nobody says another
 BANDS = 6  # call paths told apart in shares along the way to the target
 BAND_POINTS = 24
 SIDES = ("value", "low", "high")
@@ -28,7 +28,7 @@ Coordinate = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class SeriesGrowth:
     """A series at the largest measured coordinate and at the target."""
 
     series: SeriesModel
@@ -61,11 +61,11 @@ class ClassLine:
     name: str
     ranks: int
     ranks_then: float
-    growth: Growth | None
+    growth: SeriesGrowth | None
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class RankPartition:
     """A call path whose ranks part; labels: the class of each rank at the largest scale."""
 
     callpath: CallPath
@@ -76,7 +76,7 @@ class Parting:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ExpectationLine:
     """An expectation and what became of it, in words; `sure`: of that, empty where none says it."""
 
     mark: str
@@ -98,19 +98,19 @@ class Summary:
     target: Coordinate
     cost: str
     runs: tuple[RunRecord, ...]
-    series: tuple[Growth, ...]
-    growing: tuple[Growth, ...]
-    others: tuple[Growth, ...]
-    parts: tuple[Part, ...]
+    series: tuple[SeriesGrowth, ...]
+    growing: tuple[SeriesGrowth, ...]
+    others: tuple[SeriesGrowth, ...]
+    parts: tuple[CostShare, ...]
     bands: Bands | None
-    partings: tuple[Parting, ...]
+    partitions: tuple[RankPartition, ...]
     rest: Mapping[CallPath, float]
     findings: tuple[Finding, ...]
-    judged: tuple[Judged, ...] = ()
+    expectations: tuple[ExpectationLine, ...] = ()
     proposals: Proposals | None = None
 
     @property
-    def farness(self) -> float:
+    def extrapolation_factor(self) -> float:
         """The target in multiples of the largest measured value, of the parameter farthest out."""
         pairs = zip(self.target, self.largest, strict=True)
         return max((t / m for t, m in pairs if m > 0), default=1.0)
@@ -122,7 +122,7 @@ def summarise(
     models: ModelSet,
     *,
     target: Coordinate | None = None,
-    judged: Sequence[Judged] = (),
+    expectations: Sequence[ExpectationLine] = (),
     proposals: Proposals | None = None,
 ) -> Summary:
     """Put together what a report shows.
@@ -133,17 +133,17 @@ def summarise(
         models: with at least one series.
         target: where to look ahead; without it the first parameter sixteen times its largest
             measured value, the others at theirs.
-        judged: expectations, if there are any.
+        expectations: if there are any.
         proposals: what to run next, where that is known.
     """
-    largest = largest_of(models) or (1.0,) * len(models.parameters)
+    largest = largest_coordinate(models) or (1.0,) * len(models.parameters)
     if target is None:
-        target = ahead_of(models)
-    share = shares(models)
+        target = default_target(models)
+    share = measured_shares(models)
     cost = cost_metric(models)
-    series = tuple(_growth(one, share, largest, target) for one in by_cost(models, share))
+    series = tuple(_growth(one, share, largest, target) for one in sort_by_cost(models, share))
     costs = costs_at(models, cost, target)
-    parts = tuple(parts_of(costs, cost, share))
+    parts = tuple(predict_shares(costs, cost, share))
     then = {
         part.callpath: part.now if part.is_guess else max(part.now, part.then.value)
         for part in parts
@@ -170,25 +170,25 @@ def summarise(
         tuple(_partings(models, series, share, target))[:FEW],
         models.rest,
         tuple(dict.fromkeys([*of_runs, *left_out, *models.findings])),
-        tuple(judged),
+        tuple(expectations),
         proposals,
     )
 
 
-def place_of(parameters: Sequence[str], at: Coordinate) -> str:
+def coordinate_text(parameters: Sequence[str], at: Coordinate) -> str:
     """`p = 64, n = 256`."""
     return ", ".join(
         f"{name} = {number(value)}" for name, value in zip(parameters, at, strict=True)
     )
 
 
-def ahead_of(models: ModelSet) -> Coordinate:
+def default_target(models: ModelSet) -> Coordinate:
     """Where to look ahead if nobody says: the first parameter far out, the others at their most."""
-    first, *others = largest_of(models) or (1.0,) * len(models.parameters)
-    return (AHEAD * first, *others)
+    first, *others = largest_coordinate(models) or (1.0,) * len(models.parameters)
+    return (TARGET_FACTOR * first, *others)
 
 
-def largest_of(models: ModelSet) -> Coordinate:
+def largest_coordinate(models: ModelSet) -> Coordinate:
     """The largest measured value of each parameter; () where nothing was measured."""
     tables = [one.model.coordinates for one in models.models if len(one.model.coordinates)]
     if not tables:
@@ -196,7 +196,7 @@ def largest_of(models: ModelSet) -> Coordinate:
     return tuple(np.concatenate(tables).max(axis=0).tolist())
 
 
-def estimate(model: Model, at: Coordinate, level: float = LEVEL) -> Estimate:
+def estimate(model: Model, at: Coordinate, level: float = CONFIDENCE) -> Estimate:
     """What a model says at one point, with bounds that hold with this probability."""
     ((low, high),) = model.interval([at], level).tolist()
     return Estimate(float(model.predict([at])[0]), low, high)
@@ -204,12 +204,12 @@ def estimate(model: Model, at: Coordinate, level: float = LEVEL) -> Estimate:
 
 def _growth(
     one: SeriesModel, share: Mapping[CallPath, float], largest: Coordinate, target: Coordinate
-) -> Growth:
+) -> SeriesGrowth:
     now, then = estimate(one.model, largest), estimate(one.model, target)
-    return Growth(one, share.get(one.key.callpath, 0.0), now, then)
+    return SeriesGrowth(one, share.get(one.key.callpath, 0.0), now, then)
 
 
-def _fastest(series: Iterable[Growth]) -> tuple[Growth, ...]:
+def _fastest(series: Iterable[SeriesGrowth]) -> tuple[SeriesGrowth, ...]:
     """Those that surely grow, the fastest first: their lower bound lies above what is now."""
     growing = [
         one
@@ -275,7 +275,7 @@ def costs_at(
     metric: str,
     at: Coordinate,
     only: Container[CallPath] | None = None,
-    level: float = LEVEL,
+    level: float = CONFIDENCE,
     *,
     of_any_sizes: bool = False,
 ) -> dict[CallPath, Estimate]:
@@ -333,8 +333,11 @@ def _weighted(
 
 
 def _partings(
-    models: ModelSet, series: Sequence[Growth], share: Mapping[CallPath, float], at: Coordinate
-) -> Iterable[Parting]:
+    models: ModelSet,
+    series: Sequence[SeriesGrowth],
+    share: Mapping[CallPath, float],
+    at: Coordinate,
+) -> Iterable[RankPartition]:
     """Per call path whose ranks part the dearest metric, at its largest scale."""
     found = {one.series.key: one for one in series}
     metrics = {one.series.key.metric: one.series.metric for one in series}
@@ -346,7 +349,7 @@ def _partings(
                 latest[one.callpath, one.metric] = one
     laws = size_laws(models.clusters, models.parameters)
     order = sorted(
-        latest.values(), key=lambda one: (-share.get(one.callpath, 0.0), metric_place(one.metric))
+        latest.values(), key=lambda one: (-share.get(one.callpath, 0.0), metric_order(one.metric))
     )
     seen: set[CallPath] = set()
     for one in order:
@@ -360,4 +363,4 @@ def _partings(
             then = float(laws[key].predict([at])[0]) if key in laws else math.nan
             lines.append(ClassLine(name, count, then, found.get(key)))
         run = str(one.run).removesuffix(f"#{one.run.repetition}")
-        yield Parting(one.callpath, metrics[one.metric], run, one.labels, tuple(lines))
+        yield RankPartition(one.callpath, metrics[one.metric], run, one.labels, tuple(lines))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from insitu.analysis.callpaths import last_frames
-from insitu.analysis.summary import AHEAD
+from insitu.analysis.summary import TARGET_FACTOR
 from insitu.campaign.config import find_dependencies_file, load_settings
 from insitu.campaign.load import load_experiment
 from insitu.campaign.schema import FILE
@@ -168,7 +168,7 @@ def farther(known: MeasuredRuns) -> list[float]:
     if not len(known.points):
         raise UsageError("say what is to be predicted, as in --at p=1024: nothing was run yet")
     first, *others = known.points.max(axis=0).tolist()
-    return [AHEAD * first, *others]
+    return [TARGET_FACTOR * first, *others]
 
 
 def dependencies_in(file: str | None, callpaths: Sequence[str]) -> dict[str, Dependency]:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
-from insitu.analysis.cost import metric_place, shares
+from insitu.analysis.cost import measured_shares, metric_order
 from insitu.campaign.config import load_config
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import open_store
@@ -33,8 +33,8 @@ from insitu.entities import CallPath, number
 from insitu.errors import UsageError
 from insitu.formats.table import segments
 from insitu.modeling.base import Clusters, Model
-from insitu.modeling.classes.domain import domain_of
-from insitu.modeling.classes.places import mean_over_runs
+from insitu.modeling.classes.domain import find_domain
+from insitu.modeling.classes.run_groups import mean_over_runs
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.measurement import FloatArray, RunTable, SeriesKey
 from insitu.units import percent
@@ -79,7 +79,7 @@ def command(
     with open_store(campaign) as store:
         models = kept_models(store)
         _, left_out_runs = select_runs(store.runs())
-        share = shares(models)
+        share = measured_shares(models)
     chosen = [one for one in models.clusters if is_chosen(key_of(one), callpath, metric)]
     if models.clusters and not chosen:
         raise none_chosen((one.metric for one in models.clusters), callpath, metric)
@@ -131,7 +131,7 @@ def _draw(rows: Sequence[Clusters], campaign: str, file: str, *, most: int) -> N
                     values,
                     one.labels,
                     one.names,
-                    domain_of(tables),
+                    find_domain(tables),
                 )
             )
     try:
@@ -191,7 +191,7 @@ def class_row(clusters: Clusters, numbers: Mapping[SeriesKey, Model]) -> dict[st
 
 def _order(clusters: Clusters, share: Mapping[CallPath, float]) -> tuple[object, ...]:
     path = clusters.callpath
-    return (-share.get(path, 0.0), path, metric_place(clusters.metric), clusters.metric)
+    return (-share.get(path, 0.0), path, metric_order(clusters.metric), clusters.metric)
 
 
 def _print(

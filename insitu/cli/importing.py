@@ -9,8 +9,8 @@ from dataclasses import replace
 import click
 import numpy as np
 
-from insitu.analysis.deviation import deviations
-from insitu.analysis.forecast import forecast
+from insitu.analysis.deviation import find_deviations
+from insitu.analysis.forecast import make_forecast
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.cli.output import (
     campaign_argument,
@@ -120,7 +120,7 @@ def keep(
     now = time.time()
     configuration = Configuration.of({"imported": os.path.basename(file)})
     record = RunRecord(identity, key, RunState.COMPLETE, now, now, configuration)
-    off = deviations(forecast(models, key), table, key) if identity not in known else ()
+    off = find_deviations(make_forecast(models, key), table, key) if identity not in known else ()
     store.add_run(replace(record, findings=off), table)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import click
 
-from insitu.analysis.cost import by_cost, measured, shares
-from insitu.analysis.deviation import OFF
+from insitu.analysis.cost import measured_points, measured_shares, sort_by_cost
+from insitu.analysis.deviation import OFF_FORECAST
 from insitu.campaign.config import Config, load_config
 from insitu.campaign.selection import is_omitted, select_runs
 from insitu.campaign.store import open_store
@@ -65,9 +65,9 @@ def command(
         runs = store.runs()
         _, left_out_runs = select_runs(runs)
         known = [run for run in reversed(runs) if not is_omitted(run)]
-        off = [one for run in known for one in run.findings if one.code == OFF]
-    share = shares(models)
-    chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
+        off = [one for run in known for one in run.findings if one.code == OFF_FORECAST]
+    share = measured_shares(models)
+    chosen = [one for one in sort_by_cost(models, share) if is_chosen(one.key, callpath, metric)]
     if models.models and not chosen:
         raise none_chosen((one.key.metric for one in models.models), callpath, metric)
     shown, left_out = dearest((one.key.callpath for one in chosen), top, is_json=is_json)
@@ -130,7 +130,7 @@ def _print(rows: list[SeriesModel], share: dict[CallPath, float], title: str) ->
 
 
 def _title(models: ModelSet, config: Config) -> str:
-    points = {at for one in models.models for at, _ in measured(one.model)}
+    points = {at for one in models.models for at, _ in measured_points(one.model)}
     scales = sorted({at[0] for at in points})
     names = ", ".join(map(config.axis, models.parameters))
     span = f"{number(scales[0])} … {number(scales[-1])}" if scales else ""

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 import click
 
 from insitu.analysis.callpaths import last_frames
-from insitu.analysis.cost import metric_place
+from insitu.analysis.cost import metric_order
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore
 from insitu.entities import (
@@ -115,7 +115,7 @@ def headlines(rows: Sequence[tuple[str, str, str]]) -> list[bool]:
 
 def print_other_metrics(names: Iterable[str]) -> None:
     """Say which metrics a table does not show."""
-    there = sorted(names, key=metric_place)
+    there = sorted(names, key=metric_order)
     if there:
         text = f"more metrics with --metric NAME or --callpath PATTERN: {', '.join(there)}"
         print_folded(text)

@@ -5,7 +5,7 @@ import os
 
 import click
 
-from insitu.analysis.cost import by_cost, cost_metric, shares
+from insitu.analysis.cost import cost_metric, measured_shares, sort_by_cost
 from insitu.campaign.config import load_config
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
@@ -74,11 +74,11 @@ def command(
 
     with open_store(campaign) as store:
         models = kept_models(store)
-        share = shares(models)
+        share = measured_shares(models)
     chosen_metric = metric or cost_metric(models)
     chosen = [
         one
-        for one in by_cost(models, share)
+        for one in sort_by_cost(models, share)
         if any(is_chosen(one.key, pattern, chosen_metric) for pattern in patterns or (None,))
     ]
     if not chosen:

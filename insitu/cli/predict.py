@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import click
 import numpy as np
 
-from insitu.analysis.cost import by_cost, shares
-from insitu.analysis.summary import FAR
+from insitu.analysis.cost import measured_shares, sort_by_cost
+from insitu.analysis.summary import DOUBTFUL_FACTOR
 from insitu.campaign.store import open_store
 from insitu.cli.output import (
     Block,
@@ -71,9 +71,9 @@ def command(
         models = store.models()
         if not models.models:
             raise CampaignError(why_none(store, models))
-        share = shares(models)
+        share = measured_shares(models)
     wanted = [coordinate(text, models.parameters) for text in points]
-    chosen = [one for one in by_cost(models, share) if is_chosen(one.key, callpath, metric)]
+    chosen = [one for one in sort_by_cost(models, share) if is_chosen(one.key, callpath, metric)]
     if not chosen:
         raise none_chosen((one.key.metric for one in models.models), callpath, metric)
     shown, left_out = dearest((one.key.callpath for one in chosen), top, is_json=is_json)
@@ -104,10 +104,11 @@ def _say_how_far(wanted: Sequence[Sequence[float]], chosen: Sequence[SeriesModel
     largest = np.max([one.model.coordinates.max(axis=0) for one in chosen], axis=0)
     for point in wanted:
         for name, value, known in zip(chosen[0].model.parameters, point, largest, strict=True):
-            if value > FAR * known:
+            if value > DOUBTFUL_FACTOR * known:
                 click.echo(
                     f"note: {name}={number(value)} is {value / known:.3g} times the largest that"
-                    f" was measured; trust predictions to {FAR:g} times, beyond look at the bounds",
+                    f" was measured; trust predictions to {DOUBTFUL_FACTOR:g} times, "
+                    "beyond look at the bounds",
                     err=True,
                 )
 

@@ -89,7 +89,7 @@ def _said(
     kept: ClassSettings, way: str | None, threshold: float | None, texts: Sequence[str]
 ) -> ClassSettings:
     """What is said of classes: by options, else by campaign.toml."""
-    way = way or (PAPER if threshold is not None else kept.way)
+    way = way or (PAPER if threshold is not None else kept.method)
     if threshold is not None and (way != PAPER or not 0 < threshold < np.inf):
         raise UsageError(f"--threshold is a distance above 0 and belongs to --classes {PAPER}")
     rules = (Rules(tuple(map(parse_rule, texts))),) if texts else kept.rules

@@ -6,7 +6,7 @@ import time
 import click
 import numpy as np
 
-from insitu.analysis.summary import Judged, Summary, ahead_of, summarise
+from insitu.analysis.summary import ExpectationLine, Summary, default_target, summarise
 from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore, open_store
@@ -76,20 +76,22 @@ def _summary(
 ) -> Summary:
     experiment = load_experiment(store)
     expectations = expect or os.path.join(campaign, EXPECTATIONS)
-    judged: list[Judged] = []
+    judged: list[ExpectationLine] = []
     if expect is not None or os.path.exists(expectations):
         results = assess(load_entries(expectations), experiment, models)
         judged = [_judged(one) for one in sorted(results, key=lambda one: ORDER.index(one.status))]
-    target = ahead_of(models) if at is None else tuple(coordinate(at, models.parameters))
+    target = default_target(models) if at is None else tuple(coordinate(at, models.parameters))
     name = load_config(campaign).name
     proposals = proposals_of(campaign, experiment, target)
-    return summarise(name, store.runs(), models, target=target, judged=judged, proposals=proposals)
+    return summarise(
+        name, store.runs(), models, target=target, expectations=judged, proposals=proposals
+    )
 
 
-def _judged(one: Result) -> Judged:
+def _judged(one: Result) -> ExpectationLine:
     of_class = "" if one.behaviour == ALL else f" of class {one.behaviour}"
     advice = f"; {one.advice}" if one.advice else ""
-    return Judged(
+    return ExpectationLine(
         MARKS[one.status],
         WORDS[one.status],
         one.subject,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from insitu.analysis.progress import Agenda, agenda_of
+from insitu.analysis.progress import Agenda, make_agenda
 from insitu.campaign.attempts import read_attempts
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
@@ -44,7 +44,7 @@ class Work:
             found = progress_in(self.path, self.study, None, runs, chosen)
         here = [one for one in found if self.ranks in (None, int(one.point[RANKS]))]
         insights = self.design.insights if self.design else ()
-        return State(agenda_of(here), _told(advice) if advice else insights, advice is not None)
+        return State(make_agenda(here), _told(advice) if advice else insights, advice is not None)
 
     def budget_left(self) -> float:
         """Core hours that may still be spent; every attempt counts."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from insitu.errors import UsageError
 from insitu.modeling.base import Clusters, SeriesModel
-from insitu.modeling.classes.places import place_name
+from insitu.modeling.classes.run_groups import coordinate_name
 
 EXAMPLE = "`one class only` or `corner within 10 % of inner`"
 _WITHIN = re.compile(r"\s*(.+?)\s+within\s+(\d+(?:\.\d+)?)\s*%\s+of\s+(.+?)\s*\Z")
@@ -57,7 +57,7 @@ def uniformity(
         if not several:
             return Uniformity(True, f"all ranks alike in {len(clusters)} runs")
         most = max(several, key=lambda one: len(set(one.names)))
-        text = f"{len(set(most.names))} classes at {place_name(most.run)}"
+        text = f"{len(set(most.names))} classes at {coordinate_name(most.run)}"
         return Uniformity(False, f"{text}: {', '.join(most.names)}")
     values = {
         one.key.behaviour: dict(

@@ -14,20 +14,20 @@ from insitu.modeling import modelers
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.classes.behaviour import (
     ClassSeries,
-    Measured,
+    MetricValues,
     Partition,
-    describe,
-    differences,
-    part_by_distance,
+    partition_by_distance,
+    reduce_classes,
+    report_unmatched,
 )
 from insitu.modeling.classes.cluster import THRESHOLD, BoolArray
-from insitu.modeling.classes.divergence import divergences
+from insitu.modeling.classes.divergence import find_divergences
 from insitu.modeling.classes.domain import find_domains
-from insitu.modeling.classes.joint import Clues, part_jointly
-from insitu.modeling.classes.match import lacking
+from insitu.modeling.classes.joint import ClassEvidence, partition_jointly
+from insitu.modeling.classes.match import report_missing_classes
 from insitu.modeling.classes.naming import Namer
-from insitu.modeling.classes.places import Place, aligned, find_places, place_name
 from insitu.modeling.classes.rules import JOINT, PAPER, Rules, apply_rules
+from insitu.modeling.classes.run_groups import RunGroup, coordinate_name, group_runs, values_by_run
 from insitu.modeling.measurement import Experiment, FloatArray, Points
 from insitu.modeling.told import Products, fit_told, told_of
 
@@ -96,12 +96,14 @@ def remodel(
     paths = experiment.callpaths()
     shares_noise = modelers.modeler(options.modeler).shares_noise  # a run tells all series of it
     dirty = _dirty(paths, experiment, previous, None if shares_noise else touched)
-    places, findings = find_places(experiment)
+    places, findings = group_runs(experiment)
     result = _kept(previous, set(paths) - set(dirty)) if previous else ModelSet()
     models, clusters, sparse = [*result.models], [*result.clusters], _sparse(experiment, places)
     findings += [*result.findings, *sparse]
     domains, asked = find_domains(experiment, places), _below(paths, dirty)
-    clues = Clues.of(experiment, asked, places, domains) if options.classes == JOINT else None
+    clues = (
+        ClassEvidence.of(experiment, asked, places, domains) if options.classes == JOINT else None
+    )
     namer = Namer.of(domains, [one.size for one in places])
     metrics = _measured(experiment, dirty, places)
     part = partial(_part, clues=clues, threshold=options.threshold)
@@ -109,9 +111,9 @@ def remodel(
     for measured, unruled in zip(metrics, found, strict=True):
         ruled = apply_rules(measured, unruled, options.rules, domains)
         partition = namer.name(measured, ruled, is_literal=options.classes == PAPER)
-        series, parted = describe(measured, partition)
+        series, parted = reduce_classes(measured, partition)
         clusters += parted
-        findings += [*partition.findings, *differences(measured, partition)]
+        findings += [*partition.findings, *report_unmatched(measured, partition)]
         if not sparse:
             told = told_of(measured.metric, paths, options.dependencies)
             made, said = _fit(series, experiment, places, Way(options.modeler, executor, told))
@@ -126,7 +128,11 @@ def _of_all(
     """What is said about the models and classes of all call paths together."""
     times_tell = not experiment.crowded
     known = [one for one in models if times_tell or one.metric.unit != TIME.unit]
-    return [*divergences(known, clusters), *lacking(clusters), *_crowded(experiment)]
+    return [
+        *find_divergences(known, clusters),
+        *report_missing_classes(clusters),
+        *_crowded(experiment),
+    ]
 
 
 def _sorted(
@@ -163,21 +169,21 @@ def _rest(experiment: Experiment, known: Collection[CallPath]) -> dict[CallPath,
 
 
 def _measured(
-    experiment: Experiment, dirty: Sequence[CallPath], places: Sequence[Place]
-) -> list[Measured]:
+    experiment: Experiment, dirty: Sequence[CallPath], places: Sequence[RunGroup]
+) -> list[MetricValues]:
     """The metrics that are modelled, in the order of their names."""
     return [
-        Measured(metric, dirty, aligned(experiment, name, dirty), places)
+        MetricValues(metric, dirty, values_by_run(experiment, name, dirty), places)
         for name, metric in sorted(experiment.metrics().items())
         if metric.kind is not MetricKind.POSITION
     ]
 
 
-def _part(measured: Measured, clues: Clues | None, *, threshold: float) -> Partition:
+def _part(measured: MetricValues, clues: ClassEvidence | None, *, threshold: float) -> Partition:
     """The classes of one metric: by all clues or by distance."""
     if clues is None:
-        return part_by_distance(measured, threshold)
-    return part_jointly(measured, clues)
+        return partition_by_distance(measured, threshold)
+    return partition_jointly(measured, clues)
 
 
 def _crowded(experiment: Experiment) -> list[Finding]:
@@ -185,7 +191,7 @@ def _crowded(experiment: Experiment) -> list[Finding]:
     if not experiment.crowded:
         return []
     names = sorted(
-        {place_name(key) for key in experiment.crowded}, key=lambda name: (len(name), name)
+        {coordinate_name(key) for key in experiment.crowded}, key=lambda name: (len(name), name)
     )
     text = (
         f"more ranks than processor cores at {' '.join(names)}: times tell who had to wait, so "
@@ -235,7 +241,7 @@ def _kept(previous: ModelSet, clean: set[CallPath]) -> ModelSet:
     )
 
 
-def _sparse(experiment: Experiment, places: Sequence[Place]) -> list[Finding]:
+def _sparse(experiment: Experiment, places: Sequence[RunGroup]) -> list[Finding]:
     """Say that no model is made yet."""
     number = len({place.coordinate for place in places})
     if number >= MIN_COORDINATES or not experiment.runs:
@@ -250,7 +256,7 @@ def _sparse(experiment: Experiment, places: Sequence[Place]) -> list[Finding]:
 
 
 def _fit(
-    series: Sequence[ClassSeries], experiment: Experiment, places: Sequence[Place], way: Way
+    series: Sequence[ClassSeries], experiment: Experiment, places: Sequence[RunGroup], way: Way
 ) -> tuple[list[SeriesModel], list[Finding]]:
     """Fit series at once where they share coordinates; crowded runs depend on their crowd, too."""
     if not series:
@@ -294,7 +300,7 @@ def _fit(
     return models, findings
 
 
-def _by_coordinate(values: FloatArray, places: Sequence[Place]) -> tuple[FloatArray, FloatArray]:
+def _by_coordinate(values: FloatArray, places: Sequence[RunGroup]) -> tuple[FloatArray, FloatArray]:
     """From (n_series, n_runs) to coordinates and (n_series, n_coordinates, n_repetitions)."""
     runs: dict[tuple[float, ...], list[int]] = defaultdict(list)
     for place in places:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from insitu.analysis.callpaths import last_frames
-from insitu.analysis.cost import measured
+from insitu.analysis.cost import measured_points
 from insitu.entities import CallPath, number
 from insitu.modeling.algebra import to_latex
 from insitu.modeling.base import Model, SeriesModel
@@ -157,7 +157,7 @@ def draw_field(axes: Axes, series: Sequence[SeriesModel], look: Look | None = No
     largest = 0.0
     scales: set[float] = set()
     for one, colour, mark in zip(series, _colours(len(series)), _marks(len(series)), strict=True):
-        points = measured(one.model)
+        points = measured_points(one.model)
         if not points:
             continue
         x = np.array([at[0] for at, _ in points])

@@ -102,13 +102,13 @@ def _sorted_ranks(axes: Axes, field: Field, place: dict[str, int]) -> None:
 
 def _domain(axes: Axes, field: Field, domain: Domain, place: dict[str, int]) -> None:
     """The domain, each rank a cell; more than two axes as slices beside each other."""
-    sides = domain.sides if len(domain.sides) > 1 else (1, *domain.sides)
+    sides = domain.shape if len(domain.shape) > 1 else (1, *domain.shape)
     slices = int(np.prod(sides[:-2]))
     rows, columns = sides[-2:]
     colour_of = np.array([place[name] for name in field.names] or [0])
     cells = np.full((slices, rows, columns), -1)
-    there = (domain.at[:, 0] >= 0) & (field.labels >= 0)
-    flat = np.ravel_multi_index(tuple(domain.at[there].T), domain.sides)
+    there = (domain.positions[:, 0] >= 0) & (field.labels >= 0)
+    flat = np.ravel_multi_index(tuple(domain.positions[there].T), domain.shape)
     cells.ravel()[flat] = colour_of[field.labels[there]]
     across = min(slices, int(np.ceil(np.sqrt(slices * rows / columns))))
     down = -(-slices // across)
@@ -127,8 +127,8 @@ def _domain(axes: Axes, field: Field, domain: Domain, place: dict[str, int]) -> 
     axes.tick_params(which="both", length=0, labelbottom=False, labelleft=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    size = " x ".join(map(str, domain.sides))
-    names = AXES[: len(domain.sides)]
+    size = " x ".join(map(str, domain.shape))
+    names = AXES[: len(domain.shape)]
     held = f"; one field per {', '.join(names[:-2])}" if slices > 1 else ""
     axes.set_xlabel(names[-1] + " →")
     axes.set_ylabel("" if len(names) == 1 else f"← {names[-2]}")

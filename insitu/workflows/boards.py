@@ -9,7 +9,7 @@ from typing import Self
 import zmq
 import zmq.auth
 
-from insitu.analysis.board import Board, board_of
+from insitu.analysis.board import Board, make_board
 from insitu.analysis.progress import Agenda
 from insitu.campaign.attempts import FILE as ATTEMPTS
 from insitu.campaign.config import FILE
@@ -92,7 +92,9 @@ class BoardClient:
         if changes == self._seen:
             return None
         self._seen = changes
-        return Board() if store is None else board_of(store.runs(), self._models_at(store, changes))
+        return (
+            Board() if store is None else make_board(store.runs(), self._models_at(store, changes))
+        )
 
     def models(self) -> ModelSet | None:
         """The models in the files; None where these have not changed since it was last asked.

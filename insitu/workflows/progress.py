@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from insitu.analysis.progress import Agenda, agenda_of
+from insitu.analysis.progress import Agenda, make_agenda
 from insitu.campaign.attempts import AttemptRecord, read_attempts
 from insitu.campaign.config import FILE, load_settings
 from insitu.campaign.iterations import iteration_times
@@ -28,7 +28,7 @@ def agenda(campaign: str, runs: Sequence[RunRecord]) -> Agenda | None:
     if "levels" not in table or "run" not in table:
         return None
     study = parse_campaign_plan(table, os.path.join(campaign, FILE))
-    return agenda_of(progress_in(path, study, design_of(study, path), runs))
+    return make_agenda(progress_in(path, study, design_of(study, path), runs))
 
 
 def progress_in(

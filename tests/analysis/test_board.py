@@ -4,9 +4,9 @@ import math
 import numpy as np
 import pytest
 
-from insitu.analysis.board import Board, LiveRun, board_of
+from insitu.analysis.board import Board, LiveRun, make_board
 from insitu.analysis.callpaths import last_frames
-from insitu.analysis.cost import shares
+from insitu.analysis.cost import measured_shares
 from insitu.analysis.forecast import LivePath
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, RunKey, RunRecord, RunState
 from insitu.errors import WireError
@@ -35,7 +35,7 @@ def series(
 def test_shares_of_exclusive_time_add_up_to_one():
     models = ModelSet(("p",), (series(MAIN, [1, 1]), series(SOLVE, [9, 3])))
 
-    assert shares(models) == {MAIN: 0.25, SOLVE: 0.75}
+    assert measured_shares(models) == {MAIN: 0.25, SOLVE: 0.75}
 
 
 def test_a_share_counts_every_rank_of_a_class():
@@ -52,7 +52,7 @@ def test_a_share_counts_every_rank_of_a_class():
         (classes,),
     )
 
-    assert shares(models) == {MAIN: 4 / 16, HALO: 12 / 16}
+    assert measured_shares(models) == {MAIN: 4 / 16, HALO: 12 / 16}
 
 
 def test_inclusive_times_are_shares_of_the_whole():
@@ -60,17 +60,17 @@ def test_inclusive_times_are_shares_of_the_whole():
         ("p",), (series(MAIN, [8, 8], metric="time"), series(SOLVE, [9, 6], metric="time"))
     )
 
-    assert shares(models) == {MAIN: 1.0, SOLVE: 0.75}
+    assert measured_shares(models) == {MAIN: 1.0, SOLVE: 0.75}
 
 
 def test_nothing_is_a_board_too():
-    board = board_of([], ModelSet())
+    board = make_board([], ModelSet())
 
     assert board == Board()
 
 
 def test_the_most_expensive_call_path_stands_first():
-    board = board_of([], ModelSet(("p",), (series(REDUCE, [1, 1]), series(SOLVE, [9, 3]))))
+    board = make_board([], ModelSet(("p",), (series(REDUCE, [1, 1]), series(SOLVE, [9, 3]))))
 
     assert [row.callpath for row in board.series] == [str(SOLVE), str(REDUCE)]
     assert board.series[0].points == (((2.0,), 9.0), ((4.0,), 3.0))
@@ -82,7 +82,7 @@ def test_a_live_run_stands_above_those_that_are_kept():
         "x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 1, 8, (LivePath("main", 1, 0.5),)
     )
 
-    board = board_of([record], ModelSet(), [live])
+    board = make_board([record], ModelSet(), [live])
 
     assert [(run.name, run.state, run.seen, run.ended) for run in board.runs] == [
         ("p=8#0", "measuring", 6, 1),
@@ -95,7 +95,7 @@ def test_before_there_are_models_call_paths_have_shares_of_the_longest():
     callpaths = (LivePath("main", 1, 0.5), LivePath("main->solve", 1, 0.25))
     live = LiveRun("x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 1, 8, callpaths)
 
-    board = board_of([], ModelSet(), [live])
+    board = make_board([], ModelSet(), [live])
 
     assert [row.share for row in board.series] == [1.0, 0.5]
 
@@ -104,7 +104,7 @@ def test_a_run_that_was_sealed_is_not_live_any_more():
     record, _ = heat_run(4)
     live = LiveRun(record.id, record.key, RunState.CLOSING, 4, 4, 4)
 
-    assert len(board_of([record], ModelSet(), [live]).runs) == 1
+    assert len(make_board([record], ModelSet(), [live]).runs) == 1
 
 
 def test_findings_of_runs_and_models_are_shown_once():
@@ -113,13 +113,13 @@ def test_findings_of_runs_and_models_are_shown_once():
         "z", RunKey.of({"p": 4}), RunState.INCOMPLETE, missing=(1,), findings=(found,)
     )
 
-    board = board_of([partial], ModelSet(findings=(found,)))
+    board = make_board([partial], ModelSet(findings=(found,)))
 
     assert [finding.code for finding in board.findings] == ["classes-differ", "run-partial"]
 
 
 def test_a_board_survives_json():
-    board = board_of(
+    board = make_board(
         [heat_run(4)[0]],
         ModelSet(("p",), (series(MAIN, [1, math.nan]),), findings=(Finding("a", "b"),)),
         [

@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from insitu.analysis.deviation import OFF, deviations
-from insitu.analysis.forecast import Forecast, LivePath, course, forecast
+from insitu.analysis.deviation import OFF_FORECAST, find_deviations
+from insitu.analysis.forecast import Forecast, LivePath, compare_with_forecast, make_forecast
 from insitu.analysis.shares import Estimate
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
@@ -59,16 +59,16 @@ def table(**values: float) -> RunTable:
     ],
 )
 def test_a_finding_keeps_what_a_run_had_outside_of_its_forecast(values, said):
-    found = deviations(FORESEEN, table(**values), RunKey.of({"p": 4}))
+    found = find_deviations(FORESEEN, table(**values), RunKey.of({"p": 4}))
 
     assert len(found) == bool(said)
-    assert all(one.code == OFF and said in one.text for one in found)
+    assert all(one.code == OFF_FORECAST and said in one.text for one in found)
 
 
 def test_what_may_come_with_the_first_visit_or_go_again_is_judged_by_the_whole():
     so_far = {"messages_sent": 900.0, "heap_peak": 1300.0, "memory_rss": 9000.0}
 
-    judged = course(
+    judged = compare_with_forecast(
         FORESEEN, [LivePath("main", 1.0, 0.1, more=so_far)], size=4, has_ended=False
     ).judged
 
@@ -82,7 +82,7 @@ def test_other_metrics_hardly_widen_the_bounds_of_times(heat):
     timed = [one for one in models.models if one.key.metric != "bytes_sent"]
 
     bounds = [
-        forecast(one, RunKey.of({"p": 64})).values["main->solve", "time"]
+        make_forecast(one, RunKey.of({"p": 64})).values["main->solve", "time"]
         for one in (models, type(models)(models.parameters, timed, models.clusters))
     ]
 
@@ -104,4 +104,4 @@ def test_an_imported_run_is_judged_by_the_models_of_the_runs_before(heat, tmp_pa
     with open_store(heat) as store:
         said = {str(run.key): [one.code for one in run.findings] for run in store.runs()}
     assert said["p=64,x=0#0"] == []
-    assert said["p=64,x=0#1"] == [OFF]
+    assert said["p=64,x=0#1"] == [OFF_FORECAST]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu import fit
-from insitu.analysis.board import LiveRun, RunRow, SeriesRow, board_of, ranks_in
+from insitu.analysis.board import LiveRun, RunRow, SeriesRow, count_rank_states, make_board
 from insitu.analysis.forecast import (
     FASTER,
     FEWER,
@@ -12,8 +12,8 @@ from insitu.analysis.forecast import (
     SLOWER,
     Forecast,
     LivePath,
-    course,
-    forecast,
+    compare_with_forecast,
+    make_forecast,
 )
 from insitu.analysis.shares import Estimate
 from insitu.entities import TIME, VISITS, CallPath, RunKey, RunState
@@ -50,7 +50,7 @@ def live(visits: float, seconds: float, ended: int = 0, ranks: int = 64) -> Live
 
 
 def shown(models: ModelSet, run: LiveRun, metric: str = "time") -> tuple[RunRow, SeriesRow]:
-    board = board_of([], models, [run], {"x": forecast(models, AT_64)})
+    board = make_board([], models, [run], {"x": make_forecast(models, AT_64)})
     return board.runs[0], next(row for row in board.series if row.metric == metric)
 
 
@@ -74,7 +74,8 @@ def test_few_visits_are_only_judged_once_all_of_the_time_is_used_up():
     foreseen = Forecast({("main", "time"): Estimate(10.0, 9.0, 11.0)})
 
     found = [
-        course(foreseen, [LivePath("main", 1.0, s)], size=4, has_ended=False) for s in (2.0, 12.0)
+        compare_with_forecast(foreseen, [LivePath("main", 1.0, s)], size=4, has_ended=False)
+        for s in (2.0, 12.0)
     ]
 
     assert all(math.isnan(one.part) for one in found)
@@ -127,8 +128,10 @@ def test_bounds_are_wider_where_more_is_judged(models):
         for index in range(100)
     ]
 
-    alone = forecast(models, AT_64).values[str(SOLVE), "time"]
-    among = forecast(ModelSet(("p",), (*models.models, *many)), AT_64).values[str(SOLVE), "time"]
+    alone = make_forecast(models, AT_64).values[str(SOLVE), "time"]
+    among = make_forecast(ModelSet(("p",), (*models.models, *many)), AT_64).values[
+        str(SOLVE), "time"
+    ]
 
     assert among.low <= alone.low < alone.value < alone.high < among.high
 
@@ -143,7 +146,7 @@ def test_classes_count_by_their_ranks():
         modelled(HALO, TIME, np.full(4, 3.0), "b"),
     )
 
-    found = forecast(ModelSet(("p",), parted, classes), AT_64)
+    found = make_forecast(ModelSet(("p",), parted, classes), AT_64)
 
     one = found.values[str(HALO), "time"]
     assert one.value == pytest.approx(2.0)
@@ -157,22 +160,22 @@ def test_the_mean_of_ranks_is_not_foreseen_where_a_class_has_no_model():
     ]
     parted = (modelled(HALO, TIME, np.full(4, 1.0), "a"),)
 
-    assert forecast(ModelSet(("p",), parted, classes), AT_64).values == {}
+    assert make_forecast(ModelSet(("p",), parted, classes), AT_64).values == {}
 
 
 @pytest.mark.parametrize("run", [RunKey.of({"n": 8}), AT_64])
 def test_what_no_model_speaks_of_has_no_forecast(run):
-    assert forecast(ModelSet(("p",)), run) == Forecast()
+    assert make_forecast(ModelSet(("p",)), run) == Forecast()
 
 
 def test_ranks_are_told_in_spans():
     record, _ = heat_run(4)
-    told = board_of([record], ModelSet()).runs[0].ranks
+    told = make_board([record], ModelSet()).runs[0].ranks
 
     assert told == (("ended", 4),)
-    assert ranks_in(["ended", "ended", "lost", "ended"]) == (
+    assert count_rank_states(["ended", "ended", "lost", "ended"]) == (
         ("ended", 2),
         ("lost", 1),
         ("ended", 1),
     )
-    assert ranks_in(["ended", "lost"] * 200) == ()
+    assert count_rank_states(["ended", "lost"] * 200) == ()

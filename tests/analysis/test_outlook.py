@@ -6,14 +6,14 @@ import pytest
 from insitu import fit
 from insitu.analysis.outlook import (
     FARTHEST,
-    moved,
-    outlook,
-    part_of,
-    place_at,
-    target_of,
+    make_outlook,
+    outlook_target,
+    slider_position,
+    slider_value,
+    step_value,
 )
 from insitu.analysis.scaling import shares_along
-from insitu.analysis.summary import largest_of, summarise
+from insitu.analysis.summary import largest_coordinate, summarise
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.evidence.modeler import Evidence
@@ -36,7 +36,7 @@ def models() -> ModelSet:
 
 
 def test_shares_move_to_what_grows(models):
-    now, then = outlook(models, (16.0,)), outlook(models, (256.0,))
+    now, then = make_outlook(models, (16.0,)), make_outlook(models, (256.0,))
 
     assert now.shares == pytest.approx({str(MAIN): 0.5, str(SOLVE): 0.5}, rel=1e-6)
     assert then.shares == pytest.approx({str(MAIN): 8 / 136, str(SOLVE): 128 / 136}, rel=1e-6)
@@ -48,7 +48,7 @@ def test_shares_move_to_what_grows(models):
 def test_what_is_negligible_now_dominates_nothing_by_a_guess(models):
     wild = modelled(HALO, np.array([1e-4, 1e-4, 1e-4, 1e-4, 2.6e-3]))
 
-    found = outlook(ModelSet(("p",), (*models.models, wild)), (4096.0,))
+    found = make_outlook(ModelSet(("p",), (*models.models, wild)), (4096.0,))
 
     assert found.prospects[-1].callpath == str(HALO)
     assert math.isnan(found.prospects[-1].share.value)
@@ -61,7 +61,7 @@ def test_what_no_number_reaches_is_a_guess_even_where_it_costs_now(models):
 
     everything = ModelSet(("p",), (*models.models, endless))
 
-    found = outlook(everything, (65536.0,))
+    found = make_outlook(everything, (65536.0,))
     told = summarise("endless", (), everything, target=(65536.0,))
 
     assert "<svg" in html(told, "p", "today")
@@ -93,21 +93,23 @@ def test_a_report_and_a_picture_count_no_guess_either(models):
 
 
 def test_nothing_is_known_without_models():
-    assert outlook(ModelSet(("p",)), ()).prospects == ()
-    assert target_of(ModelSet(("p",))) == largest_of(ModelSet(("p",))) == ()
+    assert make_outlook(ModelSet(("p",)), ()).prospects == ()
+    assert outlook_target(ModelSet(("p",))) == largest_coordinate(ModelSet(("p",))) == ()
 
 
 def test_one_looks_sixteen_times_ahead(models):
-    assert target_of(models) == (256.0,)
+    assert outlook_target(models) == (256.0,)
 
 
 def test_four_steps_of_a_slider_double_and_never_leave_it():
-    assert moved(64.0, 4, 1.0, 16.0) == 128.0
-    assert moved(64.0, -1000, 1.0, 16.0) == 1.0
-    assert moved(64.0, 1000, 1.0, 16.0) == 16.0 * FARTHEST
-    assert [moved(2.0, 1, 1.0, 16.0), moved(2.0, -1, 1.0, 16.0)] == [3.0, 1.0]
+    assert step_value(64.0, 4, 1.0, 16.0) == 128.0
+    assert step_value(64.0, -1000, 1.0, 16.0) == 1.0
+    assert step_value(64.0, 1000, 1.0, 16.0) == 16.0 * FARTHEST
+    assert [step_value(2.0, 1, 1.0, 16.0), step_value(2.0, -1, 1.0, 16.0)] == [3.0, 1.0]
 
 
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.75, 1.0])
 def test_a_place_on_a_slider_is_found_again(part):
-    assert part_of(place_at(part, 1.0, 16.0), 1.0, 16.0) == pytest.approx(part, abs=0.05)
+    assert slider_position(slider_value(part, 1.0, 16.0), 1.0, 16.0) == pytest.approx(
+        part, abs=0.05
+    )

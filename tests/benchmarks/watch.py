@@ -28,8 +28,8 @@ import numpy as np
 import psutil
 import zmq
 
-from insitu.analysis.board import LiveRun, board_of
-from insitu.analysis.forecast import LivePath, forecast
+from insitu.analysis.board import LiveRun, make_board
+from insitu.analysis.forecast import LivePath, make_forecast
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.entities import (
@@ -103,7 +103,7 @@ def publish(path: str, models: ModelSet, done: threading.Event):
         runs = store.runs()
     names = sorted({str(one.key.callpath) for one in models.models})
     live = LiveRun("live", RunKey.of({"p": 128}), RunState.MEASURING, 128, 0, 128)
-    foreseen = {"live": forecast(models, live.key)}
+    foreseen = {"live": make_forecast(models, live.key)}
     with zmq.Context() as context, context.socket(zmq.PUB) as socket:
         endpoint = f"ipc://{path}/boards"
         socket.bind(endpoint)
@@ -117,7 +117,7 @@ def publish(path: str, models: ModelSet, done: threading.Event):
                 LivePath(name, 1.0 * step, 0.002 * step + i, 0.002 * step + i)
                 for i, name in enumerate(names)
             ]
-            board = board_of(runs, models, [replace(live, callpaths=paths)], foreseen)
+            board = make_board(runs, models, [replace(live, callpaths=paths)], foreseen)
             frame = json.dumps(board.to_dict()).encode()
             socket.send(frame)
             size = len(frame)

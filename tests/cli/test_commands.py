@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from insitu import __version__
-from insitu.analysis.board import board_of
+from insitu.analysis.board import make_board
 from insitu.campaign.selection import OMITTED_CODE
 from insitu.campaign.store import open_store
 from insitu.cli import COMMANDS, group
@@ -226,7 +226,7 @@ def test_the_cost_of_what_has_no_model_yet_is_told(insitu: Insitu):
     assert "it takes 75 % now" in said
     assert "25 % of the time is in call paths without a model, most of it in" in said
     with open_store("a.insitu") as store:
-        assert board_of(store.runs(), store.models()).series[0].share == 0.75
+        assert make_board(store.runs(), store.models()).series[0].share == 0.75
     refitted = insitu("refit", "a.insitu")
     assert "1 series of 1 call path have no model yet" in refitted.err
     assert "no model of their time yet: 25 % rare; a class of ranks needs 3 scales" in answer.out
@@ -283,7 +283,7 @@ def test_a_run_is_left_out_of_the_models_and_taken_back(insitu: Insitu, heat: st
     assert points() < everything
     assert "run p=8#1: left out as was asked for" in insitu("models", own).err
     with open_store(own) as store:
-        board = board_of(store.runs(), store.models())
+        board = make_board(store.runs(), store.models())
     assert [run.name for run in board.runs if run.state == "omitted"] == ["p=8#1", "p=8#0"]
     assert [one.where for one in board.findings if one.code == OMITTED_CODE] == ["p=8#1", "p=8#0"]
     assert insitu("omit", own, "p=8#0", "p=8#1", "--undo").code == 0

@@ -18,8 +18,8 @@ import argparse
 import numpy as np
 
 from insitu import fit
-from insitu.analysis.deviation import deviations
-from insitu.analysis.forecast import LivePath, course, forecast
+from insitu.analysis.deviation import find_deviations
+from insitu.analysis.forecast import LivePath, compare_with_forecast, make_forecast
 from insitu.entities import (
     ALLOCATIONS,
     BYTES_ALLOCATED,
@@ -89,7 +89,7 @@ def campaign(rng, paths, noise, runs):
         counts = fit(points, np.full((paths, len(P)), float(value)))
         models += [series(i, metric, model) for i, model in enumerate(counts)]
         whole[metric] = np.full(paths, float(value))
-    foreseen = forecast(ModelSet(("p",), models), RUN)
+    foreseen = make_forecast(ModelSet(("p",), models), RUN)
     walks = rng.normal(0, noise / np.sqrt(STEPS), (paths, STEPS)).cumsum(axis=1)
     undisturbed = marks(foreseen, whole, walks)
     found = {"": (undisturbed.any(), bool(sealed(foreseen, whole)))}
@@ -116,7 +116,7 @@ def marks(foreseen, whole, walks, only=(*NOISY, *EXACT)):
         for metric in (ALLOCATIONS, BYTES_ALLOCATED):
             so_far[metric] = whole[metric] * (0.5 + part / 2)
         so_far[HEAP_PEAK] = whole[HEAP_PEAK]
-        judged = course(foreseen, live(so_far), size=128, has_ended=part == 1).judged
+        judged = compare_with_forecast(foreseen, live(so_far), size=128, has_ended=part == 1).judged
         for i in range(len(found)):
             found[i, step] = any(judged[f"main->f{i}", one.name].verdict for one in only)
     return found
@@ -141,7 +141,7 @@ def sealed(foreseen, whole):
     paths = tuple(CallPath(("main", f"f{i}")) for i in range(len(whole[VISITS])))
     values = {metric.name: value[:, None] for metric, value in whole.items()}
     table = RunTable(paths, tuple(whole), values)
-    return " ".join(finding.text for finding in deviations(foreseen, table, RUN))
+    return " ".join(finding.text for finding in find_deviations(foreseen, table, RUN))
 
 
 def series(index, metric, model):

@@ -19,7 +19,7 @@ import numpy as np
 
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
-from insitu.modeling.classes.domain import grid
+from insitu.modeling.classes.domain import dims_create
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.pipeline import remodel
 
@@ -30,7 +30,7 @@ METRICS = ("visits", "bytes_sent", "bytes_received", "time")
 
 def walls(p, axes):
     """How many walls each rank owns."""
-    sides = grid(p, axes)
+    sides = dims_create(p, axes)
     at = np.unravel_index(np.arange(p), sides)
     return sum((x == 0) * 1 + (x == n - 1) for x, n in zip(at, sides, strict=True))
 

@@ -1,7 +1,7 @@
 """Matching clusters across runs."""
 
 from insitu.entities import CallPath, RunKey
-from insitu.modeling.classes.match import class_names, differing, match_equal
+from insitu.modeling.classes.match import class_names, match_equal, report_unequal_counts
 
 SIZES = [(4.0,), (8.0,), (16.0,), (32.0,), (64.0,), (128.0,)]
 FLUX = CallPath.parse("main->flux")
@@ -51,7 +51,9 @@ def test_the_finding_names_runs_and_numbers():
     counts = [1, 2, 3, 3, 3, 3]
     runs = [RunKey.of({"p": p}) for (p,) in SIZES]
 
-    finding = differing(FLUX, "time", runs=runs, counts=counts, matching=match_equal(counts, SIZES))
+    finding = report_unequal_counts(
+        FLUX, "time", runs=runs, counts=counts, matching=match_equal(counts, SIZES)
+    )
 
     assert finding.code == "classes-differ"
     assert finding.where == "main->flux"

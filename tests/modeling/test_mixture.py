@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from insitu.entities import RunKey
-from insitu.modeling.classes.align import RunClusters, align, are_lawful, match_levels
+from insitu.modeling.classes.align import RunClusters, align, follow_laws, match_equal_values
 from insitu.modeling.classes.mixture import find_classes
-from insitu.modeling.classes.partition import clear_partitions, partitions, stretches
-from insitu.modeling.classes.places import Place
+from insitu.modeling.classes.run_groups import RunGroup
 from insitu.modeling.classes.scatter import (
-    is_chance,
-    look_alike,
-    looks_uniform,
+    are_ranks_alike,
+    are_surely_uniform,
+    is_order_random,
     repetition_spread,
     row_medians,
 )
+from insitu.modeling.classes.univariate import best_clusterings, separated_clusterings, sum_segments
 
 SIZES = (16, 36, 64, 144, 256)
 
@@ -78,20 +78,20 @@ def test_clear_classes_without_any_law_are_found_run_by_run():
 
 
 def test_the_best_partition_is_exact_for_each_of_many_sets():
-    sets = stretches(
+    sets = sum_segments(
         [
             (np.array([0.0, 0.1, 5.0, 5.1, 9.0]), np.ones(5)),
             (np.array([2.0, 3.0]), np.array([1.0, 3.0])),
         ]
     )
 
-    groups = partitions(sets, 0.1, 4)
+    groups = best_clusterings(sets, 0.1, 4)
 
     assert [one.centres.shape for one in groups] == [(2, 1), (2, 2), (2, 3), (2, 4)]
     assert groups[2].centres[0] == pytest.approx([0.05, 5.05, 9.0])
     assert groups[0].centres[1] == pytest.approx([2.75])
     assert np.isnan(groups[2].centres[1]).all()
-    centres, _, _ = clear_partitions(sets, 0.1, 4)
+    centres, _, _ = separated_clusterings(sets, 0.1, 4)
     assert centres[0] == pytest.approx([0.05, 5.05, 9.0])
     assert centres[1] == pytest.approx([2.0, 3.0])
 
@@ -135,13 +135,13 @@ def test_counts_that_do_not_change_are_matched_by_their_level():
     cube = RunClusters(27.0, np.array([1.0, 2.0, 3.0]), np.array([6.0, 12.0, 8.0]))
     larger = RunClusters(64.0, np.array([1.0, 2.0, 3.0]), np.array([24.0, 24.0, 8.0]))
 
-    assert match_levels([flat, cube, larger]) == [(1, 2, 3), (0, 1, 2), (0, 1, 2)]
+    assert match_equal_values([flat, cube, larger]) == [(1, 2, 3), (0, 1, 2), (0, 1, 2)]
 
 
 def test_counts_that_grow_have_no_levels():
     runs = [RunClusters(p, np.array([p, 2 * p]), np.array([2.0, p - 2])) for p in (4.0, 8.0, 16.0)]
 
-    assert match_levels(runs) is None
+    assert match_equal_values(runs) is None
 
 
 @pytest.mark.parametrize(
@@ -160,13 +160,13 @@ def test_sizes_as_noise_makes_them_are_told_from_those_of_a_domain(sizes, expect
 
     values = np.array([[3.0, 9.0], [7.0, 2.0], [2.0, 8.0], [9.0, 1.0], [2.0, 6.0]])[: len(sizes)]
 
-    assert are_lawful(np.array(sizes, float), values, x) is expected
+    assert follow_laws(np.array(sizes, float), values, x) is expected
 
 
 def test_steady_values_make_up_for_sizes_of_an_oblong_grid():
     sizes = np.array([[4, 4], [4, 12], [12, 12], [12, 28], [28, 28]], float)
 
-    assert are_lawful(sizes, np.ones((5, 2)), np.array([16.0, 32.0, 64.0, 128.0, 256.0]))
+    assert follow_laws(sizes, np.ones((5, 2)), np.array([16.0, 32.0, 64.0, 128.0, 256.0]))
 
 
 def test_a_run_without_values_has_no_classes():
@@ -184,12 +184,12 @@ def test_the_median_leaves_out_what_is_missing():
 def test_repetitions_tell_how_much_a_rank_scatters():
     rng = np.random.default_rng(3)
     tables = [np.exp(0.05 * rng.standard_normal((1, 500))) for _ in range(9)]
-    place = Place(RunKey.of({"p": 500}), (500.0,), 500, tuple(range(9)))
+    place = RunGroup(RunKey.of({"p": 500}), (500.0,), 500, tuple(range(9)))
 
     spread = repetition_spread(tables, [place])
 
     assert spread == pytest.approx([0.05 / 3], rel=0.2)
-    assert np.isnan(repetition_spread(tables[:1], [Place(place.key, (500.0,), 500, (0,))]))
+    assert np.isnan(repetition_spread(tables[:1], [RunGroup(place.key, (500.0,), 500, (0,))]))
 
 
 @pytest.mark.parametrize(
@@ -199,20 +199,22 @@ def test_only_an_order_of_ranks_that_repeats_is_no_chance(static, expected):
     rng = np.random.default_rng(8)
     slow = 1 + static * (np.arange(64) < 8)
     tables = [slow[None] * np.exp(0.05 * rng.standard_normal((1, 64))) for _ in range(4)]
-    place = Place(RunKey.of({"p": 64}), (64.0,), 64, (0, 1, 2, 3))
+    place = RunGroup(RunKey.of({"p": 64}), (64.0,), 64, (0, 1, 2, 3))
 
-    assert is_chance(tables, [place]).tolist() == [expected]
+    assert is_order_random(tables, [place]).tolist() == [expected]
 
 
 def test_equal_ranks_have_no_order_that_could_repeat():
     tables = [np.ones((1, 64))] * 4
-    place = Place(RunKey.of({"p": 64}), (64.0,), 64, (0, 1, 2, 3))
+    place = RunGroup(RunKey.of({"p": 64}), (64.0,), 64, (0, 1, 2, 3))
 
-    assert is_chance(tables, [place]).tolist() == [True]
+    assert is_order_random(tables, [place]).tolist() == [True]
 
 
 def test_an_order_seen_once_may_be_no_chance():
-    assert is_chance([np.ones((1, 4))], [Place(RunKey.of({}), (4.0,), 4, (0,))]).tolist() == [False]
+    assert is_order_random(
+        [np.ones((1, 4))], [RunGroup(RunKey.of({}), (4.0,), 4, (0,))]
+    ).tolist() == [False]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_an_order_seen_once_may_be_no_chance():
     [([1.0, 1.01], np.nan, True), ([1.0, 1.2], np.nan, False), ([1.0, 1.0, 1.2], 0.1, True)],
 )
 def test_ranks_are_uniform_only_where_something_says_so(values, spread, expected):
-    assert looks_uniform([np.log([values])], np.array([spread])).tolist() == [expected]
+    assert are_surely_uniform([np.log([values])], np.array([spread])).tolist() == [expected]
 
 
 def unrepeated(size, *, runs=6, paths=500):
@@ -231,7 +233,7 @@ def unrepeated(size, *, runs=6, paths=500):
 
 @pytest.mark.parametrize("size", [2, 4, 16])
 def test_noise_of_unrepeated_runs_of_one_size_needs_no_mixture(size):
-    assert look_alike(unrepeated(size)).mean() > 0.98
+    assert are_ranks_alike(unrepeated(size)).mean() > 0.98
 
 
 @pytest.mark.parametrize("size", [2, 4, 16])
@@ -241,7 +243,7 @@ def test_ranks_that_are_slower_in_all_runs_do_not_look_alike(size, slow):
     for one in logs:
         one[:, slow] += np.log(1.1)
 
-    assert not look_alike(logs).any()
+    assert not are_ranks_alike(logs).any()
 
 
 def test_a_slow_measurement_does_not_hide_a_slow_rank():
@@ -250,7 +252,7 @@ def test_a_slow_measurement_does_not_hide_a_slow_rank():
         one[:, 0] += np.log(1.1)
     logs[2][:, 1] += np.log(2.0)
 
-    assert look_alike(logs).mean() < 0.02
+    assert are_ranks_alike(logs).mean() < 0.02
 
 
 def test_groups_of_other_ranks_in_every_run_do_not_look_alike():
@@ -258,18 +260,18 @@ def test_groups_of_other_ranks_in_every_run_do_not_look_alike():
     for run, one in enumerate(logs):
         one[:, [run, (3 * run + 1) % 8]] += 0.3
 
-    assert not look_alike(logs).any()
+    assert not are_ranks_alike(logs).any()
 
 
 def test_runs_that_cannot_be_compared_say_nothing_of_ranks():
     missing = unrepeated(4)
     missing[1][0, 2] = np.nan
 
-    assert not look_alike(missing)[0]
-    assert not look_alike(unrepeated(4, runs=3)).any()
-    assert not look_alike([*unrepeated(4), *unrepeated(8, runs=1)]).any()
-    assert look_alike([]).shape == (0,)
+    assert not are_ranks_alike(missing)[0]
+    assert not are_ranks_alike(unrepeated(4, runs=3)).any()
+    assert not are_ranks_alike([*unrepeated(4), *unrepeated(8, runs=1)]).any()
+    assert are_ranks_alike([]).shape == (0,)
 
 
 def test_equal_ranks_look_alike():
-    assert look_alike([np.zeros((3, 4))] * 5).all()
+    assert are_ranks_alike([np.zeros((3, 4))] * 5).all()

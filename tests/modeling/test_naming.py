@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.entities import POSITIONS, TIME, VISITS, CallPath, RunKey
-from insitu.modeling.classes.domain import Domain, domain_of, kind_name
+from insitu.modeling.classes.domain import Domain, find_domain, kind_name
 from insitu.modeling.classes.naming import letter
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import RefitOptions, remodel
@@ -141,11 +141,11 @@ def test_kinds_of_ranks(walls, axes, expected):
 def test_a_rank_outside_the_grid_is_nowhere():
     table = RunTable((FLUX,), POSITIONS[:1], {"position_x": np.array([[0.0, 1.0, np.nan]])})
 
-    domain = domain_of([table])
+    domain = find_domain([table])
 
     assert isinstance(domain, Domain)
-    assert domain.at.ravel().tolist() == [0, 1, -1]
-    assert domain.sides == (2,)
+    assert domain.positions.ravel().tolist() == [0, 1, -1]
+    assert domain.shape == (2,)
 
 
 def test_letters_go_on_after_z():

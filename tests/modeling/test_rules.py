@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from insitu.entities import TIME, CallPath, RunKey
 from insitu.errors import UsageError
-from insitu.modeling.classes.domain import Domain, grid
+from insitu.modeling.classes.domain import Domain, dims_create
 from insitu.modeling.classes.rules import Rules, assign, parse_rule
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import RefitOptions, remodel
@@ -89,7 +89,7 @@ def test_a_name_that_the_run_does_not_have_is_named():
     [(12, 2, (4, 3)), (7, 2, (7, 1)), (1, 3, (1, 1, 1)), (16, 3, (4, 2, 2)), (64, 3, (4, 4, 4))],
 )
 def test_grids_are_those_of_mpi_dims_create(size, dimensions, expected):
-    assert grid(size, dimensions) == expected
+    assert dims_create(size, dimensions) == expected
 
 
 def test_classes_of_rules_are_modelled_under_their_names():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insitu.modeling.classes.cluster import class_means, cluster
-from insitu.modeling.classes.sketch import WIDTH, cluster_sketch, labels_of, merge, sketch
+from insitu.modeling.classes.sketch import WIDTH, cluster_sketch, label_values, merge, sketch
 
 VALUES = st.lists(st.floats(-1e300, 1e300) | st.just(0.0) | st.just(float("nan")), max_size=30)
 RANKS = 40
@@ -47,7 +47,7 @@ def test_clusters_of_merged_sketches_equal_those_of_the_values():
     for batch in range(20):
         values = populations(rng, 5_000)
 
-        labels = labels_of(values, cluster_sketch(in_parts(rng, values)))
+        labels = label_values(values, cluster_sketch(in_parts(rng, values)))
 
         wrong = np.flatnonzero((labels != cluster(values)).any(axis=1))
         assert not len(wrong), f"batch {batch} of seed 20: {values[wrong[0]]}"
@@ -57,7 +57,7 @@ def test_clusters_of_merged_sketches_equal_those_of_the_values():
 def test_any_values_cluster_as_their_sketch_does(values):
     array = np.array(values, dtype=float).reshape(1, -1)
 
-    assert labels_of(array, cluster_sketch(sketch(array))).tolist() == cluster(array).tolist()
+    assert label_values(array, cluster_sketch(sketch(array))).tolist() == cluster(array).tolist()
 
 
 def test_a_cluster_knows_its_row_bounds_number_and_mean():
@@ -87,4 +87,4 @@ def test_the_order_of_merging_does_not_matter():
 def test_nothing_has_no_clusters():
     assert len(cluster_sketch(merge([])).rows) == 0
     nothing = np.full((2, 3), np.nan)
-    assert labels_of(nothing, cluster_sketch(sketch(nothing))).tolist() == [[-1] * 3] * 2
+    assert label_values(nothing, cluster_sketch(sketch(nothing))).tolist() == [[-1] * 3] * 2

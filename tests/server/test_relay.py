@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from insitu.analysis.board import board_of
+from insitu.analysis.board import make_board
 from insitu.entities import RunState
 from insitu.modeling.base import ModelSet
 from insitu.server.events import (
@@ -115,7 +115,7 @@ def test_while_ranks_run_the_aggregator_sees_what_it_would_see_of_every_value():
     for one in truth.callpaths:
         np.testing.assert_allclose(means[one.callpath], one[1:5])
     assert [ranks for ranks, _ in seen.classes["main->solve"]] == [6, 2]
-    rows = board_of([], ModelSet(), [seen]).series
+    rows = make_board([], ModelSet(), [seen]).series
     assert [r.behaviour for r in rows if r.callpath == "main->solve"] == [
         "all",
         "now 1/2: 6 ranks",

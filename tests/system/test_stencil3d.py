@@ -7,7 +7,7 @@ import pytest
 
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
-from insitu.modeling.classes.domain import grid
+from insitu.modeling.classes.domain import dims_create
 from insitu.modeling.pipeline import RefitOptions, remodel
 
 pytestmark = pytest.mark.mpi
@@ -19,7 +19,7 @@ CELLS, STEPS = 4, 3
 
 def faces(p):
     """How many faces of the block each rank owns."""
-    sides = grid(p, 3)
+    sides = dims_create(p, 3)
     places = np.unravel_index(np.arange(p), sides)
     return sum((at == 0) * 1 + (at == side - 1) for at, side in zip(places, sides, strict=True))
 
@@ -43,7 +43,7 @@ def test_counts_are_those_of_the_docstring_and_classes_those_of_the_domain(bench
         owned = faces(key.size)
         boundary = table.values["visits"][names.index(f"{STEP}->boundary")]
         assert np.nan_to_num(boundary).tolist() == (STEPS * owned).tolist()
-        a, b, c = grid(key.size, 3)
+        a, b, c = dims_create(key.size, 3)
         flux = table.values["visits"][names.index(f"{STEP}->flux")]
         assert flux.tolist() == (STEPS * (6 - owned + owned * (a * b + b * c + c * a))).tolist()
         sendrecv = names.index(f"{STEP}->exchange->MPI_Sendrecv")

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from textual.pilot import Pilot
 
-from insitu.analysis.board import ENDED, LOST, MEASURING, SILENT, Board, LiveRun, RunRow, board_of
+from insitu.analysis.board import ENDED, LOST, MEASURING, SILENT, Board, LiveRun, RunRow, make_board
 from insitu.analysis.forecast import Forecast, LivePath
 from insitu.analysis.progress import Agenda
 from insitu.analysis.shares import Estimate
@@ -214,7 +214,7 @@ def board() -> Board:
             (str(SOLVE), "time_exclusive"): Estimate(0.25, 0.2, 0.3),
         }
     )
-    found = board_of([], MODELS, [live], {"live": foreseen})
+    found = make_board([], MODELS, [live], {"live": foreseen})
     runs = tuple(
         RunRow(f"r{p}", f"p={p:g}#0", "sealed", int(p), int(p), int(p), ranks=((ENDED, int(p)),))
         for p in P[::-1].tolist()

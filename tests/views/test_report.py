@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from insitu.analysis.summary import Judged, Summary, summarise
+from insitu.analysis.summary import ExpectationLine, Summary, summarise
 from insitu.campaign.load import load_experiment
 from insitu.design.factorial import Point
 from insitu.design.proposals import Proposal, Proposals
@@ -71,7 +71,7 @@ def test_shares_on_the_way_are_parts_of_a_whole(summary: Summary):
 
 
 def test_classes_weigh_by_their_number_of_ranks_at_the_target(summary: Summary):
-    halo = next(one for one in summary.partings if one.callpath == HALO)
+    halo = next(one for one in summary.partitions if one.callpath == HALO)
 
     assert {one.name: one.ranks for one in halo.classes} == {"end": 2, "inner": 62}
     assert [round(one.ranks_then) for one in halo.classes] == [2, 1022]
@@ -100,9 +100,11 @@ def test_it_says_what_to_measure_next_why_and_what_it_costs(models: ModelSet):
 
 
 def test_what_is_broken_is_named_first_and_trust_is_told(models: ModelSet):
-    judged = [Judged("✘", "violated", "main->solve", "time", "O(1)", "grows as O(p)", "99 %")]
+    judged = [
+        ExpectationLine("✘", "violated", "main->solve", "time", "O(1)", "grows as O(p)", "99 %")
+    ]
 
-    text = markdown(summarise("heat", (), models, judged=judged), "today")
+    text = markdown(summarise("heat", (), models, expectations=judged), "today")
 
     assert "1 of 1 expectations is violated: main->solve, O(1): grows as O(p)." in text
     row = "| ✘ | main->solve | time | O(1) | violated: grows as O(p) | 99 % |"
@@ -132,9 +134,9 @@ def test_hostile_names_stay_text(models: ModelSet):
     )
     asked = Point((("p", 1024.0),))
     run = Proposal(Point((("p", 128.0),)), 2.0, 0.1, HOSTILE, 0.5)
-    judged = [Judged("✘", *[HOSTILE] * 6)]
+    judged = [ExpectationLine("✘", *[HOSTILE] * 6)]
     proposals = Proposals(asked, 0.05, (run,), 9.0, 0.4)
-    summary = summarise(HOSTILE, (), hostile, judged=judged, proposals=proposals)
+    summary = summarise(HOSTILE, (), hostile, expectations=judged, proposals=proposals)
 
     seen = Seen(html(summary, HOSTILE, HOSTILE))
     rows = [line for line in markdown(summary, HOSTILE).splitlines() if line.startswith("|")]

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
-from insitu.analysis.board import Board, LiveRun, board_of
+from insitu.analysis.board import Board, LiveRun, make_board
 from insitu.analysis.forecast import LivePath
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore
@@ -138,7 +138,7 @@ def test_the_chosen_row_stays_chosen_when_the_board_grows(store: SqliteStore):
         await pilot.pause()
         before = text_of(app, "detail")
         fewer = remodel(load_experiment(store)).models[:-1]
-        app.show(board_of(store.runs(), ModelSet(("p",), fewer)))
+        app.show(make_board(store.runs(), ModelSet(("p",), fewer)))
         await pilot.pause()
         assert text_of(app, "detail").splitlines()[0] == before.splitlines()[0]
 
@@ -149,7 +149,7 @@ def test_findings_are_shown_on_demand_and_always_where_there_is_room(store: Sqli
     found = tuple(Finding("classes-differ", f"2 and {number}") for number in range(3, 7))
 
     async def small(app: Watch, pilot: Pilot[None]) -> None:
-        app.show(board_of([], ModelSet(findings=found)))
+        app.show(make_board([], ModelSet(findings=found)))
         assert not app.screen.query_one("#findings").display
         await pilot.press("f")
         await until(pilot, lambda: isinstance(app.screen, FindingsPage))
@@ -159,7 +159,7 @@ def test_findings_are_shown_on_demand_and_always_where_there_is_room(store: Sqli
         assert app.screen.query_one("#series").has_focus
 
     async def wide(app: Watch, pilot: Pilot[None]) -> None:
-        app.show(board_of([], ModelSet(findings=found)))
+        app.show(make_board([], ModelSet(findings=found)))
         await pilot.pause()
         assert app.screen.query_one("#findings").display
         assert "classes-differ: 2 and 3" in text_of(app, "findings")
@@ -175,7 +175,7 @@ def test_a_live_run_shows_its_ranks_and_what_they_spend(store: SqliteStore):
     )
 
     async def look(app: Watch, pilot: Pilot[None]) -> None:
-        app.show(board_of([], ModelSet(findings=(Finding("a", "[red]\x1b[2J"),)), [live]))
+        app.show(make_board([], ModelSet(findings=(Finding("a", "[red]\x1b[2J"),)), [live]))
         await pilot.pause()
         assert "p=8#0 measuring █▒▒▒·· 6 of 8 heard, 2 ended" in text_of(app, "runs")
         assert rows_of(app)[0][2] == "main->[b]new"
@@ -286,7 +286,7 @@ def test_every_rank_has_its_sign(store: SqliteStore):
     live = LiveRun("x", RunKey.of({"p": 8}), RunState.MEASURING, 7, 3, 8, ranks=ranks)
 
     async def look(app: Watch, pilot: Pilot[None]) -> None:
-        app.show(board_of([], ModelSet(), [live]))
+        app.show(make_board([], ModelSet(), [live]))
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, RunsPage))
         assert "███×?▒▒▒" in text_of(app, "lines")

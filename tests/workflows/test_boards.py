@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import zmq
 
-from insitu.analysis.board import Board, LiveRun, board_of
+from insitu.analysis.board import Board, LiveRun, make_board
 from insitu.campaign.store import SqliteStore
 from insitu.entities import RunKey, RunState
 from insitu.errors import CampaignError, WireError
@@ -68,7 +68,7 @@ def test_without_an_aggregator_the_files_are_read_and_only_when_they_change(stor
 
 def test_an_aggregator_is_heard(store: SqliteStore, publisher: "zmq.Socket[bytes]"):
     live = LiveRun("x", RunKey.of({"p": 8}), RunState.MEASURING, 6, 1, 8)
-    board = board_of(store.runs(), ModelSet(), [live])
+    board = make_board(store.runs(), ModelSet(), [live])
 
     with BoardClient(store.path) as client:
         assert heard(client, publisher, json.dumps(board.to_dict()).encode()) == board
@@ -128,7 +128,7 @@ def test_an_address_that_cannot_be_read_is_none(text: str, tmp_path: os.PathLike
 
 
 def test_boards_are_heard_between_machines_with_the_keys_of_the_campaign(store: SqliteStore):
-    board = board_of(store.runs(), ModelSet())
+    board = make_board(store.runs(), ModelSet())
 
     async def serve() -> Board | None:
         with bind(store.path, "tcp://127.0.0.1:*") as sockets:

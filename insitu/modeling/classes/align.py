@@ -72,7 +72,7 @@ def align(runs: Sequence[RunClusters], *, spread: float) -> list[tuple[int, ...]
     return result
 
 
-def match_levels(runs: Sequence[RunClusters]) -> list[tuple[int, ...]] | None:
+def match_equal_values(runs: Sequence[RunClusters]) -> list[tuple[int, ...]] | None:
     """Give clusters of equal value the same class, where values do not change with x.
 
     They do not where the two largest of the runs with most clusters agree in all of them. Values
@@ -170,7 +170,7 @@ def fit_laws(x: FloatArray, y: FloatArray, at: float) -> tuple[FloatArray, Float
     return level * weight + slope[:, None] * scaled, level + slope * centred[:, -1]
 
 
-def are_lawful(sizes: FloatArray, values: FloatArray, x: FloatArray) -> bool:
+def follow_laws(sizes: FloatArray, values: FloatArray, x: FloatArray) -> bool:
     """Whether classes are as parts of a domain are, and not as noise makes them.
 
     Each must be there in three runs at least, without a gap between them; where it is there in four

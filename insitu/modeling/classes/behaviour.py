@@ -8,13 +8,19 @@ import numpy as np
 from insitu.entities import CallPath, Finding, Metric
 from insitu.modeling.base import Clusters
 from insitu.modeling.classes.cluster import class_means, cluster
-from insitu.modeling.classes.match import ALL, Matching, differing, match_equal, unmatched_names
-from insitu.modeling.classes.places import Place, mean_over_runs
+from insitu.modeling.classes.match import (
+    ALL,
+    Matching,
+    match_equal,
+    report_unequal_counts,
+    unmatched_names,
+)
+from insitu.modeling.classes.run_groups import RunGroup, mean_over_runs
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MetricValues:
     """One metric of several call paths.
 
     tables: per run (n_paths, n_ranks), NaN where there is no value; places: which runs repeat each
@@ -24,7 +30,7 @@ class Measured:
     metric: Metric
     paths: Sequence[CallPath]
     tables: Sequence[FloatArray]
-    places: Sequence[Place]
+    places: Sequence[RunGroup]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class ClassSeries:
     values: FloatArray
 
 
-def part_by_distance(measured: Measured, threshold: float) -> Partition:
+def partition_by_distance(measured: MetricValues, threshold: float) -> Partition:
     """Cluster by relative distance, match where numbers agree: as the paper does [CLU §III-B].
 
     Repetitions are averaged per rank before they are clustered.
@@ -58,7 +64,7 @@ def part_by_distance(measured: Measured, threshold: float) -> Partition:
         cluster(mean_over_runs([measured.tables[run] for run in place.runs]), threshold)
         for place in measured.places
     ]
-    counts = cluster_counts(labels, len(measured.paths))
+    counts = count_clusters(labels, len(measured.paths))
     coordinates = [place.coordinate for place in measured.places]
     known: dict[tuple[int, ...], Matching] = {}
     matchings = []
@@ -69,28 +75,30 @@ def part_by_distance(measured: Measured, threshold: float) -> Partition:
     return Partition(labels, matchings, [])
 
 
-def differences(measured: Measured, partition: Partition) -> list[Finding]:
+def report_unmatched(measured: MetricValues, partition: Partition) -> list[Finding]:
     """Tell of the call paths of which not every run could be matched."""
-    counts = cluster_counts(partition.labels, len(measured.paths)).tolist()
+    counts = count_clusters(partition.labels, len(measured.paths)).tolist()
     keys = [place.key for place in measured.places]
     name = measured.metric.name
     return [
-        differing(path, name, runs=keys, counts=row, matching=matching)
+        report_unequal_counts(path, name, runs=keys, counts=row, matching=matching)
         for path, row, matching in zip(measured.paths, counts, partition.matchings, strict=True)
         if not matching.is_complete
     ]
 
 
-def cluster_counts(labels: Sequence[IntArray], n_paths: int) -> IntArray:
+def count_clusters(labels: Sequence[IntArray], n_paths: int) -> IntArray:
     """Number of clusters: (n_paths, n_places), 0 where there is no value."""
     highest = [one.max(axis=1, initial=-1) for one in labels]
     counts: IntArray = np.array(highest, dtype=np.intp).reshape(len(labels), n_paths).T + 1
     return counts
 
 
-def describe(measured: Measured, partition: Partition) -> tuple[list[ClassSeries], list[Clusters]]:
+def reduce_classes(
+    measured: MetricValues, partition: Partition
+) -> tuple[list[ClassSeries], list[Clusters]]:
     """Reduce each class to its mean per run, and say for every rank what it is."""
-    counts = cluster_counts(partition.labels, len(measured.paths))
+    counts = count_clusters(partition.labels, len(measured.paths))
     values = _class_values(measured, partition)
     everywhere = _mean_values(measured)
     series: list[ClassSeries] = []
@@ -112,7 +120,7 @@ def describe(measured: Measured, partition: Partition) -> tuple[list[ClassSeries
     return series, clusters
 
 
-def _class_values(measured: Measured, partition: Partition) -> FloatArray:
+def _class_values(measured: MetricValues, partition: Partition) -> FloatArray:
     """Mean over the ranks of each class: (n_paths, n_runs, n_classes), NaN where there is none."""
     matchings = partition.matchings
     number = max((len(matching.names) for matching in matchings), default=0)
@@ -130,7 +138,7 @@ def _class_values(measured: Measured, partition: Partition) -> FloatArray:
     return values
 
 
-def _mean_values(measured: Measured) -> FloatArray:
+def _mean_values(measured: MetricValues) -> FloatArray:
     """Mean over all ranks: (n_paths, n_runs), NaN for runs that are at no place."""
     values = np.full((len(measured.paths), len(measured.tables)), np.nan)
     for place in measured.places:

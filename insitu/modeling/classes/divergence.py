@@ -42,7 +42,7 @@ class _Outlook:
     imbalance: float
 
 
-def divergences(models: Sequence[SeriesModel], clusters: Sequence[Clusters]) -> list[Finding]:
+def find_divergences(models: Sequence[SeriesModel], clusters: Sequence[Clusters]) -> list[Finding]:
     """Name the call paths whose slowest class grows away from its fastest.
 
     One finding per call path, about its time where that diverges, else its visits and so on; none

@@ -7,7 +7,7 @@ from math import isqrt
 import numpy as np
 
 from insitu.entities import POSITIONS
-from insitu.modeling.classes.places import Place
+from insitu.modeling.classes.run_groups import RunGroup
 from insitu.modeling.measurement import Experiment, IntArray, RunTable
 
 KINDS = {  # of a rank, by the number of walls that it owns, in 1, 2 and 3 dimensions
@@ -20,26 +20,26 @@ AXES = "xyzt"
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The places of the ranks of a run.
+    """The grid positions of the ranks of a run.
 
-    at: (n_ranks, n_axes), as MPI_Cart_coords gives it, -1 for ranks that are nowhere; sides: how
-    many ranks the domain is long along each axis.
+    positions: (n_ranks, n_axes), as MPI_Cart_coords returns them, -1 for ranks outside the grid;
+    shape: number of ranks along each axis.
     """
 
-    at: IntArray
-    sides: tuple[int, ...]
+    positions: IntArray
+    shape: tuple[int, ...]
 
     def walls(self) -> tuple[IntArray, IntArray]:
         """Whether each rank is first, and whether it is last, along each axis: (n_ranks, n_axes).
 
         A rank alone along an axis is both.
         """
-        first = (self.at == 0).astype(np.intp)
-        last = (self.at == np.array(self.sides) - 1).astype(np.intp)
+        first = (self.positions == 0).astype(np.intp)
+        last = (self.positions == np.array(self.shape) - 1).astype(np.intp)
         return first, last
 
 
-def domain_of(tables: Sequence[RunTable]) -> Domain | None:
+def find_domain(tables: Sequence[RunTable]) -> Domain | None:
     """The domain of runs that repeat each other; None where no Cartesian communicator is known."""
     for table in tables:
         columns = []
@@ -56,9 +56,9 @@ def domain_of(tables: Sequence[RunTable]) -> Domain | None:
     return None
 
 
-def find_domains(experiment: Experiment, places: Sequence[Place]) -> list[Domain | None]:
+def find_domains(experiment: Experiment, places: Sequence[RunGroup]) -> list[Domain | None]:
     """The domain of each place."""
-    return [domain_of([experiment.runs[run][1] for run in place.runs]) for place in places]
+    return [find_domain([experiment.runs[run][1] for run in place.runs]) for place in places]
 
 
 def kind_name(walls: int, axes: int) -> str:
@@ -67,7 +67,7 @@ def kind_name(walls: int, axes: int) -> str:
     return names[walls] if walls < len(names) else f"{walls} wall{'' if walls == 1 else 's'}"
 
 
-def grid(size: int, dimensions: int) -> tuple[int, ...]:
+def dims_create(size: int, dimensions: int) -> tuple[int, ...]:
     """The grid nearest to a cube, longest side first, as MPI_Dims_create makes it."""
     if dimensions == 1:
         return (size,)
@@ -75,16 +75,16 @@ def grid(size: int, dimensions: int) -> tuple[int, ...]:
     shapes = [
         (side, *rest)
         for side in {*small, *(size // side for side in small)}
-        for rest in [grid(size // side, dimensions - 1)]
+        for rest in [dims_create(size // side, dimensions - 1)]
         if side >= rest[0]
     ]
     return min(shapes)
 
 
-def usual_domain(size: int, axes: int, is_last: bool = False) -> Domain:
+def default_domain(size: int, axes: int, is_last: bool = False) -> Domain:
     """The domain that MPI_Dims_create and MPI_Cart_create make of so many ranks.
 
     `is_last` puts the longest side last instead of first.
     """
-    sides = grid(size, axes)[:: -1 if is_last else 1]
+    sides = dims_create(size, axes)[:: -1 if is_last else 1]
     return Domain(np.stack(np.unravel_index(np.arange(size), sides), axis=1), sides)

@@ -6,23 +6,34 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from insitu.entities import TIME, CallPath, Finding, MetricKind
-from insitu.modeling.classes.align import MOST_CLASSES, RunClusters, align, are_lawful, match_levels
-from insitu.modeling.classes.behaviour import Measured, Partition
+from insitu.modeling.classes.align import (
+    MOST_CLASSES,
+    RunClusters,
+    align,
+    follow_laws,
+    match_equal_values,
+)
+from insitu.modeling.classes.behaviour import MetricValues, Partition
+from insitu.modeling.classes.candidates import Candidate, find_candidates
 from insitu.modeling.classes.cluster import BoolArray, class_means, cluster
+from insitu.modeling.classes.counts import DISTINCT, CountLabels, find_count_labels, label_counts
 from insitu.modeling.classes.domain import Domain
-from insitu.modeling.classes.guess import Guess, guesses
 from insitu.modeling.classes.match import Matching, class_names, match_equal
 from insitu.modeling.classes.mixture import Mixture, find_classes
-from insitu.modeling.classes.places import Place, aligned, mean_over_runs, place_name
+from insitu.modeling.classes.run_groups import (
+    RunGroup,
+    coordinate_name,
+    mean_over_runs,
+    values_by_run,
+)
 from insitu.modeling.classes.scatter import (
     UNKNOWN_FLOOR,
-    is_chance,
-    look_alike,
-    looks_uniform,
+    are_ranks_alike,
+    are_surely_uniform,
+    is_order_random,
     repetition_spread,
     row_medians,
 )
-from insitu.modeling.classes.witness import DISTINCT, Witness, count_labels, find_witnesses
 from insitu.modeling.measurement import Experiment, FloatArray, IntArray
 
 COUNT_SPREAD = 0.002  # relative, of counts about a law
@@ -34,7 +45,7 @@ NOTHING = Matching((), (), True)  # of a call path that is not matched yet
 
 
 @dataclass(frozen=True, slots=True)
-class Clues:
+class ClassEvidence:
     """What counts tell per call path: by its own, or with those of all call paths below it.
 
     root_times: (n_runs,), mean time of each call path that has no parent; is_crowded: whether ranks
@@ -43,11 +54,11 @@ class Clues:
     and exclusive times are the same.
     """
 
-    own: Mapping[CallPath, Witness]
-    below: Mapping[CallPath, Witness]
+    own: Mapping[CallPath, CountLabels]
+    below: Mapping[CallPath, CountLabels]
     root_times: Mapping[CallPath, FloatArray]
     is_crowded: bool = False
-    ways: Sequence[Guess] = ()
+    ways: Sequence[Candidate] = ()
     mixtures: dict[bytes, Mixture] = field(default_factory=dict)
 
     @classmethod
@@ -55,16 +66,16 @@ class Clues:
         cls,
         experiment: Experiment,
         paths: Sequence[CallPath],
-        places: Sequence[Place],
+        places: Sequence[RunGroup],
         domains: Sequence[Domain | None],
-    ) -> "Clues":
+    ) -> "ClassEvidence":
         """Ask the deterministic metrics of these call paths."""
-        own, below = find_witnesses(experiment, paths, places)
+        own, below = find_count_labels(experiment, paths, places)
         roots = [path for path in paths if path.parent is None]
-        tables = aligned(experiment, TIME.name, roots)
+        tables = values_by_run(experiment, TIME.name, roots)
         means = [class_means(one, np.zeros(one.shape, dtype=np.intp), 1)[:, 0] for one in tables]
         times = np.array(means).reshape(len(tables), len(roots)).T
-        ways = guesses([place.size for place in places], domains)
+        ways = find_candidates([place.size for place in places], domains)
         by_root = dict(zip(roots, times, strict=True))
         return cls(own, below, by_root, bool(experiment.crowded), ways)
 
@@ -73,17 +84,17 @@ class Clues:
 class _Parting:
     """A partition under way; `laws` remembers what was aligned already."""
 
-    measured: Measured
+    measured: MetricValues
     labels: list[IntArray]
     matchings: list[Matching]
     x: list[float]
     findings: list[Finding] = field(default_factory=list)
     mixtures: dict[bytes, Mixture] = field(default_factory=dict)
-    ways: Sequence[Guess] = ()
+    ways: Sequence[Candidate] = ()
     laws: dict[tuple[object, ...], list[tuple[int, ...]]] = field(default_factory=dict)
 
 
-def part_jointly(measured: Measured, clues: Clues) -> Partition:
+def partition_jointly(measured: MetricValues, clues: ClassEvidence) -> Partition:
     """Part ranks by counts where there are any that tell, else by a mixture over all runs.
 
     Counts part by themselves; total times by the counts of their call path and of all below it,
@@ -100,7 +111,7 @@ def part_jointly(measured: Measured, clues: Clues) -> Partition:
     nothing = [NOTHING] * len(measured.paths)
     parting = _Parting(measured, labels, nothing, x, mixtures=clues.mixtures, ways=clues.ways)
     if metric.is_deterministic:
-        parting.labels[:] = [count_labels(one) for one in means]
+        parting.labels[:] = [label_counts(one) for one in means]
         for row in range(len(measured.paths)):
             _match(parting, row, [one[row] for one in means], spread=COUNT_SPREAD)
         return Partition(parting.labels, parting.matchings, parting.findings)
@@ -127,7 +138,7 @@ def _part_levels(parting: _Parting, rows: Sequence[int], medians: Sequence[Float
     How much memory a rank has when it is asked, or has left in caches, is half an accident.
     """
     measured = parting.measured
-    chance = is_chance(measured.tables, measured.places)
+    chance = is_order_random(measured.tables, measured.places)
     for row in rows:
         values = [one[row] for one in medians]
         if not chance[row] and all(np.all((one > 0) | np.isnan(one)) for one in values):
@@ -158,14 +169,14 @@ def _part_times(
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [np.where(one > 0, np.log(one), np.nan) for one in medians]
     spread = repetition_spread(measured.tables, measured.places)
-    uniform = uniform | is_chance(measured.tables, measured.places)
+    uniform = uniform | is_order_random(measured.tables, measured.places)
     has_zero = np.zeros(len(measured.paths), dtype=bool)
     for one in medians:
         has_zero |= (one <= 0).any(axis=1)
     if logs:
-        uniform |= looks_uniform(logs, spread) & ~has_zero
+        uniform |= are_surely_uniform(logs, spread) & ~has_zero
         left = np.flatnonzero(np.isnan(spread) & ~uniform & ~has_zero)
-        uniform[left] = look_alike([one[left] for one in logs])
+        uniform[left] = are_ranks_alike([one[left] for one in logs])
     floors = np.where(np.isnan(spread), UNKNOWN_FLOOR, np.fmax(spread, LEAST_FLOOR))
     for row in rows:
         values = [one[row] for one in means]
@@ -204,10 +215,10 @@ def _is_lawful(parting: _Parting, row: int, values: Sequence[FloatArray]) -> boo
             sizes.append(size)
             means.append(mean)
             x.append(at)
-    return are_lawful(np.array(sizes), np.array(means), np.array(x))
+    return follow_laws(np.array(sizes), np.array(means), np.array(x))
 
 
-def _minor(measured: Measured, root_times: Mapping[CallPath, FloatArray]) -> BoolArray:
+def _minor(measured: MetricValues, root_times: Mapping[CallPath, FloatArray]) -> BoolArray:
     """Times that are a small part of their root's in every rank of every run: (n_paths,).
 
     Their ranks count as one class unless a witness parts them: the search is not worth its cost.
@@ -227,7 +238,7 @@ def _minor(measured: Measured, root_times: Mapping[CallPath, FloatArray]) -> Boo
 
 
 def _part_by_witness(
-    parting: _Parting, row: int, values: Sequence[FloatArray], witness: Witness
+    parting: _Parting, row: int, values: Sequence[FloatArray], witness: CountLabels
 ) -> None:
     """Take over the classes that counts tell, named in the order of the values."""
     for labels, code, one in zip(parting.labels, witness.codes, values, strict=True):
@@ -296,7 +307,7 @@ def _mixture(
         used, present, found.labels, found.is_outlier, strict=True
     ):
         parting.labels[place][row, ranks] = cluster(labels + 1.0, DISTINCT)
-        here = place_name(parting.measured.places[place].key)
+        here = coordinate_name(parting.measured.places[place].key)
         strange += [f"rank {rank} at {here}" for rank in np.flatnonzero(ranks)[is_outlier]]
     if strange:
         path, metric = parting.measured.paths[row], parting.measured.metric.name
@@ -322,7 +333,7 @@ def _match(parting: _Parting, row: int, values: Sequence[FloatArray], *, spread:
         for x, one, label, count in zip(parting.x, values, labels, counts, strict=True)
         if most <= MOST_CLASSES
     ]
-    assigned = match_levels(groups) if spread == COUNT_SPREAD and most > 1 else None
+    assigned = match_equal_values(groups) if spread == COUNT_SPREAD and most > 1 else None
     is_uneven = len({count for count in counts if count}) > 1
     if assigned is None and is_uneven and groups:
         assigned = _aligned(parting, groups, spread)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from insitu.entities import CallPath, Finding, RunKey
 from insitu.modeling.base import Clusters
-from insitu.modeling.classes.places import place_name
+from insitu.modeling.classes.run_groups import coordinate_name
 
 ALL = "all"  # the class of all ranks
 SAID = 4  # differences between runs that one sentence names
@@ -74,7 +74,7 @@ def match_equal(counts: Sequence[int], coordinates: Sequence[tuple[float, ...]])
     )
 
 
-def differing(
+def report_unequal_counts(
     callpath: CallPath,
     metric: str,
     *,
@@ -86,13 +86,13 @@ def differing(
     by_count: dict[int, list[str]] = defaultdict(list)
     for run, count in zip(runs, counts, strict=True):
         if count:
-            by_count[count].append(place_name(run))
+            by_count[count].append(coordinate_name(run))
     parts = [
         f"{count} {'class' if count == 1 else 'classes'} at {' '.join(places)}"
         for count, places in sorted(by_count.items())
     ]
     left_out = [
-        place_name(run)
+        coordinate_name(run)
         for run, count, assigned in zip(runs, counts, matching.assigned, strict=True)
         if count and assigned is None
     ]
@@ -109,7 +109,7 @@ def differing(
     )
 
 
-def lacking(clusters: Iterable[Clusters]) -> list[Finding]:
+def report_missing_classes(clusters: Iterable[Clusters]) -> list[Finding]:
     """Say once for all call paths which runs lack which classes that other runs have."""
     series: dict[tuple[CallPath, str], list[Clusters]] = defaultdict(list)
     for one in clusters:
@@ -119,7 +119,7 @@ def lacking(clusters: Iterable[Clusters]) -> list[Finding]:
         every = {name for one in members for name in one.names}
         for one in members if len(every) > 1 else ():
             if len(one.names) < len(every) and ALL not in one.names:
-                said[f"{place_name(one.run)} has only {', '.join(one.names)}"].add(path)
+                said[f"{coordinate_name(one.run)} has only {', '.join(one.names)}"].add(path)
     if not said:
         return []
     often = sorted(said, key=lambda text: (-len(said[text]), text))

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.modeling.classes.cluster import BoolArray
-from insitu.modeling.classes.guess import (
+from insitu.modeling.classes.candidates import (
     CONVERGED,
     OUTLIER_DENSITY,
     OUTLIERS,
-    Guess,
+    Candidate,
+    select_candidate,
     shapes_at,
-    weigh,
 )
-from insitu.modeling.classes.partition import (
-    Grouping,
-    Stretches,
-    clear_partitions,
-    partitions,
-    stretches,
+from insitu.modeling.classes.cluster import BoolArray
+from insitu.modeling.classes.univariate import (
+    Clustering,
+    SegmentSums,
+    best_clusterings,
+    separated_clusterings,
+    sum_segments,
 )
 from insitu.modeling.measurement import FloatArray, IntArray
 
@@ -61,8 +61,8 @@ class _Data:
     starts: IntArray  # (n_runs,)
     ranks: FloatArray  # (n_runs,)
     centres: tuple[FloatArray, ...]  # per run candidates for a class
-    groups: Sequence[Sequence[Grouping]]  # per width of a group the best 1, 2, … of every run
-    stretches: Stretches
+    groups: Sequence[Sequence[Clustering]]  # per width of a group the best 1, 2, … of every run
+    segments: SegmentSums
     floor: float
 
 
@@ -102,7 +102,7 @@ def find_classes(
     x: FloatArray,
     floor: float,
     margin: float = 0.0,
-    ways: Sequence[Guess] = (),
+    ways: Sequence[Candidate] = (),
 ) -> Mixture:
     """Find classes that keep their ratio, or drift apart with x, in all runs together.
 
@@ -123,7 +123,7 @@ def find_classes(
     coarse, data = _prepare(logs, floor)
     shapes = shapes_at(x)
     single = _single(data)
-    guess = weigh(logs, ways, x=x, floor=floor)
+    guess = select_candidate(logs, ways, x=x, floor=floor)
     alone = float(_criterion(data, single)[0]) - margin
     if guess is not None and guess.criterion < alone and guess.spread <= CLOSE * floor:
         return Mixture(guess.labels, guess.is_outlier, guess.spread, True)
@@ -162,7 +162,7 @@ def _loose(data: _Data) -> tuple[float, list[FloatArray], float]:
         for _ in range(3):
             if not _is_new(spread, tried):
                 break
-            groups, costs, scatter = clear_partitions(data.stretches, spread, MOST + 1)
+            groups, costs, scatter = separated_clusterings(data.segments, spread, MOST + 1)
             cost = float(costs.sum())
             cost += 2 * ranks * (np.log(spread) + 0.919 - np.log(1 - OUTLIERS))
             if cost < best[2]:
@@ -182,8 +182,8 @@ def _is_new(spread: float, tried: set[float]) -> bool:
 def _prepare(logs: Sequence[FloatArray], floor: float) -> tuple[_Data, _Data]:
     """Merge near values, so that the cost does not depend on the ranks: coarsely, and finely."""
     fine = _merged(logs, floor * CELLS[1])
-    sets = stretches([(y, weight) for y, weight in fine])
-    found = [partitions(sets, floor * width, MOST + 1) for width in WIDTHS]
+    sets = sum_segments([(y, weight) for y, weight in fine])
+    found = [best_clusterings(sets, floor * width, MOST + 1) for width in WIDTHS]
     candidates = [found[0][0], found[0][2], found[0][-1], found[1][-1]]
     middles = []
     for run in range(len(logs)):
@@ -209,8 +209,8 @@ def _merged(logs: Sequence[FloatArray], cell: float) -> list[tuple[FloatArray, F
 def _joined(
     parts: Sequence[tuple[FloatArray, FloatArray]],
     middles: Sequence[FloatArray],
-    groups: Sequence[Sequence[Grouping]],
-    sets: Stretches,
+    groups: Sequence[Sequence[Clustering]],
+    sets: SegmentSums,
     floor: float,
 ) -> _Data:
     """All runs in one row."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from insitu.modeling.classes.behaviour import Measured, Partition
+from insitu.modeling.classes.behaviour import MetricValues, Partition
 from insitu.modeling.classes.domain import AXES, Domain, kind_name
 from insitu.modeling.classes.match import ALL, Matching
-from insitu.modeling.classes.places import mean_over_runs
+from insitu.modeling.classes.run_groups import mean_over_runs
 from insitu.modeling.measurement import FloatArray, IntArray
 
 MOSTLY = 0.8  # share of a class's ranks that must be of one kind for the class to have its name
@@ -46,7 +46,7 @@ class Namer:
         ends = [list(one) for one in zip(*(_by_rank(size) for size in sizes), strict=True)]
         return cls(ways + ends)
 
-    def name(self, measured: Measured, partition: Partition, *, is_literal: bool) -> Partition:
+    def name(self, measured: MetricValues, partition: Partition, *, is_literal: bool) -> Partition:
         """Give the classes names that do not depend on how many there are.
 
         Where every cluster of every run is one kind of ranks (corner, edge, inner; rank 0), the
@@ -73,7 +73,7 @@ class Namer:
 
     def _named(
         self,
-        measured: Measured,
+        measured: MetricValues,
         labels: Sequence[IntArray],
         row: int,
         matching: Matching,
@@ -94,7 +94,7 @@ class Namer:
 def _by_walls(domain: Domain) -> View:
     """By the number of walls of a rank: corner, edge, inner."""
     first, last = domain.walls()
-    axes = len(domain.sides)
+    axes = len(domain.shape)
     names = tuple(kind_name(walls, axes) for walls in range(2 * axes + 1))
     return _seen(domain, (first + last).sum(axis=1), names)
 
@@ -102,7 +102,7 @@ def _by_walls(domain: Domain) -> View:
 def _by_axes(domain: Domain) -> View:
     """By the axes at whose ends it is as well: edge x, edge y."""
     first, last = domain.walls()
-    return _coded(domain, first + last, lambda ends: _axes_name(ends, len(domain.sides)))
+    return _coded(domain, first + last, lambda ends: _axes_name(ends, len(domain.shape)))
 
 
 def _by_sides(domain: Domain) -> View:
@@ -113,7 +113,7 @@ def _by_sides(domain: Domain) -> View:
         walls = "".join(
             AXES[axis] * (side > 0) + ("", "-", "+", "±")[side] for axis, side in enumerate(sides)
         )
-        kind = kind_name(sum((side + 1) // 2 for side in sides), len(domain.sides))
+        kind = kind_name(sum((side + 1) // 2 for side in sides), len(domain.shape))
         return f"{kind} {walls}".strip()
 
     return _coded(domain, first + 2 * last, name)
@@ -127,13 +127,13 @@ def _axes_name(ends: Sequence[int], axes: int) -> str:
 
 def _coded(domain: Domain, digits: IntArray, name: Callable[[Sequence[int]], str]) -> View:
     """One code per combination of digits (n_ranks, n_axes) below 4."""
-    codes = digits @ 4 ** np.arange(len(domain.sides))
-    combinations = np.indices((4,) * len(domain.sides)).reshape(len(domain.sides), -1).T[:, ::-1]
+    codes = digits @ 4 ** np.arange(len(domain.shape))
+    combinations = np.indices((4,) * len(domain.shape)).reshape(len(domain.shape), -1).T[:, ::-1]
     return _seen(domain, codes, tuple(name(one) for one in combinations.tolist()))
 
 
 def _seen(domain: Domain, codes: IntArray, names: tuple[str, ...]) -> View:
-    return View(np.where(domain.at[:, 0] < 0, -1, codes), names)
+    return View(np.where(domain.positions[:, 0] < 0, -1, codes), names)
 
 
 def _by_rank(size: int) -> Iterator[View]:

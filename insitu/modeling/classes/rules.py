@@ -10,11 +10,11 @@ import numpy as np
 
 from insitu.entities import RANKS, RunKey
 from insitu.errors import UsageError
-from insitu.modeling.classes.behaviour import Measured, Partition
+from insitu.modeling.classes.behaviour import MetricValues, Partition
 from insitu.modeling.classes.cluster import THRESHOLD, cluster
-from insitu.modeling.classes.domain import AXES, Domain, usual_domain
+from insitu.modeling.classes.domain import AXES, Domain, default_domain
 from insitu.modeling.classes.match import Matching, match_equal
-from insitu.modeling.classes.places import mean_over_runs
+from insitu.modeling.classes.run_groups import mean_over_runs
 from insitu.modeling.measurement import IntArray
 
 JOINT, PAPER = "joint", "paper"  # ways to find behaviour classes
@@ -63,9 +63,9 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class ClassSettings:
-    """What the user says about classes: the way to find them, the distance [CLU], the rules."""
+    """What the user says about classes: the method to find them, the distance [CLU], the rules."""
 
-    way: str = JOINT
+    method: str = JOINT
     threshold: float = THRESHOLD
     rules: tuple[Rules, ...] = ()
 
@@ -113,7 +113,7 @@ def assign(classes: Sequence[ClassRule], run: RunKey, domain: Domain | None = No
 
 
 def apply_rules(
-    measured: Measured,
+    measured: MetricValues,
     partition: Partition,
     rules: Iterable[Rules],
     domains: Sequence[Domain | None],
@@ -174,12 +174,16 @@ def _names(classes: Sequence[ClassRule], run: RunKey, domain: Domain | None) -> 
         (index + 1 for index, axis in enumerate(AXES) if {axis, f"n{axis}"} & wanted), default=0
     )
     if dimensions:
-        domain = domain or usual_domain(run.size, dimensions)
+        domain = domain or default_domain(run.size, dimensions)
         for index, axis in enumerate(AXES[:dimensions]):
-            is_known = index < len(domain.sides)
-            at = domain.at[:, index] if is_known else np.where(domain.at[:, 0] < 0, -1, 0)
+            is_known = index < len(domain.shape)
+            at = (
+                domain.positions[:, index]
+                if is_known
+                else np.where(domain.positions[:, 0] < 0, -1, 0)
+            )
             names.setdefault(axis, at)
-            names.setdefault(f"n{axis}", np.array([domain.sides[index] if is_known else 1]))
+            names.setdefault(f"n{axis}", np.array([domain.shape[index] if is_known else 1]))
     return names
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from insitu.modeling.classes.cluster import BoolArray
-from insitu.modeling.classes.places import Place
+from insitu.modeling.classes.run_groups import RunGroup
 from insitu.modeling.measurement import FloatArray
 
 NORMAL = 1.4826  # standard deviation over median absolute deviation, of a normal variable
@@ -31,7 +31,7 @@ def row_medians(values: FloatArray) -> FloatArray:
     return medians
 
 
-def repetition_spread(tables: Sequence[FloatArray], places: Sequence[Place]) -> FloatArray:
+def repetition_spread(tables: Sequence[FloatArray], places: Sequence[RunGroup]) -> FloatArray:
     """Relative standard deviation of a rank's median over repetitions, per call path: (n_paths,).
 
     NaN where nothing was repeated. It is a lower bound of how much ranks scatter: imbalance that
@@ -55,7 +55,7 @@ def repetition_spread(tables: Sequence[FloatArray], places: Sequence[Place]) -> 
     return spread
 
 
-def is_chance(tables: Sequence[FloatArray], places: Sequence[Place]) -> BoolArray:
+def is_order_random(tables: Sequence[FloatArray], places: Sequence[RunGroup]) -> BoolArray:
     """Whether the order of ranks is another in every repetition: (n_paths,).
 
     Friedman's test: were ranks alike, R·n·(n+1)/12 times the scatter of their mean places would be
@@ -89,7 +89,7 @@ def _places(values: FloatArray) -> FloatArray:
     return places
 
 
-def looks_uniform(logs: Sequence[FloatArray], spread: FloatArray) -> BoolArray:
+def are_surely_uniform(logs: Sequence[FloatArray], spread: FloatArray) -> BoolArray:
     """Whether the ranks of a call path are surely one class: (n_paths,).
 
     So it is where they lie within 2 % of each other at every place, or no further from the median
@@ -110,7 +110,7 @@ def looks_uniform(logs: Sequence[FloatArray], spread: FloatArray) -> BoolArray:
     return uniform
 
 
-def look_alike(logs: Sequence[FloatArray]) -> BoolArray:
+def are_ranks_alike(logs: Sequence[FloatArray]) -> BoolArray:
     """Whether no rank differs from the others in all runs of equally many ranks: (n_paths,).
 
     What was not repeated is compared between runs at other coordinates: were ranks alike, their

@@ -83,7 +83,7 @@ def cluster_sketch(one: Sketch) -> ClusterBounds:
     return ClusterBounds(one.rows[starts], one.lows[starts], one.highs[ends], counts, means)
 
 
-def labels_of(values: FloatArray, clusters: ClusterBounds) -> IntArray:
+def label_values(values: FloatArray, clusters: ClusterBounds) -> IntArray:
     """The cluster of each value that went into the sketch, (n_rows, n_ranks); -1 if not finite."""
     rows, columns = np.nonzero(np.isfinite(values))
     labels = np.full(values.shape, -1, dtype=np.intp)

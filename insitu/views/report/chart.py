@@ -6,7 +6,7 @@ from html import escape
 import numpy as np
 
 from insitu.analysis.callpaths import last_frames
-from insitu.analysis.cost import measured
+from insitu.analysis.cost import measured_points
 from insitu.entities import number
 from insitu.modeling.base import Model, SeriesModel
 from insitu.modeling.classes.match import ALL
@@ -54,12 +54,12 @@ def series_chart(series: Sequence[SeriesModel], target: Sequence[float], axis: s
         target: a coordinate; the curve ends there, beyond the points it is dashed.
         axis: the name of the parameter that is farthest from its measured values.
     """
-    drawn = [one for one in series if measured(one.model)]
+    drawn = [one for one in series if measured_points(one.model)]
     if not drawn:
         return ""
     along = _along(drawn, target)
-    xs = [np.array([at[along] for at, _ in measured(one.model)]) for one in drawn]
-    ys = [np.array([value for _, value in measured(one.model)]) for one in drawn]
+    xs = [np.array([at[along] for at, _ in measured_points(one.model)]) for one in drawn]
+    ys = [np.array([value for _, value in measured_points(one.model)]) for one in drawn]
     low, high = min(float(x.min()) for x in xs), float(target[along])
     high = max(high, *(float(x.max()) for x in xs))
     x_axis = Axis(low, high if high > low else low + 1, LEFT, WIDTH - RIGHT, is_wide(low, high))
@@ -95,7 +95,7 @@ def series_chart(series: Sequence[SeriesModel], target: Sequence[float], axis: s
 def legend(series: Sequence[SeriesModel]) -> str:
     """The classes of a chart with their models, in its colours."""
     rows = []
-    for index, one in enumerate(one for one in series if measured(one.model)):
+    for index, one in enumerate(one for one in series if measured_points(one.model)):
         name = "" if one.key.behaviour == ALL else f"<b>{_text(one.key.behaviour)}</b> "
         sign = f'<svg class="key" viewBox="0 0 12 12">{_mark(6, 6, index)}</svg>'
         rows.append(f"<li>{sign}{name}{_text(str(one.model))}</li>")

@@ -6,8 +6,14 @@ from html import escape
 
 from insitu import __version__
 from insitu.analysis.callpaths import last_frames
-from insitu.analysis.shares import Estimate, trust
-from insitu.analysis.summary import LEVEL, Growth, Parting, Summary, place_of
+from insitu.analysis.shares import Estimate, trust_level
+from insitu.analysis.summary import (
+    CONFIDENCE,
+    RankPartition,
+    SeriesGrowth,
+    Summary,
+    coordinate_text,
+)
 from insitu.entities import ARROW, CallPath, number
 from insitu.modeling.base import SeriesModel
 from insitu.text import printable
@@ -113,12 +119,12 @@ def html(summary: Summary, axis: str, made: str) -> str:
 
 
 def _measured(summary: Summary) -> str:
-    largest = place_of(summary.parameters, summary.largest)
-    target = place_of(summary.parameters, summary.target)
+    largest = coordinate_text(summary.parameters, summary.largest)
+    target = coordinate_text(summary.parameters, summary.target)
     many = len(summary.runs)
     return (
         f"{many} run{'s' * (many != 1)} up to {largest}, looking ahead to {target}, "
-        f"{number(round(summary.farness, 2))} times the largest measured"
+        f"{number(round(summary.extrapolation_factor, 2))} times the largest measured"
     )
 
 
@@ -129,7 +135,7 @@ def _heads(summary: Summary) -> str:
 
 def _judged(summary: Summary) -> str:
     title = "<h2>What was expected, and what is broken</h2>"
-    if not summary.judged:
+    if not summary.expectations:
         return (
             f"{title}<p>Nothing was expected. A file <code>expectations.toml</code> in the campaign"
             ", or <code>--expect FILE</code>, says how call paths should grow.</p>"
@@ -143,7 +149,7 @@ def _judged(summary: Summary) -> str:
             _text(f"{one.word}: {one.text}"),
             _text(one.sure),
         )
-        for one in summary.judged
+        for one in summary.expectations
     ]
     head = ("", "call path", "metric", "expected", "what became of it", "sure")
     return title + _table(head, rows, 5)
@@ -165,7 +171,7 @@ def _next(summary: Summary) -> str:
 def _trusted(summary: Summary) -> str:
     lines = "".join(f"<li>{_text(line)}</li>" for line in trust_reasons(summary))
     rows = [tuple(map(_text, row)) for row in trust_rows(summary)]
-    then = place_of(summary.parameters, summary.target)
+    then = coordinate_text(summary.parameters, summary.target)
     return f"<h2>How far this is to be trusted</h2><ul>{lines}</ul>" + _table(
         (f"models at {then}", *TRUST), rows, 1
     )
@@ -174,7 +180,7 @@ def _trusted(summary: Summary) -> str:
 def _dominating(summary: Summary, axis: str) -> str:
     if not summary.parts:
         return ""
-    target = place_of(summary.parameters, summary.target)
+    target = coordinate_text(summary.parameters, summary.target)
     rows = [
         (
             _path(str(part.callpath)),
@@ -206,10 +212,12 @@ def _growing(summary: Summary) -> str:
     return "".join(parts)
 
 
-def _growths(summary: Summary, rows: Sequence[Growth]) -> str:
+def _growths(summary: Summary, rows: Sequence[SeriesGrowth]) -> str:
     if not rows:
         return ""
-    now, then = (place_of(summary.parameters, at) for at in (summary.largest, summary.target))
+    now, then = (
+        coordinate_text(summary.parameters, at) for at in (summary.largest, summary.target)
+    )
     head = ("call path", "metric", "class", "model", f"at {now}", f"at {then}", "95 %", "", "trust")
     cells = [
         (
@@ -229,12 +237,12 @@ def _growths(summary: Summary, rows: Sequence[Growth]) -> str:
 
 
 def _partings(summary: Summary) -> str:
-    if not summary.partings:
+    if not summary.partitions:
         return "<h2>What differs between ranks</h2><p>All ranks behave alike.</p>"
-    return "<h2>What differs between ranks</h2>" + "".join(map(_parting, summary.partings))
+    return "<h2>What differs between ranks</h2>" + "".join(map(_parting, summary.partitions))
 
 
-def _parting(one: Parting) -> str:
+def _parting(one: RankPartition) -> str:
     rows = [
         (
             f'<span class="nowrap"><svg class="key" viewBox="0 0 12 12"><rect class="c{index % 7}" '
@@ -291,7 +299,7 @@ def _charts(summary: Summary, axis: str) -> str:
     ]
     return (
         f"<h2>Measured points and models of {_text(summary.cost)}</h2>"
-        f'<p class="dim">Shaded: where a measurement lies with {percent(LEVEL)} probability. '
+        f'<p class="dim">Shaded: where a measurement lies with {percent(CONFIDENCE)} probability. '
         f'Dashed: beyond what was measured.</p><div class="charts">{"".join(cards)}</div>'
     )
 
@@ -324,7 +332,7 @@ def _models(summary: Summary) -> str:
         )
         for one in summary.series[:MOST_MODELS]
     ]
-    then = place_of(summary.parameters, summary.target)
+    then = coordinate_text(summary.parameters, summary.target)
     head = ("share", "call path", "metric", "class", "model", "error", f"at {then}", "95 %")
     return (
         f"<h2>All models</h2><details><summary>{len(rows)} of {len(summary.series)} models, "
@@ -353,10 +361,10 @@ def _table(
 
 
 def _trust(found: Estimate) -> str:
-    return f'<span class="tag">{trust(found)}</span>'
+    return f'<span class="tag">{trust_level(found)}</span>'
 
 
-def _value(found: Estimate, one: Growth) -> str:
+def _value(found: Estimate, one: SeriesGrowth) -> str:
     return _text(quantity(found.value, one.series.metric.unit))
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from insitu.analysis.shares import trust
-from insitu.analysis.summary import Growth, Summary, place_of
+from insitu.analysis.shares import trust_level
+from insitu.analysis.summary import SeriesGrowth, Summary, coordinate_text
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.report.words import (
@@ -31,8 +31,8 @@ def markdown(summary: Summary, made: str) -> str:
         made: when, for people.
     """
     lines = [f"# {_text(summary.title)}: how it scales", ""]
-    now = place_of(summary.parameters, summary.largest)
-    then = place_of(summary.parameters, summary.target)
+    now = coordinate_text(summary.parameters, summary.largest)
+    then = coordinate_text(summary.parameters, summary.target)
     lines += [f"{len(summary.runs)} runs up to {now}, looking ahead to {then}; {_text(made)}.", ""]
     lines += [f"- {_text(line)}" for line in headlines(summary)]
     lines += _section(
@@ -68,7 +68,7 @@ def markdown(summary: Summary, made: str) -> str:
 def _judged(summary: Summary) -> list[str]:
     rows = [
         (one.mark, one.subject, one.series, one.expected, f"{one.word}: {one.text}", one.sure)
-        for one in summary.judged
+        for one in summary.expectations
     ]
     head = ("", "call path", "metric", "expected", "what became of it", "sure")
     return _section("What was expected, and what is broken", head, rows)
@@ -87,7 +87,7 @@ def _next(summary: Summary, then: str) -> list[str]:
 
 
 def _classes(summary: Summary) -> Iterator[Sequence[str]]:
-    for one in summary.partings:
+    for one in summary.partitions:
         for line in one.classes:
             grown = line.growth
             yield (
@@ -98,11 +98,11 @@ def _classes(summary: Summary) -> Iterator[Sequence[str]]:
                 ranks_told(line.ranks_then),
                 "–" if grown is None else quantity(grown.now.value, one.metric.unit),
                 "–" if grown is None else quantity(grown.then.value, one.metric.unit),
-                "–" if grown is None else trust(grown.then),
+                "–" if grown is None else trust_level(grown.then),
             )
 
 
-def _growth(one: Growth) -> Sequence[str]:
+def _growth(one: SeriesGrowth) -> Sequence[str]:
     key, unit = one.series.key, one.series.metric.unit
     return (
         str(key.callpath),
@@ -113,7 +113,7 @@ def _growth(one: Growth) -> Sequence[str]:
         quantity(one.then.value, unit),
         bounds(one.then, unit),
         f"× {factor(one.factor)}",
-        trust(one.then),
+        trust_level(one.then),
     )
 
 

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from insitu.analysis.callpaths import last_frames
-from insitu.analysis.cost import metric_place
-from insitu.analysis.shares import RELEVANT, ROUGH, TRUSTED, Estimate, Part, trust
-from insitu.analysis.summary import FAR, Growth, Summary, place_of
+from insitu.analysis.cost import metric_order
+from insitu.analysis.shares import RELEVANT, ROUGH, TRUSTED, CostShare, Estimate, trust_level
+from insitu.analysis.summary import DOUBTFUL_FACTOR, SeriesGrowth, Summary, coordinate_text
 from insitu.campaign.selection import is_omitted
 from insitu.design.proposals import Proposal, Proposals
 from insitu.entities import RunRecord, RunState, number
@@ -21,7 +21,7 @@ ALL_OF_IT = 0.995
 
 def headlines(summary: Summary) -> Iterator[str]:
     """What a person must know who reads nothing else, a sentence each."""
-    target = place_of(summary.parameters, summary.target)
+    target = coordinate_text(summary.parameters, summary.target)
     first = next((part for part in summary.parts if not part.is_guess), None)
     if first is not None:
         bound = f"{percent(first.then.low)} to {percent(first.then.high)}"
@@ -47,12 +47,12 @@ def headlines(summary: Summary) -> Iterator[str]:
         yield "Nothing that matters for the cost is sure to grow."
     if summary.others:
         yield f"Of counts, bytes and memory: {_growth(summary.others[0])}."
-    if summary.partings:
-        one = summary.partings[0]
+    if summary.partitions:
+        one = summary.partitions[0]
         names = ", ".join(f"{line.ranks} {line.name}" for line in one.classes)
         yield (
-            f"Ranks differ on {len(summary.partings)} call path"
-            f"{'s' * (len(summary.partings) != 1)}; the costliest is {_name(one.callpath)}: "
+            f"Ranks differ on {len(summary.partitions)} call path"
+            f"{'s' * (len(summary.partitions) != 1)}; the costliest is {_name(one.callpath)}: "
             f"{names}."
         )
     yield from _broken(summary)
@@ -68,22 +68,27 @@ def _trusted(summary: Summary) -> Iterator[str]:
     cost = [one for one in summary.series if one.series.key.metric == summary.cost]
     known = [one for one in cost if one.then.doubt <= TRUSTED]
     words = f"{len(known)} of {len(cost)} models of {summary.cost} are known to within "
-    far = "" if summary.farness <= FAR else f"; beyond {FAR:g} times what was measured is far"
+    far = (
+        ""
+        if summary.extrapolation_factor <= DOUBTFUL_FACTOR
+        else f"; beyond {DOUBTFUL_FACTOR:g} times what was measured is far"
+    )
     yield f"{words}±{percent(TRUSTED)} there{far}."
 
 
 def _broken(summary: Summary) -> Iterator[str]:
     """How many expectations are violated, and the first of them."""
-    broken = [one for one in summary.judged if one.mark == BROKEN]
+    broken = [one for one in summary.expectations if one.mark == BROKEN]
     if broken:
         many, first = len(broken), broken[0]
         yield (
-            f"{many} of {len(summary.judged)} expectations {'are' if many > 1 else 'is'} violated"
+            f"{many} of {len(summary.expectations)} expectations "
+            f"{'are' if many > 1 else 'is'} violated"
             f"{', first' if many > 1 else ''}: {_name(first.subject)}, {first.expected}: "
             f"{first.text}."
         )
-    elif summary.judged:
-        yield f"None of {len(summary.judged)} expectations is violated."
+    elif summary.expectations:
+        yield f"None of {len(summary.expectations)} expectations is violated."
 
 
 def _next(summary: Summary) -> Iterator[str]:
@@ -154,8 +159,8 @@ def trust_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
     """Per metric, the costliest first: how many of its models are trusted how far at the target."""
     counts: dict[str, Counter[str]] = {}
     for one in summary.series:
-        counts.setdefault(one.series.key.metric, Counter())[trust(one.then)] += 1
-    for name in sorted(counts, key=lambda name: (metric_place(name), name)):
+        counts.setdefault(one.series.key.metric, Counter())[trust_level(one.then)] += 1
+    for name in sorted(counts, key=lambda name: (metric_order(name), name)):
         yield (name, *(str(counts[name][word] or "–") for word in TRUST))
 
 
@@ -177,10 +182,11 @@ def trust_reasons(summary: Summary) -> Iterator[str]:
         "guessed from how far points lie off smooth functions: repeat a run or two"
     )
     yield f"Measured were {many} configuration{'s' * (many != 1)}, {repeated}."
-    if summary.farness > FAR:
+    if summary.extrapolation_factor > DOUBTFUL_FACTOR:
         yield (
-            f"The target is {number(round(summary.farness, 1))} times the largest measured scale; "
-            f"up to {FAR:g} times bounds hold as said, further out laws may change that nobody saw."
+            f"The target is {number(round(summary.extrapolation_factor, 1))} times the largest "
+            f"measured scale; up to {DOUBTFUL_FACTOR:g} times bounds hold as said, "
+            "further out laws may change that nobody saw."
         )
     crowded = [one for one in summary.findings if one.code == "ranks-crowded"]
     if crowded:
@@ -197,7 +203,7 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-def share_then(part: Part) -> tuple[str, str]:
+def share_then(part: CostShare) -> tuple[str, str]:
     """The share of a call path at the target and its bounds; none where that is a guess."""
     if part.is_guess:
         return "a guess", "–"
@@ -231,14 +237,14 @@ def state_of(run: RunRecord) -> str:
     return f"partial; missing: {', '.join(map(str, run.missing[:12]))}"
 
 
-def _growth(one: Growth) -> str:
+def _growth(one: SeriesGrowth) -> str:
     key, unit = one.series.key, one.series.metric.unit
     return (
         f"{key.metric} of {_name(key.callpath)}"
         f"{'' if key.behaviour == 'all' else f' (ranks of class {key.behaviour})'}, "
         f"{one.series.model}: from {quantity(one.now.value, unit)} to "
         f"{quantity(one.then.value, unit)} (× {factor(one.factor)}; 95 %: "
-        f"{bounds(one.then, unit)}; trust: {trust(one.then)})"
+        f"{bounds(one.then, unit)}; trust: {trust_level(one.then)})"
     )
 
 

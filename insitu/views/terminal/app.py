@@ -11,7 +11,7 @@ from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from insitu.analysis.board import Board
-from insitu.analysis.outlook import Outlook, outlook, target_of
+from insitu.analysis.outlook import Outlook, make_outlook, outlook_target
 from insitu.analysis.progress import Agenda
 from insitu.errors import InsituError
 from insitu.modeling.base import ModelSet
@@ -121,7 +121,7 @@ class Watch(App[None]):
             self._wish.clear()
             asked = self._asked
             if asked is not None:
-                found = outlook(*asked)
+                found = make_outlook(*asked)
                 if not worker.is_cancelled:
                     self.call_from_thread(self._seen_ahead, found)
 
@@ -136,7 +136,7 @@ class Watch(App[None]):
         if models is not None:
             knows = models.parameters == shown.models.parameters and bool(shown.target)
             shown.models = models
-            self._want(shown.target if knows else target_of(models))
+            self._want(shown.target if knows else outlook_target(models))
         self._draw()
 
     @on(Overview.Opened)

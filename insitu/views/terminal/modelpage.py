@@ -10,7 +10,7 @@ from textual.widgets import Footer, Static
 
 from insitu.analysis.board import SeriesRow
 from insitu.analysis.callpaths import last_frames
-from insitu.analysis.summary import largest_of
+from insitu.analysis.summary import largest_coordinate
 from insitu.text import printable
 from insitu.units import percent
 from insitu.views.terminal.portrait import Subject, facts, formulas, picture, strip, subject_of
@@ -114,7 +114,10 @@ class ModelPage(View):
         names = models.parameters
         if run is not None and live is not None and names:
             axis = self._axis or names[0]
-            places, held = dict(run.parameters), dict(zip(names, largest_of(models), strict=False))
+            places, held = (
+                dict(run.parameters),
+                dict(zip(names, largest_coordinate(models), strict=False)),
+            )
             lies_there = all(places.get(name) == held.get(name) for name in names if name != axis)
             now = (places[axis], live) if lies_there and axis in places else None
         return subject_of(self.shown.models, self._callpath, self._metric, axis=self._axis, now=now)

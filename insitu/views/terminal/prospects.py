@@ -16,13 +16,13 @@ from textual.widgets import DataTable, Footer, Static
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.outlook import (
     Prospect,
-    moved,
-    part_of,
-    place_at,
-    smallest_of,
+    slider_position,
+    slider_value,
+    smallest_coordinate,
+    step_value,
 )
 from insitu.analysis.shares import RELEVANT
-from insitu.analysis.summary import FAR, largest_of
+from insitu.analysis.summary import DOUBTFUL_FACTOR, largest_coordinate
 from insitu.entities import number
 from insitu.text import printable
 from insitu.units import percent, quantity
@@ -81,7 +81,7 @@ class Slider(Static, can_focus=True):
         """Jump to where the mouse is."""
         if NAME <= event.x < NAME + self._rail():
             part = (event.x - NAME) / max(self._rail() - 1, 1)
-            self._tell(place_at(part, self._low, self._high))
+            self._tell(slider_value(part, self._low, self._high))
 
     def on_mouse_scroll_down(self) -> None:
         """Less."""
@@ -93,13 +93,13 @@ class Slider(Static, can_focus=True):
 
     def action_move(self, steps: int) -> None:
         """Some steps on."""
-        self._tell(moved(self._at, steps, self._low, self._high))
+        self._tell(step_value(self._at, steps, self._low, self._high))
 
     def draw(self) -> None:
         """The rail: full where it was measured, the knob where the value is."""
         rail = self._rail()
-        knob = round(part_of(self._at, self._low, self._high) * (rail - 1))
-        end = round(part_of(self._high, self._low, self._high) * (rail - 1))
+        knob = round(slider_position(self._at, self._low, self._high) * (rail - 1))
+        end = round(slider_position(self._high, self._low, self._high) * (rail - 1))
         cells = ["━" if place <= end else "─" for place in range(rail)]
         cells[min(max(knob, 0), rail - 1)] = "●"
         times = self._at / self._high if self._high > 0 else 1.0
@@ -174,7 +174,7 @@ class Prospects(View):
         if not self.is_up:
             return
         models, ahead = self.shown.models, self.shown.ahead
-        low, high = smallest_of(models), largest_of(models)
+        low, high = smallest_coordinate(models), largest_coordinate(models)
         at = self.shown.target
         names = models.parameters
         if len(at) == len(names) == len(low):
@@ -189,7 +189,7 @@ class Prospects(View):
         self.tell("title", title_of(self.shown, facts, self.size.width))
         farness = max((a / m for a, m in zip(at, high, strict=False) if m > 0), default=1.0)
         said = "within what was measured" if farness <= 1 else f"{farness:.3g} × what was measured"
-        trust = "" if farness <= FAR else ": far; the bounds say how little is known"
+        trust = "" if farness <= DOUBTFUL_FACTOR else ": far; the bounds say how little is known"
         rest = sum(models.rest.values())
         others = f"; {percent(rest)} now in call paths without a model" if rest >= RELEVANT else ""
         self.tell("trust", Text(f"{said}{trust}{others}", "dim"))

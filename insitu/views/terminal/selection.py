@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from insitu.analysis.board import SeriesRow
-from insitu.analysis.outlook import Key, Outlook
+from insitu.analysis.outlook import Outlook, SeriesId
 from insitu.entities import ARROW
 
 COST, TREE, GROWTH, TARGET, DEVIATION, NAME = (
@@ -65,7 +65,7 @@ class Selection:
         return row.share
 
 
-def key_of(row: SeriesRow) -> Key:
+def key_of(row: SeriesRow) -> SeriesId:
     """The series of a row."""
     return row.callpath, row.metric, row.behaviour
 

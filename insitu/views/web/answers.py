@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from insitu.analysis.cost import cost_metric, measured, shares
+from insitu.analysis.cost import cost_metric, measured_points, measured_shares
 from insitu.analysis.detail import candidates, residuals
-from insitu.analysis.scaling import measured_places, place, shares_along
-from insitu.analysis.shares import Estimate, parts_of, trust
+from insitu.analysis.scaling import fill_coordinate, measured_coordinates, shares_along
+from insitu.analysis.shares import Estimate, predict_shares, trust_level
 from insitu.analysis.summary import costs_along, costs_at
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import FloatArray
@@ -49,7 +49,7 @@ class Answers:
         along = names.index(axis) if axis in names else 0
         found = [one for one in _of(models, callpath, metric) if len(one.model.values)]
         places = _places(found)
-        at = place(names, places.max(axis=0), held) if len(places) else np.empty(0)
+        at = fill_coordinate(names, places.max(axis=0), held) if len(places) else np.empty(0)
         grid = _grid(places[:, along], FARTHER) if len(places) else np.empty(0)
         return {
             "axis": names[along] if names else "",
@@ -88,7 +88,7 @@ class Answers:
             return {"values": []}
         (one, *_), (x, y) = found, (names.index(name) for name in axes)
         model = one.model
-        at = place(names, model.coordinates.max(axis=0), held)
+        at = fill_coordinate(names, model.coordinates.max(axis=0), held)
         across, down = (_span(model.coordinates[:, i], FARTHER, GRID) for i in (x, y))
         points = np.tile(at, (GRID * GRID, 1))
         points[:, x], points[:, y] = np.tile(across, GRID), np.repeat(down, GRID)
@@ -131,17 +131,17 @@ class Answers:
             CampaignError: the campaign cannot be read any more.
         """
         models = self.models()
-        table = measured_places(models)
+        table = measured_coordinates(models)
         if not len(table):
             return {"rows": []}
         names, largest = models.parameters, table.max(axis=0)
-        at = place(names, largest, held)
+        at = fill_coordinate(names, largest, held)
         metric = cost_metric(models)
         values = costs_along(models, metric, np.array([at, largest]))
         dearest = sorted(values, key=lambda path: -values[path][0])[:MOST_PATHS]
         known = costs_at(models, metric, tuple(at.tolist()), frozenset(dearest))
         costs = {path: known.get(path, Estimate(float(then))) for path, (then, _) in values.items()}
-        parts = list(parts_of(costs, metric, shares(models)))
+        parts = list(predict_shares(costs, metric, measured_shares(models)))
         return {
             "metric": metric,
             "unit": next(one.metric.unit for one in models.models if one.key.metric == metric),
@@ -154,7 +154,7 @@ class Answers:
                     "then": _told(part.then),
                     "now": _finite(float(values[part.callpath][1])),
                     "cost": _told(costs[part.callpath]),
-                    "trust": trust(costs[part.callpath]),
+                    "trust": trust_level(costs[part.callpath]),
                 }
                 for part in parts[:MOST_PATHS]
             ],
@@ -215,7 +215,7 @@ def _series(one: SeriesModel, along: int, grid: FloatArray, at: FloatArray) -> J
         "last": float(coordinates[:, along].max()),
         "points": np.column_stack([x, y])[order].tolist(),
         "residuals": _json(off[order]),
-        "measured": [[list(point), value] for point, value in measured(model)],
+        "measured": [[list(point), value] for point, value in measured_points(model)],
         "values": _json(model.predict(table)),
         "bounds": [_json(side) for side in model.interval(table).T],
         "gaps": [

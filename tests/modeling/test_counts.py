@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from insitu.entities import BYTES_SENT, VISITS, CallPath, RunKey
-from insitu.modeling.classes.places import find_places
-from insitu.modeling.classes.witness import count_labels, find_witnesses
+from insitu.modeling.classes.counts import find_count_labels, label_counts
+from insitu.modeling.classes.run_groups import group_runs
 from insitu.modeling.measurement import Experiment, RunTable
 
 MAIN = CallPath.parse("main")
@@ -28,8 +28,8 @@ def witnesses(**metrics):
     known = {metric.name: metric for metric in (VISITS, BYTES_SENT)}
     table = RunTable(paths, tuple(known[name] for name in metrics), values)
     experiment = Experiment(("p",), ((RunKey.of({"p": size}), table),))
-    places, _ = find_places(experiment)
-    return find_witnesses(experiment, paths, places)
+    places, _ = group_runs(experiment)
+    return find_count_labels(experiment, paths, places)
 
 
 def groups(witness):
@@ -48,7 +48,7 @@ def groups(witness):
     ],
 )
 def test_counts_part_ranks_that_do_other_work(values, expected):
-    assert count_labels(np.array([values], dtype=float))[0].tolist() == expected
+    assert label_counts(np.array([values], dtype=float))[0].tolist() == expected
 
 
 def test_equal_counts_tell_nothing():

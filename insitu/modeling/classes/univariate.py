@@ -12,7 +12,7 @@ CLEAR = 4.0  # standard deviations between groups that nobody would join
 
 
 @dataclass(frozen=True, slots=True)
-class Stretches:
+class SegmentSums:
     """Every stretch of values between two places where groups may part: (n_sets, n_cuts, n_cuts).
 
     number: how many ranks are in it; mean: of their values; scatter: sum of squares about it;
@@ -27,7 +27,7 @@ class Stretches:
 
 
 @dataclass(frozen=True, slots=True)
-class Grouping:
+class Clustering:
     """The best partition of every set into so many groups; NaN where a set has fewer values.
 
     centres: (n_sets, n_groups), ascending; scatter: (n_sets,), about the centres; entropy:
@@ -39,7 +39,7 @@ class Grouping:
     entropy: FloatArray
 
 
-def stretches(sets: Sequence[tuple[FloatArray, FloatArray]]) -> Stretches:
+def sum_segments(sets: Sequence[tuple[FloatArray, FloatArray]]) -> SegmentSums:
     """Sum up sets of values.
 
     Args:
@@ -62,10 +62,10 @@ def stretches(sets: Sequence[tuple[FloatArray, FloatArray]]) -> Stretches:
     entropy = np.where(number > 0, number * np.log(counted / whole), 0.0)
     mean = np.where(number > 0, total / counted, np.nan)
     scatter = np.where(number > 0, np.maximum(square - total**2 / counted, 0.0), np.inf)
-    return Stretches(number, mean, scatter, entropy, last)
+    return SegmentSums(number, mean, scatter, entropy, last)
 
 
-def partitions(of: Stretches, spread: float, most: int) -> list[Grouping]:
+def best_clusterings(of: SegmentSums, spread: float, most: int) -> list[Clustering]:
     """The best 1, 2 … `most` groups of every set, by dynamic programming over the widest gaps.
 
     Best is the largest likelihood of normal groups of one spread whose shares are free.
@@ -91,18 +91,18 @@ def partitions(of: Stretches, spread: float, most: int) -> list[Grouping]:
     return result
 
 
-def _groups(of: Stretches, edges: IntArray, best: FloatArray) -> Grouping:
+def _groups(of: SegmentSums, edges: IntArray, best: FloatArray) -> Clustering:
     """What lies between the edges (n_sets, n_groups + 1)."""
     sets = np.arange(len(edges))
     at = (sets[:, None], edges[:, :-1], edges[:, 1:])
     exists = np.isfinite(best[sets, of.last])
     centres = np.where(exists[:, None], of.mean[at], np.nan)
     scatter = np.where(exists, of.scatter[at].sum(axis=1), np.nan)
-    return Grouping(centres, scatter, of.entropy[at].sum(axis=1))
+    return Clustering(centres, scatter, of.entropy[at].sum(axis=1))
 
 
-def clear_partitions(
-    of: Stretches, spread: float, most: int
+def separated_clusterings(
+    of: SegmentSums, spread: float, most: int
 ) -> tuple[list[FloatArray], FloatArray, float]:
     """The best groups of every set that lie clearly apart, their number by information criterion.
 
@@ -111,7 +111,7 @@ def clear_partitions(
         scatter of all.
     """
     ranks = of.number[:, 0, :].max(axis=1)
-    found = partitions(of, spread, most)
+    found = best_clusterings(of, spread, most)
     costs, scatters = np.full((2, len(found), len(of.last)), np.inf)
     for index, groups in enumerate(found):
         with np.errstate(invalid="ignore"):

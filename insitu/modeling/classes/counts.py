@@ -8,7 +8,7 @@ import numpy as np
 from insitu.entities import CallPath
 from insitu.modeling.classes.align import MOST_CLASSES
 from insitu.modeling.classes.cluster import THRESHOLD, cluster
-from insitu.modeling.classes.places import Place, aligned, mean_over_runs
+from insitu.modeling.classes.run_groups import RunGroup, mean_over_runs, values_by_run
 from insitu.modeling.measurement import Experiment, FloatArray, IntArray
 
 APART = 0.005  # relative distance that parts counts: they repeat to a fraction of that
@@ -16,7 +16,7 @@ DISTINCT = 1e-9  # parts whole numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class CountLabels:
     """Which ranks of each place do the same work, as counts tell.
 
     codes: (n_ranks,) per place, equal for ranks alike, ascending in an order that is the same at
@@ -32,7 +32,7 @@ class Witness:
         return any(code.size > 0 and code.min() < code.max() for code in self.codes)
 
 
-def count_labels(values: FloatArray) -> IntArray:
+def label_counts(values: FloatArray) -> IntArray:
     """Cluster counts (n_rows, n_ranks): what differs by half a percent is different work.
 
     Where that leaves too many clusters to be behaviour classes, the distance of the paper decides.
@@ -43,9 +43,9 @@ def count_labels(values: FloatArray) -> IntArray:
     return labels
 
 
-def find_witnesses(
-    experiment: Experiment, paths: Sequence[CallPath], places: Sequence[Place]
-) -> tuple[dict[CallPath, Witness], dict[CallPath, Witness]]:
+def find_count_labels(
+    experiment: Experiment, paths: Sequence[CallPath], places: Sequence[RunGroup]
+) -> tuple[dict[CallPath, CountLabels], dict[CallPath, CountLabels]]:
     """Per call path what its own counts tell; and the same, or else what those below it tell.
 
     Where the counts of a call path part ranks, those below it are not asked: a rank with a wall at
@@ -68,20 +68,20 @@ def find_witnesses(
 
 
 def _own(
-    experiment: Experiment, paths: Sequence[CallPath], places: Sequence[Place]
-) -> dict[CallPath, Witness]:
-    found: dict[CallPath, Witness] = {}
+    experiment: Experiment, paths: Sequence[CallPath], places: Sequence[RunGroup]
+) -> dict[CallPath, CountLabels]:
+    found: dict[CallPath, CountLabels] = {}
     for name, metric in sorted(experiment.metrics().items()):
         if not metric.is_deterministic:
             continue
-        tables = aligned(experiment, name, paths)
+        tables = values_by_run(experiment, name, paths)
         means = [mean_over_runs([tables[run] for run in place.runs]) for place in places]
-        labels = [count_labels(mean) for mean in means]
+        labels = [label_counts(mean) for mean in means]
         ranges = np.array([_range(one) for one in labels]).reshape(len(places), 2, len(paths))
         lowest, highest = ranges[:, 0], ranges[:, 1]
         telling = (lowest < highest).any(axis=0) & (highest < MOST_CLASSES).all(axis=0)
         for row in np.flatnonzero(telling).tolist():
-            new = Witness(
+            new = CountLabels(
                 tuple(one[row] + 1 for one in labels),
                 tuple(np.nan_to_num(one[row]) for one in means),
             )
@@ -96,7 +96,7 @@ def _range(labels: IntArray) -> tuple[IntArray, IntArray]:
     return labels.min(axis=1, initial=MOST_CLASSES), labels.max(axis=1, initial=-1)
 
 
-def _joined(one: Witness, two: Witness) -> Witness | None:
+def _joined(one: CountLabels, two: CountLabels) -> CountLabels | None:
     """Ranks are alike if both say so; None if that leaves too many classes."""
     codes = []
     for left, right in zip(one.codes, two.codes, strict=True):
@@ -106,4 +106,4 @@ def _joined(one: Witness, two: Witness) -> Witness | None:
             return None
         codes.append(code)
     values = [left + right for left, right in zip(one.values, two.values, strict=True)]
-    return Witness(tuple(codes), tuple(values))
+    return CountLabels(tuple(codes), tuple(values))

@@ -11,7 +11,7 @@ from insitu.modeling.measurement import Experiment, FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunGroup:
     """Runs that repeat each other: one coordinate, one number of ranks.
 
     runs: their indices in the experiment; key: of the first of them.
@@ -23,7 +23,7 @@ class Place:
     runs: tuple[int, ...]
 
 
-def find_places(experiment: Experiment) -> tuple[list[Place], list[Finding]]:
+def group_runs(experiment: Experiment) -> tuple[list[RunGroup], list[Finding]]:
     """Group runs into places, ascending by coordinate; name the runs that lack a parameter."""
     groups: dict[tuple[tuple[float, ...], int], list[int]] = defaultdict(list)
     incomplete = []
@@ -36,11 +36,13 @@ def find_places(experiment: Experiment) -> tuple[list[Place], list[Finding]]:
     places = []
     for (coordinate, size), runs in sorted(groups.items()):
         key = min((experiment.runs[run][0] for run in runs), key=lambda one: one.repetition)
-        places.append(Place(key, coordinate, size, tuple(runs)))
+        places.append(RunGroup(key, coordinate, size, tuple(runs)))
     return places, _left_out(incomplete, experiment.parameters)
 
 
-def aligned(experiment: Experiment, metric: str, paths: Sequence[CallPath]) -> list[FloatArray]:
+def values_by_run(
+    experiment: Experiment, metric: str, paths: Sequence[CallPath]
+) -> list[FloatArray]:
     """The values of a metric per run: (n_paths, n_ranks), NaN where it was not measured.
 
     What is infinite was not measured either.
@@ -72,7 +74,7 @@ def mean_over_runs(tables: Sequence[FloatArray]) -> FloatArray:
     return means
 
 
-def place_name(run: RunKey) -> str:
+def coordinate_name(run: RunKey) -> str:
     """The parameters of a run without its repetition: `p=64,n=256`."""
     return ",".join(f"{name}={number(value)}" for name, value in run.parameters)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from insitu.modeling.classes.domain import Domain, usual_domain
-from insitu.modeling.classes.guess import guesses, weigh
+from insitu.modeling.classes.candidates import find_candidates, select_candidate
+from insitu.modeling.classes.domain import Domain, default_domain
 from insitu.modeling.classes.mixture import find_classes
 
 SIZES = (4, 8, 16, 32, 64)
@@ -12,7 +12,7 @@ X = np.array(SIZES, float)
 
 
 def walls(size, axes=2):
-    return np.add(*usual_domain(size, axes).walls()).sum(axis=1)
+    return np.add(*default_domain(size, axes).walls()).sum(axis=1)
 
 
 def noisy(rng, law, noise, *, layout=walls):
@@ -27,7 +27,7 @@ def test_corners_and_edges_are_found_in_noise_as_large_as_their_distance(law, se
     values = noisy(np.random.default_rng(seed), law, 0.06)
     truth = [walls(p) for p in SIZES]
 
-    found = find_classes(values, x=X, floor=0.05, ways=guesses(SIZES, [None] * 5))
+    found = find_classes(values, x=X, floor=0.05, ways=find_candidates(SIZES, [None] * 5))
 
     assert found.is_guess
     assert [one.tolist() for one in found.labels] == [one.tolist() for one in truth]
@@ -37,7 +37,7 @@ def test_corners_and_edges_are_found_in_noise_as_large_as_their_distance(law, se
 def test_noise_has_no_place(seed):
     values = noisy(np.random.default_rng(seed), lambda p, _: 3.0, 0.05)
 
-    found = find_classes(values, x=X, floor=0.02, ways=guesses(SIZES, [None] * 5))
+    found = find_classes(values, x=X, floor=0.02, ways=find_candidates(SIZES, [None] * 5))
 
     assert not found.is_guess
     assert {int(label) for one in found.labels for label in one} == {0}
@@ -50,7 +50,7 @@ def test_classes_that_are_elsewhere_are_left_to_the_mixture():
         rng, lambda p, slow: 1 + 0.3 * slow, 0.01, layout=lambda p: np.arange(p) % 3 == 0
     )
 
-    found = find_classes(values, x=X, floor=0.01, ways=guesses(SIZES, [None] * 5))
+    found = find_classes(values, x=X, floor=0.01, ways=find_candidates(SIZES, [None] * 5))
 
     assert not found.is_guess
     assert [one.tolist() for one in found.labels] == [
@@ -62,7 +62,7 @@ def test_a_slow_rank_is_an_outlier_of_its_class():
     values = noisy(np.random.default_rng(4), lambda p, walls: 1.2**walls, 0.01)
     values[4][20] *= 2
 
-    found = find_classes(values, x=X, floor=0.01, ways=guesses(SIZES, [None] * 5))
+    found = find_classes(values, x=X, floor=0.01, ways=find_candidates(SIZES, [None] * 5))
 
     assert found.is_guess
     assert np.flatnonzero(found.is_outlier[4]).tolist() == [20]
@@ -73,10 +73,12 @@ def test_where_the_program_told_its_domain_no_other_is_asked():
     """Columns first: not what MPI_Cart_create does with ranks."""
     domains = []
     for size in SIZES:
-        usual = usual_domain(size, 2)
-        domains.append(Domain(usual.at[np.random.default_rng(size).permutation(size)], usual.sides))
+        usual = default_domain(size, 2)
+        domains.append(
+            Domain(usual.positions[np.random.default_rng(size).permutation(size)], usual.shape)
+        )
 
-    ways = guesses(SIZES, domains)
+    ways = find_candidates(SIZES, domains)
 
     expected = [np.add(*one.walls()).sum(axis=1).tolist() for one in domains]
     assert [one.tolist() for one in ways[0]] == expected
@@ -84,8 +86,11 @@ def test_where_the_program_told_its_domain_no_other_is_asked():
 
 
 def test_nothing_is_guessed_of_nothing():
-    assert weigh([np.zeros(1)], guesses([1], [None]), x=np.ones(1), floor=0.01) is None
-    assert guesses([], []) != []
+    assert (
+        select_candidate([np.zeros(1)], find_candidates([1], [None]), x=np.ones(1), floor=0.01)
+        is None
+    )
+    assert find_candidates([], []) != []
 
 
 @pytest.mark.filterwarnings("error")
@@ -94,6 +99,6 @@ def test_a_shape_that_is_nothing_in_most_runs_keeps_numbers_finite():
     sizes, x = (1, 1, 1, 16), np.array([1.0, 1.0, 1.0, 16.0])
     values = [1 + 0.5 * walls(p) + 0.001 * np.arange(p) for p in sizes]
 
-    found = find_classes(values, x=x, floor=0.01, ways=guesses(sizes, [None] * 4))
+    found = find_classes(values, x=x, floor=0.01, ways=find_candidates(sizes, [None] * 4))
 
     assert np.unique(found.labels[3], return_inverse=True)[1].tolist() == walls(16).tolist()

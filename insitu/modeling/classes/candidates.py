@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.modeling.classes.cluster import BoolArray
-from insitu.modeling.classes.domain import Domain, usual_domain
+from insitu.modeling.classes.domain import Domain, default_domain
 from insitu.modeling.measurement import FloatArray, IntArray
 
 OUTLIERS = 0.01  # prior share of ranks that are slow for reasons of their own
@@ -21,11 +21,11 @@ ROUNDS = 15  # of expectation and maximisation, at most
 CONVERGED = 0.02  # of a likelihood, in one round
 FAR = 6.0  # standard deviations that one rank counts in a rough comparison, at most
 
-Guess = list[IntArray]  # per place a code per rank; ranks of equal code are one class
+Candidate = list[IntArray]  # per place a code per rank; ranks of equal code are one class
 
 
 @dataclass(frozen=True, slots=True)
-class WeighedGuess:
+class FittedCandidate:
     """The guess that explains the values best.
 
     labels: per run the class of each rank (n_ranks,), ascending by value, the same in all runs;
@@ -39,7 +39,7 @@ class WeighedGuess:
     criterion: float
 
 
-def guesses(sizes: Sequence[int], domains: Sequence[Domain | None]) -> list[Guess]:
+def find_candidates(sizes: Sequence[int], domains: Sequence[Domain | None]) -> list[Candidate]:
     """Ways in which ranks of runs of these sizes may do different work.
 
     By their walls in the program's own domain, else in those of one, two and three axes that are as
@@ -51,8 +51,8 @@ def guesses(sizes: Sequence[int], domains: Sequence[Domain | None]) -> list[Gues
         layouts = [known]
     else:
         ways = [(axes, is_last) for axes in (1, 2, 3) for is_last in (False, True)][1:]
-        layouts = [[usual_domain(size, *way) for size in sizes] for way in ways]
-    found: dict[bytes, Guess] = {}
+        layouts = [[default_domain(size, *way) for size in sizes] for way in ways]
+    found: dict[bytes, Candidate] = {}
     for layout in layouts:
         walls = [np.add(*one.walls()) for one in layout]
         many = [one.sum(axis=1) for one in walls]
@@ -64,9 +64,9 @@ def guesses(sizes: Sequence[int], domains: Sequence[Domain | None]) -> list[Gues
     return list(found.values())
 
 
-def weigh(
-    logs: Sequence[FloatArray], ways: Sequence[Guess], *, x: FloatArray, floor: float
-) -> WeighedGuess | None:
+def select_candidate(
+    logs: Sequence[FloatArray], ways: Sequence[Candidate], *, x: FloatArray, floor: float
+) -> FittedCandidate | None:
     """Find the guess that explains the logarithms of the values best; None without any guess.
 
     Args:
@@ -82,7 +82,7 @@ def weigh(
         codes, label = np.unique(np.concatenate(way), return_inverse=True)
         if len(codes) > 1 and len(y):
             tried.append((_rough(y, run, label.ravel(), floor), len(tried), label.ravel()))
-    best: WeighedGuess | None = None
+    best: FittedCandidate | None = None
     for _, _, label in sorted(tried, key=lambda one: one[:2])[:FITTED]:
         fitted = _fit(y, _by_height(y, run, label), run, x=x, floor=floor)
         if best is None or fitted.criterion < best.criterion:
@@ -90,7 +90,7 @@ def weigh(
     if best is None:
         return None
     price = 2 * float(np.log(len(ways)))
-    return WeighedGuess(best.labels, best.is_outlier, best.spread, best.criterion + price)
+    return FittedCandidate(best.labels, best.is_outlier, best.spread, best.criterion + price)
 
 
 def shapes_at(x: FloatArray) -> list[FloatArray]:
@@ -127,10 +127,10 @@ def _by_height(y: FloatArray, run: IntArray, label: IntArray) -> IntArray:
 
 def _fit(
     y: FloatArray, label: IntArray, run: IntArray, *, x: FloatArray, floor: float
-) -> WeighedGuess:
+) -> FittedCandidate:
     """Fit a law `base of the run + log(1 + excess of the class · shape(x))`, robustly."""
     runs, classes = len(x), int(label.max()) + 1
-    best: WeighedGuess | None = None
+    best: FittedCandidate | None = None
     for shape in shapes_at(x):
         cell = run * classes + label
         excess, inside, before = np.zeros(classes), np.ones(len(y)), -np.inf
@@ -156,6 +156,6 @@ def _fit(
         if best is None or criterion < best.criterion:
             cuts = np.cumsum(np.bincount(run, minlength=runs))[:-1]
             labels, strange = np.split(label, cuts), np.split(inside < 0.5, cuts)
-            best = WeighedGuess(tuple(labels), tuple(strange), spread, criterion)
+            best = FittedCandidate(tuple(labels), tuple(strange), spread, criterion)
     assert best is not None  # there are shapes
     return best
