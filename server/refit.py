@@ -17,8 +17,8 @@ from insitu.entities import CallPath
 from insitu.modeling import modelers
 from insitu.modeling.base import ModelSet
 from insitu.modeling.classes.rules import ClassSettings
+from insitu.modeling.dependencies import Products
 from insitu.modeling.measurement import Experiment, RunTable
-from insitu.modeling.told import Products
 
 
 @dataclass(frozen=True, slots=True)

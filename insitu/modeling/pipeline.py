@@ -28,8 +28,8 @@ from insitu.modeling.classes.match import report_missing_classes
 from insitu.modeling.classes.naming import Namer
 from insitu.modeling.classes.rules import JOINT, PAPER, Rules, apply_rules
 from insitu.modeling.classes.run_groups import RunGroup, coordinate_name, group_runs, values_by_run
+from insitu.modeling.dependencies import Products, fit_told, told_of
 from insitu.modeling.measurement import Experiment, FloatArray, Points
-from insitu.modeling.told import Products, fit_told, told_of
 
 COST = TIME_EXCLUSIVE.name  # what shares of call paths are told by
 MIN_COORDINATES = 3  # fewer cannot tell a constant from a growth

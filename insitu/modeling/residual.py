@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from insitu.modeling.fit import relative_weights
+from insitu.modeling.least_squares import relative_weights
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread

@@ -14,13 +14,13 @@ import numpy as np
 
 from insitu.entities import Finding
 from insitu.modeling.base import Model, Segment
-from insitu.modeling.fit import fit_columns, relative_weights
+from insitu.modeling.least_squares import fit_columns, relative_weights
 from insitu.modeling.measurement import FloatArray, Points
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import quality
 from insitu.modeling.residual import spread_of
+from insitu.modeling.search_space import Space, default_space
 from insitu.modeling.series import Series, reduce
-from insitu.modeling.space import Space, default_space
 
 NON_CONSTANCY = 2.0  # [REF §3.3]
 CELLS = 2_000_000  # series × hypotheses × points at once: tens of megabytes

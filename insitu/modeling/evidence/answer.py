@@ -11,9 +11,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from insitu.modeling.evidence.equations import Candidates
-from insitu.modeling.evidence.lattice import Lattice
+from insitu.modeling.evidence.hypothesis_space import Lattice
 from insitu.modeling.evidence.marginal import Singles
+from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple  # Any: tasks are of every kind
 
 import numpy as np
 
-from insitu.modeling.evidence import change, noise
+from insitu.modeling.evidence import change_points as change
+from insitu.modeling.evidence import noise
 from insitu.modeling.evidence.answer import AHEAD, KEPT, Answer, Posterior, Scales, answers, weigh
-from insitu.modeling.evidence.equations import Candidates
 from insitu.modeling.evidence.exact import exact, through
-from insitu.modeling.evidence.lattice import MIN_STEEP, Lattice, gentle
+from insitu.modeling.evidence.hypothesis_space import MIN_STEEP, Lattice, gentle
+from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.evidence.posterior import candidates, fitted_mean
-from insitu.modeling.evidence.relative import relative_data
+from insitu.modeling.evidence.relative_data import relative_data
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function
 from insitu.modeling.series import Series

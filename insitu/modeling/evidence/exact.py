@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from insitu.modeling.evidence.answer import Answer
-from insitu.modeling.evidence.lattice import Lattice
+from insitu.modeling.evidence.hypothesis_space import Lattice
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread

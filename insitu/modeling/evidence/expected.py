@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from insitu.modeling.evidence.lattice import PAIRED, Lattice
+from insitu.modeling.evidence.hypothesis_space import PAIRED, Lattice
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import ZERO, Factor
 

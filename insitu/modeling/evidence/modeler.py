@@ -18,11 +18,11 @@ from insitu.entities import Finding
 from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.evidence.answer import KEPT
 from insitu.modeling.evidence.batch import Batch, Found, Work
-from insitu.modeling.evidence.change import bounds
+from insitu.modeling.evidence.change_points import bounds
 from insitu.modeling.evidence.expected import ALL, Expected, believing
-from insitu.modeling.evidence.lattice import FEW, HIGHEST, MIN_STEEP, lattice, plain
+from insitu.modeling.evidence.hypothesis_space import FEW, HIGHEST, MIN_STEEP, lattice, plain
+from insitu.modeling.evidence.multi_parameter import Dependencies, several
 from insitu.modeling.evidence.noise import BoolArray
-from insitu.modeling.evidence.several import Dependencies, several
 from insitu.modeling.measurement import FloatArray, Points
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities

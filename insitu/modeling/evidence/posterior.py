@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from insitu.modeling.evidence.equations import Candidates, Doubles, Normal, joined
-from insitu.modeling.evidence.lattice import Lattice
+from insitu.modeling.evidence.hypothesis_space import Lattice
 from insitu.modeling.evidence.marginal import Singles, negligible
-from insitu.modeling.evidence.relative import Data
+from insitu.modeling.evidence.normal_equations import Candidates, Doubles, Normal, joined
+from insitu.modeling.evidence.relative_data import Data
 from insitu.modeling.measurement import FloatArray, IntArray
 
 SINGLES, DOUBLES = 6, 4  # hypotheses of one and two terms whose evidence is computed

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from insitu.modeling.evidence.marginal import Singles, log_evidence
-from insitu.modeling.evidence.relative import Data
+from insitu.modeling.evidence.relative_data import Data
 from insitu.modeling.measurement import FloatArray, IntArray
 
 Number = TypeVar("Number", np.float64, np.intp, np.bool_)

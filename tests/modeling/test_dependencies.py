@@ -5,8 +5,8 @@ import pytest
 
 import insitu
 from insitu.entities import CallPath, Metric
+from insitu.modeling.dependencies import fit_told, told_of
 from insitu.modeling.measurement import Points, SeriesKey
-from insitu.modeling.told import fit_told, told_of
 
 NAMES = ("p", "n")
 LOCK_STEP = np.array([(8, 1e3), (16, 2e3), (32, 4e3), (64, 8e3), (128, 16e3)], dtype=float)

@@ -8,7 +8,7 @@ import pytest
 
 import insitu
 from insitu.entities import CallPath
-from insitu.modeling.evidence.combine import structures
+from insitu.modeling.evidence.combinations import structures
 from insitu.modeling.evidence.modeler import Evidence
 from insitu.modeling.measurement import Points, SeriesKey
 

@@ -14,9 +14,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from insitu.modeling.evidence.lattice import Lattice
-from insitu.modeling.evidence.relative import Data
-from insitu.modeling.evidence.stretch import LOWEST, Stretch, meeting, stretch
+from insitu.modeling.evidence.hypothesis_space import Lattice
+from insitu.modeling.evidence.relative_data import Data
+from insitu.modeling.evidence.segment import LOWEST, Stretch, meeting, stretch
 from insitu.modeling.measurement import FloatArray, IntArray
 
 MIN_POINTS = 6  # that a change of behaviour can be told from [SEG §1]

@@ -14,10 +14,10 @@ import numpy as np
 
 from insitu.modeling.evidence import noise
 from insitu.modeling.evidence.batch import SMALLEST, TINY
-from insitu.modeling.evidence.combine import Plan, plan
-from insitu.modeling.evidence.equations import TYPICAL_NOISE
-from insitu.modeling.evidence.lattice import FEW, PLAIN, SEVERAL, lattice
+from insitu.modeling.evidence.combinations import Plan, plan
+from insitu.modeling.evidence.hypothesis_space import FEW, PLAIN, SEVERAL, lattice
 from insitu.modeling.evidence.marginal import log_evidence, negligible
+from insitu.modeling.evidence.normal_equations import TYPICAL_NOISE
 from insitu.modeling.evidence.posterior import SMALLEST_RATIO
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.series import Series

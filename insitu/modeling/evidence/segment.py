@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from insitu.modeling.evidence.equations import Candidates
-from insitu.modeling.evidence.lattice import MIN_STEEP, Lattice, dense, gentle
+from insitu.modeling.evidence.hypothesis_space import MIN_STEEP, Lattice, dense, gentle
 from insitu.modeling.evidence.marginal import LOG_RANGE
+from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.evidence.posterior import candidates
-from insitu.modeling.evidence.relative import Data
+from insitu.modeling.evidence.relative_data import Data
 from insitu.modeling.measurement import FloatArray
 
 DENSE_FROM, DENSE_SEGMENT = 6, 8  # points of a series, and of a segment, from which exponents

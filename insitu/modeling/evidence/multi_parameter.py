@@ -19,8 +19,8 @@ from insitu.modeling.evidence.answer import (
     weigh,
 )
 from insitu.modeling.evidence.batch import NOISY, Work
-from insitu.modeling.evidence.combine import structures
-from insitu.modeling.evidence.multi import Table, Weighed
+from insitu.modeling.evidence.combination_fits import Table, Weighed
+from insitu.modeling.evidence.combinations import structures
 from insitu.modeling.measurement import FloatArray, IntArray, Points
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.series import Series

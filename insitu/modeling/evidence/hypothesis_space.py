@@ -15,7 +15,7 @@ import numpy as np
 
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import ONE, ZERO, Factor, powers
-from insitu.modeling.space import FALLING, Shape
+from insitu.modeling.search_space import FALLING, Shape
 
 HALF = Fraction(1, 2)
 
