@@ -11,11 +11,15 @@ from typing import Any
 
 import zmq
 
-from insitu.collectors import addresses, phases, places, spool
+from insitu.campaign import layout
+from insitu.campaign.listener import ListenerAddress, find_address
+from insitu.collectors import phases, spool, table_directory
+from insitu.collectors.discovery import address_files
 from insitu.collectors.node import Node
 from insitu.collectors.processes import Processes
 from insitu.collectors.session import Session, Step
 from insitu.errors import WireError
+from insitu.private_files import is_private
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import MAX_FRAME_BYTES, Ack, Message, Totals
 from insitu.wire.parts import parts
@@ -41,7 +45,7 @@ class Link:
         self.socket: zmq.Socket[bytes] | None = None
         self.monitor: zmq.Socket[bytes] | None = None
         self.file = ""  # that names who is spoken to
-        self.address: addresses.Address | None = None
+        self.address: ListenerAddress | None = None
 
     @property
     def token(self) -> str:
@@ -50,28 +54,28 @@ class Link:
 
     def is_coming(self) -> bool:
         """Whether whoever started the run sees to it that there is an aggregator."""
-        return os.path.exists(os.path.join(self.campaign, addresses.COMING))
+        return os.path.exists(os.path.join(self.campaign, layout.AGGREGATOR_EXPECTED))
 
     def look(self, *, is_mute: bool = False) -> bool:
         """Connect to who is there now; whether it is another one than before.
 
         The one that was found stays, as long as it has an address and does not stay mute.
         """
-        found = None if is_mute else addresses.read(self.file)
+        found = None if is_mute else find_address(self.file)
         if found is None:
-            files = addresses.files(self.campaign, self.node)
+            files = address_files(self.campaign, self.node)
             after = files.index(self.file) + 1 if self.file in files else 0
             for file in files[after:] + files[:after]:
-                found = addresses.read(file)
+                found = find_address(file)
                 if found is not None:
                     self.file = file
                     break
-        if found is None or found == self.address:
+        if found is None or (self.address is not None and found.target == self.address.target):
             return False
         self._connect(found)
         return True
 
-    def _connect(self, address: addresses.Address) -> None:
+    def _connect(self, address: ListenerAddress) -> None:
         self.close()
         self.address = address
         socket = self.context.socket(zmq.DEALER)
@@ -97,8 +101,11 @@ class Link:
         import zmq.auth
 
         with open(os.path.join(keys, "client.key_secret"), "rb") as secret_file:
-            if not places.is_secret(secret_file.fileno()):
-                raise WireError(f"{keys}: client.key_secret must be yours alone (mode 0600)")
+            if not is_private(os.fstat(secret_file.fileno())):
+                raise WireError(
+                    f"{keys}/client.key_secret: must belong to you and be readable only by you"
+                    " (mode 0600)"
+                )
         server, _ = zmq.auth.load_certificate(os.path.join(keys, "server.key"))
         public, secret = zmq.auth.load_certificate(os.path.join(keys, "client.key_secret"))
         socket.curve_serverkey, socket.curve_publickey = server, public
@@ -165,7 +172,7 @@ class Agent:
         self.processes = Processes()
 
     def _open_wake(self) -> int:
-        path = os.path.join(self.directory, places.WAKE)
+        path = os.path.join(self.directory, table_directory.WAKE)
         with contextlib.suppress(FileExistsError):
             os.mkfifo(path, 0o600)
         return os.open(path, os.O_RDWR | os.O_NONBLOCK)  # both ends: never at end of file

@@ -6,7 +6,7 @@ arguments.
 
 import os
 
-from insitu.collectors import library, places, steering
+from insitu.collectors import library, steering, table_directory
 from insitu.collectors.bootstrap import start_agent
 from insitu.collectors.rank import find
 
@@ -34,12 +34,12 @@ def _make_table(program: str) -> str:
     if info is None:
         raise OSError("the launcher says which rank this is, but not of how many")
     native = library.load(os.environ.get("INSITU_LIBRARY", ""))
-    directory = places.make_run_directory(os.environ["INSITU_RUN"])
-    path = places.table_path(directory, info.rank)
+    directory = table_directory.make_run_directory(os.environ["INSITU_RUN"])
+    path = table_directory.table_path(directory, info.rank)
     try:
         native.open(path, info.rank, info.size, program, os.environ["INSITU_META"].encode())
     except OSError:
-        places.remove_if_empty(directory)
+        table_directory.remove_if_empty(directory)
         raise
     native.budget(0.0, steering.read(os.environ.get(steering.VARIABLE, "")).budget)
     start_agent(directory, os.environ)

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from insitu.collectors import library, places, regions, steering
+from insitu.collectors import library, regions, steering, table_directory
 from insitu.collectors.rank import RankInfo
 
 TYPE_CHECKING = False  # typing is not loaded in a rank
@@ -30,12 +30,12 @@ class Rank:
     def __init__(self, info: RankInfo, run: str, meta: str) -> None:
         self.info = info
         self.status = 0
-        self.directory = places.make_run_directory(run)
-        self.path = places.table_path(self.directory, info.rank)
+        self.directory = table_directory.make_run_directory(run)
+        self.path = table_directory.table_path(self.directory, info.rank)
         try:
             self.timer = _open_timer(self.path, info, program_name(sys.orig_argv), meta)
         except OSError:
-            places.remove_if_empty(self.directory)
+            table_directory.remove_if_empty(self.directory)
             raise
 
     def start(self) -> None:
@@ -130,7 +130,7 @@ def wake_agent(directory: str) -> None:
     Opened at both ends: an agent that goes right now would leave the program a SIGPIPE.
     """
     try:
-        pipe = os.open(os.path.join(directory, places.WAKE), os.O_RDWR | os.O_NONBLOCK)
+        pipe = os.open(os.path.join(directory, table_directory.WAKE), os.O_RDWR | os.O_NONBLOCK)
     except OSError:
         return
     try:  # noqa: SIM105  contextlib is not loaded in a rank
@@ -151,7 +151,9 @@ def start_agent(directory: str, variables: "Mapping[str, str]") -> None:
         return
     import fcntl
 
-    lock = os.open(os.path.join(directory, places.AGENT_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(
+        os.path.join(directory, table_directory.AGENT_LOCK), os.O_RDWR | os.O_CREAT, 0o600
+    )
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -173,7 +175,9 @@ def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> 
         os._exit(0)
     null = os.open(os.devnull, os.O_RDWR)
     log = os.open(
-        os.path.join(directory, places.AGENT_LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+        os.path.join(directory, table_directory.AGENT_LOG),
+        os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+        0o600,
     )
     os.dup2(null, 0)
     os.dup2(null, 1)

@@ -9,15 +9,16 @@ import time
 from array import array
 from typing import Any
 
+from insitu.campaign import layout
 from insitu.collectors import (
     elision,
     endings,
     heap,
     iterations,
     phases,
-    places,
     smaps,
     spool,
+    table_directory,
     waiting,
 )
 from insitu.collectors.ranks import (
@@ -74,7 +75,7 @@ class Node:
 
     def scan(self) -> None:
         """Open tables that appeared, read new rows, see which ranks have ended."""
-        for name in places.tables(self.directory):
+        for name in table_directory.table_names(self.directory):
             if name not in self.ranks.keys() | self.damaged.keys():
                 self._open(name)
         for name, rank in list(self.ranks.items()):
@@ -273,7 +274,7 @@ class Node:
             rank.table.close()
             os.unlink(os.path.join(self.directory, name))
         self.ranks.clear()
-        if not places.tables(self.directory):
+        if not table_directory.table_names(self.directory):
             shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -296,8 +297,8 @@ def leftovers(campaign: str) -> list[str]:
     An agent whose ranks have ended lets go within its linger: that is waited for.
     """
     campaign = os.path.realpath(campaign)
-    found = [path for path in places.run_directories() if _campaign_of(path) == campaign]
-    brought = os.path.join(campaign, places.SPOOL)
+    found = [path for path in table_directory.run_directories() if _campaign_of(path) == campaign]
+    brought = os.path.join(campaign, layout.SPOOL)
     if os.path.isdir(brought):
         found += sorted(entry.path for entry in os.scandir(brought) if entry.is_dir())
     deadline = time.monotonic() + SETTLE_S
@@ -316,7 +317,7 @@ def _is_ending(directory: str) -> bool:
 
 
 def _campaign_of(directory: str) -> str:
-    for name in places.tables(directory):
+    for name in table_directory.table_names(directory):
         try:
             table = TableReader(os.path.join(directory, name))
         except WireError:
@@ -330,7 +331,7 @@ def _campaign_of(directory: str) -> str:
 def has_agent(directory: str) -> bool:
     """Whether a live agent holds this run directory."""
     try:
-        lock = os.open(os.path.join(directory, places.AGENT_LOCK), os.O_RDWR)
+        lock = os.open(os.path.join(directory, table_directory.AGENT_LOCK), os.O_RDWR)
     except OSError:
         return False
     try:

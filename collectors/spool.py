@@ -4,7 +4,9 @@ import hashlib
 import os
 import socket
 
-from insitu.collectors import places
+from insitu.campaign import layout
+from insitu.collectors import table_directory
+from insitu.private_files import make_private_directory
 
 HOST = "host"  # the file that names the host, and the node, of the tables in a folder of the spool
 BOOT = "/proc/sys/kernel/random/boot_id"
@@ -16,11 +18,11 @@ def folder_of(campaign: str, run: str, node: str) -> str:
     Raises:
         OSError: it cannot be made, or it is open to others.
     """
-    spool = os.path.join(campaign, places.SPOOL)
+    spool = os.path.join(campaign, layout.SPOOL)
     os.makedirs(campaign, mode=0o700, exist_ok=True)
-    places.private(spool)
+    make_private_directory(spool)
     folder = os.path.join(spool, f"{run}-{node}")
-    places.private(folder)
+    make_private_directory(folder)
     return folder
 
 
@@ -33,7 +35,7 @@ def copy(directory: str, campaign: str) -> None:
     node = node_of(directory)
     folder = folder_of(campaign, os.path.basename(directory), node)
     _write(os.path.join(folder, HOST), f"{socket.gethostname()}\n{node}".encode())
-    for name in places.tables(directory):
+    for name in table_directory.table_names(directory):
         with open(os.path.join(directory, name), "rb") as table:
             _write(os.path.join(folder, name), table.read())
     file = os.open(folder, os.O_RDONLY)

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -55,8 +55,11 @@ def sources(root: Path) -> Iterator[Source]:
             yield Source(".".join(names), path, ast.parse(path.read_text(encoding="utf-8")))
 
 
-def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Every module that is imported anywhere: in functions and for type checkers, too."""
+def imports(tree: ast.Module, rooms: Collection[str] = ()) -> Iterator[tuple[int, str]]:
+    """Every module that is imported anywhere: in functions and for type checkers, too.
+
+    `from package import module` counts as an import of the module where that is a room of its own.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -65,7 +68,9 @@ def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module == "insitu":
             yield from ((node.lineno, f"insitu.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.lineno, node.module
+            for alias in node.names:
+                target = f"{node.module}.{alias.name}"
+                yield node.lineno, target if target in rooms else node.module
 
 
 def modules_of(source: Source, known: set[str]) -> set[str]:
@@ -100,6 +105,7 @@ def room_of(module: str, floors: dict) -> tuple[str, int] | None:
 def wrong_imports(root: Path, floors: dict) -> list[str]:
     """Imports that go up or sideways, or out to a package that the room may not use."""
     complaints = []
+    rooms = {room for floor in floors["order"] for room in floor}
     for source in sources(root):
         if source.module in floors["open"]:
             continue
@@ -107,7 +113,7 @@ def wrong_imports(root: Path, floors: dict) -> list[str]:
         if here is None:
             complaints.append(f"{source.module}: has no floor; give it one in pyproject.toml")
             continue
-        for line, target in imports(source.tree):
+        for line, target in dict.fromkeys(imports(source.tree, rooms)):
             reason = why_wrong(here, target, floors)
             if reason:
                 complaints.append(f"{source.module}:{line}: imports {target}: {reason}")

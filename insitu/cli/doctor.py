@@ -134,11 +134,11 @@ def bindings() -> Check:
 
 def tables() -> Check:
     """Where the ranks keep their tables."""
-    from insitu.collectors import places
+    from insitu.collectors import table_directory
 
     shared = "/dev/shm"
     if not os.access(shared, os.W_OK):
-        others = ", ".join(places.bases())
+        others = ", ".join(table_directory.base_directories())
         return Check("/dev/shm", LIMITED, "cannot be written", f"tables go to {others} instead")
     status = os.statvfs(shared)
     free = status.f_bavail * status.f_frsize

@@ -11,8 +11,9 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from insitu.campaign import layout
 from insitu.campaign.catalogue import open_catalogue
-from insitu.collectors import addresses, places
+from insitu.collectors import table_directory
 from insitu.collectors.bootstrap import start_agent
 from insitu.entities import RunRecord, RunState
 from insitu.errors import CampaignError, LaunchError, UsageError
@@ -155,7 +156,7 @@ class Aggregator:
         self.run = run
         self.process: subprocess.Popen[bytes] | None = None
         self.log = os.path.join(campaign, "logs", "serve.log")
-        self.coming = os.path.join(campaign, addresses.COMING)
+        self.coming = os.path.join(campaign, layout.AGGREGATOR_EXPECTED)
 
     def start(self) -> None:
         """Find or start it. The program does not wait for it: agents look for it until it is
@@ -318,12 +319,12 @@ def _wait_for_models(record: RunRecord, campaign: str, aggregator: Aggregator) -
 
 
 def _directories(run: str) -> list[str]:
-    name = places.name_of(run)
-    return [path for path in places.run_directories() if os.path.basename(path) == name]
+    name = table_directory.directory_name(run)
+    return [path for path in table_directory.run_directories() if os.path.basename(path) == name]
 
 
 def _has_tables(run: str) -> bool:
-    return any(places.tables(path) for path in _directories(run))
+    return any(table_directory.table_names(path) for path in _directories(run))
 
 
 def _revive_agent(run: str, environment: Mapping[str, str]) -> None:

@@ -24,8 +24,9 @@ import zmq.asyncio
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from insitu.campaign.listener import find_address
 from insitu.campaign.store import open_store
-from insitu.collectors import addresses
+from insitu.collectors.discovery import address_files
 from insitu.entities import RunState
 from insitu.server.relay import uplink
 from insitu.server.relay.loop import relay
@@ -82,7 +83,7 @@ class Speaker:
     def __init__(self, context: zmq.asyncio.Context, campaign: str, number: int, tree: Tree):
         """Find a relay, as a real agent does."""
         name = f"n{number}"
-        found = next(filter(None, map(addresses.read, addresses.files(campaign, name))))
+        found = next(filter(None, map(find_address, address_files(campaign, name))))
         self.socket = context.socket(zmq.DEALER)
         self.socket.linger = 0
         self.socket.connect(found.endpoint)

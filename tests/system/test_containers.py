@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from insitu.campaign.store import open_store
-from insitu.collectors import places
+from insitu.collectors import table_directory
 from insitu.entities import RunState
 from tests.support.listeners import COUNTING_PROGRAM as PROGRAM
 from tests.support.listeners import Server, until
@@ -63,4 +63,6 @@ def test_containers_do_not_take_each_others_ranks_for_dead(tmp_path, monkeypatch
     assert (statuses, record.state, record.missing) == ((0, 0), RunState.COMPLETE, ())
     visits = [column(table, k)["app.py->main->step"] for k in range(2)]
     assert visits == [int.from_bytes(truth.read_bytes(), "little") for truth in truths]
-    assert [places.tables(directory) for directory in places.run_directories()] in ([], [[]])
+    assert [
+        table_directory.table_names(directory) for directory in table_directory.run_directories()
+    ] in ([], [[]])
