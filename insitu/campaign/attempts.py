@@ -1,4 +1,4 @@
-"""Runs that a campaign tried: one line of JSON each, kept even where the run left nothing."""
+"""The log of runs that a campaign attempted, one JSON line each, including failed ones."""
 
 import json
 import os
@@ -12,7 +12,7 @@ FILE = os.path.join("logs", "attempts.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """A run that was tried: seconds from start to end, exit code (124: it took too long)."""
+    """A run that was attempted, with its duration and exit code (124: it timed out)."""
 
     parameters: Mapping[str, float]
     began_at: float  # seconds since 1970
@@ -21,10 +21,10 @@ class AttemptRecord:
 
 
 def append_attempt(campaign: str, attempt: AttemptRecord) -> None:
-    """Keep it, on the disk before this returns.
+    """Append an attempt to the log; it is durable when this returns.
 
     Raises:
-        CampaignError: it cannot be written.
+        CampaignError: the log cannot be written.
     """
     path = os.path.join(campaign, FILE)
     line = json.dumps(
@@ -46,31 +46,32 @@ def append_attempt(campaign: str, attempt: AttemptRecord) -> None:
 
 
 def read_attempts(campaign: str) -> list[AttemptRecord]:
-    """All of them, in order; a line that was cut short, as by a reboot, is left out.
+    """Read all attempts, oldest first; malformed lines, as a reboot leaves them, are skipped.
 
     Raises:
-        CampaignError: the file cannot be read.
+        CampaignError: the log cannot be read.
     """
     path = os.path.join(campaign, FILE)
-    found = []
+    attempts = []
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             for line in file:
                 try:
-                    data = json.loads(line)
-                    parameters = {str(k): float(v) for k, v in data["params"].items()}
-                    found.append(
-                        AttemptRecord(
-                            parameters,
-                            float(data["began_at"]),
-                            float(data["seconds"]),
-                            int(data["code"]),
-                        )
-                    )
+                    attempts.append(_parse_attempt(line))
                 except (ValueError, KeyError, TypeError, AttributeError):
                     continue
     except FileNotFoundError:
         return []
     except OSError as error:
         raise CampaignError(f"{path}: cannot be read: {error.strerror}") from error
-    return found
+    return attempts
+
+
+def _parse_attempt(line: str) -> AttemptRecord:
+    data = json.loads(line)
+    return AttemptRecord(
+        parameters={str(name): float(value) for name, value in data["params"].items()},
+        began_at=float(data["began_at"]),
+        seconds=float(data["seconds"]),
+        code=int(data["code"]),
+    )

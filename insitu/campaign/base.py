@@ -1,4 +1,4 @@
-"""What a store of campaigns can do, whatever it is made of."""
+"""The interface of a campaign's store."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, Self
@@ -9,29 +9,30 @@ from insitu.modeling.measurement import RunTable
 
 
 class Store(Protocol):
-    """Sealed runs are the truth; classes and models are derived and may be deleted at any time.
+    """Runs with their values, and the models and behaviour classes derived from them.
 
-    One thread at a time uses a store. One process writes, others may read meanwhile.
+    The runs are the data; classes and models can be deleted and computed again at any time. One
+    thread at a time uses a store. One process writes; others may read at the same time.
     """
 
     def add_run(self, run: RunRecord, table: RunTable) -> None:
-        """Keep a run with every rank's values; durable when this returns.
+        """Store a run with every rank's values; it is durable when this returns.
 
-        A run with the same id replaces the one kept before (a partial run that was completed) and
-        keeps its place in the order.
+        A run replaces the stored run with the same id (an incomplete run that was completed) and
+        keeps its position in the order of runs.
 
         Raises:
-            CampaignError: the run could not be kept, and what is there is as it was before: disk
-                full, locked, read-only.
+            CampaignError: the run could not be stored, because the disk is full, locked or
+                read-only; the store is unchanged.
         """
 
     def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
-        """Add what was found of a run that is kept, without what it says already.
+        """Add findings to a stored run; those that it already has are not repeated.
 
         Args:
-            run_id: of the run.
-            findings: that are added.
-            without: the code of findings that are taken away before.
+            run_id: the id of the run.
+            findings: the findings to add.
+            without: remove the findings with this code first.
 
         Raises:
             CampaignError: there is no such run, or it could not be written.
@@ -41,32 +42,34 @@ class Store(Protocol):
         """The number of the next repetition at these parameter values."""
 
     def runs(self) -> list[RunRecord]:
-        """All runs in the order in which they were first sealed."""
+        """All runs, in the order in which they were first stored."""
 
     def table(self, run_id: str) -> RunTable:
-        """The values of one run, as they were sealed.
+        """The values of a run, as they were stored.
 
         Raises:
             CampaignError: there is no such run, or its values are damaged.
         """
 
     def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
-        """Let `models` be all models, classes and findings of modeling that are kept.
+        """Replace all models, classes and findings of modeling.
 
-        They were made when the runs `of` these ids were sealed; None: those that are sealed now.
+        Args:
+            models: the new ones.
+            of: the ids of the runs that the models include; None: all runs that are complete now.
         """
 
     def unmodelled(self) -> list[str]:
-        """The ids of sealed runs that were not there yet when the models were made."""
+        """The ids of the complete runs that the models do not include."""
 
     def models(self) -> ModelSet:
-        """The models, classes and findings kept last; none before the first `put_models`."""
+        """The models, classes and findings stored last; empty before the first `put_models`."""
 
     def close(self) -> None:
-        """Let go of the files; nothing else may be called afterwards."""
+        """Close the files; no other method may be called afterwards."""
 
     def __enter__(self) -> Self:
-        """Close the store at the end of the block."""
+        """Return the store itself."""
 
     def __exit__(self, *error: object) -> None:
         """Close the store."""

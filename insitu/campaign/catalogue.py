@@ -1,4 +1,8 @@
-"""Which runs a campaign has, read without numpy: who starts a run does not wait for that."""
+"""The runs of a campaign without their values.
+
+This module does not import numpy, because `insitu run` reads the catalogue at its start and must
+not wait for that import.
+"""
 
 import json
 import os
@@ -14,7 +18,7 @@ from insitu.errors import CampaignError
 
 
 def open_database(path: str, *, create: bool = False) -> sqlite3.Connection:
-    """The file of the campaign whose directory is `path`; see `open_store`.
+    """Open the database of the campaign in directory `path`; see `open_store`.
 
     Raises:
         CampaignError: no campaign there, written by a newer insitu, locked, damaged, not permitted.
@@ -23,12 +27,13 @@ def open_database(path: str, *, create: bool = False) -> sqlite3.Connection:
         if not path:
             raise CampaignError("the name of the campaign is empty; name its directory")
         if not create:
-            what = "is no campaign but a file" if os.path.isfile(path) else "no campaign here"
+            what = "is a file, not a campaign" if os.path.isfile(path) else "no campaign here"
             raise CampaignError(
                 f"{path}: {what}; measure one with `insitu run --campaign {path} -- COMMAND`, or"
                 f" fill one with `insitu import {path} FILE.jsonl`"
             )
         make_directory(path)
+
     return connect(path)
 
 
@@ -36,12 +41,12 @@ class Catalogue:
     """The runs of a campaign, without their values."""
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
-        """Read through an open connection."""
+        """Read through an open connection, which the catalogue closes."""
         self.path = path
         self._connection = connection
 
     def runs(self) -> list[RunRecord]:
-        """All runs in the order in which they were first sealed."""
+        """All runs, in the order in which they were first stored."""
         with explain_errors(self.path):
             rows = self._connection.execute(
                 f"SELECT {records.RUN_COLUMNS} FROM run ORDER BY ordinal"
@@ -49,44 +54,46 @@ class Catalogue:
         return [records.run_of(row) for row in rows]
 
     def callpaths(self, run_id: str) -> list[CallPath]:
-        """The call paths of a run, none of one that is not there."""
+        """The call paths of a run; empty if there is no such run."""
         with explain_errors(self.path):
-            found = self._connection.execute(
+            row = self._connection.execute(
                 "SELECT callpaths FROM run WHERE id = ?", (run_id,)
             ).fetchone()
-            numbers = array("I", found[0] if found else b"")
-            if sys.byteorder == "big":
-                numbers.byteswap()
+
+            ids = array("I", row[0] if row else b"")
+            if sys.byteorder == "big":  # the file is little-endian
+                ids.byteswap()
+
             texts = self._connection.execute(
                 "SELECT text FROM callpath WHERE id IN (SELECT value FROM json_each(?))",
-                (json.dumps(numbers.tolist()),),
+                (json.dumps(ids.tolist()),),
             ).fetchall()
         return [records.callpath_of(text) for (text,) in texts]
 
     def unmodelled(self) -> list[str]:
-        """The ids of sealed runs that were not there yet when the models were made."""
+        """The ids of the complete runs that the models do not include."""
         with explain_errors(self.path):
-            found = self._connection.execute(
+            row = self._connection.execute(
                 "SELECT value FROM campaign WHERE name = 'modelled runs'"
             ).fetchone()
-        modelled = frozenset(json.loads(found[0])) if found else frozenset()
-        return [run for run in records.sealed(self.runs()) if run not in modelled]
+        modelled = frozenset(json.loads(row[0])) if row else frozenset()
+        return [run_id for run_id in records.complete_ids(self.runs()) if run_id not in modelled]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def __enter__(self) -> Self:
-        """Close it at the end of the block."""
+        """Return the catalogue itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close it."""
+        """Close the file."""
         self.close()
 
 
 def open_catalogue(path: str, *, create: bool = False) -> Catalogue:
-    """The runs of the campaign whose directory is `path`; made where `create` says so.
+    """Open the catalogue of the campaign in directory `path`; see `open_store`.
 
     Raises:
         CampaignError: as `open_database`.

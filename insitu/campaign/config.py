@@ -1,8 +1,8 @@
-"""campaign.toml: what the user says about a campaign.
+"""campaign.toml: the settings of a campaign.
 
-    name = "Heat on a plate"      # the directory's name where it is not said
+    name = "Heat on a plate"      # default: the name of the directory
 
-    [parameters]                  # units of parameters, for people
+    [parameters]                  # units of parameters, for display
     n = "cells"
 
     [classes]                     # see classes.py
@@ -10,7 +10,7 @@
 
     [levels] and [run]            # the runs that `insitu campaign` makes
 
-The file is optional, and so is everything in it.
+The file and each of its keys are optional.
 """
 
 import os
@@ -30,14 +30,14 @@ KEYS = ("name", "parameters", "classes", "levels", "run")
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A campaign as people call it; `units` by name of the parameter."""
+    """The name of a campaign, the units of its parameters by name, and its class settings."""
 
     name: str
     units: Mapping[str, str] = field(default_factory=dict)
     classes: ClassSettings = field(default_factory=ClassSettings)
 
     def axis(self, parameter: str) -> str:
-        """A parameter for people: `n [cells]`."""
+        """The label of a parameter with its unit: `n [cells]`."""
         unit = self.units.get(parameter, "")
         return f"{parameter} [{unit}]" if unit else parameter
 
@@ -46,41 +46,49 @@ def load_config(path: str) -> Config:
     """Read campaign.toml of the campaign in directory `path`.
 
     Raises:
-        CampaignError: it cannot be read, or says something that has no meaning.
+        CampaignError: the file cannot be read, or a value is not valid.
     """
     file = os.path.join(path, FILE)
-    default = os.path.basename(os.path.abspath(path)).removesuffix(".insitu")
     data = load_settings(path)
-    name, units = data.get("name", default), data.get("parameters", {})
+
+    default = os.path.basename(os.path.abspath(path)).removesuffix(".insitu")
+    name = data.get("name", default)
     if not isinstance(name, str):
-        raise CampaignError(f'{file}: name is not a text, as in name = "heat"')
+        raise CampaignError(f'{file}: name must be a string, as in name = "heat"')
+
+    units = data.get("parameters", {})
     if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
-        raise CampaignError(f'{file}: [parameters] holds a unit per name, as in n = "cells"')
+        raise CampaignError(f'{file}: [parameters] must hold units by name, as in n = "cells"')
+
     return Config(name, units, class_settings(data.get("classes", {}), file))
 
 
 def find_dependencies_file(path: str) -> str:
-    """What `insitu detect` found of the program of the campaign in directory `path`; "" for none.
+    """The path of the known dependencies of the campaign in directory `path`; "" if there are none.
 
-    It lies in the campaign, or where [run] says it, seen from beside the campaign.
+    `insitu detect` writes the file into the campaign. `dependencies` in [run] of campaign.toml may
+    name another file, relative to the campaign's parent directory.
 
     Raises:
         CampaignError: campaign.toml cannot be read.
     """
-    own = os.path.join(path, DEPENDENCIES)
-    if os.path.exists(own):
-        return own
+    own_file = os.path.join(path, DEPENDENCIES)
+    if os.path.exists(own_file):
+        return own_file
+
     run = load_settings(path).get("run")
-    said = run.get("dependencies") if isinstance(run, dict) else None
-    other = os.path.join(os.path.dirname(os.path.abspath(path)), str(said or ""))
-    return other if said and os.path.exists(other) else ""
+    name = run.get("dependencies") if isinstance(run, dict) else None
+    if not name:
+        return ""
+    file = os.path.join(os.path.dirname(os.path.abspath(path)), str(name))
+    return file if os.path.exists(file) else ""
 
 
 def load_settings(path: str) -> dict[str, Any]:
-    """What campaign.toml of the campaign in directory `path` holds; empty where there is none.
+    """The content of campaign.toml in directory `path`; empty if the file does not exist.
 
     Raises:
-        CampaignError: it cannot be read, or has a key that has no meaning.
+        CampaignError: the file cannot be read, or it has an unknown key.
     """
     file = os.path.join(path, FILE)
     try:
@@ -89,10 +97,11 @@ def load_settings(path: str) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CampaignError(f"{file}: not TOML: {error}") from error
+        raise CampaignError(f"{file}: not valid TOML: {error}") from error
     except OSError as error:
         raise CampaignError(f"{file}: cannot be read: {error.strerror}") from error
+
     unknown = sorted(set(data) - set(KEYS))
     if unknown:
-        raise CampaignError(f"{file}: unknown key '{unknown[0]}'; there are {', '.join(KEYS)}")
+        raise CampaignError(f"{file}: unknown key '{unknown[0]}'; valid are {', '.join(KEYS)}")
     return data

@@ -1,4 +1,4 @@
-"""Opening campaign.db: its format, its journal, its errors in words."""
+"""Open campaign.db, upgrade its format, choose its journal mode, and explain SQLite's errors."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ LOCKED_WAIT_S = 10.0
 
 
 def connect(path: str) -> sqlite3.Connection:
-    """Open the file of the campaign in directory `path`, brought to today's format.
+    """Open the database of the campaign in directory `path`, upgraded to the current format.
 
     Raises:
         CampaignError: written by a newer insitu, locked, damaged, not permitted.
@@ -36,10 +36,10 @@ def connect(path: str) -> sqlite3.Connection:
 
 
 def make_directory(path: str) -> None:
-    """Make the campaign's directory, for its owner only.
+    """Create the campaign's directory, accessible by its owner only.
 
     Raises:
-        CampaignError: it cannot be made.
+        CampaignError: it cannot be created.
     """
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
@@ -48,12 +48,12 @@ def make_directory(path: str) -> None:
         if not os.path.isdir(path):
             raise CampaignError(f"{path}: is a file; name a directory for the campaign") from None
     except OSError as error:
-        raise CampaignError(f"{path}: cannot be made: {_os_hint(error)}") from error
+        raise CampaignError(f"{path}: cannot be created: {_os_hint(error)}") from error
 
 
 @contextmanager
 def explain_errors(path: str) -> Iterator[None]:
-    """Turn SQLite's errors into errors that say what to do."""
+    """Turn errors of SQLite and the system into a CampaignError that says what to do."""
     try:
         yield
     except sqlite3.Error as error:
@@ -63,31 +63,37 @@ def explain_errors(path: str) -> Iterator[None]:
 
 
 def _check_format(connection: sqlite3.Connection, path: str) -> None:
-    theirs, application = _format(connection), _pragma(connection, "application_id")
+    file_format = _format(connection)
+    application = _pragma(connection, "application_id")
     is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if application != schema.APPLICATION_ID and not (theirs == 0 and is_empty):
-        raise CampaignError(f"{path}: {schema.FILE} is no insitu campaign; name another directory")
-    if theirs > schema.FORMAT:
+    if application != schema.APPLICATION_ID and not (file_format == 0 and is_empty):
         raise CampaignError(
-            f"{path}: written by insitu format {theirs}, this insitu reads up to {schema.FORMAT};"
-            " update insitu to read it"
+            f"{path}: {schema.FILE} is not an insitu campaign; name another directory"
+        )
+
+    if file_format > schema.FORMAT:
+        raise CampaignError(
+            f"{path}: has format {file_format}, but this insitu reads formats up to"
+            f" {schema.FORMAT}; update insitu to read it"
         )
 
 
 def _choose_journal(connection: sqlite3.Connection, path: str) -> None:
-    """A write-ahead log lets readers read meanwhile, but is safe on local disks only."""
+    """Use a write-ahead log, which lets others read during a write, where it is safe: locally."""
     mode = "WAL" if is_local(path) else "TRUNCATE"
     connection.execute(f"PRAGMA journal_mode = {mode}")
-    connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk when it returns
+    connection.execute("PRAGMA synchronous = FULL")  # a commit is durable when it returns
     connection.execute("PRAGMA foreign_keys = ON")
 
 
 def _upgrade(connection: sqlite3.Connection, path: str) -> None:
     if _format(connection) == schema.FORMAT:
         return
+
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for step in schema.STEPS[_format(connection) :]:  # read again: another process may be first
+        # Read the format again: another process may have upgraded the file meanwhile.
+        for step in schema.STEPS[_format(connection) :]:
             for statement in _statements(step):
                 connection.execute(statement)
         connection.execute(
@@ -100,11 +106,12 @@ def _upgrade(connection: sqlite3.Connection, path: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
     os.chmod(os.path.join(path, schema.FILE), 0o600)
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Split a script; executescript would commit the transaction that it should be part of."""
+    """Split a script into statements; `executescript` would commit the open transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -122,17 +129,18 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 _HINTS = {
-    "SQLITE_FULL": "the disk is full, nothing of this was written and all that was kept is whole;"
-    " free some space and try again",
-    "SQLITE_BUSY": f"another process writes since {LOCKED_WAIT_S:.0f} s; wait for it or end it",
+    "SQLITE_FULL": "the disk is full; nothing of this was written, and all earlier data is intact."
+    " Free some space and try again",
+    "SQLITE_BUSY": f"another process has been writing for {LOCKED_WAIT_S:.0f} s; wait for it or"
+    " end it",
     "SQLITE_LOCKED": "another process is writing; wait for it or end it",
-    "SQLITE_READONLY": "cannot be written; see to the permissions of the directory and its files",
-    "SQLITE_CANTOPEN": "cannot be opened; see to the permissions of the directory and its files",
-    "SQLITE_PERM": "not permitted; see to the permissions of the directory and its files",
-    "SQLITE_NOTADB": f"{schema.FILE} is no campaign, or damaged; restore it from a backup",
-    "SQLITE_CORRUPT": f"{schema.FILE} is damaged; restore it from a backup, or save what is left"
+    "SQLITE_READONLY": "cannot be written; check the permissions of the directory and its files",
+    "SQLITE_CANTOPEN": "cannot be opened; check the permissions of the directory and its files",
+    "SQLITE_PERM": "access denied; check the permissions of the directory and its files",
+    "SQLITE_NOTADB": f"{schema.FILE} is not a campaign, or is damaged; restore it from a backup",
+    "SQLITE_CORRUPT": f"{schema.FILE} is damaged; restore it from a backup, or recover what is left"
     f" with `sqlite3 {schema.FILE} .recover`",
-    "SQLITE_IOERR": "the disk failed to read or write; see to its space, quota and health",
+    "SQLITE_IOERR": "the disk failed to read or write; check its free space, quota and health",
 }
 
 
@@ -141,7 +149,7 @@ def _hint(error: sqlite3.Error) -> str:
     for name, hint in _HINTS.items():
         if code == name or code.startswith(name + "_"):
             return hint
-    return f"SQLite says: {error} ({code or type(error).__name__})"
+    return f"SQLite reports: {error} ({code or type(error).__name__})"
 
 
 def _os_hint(error: OSError) -> str:

@@ -1,11 +1,12 @@
-"""On which file system a path lies: write-ahead logs are safe on local disks only."""
+"""Find out whether a path is on a local disk, where a write-ahead log is safe."""
 
 import os
 
 MOUNTS = "/proc/mounts"
 
-# SQLite's write-ahead log needs memory shared between all processes that use the file, which no
-# network file system gives. What is not named here is taken for a network: slower, never wrong.
+# SQLite's write-ahead log needs memory that all processes using the file share, which no network
+# file system provides. A type that is not listed here is treated as a network file system, where
+# the database is slower but always correct.
 LOCAL = frozenset(
     (
         "apfs",
@@ -28,36 +29,37 @@ LOCAL = frozenset(
 
 
 def file_system(path: str, mounts: str = MOUNTS) -> str:
-    """Name the type of the file system that holds `path`: `ext4`, `lustre`; empty where unknown.
+    """The type of the file system that holds `path`, such as `ext4`; empty if it is unknown.
 
     Args:
         path: an existing file or directory.
         mounts: a file in the format of /proc/mounts.
     """
-    real = os.path.realpath(path)
-    found, kind = "", ""
+    real_path = os.path.realpath(path)
+    mount_point, kind = "", ""
     try:
         with open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
             for line in lines:
                 fields = line.split(" ")
                 if len(fields) < 3:
                     continue
-                point = _unescaped(fields[1])
-                holds = point in ("/", real) or real.startswith(point + "/")
-                if holds and len(point) >= len(found):  # a later mount hides an earlier one
-                    found, kind = point, fields[2]
+                point = _unescape(fields[1])
+                contains_path = point in ("/", real_path) or real_path.startswith(point + "/")
+                # >=, since a later mount on the same point hides an earlier one
+                if contains_path and len(point) >= len(mount_point):
+                    mount_point, kind = point, fields[2]
     except OSError:
         return ""
     return kind
 
 
 def is_local(path: str, mounts: str = MOUNTS) -> bool:
-    """Whether `path` lies on a disk of this machine."""
+    """Whether `path` is on a disk of this machine."""
     return file_system(path, mounts) in LOCAL
 
 
-def _unescaped(point: str) -> str:
-    """Undo the octal escapes of /proc/mounts (proc_mounts(5)): blank, tab, newline, backslash."""
+def _unescape(point: str) -> str:
+    """Undo the octal escapes of /proc/mounts (proc_mounts(5)): space, tab, newline, backslash."""
     for code, character in (("040", " "), ("011", "\t"), ("012", "\n"), ("134", "\\")):
         point = point.replace("\\" + code, character)
     return point

@@ -1,4 +1,4 @@
-"""The iterations of a run's main loop, as its agents told them."""
+"""The iteration times of a run's main loop, as its agents reported them."""
 
 import json
 
@@ -6,23 +6,25 @@ from insitu.entities import RunRecord
 
 
 def iteration_times(run: RunRecord) -> list[float]:
-    """A sample of the times (s) of the main loop's iterations in one rank, in order.
+    """A sample of the times in seconds of the main loop's iterations in one rank, in order.
 
-    Empty where no loop was found. The agent of each node tells what measuring cost, and with it
-    this; the nodes' objects stand one behind the other in the run's configuration, see
-    `collectors/iterations.py`.
+    Empty if no main loop was detected. The agent of each node reports a JSON object with the cost
+    of measuring, which contains the sample; the configuration of the run holds these objects one
+    after the other, each behind the name of its node. See `collectors/iterations.py`.
     """
     text = run.configuration.get("cost")
     decoder = json.JSONDecoder()
-    at = text.find("{")
-    while at >= 0:
+
+    start = text.find("{")
+    while start >= 0:
         try:
-            cost, at = decoder.raw_decode(text, at)
+            cost, end = decoder.raw_decode(text, start)
         except ValueError:
             return []
-        told = cost.get("iterations") if isinstance(cost, dict) else None
-        times = told.get("times_s") if isinstance(told, dict) else None
+        iterations = cost.get("iterations") if isinstance(cost, dict) else None
+        times = iterations.get("times_s") if isinstance(iterations, dict) else None
         if isinstance(times, list) and all(isinstance(value, int | float) for value in times):
             return [float(value) for value in times]
-        at = text.find("{", at)
+        start = text.find("{", end)
+
     return []

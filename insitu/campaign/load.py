@@ -1,4 +1,4 @@
-"""Sealed runs as one experiment, with their values."""
+"""Load the complete runs of a campaign, with their values, as one experiment."""
 
 from collections.abc import Callable
 
@@ -8,18 +8,20 @@ from insitu.modeling.measurement import Experiment, RunTable
 
 
 def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None) -> Experiment:
-    """Read all runs that may be joined, every rank's value kept.
+    """Read every rank's values of all runs that form one experiment.
 
     Args:
-        store: of the campaign.
-        table: the values of a run by its id, where they need not be read from the store.
+        store: the store of the campaign.
+        table: returns the values of a run by its id; default: read them from the store.
 
     Raises:
         CampaignError: a run cannot be read.
     """
+    load_run = table or store.table
     runs, _ = select_runs(store.runs())
+
     return Experiment(
         parameters=varying_parameters(runs),
-        runs=tuple((run.key, (table or store.table)(run.id)) for run in runs),
+        runs=tuple((run.key, load_run(run.id)) for run in runs),
         crowded=frozenset(run.key for run in runs if is_oversubscribed(run)),
     )

@@ -1,4 +1,4 @@
-"""Whose turn it is to make the runs of a campaign: one process at a time."""
+"""The lock that lets one process at a time make the runs of a campaign."""
 
 import errno
 import fcntl
@@ -13,22 +13,27 @@ from insitu.errors import CampaignError
 FILE = "runs.lock"
 POLL_S = 0.5
 HELD = (errno.EWOULDBLOCK, errno.EACCES)
-NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of some file systems
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # on some network file systems
 
 
 class RunsLock:
-    """Held from making to `close`; let go by the kernel when its last holder is gone.
+    """The lock, held from construction to `close`.
 
-    `descriptor` is handed to the run that is being made: a run that outlives who began it keeps
-    the turn, so that nobody makes it a second time. On file systems without locks nothing is held.
+    The kernel releases it when the last process that has `descriptor` open is gone. `descriptor` is
+    handed to the run in progress: a run that outlives the process that started it keeps the lock,
+    so that nobody makes it a second time. On file systems without locks nothing is held.
     """
 
     def __init__(self, campaign: str, *, waiting: Callable[[str], None] | None = None) -> None:
-        """Take it; where another has it, wait for that one if `waiting` is given, which is told
-        once who it is.
+        """Acquire the lock.
+
+        Args:
+            campaign: the campaign's directory, which is created if necessary.
+            waiting: called once with the holder's description if another process holds the lock;
+                the constructor then waits for it. None: raise an error instead.
 
         Raises:
-            CampaignError: another has it, or the file cannot be made.
+            CampaignError: another process holds the lock, or the file cannot be created.
         """
         path = os.path.join(campaign, FILE)
         try:
@@ -36,22 +41,24 @@ class RunsLock:
             self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise CampaignError(f"{path}: {error.strerror}") from error
-        has_told = False
-        while not self._take(path):
+
+        has_reported = False
+        while not self._try_lock(path):
             holder = os.pread(self.descriptor, 4096, 0).decode("utf-8", "replace").strip()
             if waiting is None:
                 os.close(self.descriptor)
                 raise CampaignError(
-                    f"{campaign}: its runs are being made already ({holder or 'just starting'});"
-                    " nothing is run twice. Follow it with: insitu campaign status"
+                    f"{campaign}: another process ({holder or 'just starting'}) is already making"
+                    " its runs; nothing is run twice. Follow it with: insitu campaign status"
                 )
-            if not has_told:
+            if not has_reported:
                 waiting(holder)
-                has_told = True
+                has_reported = True
             time.sleep(POLL_S)
-        self.say("")
 
-    def _take(self, path: str) -> bool:
+        self.describe("")
+
+    def _try_lock(self, path: str) -> bool:
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -61,33 +68,36 @@ class RunsLock:
             return error.errno in NO_LOCKS
         return True
 
-    def say(self, what: str) -> None:
-        """Tell others what is being done."""
-        text = f"pid {os.getpid()} on host {socket.gethostname()}{what and f': {what}'}\n"
+    def describe(self, activity: str) -> None:
+        """Write who holds the lock and what it is doing into the file, for other processes."""
+        text = f"pid {os.getpid()} on host {socket.gethostname()}"
+        if activity:
+            text += f": {activity}"
         os.ftruncate(self.descriptor, 0)
-        os.pwrite(self.descriptor, text.encode(), 0)
+        os.pwrite(self.descriptor, f"{text}\n".encode(), 0)
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         os.ftruncate(self.descriptor, 0)
         os.close(self.descriptor)
 
     def __enter__(self) -> Self:
-        """For `with`."""
+        """Return the lock itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close."""
+        """Release the lock."""
         self.close()
 
 
 def find_lock_holder(campaign: str) -> str:
-    """Who makes runs of it now, and which; "" where nobody does."""
+    """Describe the process that makes runs of the campaign now; "" if there is none."""
+    path = os.path.join(campaign, FILE)
     try:
-        with open(os.path.join(campaign, FILE), encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        with open(os.path.join(campaign, FILE), encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().strip() or "just starting"
     except OSError:
         return ""

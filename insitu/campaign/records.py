@@ -1,4 +1,4 @@
-"""Runs as the columns of campaign.db, and back."""
+"""Convert runs to the columns of campaign.db, and back."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from insitu.entities import CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 
-if TYPE_CHECKING:  # who starts a run reads records, and does not wait for numpy
+if TYPE_CHECKING:  # `insitu run` imports this module at its start and must not wait for numpy
     from insitu.modeling.measurement import RunTable
 
 RUN_COLUMNS = (
@@ -17,7 +17,7 @@ RUN_COLUMNS = (
 
 
 def parameters_text(parameters: Mapping[str, float]) -> str:
-    """Parameters as they are compared in the file: JSON in the order of RunKey."""
+    """Parameters as JSON in the order of RunKey, so that equal parameters are equal texts."""
     return key_text(RunKey.of(parameters))
 
 
@@ -27,14 +27,14 @@ def key_text(key: RunKey) -> str:
 
 
 def key_of(parameters: str, repetition: int) -> RunKey:
-    """The key that `key_text` wrote."""
+    """The key from what `key_text` returned."""
     return RunKey(
         tuple((str(name), float(value)) for name, value in json.loads(parameters)), repetition
     )
 
 
-def sealed(runs: Iterable[RunRecord]) -> list[str]:
-    """The ids of the runs that are modelled."""
+def complete_ids(runs: Iterable[RunRecord]) -> list[str]:
+    """The ids of the complete runs."""
     return [run.id for run in runs if run.state is RunState.COMPLETE]
 
 
@@ -55,66 +55,60 @@ def run_row(run: RunRecord) -> tuple[object, ...]:
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
-    """What is kept of findings."""
+    """Findings as JSON."""
     return json.dumps([(finding.code, finding.text, finding.where) for finding in findings])
 
 
-def noted(run: RunRecord, findings: Sequence[Finding], without: str = "") -> RunRecord:
-    """The run with more findings, and none of the code `without`; none is said twice."""
-    kept = (one for one in run.findings if one.code != without)
-    return replace(run, findings=tuple(dict.fromkeys((*kept, *findings))))
+def with_findings(run: RunRecord, findings: Sequence[Finding], without: str = "") -> RunRecord:
+    """The run with more findings, each of them once, and with none of the code `without`."""
+    remaining = [finding for finding in run.findings if finding.code != without]
+    return replace(run, findings=tuple(dict.fromkeys((*remaining, *findings))))
 
 
 def run_of(row: tuple[str, str, int, str, float, float, str, str, str, str]) -> RunRecord:
-    """The run that `run_row` wrote."""
-    (
-        identity,
-        parameters,
-        repetition,
-        state,
-        started,
-        ended,
-        configuration,
-        status,
-        missing,
-        found,
-    ) = row
+    """The run from its values of RUN_COLUMNS."""
+    run_id, parameters, repetition, state, started_at, ended_at, *texts = row
+    configuration, exit_status, missing, findings = map(json.loads, texts)
+
     return RunRecord(
-        id=identity,
+        id=run_id,
         key=key_of(parameters, repetition),
         state=RunState(state),
-        started_at=started,
-        ended_at=ended,
-        configuration=Configuration.of(json.loads(configuration)),
-        exit_status=tuple(json.loads(status)),
-        missing=tuple(json.loads(missing)),
-        findings=tuple(Finding(*parts) for parts in json.loads(found)),
+        started_at=started_at,
+        ended_at=ended_at,
+        configuration=Configuration.of(configuration),
+        exit_status=tuple(exit_status),
+        missing=tuple(missing),
+        findings=tuple(Finding(code, text, where) for code, text, where in findings),
     )
 
 
 def callpath_text(callpath: CallPath) -> str:
-    """A call path as it is kept; an arrow inside a frame is written as CallPath.child does."""
+    """A call path as it is stored; an arrow inside a frame is replaced, as CallPath.child does."""
     return str(CallPath(tuple(frame.replace("->", "→") for frame in callpath.frames)))
 
 
 def callpath_of(text: str) -> CallPath:
-    """The call path that `callpath_text` wrote, blanks in its frames kept."""
+    """The call path from what `callpath_text` returned; spaces in frames are preserved."""
     return CallPath(tuple(text.split("->")) if text else ())
 
 
 def check_shapes(run: RunRecord, table: "RunTable") -> None:
-    """Refuse a table whose arrays do not fit together.
+    """Check that the arrays of a table fit together.
 
     Raises:
-        ValueError: a metric without values, or an array that is not (call paths × ranks).
+        ValueError: a metric has no values, an array is not (call paths × ranks), or a call path
+            occurs twice.
     """
     if {metric.name for metric in table.metrics} != set(table.values):
         raise ValueError(f"run {run.key}: metrics and values have different names")
+
     for name, values in table.values.items():
         if values.shape != (len(table.callpaths), table.size):
             raise ValueError(
                 f"run {run.key}: {name} has shape {values.shape}, not"
                 f" {(len(table.callpaths), table.size)} (call paths × ranks)"
             )
+
     if len(set(table.callpaths)) != len(table.callpaths):
         raise ValueError(f"run {run.key}: a call path occurs twice")

@@ -1,12 +1,12 @@
 """The tables of campaign.db, format by format.
 
-Format history (append; a step once released is never changed):
+Format history (append only; a released step never changes):
 
     1  2026-11  runs with every rank's values, models, classes, findings
 """
 
 FILE = "campaign.db"
-APPLICATION_ID = 0x494E5349  # "INSI": tells `file` and us whose SQLite file this is
+APPLICATION_ID = 0x494E5349  # "INSI": lets file(1) and insitu recognise the file
 
 _FORMAT_1 = """
 CREATE TABLE campaign (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -58,5 +58,5 @@ CREATE TABLE cluster (
 CREATE TABLE finding (code TEXT NOT NULL, text TEXT NOT NULL, place TEXT NOT NULL);
 """
 
-STEPS = (_FORMAT_1,)  # STEPS[k] makes a file of format k into one of format k + 1
+STEPS = (_FORMAT_1,)  # STEPS[k] upgrades a file from format k to format k + 1
 FORMAT = len(STEPS)

@@ -1,4 +1,4 @@
-"""Which sealed runs make one experiment, why the others do not."""
+"""Which runs of a campaign form one experiment, and why the others do not."""
 
 import json
 import os
@@ -9,91 +9,132 @@ from collections.abc import Sequence
 
 from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
 
-OMITTED_CODE = "run-omitted"  # the finding of a run that somebody left out
+OMITTED_CODE = "run-omitted"  # the finding of a run that the user omitted
+SINGLETONS_CODE = "mpi-singletons"  # the finding of a run whose ranks were not connected by MPI
 _INTERPRETER = re.compile(r"python[0-9.]*\Z")
 
 
 def is_oversubscribed(run: RunRecord) -> bool:
-    """Whether the run had more ranks than its nodes have processor cores, as far as is known."""
+    """Whether the run had more ranks than its nodes have cores; False where that is unknown."""
     cores = [int(text) for text in run.configuration.get("cores").split(", ") if text.isdigit()]
     nodes = len(run.configuration.get("host").split(", "))
     return bool(cores) and run.key.size > max(cores) * nodes
 
 
 def omission_finding(run: RunRecord) -> Finding:
-    """What a run bears that somebody left out."""
-    text = f"run {run.key}: left out as was asked for; `insitu omit --undo` takes it back"
+    """The finding that marks a run as omitted by the user."""
+    text = f"run {run.key}: omitted on request; `insitu omit --undo` includes it again"
     return Finding(OMITTED_CODE, text, str(run.key))
 
 
 def is_omitted(run: RunRecord) -> bool:
-    """Whether somebody left it out."""
-    return any(finding.code == OMITTED_CODE for finding in run.findings)
+    """Whether the user omitted the run."""
+    return _has_finding(run, OMITTED_CODE)
 
 
 def select_runs(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Finding, ...]]:
-    """Part the runs that make one experiment from the others, with a finding for each of these.
+    """Select the runs that form one experiment; a finding explains each run that is left out.
 
-    Left out are runs that somebody omitted, that are not sealed, whose ranks were each alone, that
-    measured another program than most, and that did not set a parameter which other runs vary. Runs
-    that repeat each other with other arguments are joined, with a finding.
+    A run is left out if the user omitted it, if it is not complete, if MPI did not connect its
+    ranks, if it measured another program than most runs, or if it does not set a parameter that
+    other runs vary. Repetitions that were started with different arguments are selected; a finding
+    names them.
     """
+    complete, findings = _select_complete(runs)
+    same_program, more = _select_usual_program(complete)
+    findings += more
+    selected, more = _select_with_all_parameters(same_program)
+    findings += more
+
+    return selected, (*findings, *_find_different_commands(selected))
+
+
+def _select_complete(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[Finding]]:
+    """Leave out runs that are omitted, incomplete, or without MPI between their ranks."""
+    complete: list[RunRecord] = []
     findings: list[Finding] = []
-    sealed = []
+
     for run in runs:
         if is_omitted(run):
             findings += [finding for finding in run.findings if finding.code == OMITTED_CODE]
-        elif any(finding.code == "mpi-singletons" for finding in run.findings):
-            text = f"run {run.key}: its ranks ran alone, without MPI between them: left out"
-            findings.append(Finding("mpi-singletons", text, str(run.key)))
+        elif _has_finding(run, SINGLETONS_CODE):
+            text = f"run {run.key}: its ranks ran alone, without MPI between them; left out"
+            findings.append(Finding(SINGLETONS_CODE, text, str(run.key)))
         elif run.state is RunState.COMPLETE:
-            sealed.append(run)
-        elif run.state is RunState.INCOMPLETE:
-            findings.append(_partial(run))
-    named = Counter(name for run in sealed if (name := application(run.configuration)))
-    usual = named.most_common(1)[0][0] if named else ""
-    alike = []
-    for run in sealed:
-        name = application(run.configuration)
-        if name in ("", usual):
-            alike.append(run)
-        else:
-            text = f"measured {name}, the others {usual}: left out; give it a campaign of its own"
-            findings.append(Finding("application-differs", f"run {run.key} {text}", str(run.key)))
-    complete = []
-    names = varying_parameters(alike)
-    for run in alike:
-        unset = [name for name in names if name not in dict(run.key.parameters)]
-        if not unset:
             complete.append(run)
+        elif run.state is RunState.INCOMPLETE:
+            findings.append(_incomplete_finding(run))
+
+    return complete, findings
+
+
+def _select_usual_program(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[Finding]]:
+    """Leave out runs of another program than most; runs whose program is unknown stay."""
+    programs = [application(run.configuration) for run in runs]
+    counts = Counter(program for program in programs if program)
+    usual = counts.most_common(1)[0][0] if counts else ""
+
+    selected: list[RunRecord] = []
+    findings: list[Finding] = []
+    for run, program in zip(runs, programs, strict=True):
+        if program in ("", usual):
+            selected.append(run)
+            continue
+        text = (
+            f"run {run.key} measured {program}, the others {usual}; left out."
+            " Give it a campaign of its own"
+        )
+        findings.append(Finding("application-differs", text, str(run.key)))
+
+    return selected, findings
+
+
+def _select_with_all_parameters(
+    runs: Sequence[RunRecord],
+) -> tuple[list[RunRecord], list[Finding]]:
+    """Leave out runs that do not set a parameter which other runs vary."""
+    selected: list[RunRecord] = []
+    findings: list[Finding] = []
+    varying = varying_parameters(runs)
+
+    for run in runs:
+        parameters = dict(run.key.parameters)
+        unset = [name for name in varying if name not in parameters]
+        if not unset:
+            selected.append(run)
             continue
         options = " ".join(f"--param {name}=VALUE" for name in unset)
         text = (
-            f"does not say {', '.join(unset)}, which others vary: left out; measure with {options}"
+            f"run {run.key} does not set {', '.join(unset)}, which other runs vary; left out."
+            f" Measure it again with {options}"
         )
-        findings.append(Finding("parameter-not-set", f"run {run.key} {text}", str(run.key)))
-    return complete, (*findings, *_arguments_differ(complete))
+        findings.append(Finding("parameter-not-set", text, str(run.key)))
+
+    return selected, findings
 
 
 def varying_parameters(runs: Sequence[RunRecord]) -> tuple[str, ...]:
-    """The parameters that have two values or more, ranks first; ("p",) where none has."""
+    """The parameters with at least two values, ranks first; ("p",) if there is none."""
     values: dict[str, set[float]] = {}
     for run in runs:
         for name, value in run.key.parameters:
             values.setdefault(name, set()).add(value)
+
     names = sorted((name for name in values if len(values[name]) > 1), key=_ranks_first)
     return tuple(names) or (RANKS,)
 
 
 def application(configuration: Configuration) -> str:
-    """The name of the program that a run measured, without its arguments; empty where unknown.
+    """The name of the measured program without its arguments; empty if it is unknown.
 
-    What the ranks say they ran, whoever launched them; else what was launched: `python -m pkg` is
-    `pkg`, `python3 app/heat.py --cells 4` is `heat.py`.
+    The name that the ranks report comes first, since a launcher may start any program. Otherwise
+    it is read from the command: `python -m pkg` gives `pkg`, `python3 app/heat.py --cells 4` gives
+    `heat.py`.
     """
     if configuration.get("program"):
         return configuration["program"]
-    words = _words(configuration.get("command"))
+
+    words = _split_command(configuration.get("command"))
     if words and _INTERPRETER.match(os.path.basename(words[0])):
         words = words[1:]
     if not words:
@@ -103,43 +144,50 @@ def application(configuration: Configuration) -> str:
     return os.path.basename(words[0])
 
 
-def _arguments_differ(runs: Sequence[RunRecord]) -> list[Finding]:
-    """Repetitions that were started differently: something varies that is no parameter."""
+def _find_different_commands(runs: Sequence[RunRecord]) -> list[Finding]:
+    """Report repetitions with different commands: something varies that is not a parameter."""
     commands: dict[str, set[str]] = {}
     for run in runs:
-        place = str(RunKey(run.key.parameters)).removesuffix("#0")
-        commands.setdefault(place, set()).add(run.configuration.get("command"))
-    return [
-        Finding(
-            "arguments-differ",
-            f"runs at {place} were started as `{'`, `'.join(sorted(known))}`:"
-            " name what varies, as in --param n=256",
-            place,
-        )
-        for place, known in commands.items()
-        if len(known - {""}) > 1
-    ]
+        coordinate = str(RunKey(run.key.parameters)).removesuffix("#0")
+        commands.setdefault(coordinate, set()).add(run.configuration.get("command"))
+
+    findings = []
+    for coordinate, used in commands.items():
+        if len(used - {""}) > 1:
+            text = (
+                f"runs at {coordinate} were started with different commands,"
+                f" `{'`, `'.join(sorted(used))}`: name what varies, as in --param n=256"
+            )
+            findings.append(Finding("arguments-differ", text, coordinate))
+    return findings
 
 
-def _words(command: str) -> list[str]:
-    """A command that was kept as a JSON list or as a line for a shell."""
+def _split_command(command: str) -> list[str]:
+    """Split a command that was stored as a JSON list or as a shell command line."""
     try:
         value = json.loads(command)
     except ValueError:
         value = None
     if isinstance(value, list):
         return [str(word) for word in value]
+
     try:
         return shlex.split(command)
-    except ValueError:
+    except ValueError:  # unbalanced quotes
         return command.split()
 
 
-def _partial(run: RunRecord) -> Finding:
+def _incomplete_finding(run: RunRecord) -> Finding:
     ended = run.key.size - len(run.missing)
-    text = f"run {run.key}: {ended} of {run.key.size} ranks arrived: shown, not modelled"
-    hint = "`insitu ingest` completes it if tables are left"
-    return Finding("run-partial", f"{text}; {hint}", str(run.key))
+    text = (
+        f"run {run.key}: incomplete, {ended} of {run.key.size} ranks arrived; shown, but not used"
+        " for models. `insitu ingest` completes it if tables are left"
+    )
+    return Finding("run-partial", text, str(run.key))
+
+
+def _has_finding(run: RunRecord, code: str) -> bool:
+    return any(finding.code == code for finding in run.findings)
 
 
 def _ranks_first(name: str) -> tuple[bool, str]:

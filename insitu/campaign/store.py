@@ -1,4 +1,4 @@
-"""A campaign on disk: one SQLite file in the campaign's directory."""
+"""The store of a campaign: one SQLite file in the campaign's directory."""
 
 import json
 import sqlite3
@@ -15,7 +15,7 @@ from insitu.campaign.database import explain_errors
 from insitu.entities import CallPath, Finding, Metric, MetricKind, RunKey, RunRecord
 from insitu.errors import CampaignError
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
-from insitu.modeling.measurement import IntArray, RunTable, SeriesKey
+from insitu.modeling.measurement import FloatArray, IntArray, RunTable, SeriesKey
 
 RESTORE = "restore campaign.db from a backup"
 
@@ -24,8 +24,8 @@ def open_store(path: str, *, create: bool = False) -> "SqliteStore":
     """Open the campaign whose directory is `path`.
 
     Args:
-        path: the directory, by custom `NAME.insitu`; `campaign.db` lies in it.
-        create: make the directory (mode 0700) and the file where they are not there yet.
+        path: the directory, by convention `NAME.insitu`, which contains `campaign.db`.
+        create: create the directory (mode 0700) and the file if they do not exist.
 
     Raises:
         CampaignError: no campaign there, written by a newer insitu, locked, damaged, not permitted.
@@ -34,42 +34,35 @@ def open_store(path: str, *, create: bool = False) -> "SqliteStore":
 
 
 class SqliteStore(Catalogue):
-    """The store in campaign.db; made by `open_store`."""
+    """The store in campaign.db; created by `open_store`."""
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         """Take over an open connection."""
         super().__init__(path, connection)
-        self._kept = ModelSet()  # what put_models wrote last from here
-        self._kept_at = -1  # the state of the file then
+        self._last_models = ModelSet()  # what put_models of this store wrote last
+        self._last_version = -1  # `changes()` after that
 
     def add_run(self, run: RunRecord, table: RunTable) -> None:
         """See Store."""
         records.check_shapes(run, table)
+
         with self._writing() as connection:
-            callpaths = self._callpath_ids(table.callpaths)
-            metrics = [self._metric_id(metric) for metric in table.metrics]
-            extent = (
-                table.size,
-                np.asarray(callpaths, dtype="<u4").tobytes(),
-                json.dumps(metrics),
+            callpath_ids = self._callpath_ids(table.callpaths)
+            metric_ids = [self._metric_id(metric) for metric in table.metrics]
+            ordinal = self._put_run(
+                (
+                    *records.run_row(run),
+                    table.size,
+                    np.asarray(callpath_ids, dtype="<u4").tobytes(),
+                    json.dumps(metric_ids),
+                )
             )
-            ordinal = self._put_run((*records.run_row(run), *extent))
+
             connection.execute("DELETE FROM vec WHERE run = ?", (ordinal,))
-            for metric, identity in zip(table.metrics, metrics, strict=True):
+            for metric, metric_id in zip(table.metrics, metric_ids, strict=True):
+                rows = _vector_rows(ordinal, callpath_ids, metric_id, table.values[metric.name])
                 connection.executemany(
-                    "INSERT INTO vec VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        (
-                            ordinal,
-                            callpaths[v.row],
-                            identity,
-                            v.n,
-                            vectors.DTYPE,
-                            vectors.CODEC,
-                            *v[2:],
-                        )
-                        for v in vectors.packed(table.values[metric.name])
-                    ),
+                    "INSERT INTO vec VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
                 )
 
     def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
@@ -78,7 +71,7 @@ class SqliteStore(Catalogue):
             run = next((run for run in self.runs() if run.id == run_id), None)
             if run is None:
                 raise CampaignError(f"{self.path}: has no run '{run_id}'")
-            text = records.findings_text(records.noted(run, findings, without).findings)
+            text = records.findings_text(records.with_findings(run, findings, without).findings)
             connection.execute("UPDATE run SET findings = ? WHERE id = ?", (text, run_id))
 
     def next_repetition(self, parameters: Mapping[str, float]) -> int:
@@ -98,82 +91,100 @@ class SqliteStore(Catalogue):
             ).fetchone()
             if run is None:
                 raise CampaignError(f"{self.path}: has no run '{run_id}'")
-            ordinal, size, row_bytes, metric_text = run
-            ids = np.frombuffer(row_bytes, dtype="<u4").tolist()
-            metrics = {identity: self._metric(identity) for identity in json.loads(metric_text)}
+
+            ordinal, size, callpath_bytes, metric_text = run
+            callpath_ids = np.frombuffer(callpath_bytes, dtype="<u4").tolist()
+            metrics = {metric_id: self._metric(metric_id) for metric_id in json.loads(metric_text)}
             texts = dict(
                 connection.execute(
                     "SELECT id, text FROM callpath WHERE id IN (SELECT value FROM json_each(?))",
-                    (json.dumps(ids),),
+                    (json.dumps(callpath_ids),),
                 )
             )
-            found = connection.execute(
+            vector_rows = connection.execute(
                 "SELECT callpath, metric, dtype, codec, blob FROM vec WHERE run = ?", (ordinal,)
             ).fetchall()
-        values = {m.name: np.full((len(ids), size), np.nan) for m in metrics.values()}
-        rows = {identity: row for row, identity in enumerate(ids)}
-        for callpath, metric, dtype, codec, blob in found:
-            target = values[metrics[metric].name]
-            target[rows[callpath]] = self._vector(blob, size, (dtype, codec))
-        callpaths = tuple(records.callpath_of(texts[identity]) for identity in ids)
+
+        shape = (len(callpath_ids), size)
+        values = {metric.name: np.full(shape, np.nan) for metric in metrics.values()}
+        row_of = {callpath_id: row for row, callpath_id in enumerate(callpath_ids)}
+        for callpath_id, metric_id, dtype, codec, blob in vector_rows:
+            array = values[metrics[metric_id].name]
+            array[row_of[callpath_id]] = self._unpack(blob, size, dtype=dtype, codec=codec)
+
+        callpaths = tuple(records.callpath_of(texts[callpath_id]) for callpath_id in callpath_ids)
         return RunTable(callpaths, tuple(metrics.values()), values)
 
     def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
-        """See Store. What is the same object as last time is not written again."""
-        if self._kept_at != self.changes():  # nothing put yet, or somebody else wrote meanwhile
-            self._kept = ModelSet()
-        is_first = not self._kept.models and not self._kept.clusters
-        before, after = _by_key(self._kept), _by_key(models)
-        modelled = sorted(records.sealed(self.runs()) if of is None else of)
+        """See Store. An object that is the same as last time is not written again."""
+        if self._last_version != self.changes():  # nothing written yet, or another process wrote
+            self._last_models = ModelSet()
+        before, after = _rows_by_key(self._last_models), _rows_by_key(models)
+        modelled = sorted(records.complete_ids(self.runs()) if of is None else of)
+
         with self._writing() as connection:
-            for table in ("model", "cluster") if is_first else ():
-                connection.execute(f"DELETE FROM {table}")
+            if not before:
+                connection.execute("DELETE FROM model")
+                connection.execute("DELETE FROM cluster")
             for key in before.keys() - after.keys():
                 _delete(connection, key)
-            for key, made in after.items():
-                if before.get(key) is not made:
-                    _insert(connection, made)
+            for key, row in after.items():
+                if before.get(key) is not row:
+                    _insert(connection, row)
+
             connection.execute("DELETE FROM finding")
             connection.executemany(
                 "INSERT INTO finding VALUES (?, ?, ?)",
-                ((found.code, found.text, found.where) for found in models.findings),
+                ((finding.code, finding.text, finding.where) for finding in models.findings),
             )
+
             self._put("modelled parameters", json.dumps(models.parameters))
             self._put("modelled runs", json.dumps(modelled))
             rest = {records.callpath_text(path): share for path, share in models.rest.items()}
             self._put("modelled rest", json.dumps(rest))
-        self._kept, self._kept_at = models, self.changes()
+
+        self._last_models, self._last_version = models, self.changes()
 
     def models(self) -> ModelSet:
-        """See Store. Sorted by series."""
+        """See Store. Models and clusters are sorted by series."""
         with self._reading() as connection:
             parameters = self._get("modelled parameters", "[]")
             rest = json.loads(self._get("modelled rest", "{}"))
-            series = connection.execute("SELECT * FROM model ORDER BY callpath, metric, class")
-            callpath_of, key_of = cache(records.callpath_of), cache(records.key_of)  # few, often
-            models = tuple(
-                _series_of(
-                    callpath_of(path), behaviour, Metric(metric, unit, MetricKind(kind)), body
-                )
-                for path, metric, behaviour, unit, kind, body in series
-            )
-            rows = connection.execute("SELECT * FROM cluster")
-            parting = cache(self._parting)  # most are alike, and held once
-            clusters = [
-                Clusters(
-                    callpath_of(path), sys.intern(metric), key, *parting(names, blob, key.size)
-                )
-                for path, metric, parameters, number, names, blob in rows
-                for key in (key_of(parameters, number),)
-            ]
+            models = self._read_series(connection)
+            clusters = self._read_clusters(connection)
             findings = connection.execute("SELECT * FROM finding ORDER BY rowid").fetchall()
+
         return ModelSet(
             parameters=tuple(json.loads(parameters)),
             models=models,
-            clusters=tuple(sorted(clusters, key=_cluster_key)),
+            clusters=clusters,
             findings=tuple(Finding(*row) for row in findings),
             rest={records.callpath_of(path): share for path, share in rest.items()},
         )
+
+    def _read_series(self, connection: sqlite3.Connection) -> tuple[SeriesModel, ...]:
+        callpath_of = cache(records.callpath_of)  # few call paths, each in many rows
+        rows = connection.execute("SELECT * FROM model ORDER BY callpath, metric, class")
+
+        models = []
+        for path, name, behaviour, unit, kind, body in rows:
+            metric = Metric(name, unit, MetricKind(kind))
+            key = SeriesKey(callpath_of(path), name, behaviour)
+            models.append(SeriesModel(key, metric, Model.from_dict(json.loads(body))))
+        return tuple(models)
+
+    def _read_clusters(self, connection: sqlite3.Connection) -> tuple[Clusters, ...]:
+        # Most clusterings are equal: the caches keep each of them in memory once.
+        callpath_of, key_of = cache(records.callpath_of), cache(records.key_of)
+        unpack_clustering = cache(self._unpack_clustering)
+        rows = connection.execute("SELECT * FROM cluster")
+
+        clusters = []
+        for path, metric, parameters, repetition, names_text, blob in rows:
+            key = key_of(parameters, repetition)
+            labels, names = unpack_clustering(names_text, blob, key.size)
+            clusters.append(Clusters(callpath_of(path), sys.intern(metric), key, labels, names))
+        return tuple(sorted(clusters, key=_cluster_key))
 
     def changes(self) -> int:
         """A number that changes when another process has written to the campaign."""
@@ -183,7 +194,7 @@ class SqliteStore(Catalogue):
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it is durable at the end, or nothing has changed."""
+        """Run the block as one transaction: durable at the end, or without any effect."""
         with explain_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -196,7 +207,7 @@ class SqliteStore(Catalogue):
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Several queries that see the same state of the file."""
+        """Run several queries that see the same state of the file."""
         with explain_errors(self.path):
             self._connection.execute("BEGIN")
             try:
@@ -208,51 +219,57 @@ class SqliteStore(Catalogue):
         columns = f"{records.RUN_COLUMNS}, size, callpaths, metrics"
         names = columns.split(", ")
         updates = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
-        places = ", ".join("?" for _ in names)
+        marks = ", ".join("?" for _ in names)
         (ordinal,) = self._connection.execute(
-            f"INSERT INTO run ({columns}) VALUES ({places})"
+            f"INSERT INTO run ({columns}) VALUES ({marks})"
             f" ON CONFLICT (id) DO UPDATE SET {updates} RETURNING ordinal",
             row,
         ).fetchone()
         return int(ordinal)
 
     def _callpath_ids(self, callpaths: tuple[CallPath, ...]) -> list[int]:
+        """The ids of call paths, which are inserted if necessary."""
         texts = [records.callpath_text(callpath) for callpath in callpaths]
         self._connection.executemany(
             "INSERT OR IGNORE INTO callpath (text) VALUES (?)", ((text,) for text in texts)
         )
-        find = "SELECT id FROM callpath WHERE text = ?"
-        return [int(self._connection.execute(find, (text,)).fetchone()[0]) for text in texts]
+        query = "SELECT id FROM callpath WHERE text = ?"
+        return [int(self._connection.execute(query, (text,)).fetchone()[0]) for text in texts]
 
     def _metric_id(self, metric: Metric) -> int:
+        """The id of a metric, which is inserted if necessary."""
         row = (metric.name, metric.unit, metric.kind.value)
         self._connection.execute(
             "INSERT OR IGNORE INTO metric (name, unit, kind) VALUES (?, ?, ?)", row
         )
-        find = "SELECT id FROM metric WHERE name = ? AND unit = ? AND kind = ?"
-        return int(self._connection.execute(find, row).fetchone()[0])
+        query = "SELECT id FROM metric WHERE name = ? AND unit = ? AND kind = ?"
+        return int(self._connection.execute(query, row).fetchone()[0])
 
-    def _metric(self, identity: int) -> Metric:
+    def _metric(self, metric_id: int) -> Metric:
         name, unit, kind = self._connection.execute(
-            "SELECT name, unit, kind FROM metric WHERE id = ?", (identity,)
+            "SELECT name, unit, kind FROM metric WHERE id = ?", (metric_id,)
         ).fetchone()
         return Metric(name, unit, MetricKind(kind))
 
-    def _vector(self, blob: bytes, size: int, how: tuple[str, str]) -> np.ndarray:
-        if how != (vectors.DTYPE, vectors.CODEC):
-            raise CampaignError(f"{self.path}: values kept as {' '.join(how)}; update insitu")
+    def _unpack(self, blob: bytes, size: int, *, dtype: str, codec: str) -> FloatArray:
+        if (dtype, codec) != (vectors.DTYPE, vectors.CODEC):
+            raise CampaignError(
+                f"{self.path}: has values in an unknown encoding, {dtype} {codec}; update insitu"
+            )
         try:
-            return vectors.unpacked(blob, size)
+            return vectors.unpack_row(blob, size)
         except ValueError as error:
             raise CampaignError(f"{self.path}: damaged values ({error}); {RESTORE}") from error
 
-    def _parting(self, names: str, blob: bytes, size: int) -> tuple[IntArray, tuple[str, ...]]:
-        """Labels of so many ranks, which nobody changes, and the names of their classes."""
+    def _unpack_clustering(
+        self, names: str, blob: bytes, size: int
+    ) -> tuple[IntArray, tuple[str, ...]]:
+        """The labels of `size` ranks, as a read-only array, and the names of their classes."""
         try:
             labels = vectors.unpack_labels(blob, size)
         except ValueError as error:
             raise CampaignError(
-                f"{self.path}: damaged classes ({error}); make them again with"
+                f"{self.path}: damaged classes ({error}); compute them again with"
                 f" `insitu refit {self.path}`"
             ) from error
         labels.flags.writeable = False
@@ -268,15 +285,31 @@ class SqliteStore(Catalogue):
         return default if row is None else str(row[0])
 
 
-Derived = SeriesModel | Clusters
+ModelRow = SeriesModel | Clusters  # what has a row of its own in the tables `model` and `cluster`
 ClusterKey = tuple[CallPath, str, tuple[tuple[str, float], ...], int]
 
 
-def _by_key(models: ModelSet) -> dict[SeriesKey | ClusterKey, Derived]:
-    """Everything that has a row of its own."""
-    found: dict[SeriesKey | ClusterKey, Derived] = {one.key: one for one in models.models}
-    found.update((_cluster_key(one), one) for one in models.clusters)
-    return found
+def _vector_rows(
+    ordinal: int, callpath_ids: Sequence[int], metric_id: int, values: FloatArray
+) -> Iterator[tuple[object, ...]]:
+    """The rows of the table `vec` for one metric of a run; `values` is (call paths × ranks)."""
+    for vector in vectors.pack_rows(values):
+        row, n, *statistics_and_blob = vector
+        yield (
+            ordinal,
+            callpath_ids[row],
+            metric_id,
+            n,
+            vectors.DTYPE,
+            vectors.CODEC,
+            *statistics_and_blob,
+        )
+
+
+def _rows_by_key(models: ModelSet) -> dict[SeriesKey | ClusterKey, ModelRow]:
+    rows: dict[SeriesKey | ClusterKey, ModelRow] = {model.key: model for model in models.models}
+    rows.update((_cluster_key(clusters), clusters) for clusters in models.clusters)
+    return rows
 
 
 def _cluster_key(clusters: Clusters) -> ClusterKey:
@@ -290,6 +323,7 @@ def _delete(connection: sqlite3.Connection, key: SeriesKey | ClusterKey) -> None
             (records.callpath_text(key.callpath), key.metric, key.behaviour),
         )
         return
+
     callpath, metric, parameters, repetition = key
     run = RunKey(parameters, repetition)
     connection.execute(
@@ -299,29 +333,25 @@ def _delete(connection: sqlite3.Connection, key: SeriesKey | ClusterKey) -> None
     )
 
 
-def _insert(connection: sqlite3.Connection, made: Derived) -> None:
-    if isinstance(made, SeriesModel):
-        row: tuple[object, ...] = (
-            records.callpath_text(made.key.callpath),
-            made.key.metric,
-            made.key.behaviour,
-            made.metric.unit,
-            made.metric.kind.value,
-            json.dumps(made.model.to_dict()),
+def _insert(connection: sqlite3.Connection, row: ModelRow) -> None:
+    if isinstance(row, SeriesModel):
+        table = "model"
+        values: tuple[object, ...] = (
+            records.callpath_text(row.key.callpath),
+            row.key.metric,
+            row.key.behaviour,
+            row.metric.unit,
+            row.metric.kind.value,
+            json.dumps(row.model.to_dict()),
         )
     else:
-        row = (
-            records.callpath_text(made.callpath),
-            made.metric,
-            records.key_text(made.run),
-            made.run.repetition,
-            json.dumps(made.names),
-            vectors.pack_labels(made.labels),
+        table = "cluster"
+        values = (
+            records.callpath_text(row.callpath),
+            row.metric,
+            records.key_text(row.run),
+            row.run.repetition,
+            json.dumps(row.names),
+            vectors.pack_labels(row.labels),
         )
-    table = "model" if isinstance(made, SeriesModel) else "cluster"
-    connection.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?)", row)
-
-
-def _series_of(callpath: CallPath, behaviour: str, metric: Metric, body: str) -> SeriesModel:
-    model = Model.from_dict(json.loads(body))
-    return SeriesModel(SeriesKey(callpath, metric.name, behaviour), metric, model)
+    connection.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?)", values)

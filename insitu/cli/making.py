@@ -65,7 +65,7 @@ def make_runs(
                 break
             point = chosen.point
             say(f"[{agenda.done + 1}/{agenda.done + agenda.left}] {point} …", nl=False)
-            turn.say(str(point))
+            turn.describe(str(point))
             code, seconds = _run_one(work, point, turn.descriptor)
             if code or is_once:
                 tried.append(point)

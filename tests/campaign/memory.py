@@ -1,4 +1,4 @@
-"""A campaign in memory: what a store promises, in a few lines."""
+"""The smallest implementation of a store, to test what every store must do."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Self
@@ -11,7 +11,7 @@ from insitu.modeling.measurement import RunTable
 
 
 class MemoryStore:
-    """A store that forgets everything when it goes."""
+    """A store in memory."""
 
     def __init__(self) -> None:
         """Start without runs."""
@@ -27,12 +27,14 @@ class MemoryStore:
     def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
         """See Store."""
         table = self.table(run_id)
-        self._runs[run_id] = (records.noted(self._runs[run_id][0], findings, without), table)
+        run, _ = self._runs[run_id]
+        self._runs[run_id] = (records.with_findings(run, findings, without), table)
 
     def next_repetition(self, parameters: Mapping[str, float]) -> int:
         """See Store."""
         wanted = RunKey.of(parameters).parameters
-        taken = [r.key.repetition for r, _ in self._runs.values() if r.key.parameters == wanted]
+        keys = [run.key for run, _ in self._runs.values()]
+        taken = [key.repetition for key in keys if key.parameters == wanted]
         return max(taken, default=-1) + 1
 
     def runs(self) -> list[RunRecord]:
@@ -48,11 +50,11 @@ class MemoryStore:
     def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
         """See Store."""
         self._models = models
-        self._modelled = frozenset(records.sealed(self.runs()) if of is None else of)
+        self._modelled = frozenset(records.complete_ids(self.runs()) if of is None else of)
 
     def unmodelled(self) -> list[str]:
         """See Store."""
-        return [run for run in records.sealed(self.runs()) if run not in self._modelled]
+        return [run for run in records.complete_ids(self.runs()) if run not in self._modelled]
 
     def models(self) -> ModelSet:
         """See Store."""

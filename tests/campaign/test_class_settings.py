@@ -1,4 +1,4 @@
-"""What campaign.toml says about behaviour classes."""
+"""The table [classes] of campaign.toml."""
 
 import pytest
 
@@ -12,17 +12,17 @@ def settings(folder, text):
     return load_config(str(folder)).classes
 
 
-def test_nothing_said_is_all_evidence_without_rules(tmp_path):
+def test_the_default_uses_all_evidence_and_no_rules(tmp_path):
     assert settings(tmp_path, "") == ClassSettings("joint", 0.1, ())
 
 
 @pytest.mark.parametrize("text", ['classes = "paper"', '[classes]\nway = "paper"'])
-def test_the_way_of_the_paper_is_chosen_by_name(tmp_path, text):
+def test_the_method_of_the_paper_is_chosen_by_name(tmp_path, text):
     assert settings(tmp_path, text) == ClassSettings("paper", 0.1, ())
 
 
 def test_rules_are_read_in_their_order(tmp_path):
-    found = settings(
+    classes = settings(
         tmp_path,
         """
         [classes]
@@ -37,32 +37,35 @@ def test_rules_are_read_in_their_order(tmp_path):
         """,
     )
 
-    assert found.threshold == 0.2
-    first, second = found.rules
+    assert classes.threshold == 0.2
+    first, second = classes.rules
     assert (first.callpath, first.metric, first.threshold) == ("*flux", "time", None)
-    assert [one.name for one in first.classes] == ["corner"]
+    assert [rule.name for rule in first.classes] == ["corner"]
     assert (second.callpath, second.metric, second.threshold) == ("*", "*", 1.0)
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("classes = 3", "classes is a table, or a way"),
-        ('classes = "best"', 'way is "joint" or "paper", not \'best\''),
-        ("[classes]\nmode = 'paper'", "unknown key 'mode'; there are way, threshold, rules"),
-        ("[classes]\nthreshold = 0.2", "[classes] threshold is the distance of way"),
-        ("[classes]\nway = 'paper'\nthreshold = 0", "threshold is a relative distance above 0"),
-        ("[classes]\nrules = 3", "begin with [[classes.rules]]"),
-        ("[[classes.rules]]", "says either ranks or threshold"),
+        ("classes = 3", "classes must be a table or a string"),
+        ('classes = "best"', 'way must be "joint" or "paper", not \'best\''),
+        ("[classes]\nmode = 'paper'", "unknown key 'mode'; valid are way, threshold, rules"),
+        ("[classes]\nthreshold = 0.2", "[classes] threshold requires way"),
+        (
+            "[classes]\nway = 'paper'\nthreshold = 0",
+            "threshold must be a relative distance above 0",
+        ),
+        ("[classes]\nrules = 3", "must be tables headed [[classes.rules]]"),
+        ("[[classes.rules]]", "must have either ranks or threshold"),
         ("[[classes.rules]]\nrank = ['a: p == 1']", "unknown key 'rank'"),
-        ("[[classes.rules]]\nranks = 'a: p == 1'", "ranks is a list of rules"),
+        ("[[classes.rules]]\nranks = 'a: p == 1'", "ranks must be a list of rules"),
         ("[[classes.rules]]\nranks = ['a: p = 1']", "rule 'a': cannot read 'p = 1'"),
         ("[[classes.rules]]\nranks = ['a']", "write NAME: EXPRESSION"),
-        ("[[classes.rules]]\nthreshold = true", "threshold is a relative distance above 0"),
-        ("[[classes.rules]]\nthreshold = 1\ncallpath = 2", "callpath and metric are patterns"),
+        ("[[classes.rules]]\nthreshold = true", "threshold must be a relative distance above 0"),
+        ("[[classes.rules]]\nthreshold = 1\ncallpath = 2", "callpath and metric must be patterns"),
     ],
 )
-def test_what_has_no_meaning_is_refused_with_what_would(tmp_path, text, reason):
+def test_an_invalid_value_is_refused_with_a_valid_one(tmp_path, text, reason):
     with pytest.raises(CampaignError, match=r"campaign\.toml: ") as caught:
         settings(tmp_path, text)
 

@@ -13,17 +13,17 @@ def campaign(tmp_path: os.PathLike[str]) -> str:
     return path
 
 
-def say(campaign: str, text: str) -> None:
+def write_settings(campaign: str, text: str) -> None:
     with open(os.path.join(campaign, "campaign.toml"), "w", encoding="utf-8") as file:
         file.write(text)
 
 
-def test_a_campaign_without_the_file_is_called_like_its_directory(campaign: str):
+def test_a_campaign_without_the_file_is_named_after_its_directory(campaign: str):
     assert load_config(campaign) == Config("heat")
 
 
 def test_name_and_units_are_read(campaign: str):
-    say(campaign, 'name = "Heat on a plate"\n[parameters]\nn = "cells"\n')
+    write_settings(campaign, 'name = "Heat on a plate"\n[parameters]\nn = "cells"\n')
 
     config = load_config(campaign)
 
@@ -34,15 +34,15 @@ def test_name_and_units_are_read(campaign: str):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("name = ", "not TOML"),
-        ("nmae = 'x'", "unknown key 'nmae'; there are name, parameters, classes"),
-        ("name = 3", "name is not a text"),
-        ("parameters = 3", "a unit per name"),
-        ("[parameters]\nn = 3", "a unit per name"),
+        ("name = ", "not valid TOML"),
+        ("nmae = 'x'", "unknown key 'nmae'; valid are name, parameters, classes"),
+        ("name = 3", "name must be a string"),
+        ("parameters = 3", "must hold units by name"),
+        ("[parameters]\nn = 3", "must hold units by name"),
     ],
 )
-def test_what_has_no_meaning_is_refused(campaign: str, text: str, reason: str):
-    say(campaign, text)
+def test_invalid_settings_are_refused(campaign: str, text: str, reason: str):
+    write_settings(campaign, text)
 
     with pytest.raises(CampaignError, match=r"campaign\.toml: ") as caught:
         load_config(campaign)

@@ -30,11 +30,11 @@ def mounts(tmp_path: os.PathLike[str]) -> str:
         ("/home/fast disk/a", "lustre"),
     ],
 )
-def test_the_deepest_mount_decides(path: str, kind: str, mounts: str):
+def test_the_deepest_mount_point_decides(path: str, kind: str, mounts: str):
     assert file_system(path, mounts) == kind
 
 
-def test_what_is_not_known_to_be_local_is_not(mounts: str):
+def test_an_unknown_file_system_is_not_local(mounts: str):
     assert is_local("/scratch", mounts)
     assert not is_local("/odd/a", mounts)
     assert not is_local("/scratch", mounts + ".missing")

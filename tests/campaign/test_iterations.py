@@ -1,4 +1,4 @@
-"""What a run's configuration tells of its main loop."""
+"""Iteration times in a run's configuration."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from insitu.entities import Configuration, RunKey, RunRecord, RunState
         ('a {"iterations": ', []),
     ],
 )
-def test_first_node_that_tells_iterations_counts(cost, times):
+def test_the_first_node_with_iterations_is_used(cost, times):
     configuration = Configuration.of({"cost": cost})
     run = RunRecord("r", RunKey(()), RunState.COMPLETE, configuration=configuration)
     assert iteration_times(run) == times

@@ -46,23 +46,23 @@ def test_the_parameters_of_an_experiment_are_those_that_vary(
     assert load_experiment(store_of(*map(run, coordinates))).parameters == parameters
 
 
-def test_a_partial_run_is_left_out_with_a_finding():
-    partial = run({"p": 4}, state=RunState.INCOMPLETE, missing=(1, 2))
+def test_an_incomplete_run_is_left_out_with_a_finding():
+    incomplete = run({"p": 4}, state=RunState.INCOMPLETE, missing=(1, 2))
 
-    runs, findings = select_runs([run({"p": 2}), partial])
+    runs, findings = select_runs([run({"p": 2}), incomplete])
 
-    assert [r.key.size for r in runs] == [2]
+    assert [selected.key.size for selected in runs] == [2]
     assert [finding.code for finding in findings] == ["run-partial"]
     assert "2 of 4 ranks arrived" in findings[0].text
 
 
-def test_a_run_whose_ranks_were_alone_is_left_out_with_a_finding():
-    said = (Finding("mpi-singletons", "MPI says 1 rank"),)
-    alone = replace(run({"p": 4}), findings=said)
+def test_a_run_whose_ranks_were_not_connected_is_left_out_with_a_finding():
+    singletons = (Finding("mpi-singletons", "MPI says 1 rank"),)
+    alone = replace(run({"p": 4}), findings=singletons)
 
     runs, findings = select_runs([run({"p": 2}), alone])
 
-    assert [r.key.size for r in runs] == [2]
+    assert [selected.key.size for selected in runs] == [2]
     assert [finding.code for finding in findings] == ["mpi-singletons"]
 
 
@@ -76,21 +76,24 @@ def test_a_run_of_another_program_is_left_out_with_a_finding():
     assert "measured fluid, the others heat" in findings[0].text
 
 
-def test_runs_of_one_program_join_whatever_its_arguments():
+def test_runs_of_one_program_are_selected_whatever_its_arguments():
     runs, findings = select_runs([run({"p": 1}, command="./heat -n 4"), run({"p": 2})])
 
     assert len(runs) == 2
     assert findings == ()
 
 
-def test_repetitions_that_were_started_differently_are_told():
+def test_repetitions_with_different_commands_are_reported():
     runs = [run({"p": 2}, command="./heat -n 4"), run({"p": 2}, command="./heat -n 8")]
 
-    alike, findings = select_runs(runs)
+    selected, findings = select_runs(runs)
 
-    assert len(alike) == 2
+    assert len(selected) == 2
     assert [finding.code for finding in findings] == ["arguments-differ"]
-    assert "runs at p=2 were started as `./heat -n 4`, `./heat -n 8`" in findings[0].text
+    assert (
+        "runs at p=2 were started with different commands, `./heat -n 4`, `./heat -n 8`"
+        in findings[0].text
+    )
 
 
 def test_a_run_that_does_not_set_what_others_vary_is_left_out():
@@ -110,7 +113,7 @@ def test_a_run_that_does_not_set_what_others_vary_is_left_out():
         ("", ""),
     ],
 )
-def test_an_application_is_named_by_its_program(command: str, name: str):
+def test_an_application_is_named_after_its_program(command: str, name: str):
     assert application(Configuration.of({"command": command})) == name
 
 
@@ -130,7 +133,7 @@ def test_the_program_counts_and_not_the_launcher_in_front_of_it():
         (64, {"imported": "x.jsonl"}, False),
     ],
 )
-def test_ranks_are_crowded_where_they_share_cores(size, configuration, expected):
+def test_ranks_that_share_cores_are_oversubscribed(size, configuration, expected):
     run = RunRecord(
         "r",
         RunKey.of({"p": size}),

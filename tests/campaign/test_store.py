@@ -23,8 +23,8 @@ def path(tmp_path: os.PathLike[str]) -> str:
     return os.path.join(tmp_path, "heat.insitu")
 
 
-def record(identity: str) -> RunRecord:
-    return RunRecord(identity, RunKey.of({"p": 4}), RunState.COMPLETE)
+def record(run_id: str) -> RunRecord:
+    return RunRecord(run_id, RunKey.of({"p": 4}), RunState.COMPLETE)
 
 
 def table(rows: int = 1) -> RunTable:
@@ -41,21 +41,21 @@ def limit_pages(store: SqliteStore, pages: int) -> None:
     store._connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
-def test_a_campaign_is_for_its_owner_only(path: str):
+def test_only_the_owner_can_access_a_campaign(path: str):
     open_store(path, create=True).close()
 
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
     assert stat.S_IMODE(os.stat(file_of(path)).st_mode) == 0o600
 
 
-def test_a_campaign_that_is_not_there_is_refused_with_what_to_do(path: str):
+def test_a_missing_campaign_is_refused_with_a_hint(path: str):
     with pytest.raises(CampaignError, match="no campaign here; measure one with `insitu run"):
         open_store(path)
 
     assert not os.path.exists(path)
 
 
-def test_a_file_in_the_place_of_a_campaign_is_refused(path: str):
+def test_a_file_with_the_name_of_a_campaign_is_refused(path: str):
     with open(path, "w", encoding="utf-8") as file:
         file.write("x")
 
@@ -72,18 +72,18 @@ def test_a_newer_format_is_refused(path: str):
         open_store(path)
 
     assert str(caught.value) == (
-        f"{path}: written by insitu format 7, this insitu reads up to {schema.FORMAT};"
+        f"{path}: has format 7, but this insitu reads formats up to {schema.FORMAT};"
         " update insitu to read it"
     )
 
 
 @pytest.mark.parametrize("content", [b"not a database" * 100, b"\0" * 4096])
-def test_a_file_that_is_no_campaign_is_refused(path: str, content: bytes):
+def test_a_file_that_is_not_a_campaign_is_refused(path: str, content: bytes):
     os.mkdir(path)
     with open(file_of(path), "wb") as file:
         file.write(content)
 
-    with pytest.raises(CampaignError, match="is no campaign, or damaged"):
+    with pytest.raises(CampaignError, match="is not a campaign, or is damaged"):
         open_store(path)
 
 
@@ -92,16 +92,16 @@ def test_the_database_of_another_program_is_refused(path: str):
     with sqlite3.connect(file_of(path)) as connection:
         connection.execute("CREATE TABLE bookmarks (url TEXT)")
 
-    with pytest.raises(CampaignError, match="is no insitu campaign"):
+    with pytest.raises(CampaignError, match="is not an insitu campaign"):
         open_store(path)
 
 
-def test_a_full_disk_leaves_what_was_kept_whole(path: str):
+def test_a_full_disk_leaves_the_stored_data_intact(path: str):
     store = open_store(path, create=True)
     store.add_run(record("a"), table())
     limit_pages(store, 40)
 
-    with pytest.raises(CampaignError, match=r"the disk is full, .* free some space"):
+    with pytest.raises(CampaignError, match=r"the disk is full; .* Free some space"):
         store.add_run(record("b"), table(2000))
 
     assert [run.id for run in store.runs()] == ["a"]
@@ -120,7 +120,7 @@ def test_a_second_process_reads_while_the_first_writes(path: str):
     assert seen == ["a"]
 
 
-def test_a_reader_is_told_that_another_process_wrote(path: str):
+def test_a_reader_notices_that_another_process_wrote(path: str):
     writer, reader = open_store(path, create=True), open_store(path)
     before = reader.changes()
 
@@ -139,13 +139,13 @@ def test_damaged_values_are_refused(path: str):
         open_store(path).table("a")
 
 
-def test_statistics_stand_beside_the_values(path: str):
+def test_statistics_are_stored_with_the_values(path: str):
     values = np.array([[1.0, 2.0, 9.0, np.nan]])
     with open_store(path, create=True) as store:
         store.add_run(record("a"), RunTable((MAIN,), (TIME,), {"time": values}))
-        found = store._connection.execute("SELECT n, min, median, mean, max FROM vec").fetchall()
+        rows = store._connection.execute("SELECT n, min, median, mean, max FROM vec").fetchall()
 
-    assert found == [(3, 1.0, 2.0, 4.0, 9.0)]
+    assert rows == [(3, 1.0, 2.0, 4.0, 9.0)]
 
 
 def test_a_network_file_system_gets_no_write_ahead_log(path: str, monkeypatch: pytest.MonkeyPatch):

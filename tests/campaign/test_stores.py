@@ -1,4 +1,4 @@
-"""What every store promises, run over each of them."""
+"""What every store must do, tested with each implementation."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -37,15 +37,15 @@ STORES: dict[str, Callable[[str], Store]] = {
 
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: object) -> Iterator[Store]:
-    with STORES[request.param](f"{tmp_path}/heat.insitu") as opened:
-        yield opened
+    with STORES[request.param](f"{tmp_path}/heat.insitu") as store:
+        yield store
 
 
 def record(
-    identity: str = "a", state: RunState = RunState.COMPLETE, **parameters: float
+    run_id: str = "a", state: RunState = RunState.COMPLETE, **parameters: float
 ) -> RunRecord:
     return RunRecord(
-        id=identity,
+        id=run_id,
         key=RunKey.of(parameters or {"p": 4}),
         state=state,
         started_at=1.5,
@@ -78,14 +78,14 @@ def same(left: RunTable, right: RunTable) -> bool:
     )
 
 
-def test_a_sealed_run_is_read_back_as_it_was(store: Store):
+def test_a_stored_run_is_read_back_unchanged(store: Store):
     store.add_run(record(), table())
 
     assert store.runs() == [record()]
     assert same(store.table("a"), table())
 
 
-def test_sealing_a_run_again_replaces_it_in_its_place(store: Store):
+def test_storing_a_run_again_replaces_it_in_its_position(store: Store):
     store.add_run(record("a", RunState.INCOMPLETE), table(2.0))
     store.add_run(record("b", p=8), table())
 
@@ -96,18 +96,18 @@ def test_sealing_a_run_again_replaces_it_in_its_place(store: Store):
     assert same(store.table("a"), table())
 
 
-def test_what_is_found_of_a_run_later_is_said_once(store: Store):
+def test_a_finding_that_is_added_twice_is_stored_once(store: Store):
     store.add_run(*heat_run(2))
-    found = Finding("off-forecast", "run p=2#0: odd")
+    finding = Finding("off-forecast", "run p=2#0: odd")
 
     for _ in range(2):
-        store.add_findings(store.runs()[0].id, [found])
+        store.add_findings(store.runs()[0].id, [finding])
 
-    assert store.runs()[0].findings == (*heat_run(2)[0].findings, found)
+    assert store.runs()[0].findings == (*heat_run(2)[0].findings, finding)
     store.add_findings(store.runs()[0].id, [], without="off-forecast")
     assert store.runs()[0].findings == heat_run(2)[0].findings
     with pytest.raises(CampaignError, match="no run 'nobody'"):
-        store.add_findings("nobody", [found])
+        store.add_findings("nobody", [finding])
 
 
 def test_repetitions_are_counted_at_each_coordinate(store: Store):
@@ -122,7 +122,7 @@ def test_an_unknown_run_is_refused(store: Store):
         store.table("z")
 
 
-def test_a_run_without_call_paths_is_kept(store: Store):
+def test_a_run_without_call_paths_is_stored(store: Store):
     empty = RunTable((), (TIME,), {"time": np.empty((0, 4))})
 
     store.add_run(record(), empty)
@@ -139,7 +139,7 @@ def test_a_table_whose_arrays_do_not_fit_is_refused(store: Store):
     assert store.runs() == []
 
 
-def test_no_models_before_the_first_are_put(store: Store):
+def test_a_new_store_has_no_models(store: Store):
     assert store.models() == ModelSet()
 
 
@@ -150,30 +150,30 @@ def test_classes_and_findings_are_read_back_and_replaced(store: Store):
 
     store.put_models(ModelSet(("p", "n"), (), (other,), (Finding("classes-differ", "2", "main"),)))
 
-    kept = store.models()
-    assert kept.parameters == ("p", "n")
-    assert kept.findings == (Finding("classes-differ", "2", "main"),)
-    assert [(c.callpath, c.metric, c.run, c.names) for c in kept.clusters] == [
+    stored = store.models()
+    assert stored.parameters == ("p", "n")
+    assert stored.findings == (Finding("classes-differ", "2", "main"),)
+    assert [(c.callpath, c.metric, c.run, c.names) for c in stored.clusters] == [
         (SOLVE, "time", RunKey.of({"p": 4}, 2), ("all",))
     ]
-    assert kept.clusters[0].labels.tolist() == [0, 0]
+    assert stored.clusters[0].labels.tolist() == [0, 0]
 
 
-def test_models_are_read_back_and_those_that_are_gone_are_dropped(store: Store):
+def test_models_are_read_back_and_removed_models_are_deleted(store: Store):
     for p in (1, 2, 4, 8):
         store.add_run(*heat_run(p))
     models = remodel(load_experiment(store))
     store.put_models(models)
-    kept = store.models()
+    stored = store.models()
 
     store.put_models(replace(models, models=models.models[1:], clusters=models.clusters[1:]))
 
-    assert sorted(kept.models, key=key_of) == sorted(models.models, key=key_of)
+    assert sorted(stored.models, key=key_of) == sorted(models.models, key=key_of)
     assert sorted(store.models().models, key=key_of) == sorted(models.models[1:], key=key_of)
-    assert [one.run for one in store.models().clusters] == [one.run for one in models.clusters[1:]]
+    assert [c.run for c in store.models().clusters] == [c.run for c in models.clusters[1:]]
 
 
-def test_the_store_knows_which_runs_the_models_do_not_know(store: Store):
+def test_the_store_knows_which_runs_the_models_do_not_include(store: Store):
     store.add_run(*heat_run(1))
     before = store.unmodelled()
 

@@ -133,7 +133,7 @@ def test_a_newer_campaign_is_refused_by_every_reader(insitu: Insitu):
     for name in ("models", "classes", "watch", "refit"):
         answer = insitu(name, "new.insitu", *(("--once",) if name == "watch" else ()))
         assert answer.code == 3
-        assert "written by insitu format 7, this insitu reads up to 1; update" in answer.err
+        assert "has format 7, but this insitu reads formats up to 1; update" in answer.err
 
 
 def test_what_a_terminal_would_obey_is_escaped(insitu: Insitu):
@@ -281,7 +281,7 @@ def test_a_run_is_left_out_of_the_models_and_taken_back(insitu: Insitu, heat: st
 
     assert omitted.out.startswith("2 runs left out: p=8#0, p=8#1; ")
     assert points() < everything
-    assert "run p=8#1: left out as was asked for" in insitu("models", own).err
+    assert "run p=8#1: omitted on request" in insitu("models", own).err
     with open_store(own) as store:
         board = make_board(store.runs(), store.models())
     assert [run.name for run in board.runs if run.state == "omitted"] == ["p=8#1", "p=8#0"]

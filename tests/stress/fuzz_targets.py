@@ -98,7 +98,7 @@ def config(data: bytes) -> None:
 def vector(data: bytes) -> None:
     """A row of values, and the labels of a class, from campaign.db."""
     with suppress(ValueError):
-        values = vectors.unpacked(data, 8)
+        values = vectors.unpack_row(data, 8)
         assert values.shape == (8,)
     with suppress(ValueError):
         assert vectors.unpack_labels(data, 8).dtype == np.intp
