@@ -22,7 +22,7 @@ from insitu.errors import WireError
 from insitu.private_files import is_private
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import MAX_FRAME_BYTES, Ack, Message, Totals
-from insitu.wire.parts import parts
+from insitu.wire.split import split_totals
 
 LOCK = 3  # the descriptor that the first rank hands over
 LINGER_S = 2.0  # how long the agent outlives its last rank while the aggregator answers
@@ -288,7 +288,7 @@ class Agent:
         if not self.unsent:
             self.beats += 1
             self.last_totals = now
-            self.unsent = parts(self.node.totals(self.session.seq))
+            self.unsent = split_totals(self.node.totals(self.session.seq))
         self._say(replace(self.unsent.pop(0), seq=self.session.seq))
 
     def _say(self, message: Message) -> None:

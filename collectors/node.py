@@ -39,7 +39,7 @@ from insitu.collectors.table import (
     TableReader,
 )
 from insitu.errors import WireError
-from insitu.wire.digest import EMPTY, extended
+from insitu.wire.digest import EMPTY_DIGEST, extend_digest
 from insitu.wire.messages import (
     ROWS_PER_PATHS,
     SCHEMA,
@@ -67,7 +67,7 @@ class Node:
         self.damaged: dict[str, str] = {}
         self.ids: dict[tuple[int, str], int] = {}
         self.paths: list[tuple[int, str, str, int]] = []
-        self._digest = EMPTY  # of all rows of the dictionary
+        self._digest = EMPTY_DIGEST  # of all rows of the dictionary
         self.throttled: dict[elision.Function, int] = {}  # with the visits until then
         self.symbols = Symbols()
 
@@ -143,7 +143,7 @@ class Node:
         if key not in self.ids:
             self.ids[key] = len(self.paths)
             self.paths.append((parent, name, row.file, row.line))
-            self._digest = extended(self._digest, parent, name, row.file, row.line)
+            self._digest = extend_digest(self._digest, parent, name, row.file, row.line)
         return self.ids[key]
 
     def live(self) -> list[Rank]:

@@ -9,19 +9,19 @@ from insitu.analysis.board import LiveRun, make_board
 from insitu.analysis.forecast import Forecast, make_forecast
 from insitu.entities import RunRecord, RunState
 from insitu.modeling.base import ModelSet
-from insitu.server.keeper import Keeper
 from insitu.server.live import live_of
 from insitu.server.refitter import Refitter
 from insitu.server.runs import Run
+from insitu.server.writer import CampaignWriter
 
 
 class Boards:
     """The board of a campaign, made anew only where something has changed."""
 
-    def __init__(self, keeper: Keeper, refitter: Refitter) -> None:
+    def __init__(self, writer: CampaignWriter, refitter: Refitter) -> None:
         """Of what is kept, and of the models that are shown."""
         self.took_s = 0.0  # of this thread, the last board; without what is made once for a run
-        self._keeper = keeper
+        self._writer = writer
         self._refitter = refitter
         self._board = b""  # as it was made last, of `_shown`
         self._shown: tuple[list[RunRecord], ModelSet, list[LiveRun]] | None = None
@@ -32,10 +32,10 @@ class Boards:
         """The board of now, as JSON."""
         self.took_s = 0.0
         begun = time.thread_time()
-        runs = self._keeper.state.runs
+        runs = self._writer.state.runs
         live = [self._live(run) for run in runs.values() if run.state is not RunState.INCOMPLETE]
         self._seen = {run.id: self._seen[run.id] for run in live}
-        shown = (self._keeper.records, self._refitter.shown, live)
+        shown = (self._writer.records, self._refitter.shown, live)
         if self._shown is None or not all(map(_is_same, self._shown, shown)):
             self.took_s = time.thread_time() - begun
             foreseen = {run.id: await self._forecast(run) for run in live}

@@ -7,7 +7,7 @@ import numpy as np
 from insitu.entities import ARROW, CallPath
 from insitu.errors import WireError
 from insitu.modeling.measurement import IntArray
-from insitu.wire.digest import EMPTY, extended
+from insitu.wire.digest import EMPTY_DIGEST, extend_digest
 from insitu.wire.messages import ROWS_PER_PATHS, Paths
 
 MAX_FRAMES = 8_000_000  # of all call paths of a run; a chain of recursion costs its square
@@ -63,7 +63,7 @@ class Dictionary:
     names: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
-    digest: bytes = EMPTY
+    digest: bytes = EMPTY_DIGEST
 
     def __len__(self) -> int:
         """The number of rows that are known."""
@@ -87,7 +87,7 @@ class Dictionary:
             above = -1 if parent == row else places[parent]
             places.append(self.callpaths.place(above, paths.names[i]))
             name, file = paths.names[i], paths.files[i]
-            self.digest = extended(self.digest, parent, name, file, lines[i])
+            self.digest = extend_digest(self.digest, parent, name, file, lines[i])
             self.callpaths.prefixes.setdefault(self.digest, (self, row + 1))
         new = len(places) - len(self)
         if new:

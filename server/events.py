@@ -21,15 +21,15 @@ class MessageArrived:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticked:
+class Tick:
     """A beat has passed."""
 
     now: float  # seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What `Keep` asked for is synced to disk."""
+class JournalSynced:
+    """What `AppendToJournal` asked for is synced to disk."""
 
     run: str
     node: str
@@ -37,29 +37,29 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
-    """What `Seal` asked for is in the store, durable, whether the run is whole or partial."""
+class RunStored:
+    """What `StoreRun` asked for is in the store, durable, whether the run is whole or partial."""
 
     run: str
     is_partial: bool
 
 
 @dataclass(frozen=True, slots=True)
-class StopAsked:
+class StopRequested:
     """No more is to come: what is not complete is partial."""
 
     now: float
 
 
 @dataclass(frozen=True, slots=True)
-class SketchAsked:
+class SketchRequested:
     """A relay should say what its nodes have measured so far."""
 
     now: float
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnswerArrived:
     """The aggregator has answered a relay, on the connection that it has now."""
 
     message: Message
@@ -67,14 +67,16 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Parted:
+class ConnectionLost:
     """A relay has lost its connection to the aggregator, or found another aggregator."""
 
     at: float
 
 
-Event = MessageArrived | Ticked | Kept | Sealed | StopAsked
-RelayEvent = MessageArrived | Ticked | StopAsked | SketchAsked | Answered | Parted
+Event = MessageArrived | Tick | JournalSynced | RunStored | StopRequested
+RelayEvent = (
+    MessageArrived | Tick | StopRequested | SketchRequested | AnswerArrived | ConnectionLost
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,8 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
-    """Write the last messages of a node to the journal and sync it; then `Kept`."""
+class AppendToJournal:
+    """Write the last messages of a node to the journal and sync it; then `JournalSynced`."""
 
     run: str
     node: str
@@ -96,29 +98,29 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
-    """Put a run into the store; then `Sealed`. The repetition is for the store to number."""
+class StoreRun:
+    """Put a run into the store; then `RunStored`. The repetition is for the store to number."""
 
     record: RunRecord
     table: RunTable
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class DropFromJournal:
     """The journal's records of a run are no longer needed."""
 
     run: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refit:
+class RefitModels:
     """Make the models that a sealed run touches anew."""
 
     run: str
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Report:
     """Tell people."""
 
     finding: Finding
@@ -136,5 +138,5 @@ class Reconnect:
     """Speak to the aggregator on a new connection: answers to what was said before do not count."""
 
 
-Effect = Reply | Keep | Seal | Forget | Refit | Note
-RelayEffect = Reply | Send | Reconnect | Note
+Effect = Reply | AppendToJournal | StoreRun | DropFromJournal | RefitModels | Report
+RelayEffect = Reply | Send | Reconnect | Report

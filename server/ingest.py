@@ -7,14 +7,14 @@ from typing import Self
 
 from insitu.entities import RunState
 from insitu.errors import CampaignError, WireError
-from insitu.server.events import Effect, MessageArrived, Note, StopAsked
-from insitu.server.keeper import Keeper
+from insitu.server.discovery import remove_address
+from insitu.server.events import Effect, MessageArrived, Report, StopRequested
 from insitu.server.refitter import Refitter
-from insitu.server.rendezvous import withdraw
 from insitu.server.runs import named
+from insitu.server.writer import CampaignWriter
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Bye, Hello, Message, Totals
-from insitu.wire.parts import parts
+from insitu.wire.split import split_totals
 
 INSTANCE = "ingest"
 
@@ -41,10 +41,12 @@ class Ingestion:
         """
         self._now = now
         with ExitStack() as stack:
-            self._keeper = stack.enter_context(Keeper(campaign, instance=INSTANCE, beat_s=1.0))
-            self._before = frozenset(self._keeper.state.sealed)
+            self._writer = stack.enter_context(
+                CampaignWriter(campaign, instance=INSTANCE, heartbeat_s=1.0)
+            )
+            self._before = frozenset(self._writer.state.sealed)
             self._runs: dict[str, None] = {}
-            _raise_failures(self._keeper.replay(now))
+            _raise_failures(self._writer.replay(now))
             self._stack = stack.pop_all()
 
     def take(self, place: str, messages: Iterable[Message]) -> bool:
@@ -62,27 +64,27 @@ class Ingestion:
             if isinstance(checked, Hello):
                 hello = checked
             event = MessageArrived(place.encode(), checked, self._now, is_trusted=True)
-            _raise_failures(self._keeper.handle(event))
+            _raise_failures(self._writer.handle(event))
         if hello is None:
             raise WireError(f"{place}: nothing in it says Hello")
         self._runs[hello.run] = None
-        return self._keeper.state.has(hello)
+        return self._writer.state.has(hello)
 
     def finish(self) -> list[Ingested]:
-        """Seal what is complete, show the rest as partial, make the models that were touched.
+        """StoreRun what is complete, show the rest as partial, make the models that were touched.
 
         Raises:
             CampaignError: the campaign cannot be written.
         """
-        _raise_failures(self._keeper.handle(StopAsked(self._now)))
-        refitter = Refitter(self._keeper.store, self._keeper.campaign)
+        _raise_failures(self._writer.handle(StopRequested(self._now)))
+        refitter = Refitter(self._writer.store, self._writer.campaign)
         if refitter.is_due:
             refitter.finish(refitter.begin()())
-        withdraw(self._keeper.campaign)
+        remove_address(self._writer.campaign)
         return [self._became(run) for run in self._runs]
 
     def _became(self, run: str) -> Ingested:
-        record = next((one for one in self._keeper.store.runs() if one.id == run), None)
+        record = next((one for one in self._writer.store.runs() if one.id == run), None)
         if record is None:
             text = "partial, too few of its ranks to be shown; they wait for the others"
             return Ingested(run, run, RunState.INCOMPLETE, text)
@@ -106,7 +108,7 @@ def _framed(messages: Iterable[Message]) -> Iterator[Message]:
     later = 0
     for message in messages:
         if isinstance(message, Totals):
-            sent = parts(replace(message, seq=message.seq + later))
+            sent = split_totals(replace(message, seq=message.seq + later))
             later += len(sent) - 1
             yield from sent
         elif isinstance(message, Bye):
@@ -119,7 +121,7 @@ def _raise_failures(effects: Iterable[Effect]) -> None:
     """Nobody else is there to hear of them."""
     for effect in effects:
         match effect:
-            case Note(finding) if finding.code == "not-kept":
+            case Report(finding) if finding.code == "not-kept":
                 raise CampaignError(finding.text)
-            case Note(finding) if finding.code == "message-refused":
+            case Report(finding) if finding.code == "message-refused":
                 raise WireError(finding.text)

@@ -16,21 +16,21 @@ import zmq
 from insitu.entities import RunState
 from insitu.errors import InsituError, ModelingError
 from insitu.modeling.base import ModelSet
+from insitu.server.discovery import COMING, remove_address
 from insitu.server.events import (
     Effect,
     Event,
     MessageArrived,
-    Note,
-    Refit,
+    RefitModels,
     Reply,
-    StopAsked,
-    Ticked,
+    Report,
+    StopRequested,
+    Tick,
 )
-from insitu.server.keeper import Keeper
-from insitu.server.listening import Listening
+from insitu.server.listener import Listener
 from insitu.server.refitter import Refitter
-from insitu.server.rendezvous import COMING, withdraw
 from insitu.server.sockets import bind
+from insitu.server.writer import CampaignWriter
 
 if TYPE_CHECKING:
     from insitu.server.boards import Boards
@@ -42,12 +42,12 @@ BOARD_SHARE = 10  # a board may take this part of the time: of a large run it co
 
 
 @dataclass(slots=True)
-class Aggregator(Listening):
+class Aggregator(Listener):
     """One campaign being measured."""
 
     WHO = "aggregator"
 
-    keeper: Keeper
+    writer: CampaignWriter
     refitter: Refitter
     exit_with: str = ""
     parent: int = 0
@@ -65,7 +65,7 @@ class Aggregator(Listening):
 
     async def run(self) -> None:
         """Serve until it is asked to stop."""
-        await self._guard(self._carry_out(self.keeper.replay(self.now())))
+        await self._guard(self._carry_out(self.writer.replay(self.now())))
         self.answers.clear()  # to agents of the aggregator before
         if self.refitter.is_due:
             self._begin_refit()
@@ -75,7 +75,7 @@ class Aggregator(Listening):
         if self.signalled.is_set():
             await self._drain()
         await _ended(beating)
-        await self._turn(StopAsked(self.now()))
+        await self._turn(StopRequested(self.now()))
         await self._end_refit()
         self.board_due = 0.0
         await self._guard(self._publish())
@@ -97,33 +97,33 @@ class Aggregator(Listening):
             await self._answer()
 
     async def _arrive(self, event: MessageArrived) -> None:
-        await self._carry_out(self.keeper.take(event))
+        await self._carry_out(self.writer.take(event))
 
     async def _sync(self) -> None:
         """Those whose end arrived in this burst are told that it is durable."""
-        await self._carry_out(self.keeper.sync())
+        await self._carry_out(self.writer.sync())
 
     async def _turn(self, event: Event) -> None:
         await self._guard(self._happen(event))
         await self._answer()
 
     async def _happen(self, event: Event) -> None:
-        await self._carry_out(self.keeper.handle(event))
+        await self._carry_out(self.writer.handle(event))
 
     async def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Reply():
                     self._reply(effect)
-                case Refit(run):
+                case RefitModels(run):
                     self.refitter.add_run(run)
                     self._begin_refit()
-                case Note(finding):
+                case Report(finding):
                     self._say_once(finding.text)
 
     async def _beat(self) -> None:
         while True:
-            await self._turn(Ticked(self.now()))
+            await self._turn(Tick(self.now()))
             await self._guard(self._publish())
             self._stop_if_over()
             await self._pause()
@@ -134,7 +134,7 @@ class Aggregator(Listening):
 
     def _is_over(self) -> bool:
         """Whether the run that this process was started for is, or nobody waits for it any more."""
-        state = self.keeper.state
+        state = self.writer.state
         is_settled = state.state_of(self.exit_with) in (RunState.COMPLETE, RunState.INCOMPLETE)
         return (is_settled or os.getppid() != self.parent) and not state.is_measuring()
 
@@ -161,7 +161,7 @@ class Aggregator(Listening):
         if self.boards is None:
             from insitu.server.boards import Boards  # half of the modules: not unless it is used
 
-            self.boards = Boards(self.keeper, self.refitter)
+            self.boards = Boards(self.writer, self.refitter)
         return self.boards
 
     def _begin_refit(self) -> None:
@@ -175,7 +175,7 @@ class Aggregator(Listening):
                 work = self.refitter.begin()
                 await self._show_preview()
                 for finding in self.refitter.finish(await _apart(work)):
-                    self.keeper.read_records()  # they say so from now on
+                    self.writer.read_records()  # they say so from now on
                     self._say_once(finding.text)
             except InsituError as error:
                 self._say_once(f"models were not made: {error}")
@@ -238,7 +238,7 @@ async def _ended(task: "asyncio.Task[None]") -> None:
 async def serve(
     campaign: str,
     *,
-    beat_s: float,
+    heartbeat_s: float,
     say: Callable[[str], None],
     up: Callable[[], None] | None = None,
     address: str = "",
@@ -249,7 +249,7 @@ async def serve(
 
     Args:
         campaign: its directory, made where it is not there yet.
-        beat_s: seconds between two messages of an agent.
+        heartbeat_s: seconds between two messages of an agent.
         say: takes sentences for people.
         up: called when agents and eyes may come.
         address: `tcp://HOST:PORT` for agents on other machines.
@@ -262,21 +262,23 @@ async def serve(
     """
     instance = secrets.token_hex(8)
     with ExitStack() as stack:
-        keeper = stack.enter_context(Keeper(campaign, instance=instance, beat_s=beat_s))
+        writer = stack.enter_context(
+            CampaignWriter(campaign, instance=instance, heartbeat_s=heartbeat_s)
+        )
         sockets = stack.enter_context(bind(campaign, address))
         aggregator = Aggregator(
-            keeper,
-            Refitter(keeper.store, campaign),
+            writer,
+            Refitter(writer.store, campaign),
             sockets=sockets,
-            beat_s=beat_s,
+            heartbeat_s=heartbeat_s,
             say=say,
             exit_with=exit_with,
             parent=parent,
         )
-        stack.callback(withdraw, campaign, COMING)
+        stack.callback(remove_address, campaign, COMING)
         stack.enter_context(
             aggregator.announced(
-                campaign, instance=instance, token=keeper.token, boards=sockets.boards_endpoint
+                campaign, instance=instance, token=writer.token, boards=sockets.boards_endpoint
             )
         )
         say(f"{campaign}: waiting for runs at {sockets.endpoint}; end with Ctrl-C or SIGTERM")

@@ -264,7 +264,7 @@ def room_for(message: Message) -> int:
 
 
 def take_bye(run: Run, session: Session, bye: Bye) -> None:
-    """Note how the ranks of a node ended; it counts once the totals it names are here.
+    """Report how the ranks of a node ended; it counts once the totals it names are here.
 
     One that names totals before those that are here came late, and is nothing any more.
 

@@ -12,9 +12,9 @@ import zmq.auth
 from zmq.auth.asyncio import AsyncioAuthenticator
 
 from insitu.errors import CampaignError, UsageError
-from insitu.server.rendezvous import (
+from insitu.server.discovery import (
     KEYS,
-    own_directory,
+    make_private_directory,
     read_secret,
     socket_directory,
     socket_paths,
@@ -144,7 +144,7 @@ def make_keys(campaign: str) -> str:
     keys = os.path.join(os.path.realpath(campaign), KEYS)
     allowed = os.path.join(keys, ALLOWED)
     for directory in (keys, allowed):
-        own_directory(directory)
+        make_private_directory(directory)
     if not os.path.exists(os.path.join(allowed, f"{CLIENT_KEY}.key")):
         before = os.umask(0o077)
         try:

@@ -7,19 +7,19 @@ from insitu.entities import Finding, RunState
 from insitu.errors import WireError
 from insitu.server import runs
 from insitu.server.events import (
+    AppendToJournal,
+    DropFromJournal,
     Effect,
     Event,
-    Forget,
-    Keep,
-    Kept,
+    JournalSynced,
     MessageArrived,
-    Note,
-    Refit,
+    RefitModels,
     Reply,
-    Seal,
-    Sealed,
-    StopAsked,
-    Ticked,
+    Report,
+    RunStored,
+    StopRequested,
+    StoreRun,
+    Tick,
 )
 from insitu.server.runs import Run, Session
 from insitu.wire.messages import (
@@ -53,8 +53,9 @@ class CampaignState:
     """All runs that are not sealed, and who speaks for them.
 
     Pure and synchronous; time comes in the events. Whoever calls `handle` carries out the effects
-    in their order and reports `Kept` and `Sealed` only for what is on the disk; what could not be
-    kept is asked for again at the next `Ticked`. A `Seal` of a run that is sealed may be left out.
+    in their order and reports `JournalSynced` and `RunStored` only for what is on the disk. What
+    could not be written is asked for again at the next `Tick`. A `StoreRun` of a run that is sealed
+    may be left out.
     """
 
     def __init__(
@@ -62,14 +63,14 @@ class CampaignState:
         *,
         instance: str,
         token: str,
-        beat_s: float,
+        heartbeat_s: float,
         room_bytes: int = ROOM_BYTES,
         sealed: Collection[str] = (),
         partial: Collection[str] = (),
     ) -> None:
         """Begin with the ids of the runs that the store has, and memory for those to come."""
         self.instance = instance
-        self.beat_s = beat_s
+        self.heartbeat_s = heartbeat_s
         self._room_bytes = room_bytes
         self.runs: dict[str, Run] = {}
         self.held_bytes = 0  # by all of them
@@ -83,13 +84,13 @@ class CampaignState:
         match event:
             case MessageArrived():
                 return self._arrived(event)
-            case Ticked(now):
+            case Tick(now):
                 return self._ticked(now)
-            case Kept():
+            case JournalSynced():
                 return self._kept(event)
-            case Sealed(run_id, is_partial):
+            case RunStored(run_id, is_partial):
                 return self._sealed(run_id, is_partial=is_partial)
-            case StopAsked(now):
+            case StopRequested(now):
                 return [
                     effect for run in list(self.runs.values()) for effect in self._end(run, now)
                 ]
@@ -138,7 +139,7 @@ class CampaignState:
         except WireError as error:
             return [
                 Reply(event.peer, Reject(REFUSED, str(error))),
-                Note(Finding("message-refused", str(error))),
+                Report(Finding("message-refused", str(error))),
             ]
 
     def _hello(self, event: MessageArrived, hello: Hello) -> list[Effect]:
@@ -170,7 +171,7 @@ class CampaignState:
         return [Reply(event.peer, self._welcome(known, session.last_seq))]
 
     def _make_place(self, now: float) -> None:
-        """Forget the oldest run that brought nothing, where there are too many.
+        """DropFromJournal the oldest run that brought nothing, where there are too many.
 
         Raises:
             WireError: all of them have brought something, or have just begun.
@@ -251,7 +252,7 @@ class CampaignState:
             return [Reply(event.peer, Reject(NO_SESSION, text))]
         return [self._ack(session, is_durable=message == session.bye and session.is_whole)]
 
-    def _kept(self, event: Kept) -> list[Effect]:
+    def _kept(self, event: JournalSynced) -> list[Effect]:
         run = self.runs.get(event.run)
         session = run.sessions.get(event.node) if run is not None else None
         if run is None or session is None or session.hello.incarnation != event.incarnation:
@@ -264,11 +265,11 @@ class CampaignState:
     def _settle(self, run: Run, now: float) -> list[Effect]:
         """Put the run into the store if nothing more can come by itself."""
         if run.is_complete():
-            return [Seal(*runs.result(run, RunState.COMPLETE, now))]
+            return [StoreRun(*runs.result(run, RunState.COMPLETE, now))]
         return self._part(run, now) if run.has_ended() else []
 
     def _part(self, run: Run, now: float) -> list[Effect]:
-        """Keep what is here of a run that is not complete, and show it as partial.
+        """AppendToJournal what is here of a run that is not complete, and show it as partial.
 
         A run that brought nothing is forgotten: its tables, if there are any, are where they were.
         What came of a tiny part of very many ranks waits in the journal: the work of showing it
@@ -285,7 +286,7 @@ class CampaignState:
         if run.size > SMALL and len(run.registers) < SPOKEN * run.size:
             run.state, run.shown = RunState.INCOMPLETE, run.progress()
             return kept
-        return [*kept, Seal(*runs.result(run, RunState.INCOMPLETE, now))]
+        return [*kept, StoreRun(*runs.result(run, RunState.INCOMPLETE, now))]
 
     def _end(self, run: Run, now: float) -> list[Effect]:
         """Nothing more will come: what is not complete is partial."""
@@ -305,11 +306,11 @@ class CampaignState:
             return []
         self.sealed.add(run_id)
         self._drop(run)
-        return [Forget(run_id), Refit(run_id)]
+        return [DropFromJournal(run_id), RefitModels(run_id)]
 
     def _ticked(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        silence_s = SILENT_BEATS * self.beat_s
+        silence_s = SILENT_BEATS * self.heartbeat_s
         for run in list(self.runs.values()):
             effects += self._retry(run)
             if run.is_complete():
@@ -330,14 +331,14 @@ class CampaignState:
             whose = f"a relay of {session.view.ranks} ranks"
         text = f"nothing heard of node {node} ({whose}) for {SILENT_BEATS} beats"
         finding = run.findings["rank-silent", node] = Finding("rank-silent", text, run.id)
-        return [Note(finding)]
+        return [Report(finding)]
 
-    def _keep(self, run: Run, session: Session) -> Keep:
+    def _keep(self, run: Run, session: Session) -> AppendToJournal:
         hello = session.hello
-        return Keep(run.id, hello.node, hello.incarnation, runs.last_words(run, session))
+        return AppendToJournal(run.id, hello.node, hello.incarnation, runs.last_words(run, session))
 
     def _welcome(self, known: int, last_seq: int) -> Message:
-        return Welcome(self.instance, known, last_seq, round(1000 * self.beat_s))
+        return Welcome(self.instance, known, last_seq, round(1000 * self.heartbeat_s))
 
     def _ack(self, session: Session, *, is_durable: bool) -> Reply:
         known = len(session.source.dictionary)

@@ -59,7 +59,7 @@ def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:
     .cali, caliper-json     Caliper: a file as in heat.p16.cali is a run
     hatchet                 what GraphFrame.to_json() writes: HPCToolkit, TAU …
     """
-    from insitu.server.rendezvous import Lock
+    from insitu.server.discovery import WriterLock
 
     found = _read(file, form)
     for bad in found.bad[:SHOWN_LINES]:
@@ -71,7 +71,7 @@ def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:
         if file.lower().endswith((".csv", ".tsv")):
             what = "CSV is not read: make a line of JSON of each row"
         raise UsageError(f"{file}: {what}; nothing was imported, see `insitu import --help`")
-    with open_store(campaign, create=True) as store, Lock(campaign):
+    with open_store(campaign, create=True) as store, WriterLock(campaign):
         known = {run.id: run.key for run in store.runs()}
         models = store.models()
         for key, table in found.runs:

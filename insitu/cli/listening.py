@@ -15,7 +15,7 @@ bind_option = click.option(
 )
 beat_option = click.option(
     "--beat",
-    "beat_s",
+    "heartbeat_s",
     type=click.FloatRange(0.01, 3600.0),
     default=1.0,
     show_default=True,

@@ -122,10 +122,10 @@ def _is_live(directory: str) -> bool:
 
 def _is_served(path: str) -> bool:
     """Whether an aggregator has the campaign, which seals what its agents tell."""
-    from insitu.server.rendezvous import Lock
+    from insitu.server.discovery import WriterLock
 
     try:
-        Lock(path).close()
+        WriterLock(path).close()
     except CampaignError:
         return True
     return False

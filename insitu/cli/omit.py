@@ -32,9 +32,9 @@ def command(campaign: str, runs: tuple[str, ...], *, is_undone: bool, is_json: b
     where that is one run. What was measured stays in the campaign, models are made anew, and
     --undo takes the runs back. `insitu campaign` makes runs that are left out again.
     """
-    from insitu.server.rendezvous import Lock
+    from insitu.server.discovery import WriterLock
 
-    with open_store(campaign) as store, Lock(campaign):
+    with open_store(campaign) as store, WriterLock(campaign):
         chosen = [the_run(store.runs(), text, campaign) for text in runs]
         for run in chosen:
             store.add_findings(

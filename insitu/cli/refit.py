@@ -69,10 +69,10 @@ def command(
     What campaign.toml says of classes holds for every refit; options hold for this one. Large ones
     are spread with `mpiexec -n 64 python -m insitu refit CAMPAIGN --executor mpi`.
     """
-    from insitu.server.rendezvous import Lock
+    from insitu.server.discovery import WriterLock
 
     try:
-        with open_executor(where) as team, open_store(campaign) as store, Lock(campaign):
+        with open_executor(where) as team, open_store(campaign) as store, WriterLock(campaign):
             said = _said(load_config(campaign).classes, classes, threshold, rules)
             models = grow(store, modeler=modeler, said=said, executor=team)
             _, left_out = select_runs(store.runs())

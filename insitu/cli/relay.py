@@ -18,7 +18,7 @@ from insitu.cli.listening import beat_option, bind_option, speaker
 )
 @bind_option
 @beat_option
-def command(campaign: str, name: str, address: str, beat_s: float) -> None:
+def command(campaign: str, name: str, address: str, heartbeat_s: float) -> None:
     """Relay between agents and the aggregator of CAMPAIGN, for jobs with thousands of nodes.
 
     Agents speak to one of the relays that are running instead of to the aggregator. While the ranks
@@ -27,4 +27,6 @@ def command(campaign: str, name: str, address: str, beat_s: float) -> None:
     """
     from insitu.server.relay.loop import relay
 
-    asyncio.run(relay(campaign, name=name, beat_s=beat_s, say=speaker("relay"), address=address))
+    asyncio.run(
+        relay(campaign, name=name, heartbeat_s=heartbeat_s, say=speaker("relay"), address=address)
+    )

@@ -36,7 +36,7 @@ def command(
     *,
     campaign: str,
     address: str,
-    beat_s: float,
+    heartbeat_s: float,
     web: bool,
     port: int | None,
     token_file: str | None,
@@ -60,7 +60,7 @@ def command(
         asyncio.run(
             serve(
                 campaign,
-                beat_s=beat_s,
+                heartbeat_s=heartbeat_s,
                 say=say,
                 up=page.start if web else None,
                 address=address,

@@ -4,10 +4,10 @@ import hashlib
 
 from insitu.wire.messages import DIGEST_BYTES
 
-EMPTY = bytes(DIGEST_BYTES)
+EMPTY_DIGEST = bytes(DIGEST_BYTES)
 
 
-def extended(digest: bytes, parent: int, name: str, file: str, line: int) -> bytes:
+def extend_digest(digest: bytes, parent: int, name: str, file: str, line: int) -> bytes:
     """The digest of a dictionary with one row more; each digest names all rows up to its own."""
     row = f"{parent} {line} {len(name)} {name}{file}".encode()
     return hashlib.blake2b(digest + row, digest_size=DIGEST_BYTES).digest()

@@ -11,24 +11,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from insitu.errors import InsituError, UsageError
+from insitu.server.discovery import RELAYS, WriterLock, load_token, make_private_directory
 from insitu.server.events import (
-    Answered,
+    AnswerArrived,
+    ConnectionLost,
     MessageArrived,
-    Note,
-    Parted,
     Reconnect,
     RelayEffect,
     RelayEvent,
     Reply,
+    Report,
     Send,
-    SketchAsked,
-    StopAsked,
-    Ticked,
+    SketchRequested,
+    StopRequested,
+    Tick,
 )
-from insitu.server.listening import Listening
+from insitu.server.listener import Listener
 from insitu.server.relay.state import RelayState
 from insitu.server.relay.uplink import Uplink
-from insitu.server.rendezvous import RELAYS, Lock, own_directory, token_of
 from insitu.server.sockets import bind
 
 SKETCH_SHARE = 5  # sketches may take this part of the time: of many ranks they come less often
@@ -38,7 +38,7 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 @dataclass(slots=True)
-class Relay(Listening):
+class Relay(Listener):
     """One relay of a campaign."""
 
     WHO = "relay"
@@ -52,7 +52,7 @@ class Relay(Listening):
         works = (self._receive, self._listen, self._beat)
         tasks = [asyncio.create_task(work()) for work in works]
         await self.stop.wait()
-        await self._turn(StopAsked(self.now()))
+        await self._turn(StopRequested(self.now()))
         end = time.monotonic() + DRAIN_AT_MOST_S
         while not self.state.is_idle and self.uplink.socket and time.monotonic() < end:
             await asyncio.sleep(0.05)
@@ -79,19 +79,21 @@ class Relay(Listening):
     async def _hear(self) -> None:
         messages, was_lost = await self.uplink.heard(WAIT_S)
         for message in messages:
-            await self._turn(Answered(message, self.now()))
+            await self._turn(AnswerArrived(message, self.now()))
         if was_lost:
-            await self._turn(Parted(self.now()))
+            await self._turn(ConnectionLost(self.now()))
 
     async def _beat(self) -> None:
         while True:
             await self._guard(self._look())
-            await self._turn(Ticked(self.now()))
+            await self._turn(Tick(self.now()))
             if time.monotonic() >= self.sketch_due:
                 before = time.process_time()
-                await self._turn(SketchAsked(self.now()))
+                await self._turn(SketchRequested(self.now()))
                 took = time.process_time() - before
-                self.sketch_due = time.monotonic() + max(0.9 * self.beat_s, SKETCH_SHARE * took)
+                self.sketch_due = time.monotonic() + max(
+                    0.9 * self.heartbeat_s, SKETCH_SHARE * took
+                )
             await self._pause()
 
     async def _look(self) -> None:
@@ -101,7 +103,7 @@ class Relay(Listening):
             self._say_once(str(error))
             return
         if is_another:
-            await self._turn(Parted(self.now()))
+            await self._turn(ConnectionLost(self.now()))
 
     async def _turn(self, event: RelayEvent) -> None:
         await self._guard(self._happen(event))
@@ -119,7 +121,7 @@ class Relay(Listening):
                     await self.uplink.send(message)
                 case Reconnect():
                     self.uplink.reconnect()
-                case Note(finding):
+                case Report(finding):
                     self._say_once(finding.text)
 
 
@@ -127,7 +129,7 @@ async def relay(
     campaign: str,
     *,
     name: str,
-    beat_s: float,
+    heartbeat_s: float,
     say: Callable[[str], None],
     address: str = "",
 ) -> None:
@@ -136,7 +138,7 @@ async def relay(
     Args:
         campaign: its directory, which the aggregator has made.
         name: no other relay of the campaign has it; the one that is started again keeps it.
-        beat_s: seconds between two messages of an agent, and between two sketches.
+        heartbeat_s: seconds between two messages of an agent, and between two sketches.
         say: takes sentences for people.
         address: `tcp://HOST:PORT` for agents on other machines.
 
@@ -146,24 +148,24 @@ async def relay(
     """
     if not NAME.fullmatch(name) or name.startswith("."):
         raise UsageError(f"--name {name!r}: letters, digits, '_', '-' and '.', at most 64")
-    own_directory(os.path.join(campaign, RELAYS))
+    make_private_directory(os.path.join(campaign, RELAYS))
     file = os.path.join(RELAYS, f"{name}.json")
     incarnation = time.time_ns()
     with ExitStack() as stack:
-        stack.enter_context(Lock(campaign, os.path.join(RELAYS, f"{name}.lock")))
+        stack.enter_context(WriterLock(campaign, os.path.join(RELAYS, f"{name}.lock")))
         sockets = stack.enter_context(bind(campaign, address, relay=name))
-        instance, token = secrets.token_hex(8), token_of(campaign)
+        instance, token = secrets.token_hex(8), load_token(campaign)
         state = RelayState(
             name=f"relay {name}",
             incarnation=incarnation,
             instance=instance,
             token=token,
-            beat_s=beat_s,
+            heartbeat_s=heartbeat_s,
             room_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2,
         )
         uplink = Uplink(campaign, sockets.context)
         stack.callback(uplink.close)
-        one = Relay(state, uplink, sockets=sockets, beat_s=beat_s, say=say)
+        one = Relay(state, uplink, sockets=sockets, heartbeat_s=heartbeat_s, say=say)
         stack.enter_context(one.announced(campaign, instance=instance, token=token, file=file))
         say(f"{campaign}: relay {name} waits for agents at {sockets.endpoint}; end with SIGTERM")
         await one.run()

@@ -2,7 +2,7 @@
 
 from insitu.errors import WireError
 from insitu.server import runs
-from insitu.server.events import Effect, Keep, Kept, MessageArrived
+from insitu.server.events import AppendToJournal, Effect, JournalSynced, MessageArrived
 from insitu.server.runs import Run, Session
 from insitu.server.state import CampaignState
 from insitu.wire.messages import Hello, RankEnd
@@ -10,9 +10,9 @@ from insitu.wire.messages import Hello, RankEnd
 Progress = tuple[int, int, tuple[RankEnd, ...]]
 
 
-def name_of(run: Run, session: Session) -> Kept:
+def name_of(run: Run, session: Session) -> JournalSynced:
     """What says that a session is durable."""
-    return Kept(run.id, session.hello.node, session.hello.incarnation)
+    return JournalSynced(run.id, session.hello.node, session.hello.incarnation)
 
 
 def progress_of(session: Session) -> Progress:
@@ -24,13 +24,15 @@ def progress_of(session: Session) -> Progress:
 class Nodes(CampaignState):
     """What nodes have said, until it is durable above; it seals nothing.
 
-    A `Keep` holds no messages: what a node said last is asked when its turn comes. While a node
-    waits for its end to be durable it is answered at every tick, so that it knows that we live.
+    An `AppendToJournal` holds no messages: what a node said last is asked when its turn comes. While
+    a node waits for its end to be durable it is answered at every tick: it knows that we live.
     """
 
-    def __init__(self, *, instance: str, token: str, beat_s: float, room_bytes: int) -> None:
-        super().__init__(instance=instance, token=token, beat_s=beat_s, room_bytes=room_bytes)
-        self.given_up: dict[Kept, Progress] = {}  # refused above, when they were so far
+    def __init__(self, *, instance: str, token: str, heartbeat_s: float, room_bytes: int) -> None:
+        super().__init__(
+            instance=instance, token=token, heartbeat_s=heartbeat_s, room_bytes=room_bytes
+        )
+        self.given_up: dict[JournalSynced, Progress] = {}  # refused above, when they were so far
 
     def _hello(self, event: MessageArrived, hello: Hello) -> list[Effect]:
         if hello.is_relay:
@@ -66,5 +68,5 @@ class Nodes(CampaignState):
         keep: list[Effect] = [self._keep(run, session)] if is_new else []
         return super()._silent(run, session) + keep
 
-    def _keep(self, run: Run, session: Session) -> Keep:
-        return Keep(run.id, session.hello.node, session.hello.incarnation, ())
+    def _keep(self, run: Run, session: Session) -> AppendToJournal:
+        return AppendToJournal(run.id, session.hello.node, session.hello.incarnation, ())

@@ -14,24 +14,24 @@ from insitu.entities import Finding
 from insitu.modeling.classes.sketch import Sketch
 from insitu.server import runs, sketches
 from insitu.server.events import (
-    Answered,
+    AnswerArrived,
+    AppendToJournal,
+    ConnectionLost,
     Effect,
-    Keep,
-    Kept,
+    JournalSynced,
     MessageArrived,
-    Note,
-    Parted,
     Reconnect,
     RelayEffect,
     RelayEvent,
     Reply,
+    Report,
     Send,
-    SketchAsked,
-    StopAsked,
-    Ticked,
+    SketchRequested,
+    StopRequested,
+    Tick,
 )
-from insitu.server.relay.errand import Errand, Outcome
 from insitu.server.relay.nodes import Nodes, Progress, name_of, progress_of
+from insitu.server.relay.request import Outcome, Request
 from insitu.server.runs import Run, Session
 from insitu.server.totals import Register
 from insitu.wire.messages import (
@@ -65,7 +65,7 @@ class _Sketched:
 
 @dataclass(frozen=True, slots=True)
 class _Brought:
-    """What an errand brings: of which session, how far it was, or sketches of which run."""
+    """What an request brings: of which session, how far it was, or sketches of which run."""
 
     run: str
     session: Session | None = None
@@ -82,18 +82,20 @@ class RelayState:
         incarnation: int,
         instance: str,
         token: str,
-        beat_s: float,
+        heartbeat_s: float,
         room_bytes: int,
     ) -> None:
         """Begin without runs, under a name that no other relay of the campaign has."""
         self.name = name
-        self.nodes = Nodes(instance=instance, token=token, beat_s=beat_s, room_bytes=room_bytes)
+        self.nodes = Nodes(
+            instance=instance, token=token, heartbeat_s=heartbeat_s, room_bytes=room_bytes
+        )
         self._incarnation = incarnation
         self._token = token
-        self._owed: dict[Kept, None] = {}
+        self._owed: dict[JournalSynced, None] = {}
         self._due: dict[str, None] = {}  # runs to be sketched
         self._sketched: dict[str, _Sketched] = {}
-        self._errand: tuple[Errand, _Brought] | None = None
+        self._request: tuple[Request, _Brought] | None = None
         self._asked_at = 0.0
         self._is_resting = False  # after a failure, until the next tick
         self._unsketched: set[str] = set()  # runs whose sketches the aggregator has refused
@@ -102,28 +104,28 @@ class RelayState:
     @property
     def is_idle(self) -> bool:
         """Whether all that nodes said is above."""
-        return not self._owed and self._errand is None
+        return not self._owed and self._request is None
 
     def handle(self, event: RelayEvent) -> list[RelayEffect]:
         """What is to be done about an event."""
         match event:
-            case MessageArrived(_, _, at) | StopAsked(at):
+            case MessageArrived(_, _, at) | StopRequested(at):
                 return self._taken(self.nodes.handle(event)) + self._go_on(at)
-            case Ticked(now):
+            case Tick(now):
                 effects = self._taken(self.nodes.handle(event))
                 self._sketched = {r: s for r, s in self._sketched.items() if r in self.nodes.runs}
                 self._unsketched &= self.nodes.runs.keys()
                 self._is_resting = False
-                if self._errand is not None and now - self._asked_at > ANSWER_WITHIN_S:
+                if self._request is not None and now - self._asked_at > ANSWER_WITHIN_S:
                     self._fail()
                 return effects + self._go_on(now)
-            case SketchAsked(now):
+            case SketchRequested(now):
                 self._due |= dict.fromkeys(self.nodes.runs)
                 return self._go_on(now)
-            case Parted(at):
+            case ConnectionLost(at):
                 self._drop()
                 return self._go_on(at)
-            case Answered(message, at):
+            case AnswerArrived(message, at):
                 return self._answered(message, at)
 
     def _taken(self, effects: list[Effect]) -> list[RelayEffect]:
@@ -131,31 +133,31 @@ class RelayState:
         left: list[RelayEffect] = []
         for effect in effects:
             match effect:
-                case Keep(run, node, incarnation, _):
+                case AppendToJournal(run, node, incarnation, _):
                     one = self.nodes.runs[run]
                     if not self.nodes.is_given_up(one, one.sessions[node]):
-                        self._owed[Kept(run, node, incarnation)] = None
-                case Reply() | Note():
+                        self._owed[JournalSynced(run, node, incarnation)] = None
+                case Reply() | Report():
                     left.append(effect)
         return left
 
     def _answered(self, message: Message, at: float) -> list[RelayEffect]:
-        if self._errand is None:
+        if self._request is None:
             return []
-        errand, brought = self._errand
-        following = errand.answered(message)
-        self._see(errand.instance)
+        request, brought = self._request
+        following = request.answered(message)
+        self._see(request.instance)
         if following is not None:
             self._asked_at = at
             return [Send(following)]
         effects: list[RelayEffect] = []
-        match errand.outcome:
+        match request.outcome:
             case Outcome.DONE:
-                self._errand = None
+                self._request = None
                 effects += self._brought(brought)
             case Outcome.REFUSED:
                 self._fail()
-                effects += self._refused(brought, errand.refusal)
+                effects += self._refused(brought, request.refusal)
             case Outcome.OUTDATED if brought.session is not None:
                 self._fail()
                 self._give_up(brought.run, brought.session, brought.progress)
@@ -180,15 +182,15 @@ class RelayState:
         self._is_resting = True
 
     def _drop(self) -> None:
-        if self._errand is not None and self._errand[1].run in self._sketched:
-            self._sketched[self._errand[1].run].told = ()
-        self._errand = None
+        if self._request is not None and self._request[1].run in self._sketched:
+            self._sketched[self._request[1].run].told = ()
+        self._request = None
 
     def _brought(self, brought: _Brought) -> list[RelayEffect]:
         session = brought.session
         if session is None:
             return []
-        kept = Kept(brought.run, session.hello.node, session.hello.incarnation)
+        kept = JournalSynced(brought.run, session.hello.node, session.hello.incarnation)
         if progress_of(session) != brought.progress:
             return []  # it has said more meanwhile: it stays owed
         self._owed.pop(kept, None)
@@ -196,7 +198,9 @@ class RelayState:
 
     def _refused(self, brought: _Brought, text: str) -> list[RelayEffect]:
         """The agent keeps its tables; sketches of the run are not sent any more."""
-        note = Note(Finding("message-refused", f"the aggregator refused run {brought.run}: {text}"))
+        note = Report(
+            Finding("message-refused", f"the aggregator refused run {brought.run}: {text}")
+        )
         session = brought.session
         if session is None:
             self._unsketched.add(brought.run)
@@ -205,23 +209,23 @@ class RelayState:
         return [note, Reply(session.peer, Reject(REFUSED, text))]
 
     def _give_up(self, run: str, session: Session, progress: Progress) -> None:
-        kept = Kept(run, session.hello.node, session.hello.incarnation)
+        kept = JournalSynced(run, session.hello.node, session.hello.incarnation)
         self.nodes.given_up[kept] = progress
         self._owed.pop(kept, None)
 
     def _go_on(self, now: float) -> list[RelayEffect]:
-        """Begin the next errand where none is under way: sketches first, they are few.
+        """Begin the next request where none is under way: sketches first, they are few.
 
         Each has a connection of its own, so that no message or answer is taken for another's.
         """
-        while self._errand is None and not self._is_resting and (self._due or self._owed):
+        while self._request is None and not self._is_resting and (self._due or self._owed):
             begun = self._next_sketch(now) if self._due else self._next_words()
             if begun is not None:
-                self._errand, self._asked_at = begun, now
+                self._request, self._asked_at = begun, now
                 return [Reconnect(), Send(begun[0].begin())]
         return []
 
-    def _next_words(self) -> tuple[Errand, _Brought] | None:
+    def _next_words(self) -> tuple[Request, _Brought] | None:
         kept = next(iter(self._owed))
         run = self.nodes.runs.get(kept.run)
         session = run.sessions.get(kept.node) if run is not None else None
@@ -231,15 +235,15 @@ class RelayState:
         hello, *said = runs.last_words(run, session)
         assert isinstance(hello, Hello)
         dictionary = session.source.dictionary
-        errand = Errand(
+        request = Request(
             replace(hello, token=self._token),
             tuple(part for part in said if isinstance(part, Paths)),
             Digest(len(dictionary), dictionary.digest) if len(dictionary) else None,
             tuple(part for part in said if isinstance(part, Totals | Bye)),
         )
-        return errand, _Brought(run.id, session, progress_of(session))
+        return request, _Brought(run.id, session, progress_of(session))
 
-    def _next_sketch(self, now: float) -> tuple[Errand, _Brought] | None:
+    def _next_sketch(self, now: float) -> tuple[Request, _Brought] | None:
         run_id = next(iter(self._due))
         del self._due[run_id]
         run = self.nodes.runs.get(run_id)
@@ -276,7 +280,7 @@ class RelayState:
             columns=told.columns,
             is_relay=True,
         )
-        return Errand(hello, _rows(run), None, messages), _Brought(run_id)
+        return Request(hello, _rows(run), None, messages), _Brought(run_id)
 
     def _told(self, run_id: str, columns: tuple[Column, ...]) -> _Sketched:
         known = self._sketched.get(run_id)

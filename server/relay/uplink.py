@@ -10,7 +10,7 @@ import zmq.asyncio
 import zmq.auth
 import zmq.utils.monitor
 
-from insitu.server.rendezvous import Address, address_of, read_secret
+from insitu.server.discovery import Address, load_aggregator_address, read_secret
 from insitu.server.sockets import CLIENT_KEY, SERVER_KEY
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import MAX_FRAME_BYTES, Message
@@ -43,7 +43,7 @@ class Uplink:
         Raises:
             CampaignError: its address or its keys may have been written by somebody else.
         """
-        found = address_of(self.campaign)
+        found = load_aggregator_address(self.campaign)
         if found is None or found == self.address:
             return False
         self.address = found

@@ -52,7 +52,7 @@ class Tree:
     relays: int
     ranks: int  # of each node
     rows: int
-    beat_s: float
+    heartbeat_s: float
     beats: int
 
     @property
@@ -140,7 +140,7 @@ def agents(folder: Path, k: int, tree: Tree) -> tuple[float, float, float]:
     """
 
     async def after(speaker: Speaker, work: Callable[[], Awaitable[float | None]]) -> float:
-        await asyncio.sleep(tree.beat_s * speaker.number / tree.nodes)
+        await asyncio.sleep(tree.heartbeat_s * speaker.number / tree.nodes)
         return await work() or 0.0
 
     async def all_of_them() -> tuple[list[float], list[float]]:
@@ -171,7 +171,7 @@ def _meet(folder: Path, what: str, who: str) -> None:
         raise RuntimeError(f"not everybody came to {what}")
 
 
-def counting_relay(campaign: str, name: str, beat_s: str, log: str) -> None:
+def counting_relay(campaign: str, name: str, heartbeat_s: str, log: str) -> None:
     """A relay that writes down the bytes that it sends up, sketches apart."""
     counts = {"sketches": 0, "bytes of sketches": 0, "bytes of all": 0}
     send = uplink.Uplink.send
@@ -187,7 +187,7 @@ def counting_relay(campaign: str, name: str, beat_s: str, log: str) -> None:
         await send(self, message)
 
     uplink.Uplink.send = counted  # type: ignore[method-assign]
-    asyncio.run(relay(campaign, name=name, beat_s=float(beat_s), say=lambda text: None))
+    asyncio.run(relay(campaign, name=name, heartbeat_s=float(heartbeat_s), say=lambda text: None))
     Path(log).write_text(json.dumps(counts))
 
 
@@ -201,7 +201,7 @@ def tree(size: Tree) -> None:
     with tempfile.TemporaryDirectory(prefix="insitu-tree-") as name:
         folder = Path(name)
         campaign = folder / "tree.insitu"
-        server = Server(campaign, beat=str(size.beat_s)).wait()
+        server = Server(campaign, beat=str(size.heartbeat_s)).wait()
         below = _relays(folder, campaign, size)
         with ProcessPoolExecutor(PROCESSES) as pool:
             parts = [pool.submit(agents, folder, k, size) for k in range(PROCESSES)]
@@ -220,7 +220,7 @@ def _relays(folder: Path, campaign: Path, size: Tree) -> list["subprocess.Popen[
     found = []
     for k in range(size.relays):
         with open(folder / "relays.log", "ab") as log:
-            more = [f"r{k}", str(size.beat_s), str(folder / f"r{k}.json")]
+            more = [f"r{k}", str(size.heartbeat_s), str(folder / f"r{k}.json")]
             found.append(subprocess.Popen([*words, *more], cwd=HERE, stderr=log))
     if not until(lambda: len(list((campaign / "relays").glob("*.json"))) == size.relays, WAIT_S):
         raise RuntimeError((folder / "relays.log").read_text())
@@ -256,8 +256,10 @@ def _watch(
         f" CPU a beat ({spent[1:].max():.2f} at most), {np.mean(rss[1:]):.0f} MB",
         flush=True,
     )
-    shown = until(lambda: int(_board(campaign)["runs"][0]["seen"]) == size.size, 3 * size.beat_s)
-    time.sleep(size.beat_s)
+    shown = until(
+        lambda: int(_board(campaign)["runs"][0]["seen"]) == size.size, 3 * size.heartbeat_s
+    )
+    time.sleep(size.heartbeat_s)
     seen = _board(campaign)
     (run,) = seen["runs"]
     classes = [row["behaviour"] for row in seen["series"] if row["behaviour"].startswith("now")]

@@ -17,7 +17,7 @@ from insitu.cli import COMMANDS, group
 from insitu.cli.output import headlines
 from insitu.cli.predict import coordinate
 from insitu.errors import UsageError
-from insitu.server.rendezvous import Lock
+from insitu.server.discovery import WriterLock
 from tests.cli.conftest import Insitu
 from tests.support.campaigns import HALO, heat_campaign
 
@@ -270,7 +270,7 @@ def test_a_run_is_left_out_of_the_models_and_taken_back(insitu: Insitu, heat: st
 
     everything = points()
     several, none = insitu("omit", own, "p=8"), insitu("omit", own, "p=4#0", "p=8#7")
-    with Lock(own):
+    with WriterLock(own):
         assert insitu("omit", own, "p=8#1").code == 3
     assert (several.code, none.code) == (2, 2)
     assert "'p=8' is 2 runs; say which of p=8#0, p=8#1" in several.err

@@ -1,6 +1,6 @@
 import json
 
-from insitu.server.rendezvous import Lock
+from insitu.server.discovery import WriterLock
 from tests.cli.conftest import Insitu
 
 
@@ -105,7 +105,7 @@ def test_refit_makes_the_same_models_again(insitu: Insitu):
 def test_an_import_into_a_campaign_that_an_aggregator_has_is_refused(insitu: Insitu):
     insitu("import", "a.insitu", "-", given=growing())
 
-    with Lock("a.insitu"):
+    with WriterLock("a.insitu"):
         answer = insitu("import", "a.insitu", "-", given=growing("visits"))
 
     assert answer.code == 3

@@ -6,7 +6,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from insitu.server.events import Keep, Kept, MessageArrived, Seal, Sealed, StopAsked, Ticked
+from insitu.server.events import (
+    AppendToJournal,
+    JournalSynced,
+    MessageArrived,
+    RunStored,
+    StopRequested,
+    StoreRun,
+    Tick,
+)
 from insitu.server.state import CampaignState
 from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode
@@ -44,24 +52,24 @@ def nearly_fitting(draw):
 
 
 def carried_out(state, effects):
-    """Do what effects ask for as the keeper does: keep through the codec, seal what is whole."""
+    """Do what effects ask for as the writer does: keep through the codec, seal what is whole."""
     for effect in effects:
         match effect:
-            case Keep(run, node, incarnation, messages):
+            case AppendToJournal(run, node, incarnation, messages):
                 for message in messages:
                     decode(encode(message))
-                carried_out(state, state.handle(Kept(run, node, incarnation)))
-            case Seal(record, table):
+                carried_out(state, state.handle(JournalSynced(run, node, incarnation)))
+            case StoreRun(record, table):
                 for array in table.values.values():
                     assert array.shape == (len(table.callpaths), record.key.size)
                     assert not np.isinf(array).any()
-                carried_out(state, state.handle(Sealed(record.id, bool(record.missing))))
+                carried_out(state, state.handle(RunStored(record.id, bool(record.missing))))
 
 
 @settings(max_examples=300, deadline=None)
 @given(hello=ADMITTED, messages=st.lists(st.one_of(nearly_fitting(), MESSAGES), max_size=12))
 def test_whatever_is_said_after_a_valid_hello_the_other_run_stands(hello, messages):
-    state = CampaignState(instance="i1", token=TOKEN, beat_s=1.0)
+    state = CampaignState(instance="i1", token=TOKEN, heartbeat_s=1.0)
     node = ModelNode("n0", [0, 1], 3)
     for message in node.messages()[:3]:
         state.handle(MessageArrived(b"honest", message, 0.0))
@@ -69,10 +77,10 @@ def test_whatever_is_said_after_a_valid_hello_the_other_run_stands(hello, messag
     for message in (hello, *messages):
         theirs = replace(message, run=THEIRS) if isinstance(message, Hello) else message
         carried_out(state, state.handle(MessageArrived(b"hostile", theirs, 1.0)))
-    carried_out(state, state.handle(Ticked(2.0)))
+    carried_out(state, state.handle(Tick(2.0)))
 
     assert state.held_bytes == sum(run.held_bytes for run in state.runs.values())
     table = table_of(3, state.runs[RUN].registers)
     assert [column(table, rank) for rank in node.ranks] == [node.truth(0), node.truth(1)]
     assert np.isnan(table.values["visits"][:, 2]).all()
-    carried_out(state, state.handle(StopAsked(3.0)))
+    carried_out(state, state.handle(StopRequested(3.0)))

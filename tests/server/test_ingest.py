@@ -8,7 +8,7 @@ from insitu.campaign.store import open_store
 from insitu.entities import RunState
 from insitu.errors import CampaignError, WireError
 from insitu.server.ingest import Ingestion
-from insitu.server.keeper import Keeper
+from insitu.server.writer import CampaignWriter
 from tests.support.nodes import RUN, ModelNode, column
 
 NODES = ModelNode("n0", [0, 1], 3), ModelNode("n1", [2], 3)
@@ -83,7 +83,7 @@ def test_malformed_messages_are_refused(tmp_path):
 
 def test_tables_are_not_brought_in_while_an_aggregator_runs(tmp_path):
     with (
-        Keeper(str(tmp_path), instance="i1", beat_s=1.0),
+        CampaignWriter(str(tmp_path), instance="i1", heartbeat_s=1.0),
         pytest.raises(CampaignError, match="another aggregator"),
     ):
         bring(tmp_path, *NODES)

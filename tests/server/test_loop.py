@@ -10,10 +10,10 @@ import zmq.asyncio
 
 from insitu.analysis.board import Board
 from insitu.campaign.store import open_store
-from insitu.server.keeper import Keeper
 from insitu.server.loop import Aggregator
 from insitu.server.refitter import Refitter
 from insitu.server.sockets import bind
+from insitu.server.writer import CampaignWriter
 from tests.support.campaigns import heat_campaign, heat_run
 
 
@@ -27,9 +27,12 @@ class SlowRefitter(Refitter):
 
 async def serve_and_stop(campaign, refitter, *, is_signalled):
     said = []
-    with Keeper(campaign, instance="i1", beat_s=0.05) as keeper, bind(campaign) as sockets:
-        kept = refitter(keeper.store, campaign)
-        aggregator = Aggregator(keeper, kept, sockets=sockets, beat_s=0.05, say=said.append)
+    with (
+        CampaignWriter(campaign, instance="i1", heartbeat_s=0.05) as writer,
+        bind(campaign) as sockets,
+    ):
+        kept = refitter(writer.store, campaign)
+        aggregator = Aggregator(writer, kept, sockets=sockets, heartbeat_s=0.05, say=said.append)
         stop = aggregator.ask_to_stop if is_signalled else aggregator.stop.set
         asyncio.get_running_loop().call_later(0.2, stop)
         await aggregator.run()
@@ -79,15 +82,15 @@ async def watch_a_refit(campaign, refitter):
                 return seen
 
     with (
-        Keeper(campaign, instance="i1", beat_s=0.05) as keeper,
+        CampaignWriter(campaign, instance="i1", heartbeat_s=0.05) as writer,
         bind(campaign) as sockets,
         zmq.asyncio.Context() as context,
         context.socket(zmq.SUB) as eyes,
     ):
         eyes.subscribe(b"")
         eyes.connect(sockets.boards_endpoint)
-        kept = refitter(keeper.store, campaign)
-        aggregator = Aggregator(keeper, kept, sockets=sockets, beat_s=0.05, say=print)
+        kept = refitter(writer.store, campaign)
+        aggregator = Aggregator(writer, kept, sockets=sockets, heartbeat_s=0.05, say=print)
         running = asyncio.create_task(aggregator.run())
         during = await asyncio.wait_for(board(bool), 20)
         kept.allowed.set()

@@ -6,18 +6,18 @@ from insitu.analysis.board import make_board
 from insitu.entities import RunState
 from insitu.modeling.base import ModelSet
 from insitu.server.events import (
-    Answered,
-    Keep,
-    Kept,
+    AnswerArrived,
+    AppendToJournal,
+    ConnectionLost,
+    JournalSynced,
     MessageArrived,
-    Parted,
     Reconnect,
     Reply,
-    Seal,
     Send,
-    SketchAsked,
-    StopAsked,
-    Ticked,
+    SketchRequested,
+    StopRequested,
+    StoreRun,
+    Tick,
 )
 from insitu.server.live import live_of
 from insitu.server.relay.state import ANSWER_WITHIN_S, RelayState
@@ -35,7 +35,7 @@ class Tree:
     """An aggregator whose disk works, and relays below it."""
 
     def __init__(self, relays=1, **more):
-        self.root = CampaignState(instance="root", token=TOKEN, beat_s=1.0, **more)
+        self.root = CampaignState(instance="root", token=TOKEN, heartbeat_s=1.0, **more)
         self.relays = [self.relay(i) for i in range(relays)]
         self.risen = []
         self.answers = []
@@ -48,7 +48,7 @@ class Tree:
             incarnation=10,
             instance=f"r{i}",
             token=TOKEN,
-            beat_s=1.0,
+            heartbeat_s=1.0,
             room_bytes=1 << 30,
         )
 
@@ -73,12 +73,12 @@ class Tree:
         while effects:
             effect = effects.pop(0)
             match effect:
-                case Keep(run, node, incarnation, _):
-                    effects += self.root.handle(Kept(run, node, incarnation))
-                case Seal(record, table):
+                case AppendToJournal(run, node, incarnation, _):
+                    effects += self.root.handle(JournalSynced(run, node, incarnation))
+                case StoreRun(record, table):
                     self.sealed.append((record, table))
                 case Reply(_, answer):
-                    self.happen(relay, Answered(answer, at))
+                    self.happen(relay, AnswerArrived(answer, at))
 
     def told(self, node):
         return [message for name, message in self.answers if name == node.name]
@@ -100,9 +100,9 @@ def test_while_ranks_run_the_aggregator_sees_what_it_would_see_of_every_value():
         tree.say(tree.relays[k % 2], node, node.hello(), node.dictionary(), node.totals(1))
 
     for relay in tree.relays:
-        tree.happen(relay, SketchAsked(1.0))
+        tree.happen(relay, SketchRequested(1.0))
 
-    flat = CampaignState(instance="flat", token=TOKEN, beat_s=1.0)
+    flat = CampaignState(instance="flat", token=TOKEN, heartbeat_s=1.0)
     for node in every:
         for message in (node.hello(), node.dictionary(), node.totals(1)):
             flat.handle(MessageArrived(node.name.encode(), message, 0.0))
@@ -132,8 +132,8 @@ def test_an_end_is_durable_only_when_it_is_so_above():
     tree.say(relay, node, *node.messages())
     before = [m for m in tree.told(node) if isinstance(m, Ack) and m.is_durable]
     tree.is_up = True
-    tree.happen(relay, Ticked(ANSWER_WITHIN_S + 1.0))
-    tree.happen(relay, Ticked(ANSWER_WITHIN_S + 2.0))
+    tree.happen(relay, Tick(ANSWER_WITHIN_S + 1.0))
+    tree.happen(relay, Tick(ANSWER_WITHIN_S + 2.0))
 
     assert before == []
     assert tree.told(node)[-1] == Ack("r0", 1, 2, True)
@@ -159,7 +159,7 @@ def test_what_a_lost_node_said_last_is_brought_in_its_name():
     node = nodes()[0]
     tree.say(relay, node, node.hello(), node.dictionary(), node.totals(1))
 
-    tree.happen(relay, Ticked(SILENT_BEATS + 1.0))
+    tree.happen(relay, Tick(SILENT_BEATS + 1.0))
 
     run = tree.root.runs[RUN]
     assert list(run.sessions) == ["n0"]
@@ -173,7 +173,7 @@ def test_a_relay_that_stops_brings_what_it_has():
     for node in every:
         tree.say(relay, node, node.hello(), node.dictionary(), node.totals(1))
 
-    tree.happen(relay, StopAsked(1.0))
+    tree.happen(relay, StopRequested(1.0))
 
     assert relay.is_idle
     assert len(tree.root.runs[RUN].registers) == SIZE
@@ -185,7 +185,7 @@ def test_a_relay_forgets_what_is_safe_above_and_nobody_speaks_of():
     node = nodes()[0]
     tree.say(relay, node, *node.messages())
 
-    tree.happen(relay, Ticked(LOST_S))
+    tree.happen(relay, Tick(LOST_S))
 
     assert relay.nodes.runs == {}
 
@@ -196,7 +196,7 @@ def test_what_has_no_room_above_stays_with_the_node():
     node = nodes()[0]
 
     tree.say(relay, node, *node.messages())
-    tree.happen(relay, Ticked(1.0))
+    tree.happen(relay, Tick(1.0))
 
     last = tree.told(node)[-1]
     assert isinstance(last, Reject) and last.code == REFUSED
@@ -214,8 +214,8 @@ def test_what_a_node_says_while_its_end_goes_up_goes_up_too():
     tree.say(relay, node, node.hello(), node.dictionary(), node.totals(2), node.bye(2))
     tree.is_up = True
 
-    tree.happen(relay, Ticked(ANSWER_WITHIN_S + 1.0))
-    tree.happen(relay, Ticked(ANSWER_WITHIN_S + 2.0))
+    tree.happen(relay, Tick(ANSWER_WITHIN_S + 1.0))
+    tree.happen(relay, Tick(ANSWER_WITHIN_S + 2.0))
 
     registers = tree.root.runs[RUN].registers
     assert column(table_of(SIZE, registers), 0) == node.truth(0)
@@ -227,10 +227,10 @@ def test_a_new_aggregator_hears_again_what_lost_nodes_said():
     (relay,) = tree.relays
     lost, other = nodes()[:2]
     tree.say(relay, lost, lost.hello(), lost.dictionary(), lost.totals(1))
-    tree.happen(relay, Ticked(SILENT_BEATS + 1.0))
+    tree.happen(relay, Tick(SILENT_BEATS + 1.0))
 
-    tree.root = CampaignState(instance="next", token=TOKEN, beat_s=1.0)
-    tree.happen(relay, Parted(7.0))
+    tree.root = CampaignState(instance="next", token=TOKEN, heartbeat_s=1.0)
+    tree.happen(relay, ConnectionLost(7.0))
     tree.say(relay, other, *other.messages(), at=8.0)
 
     assert set(tree.root.runs[RUN].sessions) == {"n0", "n1"}
@@ -243,8 +243,8 @@ def test_an_answer_that_does_not_come_begins_a_new_connection():
     node = nodes()[0]
     tree.say(relay, node, *node.messages())
 
-    effects = relay.handle(Ticked(ANSWER_WITHIN_S + 1.0))
-    next_effects = relay.handle(Ticked(ANSWER_WITHIN_S + 2.0))
+    effects = relay.handle(Tick(ANSWER_WITHIN_S + 1.0))
+    next_effects = relay.handle(Tick(ANSWER_WITHIN_S + 2.0))
 
     assert not any(isinstance(effect, Send) for effect in effects)
     assert next_effects[-2] == Reconnect()
@@ -258,7 +258,7 @@ def test_while_an_end_waits_the_node_is_answered():
     node = nodes()[0]
     tree.say(relay, node, *node.messages())
 
-    tree.happen(relay, Ticked(1.0))
+    tree.happen(relay, Tick(1.0))
 
     assert tree.told(node)[-1] == Ack("r0", 1, 2, False)
 
@@ -278,7 +278,7 @@ def test_a_relay_has_no_ranks_and_a_node_no_sketches():
     (relay,) = tree.relays
     node = nodes()[0]
     tree.say(relay, node, node.hello(), node.dictionary(), node.totals(1))
-    tree.happen(relay, SketchAsked(1.0))
+    tree.happen(relay, SketchRequested(1.0))
     (told,) = [m for m in tree.risen if isinstance(m, Sketches)]
 
     def refusal(peer, message):

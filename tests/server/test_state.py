@@ -6,17 +6,17 @@ import pytest
 
 from insitu.entities import RunState
 from insitu.server.events import (
-    Forget,
-    Keep,
-    Kept,
+    AppendToJournal,
+    DropFromJournal,
+    JournalSynced,
     MessageArrived,
-    Note,
-    Refit,
+    RefitModels,
     Reply,
-    Seal,
-    Sealed,
-    StopAsked,
-    Ticked,
+    Report,
+    RunStored,
+    StopRequested,
+    StoreRun,
+    Tick,
 )
 from insitu.server.runs import named
 from insitu.server.state import GRACE_S, SILENT_BEATS, CampaignState
@@ -39,7 +39,7 @@ LOST_S = SILENT_BEATS + GRACE_S + 1.0
 
 
 def state_of(**more):
-    return CampaignState(instance="i1", token=TOKEN, beat_s=1.0, **more)
+    return CampaignState(instance="i1", token=TOKEN, heartbeat_s=1.0, **more)
 
 
 def say(state, peer, *messages, at=0.0, is_trusted=False):
@@ -56,11 +56,11 @@ def settle(state, effects):
     for effect in effects:
         done.append(effect)
         match effect:
-            case Keep(run, node, incarnation, _):
-                done += settle(state, state.handle(Kept(run, node, incarnation)))
-            case Seal(record, _):
+            case AppendToJournal(run, node, incarnation, _):
+                done += settle(state, state.handle(JournalSynced(run, node, incarnation)))
+            case StoreRun(record, _):
                 is_partial = record.state is RunState.INCOMPLETE
-                done += settle(state, state.handle(Sealed(record.id, is_partial)))
+                done += settle(state, state.handle(RunStored(record.id, is_partial)))
     return done
 
 
@@ -73,7 +73,7 @@ def kinds(effects):
 
 
 def seal_of(effects):
-    (seal,) = [effect for effect in effects if isinstance(effect, Seal)]
+    (seal,) = [effect for effect in effects if isinstance(effect, StoreRun)]
     return seal.record
 
 
@@ -144,7 +144,7 @@ def test_the_run_is_sealed_when_the_last_node_has_ended():
 
     effects = say(state, b"b", *b.messages())
 
-    assert kinds(effects) == [Keep, Reply, Seal, Forget, Refit]
+    assert kinds(effects) == [AppendToJournal, Reply, StoreRun, DropFromJournal, RefitModels]
     assert answers(effects) == [Ack("i1", 1, 1, True)]
     record = seal_of(effects)
     assert record.state is RunState.COMPLETE
@@ -161,7 +161,7 @@ def test_an_end_is_safe_only_when_it_is_kept():
 
     effects = state.handle(MessageArrived(b"a", node.bye(1), 0.0))
 
-    assert kinds(effects) == [Keep]
+    assert kinds(effects) == [AppendToJournal]
     assert not state.has(node.hello())
 
 
@@ -170,16 +170,16 @@ def test_what_could_not_be_kept_is_tried_again_each_beat():
     say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
     state.handle(MessageArrived(b"a", node.bye(1), 0.0))
 
-    assert kinds(state.handle(Ticked(1.0))) == [Keep]
+    assert kinds(state.handle(Tick(1.0))) == [AppendToJournal]
 
 
 def test_a_run_that_could_not_be_sealed_is_tried_again_each_beat():
     state, node = state_of(), ModelNode("n0", [0], 1)
     say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
     state.handle(MessageArrived(b"a", node.bye(1), 0.0))
-    state.handle(Kept(RUN, "n0", 1))
+    state.handle(JournalSynced(RUN, "n0", 1))
 
-    assert kinds(state.handle(Ticked(1.0))) == [Seal]
+    assert kinds(state.handle(Tick(1.0))) == [StoreRun]
 
 
 def test_the_journal_holds_no_token():
@@ -187,7 +187,7 @@ def test_the_journal_holds_no_token():
 
     effects = say(state, b"a", *node.messages())
 
-    (keep,) = [effect for effect in effects if isinstance(effect, Keep)]
+    (keep,) = [effect for effect in effects if isinstance(effect, AppendToJournal)]
     assert TOKEN not in repr(keep)
 
 
@@ -220,14 +220,14 @@ def test_a_killed_rank_makes_the_run_partial_and_is_named():
     assert record.missing == (1,)
     assert record.exit_status == (0, -9, 0)
     assert "2 of 3 ranks are whole; missing: 1" in record.findings[-1].text
-    assert Refit not in kinds(effects)
+    assert RefitModels not in kinds(effects)
 
 
 def test_a_partial_run_is_completed_by_a_later_end():
     state = state_of()
     a, b = two_nodes()
     say(state, b"a", *a.messages())
-    assert seal_of(settle(state, state.handle(StopAsked(9.0)))).state is RunState.INCOMPLETE
+    assert seal_of(settle(state, state.handle(StopRequested(9.0)))).state is RunState.INCOMPLETE
 
     effects = say(state, b"b", *b.messages(), is_trusted=True)
 
@@ -238,10 +238,10 @@ def test_a_silent_node_is_named_after_five_beats():
     state, node = state_of(), ModelNode("n0", [0, 1], 2)
     say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
 
-    assert state.handle(Ticked(5.0)) == []
-    (note,) = state.handle(Ticked(5.1))
+    assert state.handle(Tick(5.0)) == []
+    (note,) = state.handle(Tick(5.1))
 
-    assert isinstance(note, Note)
+    assert isinstance(note, Report)
     assert note.finding.code == "rank-silent"
     assert "n0 (ranks 0, 1)" in note.finding.text
 
@@ -249,7 +249,7 @@ def test_a_silent_node_is_named_after_five_beats():
 def test_a_node_that_speaks_again_is_not_called_silent_in_the_end():
     state, node = state_of(), ModelNode("n0", [0, 1], 2)
     say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
-    state.handle(Ticked(5.1))
+    state.handle(Tick(5.1))
 
     effects = say(state, b"a", node.totals(2), node.bye(2))
 
@@ -262,9 +262,9 @@ def test_a_run_of_which_nothing_is_heard_becomes_partial_with_its_data_kept():
     say(state, b"a", *a.messages())
     say(state, b"b", b.hello(), b.dictionary(), b.totals(1))
 
-    effects = settle(state, state.handle(Ticked(LOST_S)))
+    effects = settle(state, state.handle(Tick(LOST_S)))
 
-    assert Keep in kinds(effects)
+    assert AppendToJournal in kinds(effects)
     assert seal_of(effects).missing == (2, 3)
     assert state.state_of(RUN) is RunState.INCOMPLETE
     assert not state.is_measuring()
@@ -273,9 +273,9 @@ def test_a_run_of_which_nothing_is_heard_becomes_partial_with_its_data_kept():
 def test_a_partial_run_is_not_sealed_again_at_every_beat():
     state, node = state_of(), ModelNode("n0", [0], 2)
     say(state, b"a", *node.messages())
-    settle(state, state.handle(Ticked(LOST_S)))
+    settle(state, state.handle(Tick(LOST_S)))
 
-    assert state.handle(Ticked(2 * LOST_S)) == []
+    assert state.handle(Tick(2 * LOST_S)) == []
 
 
 def test_a_run_is_measured_while_one_of_its_nodes_speaks():
@@ -285,7 +285,7 @@ def test_a_run_is_measured_while_one_of_its_nodes_speaks():
     say(state, b"b", b.hello(), b.dictionary(), b.totals(1))
 
     say(state, b"b", b.totals(2), at=LOST_S)
-    state.handle(Ticked(LOST_S + 0.1))
+    state.handle(Tick(LOST_S + 0.1))
 
     assert state.state_of(RUN) is RunState.MEASURING
 
@@ -305,7 +305,7 @@ def test_a_newer_agent_takes_the_place_of_an_older_one():
 
 
 def seal_of_table(effects):
-    (seal,) = [effect for effect in effects if isinstance(effect, Seal)]
+    (seal,) = [effect for effect in effects if isinstance(effect, StoreRun)]
     return seal.table
 
 
@@ -353,7 +353,7 @@ def test_a_message_that_makes_no_sense_is_refused_and_noted(message):
     effects = say(state, b"a", message)
 
     assert answers(effects)[0].code == REFUSED
-    assert kinds(effects) == [Reply, Note]
+    assert kinds(effects) == [Reply, Report]
 
 
 def test_an_agent_cannot_change_its_columns():
@@ -369,7 +369,7 @@ def test_ranks_that_appear_later_are_named_when_their_node_is_silent():
     state, node = state_of(), ModelNode("n0", [0, 1], 2)
     say(state, b"a", replace(node.hello(), ranks=(0,)), node.hello())
 
-    (note,) = state.handle(Ticked(5.1))
+    (note,) = state.handle(Tick(5.1))
 
     assert "ranks 0, 1" in note.finding.text
 
@@ -377,7 +377,7 @@ def test_ranks_that_appear_later_are_named_when_their_node_is_silent():
 def test_a_run_is_measured_again_when_its_agents_come_back():
     state, node = state_of(), ModelNode("n0", [0], 1)
     say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
-    settle(state, state.handle(Ticked(LOST_S)))
+    settle(state, state.handle(Tick(LOST_S)))
 
     say(state, b"b", node.hello(), node.totals(2), at=LOST_S)
 
@@ -434,7 +434,7 @@ def test_runs_that_brought_nothing_give_way_to_new_ones(monkeypatch):
 def test_nobody_is_told_that_all_is_safe_of_a_run_that_was_forgotten():
     state, node = state_of(), ModelNode("n0", [0], 1)
     say(state, b"a", node.hello())
-    settle(state, state.handle(Ticked(1000.0)))
+    settle(state, state.handle(Tick(1000.0)))
 
     effects = [say(state, b"a", one, at=1001.0) for one in node.messages()[1:]]
     again = say(state, b"a", node.hello(), at=1002.0)

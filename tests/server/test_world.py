@@ -1,6 +1,6 @@
 """Agents, a network that loses, doubles and reorders, an aggregator that is killed: what must hold.
 
-The agents' side is the real session of the collectors; the aggregator's is the real keeper with its
+The agents' side is the real session of the collectors; the aggregator's is the real writer with its
 files. The truth is what the ranks of the nodes have measured.
 """
 
@@ -16,22 +16,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from insitu.collectors.session import Session, Step
 from insitu.entities import RunState
 from insitu.server.events import (
-    Answered,
+    AnswerArrived,
+    ConnectionLost,
     MessageArrived,
-    Note,
-    Parted,
     Reconnect,
     Reply,
+    Report,
     Send,
-    SketchAsked,
-    Ticked,
+    SketchRequested,
+    Tick,
 )
 from insitu.server.journal import FILE
-from insitu.server.keeper import Keeper
 from insitu.server.relay.state import RelayState
 from insitu.server.totals import table_of
+from insitu.server.writer import CampaignWriter
 from insitu.wire.codec import decode, encode
-from insitu.wire.parts import parts
+from insitu.wire.split import split_totals
 from tests.support.nodes import RUN, ModelNode, column
 
 NODES = 2
@@ -72,7 +72,7 @@ class ModelAgent:
             case Step.TOTALS:
                 if not self.unsent:
                     self.is_final = self.has_ended
-                    self.unsent = parts(node.totals(0), 1)
+                    self.unsent = split_totals(node.totals(0), 1)
                 return [replace(self.unsent.pop(0), seq=session.seq)]
             case Step.BYE:
                 return [node.bye(session.seq)]
@@ -109,10 +109,10 @@ class World(RuleBasedStateMachine):
     def open(self):
         self.instances += 1
         self.shown: dict[int, float] = {}
-        self.keeper = Keeper(self.campaign, instance=f"i{self.instances}", beat_s=1.0)
+        self.writer = CampaignWriter(self.campaign, instance=f"i{self.instances}", heartbeat_s=1.0)
         for agent in self.agents:
-            agent.node.token = self.keeper.token
-        self.carry(self.keeper.replay(self.now))
+            agent.node.token = self.writer.token
+        self.carry(self.writer.replay(self.now))
 
     def new_peer(self):
         self.connections += 1
@@ -181,7 +181,7 @@ class World(RuleBasedStateMachine):
 
     def arrive(self, sent):
         peer, frame = sent
-        self.carry(self.keeper.handle(MessageArrived(peer, decode(frame), self.now)))
+        self.carry(self.writer.handle(MessageArrived(peer, decode(frame), self.now)))
 
     def answer(self, *, is_answered):
         """What the aggregator said reaches who is still connected."""
@@ -193,7 +193,7 @@ class World(RuleBasedStateMachine):
 
     def tick(self, wait_s):
         self.now += wait_s
-        self.carry(self.keeper.handle(Ticked(self.now)))
+        self.carry(self.writer.handle(Tick(self.now)))
 
     def disconnect(self, k):
         """The connection breaks; what was on its way may still arrive, no answer does."""
@@ -209,7 +209,7 @@ class World(RuleBasedStateMachine):
 
     def kill_aggregator(self, tail):
         """Only files survive, perhaps with a torn record behind what was synced."""
-        self.keeper.close()
+        self.writer.close()
         if tail:
             path = os.path.join(self.campaign, FILE)
             with open(path, "ab") as journal:
@@ -221,9 +221,9 @@ class World(RuleBasedStateMachine):
 
     @invariant()
     def every_rank_shows_one_real_moment(self):
-        if not hasattr(self, "keeper"):
+        if not hasattr(self, "writer"):
             return
-        run = self.keeper.state.runs.get(RUN)
+        run = self.writer.state.runs.get(RUN)
         if run is not None:
             table = table_of(SIZE, run.registers)
             for rank in run.registers:
@@ -234,20 +234,20 @@ class World(RuleBasedStateMachine):
 
     @invariant()
     def what_an_agent_was_told_is_safe(self):
-        if not hasattr(self, "keeper"):
+        if not hasattr(self, "writer"):
             return
         for agent in self.agents:
             if agent.session.is_durable:
-                assert self.keeper.state.has(agent.node.hello())
+                assert self.writer.state.has(agent.node.hello())
 
     def teardown(self):
-        if not hasattr(self, "keeper"):
+        if not hasattr(self, "writer"):
             return
         try:
             self.heal()
             self.check_the_end()
         finally:
-            self.keeper.close()
+            self.writer.close()
             shutil.rmtree(self.campaign)
 
     def heal(self):
@@ -270,11 +270,11 @@ class World(RuleBasedStateMachine):
         """What stands between agents and the aggregator goes on."""
 
     def check_the_end(self):
-        self.carry(self.keeper.handle(Ticked(self.now)))
-        (record,) = self.keeper.store.runs()
+        self.carry(self.writer.handle(Tick(self.now)))
+        (record,) = self.writer.store.runs()
         assert record.state is (RunState.INCOMPLETE if self.killed else RunState.COMPLETE)
         assert record.missing == self.killed
-        table = self.keeper.store.table(RUN)
+        table = self.writer.store.table(RUN)
         for agent in self.agents:
             for rank in agent.node.ranks:
                 assert column(table, rank) == agent.node.truth(rank)
@@ -308,8 +308,8 @@ class RelayedWorld(World):
             name=f"relay {i}",
             incarnation=1_000 * self.connections,
             instance=f"r{self.connections}",
-            token=self.keeper.token,
-            beat_s=1.0,
+            token=self.writer.token,
+            heartbeat_s=1.0,
             room_bytes=1 << 30,
         )
         return ModelRelay(state, self.new_peer())
@@ -332,7 +332,7 @@ class RelayedWorld(World):
                     self.rise((relay.peer, encode(message)))
                 case Reconnect():
                     relay.peer = self.new_peer()
-                case Note(finding):
+                case Report(finding):
                     is_late = "a newer agent speaks" in finding.text
                     assert finding.code == "rank-silent" or is_late, finding
 
@@ -346,7 +346,7 @@ class RelayedWorld(World):
 
     def come_up(self, sent):
         peer, frame = sent
-        self.carry(self.keeper.handle(MessageArrived(peer, decode(frame), self.now)))
+        self.carry(self.writer.handle(MessageArrived(peer, decode(frame), self.now)))
 
     def carry(self, effects):
         """The aggregator's answers reach a relay that still has the connection."""
@@ -356,13 +356,13 @@ class RelayedWorld(World):
                 relay = next((one for one in self.relays if one.peer == effect.peer), None)
             if relay is not None and (not self.fates or self.fates.pop() != "lost"):
                 answer = decode(encode(effect.message))
-                self.relayed(relay, Answered(answer, self.now))
+                self.relayed(relay, AnswerArrived(answer, self.now))
 
     def tick(self, wait_s):
         super().tick(wait_s)
         for relay in self.relays:
-            self.relayed(relay, Ticked(self.now))
-            self.relayed(relay, SketchAsked(self.now))
+            self.relayed(relay, Tick(self.now))
+            self.relayed(relay, SketchRequested(self.now))
 
     @rule(fates=st.lists(FATES, max_size=12))
     def weather(self, fates):
@@ -385,7 +385,7 @@ class RelayedWorld(World):
                         self.disconnect(k)
             case "disconnect":
                 relay.peer = self.new_peer()
-                self.relayed(relay, Parted(self.now))
+                self.relayed(relay, ConnectionLost(self.now))
             case "stall":
                 self.tick(11.0)
 
@@ -412,7 +412,7 @@ class RelayedWorld(World):
 
     def pass_on(self):
         for relay in self.relays:
-            self.relayed(relay, Ticked(self.now))
+            self.relayed(relay, Tick(self.now))
 
 
 def schedules(number):

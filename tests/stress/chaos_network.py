@@ -26,7 +26,7 @@ from insitu.collectors.session import Session, Step
 from insitu.entities import RunState
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Message
-from insitu.wire.parts import parts
+from insitu.wire.split import split_totals
 from tests.collectors.test_node import rank_table
 from tests.support.listeners import WAIT_S, Server, until
 from tests.support.nodes import ModelNode, column
@@ -92,7 +92,7 @@ class Speaker:
             case Step.TOTALS:
                 if not self.unsent:
                     self.is_final = self.has_ended
-                    self.unsent = list(parts(self.node.totals(0), 1))
+                    self.unsent = list(split_totals(self.node.totals(0), 1))
                 part = self.unsent.pop(0)
                 return [encode(replace(part, seq=self.session.seq))]  # type: ignore[type-var]
             case Step.BYE:

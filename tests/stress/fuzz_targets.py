@@ -19,7 +19,7 @@ from insitu.campaign.config import load_config
 from insitu.collectors import node
 from insitu.errors import CampaignError, WireError
 from insitu.formats.jsonl import JsonLines
-from insitu.server.events import MessageArrived, StopAsked, Ticked
+from insitu.server.events import MessageArrived, StopRequested, Tick
 from insitu.server.journal import FILE as JOURNAL
 from insitu.server.journal import Journal
 from insitu.server.state import CampaignState
@@ -54,7 +54,7 @@ def wire(data: bytes) -> None:
 
 def session(data: bytes) -> None:
     """Frames, each behind its length (u2), at an aggregator."""
-    state = CampaignState(instance="i1", token=TOKEN, beat_s=1.0)
+    state = CampaignState(instance="i1", token=TOKEN, heartbeat_s=1.0)
     at = 0
     while at + 2 <= len(data):
         size = int.from_bytes(data[at : at + 2], "little")
@@ -62,8 +62,8 @@ def session(data: bytes) -> None:
             message = decode(data[at + 2 : at + 2 + size])
             state.handle(MessageArrived(b"peer", message, 1.0))
         at += 2 + size
-    state.handle(Ticked(100.0))
-    state.handle(StopAsked(101.0))
+    state.handle(Tick(100.0))
+    state.handle(StopRequested(101.0))
 
 
 def table(data: bytes) -> None:

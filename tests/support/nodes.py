@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from insitu.wire.digest import EMPTY, extended
+from insitu.wire.digest import EMPTY_DIGEST, extend_digest
 from insitu.wire.messages import SCHEMA, Bye, Column, Digest, Group, Hello, Paths, RankEnd, Totals
 
 COLUMNS = (
@@ -70,9 +70,9 @@ class ModelNode:
         return Paths(first, zeros, names, ("heat.py",) * len(names), zeros)
 
     def digest(self) -> Digest:
-        digest = EMPTY
+        digest = EMPTY_DIGEST
         for name in self.paths:
-            digest = extended(digest, 0, name, "heat.py", 0)
+            digest = extend_digest(digest, 0, name, "heat.py", 0)
         return Digest(len(self.paths), digest)
 
     def totals(self, seq: int) -> Totals:

@@ -20,7 +20,7 @@ from insitu.collectors import agent
 from insitu.entities import RunState
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import NO_SESSION, REFUSED, Ack, Reject, Welcome
-from insitu.wire.parts import parts
+from insitu.wire.split import split_totals
 from tests.collectors.test_node import rank_table
 from tests.support.nodes import ModelNode, column
 
@@ -318,7 +318,7 @@ def test_totals_of_more_parts_than_a_pipe_holds_arrive(serve, campaign, tmp_path
     meta = json.dumps({"run": run, "campaign": str(campaign), "beat": 0.1})
     for rank in range(ranks):
         rank_table(tables, rank, ranks, ["solve"], meta=meta)
-    monkeypatch.setattr(agent, "parts", lambda totals: parts(totals, room_bytes=1))
+    monkeypatch.setattr(agent, "parts", lambda totals: split_totals(totals, room_bytes=1))
 
     agent.Agent(str(tables)).run()
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from insitu.errors import WireError
 from insitu.wire import messages as m
 from insitu.wire.codec import decode, encode
-from insitu.wire.digest import EMPTY, extended
+from insitu.wire.digest import EMPTY_DIGEST, extend_digest
 from tests.wire.strategies import MESSAGES
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -135,7 +135,9 @@ def test_the_bytes_of_every_version_are_read_for_ever(path):
 
 
 def test_a_dictionary_has_the_digest_that_it_had_in_version_2():
-    digest = extended(extended(EMPTY, 0, "main", "heat.py", 1), 0, "löse", "heat.py", 20)
+    digest = extend_digest(
+        extend_digest(EMPTY_DIGEST, 0, "main", "heat.py", 1), 0, "löse", "heat.py", 20
+    )
 
     assert digest.hex() == "e558d9cc8ecc3402ebb304be6c20d3b4"
 

@@ -13,7 +13,7 @@ from insitu.campaign.store import SqliteStore
 from insitu.entities import RunKey, RunState
 from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
-from insitu.server.rendezvous import Address
+from insitu.server.discovery import Address
 from insitu.server.sockets import bind
 from insitu.views.trend import first_run_words, plan_news
 from insitu.workflows.boards import BoardClient, find_address

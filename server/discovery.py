@@ -39,7 +39,7 @@ class Address:
         write_secret(os.path.join(campaign, name), json.dumps(asdict(self), indent=1) + "\n")
 
 
-def address_of(campaign: str) -> Address | None:
+def load_aggregator_address(campaign: str) -> Address | None:
     """Where the aggregator of a campaign listens; None where none is running.
 
     Raises:
@@ -52,7 +52,7 @@ def address_of(campaign: str) -> Address | None:
         raise CampaignError(f"{path}: no address that this insitu reads: {error}") from error
 
 
-def withdraw(campaign: str, name: str = ADDRESS) -> None:
+def remove_address(campaign: str, name: str = ADDRESS) -> None:
     """Say that no aggregator is running."""
     try:
         os.unlink(os.path.join(campaign, name))
@@ -60,7 +60,7 @@ def withdraw(campaign: str, name: str = ADDRESS) -> None:
         return
 
 
-class Lock:
+class WriterLock:
     """One writer of a campaign: held from making to `close`, and let go by the kernel at a kill."""
 
     def __init__(self, campaign: str, name: str = LOCK) -> None:
@@ -100,14 +100,14 @@ class Lock:
         self.close()
 
 
-def token_of(campaign: str) -> str:
+def load_token(campaign: str) -> str:
     """The campaign's token: agents that outlive an aggregator are known to the next one.
 
     Raises:
         CampaignError: the file is another's or open to others.
     """
     directory = os.path.join(campaign, KEYS)
-    own_directory(directory)
+    make_private_directory(directory)
     path = os.path.join(directory, TOKEN)
     if not os.path.exists(path):
         write_secret(path, secrets.token_hex(32) + "\n")
@@ -125,7 +125,7 @@ def socket_directory(environment: dict[str, str]) -> str:
     directory = os.path.join(base, "insitu") if os.path.isdir(base) else fallback
     if len(os.fsencode(directory)) > MAX_SOCKET_PATH - 32:
         directory = fallback
-    own_directory(directory)
+    make_private_directory(directory)
     return directory
 
 
@@ -136,7 +136,7 @@ def socket_paths(campaign: str, directory: str, relay: str = "") -> tuple[str, s
     return os.path.join(directory, f"{name}.agents"), os.path.join(directory, f"{name}.boards")
 
 
-def own_directory(directory: str) -> None:
+def make_private_directory(directory: str) -> None:
     """Make a directory that only this user may enter, or see that it is one.
 
     Raises:

@@ -7,38 +7,38 @@ import tempfile
 import pytest
 
 from insitu.errors import CampaignError
-from insitu.server.rendezvous import (
+from insitu.server.discovery import (
     MAX_SOCKET_PATH,
-    Lock,
-    own_directory,
+    WriterLock,
+    load_token,
+    make_private_directory,
     read_secret,
     socket_directory,
     socket_paths,
-    token_of,
     write_secret,
 )
 
 
 def test_the_lock_is_for_one(tmp_path):
     with (
-        Lock(str(tmp_path)),
+        WriterLock(str(tmp_path)),
         pytest.raises(CampaignError, match=rf"another aggregator \(pid {os.getpid()} on host"),
     ):
-        Lock(str(tmp_path))
+        WriterLock(str(tmp_path))
 
 
 def test_the_lock_can_be_taken_again(tmp_path):
-    with Lock(str(tmp_path)):
+    with WriterLock(str(tmp_path)):
         pass
 
-    Lock(str(tmp_path)).close()
+    WriterLock(str(tmp_path)).close()
 
 
 def test_the_token_is_the_same_at_every_start(tmp_path):
-    token = token_of(str(tmp_path))
+    token = load_token(str(tmp_path))
 
     assert len(token) == 64
-    assert token_of(str(tmp_path)) == token
+    assert load_token(str(tmp_path)) == token
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
@@ -67,7 +67,7 @@ def test_a_directory_that_others_can_enter_is_refused(tmp_path, mode):
     directory.chmod(mode)
 
     with pytest.raises(CampaignError, match="mode 0700"):
-        own_directory(str(directory))
+        make_private_directory(str(directory))
 
 
 def test_a_link_instead_of_a_directory_is_refused(tmp_path):
@@ -75,7 +75,7 @@ def test_a_link_instead_of_a_directory_is_refused(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "real")
 
     with pytest.raises(CampaignError, match="mode 0700"):
-        own_directory(str(tmp_path / "link"))
+        make_private_directory(str(tmp_path / "link"))
 
 
 def test_sockets_lie_in_the_runtime_directory():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Group, Totals
-from insitu.wire.parts import ROOM_BYTES, parts
+from insitu.wire.split import ROOM_BYTES, split_totals
 from tests.wire.strategies import groups
 
 
@@ -27,7 +27,7 @@ def lines(messages):
 def test_what_fits_into_a_frame_is_not_parted():
     totals = Totals(3, 1, (Group(bytes(4), bytes(4), bytes(8), (0,), (bytes(8),)),))
 
-    assert parts(totals) == [totals]
+    assert split_totals(totals) == [totals]
 
 
 def test_each_part_fits_into_a_frame_and_says_what_was_said():
@@ -41,7 +41,7 @@ def test_each_part_fits_into_a_frame_and_says_what_was_said():
         (matrix, matrix),
     )
 
-    sent = parts(Totals(5, 1, (group,)))
+    sent = split_totals(Totals(5, 1, (group,)))
 
     assert [decode(encode(part)) for part in sent] == sent
     assert [part.seq for part in sent] == list(range(5, 5 + len(sent)))
@@ -54,7 +54,7 @@ def test_each_part_fits_into_a_frame_and_says_what_was_said():
 def test_parts_of_any_size_hold_each_rank_once(many, room_bytes):
     totals = Totals(1, 1, tuple(many))
 
-    sent = parts(totals, room_bytes)
+    sent = split_totals(totals, room_bytes)
 
     assert lines(sent) == lines([totals])
     for rank in lines([totals]):

@@ -1,7 +1,7 @@
 """One conversation of a relay with the aggregator: a pure state machine from answers to messages.
 
 It begins with Hello and ends when all that there was to say has been acknowledged. Whatever else
-happens, the errand has failed and is begun again, from Hello, on a new connection.
+happens, the request has failed and is begun again, from Hello, on a new connection.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ Word = Totals | Sketches | Bye
 
 
 class Outcome(StrEnum):
-    """How an errand stands."""
+    """How an request stands."""
 
     OPEN = "open"
     DONE = "done"  # all is acknowledged; a Bye as durable
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(slots=True)
-class Errand:
+class Request:
     """What is to be said, in order: Hello, rows of the dictionary, words with their seq."""
 
     hello: Hello
@@ -58,7 +58,7 @@ class Errand:
         return self.hello
 
     def answered(self, answer: Message) -> Message | None:
-        """What follows an answer; None where the errand is over, as its outcome says."""
+        """What follows an answer; None where the request is over, as its outcome says."""
         match answer:
             case Welcome(instance, known, last_seq, _) if isinstance(self._sent, Hello):
                 self.instance = instance

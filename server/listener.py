@@ -15,8 +15,8 @@ from typing import ClassVar
 import zmq
 
 from insitu.errors import WireError
+from insitu.server.discovery import ADDRESS, Address, remove_address
 from insitu.server.events import MessageArrived, Reply
-from insitu.server.rendezvous import ADDRESS, Address, withdraw
 from insitu.server.sockets import Sockets
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import REFUSED, Reject
@@ -27,13 +27,13 @@ SAID_AT_MOST = 1_000  # different sentences; a flood must not fill a log
 
 
 @dataclass(slots=True, kw_only=True)
-class Listening(ABC):
+class Listener(ABC):
     """A process that agents speak to."""
 
     WHO: ClassVar[str]
 
     sockets: Sockets
-    beat_s: float
+    heartbeat_s: float
     say: Callable[[str], None]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     answers: list[list[bytes]] = field(default_factory=list)  # that have not been sent yet
@@ -75,7 +75,7 @@ class Listening(ABC):
         try:
             yield
         finally:
-            withdraw(campaign, file)
+            remove_address(campaign, file)
 
     def ask_to_stop(self) -> None:
         """A signal: end soon."""
@@ -123,7 +123,7 @@ class Listening(ABC):
 
     async def _pause(self) -> None:
         """Until people want to see something again."""
-        await asyncio.sleep(min(self.beat_s, LOOK_S))
+        await asyncio.sleep(min(self.heartbeat_s, LOOK_S))
 
     async def _guard(self, work: Awaitable[None]) -> None:
         """The top of a loop: a failure in one thing must not end the others."""

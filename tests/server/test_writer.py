@@ -8,23 +8,23 @@ import pytest
 
 from insitu.entities import RunState
 from insitu.errors import CampaignError
-from insitu.server.events import MessageArrived, Note, Reply, StopAsked, Ticked
-from insitu.server.keeper import Keeper
+from insitu.server.events import MessageArrived, Reply, Report, StopRequested, Tick
+from insitu.server.writer import CampaignWriter
 from insitu.wire.messages import Ack
 from tests.support.nodes import RUN, ModelNode, column
 
 
 def open_keeper(campaign):
-    keeper = Keeper(str(campaign), instance="i1", beat_s=1.0)
-    keeper.replay(0.0)
-    return keeper
+    writer = CampaignWriter(str(campaign), instance="i1", heartbeat_s=1.0)
+    writer.replay(0.0)
+    return writer
 
 
-def live(keeper, node, *, seq=1):
-    node.token = keeper.token
+def live(writer, node, *, seq=1):
+    node.token = writer.token
     effects = []
     for message in node.messages(seq):
-        effects = keeper.handle(MessageArrived(node.name.encode(), message, 0.0))
+        effects = writer.handle(MessageArrived(node.name.encode(), message, 0.0))
     return effects
 
 
@@ -34,7 +34,7 @@ def is_told_safe(effects):
 
 
 def notes(effects):
-    return [effect.finding for effect in effects if isinstance(effect, Note)]
+    return [effect.finding for effect in effects if isinstance(effect, Report)]
 
 
 @contextmanager
@@ -49,11 +49,11 @@ def full_disk():
 
 
 def test_repetitions_are_numbered_as_they_are_sealed(tmp_path):
-    with open_keeper(tmp_path) as keeper:
+    with open_keeper(tmp_path) as writer:
         for run in "abc":
-            live(keeper, ModelNode("n0", [0], 1, run=run * 32))
+            live(writer, ModelNode("n0", [0], 1, run=run * 32))
 
-        assert [str(record.key) for record in keeper.store.runs()] == [
+        assert [str(record.key) for record in writer.store.runs()] == [
             "p=1,n=4#0",
             "p=1,n=4#1",
             "p=1,n=4#2",
@@ -62,63 +62,63 @@ def test_repetitions_are_numbered_as_they_are_sealed(tmp_path):
 
 def test_a_run_that_is_completed_keeps_its_number(tmp_path):
     a, b = ModelNode("n0", [0], 2), ModelNode("n1", [1], 2)
-    with open_keeper(tmp_path) as keeper:
-        live(keeper, a)
-        keeper.handle(StopAsked(1.0))
-        live(keeper, ModelNode("n0", [0, 1], 2, run="f" * 32))
-        live(keeper, b)
+    with open_keeper(tmp_path) as writer:
+        live(writer, a)
+        writer.handle(StopRequested(1.0))
+        live(writer, ModelNode("n0", [0, 1], 2, run="f" * 32))
+        live(writer, b)
 
-        states = {str(record.key): record.state for record in keeper.store.runs()}
+        states = {str(record.key): record.state for record in writer.store.runs()}
     assert states == {"p=2,n=4#0": RunState.COMPLETE, "p=2,n=4#1": RunState.COMPLETE}
 
 
 def test_the_totals_of_a_lost_node_survive_in_the_journal(tmp_path):
     a, b = ModelNode("n0", [0], 2), ModelNode("n1", [1], 2)
-    with open_keeper(tmp_path) as keeper:
-        a.token = keeper.token
+    with open_keeper(tmp_path) as writer:
+        a.token = writer.token
         for message in a.messages()[:3]:  # it is killed before its end
-            keeper.handle(MessageArrived(b"a", message, 0.0))
-        keeper.handle(StopAsked(1.0))
+            writer.handle(MessageArrived(b"a", message, 0.0))
+        writer.handle(StopRequested(1.0))
 
-    with open_keeper(tmp_path) as keeper:
-        live(keeper, b)
-        keeper.handle(StopAsked(2.0))
+    with open_keeper(tmp_path) as writer:
+        live(writer, b)
+        writer.handle(StopRequested(2.0))
 
-        (record,) = keeper.store.runs()
+        (record,) = writer.store.runs()
         assert record.missing == (0,)
-        assert column(keeper.store.table(RUN), 0) == a.truth(0)
+        assert column(writer.store.table(RUN), 0) == a.truth(0)
 
 
 def test_nobody_is_told_that_data_are_safe_while_the_disk_is_full(tmp_path):
-    with open_keeper(tmp_path) as keeper:
+    with open_keeper(tmp_path) as writer:
         with full_disk():
-            effects = live(keeper, ModelNode("n0", [0], 1))
-        later = keeper.handle(Ticked(1.0))
+            effects = live(writer, ModelNode("n0", [0], 1))
+        later = writer.handle(Tick(1.0))
 
         assert not is_told_safe(effects)
         assert [finding.code for finding in notes(effects)] == ["not-kept"]
         assert is_told_safe(later)
-        assert keeper.store.runs()[0].state is RunState.COMPLETE
+        assert writer.store.runs()[0].state is RunState.COMPLETE
 
 
 def test_a_full_disk_is_said_once(tmp_path):
-    with open_keeper(tmp_path) as keeper, full_disk():
-        live(keeper, ModelNode("n0", [0], 1))
-        keeper.handle(Ticked(1.0))
+    with open_keeper(tmp_path) as writer, full_disk():
+        live(writer, ModelNode("n0", [0], 1))
+        writer.handle(Tick(1.0))
 
-        assert notes(keeper.handle(Ticked(2.0))) == []
+        assert notes(writer.handle(Tick(2.0))) == []
 
 
 def test_a_sealed_run_leaves_no_journal(tmp_path):
-    with open_keeper(tmp_path) as keeper:
-        live(keeper, ModelNode("n0", [0], 1))
+    with open_keeper(tmp_path) as writer:
+        live(writer, ModelNode("n0", [0], 1))
 
     assert "aggregator.journal" not in os.listdir(tmp_path)
 
 
 def test_an_aggregator_that_cannot_start_removes_nothing(tmp_path):
-    with open_keeper(tmp_path) as keeper:
-        live(keeper, ModelNode("n0", [0], 2))
+    with open_keeper(tmp_path) as writer:
+        live(writer, ModelNode("n0", [0], 2))
         size = os.path.getsize(tmp_path / "aggregator.journal")
         with pytest.raises(CampaignError, match="another aggregator"):
             open_keeper(tmp_path)
@@ -127,10 +127,10 @@ def test_an_aggregator_that_cannot_start_removes_nothing(tmp_path):
 
 
 def test_values_that_do_not_vary_between_nodes_are_said_once(tmp_path):
-    with open_keeper(tmp_path) as keeper:
-        live(keeper, ModelNode("n0", [0], 2))
-        live(keeper, ModelNode("n1", [1], 2))
+    with open_keeper(tmp_path) as writer:
+        live(writer, ModelNode("n0", [0], 2))
+        live(writer, ModelNode("n1", [1], 2))
 
-        configuration = keeper.store.runs()[0].configuration
+        configuration = writer.store.runs()[0].configuration
     assert configuration["command"] == "heat '-n 4'"
     assert configuration["cost"] == 'n0 {"agent_cpu_s": 0.1}, n1 {"agent_cpu_s": 0.1}'

@@ -8,7 +8,7 @@ from insitu.wire.messages import MAX_FRAME_BYTES, Group, Totals
 ROOM_BYTES = MAX_FRAME_BYTES // 2  # of a part: its numbers; the rest is headers and head room
 
 
-def parts(totals: Totals, room_bytes: int = ROOM_BYTES) -> list[Totals]:
+def split_totals(totals: Totals, room_bytes: int = ROOM_BYTES) -> list[Totals]:
     """The same totals in messages that fit into frames, with ascending seq from `totals.seq` on.
 
     All that a rank has stays in one message, as the newest message of a rank is its state. The

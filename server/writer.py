@@ -11,27 +11,27 @@ from insitu.campaign.base import Store
 from insitu.campaign.store import open_store
 from insitu.entities import Finding, RunKey, RunState
 from insitu.errors import CampaignError
+from insitu.server.discovery import WriterLock, load_token
 from insitu.server.events import (
+    AppendToJournal,
+    DropFromJournal,
     Effect,
     Event,
-    Forget,
-    Keep,
-    Kept,
+    JournalSynced,
     MessageArrived,
-    Note,
-    Seal,
-    Sealed,
+    Report,
+    RunStored,
+    StoreRun,
 )
 from insitu.server.journal import Journal
-from insitu.server.rendezvous import Lock, token_of
 from insitu.server.state import CampaignState
 from insitu.wire.messages import Hello
 
 
-class Keeper:
+class CampaignWriter:
     """A campaign under this process's lock, with its store, its journal and its state."""
 
-    def __init__(self, campaign: str, *, instance: str, beat_s: float) -> None:
+    def __init__(self, campaign: str, *, instance: str, heartbeat_s: float) -> None:
         """Open the campaign, making it where it is not there yet.
 
         Raises:
@@ -40,19 +40,19 @@ class Keeper:
         self.campaign = campaign
         with ExitStack() as stack:
             self.store: Store = stack.enter_context(open_store(campaign, create=True))
-            stack.enter_context(Lock(campaign))
+            stack.enter_context(WriterLock(campaign))
             self._journal = stack.enter_context(Journal(campaign))
-            self.token = token_of(campaign)
+            self.token = load_token(campaign)
             self._stack = stack.pop_all()
         self.records = self.store.runs()
         records = self.records
         self._keys = {record.id: record.key for record in records}
         self._told: set[str] = set()  # what could not be done is said once
-        self._appended: list[Kept] = []  # to the journal, and not synced yet
+        self._appended: list[JournalSynced] = []  # to the journal, and not synced yet
         self.state = CampaignState(
             instance=instance,
             token=self.token,
-            beat_s=beat_s,
+            heartbeat_s=heartbeat_s,
             room_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2,
             sealed=[record.id for record in records if record.state is RunState.COMPLETE],
             partial=[record.id for record in records if record.state is RunState.INCOMPLETE],
@@ -60,11 +60,11 @@ class Keeper:
 
     def replay(self, now: float) -> list[Effect]:
         """Take up what an earlier aggregator promised to keep; what is left to do is returned."""
-        sessions: dict[Kept, None] = {}
+        sessions: dict[JournalSynced, None] = {}
         peer = b""
         for message in self._journal.replay():
             if isinstance(message, Hello):
-                kept = Kept(message.run, message.node, message.incarnation)
+                kept = JournalSynced(message.run, message.node, message.incarnation)
                 peer = f"journal {len(sessions)}".encode()
                 sessions[kept] = None
             self.state.handle(MessageArrived(peer, message, now, is_trusted=True))
@@ -131,27 +131,27 @@ class Keeper:
         if str(error) in self._told:
             return []
         self._told.add(str(error))
-        return [Note(Finding("not-kept", str(error)))]
+        return [Report(Finding("not-kept", str(error)))]
 
     def _done(self, effect: Effect) -> list[Effect] | None:
         """What follows from an effect on the files; None for effects on something else."""
         match effect:
-            case Keep(run, node, incarnation, messages):
+            case AppendToJournal(run, node, incarnation, messages):
                 self._journal.append(run, messages)
-                self._appended.append(Kept(run, node, incarnation))
+                self._appended.append(JournalSynced(run, node, incarnation))
                 return []
-            case Seal():
+            case StoreRun():
                 before = self.sync()  # who ended before is told so, which a sealed run forgets
                 return before + (
                     [] if effect.record.id in self.state.sealed else self._seal(effect)
                 )
-            case Forget(run):
+            case DropFromJournal(run):
                 self._journal.forget(run)
                 return []
             case _:
                 return None
 
-    def _seal(self, seal: Seal) -> list[Effect]:
+    def _seal(self, seal: StoreRun) -> list[Effect]:
         record = seal.record
         key = self._keys.get(record.id)
         if key is None:
@@ -169,6 +169,6 @@ class Keeper:
             text = f"run {key}: partial; " + record.findings[-1].text
         code = "run-partial" if is_partial else "run-sealed"
         return [
-            Note(Finding(code, text, record.id)),
-            *self.state.handle(Sealed(record.id, is_partial)),
+            Report(Finding(code, text, record.id)),
+            *self.state.handle(RunStored(record.id, is_partial)),
         ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from insitu.server.relay.errand import Errand, Outcome
+from insitu.server.relay.request import Outcome, Request
 from insitu.wire.messages import (
     NO_SESSION,
     REFUSED,
@@ -22,22 +22,22 @@ def errand_of(*seqs):
     node = ModelNode("n0", [0], 1)
     node.work("solve")
     words = [node.totals(seq) for seq in seqs]
-    return Errand(node.hello(), (node.dictionary(),), node.digest(), (*words, node.bye(seqs[-1])))
+    return Request(node.hello(), (node.dictionary(),), node.digest(), (*words, node.bye(seqs[-1])))
 
 
-def play(errand, *answers):
+def play(request, *answers):
     """All that it says."""
-    said = [errand.begin()]
+    said = [request.begin()]
     for answer in answers:
-        said.append(errand.answered(answer))
+        said.append(request.answered(answer))
     return said
 
 
 def test_all_is_said_in_order_and_is_done_when_the_end_is_durable():
-    errand = errand_of(3, 4)
+    request = errand_of(3, 4)
 
     said = play(
-        errand,
+        request,
         Welcome("i", 0, 0, 1000),
         Ack("i", 0, 0, False),
         Ack("i", 0, 2, False),
@@ -48,13 +48,13 @@ def test_all_is_said_in_order_and_is_done_when_the_end_is_durable():
 
     assert [type(m) for m in said[:-1]] == [Hello, Digest, Paths, Totals, Totals, Bye]
     assert [m.seq for m in said if isinstance(m, Totals)] == [3, 4]
-    assert (said[-1], errand.outcome) == (None, Outcome.DONE)
+    assert (said[-1], request.outcome) == (None, Outcome.DONE)
 
 
 def test_what_the_aggregator_has_is_not_said_again():
-    errand = errand_of(3, 4)
+    request = errand_of(3, 4)
 
-    said = play(errand, Welcome("i", 2, 3, 1000), Ack("i", 4, 2, False))
+    said = play(request, Welcome("i", 2, 3, 1000), Ack("i", 4, 2, False))
 
     assert [type(m) for m in said] == [Hello, Totals, Bye]
     assert said[1].seq == 4
@@ -78,23 +78,23 @@ def test_a_digest_that_is_known_spares_the_names():
         [Welcome("i", 2, 0, 1000), Welcome("i", 2, 0, 1000)],
     ],
 )
-def test_an_answer_out_of_place_loses_the_errand(answers):
-    errand = errand_of(1)
+def test_an_answer_out_of_place_loses_the_request(answers):
+    request = errand_of(1)
 
-    assert play(errand, *answers)[-1] is None
-    assert errand.outcome is Outcome.LOST
+    assert play(request, *answers)[-1] is None
+    assert request.outcome is Outcome.LOST
 
 
 def test_an_end_that_came_too_late_is_outdated():
-    errand = errand_of(1)
+    request = errand_of(1)
 
-    assert play(errand, Welcome("i", 2, 7, 1000), Ack("i", 7, 2, False))[-1] is None
-    assert errand.outcome is Outcome.OUTDATED
+    assert play(request, Welcome("i", 2, 7, 1000), Ack("i", 7, 2, False))[-1] is None
+    assert request.outcome is Outcome.OUTDATED
 
 
 def test_a_refusal_is_final():
-    errand = errand_of(1)
+    request = errand_of(1)
 
-    play(errand, Reject(REFUSED, "no room"))
+    play(request, Reject(REFUSED, "no room"))
 
-    assert (errand.outcome, errand.refusal) == (Outcome.REFUSED, "no room")
+    assert (request.outcome, request.refusal) == (Outcome.REFUSED, "no room")
