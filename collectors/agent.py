@@ -195,7 +195,7 @@ class Agent:
     def beat(self, now: float) -> bool:
         """One round; True when there is nothing left to do."""
         self.node.scan()
-        self.processes.watch(rank.table.header()["pid"] for rank in self.node.live())
+        self.processes.watch(rank.table.header.pid for rank in self.node.live())
         if not self.node.ranks:
             return self._is_over(now)
         if self.is_silent:

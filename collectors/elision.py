@@ -6,9 +6,8 @@ paths can be compared.
 
 from array import array
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
 
-from insitu.collectors.table import COMPILED, LIBRARY, PYTHON, Row
+from insitu.collectors.table import COMPILED, LIBRARY, PYTHON, Header, Row
 
 Function = tuple[str, str, int]  # name, file, line
 NAMED_AT_MOST = 8  # functions in a sentence
@@ -46,16 +45,16 @@ def fold(totals: Mapping[str, "array[int]"], rows: Sequence[Row], throttled: Set
             values[i] = 0
 
 
-def said(heads: Sequence[Mapping[str, Any]], throttled: Mapping[Function, int]) -> str:
+def said(heads: Sequence[Header], throttled: Mapping[Function, int]) -> str:
     """What was left out, for people: the functions, and the visits counted until then."""
     known = sorted(throttled.items(), key=lambda item: -item[1])
     named = [
         f"{name if len(name) <= SHOWN else name[: SHOWN - 1] + '…'} ({visits} visits)"
         for (name, _, _), visits in known[:NAMED_AT_MOST]
     ]
-    more = max(head["throttled"] for head in heads) - len(named)
+    more = max(head.throttled for head in heads) - len(named)
     named += [f"{more} more, mostly inside libraries"] if more > 0 else []
-    share = max(head["budget"] for head in heads)
+    share = max(head.budget for head in heads)
     return (
         f"timing these would have taken more than {share * 100:g} % of the time; from then on they "
         f"count as part of their callers: {', '.join(named)}; so that all runs leave them out "

@@ -26,6 +26,7 @@ ROW_BYTES = 64
 NAMES_BYTES = 2 << 20
 META_BYTES = 64 << 10
 COLUMNS = b"visits 1 all 32;time s all 40;time_exclusive s all 48;"
+VISITS, TIME, TIME_EXCLUSIVE = 4, 5, 6  # the same offsets in words of 8 bytes
 RESUME = opmap["RESUME"]
 RETURNS = [opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in opmap]
 GENERATOR = 0x20 | 0x80 | 0x200  # co_flags of generators, coroutines, asynchronous generators
@@ -67,7 +68,7 @@ class PythonTimer:
         self.steering = Steering()
         self.lock = threading.Lock()
         self.local = threading.local()
-        self.names_used = 8
+        self.names_used = table.NAMES_START
         self._make_file(path + ".new", info, meta.encode())
         self._add_row(0, table.PROGRAM, program, "", 0)
         self._count(0, 1, 0, 0)
@@ -282,7 +283,7 @@ class PythonTimer:
     # ---- the file -------------------------------------------------------------------------------
 
     def _make_file(self, path: str, info: RankInfo, meta: bytes) -> None:
-        rows_at = 4096 + META_BYTES
+        rows_at = table.HEADER_BYTES + META_BYTES
         names_at = rows_at + ROWS * ROW_BYTES
         threads_at = names_at + NAMES_BYTES
         total = threads_at + table.THREAD_HEAD.size
@@ -300,21 +301,42 @@ class PythonTimer:
         with open("/proc/self/stat", encoding="ascii", errors="replace") as stat:
             started = int(stat.read().rpartition(")")[2].split()[19])
         now = time.monotonic_ns()
-        # no frames are published: a live reader sees totals of finished calls only
-        values = (
-            *(table.MAGIC, table.VERSION, 4096, rows_at, threads_at, names_at, 4096),
-            *(ROW_BYTES, ROWS, table.THREAD_HEAD.size, 1, table.FRAME.size, 0, 0, 0, 8, len(meta)),
-            *(info.rank, info.size, -1, -1, os.getpid(), started, time.time_ns()),
-            *(now, now, now, now, 0, table.RUNNING, 0, 0, 0, 0, 0, 0, 0, b"setprofile", COLUMNS),
-            *([0] * 6),
-            *(0.0, 0.0, 0, 0, 0, 0, b"", b"", 0, b""),
-            *([0] * 17),
+        # The capacity for frames stays 0: a live reader sees the totals of finished calls only.
+        header = table.EMPTY_HEADER._replace(
+            magic=table.MAGIC,
+            version=table.VERSION,
+            header_bytes=table.HEADER_BYTES,
+            rows_at=rows_at,
+            threads_at=threads_at,
+            names_at=names_at,
+            meta_at=table.HEADER_BYTES,
+            row_bytes=ROW_BYTES,
+            row_capacity=ROWS,
+            thread_bytes=table.THREAD_HEAD.size,
+            thread_capacity=1,
+            frame_bytes=table.FRAME.size,
+            names_used=table.NAMES_START,
+            meta_used=len(meta),
+            rank=info.rank,
+            size=info.size,
+            mpi_rank=-1,
+            mpi_size=-1,
+            pid=os.getpid(),
+            pid_started=started,
+            created_ns=time.time_ns(),
+            start_tick=now,
+            start_ns=now,
+            latest_tick=now,
+            latest_ns=now,
+            state=table.RUNNING,
+            hook=b"setprofile",
+            columns=COLUMNS,
         )
-        table.HEADER.pack_into(self.map, 0, *values)
-        self.map[4096 : 4096 + len(meta)] = meta
+        table.HEADER.pack_into(self.map, 0, *header)
+        self.map[table.HEADER_BYTES : table.HEADER_BYTES + len(meta)] = meta
 
     def _set(self, field: str, value: int) -> None:
-        at, code = table.field_place(field)
+        at, code = table.locate_field(field)
         struct.pack_into(code, self.map, at, value)
 
     def _add_row(self, parent: int, kind: int, name: str, file: str, line: int) -> int:
@@ -340,9 +362,9 @@ class PythonTimer:
 
     def _count(self, row: int, visits: int, time_ns: int, exclusive_ns: int) -> None:
         at = (self.rows_at + row * ROW_BYTES) // 8
-        self.words[at + 4] += visits
-        self.words[at + 5] += time_ns
-        self.words[at + 6] += exclusive_ns
+        self.words[at + VISITS] += visits
+        self.words[at + TIME] += time_ns
+        self.words[at + TIME_EXCLUSIVE] += exclusive_ns
 
 
 def _row_name(code: CodeType, namespace: dict[str, object]) -> str:

@@ -91,17 +91,16 @@ class Node:
         except WireError as error:
             self.damaged[name] = str(error)
             return
-        self.ranks[name] = Rank(table, table.header()["rank"])
+        self.ranks[name] = Rank(table, table.header.rank)
 
     def _update(self, rank: Rank) -> None:
-        head = rank.table.header()
-        # Alive is asked before the state is read: a rank may end in between.
-        is_alive = smaps.is_alive(head["pid"], head["pid_started"])
-        head = rank.table.header()
-        if head["mpi_size"] > 1 or head["size"] <= 1:
-            rank.number = head["mpi_rank"] if head["mpi_rank"] >= 0 else head["rank"]
-        rank.has_ended = head["state"] != RUNNING or not is_alive
-        rank.table.new_rows()
+        # Look whether the process is alive before its state is read: a rank may end in between.
+        is_alive = smaps.is_alive(rank.table.header.pid, rank.table.header.pid_started)
+        rank.table.new_rows()  # reads the header too, once per heartbeat
+        head = rank.table.header
+        if head.mpi_size > 1 or head.size <= 1:
+            rank.number = head.mpi_rank if head.mpi_rank >= 0 else head.rank
+        rank.has_ended = head.state != RUNNING or not is_alive
         self._learn_throttled(rank)
         for row in rank.table.rows[len(rank.node_rows) :]:
             self._place(rank, row)
@@ -138,7 +137,7 @@ class Node:
         parent = rank.node_rows[row.parent] if rank.node_rows else 0
         name = row.name
         if row.kind == COMPILED:
-            name = self.symbols.name(row.file, name, before_ns=rank.table.header()["created_ns"])
+            name = self.symbols.name(row.file, name, before_ns=rank.table.header.created_ns)
         key = (parent, name) if self.paths and rank.node_rows else (0, "")
         if key not in self.ids:
             self.ids[key] = len(self.paths)
@@ -159,11 +158,9 @@ class Node:
 
     def hello(self) -> Hello:
         """The session's first message; needs at least one rank."""
-        heads = [rank.table.header() for rank in self.ranks.values()]
+        heads = [rank.table.header for rank in self.ranks.values()]
         meta = self.meta
-        size = max(
-            [head["mpi_size"] for head in heads if head["mpi_size"] > 1] or [heads[0]["size"]]
-        )
+        size = max([head.mpi_size for head in heads if head.mpi_size > 1] or [heads[0].size])
         configuration = {
             "parameters": meta.get("parameters", {}),
             "command": meta.get("command", []),
@@ -172,7 +169,7 @@ class Node:
             "cores": os.cpu_count(),
             "python": meta.get("python", ""),
             "insitu": meta.get("insitu", ""),
-            "hook": heads[0]["hook"].rstrip(b"\0").decode("ascii", "replace"),
+            "hook": heads[0].hook.rstrip(b"\0").decode("ascii", "replace"),
         }
         return Hello(
             schema=SCHEMA,
@@ -182,7 +179,7 @@ class Node:
             incarnation=self.incarnation,
             size=size,
             ranks=tuple(sorted(rank.number for rank in self.ranks.values())),
-            started_ns=min(head["created_ns"] for head in heads),
+            started_ns=min(head.created_ns for head in heads),
             configuration=json.dumps(configuration),
             columns=COLUMNS,
         )
@@ -248,17 +245,17 @@ class Node:
         """How every rank of this node ended."""
         ends, findings = [], []
         for rank in self.ranks.values():
-            head = rank.table.header()
+            head = rank.table.header
             ends.append(endings.end(rank.number, head))
             found = endings.said(head, ends[-1])
             findings += [(code, text, f"rank {rank.number}") for code, text in found]
-        heads = [rank.table.header() for rank in self.ranks.values()]
-        if any(head["throttled"] for head in heads):
+        heads = [rank.table.header for rank in self.ranks.values()]
+        if any(head.throttled for head in heads):
             throttled = {self._shown(f): visits for f, visits in self.throttled.items()}
             findings.append(("throttled", elision.said(heads, throttled), ""))
         for name, text in self.damaged.items():
             findings.append(("table-damaged", text, name))
-        ended = max(head["ended_ns"] for head in heads)
+        ended = max(head.ended_ns for head in heads)
         hooks = [rank.table.hook_share() for rank in self.ranks.values()]
         turns = iterations.told(self.ranks.values())
         cost = (

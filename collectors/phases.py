@@ -11,13 +11,14 @@ PAGES = ("pss", "private", "shared")  # what takes long to tell of a large proce
 def probe(rank: Rank, *, now_s: float) -> None:
     """Read a live rank's memory from outside: between two marks it is what the running phase has so
     far, right behind a mark what the phase had that has just ended."""
-    head = rank.table.header()
-    is_marked = head["phase_marks"] != rank.marks
-    rank.marks = head["phase_marks"]
-    phase = head["phase_before"] if is_marked else head["phase_now"]
+    # Read the header again: a mark since the beginning of the heartbeat must not be missed.
+    head = rank.table.read_header()
+    is_marked = head.named_marks != rank.marks
+    rank.marks = head.named_marks
+    phase = head.previous_phase if is_marked else head.current_phase
     if is_marked:
         rank.pages.pop(phase, None)  # what was there in between is not what was there at its end
-    if smaps.probe(rank.memory, head["pid"], now_s=now_s, has_phase_ended=is_marked and phase > 0):
+    if smaps.probe(rank.memory, head.pid, now_s=now_s, has_phase_ended=is_marked and phase > 0):
         rank.pages[phase] = {f"memory_{name}": getattr(rank.memory, name) or 0 for name in PAGES}
 
 

@@ -71,23 +71,23 @@ Level = tuple[int, int, Mapping[str, float]]
 def of_the_root(rank: Rank) -> dict[str, float]:
     """Memory, hardware counters, and the rank's place in a Cartesian communicator stand at the root
     of the call tree."""
-    head = rank.table.header()
+    head = rank.table.header
     memory = {
-        "memory_rss": head["memory_rss"] or rank.memory.rss,
-        "memory_rss_peak": head["memory_rss_peak"] or rank.memory.rss_peak,
-        "memory_pss": head["memory_pss"] or rank.memory.pss,
-        "memory_private": head["memory_private"] or rank.memory.private,
-        "memory_shared": head["memory_shared"] or rank.memory.shared,
-        "memory_mpi": head["memory_mpi"],
-        "instructions": head["instructions"],
-        "cycles": head["cycles"],
+        "memory_rss": head.memory_rss or rank.memory.rss,
+        "memory_rss_peak": head.memory_rss_peak or rank.memory.rss_peak,
+        "memory_pss": head.memory_pss or rank.memory.pss,
+        "memory_private": head.memory_private or rank.memory.private,
+        "memory_shared": head.memory_shared or rank.memory.shared,
+        "memory_mpi": head.memory_mpi,
+        "instructions": head.instructions,
+        "cycles": head.cycles,
     }
     values = {name: float(value) for name, value in memory.items() if value}
-    swap = head["memory_swap"] if head["memory_pss"] else rank.memory.swap
+    swap = head.memory_swap if head.memory_pss else rank.memory.swap
     if swap is not None:  # that there is none is good to know
         values["memory_swap"] = float(swap)
-    for axis, metric in enumerate(POSITIONS[: head["cart_axes"]]):
-        values[metric.name] = float(head[f"cart_{axis}"])
+    for metric, coordinate in zip(POSITIONS, head.cart_coordinates, strict=False):
+        values[metric.name] = float(coordinate)
     return values
 
 

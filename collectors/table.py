@@ -1,4 +1,8 @@
-"""A rank's table as Python sees it: reading one while another process writes it."""
+"""Read a rank's table, the memory-mapped file described in `native/table.h`, while it is written.
+
+`native/table.h` is the reference for the layout. `tests/collectors/test_table.py` compiles it and
+compares every offset, size and constant of this module with it.
+"""
 
 import mmap
 import os
@@ -6,95 +10,181 @@ import struct
 import time
 from array import array
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from insitu.errors import WireError
 from insitu.wire.messages import MAX_NAME_BYTES
 
 MAGIC = b"INSITUT1"
 VERSION = 1
-RUNNING, ENDED, ABORTED = 0, 1, 2
-MPI_INITIALISED, MPI_FINALISED = 1, 2
-# Kinds of rows. The name of a compiled function is an address in the object that is its file; a
-# phase tells of the whole process between two marks.
-PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN, COMPILED, PHASE = range(9)
-FOLDED, THROTTLED = 1, 16  # flags of rows; a throttled one is not recorded any more
-# Offsets of u4 in a row; its columns are described by the file itself.
-ROW_PARENT, ROW_NAME, ROW_KIND, ROW_FLAGS = 8, 20, 24, 28
-MIN_BASELINE_NS = 1_000_000  # below, two clocks cannot be told apart well enough
+HEADER_BYTES = 4096  # one page; the fields of `Header` fill its beginning
 
-_LAYOUT = (
-    *(("magic", "8s"), ("version", "I"), ("header_bytes", "I"), ("rows_at", "Q")),
-    *(("threads_at", "Q"), ("names_at", "Q"), ("meta_at", "Q"), ("row_bytes", "I")),
-    *(("row_capacity", "I"), ("thread_bytes", "I"), ("thread_capacity", "I")),
-    *(("frame_bytes", "I"), ("frame_capacity", "I"), ("rows_used", "I"), ("threads_used", "I")),
-    *(("names_used", "Q"), ("meta_used", "Q"), ("rank", "i"), ("size", "i"), ("mpi_rank", "i")),
-    *(("mpi_size", "i"), ("pid", "Q"), ("pid_started", "Q"), ("created_ns", "Q")),
-    *(("start_tick", "Q"), ("start_ns", "Q"), ("latest_tick", "Q"), ("latest_ns", "Q")),
-    *(("ended_ns", "Q"), ("state", "I"), ("exit_status", "i"), ("mpi_state", "I")),
-    *(("is_tsc", "I"), ("memory_rss", "Q"), ("memory_rss_peak", "Q"), ("rows_refused", "Q")),
-    *(("frames_refused", "Q"), ("hook", "24s"), ("columns", "1024s")),
-    *(("cart_axes", "i"), ("cart_ranks", "i"), ("cart_0", "i"), ("cart_1", "i"), ("cart_2", "i")),
-    ("cart_3", "i"),
-    *(("event_ns", "d"), ("budget", "d"), ("hook_ticks", "Q"), ("throttled", "I")),
-    *(("loop_row", "I"), ("turns", "Q"), ("turn_ticks", "512s")),
-    *(("turn_numbers", "256s"), ("phases", "Q")),
-    ("phase", "24s"),
-    *(("memory_pss", "Q"), ("memory_private", "Q"), ("memory_shared", "Q"), ("memory_swap", "Q")),
-    *(("memory_mpi", "Q"), ("instructions", "Q"), ("cycles", "Q"), ("subinterpreters", "Q")),
-    *(("phases_at", "Q"), ("phase_bytes", "I"), ("phases_used", "I"), ("phase_marks", "Q")),
-    *(("phase_now", "I"), ("phase_before", "I")),
-    *(("meetings_at", "Q"), ("meetings_used", "I"), ("meetings_turn", "I")),
-)
-HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
-FIELDS = tuple(name for name, _ in _LAYOUT)
+# States of a rank, and of MPI in it.
+RUNNING, ENDED, ABORTED = range(3)
+MPI_NONE, MPI_INITIALISED, MPI_FINALISED = range(3)
+
+# Kinds of rows. The name of a compiled function is its address in the object named as its file. A
+# phase covers the whole process between two marks of the program.
+PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN, COMPILED, PHASE = range(9)
+
+FOLDED = 1  # flag of a frame: a direct recursion, which adds no inclusive time
+THROTTLED = 16  # flag of a row: its function is no longer recorded
+
+# Offsets of the u4 fields of a row. Its columns are described in the file itself.
+ROW_PARENT, ROW_NAME, ROW_KIND, ROW_FLAGS = 8, 20, 24, 28
+NAMES_START = 8  # the first record in the name pool; offset 0 means that a row has no name yet
+
+# What a collective event needs from the communicator, if it is not a single rank.
+NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER = -1, -2, -3
+
+MIN_BASELINE_NS = 1_000_000  # a shorter interval does not relate the two clocks well enough
+
+U4 = Annotated[int, "I"]
+U8 = Annotated[int, "Q"]
+I4 = Annotated[int, "i"]
+F8 = Annotated[float, "d"]
+
+
+class Header(NamedTuple):
+    """The fields of the header in the order of the file; each type names its struct format."""
+
+    magic: Annotated[bytes, "8s"]
+    version: U4
+    header_bytes: U4
+    rows_at: U8
+    threads_at: U8
+    names_at: U8
+    meta_at: U8
+    row_bytes: U4
+    row_capacity: U4
+    thread_bytes: U4
+    thread_capacity: U4
+    frame_bytes: U4
+    frame_capacity: U4
+    rows_used: U4
+    threads_used: U4
+    names_used: U8
+    meta_used: U8
+    rank: I4  # from the launcher, as `size`
+    size: I4
+    mpi_rank: I4  # from MPI, -1 while unknown
+    mpi_size: I4
+    pid: U8
+    pid_started: U8  # clock ticks since boot
+    created_ns: U8  # since 1970
+    start_tick: U8
+    start_ns: U8  # monotonic
+    latest_tick: U8
+    latest_ns: U8
+    ended_ns: U8  # since 1970
+    state: U4
+    exit_status: I4
+    mpi_state: U4
+    is_tsc: U4
+    memory_rss: U8
+    memory_rss_peak: U8
+    rows_refused: U8
+    frames_refused: U8
+    hook: Annotated[bytes, "24s"]
+    columns: Annotated[bytes, "1024s"]
+    cart_axes: I4
+    cart_ranks: I4
+    cart_0: I4
+    cart_1: I4
+    cart_2: I4
+    cart_3: I4
+    event_ns: F8
+    budget: F8
+    hook_ticks: U8
+    throttled: U4
+    loop_row: U4
+    iterations: U8
+    iteration_ticks: Annotated[bytes, "512s"]
+    iteration_numbers: Annotated[bytes, "256s"]
+    marks: U8
+    latest_mark: Annotated[bytes, "24s"]
+    memory_pss: U8
+    memory_private: U8
+    memory_shared: U8
+    memory_swap: U8
+    memory_mpi: U8
+    instructions: U8
+    cycles: U8
+    subinterpreters: U8
+    phases_at: U8
+    phase_bytes: U4
+    phases_used: U4
+    named_marks: U8
+    current_phase: U4
+    previous_phase: U4
+    collectives_at: U8
+    collectives_used: U4
+    collectives_sequence: U4
+
+    @property
+    def cart_coordinates(self) -> tuple[int, ...]:
+        """Coordinates of the rank in the largest Cartesian communicator; () without one."""
+        return (self.cart_0, self.cart_1, self.cart_2, self.cart_3)[: self.cart_axes]
+
+
+FORMATS = tuple(kind.__metadata__[0] for kind in Header.__annotations__.values())
+HEADER = struct.Struct("<" + "".join(FORMATS))
+EMPTY_HEADER = Header._make(HEADER.unpack(bytes(HEADER.size)))
+
+# A name record (line, bytes of the name, bytes of the file), followed by the name and the file.
 NAME = struct.Struct("<IHH")
+# An open call: start, ticks of its callees, row, flags; the last u8 is private to the writer.
 FRAME = struct.Struct("<QQIIQ")
+# The beginning of a thread area, whose third field is the number of open frames.
 THREAD_HEAD = struct.Struct("<IIIIQQ")
+# A named phase: row, a reserved u4, then PHASE_VALUES.
 PHASE_HEAD = struct.Struct("<II8Q")
 PHASE_VALUES = (
-    *("memory_rss", "memory_rss_peak", "memory_pss", "memory_private", "memory_shared"),
-    *("memory_swap", "instructions", "cycles"),
+    "memory_rss",
+    "memory_rss_peak",
+    "memory_pss",
+    "memory_private",
+    "memory_shared",
+    "memory_swap",
+    "instructions",
+    "cycles",
 )
-MEETING = struct.Struct("<QQQIiII")
-MEETINGS = 4096  # that a table has room for
+COLLECTIVE = struct.Struct("<QQQIiII")
+MAX_COLLECTIVES = 4096  # events for which a table has room
 
 
-def field_place(field: str) -> tuple[int, str]:
-    """Offset and struct format of a field of the header, for a writer in Python."""
-    at = FIELDS.index(field)
-    before = "<" + "".join(code for _, code in _LAYOUT[:at])
-    return struct.calcsize(before), "<" + _LAYOUT[at][1]
+def locate_field(field: str) -> tuple[int, str]:
+    """Return the offset and the struct format of a header field, for a writer in Python."""
+    index = Header._fields.index(field)
+    offset = struct.calcsize("<" + "".join(FORMATS[:index]))
+    return offset, "<" + FORMATS[index]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the rows, as the file describes it; `kinds` is "all" or "mpi"."""
+class TableColumn:
+    """A column of the rows as the file describes it; `kinds` names the rows that have it."""
 
     name: str
     unit: str
-    kinds: str
+    kinds: str  # "all", "mpi" or "heap"
     offset: int
 
 
-class Meeting(NamedTuple):
-    """A blocking collective call: whose `key` is the same is the same call in several ranks."""
+class CollectiveEvent(NamedTuple):
+    """A blocking collective call; the same call has the same `key` in all ranks."""
 
     key: int
     begin: int  # ticks
-    end: int
+    end: int  # ticks
     row: int
-    needs: int  # whose part it takes to go on: a rank, or NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER
-    rank: int  # of the communicator, which has `size`
-    size: int
-
-
-NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER = -1, -2, -3
+    needs: int  # the rank that must arrive first, or NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER
+    rank: int  # in the communicator
+    size: int  # of the communicator
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What does not change of a row: its place in the call tree and its name."""
+    """The constant part of a row: its parent in the call tree and its name."""
 
     parent: int
     kind: int
@@ -104,10 +194,12 @@ class Row:
 
 
 class TableReader:
-    """Reads one table; never writes.
+    """Read one table. Nothing is ever written to it.
+
+    `header` is the state of the header when `read_header` or `new_rows` was called last.
 
     Raises:
-        WireError: the file is no table, is damaged, or was written by a newer insitu.
+        WireError: the file is not a table, is damaged, or was written by a newer insitu.
     """
 
     def __init__(self, path: str) -> None:
@@ -115,56 +207,59 @@ class TableReader:
         try:
             with open(path, "rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                if size < 4096:
+                if size < HEADER_BYTES:
                     raise WireError(f"{path}: too short for a table ({size} bytes)")
                 self._map = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
         except OSError as error:
             raise WireError(f"{path}: {error.strerror}") from error
+
         self._bytes = memoryview(self._map)
+        self.header = self.read_header()
         self._check(size)
-        head = self.header()
-        self.columns = _columns(path, head["columns"], head["row_bytes"])
+        self.columns = _parse_columns(path, self.header.columns, self.header.row_bytes)
         self.rows: list[Row] = []
-        self._read_bytes = 0  # of names
+        self._name_bytes_read = 0
 
     def _check(self, size: int) -> None:
-        head = self.header()
-        if head["magic"] != MAGIC:
+        head = self.header
+        if head.magic != MAGIC:
             raise WireError(f"{self.path}: not a table of insitu")
-        if head["version"] != VERSION:
+        if head.version != VERSION:
             raise WireError(
-                f"{self.path}: table version {head['version']}, this insitu reads {VERSION}; "
+                f"{self.path}: table version {head.version}, this insitu reads {VERSION}; "
                 "ingest it with the insitu that wrote it"
             )
+
         ends = (
-            head["rows_at"] + head["row_bytes"] * head["row_capacity"],
-            head["threads_at"] + head["thread_bytes"] * head["thread_capacity"],
-            head["names_at"] + head["names_used"],
-            head["meta_at"] + head["meta_used"],
-            head["phases_at"] + head["phase_bytes"] * head["phases_used"],
+            head.rows_at + head.row_bytes * head.row_capacity,
+            head.threads_at + head.thread_bytes * head.thread_capacity,
+            head.names_at + head.names_used,
+            head.meta_at + head.meta_used,
+            head.phases_at + head.phase_bytes * head.phases_used,
         )
-        sound = (
+        is_sound = (
             max(ends) <= size
-            and head["row_bytes"] % 8 == 0
-            and 64 <= head["row_bytes"] <= 4096
-            and head["rows_at"] % 8 == 0
-            and 1 <= head["rows_used"] <= head["row_capacity"]
-            and head["threads_used"] <= head["thread_capacity"]
-            and head["thread_bytes"] >= THREAD_HEAD.size + FRAME.size * head["frame_capacity"]
-            and head["frame_bytes"] == FRAME.size
-            and (not head["phases_used"] or head["phase_bytes"] >= PHASE_HEAD.size)
+            and head.row_bytes % 8 == 0
+            and 64 <= head.row_bytes <= 4096
+            and head.rows_at % 8 == 0
+            and 1 <= head.rows_used <= head.row_capacity
+            and head.threads_used <= head.thread_capacity
+            and head.thread_bytes >= THREAD_HEAD.size + FRAME.size * head.frame_capacity
+            and head.frame_bytes == FRAME.size
+            and (not head.phases_used or head.phase_bytes >= PHASE_HEAD.size)
         )
-        if not sound:
+        if not is_sound:
             raise WireError(f"{self.path}: damaged header")
 
-    def header(self) -> dict[str, Any]:  # Any: integers and two byte strings
-        """The fields of the header as they are now."""
-        return dict(zip(FIELDS, HEADER.unpack_from(self._bytes, 0), strict=True))
+    def read_header(self) -> Header:
+        """Read the header as it is now; `header` keeps it."""
+        self.header = Header._make(HEADER.unpack_from(self._bytes, 0))
+        return self.header
 
     def meta(self) -> bytes:
-        """What the launcher said about the run, as JSON."""
-        head = self.header()
-        return bytes(self._bytes[head["meta_at"] : head["meta_at"] + head["meta_used"]])
+        """Return what the launcher recorded about the run, as JSON."""
+        start = self.header.meta_at
+        return bytes(self._bytes[start : start + self.header.meta_used])
 
     def close(self) -> None:
         """Unmap the file."""
@@ -172,125 +267,146 @@ class TableReader:
         self._map.close()
 
     def new_rows(self) -> list[Row]:
-        """Rows that appeared since the last call; `self.rows` holds all of them."""
-        head = self.header()
-        fresh = [self._row(head, i) for i in range(len(self.rows), head["rows_used"])]
+        """Read the header and the rows added since the last call; `rows` holds all of them.
+
+        Raises:
+            WireError: a row is damaged.
+        """
+        head = self.read_header()
+        fresh = [self._read_row(head, i) for i in range(len(self.rows), head.rows_used)]
         self.rows += fresh
         return fresh
 
-    def _row(self, head: dict[str, Any], index: int) -> Row:
-        at = head["rows_at"] + index * head["row_bytes"]
-        (parent,) = struct.unpack_from("<I", self._bytes, at + ROW_PARENT)
-        (name_at,) = struct.unpack_from("<I", self._bytes, at + ROW_NAME)
-        (kind,) = struct.unpack_from("<I", self._bytes, at + ROW_KIND)
-        record = head["names_at"] + name_at
-        if parent > max(index - 1, 0) or name_at + NAME.size > head["names_used"]:
+    def _read_row(self, head: Header, index: int) -> Row:
+        offset = head.rows_at + index * head.row_bytes
+        (parent,) = struct.unpack_from("<I", self._bytes, offset + ROW_PARENT)
+        (name_offset,) = struct.unpack_from("<I", self._bytes, offset + ROW_NAME)
+        (kind,) = struct.unpack_from("<I", self._bytes, offset + ROW_KIND)
+        if parent > max(index - 1, 0) or name_offset + NAME.size > head.names_used:
             raise WireError(f"{self.path}: row {index} is damaged")
+
+        record = head.names_at + name_offset
         line, name_bytes, file_bytes = NAME.unpack_from(self._bytes, record)
-        text = record + NAME.size
-        self._read_bytes += name_bytes + file_bytes
-        if self._read_bytes > head["names_used"]:  # each row has a record of its own
+
+        # Each row has its own record. Without this check a damaged table of a few MiB could
+        # expand to gigabytes of names.
+        self._name_bytes_read += name_bytes + file_bytes
+        if self._name_bytes_read > head.names_used:
             raise WireError(f"{self.path}: row {index} shares its name with others")
-        name = bytes(self._bytes[text : text + name_bytes])
-        file = bytes(self._bytes[text + name_bytes : text + name_bytes + file_bytes])
-        return Row(parent, kind, _text(name), _text(file), line)
+
+        name_start = record + NAME.size
+        file_start = name_start + name_bytes
+        name = bytes(self._bytes[name_start:file_start])
+        file = bytes(self._bytes[file_start : file_start + file_bytes])
+        return Row(parent, kind, _decode_name(name), _decode_name(file), line)
 
     def throttled(self) -> list[int]:
-        """The rows that are not recorded any more, because that took too long."""
-        head = self.header()
-        if not head["throttled"]:
+        """Return the rows that are no longer recorded because they cost too much."""
+        head = self.header
+        if not head.throttled:
             return []
-        at = head["rows_at"] + ROW_FLAGS
-        flags = [
-            struct.unpack_from("<I", self._bytes, at + i * head["row_bytes"])[0]
-            for i in range(len(self.rows))
-        ]
-        return [i for i, value in enumerate(flags) if value & THROTTLED]
+
+        rows = []
+        for row in range(len(self.rows)):
+            offset = head.rows_at + row * head.row_bytes + ROW_FLAGS
+            (flags,) = struct.unpack_from("<I", self._bytes, offset)
+            if flags & THROTTLED:
+                rows.append(row)
+        return rows
 
     def phases(self) -> list[tuple[int, dict[str, int]]]:
-        """The named phases in the order of their first marks: their rows, with what is known."""
-        head = self.header()
-        found = []
-        for i in range(min(head["phases_used"], len(self.rows))):
-            at = head["phases_at"] + i * head["phase_bytes"]
-            row, _, *values = PHASE_HEAD.unpack_from(self._bytes, at)
+        """Return the row and the values of each named phase, in the order of their first marks."""
+        head = self.header
+        phases = []
+        for i in range(min(head.phases_used, len(self.rows))):
+            offset = head.phases_at + i * head.phase_bytes
+            row, _, *values = PHASE_HEAD.unpack_from(self._bytes, offset)
             if row < len(self.rows):
-                found.append((row, dict(zip(PHASE_VALUES, values, strict=True))))
-        return found
+                phases.append((row, dict(zip(PHASE_VALUES, values, strict=True))))
+        return phases
 
     def hook_share(self) -> float:
-        """The share of the rank's time that its function timer has taken, estimated."""
-        head = self.header()
-        elapsed: int = head["latest_tick"] - head["start_tick"]
-        return float(head["hook_ticks"] / elapsed) if elapsed > 0 else 0.0
+        """Return the estimated share of the rank's time spent in its function timer."""
+        elapsed = self.header.latest_tick - self.header.start_tick
+        return self.header.hook_ticks / elapsed if elapsed > 0 else 0.0
 
-    def turns(self) -> list[int]:
-        """A sample of the iterations of the main loop, in ticks, in order."""
-        head = self.header()
-        ticks, numbers = array("Q", head["turn_ticks"]), array("I", head["turn_numbers"])
-        kept = min(head["turns"], len(ticks))
-        order = sorted(range(kept), key=numbers.__getitem__)
+    def iteration_ticks(self) -> list[int]:
+        """Return the sampled durations of main-loop iterations, in ticks, in program order."""
+        ticks = array("Q", self.header.iteration_ticks)
+        numbers = array("I", self.header.iteration_numbers)
+        n_sampled = min(self.header.iterations, len(ticks))
+        order = sorted(range(n_sampled), key=numbers.__getitem__)
         return [ticks[i] for i in order]
 
-    def meetings(self) -> list[Meeting]:
-        """The collective calls that were kept, none while their writer moves them."""
-        head = self.header()
-        at, used = head["meetings_at"], min(head["meetings_used"], MEETINGS)
-        if not at or at + used * MEETING.size > len(self._bytes):
-            return []  # of an insitu that kept none
-        found = bytes(self._bytes[at : at + used * MEETING.size])
-        if head["meetings_turn"] % 2 or self.header()["meetings_turn"] != head["meetings_turn"]:
+    def collective_events(self) -> list[CollectiveEvent]:
+        """Return the collective calls in the table; none while the writer moves them."""
+        before = self.read_header()
+        start = before.collectives_at
+        size = min(before.collectives_used, MAX_COLLECTIVES) * COLLECTIVE.size
+        if not start or start + size > len(self._bytes):
+            return []  # tables of older versions have none
+
+        # The writer makes the sequence number odd before it moves events, and even afterwards.
+        events = bytes(self._bytes[start : start + size])
+        after = self.read_header()
+        if before.collectives_sequence % 2:
             return []
-        return list(map(Meeting._make, MEETING.iter_unpack(found)))
+        if before.collectives_sequence != after.collectives_sequence:
+            return []
+        return list(map(CollectiveEvent._make, COLLECTIVE.iter_unpack(events)))
 
     def tick_s(self) -> float:
-        """Seconds per tick; 0.0 while the two clocks are not far enough apart to tell."""
-        head = self.header()
-        if not head["is_tsc"]:
+        """Return the seconds per tick; 0.0 for a table that is too young to tell."""
+        head = self.header
+        if not head.is_tsc:
             return 1e-9
-        elapsed_ns = head["latest_ns"] - head["start_ns"]
-        ticks = head["latest_tick"] - head["start_tick"]
+        elapsed_ns = head.latest_ns - head.start_ns
+        ticks = head.latest_tick - head.start_tick
         return elapsed_ns / ticks * 1e-9 if elapsed_ns >= MIN_BASELINE_NS and ticks > 0 else 0.0
 
     def totals(self, tick_s: float, *, is_alive: bool = False) -> dict[str, array]:  # type: ignore[type-arg]
-        """The columns of all known rows, u8 per row, with the running part of open frames added.
+        """Return the columns of all known rows, u8 per row, including the time of open frames.
 
-        A frame that is open before and after the columns were read is not in them; others are left
-        out, so a
-        live reading is at most one event old. In a table whose rank has ended this is exact.
+        Only frames that are open both before and after the columns are read are added, so the
+        result of a live rank is at most one event old. For a rank that has ended it is exact.
+
+        Args:
+            tick_s: seconds per tick, to extend open frames of a live rank until now.
+            is_alive: whether the rank still runs.
         """
-        head = self.header()
+        head = self.header
         before = self._open_frames(head)
-        words = self._bytes[
-            head["rows_at"] : head["rows_at"] + len(self.rows) * head["row_bytes"]
-        ].cast("Q")
-        stride = head["row_bytes"] // 8
+
+        rows_end = head.rows_at + len(self.rows) * head.row_bytes
+        words = self._bytes[head.rows_at : rows_end].cast("Q")
+        stride = head.row_bytes // 8
         totals = {
             c.name: array("Q", words[c.offset // 8 :: stride].tobytes()) for c in self.columns
         }
         words.release()
+
         after = self._open_frames(head)
         for old, new in zip(before, after, strict=True):
-            self._add_open(
-                head, totals, old, new, self._end_tick(head, new, tick_s, is_alive=is_alive)
-            )
+            now = self._end_tick(head, new, tick_s, is_alive=is_alive)
+            self._add_open(totals, old, new, now)
         return totals
 
     def _end_tick(
-        self, head: dict[str, Any], frames: list[tuple[int, ...]], tick_s: float, *, is_alive: bool
+        self, head: Header, frames: list[tuple[int, ...]], tick_s: float, *, is_alive: bool
     ) -> int:
-        latest: int = head["latest_tick"]
+        latest = head.latest_tick
         if is_alive and tick_s:
-            elapsed_s = (time.monotonic_ns() - head["start_ns"]) * 1e-9
-            latest = max(latest, head["start_tick"] + int(elapsed_s / tick_s))
+            elapsed_s = (time.monotonic_ns() - head.start_ns) * 1e-9
+            latest = max(latest, head.start_tick + int(elapsed_s / tick_s))
         return max([latest, *(frame[0] for frame in frames)])
 
-    def _open_frames(self, head: dict[str, Any]) -> list[list[tuple[int, ...]]]:
+    def _open_frames(self, head: Header) -> list[list[tuple[int, ...]]]:
+        """The open frames of each thread, outermost first."""
         stacks = []
-        for i in range(head["threads_used"]):
-            at = head["threads_at"] + i * head["thread_bytes"]
-            depth = min(THREAD_HEAD.unpack_from(self._bytes, at)[2], head["frame_capacity"])
-            first = at + THREAD_HEAD.size
+        for thread in range(head.threads_used):
+            offset = head.threads_at + thread * head.thread_bytes
+            depth = min(THREAD_HEAD.unpack_from(self._bytes, offset)[2], head.frame_capacity)
+            first = offset + THREAD_HEAD.size
             stacks.append(
                 [FRAME.unpack_from(self._bytes, first + d * FRAME.size) for d in range(depth)]
             )
@@ -298,44 +414,46 @@ class TableReader:
 
     def _add_open(
         self,
-        head: dict[str, Any],
         totals: dict[str, array],  # type: ignore[type-arg]
         before: list[tuple[int, ...]],
         after: list[tuple[int, ...]],
         now: int,
     ) -> None:
-        stable = 0
+        """Add the time of the frames that were open before and after the columns were read."""
+        n_stable = 0
         for old, new in zip(before, after, strict=False):
             if old[0] != new[0] or old[2] != new[2] or new[2] >= len(self.rows):
                 break
-            stable += 1
-        above = 0  # what the next frame up has run so far
-        for start, inside, row, flags, _ in reversed(after[:stable]):
+            n_stable += 1
+
+        callee_ticks = 0  # the elapsed time of the open callee
+        for start, inside, row, flags, _ in reversed(after[:n_stable]):
             elapsed = max(now - start, 0)
             if not flags & FOLDED:
                 totals["time"][row] += elapsed
-            totals["time_exclusive"][row] += max(elapsed - inside - above, 0)
-            above = elapsed
+            totals["time_exclusive"][row] += max(elapsed - inside - callee_ticks, 0)
+            callee_ticks = elapsed
 
 
-def _text(name: bytes) -> str:
-    """A name as it may travel: bytes that are no UTF-8 grow when they are replaced."""
+def _decode_name(name: bytes) -> str:
+    """Decode a name for a message; replacing bytes that are not UTF-8 may lengthen it."""
     text = name.decode("utf-8", "replace").encode()
     return text[:MAX_NAME_BYTES].decode("utf-8", "ignore")
 
 
-def _columns(path: str, text: bytes, row_bytes: int) -> tuple[Column, ...]:
+def _parse_columns(path: str, text: bytes, row_bytes: int) -> tuple[TableColumn, ...]:
     columns = []
-    for part in text.rstrip(b"\0").decode("ascii", "replace").split(";")[:-1]:
-        words = part.split(" ")
+    for description in text.rstrip(b"\0").decode("ascii", "replace").split(";")[:-1]:
+        words = description.split(" ")
         if (
             len(words) != 4
             or not words[3].isdigit()
             or int(words[3]) % 8
             or int(words[3]) >= row_bytes
         ):
-            raise WireError(f"{path}: damaged column description '{part}'")
-        columns.append(Column(words[0], words[1], words[2], int(words[3])))
+            raise WireError(f"{path}: damaged column description '{description}'")
+        columns.append(TableColumn(words[0], words[1], words[2], int(words[3])))
+
     if not {"visits", "time", "time_exclusive"} <= {column.name for column in columns}:
         raise WireError(f"{path}: a table without visits and time")
     return tuple(columns)

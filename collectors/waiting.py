@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
 from insitu.collectors.ranks import Level, Rank
-from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, Meeting
+from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
 
 Totals = Mapping[str, "array[int]"]
 FEWEST = 8  # calls of a row that are enough to tell of the others
@@ -34,9 +34,9 @@ class Sample:
         return self.waited / self.time
 
 
-def samples(ranks: Iterable[Iterable[Meeting]]) -> list[dict[int, Sample]]:
+def samples(ranks: Iterable[Iterable[CollectiveEvent]]) -> list[dict[int, Sample]]:
     """For each rank of a node, by row; a call counts where every rank of it is here and kept it."""
-    calls: dict[int, list[tuple[dict[int, Sample], Meeting]]] = {}
+    calls: dict[int, list[tuple[dict[int, Sample], CollectiveEvent]]] = {}
     found: list[dict[int, Sample]] = []
     for meetings in ranks:
         found.append({})
@@ -61,7 +61,7 @@ def samples(ranks: Iterable[Iterable[Meeting]]) -> list[dict[int, Sample]]:
     return found
 
 
-def _came(meeting: Meeting, begins: dict[int, int], came: list[int]) -> int:
+def _came(meeting: CollectiveEvent, begins: dict[int, int], came: list[int]) -> int:
     """When the last of those had come whose part this rank needs; `came` is up to each rank."""
     if meeting.needs == NEEDS_NOBODY:
         return meeting.begin
@@ -79,7 +79,9 @@ def levels(ranks: Iterable[Rank], ended: Iterable[tuple[Rank, Totals]]) -> list[
     if not due:
         return told
     everybody = list(ranks)
-    for rank, rows in zip(everybody, samples(r.table.meetings() for r in everybody), strict=True):
+    for rank, rows in zip(
+        everybody, samples(r.table.collective_events() for r in everybody), strict=True
+    ):
         if id(rank) not in due:
             continue
         totals = due[id(rank)]

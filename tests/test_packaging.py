@@ -139,7 +139,7 @@ def run_rank(python: Path, home: Path, folder: Path) -> dict:
     (path,) = tables.rglob("*.table")
     table = TableReader(str(path))
     assert "work" in [row.name for row in table.new_rows()]
-    hook = table.header()["hook"].rstrip(b"\0").decode()
+    hook = table.header.hook.rstrip(b"\0").decode()
     table.close()
     return {**said, "hook": hook}
 

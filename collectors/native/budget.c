@@ -52,8 +52,8 @@ static uint64_t gather(uint32_t rows_used) {
     struct insitu_row *row = &rows[i];
     uint64_t fresh = row->visits - seen[i];
     seen[i] = row->visits;
-    code = row->flags & CODE_IS_IGNORED ? NULL : code_of(row);
-    if (!(row->flags & CODE_IS_IGNORED) && row->visits && rows[row->parent].key != row->key) {
+    code = row->flags & ROW_IS_IGNORED ? NULL : code_of(row);
+    if (!(row->flags & ROW_IS_IGNORED) && row->visits && rows[row->parent].key != row->key) {
       struct insitu_code *caller = code_of(&rows[row->parent]);
       if (caller) caller->has_callees = 1;
     }
@@ -75,15 +75,15 @@ static int goes_before(const struct insitu_code *a, const struct insitu_code *b)
 }
 
 static int is_worth_it(const struct insitu_code *code, double window) {
-  if (code->flags & CODE_IS_IGNORED || (double)code->window * event_ticks < 0.01 * allowed * window) return 0;
+  if (code->flags & ROW_IS_IGNORED || (double)code->window * event_ticks < 0.01 * allowed * window) return 0;
   return !code->visits || (double)code->visits * event_ticks > allowed * (double)code->ticks;
 }
 
 static void throttle(struct insitu_code *code, uint32_t rows_used) {
   struct insitu_row *rows = insitu_table->rows;
-  code->flags |= CODE_IS_IGNORED | CODE_IS_THROTTLED;
+  code->flags |= ROW_IS_IGNORED | ROW_IS_THROTTLED;
   for (uint32_t i = 1; i < rows_used; i++)
-    if (rows[i].key == (uint64_t)(uintptr_t)code->code) rows[i].flags |= CODE_IS_IGNORED | CODE_IS_THROTTLED;
+    if (rows[i].key == (uint64_t)(uintptr_t)code->code) rows[i].flags |= ROW_IS_IGNORED | ROW_IS_THROTTLED;
   insitu_table->header->throttled++;
 }
 

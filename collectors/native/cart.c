@@ -18,7 +18,7 @@ void insitu_cart_made(intptr_t comm) {
   if (ranks <= header->cart_ranks) return;
   header->cart_axes = 0; /* nobody reads a place that is half another */
   atomic_signal_fence(memory_order_seq_cst);
-  memcpy(header->cart_at, at, sizeof at);
+  memcpy(header->cart_coordinates, at, sizeof at);
   header->cart_ranks = (int32_t)ranks;
   atomic_signal_fence(memory_order_seq_cst);
   header->cart_axes = axes;

@@ -21,6 +21,13 @@ static inline uint64_t insitu_monotonic_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Nanoseconds since 1970. */
+static inline uint64_t insitu_wall_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static inline uint64_t insitu_ticks(void) {
 #if defined(__x86_64__)
   if (__builtin_expect(insitu_clock_is_tsc, 1)) return __rdtsc();

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "loop.h"
 #include "maps.h"
-#include "mpi.h"
+#include "mpi_wrapper.h"
 #include "table.h"
 
 #include <dlfcn.h>
@@ -86,7 +86,7 @@ static inline uint32_t row_below(uint32_t parent, uint64_t key) {
   _Atomic uint32_t *slot = &found[((key >> 2) * 31 + parent * 0x9E3779B1u) >> 4 & (CACHE - 1)];
   uint32_t row = atomic_load_explicit(slot, memory_order_acquire);
   if (__builtin_expect(rows[row].key == key && rows[row].parent == parent && row, 1)) return row;
-  row = insitu_child(parent, key);
+  row = insitu_find_child(parent, key);
   /* Release: another thread that finds the row here finds it filled. */
   if (row) atomic_store_explicit(slot, row, memory_order_release);
   return row;
@@ -124,7 +124,6 @@ __attribute__((noinline)) static int was_left(const struct insitu_frame *top, co
 #define LOOK_EVERY_S 0.1
 #define THROTTLE_AFTER_S 0.25 /* what starts up calls much that is not called again */
 #define WITHOUT_CLOCK_NS 8.0  /* what an event takes besides two readings of the clock */
-#define ROW_IS_THROTTLED 16   /* table.py knows it as THROTTLED */
 
 /* Functions that are as if they were part of their callers, each at the place that its address names. */
 static _Atomic uint64_t left_out[LEFT_OUT];

@@ -83,7 +83,7 @@ static size_t row_name(PyObject *code, PyObject *globals, unsigned flags, char *
   if (prefix && strcmp(prefix, "__main__") != 0 && (size_t)module_bytes < capacity / 2) {
     memcpy(name, prefix, (size_t)module_bytes);
     used = (size_t)module_bytes;
-    if (!(flags & CODE_IS_MODULE)) name[used++] = '.';
+    if (!(flags & ROW_IS_MODULE)) name[used++] = '.';
     else text = NULL; /* the body of a module is called by the module's name */
   }
   if (text) {
@@ -143,19 +143,19 @@ static uint32_t find_first_resume(PyObject *code) {
 static void ask(struct insitu_code *entry, PyObject *code, PyObject *globals) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  unsigned flags = CODE_IS_LIBRARY;
+  unsigned flags = ROW_IS_LIBRARY;
   PyObject *file = PyObject_GetAttrString(code, "co_filename");
   PyObject *name = PyObject_GetAttrString(code, "co_name");
   const char *file_text = file ? PyUnicode_AsUTF8AndSize(file, NULL) : NULL;
-  if (file_text) flags = is_library_file(file_text) ? CODE_IS_LIBRARY : 0;
+  if (file_text) flags = is_library_file(file_text) ? ROW_IS_LIBRARY : 0;
   const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-  if (text && strcmp(text, "<module>") == 0) flags |= CODE_IS_MODULE;
+  if (text && strcmp(text, "<module>") == 0) flags |= ROW_IS_MODULE;
   if (attribute_number(code, "co_flags") & (0x20 | 0x80 | 0x200)) { /* also coroutines */
-    flags |= CODE_IS_GENERATOR;
+    flags |= ROW_IS_GENERATOR;
     entry->first_resume = find_first_resume(code);
   }
   if (is_ignored(code, globals ? globals : PyEval_GetGlobals(), flags, file_text ? file_text : ""))
-    flags |= CODE_IS_IGNORED;
+    flags |= ROW_IS_IGNORED;
   if (file) Py_DecRef(file);
   if (name) Py_DecRef(name);
   PyErr_Clear();
@@ -195,7 +195,7 @@ static uint32_t add_row(uint32_t parent, PyObject *code, PyObject *globals, unsi
   Py_ssize_t file_bytes = 0;
   const char *text = file ? PyUnicode_AsUTF8AndSize(file, &file_bytes) : NULL;
   uint32_t row = insitu_row_add(
-      parent, (uint64_t)(uintptr_t)code, flags & CODE_IS_LIBRARY ? INSITU_LIBRARY : INSITU_PYTHON, name, name_bytes,
+      parent, (uint64_t)(uintptr_t)code, flags & ROW_IS_LIBRARY ? INSITU_LIBRARY : INSITU_PYTHON, name, name_bytes,
       text ? text : "", text ? (size_t)file_bytes : 0, (uint32_t)attribute_number(code, "co_firstlineno"));
   if (row) {
     Py_IncRef(code);
@@ -215,7 +215,7 @@ static int is_main_module(PyObject *globals) {
 
 /* Whether this call only makes a generator, whose body begins when it is resumed. */
 static inline int only_makes_generator(unsigned flags, enum insitu_begin how) {
-  return how == INSITU_CALL && flags & CODE_IS_GENERATOR;
+  return how == INSITU_CALL && flags & ROW_IS_GENERATOR;
 }
 
 /* What the interpreter, runpy and threading do below the program's own functions is nobody's row. */
@@ -234,22 +234,22 @@ static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *cod
   struct insitu_code *known = insitu_code_find(code, globals);
   unsigned flags = known->flags;
   if (only_makes_generator(flags, how)) return INSITU_NOT_BEGUN;
-  if (flags & CODE_IS_MODULE && top == self->frames && is_main_module(globals ? globals : PyEval_GetGlobals())) {
+  if (flags & ROW_IS_MODULE && top == self->frames && is_main_module(globals ? globals : PyEval_GetGlobals())) {
     insitu_push(self, top->row, INSITU_FOLDED, insitu_ticks()); /* the body of __main__ is the program itself */
     insitu_table->rows[top->row].key = (uint64_t)(uintptr_t)code;
     Py_IncRef(code);
     return INSITU_BEGUN;
   }
-  if (flags & CODE_IS_IGNORED) {
+  if (flags & ROW_IS_IGNORED) {
     if (known->code) *insitu_ignored_at(code) = code; /* else its address may be used again */
     return INSITU_IGNORED;
   }
   if (insitu_is_deepest(top)) {
-    if (flags & CODE_IS_GENERATOR) return INSITU_NOT_BEGUN; /* not every end of one is told */
+    if (flags & ROW_IS_GENERATOR) return INSITU_NOT_BEGUN; /* not every end of one is told */
     top->skipped++;
     return INSITU_BEGUN;
   }
-  if (flags & CODE_IS_LIBRARY && is_inside_library(self, top)) {
+  if (flags & ROW_IS_LIBRARY && is_inside_library(self, top)) {
     known->skipped++;
     top->skipped++;
     return INSITU_BEGUN;
@@ -271,8 +271,8 @@ enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code
   uint64_t key = (uint64_t)(uintptr_t)code;
   if (top->skipped && is_inside_library(self, top)) {
     struct insitu_code *known = insitu_code_find(code, globals);
-    if (known->flags & CODE_IS_LIBRARY) {
-      if (known->flags & CODE_IS_IGNORED) return INSITU_IGNORED;
+    if (known->flags & ROW_IS_LIBRARY) {
+      if (known->flags & ROW_IS_IGNORED) return INSITU_IGNORED;
       if (only_makes_generator(known->flags, how)) return INSITU_NOT_BEGUN;
       known->skipped++;
       top->skipped++;
@@ -281,13 +281,13 @@ enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code
   }
   uint32_t row = top->row, fold = INSITU_FOLDED;
   if (rows[row].key != key || rows[row].kind == INSITU_LIBRARY || insitu_keeps_recursion) {
-    row = insitu_child(row, key);
+    row = insitu_find_child(row, key);
     fold = 0;
     if (!row) return enter_unknown(self, code, globals, how);
   }
   unsigned flags = rows[row].flags;
   if (only_makes_generator(flags, how)) return INSITU_NOT_BEGUN;
-  if (flags & CODE_IS_IGNORED) return *insitu_ignored_at(code) = code, INSITU_IGNORED;
+  if (flags & ROW_IS_IGNORED) return *insitu_ignored_at(code) = code, INSITU_IGNORED;
   uint64_t now = insitu_ticks();
   if (flags & ROW_IS_LOOP && how & 1 && !fold) insitu_loop_turn(self, now);
   rows[row].visits += how & 1;
@@ -315,14 +315,14 @@ enum insitu_began insitu_python_leave(struct insitu_thread *self, PyObject *code
   struct insitu_frame *top = insitu_top(self);
   uint64_t key = (uint64_t)(uintptr_t)code;
   unsigned flags = insitu_code_find(code, NULL)->flags;
-  if (top->skipped && is_inside_library(self, top) && flags & CODE_IS_LIBRARY) {
-    if (flags & CODE_IS_IGNORED) return INSITU_IGNORED;
+  if (top->skipped && is_inside_library(self, top) && flags & ROW_IS_LIBRARY) {
+    if (flags & ROW_IS_IGNORED) return INSITU_IGNORED;
     top->skipped--;
     return INSITU_BEGUN;
   }
   if (insitu_rows[top->row].key == key && self->depth > 1) insitu_pop(self, now);
-  else if (flags & CODE_IS_IGNORED) return INSITU_IGNORED; /* entered when it was throttled already */
-  else if (insitu_is_deepest(top) && top->skipped) top->skipped -= !(flags & CODE_IS_GENERATOR);
+  else if (flags & ROW_IS_IGNORED) return INSITU_IGNORED; /* entered when it was throttled already */
+  else if (insitu_is_deepest(top) && top->skipped) top->skipped -= !(flags & ROW_IS_GENERATOR);
   else leave_below(self, key, now);
-  return flags & CODE_IS_IGNORED ? INSITU_IGNORED : INSITU_BEGUN;
+  return flags & ROW_IS_IGNORED ? INSITU_IGNORED : INSITU_BEGUN;
 }

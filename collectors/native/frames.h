@@ -10,16 +10,8 @@
 extern uint64_t insitu_look_at;
 void insitu_budget_look(uint64_t now);
 
-enum {
-  CODE_IS_LIBRARY = 1,
-  CODE_IS_GENERATOR = 2,
-  CODE_IS_MODULE = 4,
-  CODE_IS_IGNORED = 8,    /* filtered, throttled or our own: as if it were part of its caller */
-  CODE_IS_THROTTLED = 16, /* table.py knows it of a row as THROTTLED */
-  ROW_IS_PROGRAM = 64,    /* row 0, which is nobody's callee */
-  ROW_IS_SPECIAL = CODE_IS_GENERATOR | CODE_IS_IGNORED | ROW_IS_LOOP | ROW_IS_PROGRAM,
-  ROW_LEVEL = 256, /* times how far below the program a row is */
-};
+/* Flags of rows that the quick path leaves to the slow one. */
+enum { ROW_IS_SPECIAL = ROW_IS_GENERATOR | ROW_IS_IGNORED | ROW_IS_LOOP | ROW_IS_PROGRAM };
 
 /* What is known of a code object. */
 struct insitu_code {
@@ -106,7 +98,7 @@ static inline int insitu_leave_quickly(struct insitu_thread *self, PyObject *cod
   uint64_t now = insitu_ticks();
   struct insitu_frame *top = insitu_top(self);
   struct insitu_row *row = &insitu_rows[top->row];
-  if (__builtin_expect((top->skipped | self->overflow | (row->flags & (CODE_IS_IGNORED | ROW_IS_PROGRAM))) != 0, 0))
+  if (__builtin_expect((top->skipped | self->overflow | (row->flags & (ROW_IS_IGNORED | ROW_IS_PROGRAM))) != 0, 0))
     return 0;
   if (__builtin_expect(row->key != (uint64_t)(uintptr_t)code, 0)) return 0;
   uint64_t elapsed = now - top->start;

@@ -144,7 +144,8 @@ static void release(void *is_taken) {
   pthread_mutex_unlock(&claiming);
 }
 
-void insitu_heap_leave(void) {
+/* The calling thread ends: add what it has not yet reported to the total of the process. */
+static void end_thread(void) {
   has_claimed = 1;
   flush();
 }
@@ -161,6 +162,7 @@ static const void *object_of(const void *function) {
 /* Sizes are asked from here on: an allocator that is still being set up (a sanitizer's is, for long) cannot tell, and
  * of others than the one that makes the blocks nobody knows what they would say. */
 __attribute__((constructor)) static void prepare(void) {
+  insitu_before_thread_ends = end_thread;
   look();
   size_t (*size)(void *) = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
   const void *object = object_of((const void *)next_malloc);

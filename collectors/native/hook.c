@@ -183,7 +183,7 @@ static int profile(PyObject *unused, PyObject *frame, int what, PyObject *argume
   if (what == TRACE_RETURN) insitu_python_leave(self, code);
   else {
     const struct insitu_code *known = insitu_code_find(code, NULL);
-    int is_resumed = known->flags & CODE_IS_GENERATOR && (uint32_t)PyFrame_GetLasti(frame) != known->first_resume;
+    int is_resumed = known->flags & ROW_IS_GENERATOR && (uint32_t)PyFrame_GetLasti(frame) != known->first_resume;
     insitu_python_enter(self, code, NULL, is_resumed ? INSITU_RESUME : INSITU_START);
   }
   Py_DecRef(code);

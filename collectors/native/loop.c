@@ -6,7 +6,7 @@
 #define LOOP_TURNS 8    /* entered that often by one caller, a function is a loop's */
 #define LOOP_SHARE 0.1  /* of all time, at least */
 #define TURN_NS 20000.0 /* an iteration is that long, on average: watching shorter ones would cost too much */
-#define IGNORED 24      /* of the flags of a row: it is not recorded any more (frames.h) */
+#define IGNORED (ROW_IS_IGNORED | ROW_IS_THROTTLED)
 
 static atomic_flag is_turning = ATOMIC_FLAG_INIT; /* held by whoever changes what follows */
 static const struct insitu_thread *loop_thread;
@@ -25,21 +25,21 @@ static void end_turning(void) {
 static void forget_turns(uint32_t row) {
   struct insitu_header *header = insitu_table->header;
   header->loop_row = row;
-  header->turns = 0;
+  header->iterations = 0;
   turned_at = 0;
 }
 
 /* A sample of all iterations, each as likely as any other [Vitter 1985, algorithm R]. */
 static void keep_turn(uint64_t ticks) {
   struct insitu_header *header = insitu_table->header;
-  uint64_t at = header->turns++;
-  if (at >= INSITU_TURNS) {
+  uint64_t at = header->iterations++;
+  if (at >= INSITU_ITERATIONS) {
     draws ^= draws << 13, draws ^= draws >> 17, draws ^= draws << 5;
-    at = draws % header->turns;
+    at = draws % header->iterations;
   }
-  if (at >= INSITU_TURNS) return;
-  header->turn_ticks[at] = ticks;
-  header->turn_numbers[at] = (uint32_t)(header->turns - 1);
+  if (at >= INSITU_ITERATIONS) return;
+  header->iteration_ticks[at] = ticks;
+  header->iteration_numbers[at] = (uint32_t)(header->iterations - 1);
 }
 
 void insitu_loop_turn(struct insitu_thread *self, uint64_t now) {

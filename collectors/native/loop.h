@@ -4,9 +4,6 @@
 
 #include "table.h"
 
-/* Of the flags of a row: entering it begins an iteration of the main loop. */
-enum { ROW_IS_LOOP = 32 };
-
 /* The row of the main loop is entered: an iteration ends and another begins. */
 void insitu_loop_turn(struct insitu_thread *self, uint64_t now);
 /* The program says so itself; from then on nothing else does. */

@@ -11,7 +11,7 @@ static void begin(struct insitu_thread *self, uint64_t key, enum insitu_kind kin
   }
   uint32_t row = top->row, fold = INSITU_FOLDED;
   if (insitu_table->rows[row].key != key) {
-    row = insitu_child(top->row, key);
+    row = insitu_find_child(top->row, key);
     fold = 0;
   }
   if (!row) {
@@ -68,7 +68,7 @@ void insitu_builtin_enter(struct insitu_thread *self, PyObject *callable) {
   if (!key || top->skipped || kind == INSITU_LIBRARY || self->depth < 2 || self->depth == INSITU_DEPTH ||
       insitu_is_deepest(top))
     return;
-  if (insitu_child(top->row, key)) {
+  if (insitu_find_child(top->row, key)) {
     begin(self, key, INSITU_BUILTIN, NULL, NULL);
     return;
   }

@@ -1,11 +1,12 @@
 /* The library as a Python module: insitu_native, loaded by insitu.collectors.native. */
 #include "budget.h"
 #include "counters.h"
+#include "finish.h"
 #include "frames.h"
 #include "hook.h"
 #include "maps.h"
 #include "marks.h"
-#include "mpi.h"
+#include "mpi_wrapper.h"
 #include "phases.h"
 #include "python_abi.h"
 #include "table.h"
@@ -124,7 +125,7 @@ static PyObject *py_end(PyObject *module, PyObject *arguments) {
   (void)module;
   int status;
   if (!_PyArg_ParseTuple_SizeT(arguments, "i", &status)) return NULL;
-  insitu_table_end(INSITU_ENDED, status);
+  insitu_finish(INSITU_ENDED, status);
   return none();
 }
 

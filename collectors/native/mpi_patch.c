@@ -6,7 +6,7 @@
  * call is timed once, where it enters the library; the Fortran bindings are callers like any other. */
 #define _GNU_SOURCE
 #include "image.h"
-#include "mpi.h"
+#include "mpi_wrapper.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -70,8 +70,8 @@ static void take_levels(struct insitu_phase *phase) {
 /* Called with `marking` held. */
 static void close_phase(const struct reading *now) {
   struct insitu_header *header = insitu_table->header;
-  if (!header->phase_now) return;
-  struct insitu_phase *phase = &insitu_table->phases[header->phase_now - 1];
+  if (!header->current_phase) return;
+  struct insitu_phase *phase = &insitu_table->phases[header->current_phase - 1];
   struct insitu_row *row = &insitu_table->rows[phase->row];
   row->time += now->at - begun.at;
   row->allocations += now->allocations - begun.allocations;
@@ -81,8 +81,8 @@ static void close_phase(const struct reading *now) {
   phase->instructions += now->counts[0] - begun.counts[0];
   phase->cycles += now->counts[1] - begun.counts[1];
   take_levels(phase);
-  header->phase_before = header->phase_now;
-  header->phase_now = 0;
+  header->previous_phase = header->current_phase;
+  header->current_phase = 0;
 }
 
 /* The phase of this name, counted from 1; 0 if there is no room for it. */
@@ -95,7 +95,7 @@ static uint32_t find_phase(const char *name, size_t bytes) {
     if (entry->name_bytes == bytes && !memcmp(entry->text, name, bytes)) return i + 1;
   }
   uint32_t row = 0;
-  if (used < INSITU_PHASES && insitu_phases_back()) row = insitu_row_add(0, 0, INSITU_PHASE, name, bytes, "", 0, 0);
+  if (used < INSITU_PHASES && insitu_phases_reserve()) row = insitu_row_add(0, 0, INSITU_PHASE, name, bytes, "", 0, 0);
   if (!row) {
     header->rows_refused++;
     return 0;
@@ -137,9 +137,9 @@ static void begin_named(const char *name) {
   pthread_mutex_lock(&marking);
   struct reading now = read_totals(insitu_ticks());
   close_phase(&now);
-  header->phase_now = find_phase(shown, bytes + 8);
-  if (header->phase_now) insitu_table->rows[insitu_table->phases[header->phase_now - 1].row].visits++;
-  header->phase_marks++;
+  header->current_phase = find_phase(shown, bytes + 8);
+  if (header->current_phase) insitu_table->rows[insitu_table->phases[header->current_phase - 1].row].visits++;
+  header->named_marks++;
   begun = now;
   pthread_mutex_unlock(&marking);
   wake_agent();
@@ -147,8 +147,8 @@ static void begin_named(const char *name) {
 
 void insitu_phase_mark(const char *name, int is_named) {
   struct insitu_header *header = insitu_table->header;
-  strncpy(header->phase, name, sizeof header->phase - 1);
-  header->phases++;
+  strncpy(header->latest_mark, name, sizeof header->latest_mark - 1);
+  header->marks++;
   if (is_named) begin_named(name);
   else insitu_phase_turn(insitu_ticks());
 }
@@ -159,7 +159,7 @@ __attribute__((visibility("default"))) void insitu_phase(const char *name) {
 }
 
 void insitu_phase_end(uint64_t now) {
-  if (!insitu_table->header->phase_now || pthread_mutex_trylock(&marking)) return;
+  if (!insitu_table->header->current_phase || pthread_mutex_trylock(&marking)) return;
   levels_took_ns = 0; /* the last reading is always made */
   struct reading totals = read_totals(now);
   close_phase(&totals);

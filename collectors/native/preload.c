@@ -5,9 +5,10 @@
  * Python, and this page only decides whether the process is a rank. */
 #define _GNU_SOURCE
 #include "counters.h"
+#include "finish.h"
 #include "heap.h"
 #include "maps.h"
-#include "mpi.h"
+#include "mpi_wrapper.h"
 #include "python_abi.h"
 #include "table.h"
 
@@ -72,7 +73,7 @@ static void become_attach(int argc, char **argv) {
 
 static void at_exit(int status, void *unused) {
   (void)unused;
-  insitu_table_end(INSITU_ENDED, status);
+  insitu_finish(INSITU_ENDED, status);
 }
 
 __attribute__((constructor)) static void before_main(int argc, char **argv) {

@@ -2,11 +2,6 @@
 #define _GNU_SOURCE
 #include "table.h"
 
-#include "counters.h"
-#include "heap.h"
-#include "memory.h"
-#include "phases.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,6 +17,7 @@ struct insitu_row *insitu_rows;
 __thread struct insitu_thread *insitu_self;
 int insitu_is_on;
 int insitu_clock_is_tsc;
+void (*insitu_before_thread_ends)(void);
 
 static struct insitu_table the_table;
 static pthread_key_t thread_key;
@@ -46,12 +42,6 @@ void insitu_clock_choose(void) {
 #elif defined(__aarch64__)
   insitu_clock_is_tsc = 1; /* the generic timer is invariant by architecture */
 #endif
-}
-
-static uint64_t wall_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static uint64_t pid_started(void) {
@@ -89,7 +79,7 @@ static int reserve(uint64_t from, uint64_t bytes) {
 }
 
 #define CHUNK 65536u
-static uint64_t rows_backed, names_backed, threads_backed, meetings_backed;
+static uint64_t rows_backed, names_backed, threads_backed, collectives_backed;
 
 /* Called with `growth` held. */
 static int back(uint64_t *backed, uint64_t at, uint64_t needed) {
@@ -111,7 +101,7 @@ static void thread_leave(void *value) {
   while (self->depth) insitu_pop(self, now);
   insitu_self = NULL;
   has_no_area = 1;
-  insitu_heap_leave();
+  if (insitu_before_thread_ends) insitu_before_thread_ends();
   atomic_store_explicit(&self->is_live, 0, memory_order_release);
 }
 
@@ -192,58 +182,58 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   atomic_store_explicit(&fresh->name, (uint32_t)at, memory_order_relaxed);
   /* A reader takes the rows below rows_used as ready: name and parent must be there first. */
   atomic_store_explicit(&header->rows_used, row + 1, memory_order_release);
-  insitu_stamp();
+  insitu_pair_clocks();
   pthread_mutex_unlock(&growth);
   is_growing = 0;
   return row;
 }
 
-int insitu_phases_back(void) {
+int insitu_phases_reserve(void) {
   static int is_backed;
   return is_backed = is_backed || !reserve(the_table.header->phases_at, INSITU_PHASES * sizeof(struct insitu_phase));
 }
 
-int insitu_meetings_back(uint32_t count) {
-  uint64_t needed = (uint64_t)count * sizeof(struct insitu_meeting);
-  if (meetings_backed >= needed) return 1;
+int insitu_collectives_reserve(uint32_t count) {
+  uint64_t needed = (uint64_t)count * sizeof(struct insitu_collective);
+  if (collectives_backed >= needed) return 1;
   if (is_growing) return 0;
   is_growing = 1;
   pthread_mutex_lock(&growth);
-  int is_backed = back(&meetings_backed, the_table.header->meetings_at, needed);
+  int is_backed = back(&collectives_backed, the_table.header->collectives_at, needed);
   pthread_mutex_unlock(&growth);
   is_growing = 0;
   return is_backed;
 }
 
-void insitu_stamp(void) {
+void insitu_pair_clocks(void) {
   the_table.header->latest_tick = insitu_ticks();
   the_table.header->latest_ns = insitu_monotonic_ns();
 }
 
 /* The places of meta data, named phases, rows, names, threads and meetings in the file, and its length. */
-enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_MEETINGS, AT_END, PLACES };
+enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_COLLECTIVES, AT_END, PLACES };
 
 static void lay_out(uint64_t at[PLACES]) {
-  at[AT_META] = 4096;
+  at[AT_META] = INSITU_HEADER_BYTES;
   at[AT_PHASES] = at[AT_META] + INSITU_META_BYTES;
   at[AT_ROWS] = at[AT_PHASES] + align(INSITU_PHASES * sizeof(struct insitu_phase), 4096);
   at[AT_NAMES] = at[AT_ROWS] + (uint64_t)INSITU_ROWS * sizeof(struct insitu_row);
   at[AT_THREADS] = at[AT_NAMES] + INSITU_NAMES_BYTES;
-  at[AT_MEETINGS] = at[AT_THREADS] + align((uint64_t)INSITU_THREADS * sizeof(struct insitu_thread), CHUNK);
-  at[AT_END] = at[AT_MEETINGS] + align((uint64_t)INSITU_MEETINGS * sizeof(struct insitu_meeting), CHUNK);
+  at[AT_COLLECTIVES] = at[AT_THREADS] + align((uint64_t)INSITU_THREADS * sizeof(struct insitu_thread), CHUNK);
+  at[AT_END] = at[AT_COLLECTIVES] + align((uint64_t)INSITU_COLLECTIVES * sizeof(struct insitu_collective), CHUNK);
 }
 
 static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[PLACES]) {
   memcpy(header->magic, INSITU_MAGIC, 8);
   header->version = INSITU_VERSION;
-  header->header_bytes = 4096;
+  header->header_bytes = INSITU_HEADER_BYTES;
   header->meta_at = at[AT_META];
   header->rows_at = at[AT_ROWS];
   header->names_at = at[AT_NAMES];
   header->threads_at = at[AT_THREADS];
   header->phases_at = at[AT_PHASES];
   header->phase_bytes = sizeof(struct insitu_phase);
-  header->meetings_at = at[AT_MEETINGS];
+  header->collectives_at = at[AT_COLLECTIVES];
   header->row_bytes = sizeof(struct insitu_row);
   header->row_capacity = INSITU_ROWS;
   header->thread_bytes = sizeof(struct insitu_thread);
@@ -255,7 +245,7 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
   header->mpi_rank = header->mpi_size = -1;
   header->pid = (uint64_t)getpid();
   header->pid_started = pid_started();
-  header->created_ns = wall_ns();
+  header->created_ns = insitu_wall_ns();
   header->is_tsc = (uint32_t)insitu_clock_is_tsc;
   describe_columns(header->columns, sizeof header->columns);
 }
@@ -287,7 +277,7 @@ static void take_places(char *base, const uint64_t at[PLACES]) {
   the_table.phases = (struct insitu_phase *)(base + at[AT_PHASES]);
   the_table.names = base + at[AT_NAMES];
   the_table.threads = (struct insitu_thread *)(base + at[AT_THREADS]);
-  the_table.meetings = (struct insitu_meeting *)(base + at[AT_MEETINGS]);
+  the_table.collectives = (struct insitu_collective *)(base + at[AT_COLLECTIVES]);
   pthread_key_create(&thread_key, thread_leave);
   pthread_atfork(NULL, NULL, after_fork_in_child);
   insitu_table = &the_table;
@@ -310,7 +300,7 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
   fill_header(the_table.header, rank, size, at);
   memcpy(base + at[AT_META], meta, meta_bytes);
   the_table.header->meta_used = meta_bytes;
-  the_table.header->names_used = 8; /* offset 0 means: no name yet */
+  the_table.header->names_used = INSITU_NAMES_START;
   the_table.header->start_tick = insitu_ticks();
   the_table.header->start_ns = insitu_monotonic_ns();
   insitu_row_add(0, 0, INSITU_PROGRAM, program, strlen(program), "", 0, 0);
@@ -353,22 +343,4 @@ int insitu_table_attach(const char *path) {
   insitu_clock_is_tsc = (int)header->is_tsc;
   take_places(base, at);
   return 0;
-}
-
-void insitu_table_end(int state, int exit_status) {
-  struct insitu_header *header = the_table.header;
-  if (!insitu_table || header->state != INSITU_RUNNING) return;
-  insitu_is_on = 0;
-  uint64_t now = insitu_ticks();
-  struct insitu_thread *self = insitu_self;
-  while (self && self->depth) insitu_pop(self, now);
-  insitu_phase_end(now);
-  insitu_memory_at_end();
-  insitu_counters_end();
-  insitu_stamp();
-  header->exit_status = exit_status;
-  header->ended_ns = wall_ns();
-  /* A reader that sees the state sees the totals. */
-  atomic_thread_fence(memory_order_release);
-  header->state = (uint32_t)state;
 }

@@ -1,7 +1,8 @@
-/* THE layout of a rank's table: a memory-mapped file that outlives the rank.
+/* The layout of a rank's table: a memory-mapped file that outlives the rank. This file is the reference for it.
  *
- * One writer per thread area and per row, plain aligned 64-bit stores; readers in other processes see totals that
- * are at most one event old. The file describes its own columns, so that a reader needs no copy of this page. */
+ * Each thread area and each row has one writer, which uses plain aligned 64-bit stores. Readers in other processes
+ * see totals that are at most one event old. The file describes its own columns. collectors/table.py declares the rest
+ * again, and tests/collectors/test_table.py compares every offset, size and constant. */
 #ifndef INSITU_TABLE_H
 #define INSITU_TABLE_H
 
@@ -13,17 +14,19 @@
 
 #define INSITU_MAGIC "INSITUT1"
 #define INSITU_VERSION 1
+#define INSITU_HEADER_BYTES 4096
 #define INSITU_ROWS 65536
 #define INSITU_THREADS 256
-#define INSITU_DEPTH 1023 /* frames of one thread that are recorded; deeper ones are counted into the last */
+#define INSITU_DEPTH 1023 /* frames recorded per thread; the time of deeper ones stays with the last */
 #define INSITU_NAMES_BYTES (8u << 20)
+#define INSITU_NAMES_START 8 /* offset of the first name record; offset 0 means that a row has no name yet */
 #define INSITU_META_BYTES (64u << 10)
-#define INSITU_AXES 4   /* of a Cartesian communicator; of one with more no places are kept */
-#define INSITU_TURNS 64 /* iterations of the main loop that are kept */
+#define INSITU_AXES 4        /* of a Cartesian communicator; coordinates in one with more axes are not recorded */
+#define INSITU_ITERATIONS 64 /* sampled iterations of the main loop */
 #define INSITU_PHASES 64
-#define INSITU_MEETINGS 4096u /* collective calls that are kept */
+#define INSITU_COLLECTIVES 4096u /* recorded collective events */
 
-/* The columns of a row: name, unit, kinds of rows that have it. Times are ticks. */
+/* The columns of a row: name, unit, kinds of rows that have it. Times are in ticks. */
 #define INSITU_COLUMNS(X)                  \
   X(visits, "1", "all")                    \
   X(time, "s", "all")                      \
@@ -44,20 +47,32 @@ enum insitu_kind {
   INSITU_LIBRARY = 2,
   INSITU_MPI = 3,
   INSITU_THREAD = 4,
-  INSITU_REGION = 5,   /* the program's own mark */
-  INSITU_BUILTIN = 6,  /* a function in C, called from Python */
-  INSITU_COMPILED = 7, /* its name is its address, its file the object */
-  INSITU_PHASE = 8,    /* all that the process does between two marks of the program */
+  INSITU_REGION = 5,   /* marked by the program */
+  INSITU_BUILTIN = 6,  /* a function written in C, called from Python */
+  INSITU_COMPILED = 7, /* its name is its address, its file is the object file */
+  INSITU_PHASE = 8,    /* all activity of the process between two marks of the program */
 };
 enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2 };
 enum insitu_mpi_state { INSITU_MPI_NONE = 0, INSITU_MPI_INITIALISED = 1, INSITU_MPI_FINALISED = 2 };
 
+/* Flags of a row. The first five are also flags of a code object (code.h). */
+enum {
+  ROW_IS_LIBRARY = 1,
+  ROW_IS_GENERATOR = 2,
+  ROW_IS_MODULE = 4,
+  ROW_IS_IGNORED = 8,    /* filtered, throttled or part of insitu: counts as part of its caller */
+  ROW_IS_THROTTLED = 16, /* no longer recorded because that cost too much */
+  ROW_IS_LOOP = 32,      /* entering it begins an iteration of the main loop */
+  ROW_IS_PROGRAM = 64,   /* row 0, which has no caller */
+  ROW_LEVEL = 256,       /* the remaining bits hold the row's level below the program */
+};
+
 struct insitu_row {
-  uint64_t key; /* what the writer compares: code object, name constant; meaningless to readers */
+  uint64_t key; /* identifies the function for the writer: code object, address; meaningless to readers */
   uint32_t parent;
   uint32_t first_child;
   uint32_t next_sibling;
-  _Atomic uint32_t name; /* offset in the name pool; 0 until the row is ready (release) */
+  _Atomic uint32_t name; /* offset in the name pool; readers see it through rows_used (release) */
   uint32_t kind;
   uint32_t flags;
 #define X(column, unit, kinds) uint64_t column;
@@ -68,32 +83,37 @@ _Static_assert(sizeof(struct insitu_row) == 128, "a row is two cache lines");
 
 struct insitu_frame {
   uint64_t start;  /* ticks */
-  uint64_t inside; /* ticks spent in frames above this one */
+  uint64_t inside; /* ticks spent in callees that have returned */
   uint32_t row;
   uint32_t flags;
-  uint32_t skipped; /* library calls inside a library call, which are not recorded */
-  uint32_t stack;   /* where a compiled function stands on its stack, 0 for other frames */
+  uint32_t skipped; /* open calls of library functions inside a library function, which have no frame */
+  uint32_t stack;   /* stack position of a compiled function, 0 for other frames */
 };
-enum { INSITU_FOLDED = 1 };  /* re-entered directly: adds no inclusive time */
-enum { INSITU_UNNAMED = 2 }; /* a compiled function for which there was no row */
+enum {
+  INSITU_FOLDED = 1,  /* direct recursion: adds no inclusive time */
+  INSITU_UNNAMED = 2, /* a compiled function for which there was no row */
+};
 
 struct insitu_thread {
   _Atomic uint32_t is_live;
   uint32_t root;
   uint32_t depth;
   uint32_t in_mpi;
-  uint64_t overflow; /* frames beyond INSITU_DEPTH that are open now */
-  uint64_t spare;
+  uint64_t overflow; /* open calls beyond INSITU_DEPTH */
+  uint64_t reserved;
   struct insitu_frame frames[INSITU_DEPTH];
 };
 _Static_assert(sizeof(struct insitu_thread) == 32 + 32 * INSITU_DEPTH, "frames follow the head of a thread");
 
-/* A blocking collective call, from which readers of all ranks' tables tell who waited for whom. */
-struct insitu_meeting {
+/* What a rank needs to leave a collective call, if it is not one other rank. */
+enum { INSITU_NEEDS_ALL = -1, INSITU_NEEDS_NOBODY = -2, INSITU_NEEDS_LOWER = -3 };
+
+/* A blocking collective call. From those of all ranks the reader computes how long each rank waited. */
+struct insitu_collective {
   uint64_t key; /* the same in all ranks of the communicator */
   uint64_t begin, end;
   uint32_t row;
-  int32_t needs; /* whose part this rank needs: a rank, -1 for all, -2 for nobody, -3 for those below it */
+  int32_t needs; /* the rank that must arrive before this one can leave, or INSITU_NEEDS_... */
   uint32_t rank, size;
 };
 
@@ -104,13 +124,13 @@ struct insitu_name {
   char text[]; /* name, then file, not terminated; records are padded to 8 bytes */
 };
 
-/* A phase that the program has named, beyond what its row says. Levels are those at its end. */
+/* What a named phase has besides its row. Gauges are those at its end. */
 struct insitu_phase {
   uint32_t row;
-  uint32_t spare;
+  uint32_t reserved;
   uint64_t memory_rss;
-  uint64_t memory_rss_peak; /* of the process, until then */
-  uint64_t memory_pss;      /* like the following, 0 where that would have taken long */
+  uint64_t memory_rss_peak; /* of the process since its start */
+  uint64_t memory_pss;      /* this and the next three are 0 where reading them would take long */
   uint64_t memory_private;
   uint64_t memory_shared;
   uint64_t memory_swap;
@@ -138,7 +158,7 @@ struct insitu_header {
   uint64_t meta_used;
   int32_t rank; /* from the launcher */
   int32_t size;
-  int32_t mpi_rank; /* from MPI itself, -1 while unknown */
+  int32_t mpi_rank; /* from MPI, -1 while unknown */
   int32_t mpi_size;
   uint64_t pid;
   uint64_t pid_started; /* clock ticks since boot, field 22 of /proc/PID/stat */
@@ -146,8 +166,8 @@ struct insitu_header {
   uint64_t start_tick;
   uint64_t start_ns; /* monotonic, read together with start_tick */
   uint64_t latest_tick;
-  uint64_t latest_ns;
-  uint64_t ended_ns; /* since 1970 */
+  uint64_t latest_ns; /* monotonic, read together with latest_tick */
+  uint64_t ended_ns;  /* since 1970 */
   uint32_t state;
   int32_t exit_status;
   uint32_t mpi_state;
@@ -160,75 +180,75 @@ struct insitu_header {
   char columns[1024]; /* "name unit kinds offset;" per column */
   int32_t cart_axes;  /* of the largest Cartesian communicator, 0 while there is none */
   int32_t cart_ranks;
-  int32_t cart_at[INSITU_AXES];        /* where this rank is in it */
-  double event_ns;                     /* what timing one call of a Python function costs, 0 where it is not known */
-  double budget;                       /* the share of time that the hook may take, 0 for any */
-  uint64_t hook_ticks;                 /* what it has taken, estimated */
-  uint32_t throttled;                  /* functions that are not recorded any more */
-  uint32_t loop_row;                   /* whose entries begin the iterations of the main loop */
-  uint64_t turns;                      /* iterations of it that were timed */
-  uint64_t turn_ticks[INSITU_TURNS];   /* a sample of them */
-  uint32_t turn_numbers[INSITU_TURNS]; /* which of all iterations they are */
-  uint64_t phases;                     /* marks of the program */
-  char phase[24];                      /* the latest */
-  uint64_t memory_pss;                 /* at the end, 0 where that would have taken long */
+  int32_t cart_coordinates[INSITU_AXES];
+  double event_ns;     /* estimated cost of one recorded call of a Python function, 0 if unknown */
+  double budget;       /* largest share of the time that the hook may take, 0 for no limit */
+  uint64_t hook_ticks; /* estimated time that the hook has taken */
+  uint32_t throttled;  /* functions that are no longer recorded */
+  uint32_t loop_row;   /* the row of the main loop: entering it begins an iteration */
+  uint64_t iterations; /* timed iterations of the main loop */
+  uint64_t iteration_ticks[INSITU_ITERATIONS];   /* a sample of them */
+  uint32_t iteration_numbers[INSITU_ITERATIONS]; /* their positions among all iterations */
+  uint64_t marks;                                /* calls of insitu.phase */
+  char latest_mark[24];                          /* the argument of the latest one */
+  uint64_t memory_pss;                           /* at the end, 0 where reading it would take long */
   uint64_t memory_private;
   uint64_t memory_shared;
   uint64_t memory_swap;
-  uint64_t memory_mpi;   /* bytes that MPI takes, known from MPI_Finalize on */
-  uint64_t instructions; /* in user space, at the end; 0 where they cannot be counted */
-  uint64_t cycles;
-  uint64_t subinterpreters; /* that the program made, written by site/sitecustomize.py: they are not measured */
+  uint64_t memory_mpi;      /* bytes taken by MPI, known from MPI_Finalize on */
+  uint64_t instructions;    /* in user space, at the end; 0 where they cannot be counted */
+  uint64_t cycles;          /* likewise */
+  uint64_t subinterpreters; /* created by the program, counted by site/sitecustomize.py; they are not measured */
   uint64_t phases_at;
   uint32_t phase_bytes;
   _Atomic uint32_t phases_used;
-  uint64_t phase_marks;  /* of named phases */
-  uint32_t phase_now;    /* the named phase that runs, counted from 1; 0 while there is none */
-  uint32_t phase_before; /* the one that ended last */
-  uint64_t meetings_at;
-  uint32_t meetings_used;
-  uint32_t meetings_turn; /* odd while they are being moved */
+  uint64_t named_marks;    /* marks that began a named phase */
+  uint32_t current_phase;  /* the running named phase, counted from 1; 0 while there is none */
+  uint32_t previous_phase; /* the one that ended last */
+  uint64_t collectives_at;
+  uint32_t collectives_used;
+  uint32_t collectives_sequence; /* odd while events are being moved */
 };
-_Static_assert(sizeof(struct insitu_header) <= 4096, "the header is one page");
+_Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 
 struct insitu_table {
   struct insitu_header *header;
   struct insitu_row *rows;
   struct insitu_thread *threads;
   struct insitu_phase *phases;
-  struct insitu_meeting *meetings;
+  struct insitu_collective *collectives;
   char *names;
   char path[1024];
 };
 
 /* The one table of this process; NULL while there is none. */
 extern struct insitu_table *insitu_table;
-/* Its rows. */
+/* Its rows, to save one load on the hot path. */
 extern struct insitu_row *insitu_rows;
 /* The thread area of the calling thread; NULL until its first event. */
 extern __thread struct insitu_thread *insitu_self;
 /* Nothing is recorded while this is zero: before the start, after the end, in forked children. */
 extern int insitu_is_on;
+/* Called in a thread that ends, before its area is released. heap.c sets it. */
+extern void (*insitu_before_thread_ends)(void);
 
-/* Make the table file. Returns 0 or an errno; the application must run on without a table. */
+/* Create the table file. Returns 0 or an errno; the application must run on without a table. */
 int insitu_table_create(const char *path, int rank, int size, const char *program, const char *meta, size_t meta_bytes);
-/* Go on with the table that this process made before it became another program. Returns 0 or an errno. */
+/* Continue with the table that this process created before exec. Returns 0 or an errno. */
 int insitu_table_attach(const char *path);
-/* Close all open frames of this thread and mark the table as ended. */
-void insitu_table_end(int state, int exit_status);
-/* The area of this thread, made at its first event; NULL if there is no room. */
+/* Return the area of this thread, created at its first event; NULL if there is no room. */
 struct insitu_thread *insitu_thread_enter(void);
-/* Append a row below `parent`, first among its siblings; 0 if there is no room. */
+/* Append a row below `parent`, first among its siblings. Returns 0 if there is no room. */
 uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, const char *name, size_t name_bytes,
                         const char *file, size_t file_bytes, uint32_t line);
-/* Reserve the page of the named phases; 0 if there is no room. */
-int insitu_phases_back(void);
-/* Reserve room for so many meetings. Returns 0 if there is none. */
-int insitu_meetings_back(uint32_t count);
-/* The beginning of a small file as text, "" if it cannot be read; its length. */
+/* Reserve disk space for the named phases. Returns 0 if there is none. */
+int insitu_phases_reserve(void);
+/* Reserve disk space for `count` collective events. Returns 0 if there is none. */
+int insitu_collectives_reserve(uint32_t count);
+/* Read the beginning of a small file as terminated text, "" if it cannot be read. Returns its length. */
 size_t insitu_read_file(const char *path, char *text, size_t capacity);
-/* Pair the two clocks once more, so that a reader can tell how long a tick is. */
-void insitu_stamp(void);
+/* Read both clocks into latest_tick and latest_ns, from which a reader computes the length of a tick. */
+void insitu_pair_clocks(void);
 
 static inline struct insitu_thread *insitu_thread_self(void) {
   if (__builtin_expect(!insitu_is_on, 0)) return NULL;
@@ -240,8 +260,8 @@ static inline struct insitu_frame *insitu_top(struct insitu_thread *self) {
   return &self->frames[self->depth - 1];
 }
 
-/* The child of `parent` with this key, 0 if it has none. A found child moves nothing: siblings are few. */
-static inline uint32_t insitu_child(uint32_t parent, uint64_t key) {
+/* Return the child of `parent` with this key, 0 if it has none. The order of siblings stays: they are few. */
+static inline uint32_t insitu_find_child(uint32_t parent, uint64_t key) {
   const struct insitu_row *rows = insitu_table->rows;
   for (uint32_t row = rows[parent].first_child; row; row = rows[row].next_sibling)
     if (rows[row].key == key) return row;
@@ -261,7 +281,8 @@ static inline void insitu_push(struct insitu_thread *self, uint32_t row, uint32_
   frame->flags = flags;
   frame->skipped = 0;
   frame->stack = 0;
-  /* A reader takes the frames below depth as open: publish the frame before the depth. */
+  /* A reader takes the frames below depth as open, so the frame is written before the depth. A compiler fence is
+   * enough: readers compare two readings and discard frames that differ. */
   atomic_signal_fence(memory_order_release);
   self->depth++;
 }

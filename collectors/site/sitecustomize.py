@@ -8,7 +8,9 @@ sitecustomize.
 import os
 import sys
 
-SUBINTERPRETERS_AT = 2192  # in a table's header; u8
+# Offset of the u8 `subinterpreters` in the header of a table. `insitu` cannot be imported here;
+# tests/collectors/test_table.py compares the number with table.h.
+SUBINTERPRETERS_AT = 2192
 
 
 def _step_aside() -> None:

@@ -10,7 +10,7 @@ import coverage
 import pytest
 
 from insitu.collectors.node import Node
-from insitu.collectors.table import TableReader, field_place
+from insitu.collectors.table import TableReader
 from tests.collectors.measured import measure, visits
 
 HOME = Path(__file__).resolve().parents[2]
@@ -128,12 +128,6 @@ def test_nothing_breaks_beside(tmp_path, python, shared, names):
     for beside in calls:
         below = f"program.py->{beside.removesuffix('()')}->"
         assert {name: counted[below + name] for name in COUNTS} == COUNTS, beside
-
-
-def test_the_place_of_subinterpreters_is_that_of_the_table():
-    site = Path(__file__).parents[2] / "collectors" / "site" / "sitecustomize.py"
-
-    assert f"SUBINTERPRETERS_AT = {field_place('subinterpreters')[0]} " in site.read_text()
 
 
 @pytest.mark.native
@@ -257,7 +251,7 @@ def test_the_profile_function_stands_in_where_other_tools_have_the_rest(tmp_path
     )
 
     counted = visits(table)
-    assert table.header()["hook"].rstrip(b"\0") == b"profile"
+    assert table.header.hook.rstrip(b"\0") == b"profile"
     assert {name: counted[f"program.py->outer->{name}"] for name in COUNTS} == COUNTS
     assert {name: counted[f"program.py->(thread)->{name}"] for name in COUNTS} == COUNTS
 

@@ -133,11 +133,11 @@ def test_the_main_loop_is_found_and_its_iterations_are_timed(tmp_path, python, s
     assert here.paths[here.paths[at][0]][1] == "main"
     assert names(here, levels) == ["iteration_time", "iteration_variation"]
     in_main_s = times(table)["program.py->main"]  # half of the sample lasted at least the median
-    assert 0.0009 < median_s <= in_main_s / (len(table.turns()) // 2)
+    assert 0.0009 < median_s <= in_main_s / (len(table.iteration_ticks()) // 2)
     assert variation > 0
-    assert table.header()["turns"] >= FEWEST
+    assert table.header.iterations >= FEWEST
     told = json.loads(here.bye(1, {}).cost)["iterations"]
-    assert told["count"] == table.header()["turns"] + 1
+    assert told["count"] == table.header.iterations + 1
     assert statistics.median(told["times_s"]) == pytest.approx(median_s, rel=1e-4)
 
 
@@ -150,12 +150,12 @@ def test_phases_are_the_iterations_where_the_program_names_them(tmp_path, shared
 
     table = measure(tmp_path, sys.executable, program, shared)
 
-    head = table.header()
-    assert (head["loop_row"], head["turns"], head["phases"]) == (0, steps - 1, steps)
-    times = table.turns()
+    head = table.header
+    assert (head.loop_row, head.iterations, head.marks) == (0, steps - 1, steps)
+    times = table.iteration_ticks()
     assert len(times) == 64
     assert statistics.median(times[:32]) < statistics.median(times[32:])  # they are in order
-    assert head["phase"].rstrip(b"\0") == b"99"
+    assert head.latest_mark.rstrip(b"\0") == b"99"
 
 
 @pytest.mark.native
@@ -177,7 +177,7 @@ def test_a_phase_with_a_name_is_a_row_that_lasts_to_the_next_one(tmp_path, pytho
     assert counted["program.py->(phase solve)"] == counted["program.py->(phase write it)"] == 4
     assert 0.08 <= seconds["program.py->(phase solve)"] <= seconds["program.py"] - 0.1
     assert 0.1 <= seconds["program.py->(phase write it)"] <= seconds["program.py"] - 0.08
-    assert (table.header()["turns"], table.header()["phases"]) == (3, 12)
+    assert (table.header.iterations, table.header.marks) == (3, 12)
 
 
 @pytest.mark.native
@@ -187,7 +187,7 @@ def test_more_phases_than_there_is_room_for_are_told(tmp_path, shared):
     table = measure(tmp_path, sys.executable, program, shared)
 
     assert sum(row.kind == PHASE for row in table.rows) == len(table.phases()) == 64
-    assert table.header()["rows_refused"] == 36
+    assert table.header.rows_refused == 36
 
 
 def times(table):

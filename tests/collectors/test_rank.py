@@ -91,4 +91,4 @@ def test_a_program_that_fails_is_kept_with_its_exit_status(
 
     table = measure(tmp_path, sys.executable, program, library, prints="", status=status)
 
-    assert (table.header()["state"], table.header()["exit_status"]) == (ENDED, status)
+    assert (table.header.state, table.header.exit_status) == (ENDED, status)

@@ -157,8 +157,8 @@ def test_the_native_hook_counts_what_its_twin_counts(tmp_path, python, shared):
     native = measure(tmp_path, python, TORTURE, shared)
     twin = measure(tmp_path, python, TORTURE, "")
 
-    assert native.header()["hook"].rstrip(b"\0") in (b"evaluator", b"monitoring")
-    assert twin.header()["hook"].rstrip(b"\0") == b"setprofile"
+    assert native.header.hook.rstrip(b"\0") in (b"evaluator", b"monitoring")
+    assert twin.header.hook.rstrip(b"\0") == b"setprofile"
     counted, expected = visits(native), visits(twin)
     assert counted == expected
 
@@ -171,7 +171,7 @@ def test_exclusive_times_add_up_to_the_whole(tmp_path, python, shared):
         table = measure(tmp_path, python, program, library_path)
         totals = table.totals(table.tick_s())
 
-        assert table.header()["state"] == ENDED
+        assert table.header.state == ENDED
         assert sum(totals["time_exclusive"]) == totals["time"][0]
         for row, name in zip(table.rows, paths(table), strict=True):
             assert totals["time"][row.parent] >= 0, name

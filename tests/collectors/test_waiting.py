@@ -5,7 +5,7 @@ import random
 import pytest
 
 from insitu.collectors.ranks import Rank
-from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, Meeting
+from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
 from insitu.collectors.waiting import FEWEST, levels, samples
 
 ROW = 7
@@ -15,7 +15,8 @@ def call(begins, ends, needs, key=1):
     """One call, as each of its ranks keeps it."""
     size = len(begins)
     return [
-        Meeting(key, begins[rank], ends[rank], ROW, needs[rank], rank, size) for rank in range(size)
+        CollectiveEvent(key, begins[rank], ends[rank], ROW, needs[rank], rank, size)
+        for rank in range(size)
     ]
 
 
@@ -77,7 +78,7 @@ def test_a_sample_that_ranks_take_differently_tells_of_all_calls():
     Seed 3; the standard deviation of the share over so many calls is 0.011.
     """
     draw = random.Random(3)
-    kept: list[list[Meeting]] = [[], []]
+    kept: list[list[CollectiveEvent]] = [[], []]
     waiting = time = 0
     for _ in range(20_000):
         key, late = draw.getrandbits(64), draw.randrange(100)
@@ -93,17 +94,17 @@ def test_a_sample_that_ranks_take_differently_tells_of_all_calls():
 
 
 class Table:
-    """What a table says of its meetings."""
+    """The collective events of a table."""
 
-    def __init__(self, meetings):
-        self.kept = meetings
+    def __init__(self, events):
+        self.events = events
 
-    def meetings(self):
-        return self.kept
+    def collective_events(self):
+        return self.events
 
 
 def test_waiting_is_told_by_rank_and_row_and_rows_that_are_none_are_left_out():
-    odd = Meeting(2, 10, 20, 99, NEEDS_NOBODY, 0, 1)  # of a damaged table
+    odd = CollectiveEvent(2, 10, 20, 99, NEEDS_NOBODY, 0, 1)  # of a damaged table
     first, second = call([10, 30], [40, 40], [NEEDS_ALL] * 2)
     ranks = [Rank(Table([first, odd]), 0, tick_s=0.5), Rank(Table([second]), 1, tick_s=0.5)]
     totals = {"visits": [1] * (ROW + 1), "time": [30] * (ROW + 1)}

@@ -5,9 +5,6 @@
 #include "mpi_library.h"
 #include "table.h"
 
-/* Whose part a rank needs before it can go on; else a rank of the communicator. */
-enum { INSITU_NEEDS_ALL = -1, INSITU_NEEDS_NOBODY = -2, INSITU_NEEDS_LOWER = -3 };
-
 /* The ranks of a communicator, as they meet in its blocking collectives. */
 struct insitu_party {
   A handle;
@@ -23,7 +20,7 @@ extern uint8_t insitu_meeting_levels[INSITU_ROWS];
 struct insitu_party *insitu_party_find(const struct insitu_comm *comm);
 /* A communicator is about to be freed. */
 void insitu_party_forget(A handle);
-void insitu_meeting_keep(const struct insitu_meeting *meeting);
+void insitu_meeting_keep(const struct insitu_collective *meeting);
 
 /* A call of the frame on top of this thread ends now, in which this rank needed others. The keys of a party are a Weyl
  * sequence: those below a bound are spread evenly, and with no period that a loop could have as well. */
@@ -36,7 +33,7 @@ static inline void insitu_meet(struct insitu_thread *self, const struct insitu_c
   party->next = key + 0x9E3779B97F4A7C15u; /* 2^64 divided by the golden ratio */
   const struct insitu_frame *frame = insitu_top(self);
   if (__builtin_expect(key >> 1 >> (63 - insitu_meeting_levels[frame->row]) != 0, 1)) return;
-  insitu_meeting_keep(&(struct insitu_meeting){key, frame->start, now, frame->row, needs, party->rank, party->size});
+  insitu_meeting_keep(&(struct insitu_collective){key, frame->start, now, frame->row, needs, party->rank, party->size});
 }
 
 #endif

@@ -1,11 +1,12 @@
 /* One wrapper per MPI call, without mpi.h: arguments pass as register-size integers for MPICH, Open MPI and the MPI 5
  * ABI alike. What each call moves is written in mpi_calls.def. */
 #define _GNU_SOURCE
-#include "mpi.h"
+#include "mpi_wrapper.h"
 
 #include "cart.h"
+#include "finish.h"
 #include "memory.h"
-#include "mpi_meetings.h"
+#include "mpi_collectives.h"
 #include "mpi_requests.h"
 #include "table.h"
 
@@ -41,7 +42,7 @@ static __attribute__((noinline)) int is_inside(struct insitu_thread *self, const
 static __attribute__((noinline)) uint32_t find_row(struct insitu_mpi_thread *mine, unsigned at, uint32_t parent,
                                                    const char *name) {
   uint64_t key = (uint64_t)(uintptr_t)name;
-  uint32_t row = insitu_child(parent, key);
+  uint32_t row = insitu_find_child(parent, key);
   if (!row) {
     insitu_mpi_patch(); /* a library that was loaded in the meantime may call MPI too */
     row = insitu_row_add(parent, key, INSITU_MPI, name, strlen(name), "", 0, 0);
@@ -254,7 +255,7 @@ static void free_comm(A comm) {
 
 /* ---- the wrappers --------------------------------------------------------------------------------------------- */
 
-#include "mpi_wrap.h"
+#include "mpi_wrapper_macros.h"
 
 /* ---- the life of MPI ------------------------------------------------------------------------------------------ */
 
@@ -304,7 +305,7 @@ static int wrap_Finalize(void) {
 }
 
 static int wrap_Abort(A comm, A code) {
-  if (insitu_table) insitu_table_end(INSITU_ABORTED, (int)code);
+  if (insitu_table) insitu_finish(INSITU_ABORTED, (int)code);
   return real_Abort(comm, code);
 }
 

@@ -1,6 +1,6 @@
 /* Timing MPI calls by patching global offset tables; nothing named MPI_* is exported. */
-#ifndef INSITU_MPI_H
-#define INSITU_MPI_H
+#ifndef INSITU_MPI_WRAPPER_H
+#define INSITU_MPI_WRAPPER_H
 
 #include "mpi_library.h"
 

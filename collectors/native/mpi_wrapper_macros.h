@@ -1,4 +1,4 @@
-/* The words of mpi_calls.def, and the wrappers that they make; included by mpi.c alone. */
+/* The words of mpi_calls.def, and the wrappers that they make; included by mpi_wrapper.c alone. */
 
 #define P1 A a0
 #define P2 P1, A a1

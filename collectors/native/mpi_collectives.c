@@ -5,7 +5,7 @@
  * All meetings are kept while there is room. Then the rows that hold most give up those whose key does not begin with
  * one more zero bit: what is left is an even sample, and the same one in all ranks that keep it equally rarely. */
 #define _GNU_SOURCE
-#include "mpi_meetings.h"
+#include "mpi_collectives.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -89,12 +89,12 @@ void insitu_party_forget(A handle) {
 
 /* ---- which meetings ------------------------------------------------------------------------------------------- */
 
-static int is_kept(const struct insitu_meeting *meeting) {
+static int is_kept(const struct insitu_collective *meeting) {
   return !(meeting->key >> 1 >> (63 - insitu_meeting_levels[meeting->row]));
 }
 
 /* Rows that hold more than half of what the largest holds lose half of it. Returns what is left. */
-static uint32_t thin(struct insitu_meeting *meetings, uint32_t used) {
+static uint32_t thin(struct insitu_collective *meetings, uint32_t used) {
   uint32_t left = 0;
   unsigned most = 0;
   for (uint32_t i = 0; i < used; i++)
@@ -112,31 +112,31 @@ static uint32_t thin(struct insitu_meeting *meetings, uint32_t used) {
   return left;
 }
 
-static void keep(const struct insitu_meeting *meeting) {
+static void keep(const struct insitu_collective *meeting) {
   struct insitu_header *header = insitu_table->header;
-  struct insitu_meeting *meetings = insitu_table->meetings;
-  uint32_t used = header->meetings_used;
+  struct insitu_collective *meetings = insitu_table->collectives;
+  uint32_t used = header->collectives_used;
   if (is_full || !is_kept(meeting)) return; /* another thread may have thinned them */
-  if (used == INSITU_MEETINGS) {
-    header->meetings_turn++; /* odd: readers wait */
+  if (used == INSITU_COLLECTIVES) {
+    header->collectives_sequence++; /* odd: readers wait */
     atomic_thread_fence(memory_order_seq_cst);
     used = thin(meetings, used);
-    header->meetings_used = used;
+    header->collectives_used = used;
     atomic_thread_fence(memory_order_seq_cst);
-    header->meetings_turn++;
-    if (used == INSITU_MEETINGS || !is_kept(meeting)) return;
+    header->collectives_sequence++;
+    if (used == INSITU_COLLECTIVES || !is_kept(meeting)) return;
   }
-  if (!insitu_meetings_back(used + 1)) {
+  if (!insitu_collectives_reserve(used + 1)) {
     is_full = 1;
     return;
   }
   meetings[used] = *meeting;
   kept[meeting->row]++;
-  /* A reader takes those below meetings_used as complete. */
-  __atomic_store_n(&header->meetings_used, used + 1, __ATOMIC_RELEASE);
+  /* A reader takes those below collectives_used as complete. */
+  __atomic_store_n(&header->collectives_used, used + 1, __ATOMIC_RELEASE);
 }
 
-void insitu_meeting_keep(const struct insitu_meeting *meeting) {
+void insitu_meeting_keep(const struct insitu_collective *meeting) {
   begin();
   if (insitu_table) keep(meeting);
   end();

@@ -1,0 +1,27 @@
+/* The end of a rank's measurement: final values of every collector, then the state that readers wait for. */
+#include "finish.h"
+
+#include "counters.h"
+#include "memory.h"
+#include "phases.h"
+
+void insitu_finish(enum insitu_state state, int exit_status) {
+  if (!insitu_table || insitu_table->header->state != INSITU_RUNNING) return;
+  struct insitu_header *header = insitu_table->header;
+  insitu_is_on = 0;
+
+  uint64_t now = insitu_ticks();
+  struct insitu_thread *self = insitu_self;
+  while (self && self->depth) insitu_pop(self, now);
+
+  insitu_phase_end(now);
+  insitu_memory_at_end();
+  insitu_counters_end();
+  insitu_pair_clocks();
+  header->exit_status = exit_status;
+  header->ended_ns = insitu_wall_ns();
+
+  /* Release: a reader that sees the state sees the totals. */
+  atomic_thread_fence(memory_order_release);
+  header->state = (uint32_t)state;
+}

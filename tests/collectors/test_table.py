@@ -1,0 +1,152 @@
+"""The layout of a table is declared in `table.h`; all that Python knows of it agrees."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from insitu.collectors import function_timer_py, table
+
+COLLECTORS = Path(__file__).resolve().parents[2] / "collectors"
+HEADER_FIELDS = {f"cart_{i}": f"cart_coordinates[{i}]" for i in range(4)}
+CONSTANTS = {
+    "INSITU_VERSION": table.VERSION,
+    "INSITU_HEADER_BYTES": table.HEADER_BYTES,
+    "INSITU_NAMES_START": table.NAMES_START,
+    "INSITU_RUNNING": table.RUNNING,
+    "INSITU_ENDED": table.ENDED,
+    "INSITU_ABORTED": table.ABORTED,
+    "INSITU_MPI_NONE": table.MPI_NONE,
+    "INSITU_MPI_INITIALISED": table.MPI_INITIALISED,
+    "INSITU_MPI_FINALISED": table.MPI_FINALISED,
+    "INSITU_PROGRAM": table.PROGRAM,
+    "INSITU_PYTHON": table.PYTHON,
+    "INSITU_LIBRARY": table.LIBRARY,
+    "INSITU_MPI": table.MPI,
+    "INSITU_THREAD": table.THREAD,
+    "INSITU_REGION": table.REGION,
+    "INSITU_BUILTIN": table.BUILTIN,
+    "INSITU_COMPILED": table.COMPILED,
+    "INSITU_PHASE": table.PHASE,
+    "INSITU_FOLDED": table.FOLDED,
+    "ROW_IS_THROTTLED": table.THROTTLED,
+    "INSITU_COLLECTIVES": table.MAX_COLLECTIVES,
+    "INSITU_NEEDS_ALL": table.NEEDS_ALL,
+    "INSITU_NEEDS_NOBODY": table.NEEDS_NOBODY,
+    "INSITU_NEEDS_LOWER": table.NEEDS_LOWER,
+    "INSITU_META_BYTES": function_timer_py.META_BYTES,
+    "offsetof(struct insitu_row, parent)": table.ROW_PARENT,
+    "offsetof(struct insitu_row, name)": table.ROW_NAME,
+    "offsetof(struct insitu_row, kind)": table.ROW_KIND,
+    "offsetof(struct insitu_row, flags)": table.ROW_FLAGS,
+    "sizeof(struct insitu_header)": table.HEADER.size,
+    "sizeof(struct insitu_name)": table.NAME.size,
+    "sizeof(struct insitu_frame)": table.FRAME.size,
+    "offsetof(struct insitu_thread, frames)": table.THREAD_HEAD.size,
+    "sizeof(struct insitu_phase)": table.PHASE_HEAD.size,
+    "sizeof(struct insitu_collective)": table.COLLECTIVE.size,
+}
+# The fields that Python unpacks of each record, in its order; None for those that it skips.
+RECORDS = {
+    "insitu_name": (table.NAME, ("line", "name_bytes", "file_bytes")),
+    "insitu_frame": (table.FRAME, ("start", "inside", "row", "flags", None)),
+    "insitu_thread": (table.THREAD_HEAD, (None, None, "depth", None, None, None)),
+    "insitu_phase": (table.PHASE_HEAD, ("row", None, *table.PHASE_VALUES)),
+    "insitu_collective": (table.COLLECTIVE, table.CollectiveEvent._fields),
+}
+# What the fields of a struct format take, and whether they have a sign.
+SIZES = {"I": (4, 0), "i": (4, 1), "Q": (8, 0), "H": (2, 0), "d": (8, 1)}
+
+
+def evaluate(folder: Path, expressions: list[str]) -> dict[str, int]:
+    """The values of integer expressions in C behind `table.h`."""
+    prints = "\n".join(f'printf("%lld\\n", (long long)({text}));' for text in expressions)
+    source = folder / "layout.c"
+    source.write_text(
+        f'#include "{COLLECTORS / "native" / "table.h"}"\n#include <stdio.h>\n'
+        f"int main(void) {{\n{prints}\nreturn 0;\n}}\n"
+    )
+    words = ["cc", "-std=gnu11", "-Wl,--unresolved-symbols=ignore-all", str(source)]
+    subprocess.run([*words, "-o", str(folder / "layout")], check=True)
+    output = subprocess.run([folder / "layout"], check=True, capture_output=True, text=True).stdout
+    return dict(zip(expressions, map(int, output.split()), strict=True))
+
+
+def offset_of(struct: str, field: str) -> str:
+    return f"offsetof(struct {struct}, {field})"
+
+
+def size_of(struct: str, field: str) -> str:
+    return f"sizeof(((struct {struct} *)0)->{field})"
+
+
+def is_signed(struct: str, field: str) -> str:
+    return f"(__typeof__(((struct {struct} *)0)->{field}))-1 < 0"
+
+
+@pytest.mark.native
+def test_every_field_of_the_header_is_where_table_h_puts_it(tmp_path):
+    expected = {}
+    for field, code in zip(table.Header._fields, table.FORMATS, strict=True):
+        name = HEADER_FIELDS.get(field, field)
+        expected[offset_of("insitu_header", name)] = table.locate_field(field)[0]
+        size, sign = SIZES.get(code, (int(code[:-1]) if code.endswith("s") else 0, None))
+        expected[size_of("insitu_header", name)] = size
+        if sign is not None:
+            expected[is_signed("insitu_header", name)] = sign
+
+    # The header has no gaps, so nothing of it is unknown to Python.
+    expected["sizeof(struct insitu_header)"] = table.HEADER.size
+
+    assert evaluate(tmp_path, list(expected)) == expected
+
+
+@pytest.mark.native
+def test_constants_and_sizes_are_those_of_table_h(tmp_path):
+    assert evaluate(tmp_path, list(CONSTANTS)) == CONSTANTS
+    text = (COLLECTORS / "native" / "table.h").read_text()
+    assert f'#define INSITU_MAGIC "{table.MAGIC.decode()}"' in text
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_are_unpacked_as_table_h_declares_them(tmp_path, name):
+    record, fields = RECORDS[name]
+    codes = re.sub(r"(\d+)(\w)", lambda m: int(m[1]) * m[2], record.format.lstrip("<"))
+    expected, offset = {}, 0
+    for code, field in zip(codes, fields, strict=True):
+        size, sign = SIZES[code]
+        if field is not None:
+            expected[offset_of(name, field)] = offset
+            expected[size_of(name, field)] = size
+            expected[is_signed(name, field)] = sign
+        offset += size
+
+    assert evaluate(tmp_path, list(expected)) == expected
+
+
+@pytest.mark.native
+def test_the_python_hook_writes_rows_as_table_h_declares_them(tmp_path):
+    columns = table._parse_columns("", function_timer_py.COLUMNS, function_timer_py.ROW_BYTES)
+    words = (function_timer_py.VISITS, function_timer_py.TIME, function_timer_py.TIME_EXCLUSIVE)
+    head = ("parent", "first_child", "next_sibling", "name", "kind")
+    expected = {offset_of("insitu_row", c.name): c.offset for c in columns}
+    expected |= {
+        offset_of("insitu_row", field): table.ROW_PARENT + 4 * i for i, field in enumerate(head)
+    }
+
+    assert evaluate(tmp_path, list(expected)) == expected
+    assert [c.offset for c in columns] == [8 * i for i in words]
+    text = (COLLECTORS / "native" / "table.h").read_text()
+    for column in columns:
+        assert f'X({column.name}, "{column.unit}", "{column.kinds}")' in text
+
+
+def test_sitecustomize_counts_subinterpreters_at_their_field():
+    text = (COLLECTORS / "site" / "sitecustomize.py").read_text()
+    offset, code = table.locate_field("subinterpreters")
+
+    assert f"SUBINTERPRETERS_AT = {offset}\n" in text
+    assert code == "<Q"
+    assert repr(table.MAGIC).replace("'", '"') in text
