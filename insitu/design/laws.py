@@ -1,12 +1,12 @@
-"""Laws that a call path may follow, by the runs so far: sampled from their posterior.
+"""Scaling laws that a call path may follow, sampled from their posterior given the runs so far.
 
-Hypotheses are the constant with up to two products of powers that the call path's dependencies
-allow, each as probable as the Bayesian information criterion says. Real times leave such laws
-slowly, as caches fill and waits grow: each parameter may tilt a law by a small power,
+A hypothesis is a constant plus up to two products of powers that the dependencies of the call path
+allow. Its probability follows from the Bayesian information criterion. Real times depart slowly
+from such laws, for example as caches fill, so each parameter may tilt a law by a small power,
 
     (c0 + c1 t1(x) + c2 t2(x)) -> c0 + (c1 t1(x) + c2 t2(x)) (x / x_mean)^d,   d ~ N(0, tilt^2),
 
-and how much the laws of a program tilt is learnt from all its call paths together.
+and the size of the tilts of a program is estimated from all its call paths together.
 """
 
 import math
@@ -21,34 +21,47 @@ from numpy.typing import NDArray
 from insitu.design.dependencies import Dependency, Nest
 from insitu.modeling.measurement import FloatArray
 
-SAMPLES = 200  # laws of each call path
-HYPOTHESES = 60  # the most probable, of which laws are drawn
+SAMPLES = 200  # laws drawn for each call path
+HYPOTHESES = 60  # the most probable ones, from which laws are drawn
 NOISE = 0.02  # relative, of one run
 DISCREPANCY = 0.01  # relative, of real times from any simple law
-# How probable a power is before anything was measured; the simple ones are more so.
+
+# Prior weight of each power: simple powers are more probable.
 POWERS: Mapping[Fraction, float] = {
-    Fraction(text): weight
-    for text, weight in (
-        *(("1", 0.3), ("2", 0.1), ("1/2", 0.1), ("-1", 0.1), ("0", 0.1), ("3/2", 0.06)),
-        *(("3", 0.05), ("-1/2", 0.05), ("2/3", 0.05), ("1/3", 0.05), ("-1/3", 0.04)),
-    )
+    Fraction(1): 0.3,
+    Fraction(2): 0.1,
+    Fraction(1, 2): 0.1,
+    Fraction(-1): 0.1,
+    Fraction(0): 0.1,
+    Fraction(3, 2): 0.06,
+    Fraction(3): 0.05,
+    Fraction(-1, 2): 0.05,
+    Fraction(2, 3): 0.05,
+    Fraction(1, 3): 0.05,
+    Fraction(-1, 3): 0.04,
 }
-LOGARITHMS: Mapping[int, float] = {0: 0.8, 1: 0.2}  # the same of powers of a logarithm
+LOGARITHMS: Mapping[int, float] = {0: 0.8, 1: 0.2}  # prior weights of the powers of a logarithm
 SIMPLE_POWERS = tuple(map(Fraction, ("1/2", "1", "2", "-1", "0")))
 TILTS = (0.0, 0.02, 0.05, 0.1)  # standard deviations of the powers by which laws tilt
-MORE_TERMS = 0.05  # how probable a term more is than the call path has nests
-SMALLEST = 1e-6  # of parameters, and of values relative to the greatest: laws have no zeros
-REFUTED = 0.01  # probability of data under the forms of counts, below which these do not hold
-FREELY_COMBINED = 2  # parameters that multiply with any powers; more with simple ones
+MORE_TERMS = 0.05  # prior weight of each term beyond the number of nests
+SMALLEST = 1e-6  # lower bound of parameters, and of values relative to the largest: avoids zeros
+REFUTED = 0.01  # the exponents from counts are dropped if the data are less probable than this
+FREELY_COMBINED = 2  # up to so many unknown exponents take all powers; more take simple ones only
+TERMS_LIMIT = 3  # columns of a design matrix: the constant and two terms
+RIDGE = 1e-12  # added to the diagonal of unit normal equations, so that equal columns can be solved
+TINY = 1e-300  # keeps divisions finite; far below any measured value
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """Laws of one call path that its runs allow.
+    """Samples of the laws of one call path.
 
-    terms: of each sample, up to two, as indices into `features`; coefficients: (SAMPLES, 3), the
-    constant first; tilts: (SAMPLES, n_parameters), powers by which the terms leave the law; centre:
-    logarithms of the parameters where they do not.
+    Attributes:
+        features: products of powers from which terms are made.
+        terms: of each sample, up to two indices into `features`.
+        coefficients: (SAMPLES, 3), the constant first.
+        tilts: (SAMPLES, n_parameters), powers by which the terms depart from the law.
+        centre: (n_parameters,), logarithms of the parameters at which the tilt has no effect.
     """
 
     features: "tuple[Feature, ...]"
@@ -58,24 +71,29 @@ class Law:
     centre: FloatArray
 
     def at(self, points: FloatArray) -> FloatArray:
-        """Values of all samples: (SAMPLES, n_points)."""
+        """Return the value of every sample at `points`: (SAMPLES, n_points)."""
         columns = [feature.of(points) for feature in self.features]
-        found = np.zeros((len(self.coefficients), len(points)))
+
+        values = np.zeros((len(self.coefficients), len(points)))
         for i, terms in enumerate(self.terms):
             for k, term in enumerate(terms, start=1):
-                found[i] += self.coefficients[i, k] * columns[term]
-        found *= np.exp(self.tilts @ (_logarithms(points) - self.centre).T)
-        return found + self.coefficients[:, :1]
+                values[i] += self.coefficients[i, k] * columns[term]
+
+        values *= np.exp(self.tilts @ (_logarithms(points) - self.centre).T)
+        return values + self.coefficients[:, :1]
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A product over parameters of x^power * log2(x)^logarithm, by the parameter's column."""
+    """A product of factors x^power * log2(x)^logarithm.
+
+    factors: (column of the parameter, power, logarithm) of each factor.
+    """
 
     factors: tuple[tuple[int, float, int], ...]
 
     def of(self, points: FloatArray) -> FloatArray:
-        """Values at points of shape (n_points, n_parameters): (n_points,)."""
+        """Return the values (n_points,) at points (n_points, n_parameters)."""
         values = np.ones(len(points))
         for column, power, logarithm in self.factors:
             x = np.maximum(points[:, column], SMALLEST)
@@ -91,37 +109,50 @@ def sample_laws(
     *,
     noise: float = NOISE,
 ) -> list[Law]:
-    """Sample laws that call paths may follow.
+    """Sample the laws that each call path may follow.
+
+    The result is deterministic: call path i uses seed i.
 
     Args:
-        points: (n_points, n_parameters) of their runs.
+        points: (n_points, n_parameters), the configurations of the runs.
         values: (n_callpaths, n_points), positive.
-        names: of the parameters, in the order of the columns.
-        dependencies: of each call path; forms that are known are taken as they are.
-        noise: of a run, relative, at least; more where no law comes that near.
+        names: the parameters, in the order of the columns.
+        dependencies: of each call path; known exponents are used as they are.
+        noise: relative noise of a run. It is raised where no law fits that closely.
     """
     if not len(dependencies):
         return []
+
     centre = _logarithms(points).mean(axis=0)
-    found = [
-        _possible(points, row, list(names), dependency, centre=centre, noise=noise)
+    hypotheses = [
+        _fit_hypotheses(points, row, list(names), dependency, centre=centre, noise=noise)
         for row, dependency in zip(values, dependencies, strict=True)
     ]
-    evidence = sum(_log_sum(one.weights) for one in found)  # of each tilt, over all call paths
-    chosen = np.exp(evidence - np.max(evidence))
-    chosen /= chosen.sum()
-    return [_sampled(one, chosen, centre, seed) for seed, one in enumerate(found)]
+
+    # All call paths together decide how probable each tilt is.
+    evidence = sum(_log_sum(of_callpath.weights) for of_callpath in hypotheses)
+    tilt_weights = np.exp(evidence - np.max(evidence))
+    tilt_weights /= tilt_weights.sum()
+
+    return [
+        _draw(of_callpath, tilt_weights, centre, seed)
+        for seed, of_callpath in enumerate(hypotheses)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Hypotheses:
-    """What a call path may follow, H hypotheses of T terms and the constant, over N points.
+    """H hypotheses of a call path, of up to two terms and the constant, over N points.
 
-    features: of which terms are made; terms: of each hypothesis, the constant first; designs:
-    (H, N, T + 1), terms over values, 0 where there are fewer; slopes: (H, N, n_parameters), what a
-    tilt of 1 would change; variance: of the noise; solutions, roots: of the coefficients, mean and
-    root of the covariance, (n_tilts, H, T + 1) and (n_tilts, H, T + 1, T + 1); weights:
-    (n_tilts, H), logarithms of probabilities.
+    Attributes:
+        features: from which terms are made.
+        terms: of each hypothesis, 0 for the constant first, then 1 + index into `features`.
+        designs: (H, N, 3), terms divided by values; 0 in unused columns.
+        slopes: (H, N, n_parameters), the change that a tilt of 1 would make.
+        variance: of the noise.
+        solutions: (n_tilts, H, 3), posterior mean of the coefficients.
+        roots: (n_tilts, H, 3, 3), square root of their covariance.
+        weights: (n_tilts, H), log probabilities.
     """
 
     features: "tuple[Feature, ...]"
@@ -134,7 +165,7 @@ class _Hypotheses:
     weights: FloatArray
 
 
-def _possible(
+def _fit_hypotheses(
     points: FloatArray,
     values: FloatArray,
     names: list[str],
@@ -143,186 +174,263 @@ def _possible(
     centre: FloatArray,
     noise: float,
 ) -> _Hypotheses:
-    """The hypotheses of one call path, with their probabilities under each tilt."""
+    """Fit the hypotheses of one call path and return their probabilities under each tilt."""
     scale = np.maximum(values, SMALLEST * np.max(values, initial=0.0) or 1.0)
-    own = [name in dependency.parameters for name in names]
-    logarithms = (_logarithms(points) - centre) * own
-    free = tuple(Nest.of(nest.parameters) for nest in dependency.nests)
-    for nests in dict.fromkeys((dependency.nests, free)):
-        features, prior = _features(nests, names)
+    is_own = [name in dependency.parameters for name in names]
+    logarithms = (_logarithms(points) - centre) * is_own
+    total_noise = math.hypot(noise, DISCREPANCY)
+
+    # Try the exponents from counts first. If the data refute them, leave the exponents free.
+    free_nests = tuple(Nest.of(nest.parameters) for nest in dependency.nests)
+    for nests in dict.fromkeys((dependency.nests, free_nests)):
+        features, prior_weights = _list_features(nests, names)
         rows = [np.ones(len(points)), *(feature.of(points) for feature in features)]
         matrix = np.stack(rows) / scale
-        size = np.linalg.norm(matrix, axis=1)
-        best = _most_probable(
-            matrix / size[:, None], prior, math.hypot(noise, DISCREPANCY), len(nests)
-        )
-        designs = np.zeros((len(best.terms), len(points), 3))
+        norms = np.linalg.norm(matrix, axis=1)
+        best = _rank_hypotheses(matrix / norms[:, None], prior_weights, total_noise, len(nests))
+
+        designs = np.zeros((len(best.terms), len(points), TERMS_LIMIT))
         slopes = np.zeros((len(best.terms), len(points), len(names)))
-        for i, (terms, solution) in enumerate(zip(best.terms, best.solution, strict=True)):
+        for i, (terms, solution) in enumerate(zip(best.terms, best.solutions, strict=True)):
             designs[i, :, : len(terms)] = matrix[terms].T
-            slopes[i] = (solution[1:] / size[terms[1:]] @ matrix[terms[1:]])[:, None] * logarithms
-        found = _tilted(features, best, designs, slopes, math.hypot(noise, DISCREPANCY) ** 2)
+            variable = solution[1:] / norms[terms[1:]] @ matrix[terms[1:]]
+            slopes[i] = variable[:, None] * logarithms
+
+        hypotheses = _fit_tilted(features, best, designs, slopes, total_noise**2)
         if best.probability >= REFUTED:
             break
-    return found
+
+    return hypotheses
 
 
-def _tilted(
+def _fit_tilted(
     features: "tuple[Feature, ...]",
-    best: "_Fits",
+    best: "_RankedHypotheses",
     designs: FloatArray,
     slopes: FloatArray,
     variance: float,
     *,
     is_raised: bool = False,
 ) -> _Hypotheses:
-    """Coefficients and probabilities of hypotheses whose tilts are unknown but for their size.
+    """Fit coefficients where the tilts are unknown except for their standard deviation.
 
-    The values are then normal with covariance variance * 1 + tilt^2 * slopes slopes^T. Where even
-    the nearest is farther off, the variance is taken for that much larger.
+    The values are then normal with covariance variance * 1 + tilt^2 * slopes slopes^T. If even
+    the closest hypothesis misfits by more, the variance is raised by that factor, once.
     """
-    square = np.array(TILTS)[:, None, None, None] ** 2
+    squared_tilts = np.array(TILTS)[:, None, None, None] ** 2
     outer = slopes @ np.swapaxes(slopes, 1, 2)
-    covariance = variance * np.eye(designs.shape[1]) + square * outer
+    covariance = variance * np.eye(designs.shape[1]) + squared_tilts * outer
     precision = np.linalg.inv(covariance)
-    size = np.maximum(np.linalg.norm(designs, axis=1), 1e-300)
-    unit = designs / size[:, None, :]
-    turned = np.swapaxes(unit, 1, 2) @ precision
-    own = np.linalg.pinv(turned @ unit, hermitian=True)
-    solutions = (own @ turned.sum(axis=3)[..., None])[..., 0]
+
+    # Generalised least squares with unit columns; unused columns stay 0, hence the pseudo-inverse.
+    norms = np.maximum(np.linalg.norm(designs, axis=1), TINY)
+    unit = designs / norms[:, None, :]
+    weighted = np.swapaxes(unit, 1, 2) @ precision
+    normal = weighted @ unit
+    coefficient_covariance = np.linalg.pinv(normal, hermitian=True)
+    solutions = (coefficient_covariance @ weighted.sum(axis=3)[..., None])[..., 0]
+
     misfits = 1.0 - (unit @ solutions[..., None])[..., 0]
     squares = np.einsum("thi,thij,thj->th", misfits, precision, misfits)
     freedom = [max(designs.shape[1] - len(terms), 1) for terms in best.terms]
     excess = float(np.min(squares / freedom))
     if excess > 1.0 and not is_raised:
-        return _tilted(features, best, designs, slopes, variance * excess, is_raised=True)
-    blank = np.where(size == 1e-300, 1.0, SMALLEST)[:, :, None] * np.eye(3)  # none, or no other
-    known = np.linalg.slogdet((turned @ unit) * variance + blank)[1]
-    determinants = np.linalg.slogdet(covariance / variance)[1] + known - known[:1]
-    values, vectors = np.linalg.eigh(own)
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :] / size[..., None]
-    weights = -0.5 * (squares + determinants + np.array(best.prior))
+        return _fit_tilted(features, best, designs, slopes, variance * excess, is_raised=True)
+
+    # Unused columns get a unit diagonal, so that they do not contribute to the determinant.
+    is_unused = norms == TINY
+    filler = np.where(is_unused, 1.0, SMALLEST)[:, :, None] * np.eye(TERMS_LIMIT)
+    normal_determinant = np.linalg.slogdet(normal * variance + filler)[1]
+    covariance_determinant = np.linalg.slogdet(covariance / variance)[1]
+    determinants = covariance_determinant + normal_determinant - normal_determinant[:1]
+
+    eigenvalues, eigenvectors = np.linalg.eigh(coefficient_covariance)
+    roots = eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0))[..., None, :] / norms[..., None]
+    weights = -0.5 * (squares + determinants + np.array(best.penalties))
+
     return _Hypotheses(
-        features, best.terms, designs, slopes, variance, solutions / size, roots, weights
+        features=features,
+        terms=best.terms,
+        designs=designs,
+        slopes=slopes,
+        variance=variance,
+        solutions=solutions / norms,
+        roots=roots,
+        weights=weights,
     )
 
 
-def _sampled(found: _Hypotheses, chosen: FloatArray, centre: FloatArray, seed: int) -> Law:
-    """Draw a tilt, a hypothesis under it, its coefficients, and how much each parameter tilts."""
+def _draw(hypotheses: _Hypotheses, tilt_weights: FloatArray, centre: FloatArray, seed: int) -> Law:
+    """Draw for each sample: a size of tilts, a hypothesis, its coefficients, and its tilts."""
     random = np.random.default_rng(seed)
-    coefficients = np.zeros((SAMPLES, 3))
+    coefficients = np.zeros((SAMPLES, TERMS_LIMIT))
     tilts = np.zeros((SAMPLES, len(centre)))
-    terms_of = []
-    for i, at in enumerate(random.choice(len(TILTS), SAMPLES, p=chosen)):
-        weights = np.exp(found.weights[at] - found.weights[at].max())
-        which = int(random.choice(len(weights), p=weights / weights.sum()))
-        drawn = found.solutions[at, which] + found.roots[at, which] @ random.standard_normal(3)
+    terms_of_samples = []
+
+    for i, tilt in enumerate(random.choice(len(TILTS), SAMPLES, p=tilt_weights)):
+        weights = np.exp(hypotheses.weights[tilt] - hypotheses.weights[tilt].max())
+        chosen = int(random.choice(len(weights), p=weights / weights.sum()))
+        deviation = hypotheses.roots[tilt, chosen] @ random.standard_normal(TERMS_LIMIT)
+        drawn = hypotheses.solutions[tilt, chosen] + deviation
         coefficients[i] = np.maximum(drawn, 0.0)
-        terms_of.append(tuple(int(term) - 1 for term in found.terms[which][1:]))
-        if TILTS[at]:
-            slopes = found.slopes[which]
-            normal = slopes.T @ slopes / found.variance + np.eye(len(centre)) / TILTS[at] ** 2
-            own = np.linalg.inv(normal)
-            left = 1.0 - found.designs[which] @ drawn
-            mean = own @ slopes.T @ left / found.variance
-            tilts[i] = mean + np.linalg.cholesky(own) @ random.standard_normal(len(centre))
-    return Law(found.features, tuple(terms_of), coefficients, tilts, centre)
+        terms_of_samples.append(tuple(int(term) - 1 for term in hypotheses.terms[chosen][1:]))
+
+        if TILTS[tilt]:
+            slopes = hypotheses.slopes[chosen]
+            identity = np.eye(len(centre))
+            normal = slopes.T @ slopes / hypotheses.variance + identity / TILTS[tilt] ** 2
+            covariance = np.linalg.inv(normal)
+            residuals = 1.0 - hypotheses.designs[chosen] @ drawn
+            mean = covariance @ slopes.T @ residuals / hypotheses.variance
+            root = np.linalg.cholesky(covariance)
+            tilts[i] = mean + root @ random.standard_normal(len(centre))
+
+    return Law(
+        features=hypotheses.features,
+        terms=tuple(terms_of_samples),
+        coefficients=coefficients,
+        tilts=tilts,
+        centre=centre,
+    )
 
 
 def _logarithms(points: FloatArray) -> FloatArray:
-    found: FloatArray = np.log(np.maximum(points, SMALLEST))
-    return found
+    logarithms: FloatArray = np.log(np.maximum(points, SMALLEST))
+    return logarithms
 
 
 def _log_sum(weights: FloatArray) -> FloatArray:
-    """Logarithms of the sums of exponentials of the rows."""
-    most = weights.max(axis=1)
-    found: FloatArray = most + np.log(np.exp(weights - most[:, None]).sum(axis=1))
-    return found
+    """Return the logarithm of the sum of exponentials of each row."""
+    largest = weights.max(axis=1)
+    sums: FloatArray = largest + np.log(np.exp(weights - largest[:, None]).sum(axis=1))
+    return sums
 
 
-def _features(nests: Sequence[Nest], names: list[str]) -> tuple[tuple[Feature, ...], FloatArray]:
-    """The terms that a call path may have, and the weights of the constant and of each of them."""
-    found: dict[Feature, float] = {}
+def _list_features(
+    nests: Sequence[Nest], names: list[str]
+) -> tuple[tuple[Feature, ...], FloatArray]:
+    """Return the possible terms, and the prior weights of the constant and of each term."""
+    weights: dict[Feature, float] = {}
+
     for nest in nests:
-        unknown = sum(power is None for _, power in nest.factors)
-        powers = POWERS if unknown <= FREELY_COMBINED else SIMPLE_POWERS
-        choices = []
-        for name, power in nest.factors:
-            column = names.index(name)
-            if power is not None:
-                choices.append([((column, float(power), 0), 1.0)])
-                continue
-            choices.append(
-                [
-                    ((column, float(p), k), POWERS[p] * weight)
-                    for p in powers
-                    for k, weight in LOGARITHMS.items()
-                    if unknown <= FREELY_COMBINED or k == 0
-                ]
-            )
-        for factors in product(*choices):
-            kept = tuple(one for one, _ in factors if one[1] or one[2])
-            if kept:
-                found.setdefault(Feature(kept), float(np.prod([w for _, w in factors])))
-    return tuple(found), np.array([1.0, *found.values()])
+        choices = _factor_choices(nest, names)
+        for combination in product(*choices):
+            factors = tuple(factor for factor, _ in combination if factor[1] or factor[2])
+            weight = float(np.prod([weight for _, weight in combination]))
+            if factors:
+                weights.setdefault(Feature(factors), weight)
+
+    return tuple(weights), np.array([1.0, *weights.values()])
+
+
+def _factor_choices(
+    nest: Nest, names: list[str]
+) -> list[list[tuple[tuple[int, float, int], float]]]:
+    """List the factors that each parameter of a nest may contribute, with their prior weights."""
+    n_unknown = sum(power is None for _, power in nest.factors)
+    is_free = n_unknown <= FREELY_COMBINED
+    powers = POWERS if is_free else SIMPLE_POWERS
+
+    choices = []
+    for name, known_power in nest.factors:
+        column = names.index(name)
+        if known_power is not None:
+            choices.append([((column, float(known_power), 0), 1.0)])
+            continue
+
+        of_parameter = []
+        for power in powers:
+            for logarithm, weight in LOGARITHMS.items():
+                if is_free or logarithm == 0:
+                    factor = (column, float(power), logarithm)
+                    of_parameter.append((factor, POWERS[power] * weight))
+        choices.append(of_parameter)
+
+    return choices
 
 
 @dataclass(frozen=True, slots=True)
-class _Fits:
-    """Hypotheses, the most probable first: rows of their terms, coefficients, prior, noise."""
+class _RankedHypotheses:
+    """Hypotheses, the most probable first.
+
+    Attributes:
+        terms: row numbers of each hypothesis, the constant first.
+        solutions: coefficients of each hypothesis, for unit rows.
+        penalties: -2 log of the prior plus the BIC penalty of each hypothesis.
+        probability: of a misfit at least as large as that of the closest hypothesis.
+    """
 
     terms: list[NDArray[np.intp]]
-    solution: list[FloatArray]
-    prior: list[float]
-    variance: float
-    probability: float  # of a misfit as large as that of the nearest
+    solutions: list[FloatArray]
+    penalties: list[float]
+    probability: float
 
 
-def _most_probable(rows: FloatArray, weights: FloatArray, noise: float, nests: int) -> _Fits:
-    """Fit the constant with no, each and each two of the other rows to ones, all at once.
+def _rank_hypotheses(
+    rows: FloatArray, weights: FloatArray, noise: float, n_nests: int
+) -> _RankedHypotheses:
+    """Fit the constant with no, each one and each two of the other rows to ones, all at once.
 
-    Least squares of relative errors by normal equations of unit rows; hypotheses with a negative
-    coefficient are left out. The criterion is chi-square with log(runs) per coefficient, and the
-    prior: one, two and three coefficients as probable as each other, times the terms' own. Where
-    even the best is farther off than the noise, the noise is taken for that much larger.
+    This is least squares of relative errors by normal equations of unit rows. Hypotheses with a
+    negative coefficient are left out. The criterion is chi-square plus log(runs) per coefficient
+    plus the prior: one, two and three coefficients are equally probable, times the weights of the
+    terms. If even the best fit exceeds the noise, the noise is raised to match it.
     """
-    from scipy.special import chdtrc  # slow to load, and not needed to gather a run
+    from scipy.special import chdtrc  # slow to load, and not needed to collect a run
 
     count = rows.shape[1]
     gram, right = rows @ rows.T, rows @ np.ones(count)
-    others = np.arange(1, len(rows))
-    groups = [np.zeros((1, 1), dtype=np.intp)]
-    if count > 2 and len(others):
-        groups.append(np.stack([np.zeros_like(others), others], axis=1))
-    if count > 3 and len(others) > 1:
-        one, other = np.triu_indices(len(others), 1)
-        groups.append(np.stack([np.zeros_like(one), one + 1, other + 1], axis=1))
-    squares, prior, terms, solutions, freedom = [], [], [], [], []
-    for group in groups:
-        wanted = group.shape[1]
-        matrices = gram[group[:, :, None], group[:, None, :]] + 1e-12 * np.eye(wanted)
+    squares: list[float] = []
+    penalties: list[float] = []
+    terms: list[NDArray[np.intp]] = []
+    solutions: list[FloatArray] = []
+    freedom: list[int] = []
+
+    for group in _term_groups(len(rows), count):
+        n_terms = group.shape[1]
+        matrices = gram[group[:, :, None], group[:, None, :]] + RIDGE * np.eye(n_terms)
         solved = np.linalg.solve(matrices, right[group][..., None])[..., 0]
         misfit = np.maximum(count - np.einsum("ij,ij->i", solved, right[group]), 0.0)
-        possible = np.flatnonzero(np.all(solved >= 0, axis=1))
-        chosen = possible[np.argsort(misfit[possible], kind="stable")[:HYPOTHESES]]
+        allowed = np.flatnonzero(np.all(solved >= 0, axis=1))
+        chosen = allowed[np.argsort(misfit[allowed], kind="stable")[:HYPOTHESES]]
+
+        log_prior = 2 * np.log(weights[group[chosen]]).sum(axis=1)
+        n_extra = max(n_terms - 1 - n_nests, 0)
+        penalty = n_terms * np.log(count) - log_prior - 2 * n_extra * math.log(MORE_TERMS)
+
         squares += list(misfit[chosen])
-        own = 2 * np.log(weights[group[chosen]]).sum(axis=1)
-        more = max(wanted - 1 - nests, 0)  # terms than there are nests
-        prior += list(wanted * np.log(count) - own - 2 * more * math.log(MORE_TERMS))
-        freedom += [max(count - wanted, 1)] * len(chosen)
+        penalties += list(penalty)
+        freedom += [max(count - n_terms, 1)] * len(chosen)
         terms += list(group[chosen])
         solutions += list(solved[chosen])
+
     variances = np.array(squares) / np.array(freedom)
-    nearest = int(np.argmin(variances))
-    variance = max(float(variances[nearest]), noise**2)
-    probability = float(chdtrc(freedom[nearest], squares[nearest] / noise**2))
-    criterion = np.array(squares) / variance + np.array(prior)
+    closest = int(np.argmin(variances))
+    variance = max(float(variances[closest]), noise**2)
+    probability = float(chdtrc(freedom[closest], squares[closest] / noise**2))
+
+    criterion = np.array(squares) / variance + np.array(penalties)
     order = np.argsort(criterion, kind="stable")[:HYPOTHESES]
-    return _Fits(
-        [terms[i] for i in order],
-        [solutions[i] for i in order],
-        [float(prior[i]) for i in order],
-        variance,
-        probability,
+    return _RankedHypotheses(
+        terms=[terms[i] for i in order],
+        solutions=[solutions[i] for i in order],
+        penalties=[float(penalties[i]) for i in order],
+        probability=probability,
     )
+
+
+def _term_groups(n_rows: int, n_points: int) -> list[NDArray[np.intp]]:
+    """Return row numbers of the hypotheses with one, two and three coefficients.
+
+    More coefficients need more points than there are coefficients.
+    """
+    others = np.arange(1, n_rows)
+    groups = [np.zeros((1, 1), dtype=np.intp)]
+
+    if n_points > 2 and len(others):
+        groups.append(np.stack([np.zeros_like(others), others], axis=1))
+    if n_points > 3 and len(others) > 1:
+        first, second = np.triu_indices(len(others), 1)
+        groups.append(np.stack([np.zeros_like(first), first + 1, second + 1], axis=1))
+
+    return groups
