@@ -1,9 +1,9 @@
-"""Dependencies from exact counts: what changes with what, and by which law.
+"""Dependencies from exact counts: which parameters a count depends on, and by which law.
 
-A site is a place in the code that counts: a loop, a function, an operation on arrays. Its count in
-each pilot run tells on which parameters it depends, which of them multiply and which add up, and
-often the exact form. Runs are deterministic or are found not to be, so a tolerance of 2 % is only
-for sizes that do not divide evenly.
+A site is a piece of code that counts: a loop, a function, an operation on arrays. Its counts in the
+pilot runs show on which parameters it depends, which of them multiply, which of them add up, and
+often the exact exponents. Runs are deterministic, or the two equal pilot runs show that they are
+not. The tolerance of 2 % only allows for sizes that do not divide evenly.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,25 +14,29 @@ from itertools import combinations, product
 import numpy as np
 
 from insitu.design.dependencies import Dependency, DependencyStatus, Nest, Structure
-from insitu.design.pilot import changed
+from insitu.design.pilot import changed_parameters
 from insitu.modeling.measurement import FloatArray
 
-TOLERANCE = 0.02  # of a count; at 10 % dependencies are missed, at 0 uneven sizes give false ones
+TOLERANCE = 0.02  # of a count; 10 % misses dependencies, 0 reports false ones at uneven sizes
 _SIMPLEST_FIRST = "1 -1 2 1/2 -2 -1/2 3 3/2 -3/2 1/3 -1/3 2/3 -2/3 4/3 4 5/2"
 EXPONENTS = tuple(map(Fraction, _SIMPLEST_FIRST.split()))
 ROUNDING = 1e-9  # of the largest count
-LOOPS = ("loop", "region")  # by its line, or by its number among the compiler's counters
-LOOP_SHARE = 0.5  # of all work that the main loop does at least
-LOOP_REST = 0.05  # of all work that may follow another law, as what is done every tenth time
-FORMS_TRIED = 3  # of each parameter, where several multiply
+LOOPS = ("loop", "region")  # by line, or by the number of the compiler's counter
+LOOP_SHARE = 0.5  # the main loop does at least this share of all work
+LOOP_REST = 0.05  # up to this share may follow another law, e.g. work done every tenth iteration
+EXPONENTS_TRIED = 3  # per parameter, where several parameters multiply
 
 Site = tuple[str, str]  # call path, and what counts there: loop:12, visits, array:30
 Configurations = Sequence[Mapping[str, float]]
+Derived = tuple[tuple[str, tuple[tuple[str, Fraction], ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MainLoop:
-    """A loop that is entered once and runs as often as a parameter says."""
+    """A loop that is entered once and runs as many iterations as the value of a parameter.
+
+    share: of all work that is proportional to the iterations.
+    """
 
     parameter: str
     callpath: str
@@ -45,179 +49,210 @@ def deduce_structure(
     counts: Mapping[Site, FloatArray],
     *,
     ranks: str = "",
-    derived: tuple[tuple[str, tuple[tuple[str, Fraction], ...]], ...] = (),
+    derived: Derived = (),
 ) -> tuple[Structure, MainLoop | None]:
-    """What each call path depends on, and the main loop where there is one.
+    """Return the dependencies of each call path, and the main loop if there is one.
 
     Args:
-        configurations: of the pilot runs, the first two equal.
-        counts: (n_configurations,) by site, the greatest of all ranks.
-        ranks: the parameter that is the number of ranks, "" where none is.
-        derived: dependent parameters, passed on.
+        configurations: of the pilot runs; the first two are equal.
+        counts: (n_configurations,) by site, the largest of all ranks.
+        ranks: the parameter that is the number of ranks, "" if none is.
+        derived: dependent parameters, copied to the result.
     """
     sites = {site: np.asarray(values, dtype=float) for site, values in counts.items()}
     work = {site: values for site, values in sites.items() if not site[1].startswith("entries")}
     total = sum(values[0] for values in work.values()) or 1.0
-    paths: dict[str, list[FloatArray]] = {}
+
+    counts_by_path: dict[str, list[FloatArray]] = {}
     for (path, _), values in work.items():
-        paths.setdefault(path, []).append(values)
-    found = [_dependency(path, configurations, columns, total) for path, columns in paths.items()]
-    loop = _main_loop(configurations, sites, work)
-    return (
-        Structure(
-            parameters=tuple(configurations[0]),
-            dependencies=tuple(sorted(found, key=lambda one: (-one.share, one.callpath))),
-            derived=derived,
-            iteration=loop.parameter if loop else "",
-            ranks=ranks,
-        ),
-        loop,
+        counts_by_path.setdefault(path, []).append(values)
+
+    dependencies = [
+        _deduce_dependency(path, configurations, columns, total)
+        for path, columns in counts_by_path.items()
+    ]
+    dependencies.sort(key=lambda dependency: (-dependency.share, dependency.callpath))
+    loop = _find_main_loop(configurations, sites, work)
+
+    structure = Structure(
+        parameters=tuple(configurations[0]),
+        dependencies=tuple(dependencies),
+        derived=derived,
+        iteration=loop.parameter if loop else "",
+        ranks=ranks,
     )
+    return structure, loop
 
 
 def deduce_nests(configurations: Configurations, counts: FloatArray) -> tuple[Nest, ...]:
-    """The nests of one site.
+    """Return the nests of one site.
 
     Args:
         configurations: of the pilot runs.
         counts: (n_configurations,).
     """
-    names = _affecting(configurations, counts)
+    names = _affecting_parameters(configurations, counts)
     if not names:
         return ()
-    edges = _interacting(configurations, counts, names)
-    parts = _cliques(names, edges)
-    found = []
-    for part in parts:
-        others = set().union(*parts) - part
-        powers = _form(configurations, counts, sorted(part), others)
-        found.append(Nest.of(powers) if powers else Nest.of(part))
-    return tuple(found)
+
+    pairs = _interacting_pairs(configurations, counts, names)
+    cliques = _maximal_cliques(names, pairs)
+    nests = []
+    for clique in cliques:
+        others = set().union(*cliques) - clique
+        powers = _fit_exponents(configurations, counts, sorted(clique), others)
+        nests.append(Nest.of(powers) if powers else Nest.of(clique))
+    return tuple(nests)
 
 
-def _dependency(
+def _deduce_dependency(
     path: str, configurations: Configurations, columns: Sequence[FloatArray], total: float
 ) -> Dependency:
-    """The nests of all sites of a call path; those that differ between equal runs say nothing."""
-    steady = [values for values in columns if _is_same(values[0], values[1])]
+    """Collect the nests of all sites of a call path.
+
+    Sites whose counts differ between the two equal runs are ignored. A nest without exponents is
+    dropped if another one over the same parameters has them.
+    """
     share = float(sum(values[0] for values in columns) / total)
+    steady = [values for values in columns if _is_same(values[0], values[1])]
     if not steady:
         return Dependency(path, (), share, DependencyStatus.NONDETERMINISTIC)
-    nests = dict.fromkeys(
-        nest for values in steady for nest in deduce_nests(configurations, values)
-    )
-    known = {nest.parameters for nest in nests if all(power for _, power in nest.factors)}
-    kept = [n for n in nests if n.parameters not in known or all(power for _, power in n.factors)]
-    return Dependency(path, tuple(kept), share)
+
+    nests: dict[Nest, None] = {}
+    for values in steady:
+        nests |= dict.fromkeys(deduce_nests(configurations, values))
+
+    exact = {nest.parameters for nest in nests if _has_exponents(nest)}
+    selected = [nest for nest in nests if nest.parameters not in exact or _has_exponents(nest)]
+    return Dependency(path, tuple(selected), share)
 
 
-def _is_same(one: float, other: float) -> bool:
-    return abs(one - other) <= TOLERANCE * max(abs(one), abs(other))
+def _has_exponents(nest: Nest) -> bool:
+    return all(power for _, power in nest.factors)
 
 
-def _affecting(configurations: Configurations, counts: FloatArray) -> list[str]:
-    """Parameters that change the count when nothing else changes."""
-    found = set()
+def _is_same(first: float, second: float) -> bool:
+    return abs(first - second) <= TOLERANCE * max(abs(first), abs(second))
+
+
+def _affecting_parameters(configurations: Configurations, counts: FloatArray) -> list[str]:
+    """Return the parameters that change the count when nothing else changes."""
+    affecting = set()
     for i, j in combinations(range(len(counts)), 2):
-        names = changed(configurations[i], configurations[j])
+        names = changed_parameters(configurations[i], configurations[j])
         if len(names) == 1 and not _is_same(counts[i], counts[j]):
-            found.add(names[0])
-    return [name for name in configurations[0] if name in found]
+            affecting.add(names[0])
+    return [name for name in configurations[0] if name in affecting]
 
 
-def _interacting(
+def _interacting_pairs(
     configurations: Configurations, counts: FloatArray, names: Sequence[str]
 ) -> set[frozenset[str]]:
-    """Pairs whose effects do not add up."""
+    """Return the pairs of parameters whose effects do not add up."""
     base = configurations[0]
-    value = {tuple(one.values()): c for one, c in zip(configurations, counts, strict=True)}
-    found = set()
-    for one, other in combinations(names, 2):
+    count_at = {
+        tuple(configuration.values()): count
+        for configuration, count in zip(configurations, counts, strict=True)
+    }
+
+    pairs = set()
+    for first, second in combinations(names, 2):
         for both in configurations:
-            if set(changed(base, both)) != {one, other}:
+            if set(changed_parameters(base, both)) != {first, second}:
                 continue
-            single = [dict(base) | {name: both[name]} for name in (one, other)]
-            alone = [value.get(tuple(at.values())) for at in single]
-            if None in alone:
+            first_alone = count_at.get(tuple((dict(base) | {first: both[first]}).values()))
+            second_alone = count_at.get(tuple((dict(base) | {second: both[second]}).values()))
+            if first_alone is None or second_alone is None:
                 continue
-            values = [counts[0], value[tuple(both.values())], *alone]
+
+            values = [counts[0], count_at[tuple(both.values())], first_alone, second_alone]
             excess = values[1] - values[2] - values[3] + values[0]
             if abs(excess) > TOLERANCE * max(map(abs, values)):
-                found.add(frozenset((one, other)))
-    if len(names) == 3 and _is_triple(configurations, value, names):
-        found.update(map(frozenset, combinations(names, 2)))
-    return found
+                pairs.add(frozenset((first, second)))
+
+    if len(names) == 3 and _has_triple_interaction(configurations, count_at, names):
+        pairs.update(map(frozenset, combinations(names, 2)))
+    return pairs
 
 
-def _is_triple(
-    configurations: Configurations, value: Mapping[tuple[float, ...], float], names: Sequence[str]
+def _has_triple_interaction(
+    configurations: Configurations,
+    count_at: Mapping[tuple[float, ...], float],
+    names: Sequence[str],
 ) -> bool:
-    """Whether three multiply: all together are more than what they and their pairs add.
+    """Whether three parameters multiply: together they add more than they and their pairs do.
 
-    Pairs alone do not show it where nothing is done at the base, as between neighbours on one rank.
+    Pairs alone do not show this if the count is zero at the base, as for messages between
+    neighbours on a single rank.
     """
     base = configurations[0]
-    for all_ in configurations:
-        if not set(names) <= set(changed(base, all_)):
+    subsets = [subset for size in range(len(names)) for subset in combinations(names, size)]
+    signs = [(-1) ** (len(names) - len(subset)) for subset in subsets]
+
+    for configuration in configurations:
+        if not set(names) <= set(changed_parameters(base, configuration)):
             continue
-        some = [of for size in range(len(names)) for of in combinations(names, size)]
-        parts = [
-            value.get(tuple((dict(base) | {name: all_[name] for name in of}).values()))
-            for of in some
-        ]
-        if None in parts:
+
+        counts = []
+        for subset in subsets:
+            changes = {name: configuration[name] for name in subset}
+            count = count_at.get(tuple((dict(base) | changes).values()))
+            if count is not None:
+                counts.append(count)
+        if len(counts) < len(subsets):
             continue
-        whole = value[tuple(all_.values())]
-        signs = [(-1) ** (len(names) - len(of)) for of in some]
-        excess = whole + sum(s * v for s, v in zip(signs, parts, strict=True) if v is not None)
-        known = [v for v in parts if v is not None]
-        if abs(excess) > 2 * TOLERANCE * max(map(abs, (whole, *known))):  # of twice as many sizes
+
+        # The interaction by inclusion and exclusion. It sums twice as many counts as that of a
+        # pair does, so the tolerance is twice as large.
+        whole = count_at[tuple(configuration.values())]
+        excess = whole + sum(sign * count for sign, count in zip(signs, counts, strict=True))
+        if abs(excess) > 2 * TOLERANCE * max(map(abs, (whole, *counts))):
             return True
     return False
 
 
-def _cliques(names: Sequence[str], edges: set[frozenset[str]]) -> list[frozenset[str]]:
-    """The largest sets of parameters that all interact with each other (few: tried one by one)."""
-    found: list[frozenset[str]] = []
+def _maximal_cliques(names: Sequence[str], pairs: set[frozenset[str]]) -> list[frozenset[str]]:
+    """Return the maximal sets of parameters that all interact with each other.
+
+    There are few parameters, so all subsets are tried, the largest first.
+    """
+    cliques: list[frozenset[str]] = []
     for size in range(len(names), 0, -1):
-        for some in combinations(names, size):
-            if all(frozenset(pair) in edges for pair in combinations(some, 2)) and not any(
-                set(some) <= larger for larger in found
-            ):
-                found.append(frozenset(some))
-    return found
+        for subset in combinations(names, size):
+            is_clique = all(frozenset(pair) in pairs for pair in combinations(subset, 2))
+            is_covered = any(set(subset) <= larger for larger in cliques)
+            if is_clique and not is_covered:
+                cliques.append(frozenset(subset))
+    return cliques
 
 
-def _form(
+def _fit_exponents(
     configurations: Configurations, counts: FloatArray, names: Sequence[str], others: Iterable[str]
 ) -> dict[str, Fraction | None]:
-    """Exponents such that the counts are a polynomial in these powers; empty where none fit.
+    """Return exponents such that the counts are a polynomial in these powers; {} if none fit.
 
-    Only runs in which nothing else changes are looked at; all products of the powers may add to the
-    leading one, as in (n - 1) * (m - 2).
+    Only runs in which no other parameter changes are used. All products of the powers may add to
+    the leading one, as in (n - 1) * (m - 2).
     """
     base = configurations[0]
+    fixed = set(others) | (set(base) - set(names))
     rows = [
         i
-        for i, at in enumerate(configurations)
-        if not set(changed(base, at)) & (set(others) | (set(base) - set(names)))
+        for i, configuration in enumerate(configurations)
+        if not set(changed_parameters(base, configuration)) & fixed
     ]
     values = counts[rows]
-    choices = [_exponents(configurations, counts, name) for name in names]
+    ratios = {
+        name: np.array([configurations[i][name] / base[name] for i in rows]) for name in names
+    }
+    choices = [_rank_exponents(configurations, counts, name) for name in names]
+
     for powers in product(*choices):
-        columns = [
-            np.array([at[name] / base[name] for at in map(configurations.__getitem__, rows)])
-            ** float(power)
-            for name, power in zip(names, powers, strict=True)
-        ]
-        products = [
-            np.prod([columns[k] for k in some], axis=0) if some else np.ones(len(rows))
-            for size in range(len(names) + 1)
-            for some in combinations(range(len(names)), size)
-        ]
-        matrix = np.stack(products, axis=1)
+        columns = [ratios[name] ** float(power) for name, power in zip(names, powers, strict=True)]
+        matrix = _products_of_columns(columns, len(rows))
         if len(rows) <= len(names) + 1:
             continue
+
         fitted = matrix @ np.linalg.lstsq(matrix, values, rcond=None)[0]
         allowed = np.maximum(TOLERANCE / 2 * np.abs(values), ROUNDING * np.max(np.abs(values)))
         if np.all(np.abs(fitted - values) <= allowed):
@@ -225,60 +260,87 @@ def _form(
     return {}
 
 
-def _exponents(configurations: Configurations, counts: FloatArray, name: str) -> list[Fraction]:
-    """Powers of one parameter that go through its own three counts, the simplest first."""
+def _products_of_columns(columns: Sequence[FloatArray], n_rows: int) -> FloatArray:
+    """Return the products of all subsets of columns, the empty one included: (n_rows, 2^n)."""
+    products = []
+    for size in range(len(columns) + 1):
+        for subset in combinations(range(len(columns)), size):
+            chosen = [columns[k] for k in subset]
+            products.append(np.prod(chosen, axis=0) if chosen else np.ones(n_rows))
+    return np.stack(products, axis=1)
+
+
+def _rank_exponents(
+    configurations: Configurations, counts: FloatArray, name: str
+) -> list[Fraction]:
+    """Return the powers that fit the three counts of one parameter, closest and simplest first."""
     base = configurations[0]
-    rows = [i for i, at in enumerate(configurations) if set(changed(base, at)) <= {name}]
+    rows = _rows_of_parameter(configurations, name)
     x = np.array([configurations[i][name] / base[name] for i in rows])
     values = counts[rows]
     size = float(np.max(np.abs(values)))
-    if np.ptp(values) <= TOLERANCE * size:  # it only acts together with others
-        return list(EXPONENTS[:FORMS_TRIED])
-    found = []
-    for power in EXPONENTS:
+    if np.ptp(values) <= TOLERANCE * size:  # the parameter acts only together with others
+        return list(EXPONENTS[:EXPONENTS_TRIED])
+
+    fits = []
+    for simplicity, power in enumerate(EXPONENTS):
         matrix = np.stack([np.ones(len(x)), x ** float(power)], axis=1)
         fitted = matrix @ np.linalg.lstsq(matrix, values, rcond=None)[0]
         misfit = float(np.max(np.abs(fitted - values))) / size
         if misfit <= TOLERANCE / 2:
-            found.append((round(misfit, 4), power))
-    found.sort(key=lambda one: (one[0], EXPONENTS.index(one[1])))
-    return [power for _, power in found[:FORMS_TRIED]]
+            fits.append((round(misfit, 4), simplicity, power))
+    return [power for _, _, power in sorted(fits)[:EXPONENTS_TRIED]]
 
 
-def _main_loop(
+def _rows_of_parameter(configurations: Configurations, name: str) -> list[int]:
+    """Return the runs in which at most this parameter differs from the base."""
+    base = configurations[0]
+    return [
+        i
+        for i, configuration in enumerate(configurations)
+        if set(changed_parameters(base, configuration)) <= {name}
+    ]
+
+
+def _find_main_loop(
     configurations: Configurations,
     sites: Mapping[Site, FloatArray],
     work: Mapping[Site, FloatArray],
 ) -> MainLoop | None:
-    """The loop that is entered once, runs as a parameter says, and does most of the work."""
+    """Find the loop that is entered once, runs as a parameter says, and does most of the work."""
     total = sum(values[0] for values in work.values())
     for name in configurations[0]:
-        times = np.array([one[name] for one in configurations])
+        iterations = np.array([configuration[name] for configuration in configurations])
         for (path, site), values in sites.items():
             kind, _, line = site.partition(":")
             entries = sites.get((path, f"entries:{line}"))
             if kind not in LOOPS or entries is None or np.any(entries != 1):
                 continue
-            if not np.array_equal(values, times):
+            if not np.array_equal(values, iterations):
                 continue
-            slopes = [_slope(configurations, one, name) for one in work.values()]
-            others = [of for of, slope in zip(work.values(), slopes, strict=True) if slope is None]
-            if np.any(sum(others, np.zeros(len(times))) > LOOP_REST * sum(work.values())):
+
+            slopes = [_slope(configurations, counts, name) for counts in work.values()]
+            nonlinear = np.zeros(len(iterations))
+            for counts, slope in zip(work.values(), slopes, strict=True):
+                if slope is None:
+                    nonlinear = nonlinear + counts
+            if np.any(nonlinear > LOOP_REST * sum(work.values())):
                 continue
-            share = sum(filter(None, slopes)) * times[0] / total if total else 0.0
+
+            share = sum(filter(None, slopes)) * iterations[0] / total if total else 0.0
             if share >= LOOP_SHARE:
                 return MainLoop(name, path, site, float(share))
     return None
 
 
 def _slope(configurations: Configurations, counts: FloatArray, name: str) -> float | None:
-    """How fast a count grows with a parameter at the base; None where it is no straight line."""
-    base = configurations[0]
-    rows = [i for i, at in enumerate(configurations) if set(changed(base, at)) <= {name}]
+    """Return how fast a count grows with a parameter at the base; None if it is not linear."""
+    rows = _rows_of_parameter(configurations, name)
     x = np.array([configurations[i][name] for i in rows])
     matrix = np.stack([np.ones(len(x)), x], axis=1)
     solution = np.linalg.lstsq(matrix, counts[rows], rcond=None)[0]
-    worst = float(np.max(np.abs(matrix @ solution - counts[rows])))
-    if worst > TOLERANCE * float(np.max(np.abs(counts[rows]))):
+
+    misfit = float(np.max(np.abs(matrix @ solution - counts[rows])))
+    if misfit > TOLERANCE * float(np.max(np.abs(counts[rows]))):
         return None
     return float(solution[1])

@@ -1,4 +1,4 @@
-"""Pilot runs: which tiny configurations tell what depends on what."""
+"""Pilot runs: the tiny configurations whose counts show which call path depends on what."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -7,66 +7,75 @@ from insitu.design.factorial import Levels
 from insitu.errors import UsageError
 
 VALUES = 3  # of each parameter: the base and two alternatives
-MOST_PARAMETERS = 8  # their pairs alone are 28 runs
+PARAMETERS_LIMIT = 8  # their pairs alone are 28 runs
 
 
 def pilot_configurations(levels: Levels) -> list[dict[str, float]]:
-    """What to run: the base twice, two alternatives per parameter, every pair, all together.
+    """Return the pilot runs: the base twice, two alternatives per parameter, every pair, all.
 
-    12 runs for three parameters, 17 for four. A parameter that works only together with another, as
-    in `(a - a0) * b`, is found by the pairs.
+    That is 12 runs for three parameters and 17 for four. The pairs find a parameter that acts only
+    together with another one, as in `(a - a0) * b`.
 
     Args:
         levels: three values by parameter; the first is the base.
 
     Raises:
-        UsageError: not three values, or too many parameters.
+        UsageError: a parameter does not have three values, or there are too many parameters.
     """
-    for name, of in levels.items():
-        if len(set(of)) != VALUES or len(of) != VALUES:
+    for name, values in levels.items():
+        if len(set(values)) != VALUES or len(values) != VALUES:
             raise UsageError(
-                f"--param {name}: pilots want {VALUES} different values, the base first,"
+                f"--param {name}: pilot runs need {VALUES} different values, the base first,"
                 f" as in {name}=2,4,8"
             )
-    if not 1 <= len(levels) <= MOST_PARAMETERS:
-        raise UsageError(f"pilots take 1 to {MOST_PARAMETERS} parameters, not {len(levels)}")
-    base = {name: float(of[0]) for name, of in levels.items()}
-    second = {name: float(of[1]) for name, of in levels.items()}
-    found = [base, dict(base)]
-    found += [base | {name: float(value)} for name, of in levels.items() for value in of[1:]]
+    if not 1 <= len(levels) <= PARAMETERS_LIMIT:
+        raise UsageError(f"pilot runs take 1 to {PARAMETERS_LIMIT} parameters, not {len(levels)}")
+
+    base = {name: float(values[0]) for name, values in levels.items()}
+    second = {name: float(values[1]) for name, values in levels.items()}
+
+    configurations = [base, dict(base)]
+    for name, values in levels.items():
+        configurations += [base | {name: float(value)} for value in values[1:]]
     for pair in combinations(levels, 2):
-        found.append(base | {name: second[name] for name in pair})
+        configurations.append(base | {name: second[name] for name in pair})
     if len(levels) > 2:
-        found.append(second)
-    return found
+        configurations.append(second)
+    return configurations
 
 
 def far_configurations(levels: Levels, far: Mapping[str, float]) -> list[dict[str, float]]:
-    """What to run to see whether parameters matter farther out.
+    """Return the runs that show whether parameters matter at larger values.
 
-    The base with one of them there, alone and with the second value of every other parameter, so
-    that what works only together is seen.
+    Each parameter takes its far value alone, and together with the second value of every other
+    parameter, which shows effects that need both.
 
     Args:
         levels: three values by parameter; the first is the base.
-        far: a value by parameter, beyond those.
+        far: a value by parameter, beyond those of `levels`.
 
     Raises:
-        UsageError: no such parameter, or the pilots have this value.
+        UsageError: there is no such parameter, or the pilot runs have this value already.
     """
-    base = {name: float(of[0]) for name, of in levels.items()}
-    found = []
+    base = {name: float(values[0]) for name, values in levels.items()}
+    configurations = []
     for name, value in far.items():
         if name not in levels:
-            raise UsageError(f"--far {name}: no such parameter; there are {', '.join(levels)}")
+            raise UsageError(
+                f"--far {name}: no such parameter; the parameters are {', '.join(levels)}"
+            )
         if value in levels[name]:
-            raise UsageError(f"--far {name}={value:g}: the pilots have this value; go farther out")
-        there = base | {name: float(value)}
-        others = [other for other in levels if other != name]
-        found += [there, *(there | {other: float(levels[other][1])} for other in others)]
-    return found
+            raise UsageError(
+                f"--far {name}={value:g}: the pilot runs have this value already; give a larger one"
+            )
+        alone = base | {name: float(value)}
+        configurations.append(alone)
+        for other in levels:
+            if other != name:
+                configurations.append(alone | {other: float(levels[other][1])})
+    return configurations
 
 
-def changed(one: Mapping[str, float], other: Mapping[str, float]) -> Sequence[str]:
-    """The parameters whose values differ."""
-    return [name for name in one if one[name] != other[name]]
+def changed_parameters(first: Mapping[str, float], second: Mapping[str, float]) -> Sequence[str]:
+    """Return the parameters whose values differ."""
+    return [name for name in first if first[name] != second[name]]

@@ -107,7 +107,7 @@ def test_deduced_design_comes_with_its_check_points_and_enough_iterations(insitu
         ("[run]\n[levels]", "wants a command"),
         ("[runs]", "unknown key 'runs'"),
         (TOLD.replace("{n}", "{n} {m}"), "names {m}, which is no parameter; there are p, n"),
-        (TOLD + 'design = "deduced"\ndependencies = "gone.json"', "`insitu detect` makes it"),
+        (TOLD + 'design = "deduced"\ndependencies = "gone.json"', "create it with `insitu detect`"),
     ],
 )
 def test_campaign_file_that_has_no_meaning(insitu, campaign, text, said):

@@ -97,4 +97,4 @@ def test_models_of_a_campaign_are_told_what_counts_say(insitu, tmp_path, planned
     where.write_text("{}")
     answer = insitu("refit", "c.insitu")
     assert answer.code == 2
-    assert "dependencies.json: not what `insitu detect` writes" in answer.err
+    assert "dependencies.json: not a file of `insitu detect`" in answer.err

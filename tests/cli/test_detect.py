@@ -186,7 +186,7 @@ def find(lines, text):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--far", "n=20"), "the pilots have this value; go farther out"),
+        (("--far", "n=20"), "the pilot runs have this value already; give a larger one"),
         (("--far", "n=50,60"), "one value, as in n=512"),
         (("--far", "q=50"), "no such parameter; there are n"),
         (("--taint",), "follows values through Python programs only"),
@@ -221,8 +221,8 @@ def test_pilot_that_cannot_be_used(insitu, tmp_path, program, words, code, said)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("nowhere.json", "--levels", "n=1,2"), "`insitu detect` makes it"),
-        (("here.json", "--levels", "n=1,2"), "not what `insitu detect` writes"),
+        (("nowhere.json", "--levels", "n=1,2"), "create it with `insitu detect`"),
+        (("here.json", "--levels", "n=1,2"), "not a file of `insitu detect`"),
         (("here.json", "--levels", "n"), "not NAME=VALUES"),
     ],
 )

@@ -180,7 +180,7 @@ def test_levels_must_be_those_of_parameters():
 
 
 def test_call_path_may_not_depend_on_what_is_no_parameter():
-    with pytest.raises(UsageError, match="'q', which is no parameter"):
+    with pytest.raises(UsageError, match="'q', which is not a parameter"):
         deduce_design(Structure(("x",), paths("q")), {"x": FIVE})
 
 

@@ -81,5 +81,5 @@ def test_a_processed_profile_tells_which_parameters_act_together():
     ],
 )
 def test_a_profile_that_is_none_is_refused(function):
-    with pytest.raises(UsageError, match="x: not what"):
+    with pytest.raises(UsageError, match="x: not a file of"):
         read(profile(main=function))
