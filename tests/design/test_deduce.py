@@ -175,7 +175,7 @@ def test_levels_must_be_those_of_parameters():
     structure = Structure(("x", "y"), paths("x", "y"))
     with pytest.raises(UsageError, match="no levels of y"):
         deduce_design(structure, {"x": FIVE})
-    with pytest.raises(UsageError, match="'z' is no independent parameter"):
+    with pytest.raises(UsageError, match="'z' is not an independent parameter"):
         deduce_design(structure, {"x": FIVE, "y": FIVE, "z": FIVE})
 
 
