@@ -1,34 +1,32 @@
 """`insitu design`: the fewest runs that show how a program scales."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Literal
-
 import click
-import numpy as np
 
-from insitu.campaign.iterations import iteration_times
-from insitu.campaign.load import load_experiment
-from insitu.campaign.store import open_store
 from insitu.cli.output import json_option, print_json
-from insitu.design.checks import HiddenInteraction, MeasuredPoints, find_hidden_interactions
-from insitu.design.deduce import Pairing, Rule, deduce_design
-from insitu.design.dependencies import Structure, at_callpaths
-from insitu.design.dependency_file import load_structure, parse_derived
-from insitu.design.factorial import ExperimentDesign, Levels, Point, full_factorial, sparse_design
-from insitu.design.laws import NOISE
+from insitu.design.deduce import Pairing, Rule
+from insitu.design.dependency_file import parse_derived
+from insitu.design.factorial import ExperimentDesign, Point
 from insitu.design.levels import parse_levels
-from insitu.design.mainloop import LoopVerdict, iterations_for, judge_runs
-from insitu.design.measured_runs import MeasuredRuns, collect_measured_runs
-from insitu.entities import TIME_EXCLUSIVE, VISITS, Finding, number
+from insitu.design.mainloop import LoopVerdict, iterations_for
+from insitu.entities import Finding, number
 from insitu.errors import UsageError
+from insitu.workflows.design import (
+    CheckPointComparison,
+    DesignOptions,
+    Method,
+    add_interactions,
+    compare_check_points,
+    judge_main_loop,
+    load_dependencies,
+    make_design,
+    write_dependencies,
+)
 
 CROWDED = Finding(
     "ranks-crowded",
-    "more ranks than processor cores: times tell who had to wait, so only how often call paths are"
-    " called is compared",
+    "there are more ranks than processor cores, so times depend on which rank had to wait;"
+    " the numbers of calls are compared instead",
 )
-Method = Literal["deduced", "full", "sparse"]
 
 
 @click.command(name="design")
@@ -45,44 +43,49 @@ Method = Literal["deduced", "full", "sparse"]
     "--derived",
     multiple=True,
     metavar="NAME=PRODUCT",
-    help="A parameter that follows from others, as in spacing=vol/cubes.",
+    help="A parameter that follows from others, as in spacing=vol/cubes; may be repeated.",
 )
 @click.option(
     "--method",
     type=click.Choice(["deduced", "full", "sparse"]),
     default="deduced",
     show_default=True,
-    help="full and sparse are the classical designs, to compare.",
+    help="How to choose the runs; full and sparse are the classical designs, for comparison.",
 )
 @click.option(
     "--rule",
     type=click.Choice(["additive", "paper"]),
     default="additive",
     show_default=True,
-    help="paper: a full grid over all parameters of a call path, even those that add up.",
+    help="With paper, a full grid over all parameters of a call path, even those that add up.",
 )
 @click.option(
     "--pairing",
     type=click.Choice(["ascending", "cheapest", "mixed"]),
     default="ascending",
     show_default=True,
-    help="Of parameters that move together.",
+    help="Order of the values of parameters that are varied together.",
 )
 @click.option(
     "--variation",
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="CV",
-    help="Coefficient of variation of the main loop's iterations; tells how many a run needs.",
+    help="Coefficient of variation of the main loop's iterations, which determines how many "
+    "iterations a run needs.",
 )
 @click.option(
     "--compare",
     type=click.Path(),
     metavar="CAMPAIGN",
-    help="Compare its check points with its other runs, and allow for what they show.",
+    help="Compare the check points measured in CAMPAIGN with its other runs, and extend the "
+    "design by the interactions that they show.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(), help="Keep the dependencies, with what --compare showed."
+    "-o",
+    "--output",
+    type=click.Path(),
+    help="Write the dependencies, including the interactions that --compare shows.",
 )
 @json_option
 def command(
@@ -98,168 +101,89 @@ def command(
     output: str | None,
     is_json: bool,
 ) -> None:
-    """Say which configurations to run, the cheapest first.
+    """Print the configurations to run, the cheapest first.
 
-    DEPENDENCIES.json is what `insitu detect` found, or the profile of a taint analysis: which call
-    path depends on which parameter. What does not meet in a call path is varied together, what acts
-    through the main loop not at all. At the check points, what is varied together moves apart: run
-    them too, and --compare says where parameters act together though no count shows it.
+    DEPENDENCIES.json is a file of `insitu detect` or the profile of a taint analysis: it says which
+    call path depends on which parameter. Parameters that never act in the same call path are varied
+    together; a parameter that acts through the main loop is not varied. At the check points,
+    parameters that are otherwise varied together move apart: run these too, and --compare shows
+    where parameters act together although no count shows it.
     """
-    chosen: dict[str, tuple[float, ...]] = {}
-    for text in levels:
-        name, values = parse_levels(text)
-        if name in chosen:
-            raise UsageError(f"--levels {text}: '{name}' stands there twice")
-        chosen[name] = values
-    structure = _read(dependencies, derived)
+    values = _parse_all_levels(levels)
+    structure = load_dependencies(dependencies, [parse_derived(text) for text in derived])
 
-    loop = None if compare is None or not structure.iteration else _loop(compare)
+    loop = None
+    if compare is not None and structure.iteration:
+        loop = judge_main_loop(compare)
     iterations = max(iterations_for(variation), loop.iterations if loop else 0)
+    options = DesignOptions(method, rule, pairing, iterations=iterations)
+    design = make_design(structure, values, options)
 
-    def designed(structure: Structure) -> ExperimentDesign:
-        return _design(
-            structure, chosen, method=method, rule=rule, pairing=pairing, iterations=iterations
-        )
+    if loop is not None:
+        _print_loop(loop, structure.iteration, is_json=is_json)
+    if compare is not None and (design.checks or loop is None):
+        noise = loop.noise if loop else 0.0
+        comparison = compare_check_points(structure, design, compare, noise=noise)
+        _print_comparison(comparison, is_json=is_json)
+        structure = add_interactions(structure, comparison.interactions)
+        design = make_design(structure, values, options)
 
-    design = designed(structure)
-    if compare is not None:
-        if loop is not None:
-            _say_loop(loop, structure.iteration, is_json=is_json)
-        if design.checks or loop is None:
-            hidden, is_counted = _compared(structure, design, compare, loop.noise if loop else 0.0)
-            _say_hidden(hidden, is_counted=is_counted, is_json=is_json)
-            structure = _with(structure, hidden)
-            design = designed(structure)
     if output is not None:
-        with open(output, "w", encoding="utf-8") as file:
-            file.write(structure.to_json() + "\n")
+        write_dependencies(structure, output)
     if is_json:
         print_json(_row(point, design, is_check=False) for point in design.points)
         print_json(_row(point, design, is_check=True) for point in design.checks)
-        return
-    _print(design)
+    else:
+        _print_design(design)
 
 
-def _read(path: str, derived: tuple[str, ...]) -> Structure:
-    structure = load_structure(path)
-    if not derived:
-        return structure
-    more = tuple(map(parse_derived, derived))
-    names = {name for name, _ in more}
-    return Structure(
-        tuple(name for name in structure.parameters if name not in names),
-        structure.dependencies,
-        (*structure.derived, *more),
-        structure.iteration,
-        structure.ranks,
-    )
+def _parse_all_levels(texts: tuple[str, ...]) -> dict[str, tuple[float, ...]]:
+    levels: dict[str, tuple[float, ...]] = {}
+    for text in texts:
+        name, values = parse_levels(text)
+        if name in levels:
+            raise UsageError(f"--levels {text}: '{name}' is given twice")
+        levels[name] = values
+    return levels
 
 
-def _loop(campaign: str) -> LoopVerdict | None:
-    """Whether the main loop is linear, by the iterations that were timed."""
-    with open_store(campaign) as store:
-        return judge_runs(list(map(iteration_times, store.runs())))
-
-
-def _say_loop(loop: LoopVerdict, parameter: str, *, is_json: bool) -> None:
-    note = Finding("iterations-drift", loop.reason, parameter)
-    if is_json and not loop.is_linear:
-        print_json([{"finding": note.code, "parameter": note.where, "text": note.text}])
-    elif not is_json:
-        click.echo(
-            f"main loop over {parameter}: {loop.reason}"
-            if loop.is_linear
-            else f"{note.code}: {note.where}: {note.text}; vary it as well"
-        )
-
-
-def _compared(
-    structure: Structure, design: ExperimentDesign, campaign: str, noise: float
-) -> tuple[list[HiddenInteraction], bool]:
-    """What the check points of the design show, as far as they were run; whether by counts.
-
-    A run's noise is what iterations of the main loop or repetitions say, whichever is more. Where
-    ranks shared processor cores, times tell who had to wait, and how often call paths are called
-    is compared instead.
-    """
-    if not design.checks:
-        raise UsageError("this design needs no check points: nothing is varied together in it")
-    names = tuple(name for name, _ in design.points[0].values)
-    with open_store(campaign) as store:
-        experiment = load_experiment(store)
-    is_counted = bool(experiment.crowded)
-    metric = VISITS if is_counted else TIME_EXCLUSIVE
-    known = collect_measured_runs(experiment, names, metric.name)
-    checks = {tuple(value for _, value in point.values) for point in design.checks}
-    is_check = np.array([tuple(map(float, row)) in checks for row in known.points], dtype=bool)
-    if not is_check.any() or is_check.all():
-        wanted = "; ".join(map(str, design.checks if not is_check.any() else design.points))
-        raise UsageError(f"{campaign}: nothing to compare yet; run {wanted}")
-    found = at_callpaths(structure, known.callpaths)
-    rows = [i for i, path in enumerate(known.callpaths) if path in found]
-    if not rows:
-        raise UsageError(
-            f"{campaign}: none of its call paths is in the dependencies; detect the same program"
-        )
-    hidden = find_hidden_interactions(
-        _timed(known, rows, ~is_check),
-        _timed(known, rows, is_check),
-        names,
-        [found[known.callpaths[i]] for i in rows],
-        design.confounded,
-        noise=0.0 if is_counted else max(NOISE, noise, known.noise),
-    )
-    return hidden, is_counted
-
-
-def _timed(known: MeasuredRuns, rows: Sequence[int], chosen: np.ndarray) -> MeasuredPoints:
-    return MeasuredPoints(known.points[chosen], known.values[list(rows)][:, chosen])
-
-
-def _with(structure: Structure, hidden: Sequence[HiddenInteraction]) -> Structure:
-    """The same with the pairs allowed that check points showed."""
-    found = {one.callpath: one.dependency for one in hidden}
-    dependencies = [
-        replace(one, nests=tuple(dict.fromkeys((*one.nests, *of.nests))))
-        if (of := found.pop(one.callpath, None))
-        else one
-        for one in structure.dependencies
-    ]
-    return replace(structure, dependencies=(*dependencies, *found.values()))
-
-
-def _say_hidden(hidden: Sequence[HiddenInteraction], *, is_counted: bool, is_json: bool) -> None:
-    notes = [one.finding(is_counted=is_counted) for one in hidden]
+def _print_loop(loop: LoopVerdict, parameter: str, *, is_json: bool) -> None:
+    finding = Finding("iterations-drift", loop.reason, parameter)
     if is_json:
-        print_json([{"finding": CROWDED.code, "text": CROWDED.text}] * is_counted)
-        print_json(
-            {"finding": note.code, "callpath": note.where, "pair": one.pair, "text": note.text}
-            for one, note in zip(hidden, notes, strict=True)
-        )
+        if not loop.is_linear:
+            row = {"finding": finding.code, "parameter": finding.where, "text": finding.text}
+            print_json([row])
+    elif loop.is_linear:
+        click.echo(f"main loop over {parameter}: {loop.reason}")
+    else:
+        click.echo(f"{finding.code}: {finding.where}: {finding.text}; vary it as well")
+
+
+def _print_comparison(comparison: CheckPointComparison, *, is_json: bool) -> None:
+    findings = [
+        interaction.finding(is_counted=comparison.is_counted)
+        for interaction in comparison.interactions
+    ]
+    if is_json:
+        if comparison.is_counted:
+            print_json([{"finding": CROWDED.code, "text": CROWDED.text}])
+        for interaction, finding in zip(comparison.interactions, findings, strict=True):
+            row = {
+                "finding": finding.code,
+                "callpath": finding.where,
+                "pair": interaction.pair,
+                "text": finding.text,
+            }
+            print_json([row])
         return
-    if is_counted:
+
+    if comparison.is_counted:
         click.echo(f"{CROWDED.code}: {CROWDED.text}")
-    for note in notes:
-        click.echo(f"{note.code}: {note.where} {note.text}")
-    if not hidden:
-        click.echo("check points agree with what was measured elsewhere")
+    for finding in findings:
+        click.echo(f"{finding.code}: {finding.where} {finding.text}")
+    if not findings:
+        click.echo("the check points agree with the other runs")
     click.echo()
-
-
-def _design(
-    structure: Structure,
-    levels: Levels,
-    *,
-    method: Method,
-    rule: Rule,
-    pairing: Pairing,
-    iterations: int,
-) -> ExperimentDesign:
-    if method == "full":
-        return full_factorial(levels)
-    if method == "sparse":
-        return sparse_design(levels)
-    return deduce_design(structure, levels, rule=rule, pairing=pairing, iterations=iterations)
 
 
 def _row(point: Point, design: ExperimentDesign, *, is_check: bool) -> dict[str, object]:
@@ -271,22 +195,25 @@ def _row(point: Point, design: ExperimentDesign, *, is_check: bool) -> dict[str,
     }
 
 
-def _print(design: ExperimentDesign) -> None:
+def _print_design(design: ExperimentDesign) -> None:
+    """Print the configurations as a table, then the number of runs and the reasons for it."""
     names = [name for name, _ in design.points[0].values]
-    cells = [[number(value) for _, value in point.values] for point in design.points]
+    points = [[number(value) for _, value in point.values] for point in design.points]
     checks = [[number(value) for _, value in point.values] for point in design.checks]
-    widths = [max(len(row[i]) for row in (names, *cells, *checks)) for i in range(len(names))]
+    columns = zip(names, *points, *checks, strict=True)
+    widths = [max(map(len, column)) for column in columns]
 
-    def line(row: list[str]) -> str:
-        return "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+    def line(cells: list[str]) -> str:
+        return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
 
     click.secho(line(names), dim=True)
-    for row in cells:
-        click.echo(line(row))
-    for row in checks:
-        click.echo(f"{line(row)}  check: what moved together moves apart")
+    for cells in points:
+        click.echo(line(cells))
+    for cells in checks:
+        click.echo(f"{line(cells)}  check point: parameters varied together move apart")
+
     times = "once" if design.repetitions == 1 else f"{design.repetitions} times"
-    loop = f", with {design.iterations} iterations or more" if design.iterations else ""
+    loop = f", with at least {design.iterations} iterations" if design.iterations else ""
     click.echo(
         f"\n{len(design.points)} configurations, each {times}{loop}: {design.runs} runs instead of"
         f" {design.full_runs}"

@@ -68,7 +68,7 @@ def test_counts_decide_on_crowded_runs(insitu, tmp_path, planned, calls, named):
     expected = [("ranks-crowded", None)] + [("hidden-interaction", path) for path in named]
     assert said == expected
     text = insitu(*words).out
-    assert ("check points agree" in text) is not bool(named)
+    assert ("check points agree with" in text) is not bool(named)
     assert ("is called" in text) is bool(named)
 
 

@@ -99,7 +99,7 @@ def test_dependencies_and_the_design_that_follows(insitu, detected):
     levels = ("--levels", "n=100..1600:5", "--levels", "m=10,20,30", "--levels", "steps=100")
     design = insitu("design", "dependencies.json", *levels)
     assert design.code == 0, design.err
-    assert "15 configurations, each once, with 5 iterations or more: 15 runs instead of 75" in (
+    assert "15 configurations, each once, with at least 5 iterations: 15 runs instead of 75" in (
         design.out
     )
     assert "steps acts linearly through the main loop" in design.out
@@ -188,7 +188,7 @@ def find(lines, text):
     [
         (("--far", "n=20"), "the pilot runs have this value already; give a larger one"),
         (("--far", "n=50,60"), "one value, as in n=512"),
-        (("--far", "q=50"), "no such parameter; there are n"),
+        (("--far", "q=50"), "no such parameter; the parameters are n"),
         (("--taint",), "follows values through Python programs only"),
     ],
 )
