@@ -62,7 +62,7 @@ def serve_page(campaign: str, port: int, token_file: str | None, *, parent: int 
     try:
         import uvicorn
 
-        from insitu.views.web.app import app_of
+        from insitu.views.web.app import make_app
         from insitu.workflows.boards import BoardClient
     except ImportError as error:
         raise UsageError(
@@ -77,7 +77,7 @@ def serve_page(campaign: str, port: int, token_file: str | None, *, parent: int 
             server.should_exit = True
 
     config = uvicorn.Config(
-        app_of(
+        make_app(
             campaign,
             token,
             is_ending=lambda: server.should_exit,

@@ -1,4 +1,4 @@
-"""The board of a campaign as a page in a browser of the same machine."""
+"""The web page of a campaign: a server for browsers on the same machine."""
 
 import asyncio
 import json
@@ -25,142 +25,155 @@ from insitu.entities import parse_assignment
 from insitu.errors import InsituError
 from insitu.views.source import BoardSource
 from insitu.views.trend import first_run_words
-from insitu.views.web.answers import Answers, Json
 from insitu.views.web.guard import Guard
-from insitu.views.web.metrics import CONTENT_TYPE, Metrics
+from insitu.views.web.metrics import CONTENT_TYPE, FINISHED_STATES, Metrics
+from insitu.views.web.queries import Json, ModelQueries
 
-BEAT_S = 0.1  # that a question may have to wait for
-RETRY_MS = 1_000  # until a browser asks again
-SILENT_S = 1.0  # a page that has gone is found when something is sent to it
-KEPT = ("sealed", "partial", "omitted")  # states of runs that do not change with every beat
+BOARD_WAIT_S = 0.1  # how long the reading thread waits for a board; queries wait as long at most
+RETRY_MS = 1_000  # the browser reconnects after this time
+KEEPALIVE_S = 1.0  # a closed connection is only noticed when something is sent
 SCRIPT, STYLE = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 TYPES = {
     "index.html": "text/html; charset=utf-8",
-    **dict.fromkeys(
-        (
-            "page.js",
-            "outlook.js",
-            "plot.js",
-            "runs.js",
-            "series.js",
-            "state.js",
-            "surface.js",
-            "text.js",
-            "tree.js",
-            "uPlot.iife.min.js",
-        ),
-        SCRIPT,
-    ),
-    **dict.fromkeys(("page.css", "uPlot.min.css"), STYLE),
+    "page.js": SCRIPT,
+    "outlook.js": SCRIPT,
+    "plot.js": SCRIPT,
+    "runs.js": SCRIPT,
+    "series.js": SCRIPT,
+    "state.js": SCRIPT,
+    "surface.js": SCRIPT,
+    "text.js": SCRIPT,
+    "tree.js": SCRIPT,
+    "uPlot.iife.min.js": SCRIPT,
+    "page.css": STYLE,
+    "uPlot.min.css": STYLE,
     "uPlot.LICENSE": "text/plain; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What there is to tell as JSON: all of it, and the part of it that changes with every beat.
+class Snapshot:
+    """The state of the campaign as JSON texts for the event stream.
 
-    number: of this telling; since: the number of the one since which `whole` is the same.
+    number: increases with every snapshot. board_number: the number of the first snapshot with the
+    current `board`. board: everything that changes rarely. live: the values of runs in progress,
+    which change with every heartbeat. trouble: an error message as JSON, or "".
     """
 
     number: int = 0
-    since: int = 0
-    whole: str = ""
-    now: str = ""
+    board_number: int = 0
+    board: str = ""
+    live: str = ""
     trouble: str = ""
 
 
 class Feed:
-    """The newest board as JSON, read in a thread, and told to all who wait.
+    """Reads boards in a thread and hands the newest snapshot to all open event streams.
 
-    A board is told whole only when more than what is measured just now has changed.
+    The full board is serialised only when something other than live values changes.
     """
 
     def __init__(self, campaign: str, thread: ThreadPoolExecutor) -> None:
         self._campaign = campaign
         self._thread = thread
         self._changed = asyncio.Condition()
-        self._told = Told()
-        self._still: tuple[object, ...] = ()
-        self.board = Board()  # the newest
+        self._snapshot = Snapshot()
+        self._board_state: tuple[object, ...] = ()  # what `Snapshot.board` was made from
+        self.board = Board()
         self.is_live = False
 
-    async def after(self, number: int) -> Told:
-        """Wait for what has another number than this; answers the newest."""
+    async def after(self, number: int) -> Snapshot:
+        """Wait until the newest snapshot has a number other than `number`, and return it."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._told.number != number)
-            return self._told
+            await self._changed.wait_for(lambda: self._snapshot.number != number)
+            return self._snapshot
 
-    async def read(self, client: BoardSource) -> None:
-        """Read boards until cancelled; a board that cannot be read is told, and tried again."""
+    async def read(self, source: BoardSource) -> None:
+        """Read boards until cancelled. A read error goes into the snapshot and is retried."""
         loop = asyncio.get_running_loop()
         while True:
             try:
-                told = await loop.run_in_executor(self._thread, self._next, client)
+                snapshot = await loop.run_in_executor(self._thread, self._next, source)
             except InsituError as error:
-                number = self._told.number + 1
-                told = replace(self._told, number=number, trouble=json.dumps(str(error)))
+                number = self._snapshot.number + 1
+                snapshot = replace(self._snapshot, number=number, trouble=json.dumps(str(error)))
                 await asyncio.sleep(RETRY_MS / 1000)
-            if replace(told, number=0) != replace(self._told, number=0):
+
+            if replace(snapshot, number=0) != replace(self._snapshot, number=0):
                 async with self._changed:
-                    self._told = told
+                    self._snapshot = snapshot
                     self._changed.notify_all()
 
-    def _next(self, client: BoardSource) -> Told:
-        """Wait for a board, for a beat at most, and say what is to be told then."""
-        board = client.newest(BEAT_S)
+    def _next(self, source: BoardSource) -> Snapshot:
+        """Wait up to `BOARD_WAIT_S` for a board and make a snapshot of it."""
+        board = source.newest(BOARD_WAIT_S)
         if board is None:
-            return self._told
-        self.board, self.is_live = board, client.is_live
-        plan, agenda = _plan(client)
-        kept = tuple(run for run in board.runs if run.state in KEPT)
+            return self._snapshot
+        self.board, self.is_live = board, source.is_live
+
+        agenda, agenda_json = _read_agenda(source)
+        finished = tuple(run for run in board.runs if run.state in FINISHED_STATES)
         rows = tuple(replace(row, live=None, expected=None, verdict="") for row in board.series)
-        still = (kept, rows, board.findings, board.omitted, agenda)
-        number = self._told.number + 1
-        since, whole = self._told.since, self._told.whole
-        if still != self._still:
-            shown = replace(board, runs=kept, series=rows)
-            told = {"campaign": self._campaign, "board": shown.to_dict(), "agenda": agenda}
-            told["first_run"] = first_run_words(self._campaign, plan)
-            since, whole, self._still = number, json.dumps(told), still
-        now = {
+        state = (finished, rows, board.findings, board.omitted, agenda_json)
+
+        number = self._snapshot.number + 1
+        board_number, text = self._snapshot.board_number, self._snapshot.board
+        if state != self._board_state:
+            content = {
+                "campaign": self._campaign,
+                "board": replace(board, runs=finished, series=rows).to_dict(),
+                "agenda": agenda_json,
+                "first_run": first_run_words(self._campaign, agenda),
+            }
+            board_number, text, self._board_state = number, json.dumps(content), state
+
+        return Snapshot(number, board_number, board=text, live=json.dumps(self._live_values()))
+
+    def _live_values(self) -> Json:
+        """The runs in progress and the values of their call paths, by row of the board."""
+        rows = []
+        for index, row in enumerate(self.board.series):
+            if row.live is not None:
+                rows.append([index, row.live, row.expected, row.verdict])
+
+        return {
             "live": self.is_live,
             "at": time.time(),
-            "runs": [asdict(run) for run in board.runs if run.state not in KEPT],
-            "rows": [
-                [place, row.live, row.expected, row.verdict]
-                for place, row in enumerate(board.series)
-                if row.live is not None
-            ],
+            "runs": [asdict(run) for run in self.board.runs if run.state not in FINISHED_STATES],
+            "rows": rows,
         }
-        return Told(number, since, whole, json.dumps(now))
 
 
-def app_of(
+def make_app(
     campaign: str,
     token: str,
     is_ending: Callable[[], bool],
     open_source: Callable[[], BoardSource],
 ) -> ASGIApp:
-    """The page of a campaign for those who know `token`; nothing is written.
+    """Make the web application of a campaign. It only reads.
 
-    The campaign is opened when the server starts and closed when it ends; streams end soon after
-    `is_ending` says so.
+    Args:
+        campaign: the directory, as shown to the user.
+        token: the secret that a browser must present.
+        is_ending: event streams end soon after this returns True.
+        open_source: opens the campaign when the server starts; the source is closed at its end.
     """
-    thread = ThreadPoolExecutor(1)  # a client belongs to one thread, and models are kept once
+    thread = ThreadPoolExecutor(1)  # one thread uses the source and the cached models
     feed = Feed(campaign, thread)
     metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[Mapping[str, Any]]:  # Any: of Starlette
         loop = asyncio.get_running_loop()
-        client = await loop.run_in_executor(thread, open_source)
-        reading = asyncio.create_task(feed.read(client))
-        yield {"answers": Answers(client.models)}
+        source = await loop.run_in_executor(thread, open_source)
+        reading = asyncio.create_task(feed.read(source))
+
+        yield {"queries": ModelQueries(source.models)}
+
         reading.cancel()
         await asyncio.wait([reading])
-        await loop.run_in_executor(thread, client.close)
+        await loop.run_in_executor(thread, source.close)
         thread.shutdown()
 
     async def events(_: Request) -> Response:
@@ -169,84 +182,102 @@ def app_of(
     async def link(_: Request) -> Response:
         return JSONResponse({"token": token})
 
-    async def scraped(request: Request) -> Response:
+    async def scrape(request: Request) -> Response:
         await feed.after(0)  # the first board may not have been read yet
         loop = asyncio.get_running_loop()
         try:
-            models = await loop.run_in_executor(thread, request.state.answers.models)
+            models = await loop.run_in_executor(thread, request.state.queries.models)
         except InsituError as error:
             return PlainTextResponse(f"{error}\n", 503)
-        asked = partial(metrics.text, feed.board, models, is_live=feed.is_live)
-        told = await loop.run_in_executor(thread, asked)
-        return Response(told, headers={"content-type": CONTENT_TYPE})
 
-    def about(question: Question) -> Route:
+        make_text = partial(metrics.text, feed.board, models, is_live=feed.is_live)
+        text = await loop.run_in_executor(thread, make_text)
+        return Response(text, headers={"content-type": CONTENT_TYPE})
+
+    def query_route(path: str, query: Query) -> Route:
         async def answer(request: Request) -> Response:
-            asked = partial(question, request.state.answers, Asked(request.query_params))
+            run_query = partial(query, request.state.queries, Arguments(request.query_params))
             loop = asyncio.get_running_loop()
             try:
-                return JSONResponse(await loop.run_in_executor(thread, asked))
+                return JSONResponse(await loop.run_in_executor(thread, run_query))
             except ValueError as error:
                 return JSONResponse({"trouble": str(error)}, 400)
             except InsituError as error:
                 return JSONResponse({"trouble": str(error)}, 503)
 
-        return Route(f"/{question.__name__.lstrip('_')}", answer)
+        return Route(path, answer)
 
-    routes = [Route("/events", events), Route("/link", link), Route("/", _static("index.html"))]
-    routes += [Route("/metrics", scraped)]
-    routes += [about(question) for question in (_series, _surface, _shares, _outlook)]
+    routes = [
+        Route("/events", events),
+        Route("/link", link),
+        Route("/metrics", scrape),
+        query_route("/series", _series),
+        query_route("/surface", _surface),
+        query_route("/shares", _shares),
+        query_route("/outlook", _outlook),
+        Route("/", _static("index.html")),
+    ]
     routes += [Route(f"/{name}", _static(name)) for name in TYPES if name != "index.html"]
     return Guard(Starlette(routes=routes, lifespan=lifespan), token)
 
 
-class Asked:
-    """What stands behind the question mark of an address."""
+class Arguments:
+    """The query string of a request."""
 
     def __init__(self, values: QueryParams) -> None:
         self._values = values
 
     def text(self, name: str) -> str:
-        """One value; empty where there is none."""
+        """The value of an argument, or "" if it is absent."""
         return self._values.get(name, "")
 
     def number(self, name: str) -> float:
-        """One finite number.
+        """The value of an argument as a finite number.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not a finite number.
         """
         return parse_assignment(f"{name}={self.text(name)}")[1]
 
-    def held(self) -> dict[str, float]:
-        """The values of all `at=NAME=VALUE`.
+    def fixed_parameters(self) -> dict[str, float]:
+        """The parameter values given as `at=NAME=VALUE`.
 
         Raises:
-            ValueError: one has another form.
+            ValueError: an `at` is malformed.
         """
         return dict(parse_assignment(text) for text in self._values.getlist("at"))
 
 
-Question = Callable[[Answers, Asked], Json]
+Query = Callable[[ModelQueries, Arguments], Json]
 
 
-def _series(answers: Answers, asked: Asked) -> Json:
-    callpath, metric, axis = (asked.text(name) for name in ("callpath", "metric", "axis"))
-    return answers.series(callpath, metric, axis, asked.held())
+def _series(queries: ModelQueries, arguments: Arguments) -> Json:
+    return queries.series(
+        arguments.text("callpath"),
+        arguments.text("metric"),
+        arguments.text("axis"),
+        arguments.fixed_parameters(),
+    )
 
 
-def _surface(answers: Answers, asked: Asked) -> Json:
-    callpath, metric, behaviour = (asked.text(name) for name in ("callpath", "metric", "class"))
-    axes = (asked.text("x"), asked.text("y"))
-    return answers.surface(callpath, metric, behaviour, axes, asked.held())
+def _surface(queries: ModelQueries, arguments: Arguments) -> Json:
+    return queries.surface(
+        arguments.text("callpath"),
+        arguments.text("metric"),
+        arguments.text("class"),
+        axes=(arguments.text("x"), arguments.text("y")),
+        fixed=arguments.fixed_parameters(),
+    )
 
 
-def _shares(answers: Answers, asked: Asked) -> Json:
-    return answers.shares(asked.text("axis"), asked.number("to"), asked.held())
+def _shares(queries: ModelQueries, arguments: Arguments) -> Json:
+    return queries.shares(
+        arguments.text("axis"), arguments.number("to"), arguments.fixed_parameters()
+    )
 
 
-def _outlook(answers: Answers, asked: Asked) -> Json:
-    return answers.outlook(asked.held())
+def _outlook(queries: ModelQueries, arguments: Arguments) -> Json:
+    return queries.outlook(arguments.fixed_parameters())
 
 
 def _static(name: str) -> Any:  # Any: an end point of Starlette
@@ -259,49 +290,54 @@ def _static(name: str) -> Any:  # Any: an end point of Starlette
 
 
 async def _events(feed: Feed, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
-    number = since = 0
+    """Server-sent events: `board` when the board changes, `now` for live values, `trouble`."""
+    number = board_number = 0
     yield f"retry: {RETRY_MS}\n\n"
+
     while not is_ending():
         try:
-            told = await asyncio.wait_for(feed.after(number), SILENT_S)
+            snapshot = await asyncio.wait_for(feed.after(number), KEEPALIVE_S)
         except TimeoutError:
             yield ":\n\n"
             continue
-        number = told.number
-        if told.since != since:
-            since = told.since
-            yield f"event: board\ndata: {told.whole}\n\n"
-        if told.now:
-            yield f"event: now\ndata: {told.now}\n\n"
-        if told.trouble:
-            yield f"event: trouble\ndata: {told.trouble}\n\n"
+
+        number = snapshot.number
+        if snapshot.board_number != board_number:
+            board_number = snapshot.board_number
+            yield f"event: board\ndata: {snapshot.board}\n\n"
+        if snapshot.live:
+            yield f"event: now\ndata: {snapshot.live}\n\n"
+        if snapshot.trouble:
+            yield f"event: trouble\ndata: {snapshot.trouble}\n\n"
 
 
-def _plan(client: BoardSource) -> tuple[Agenda | None, Json | None]:
-    """How far the campaign has come, or why nobody can tell; the same as JSON."""
+def _read_agenda(source: BoardSource) -> tuple[Agenda | None, Json | None]:
+    """The progress of the campaign, and the same as JSON; the JSON holds the error if it fails."""
     try:
-        found = client.agenda()
+        agenda = source.agenda()
     except InsituError as error:
         return None, {"trouble": str(error)}
-    return found, None if found is None else _agenda(found)
+    return agenda, None if agenda is None else _agenda_json(agenda)
 
 
-def _agenda(found: Agenda) -> Json:
+def _agenda_json(agenda: Agenda) -> Json:
+    lines = []
+    for progress in agenda.lines:
+        line = {
+            "at": str(progress.point),
+            "done": progress.done,
+            "wanted": progress.wanted,
+            "failed": progress.failed,
+            "seconds": _finite(progress.seconds),
+        }
+        lines.append(line)
+
     return {
-        "done": found.done,
-        "left": found.left,
-        "seconds": _finite(found.seconds),
-        "core_hours": _finite(found.core_hours),
-        "lines": [
-            {
-                "at": str(one.point),
-                "done": one.done,
-                "wanted": one.wanted,
-                "failed": one.failed,
-                "seconds": _finite(one.seconds),
-            }
-            for one in found.lines
-        ],
+        "done": agenda.done,
+        "left": agenda.left,
+        "seconds": _finite(agenda.seconds),
+        "core_hours": _finite(agenda.core_hours),
+        "lines": lines,
     }
 
 

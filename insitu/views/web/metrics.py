@@ -1,4 +1,4 @@
-"""A campaign as Prometheus asks for it: what is measured just now, beside what models say."""
+"""The campaign as Prometheus metrics: live values of runs in progress beside the models."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,69 +9,76 @@ from insitu.formats.openmetrics import END, family, model_lines, sample, state_l
 from insitu.modeling.base import ModelSet
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-KEPT = ("sealed", "partial", "omitted")
-# Each family of what is measured just now: its unit, where it has one, and its help.
+FINISHED_STATES = ("sealed", "partial", "omitted")  # runs that no longer change
+# Metric families of live values: unit ("" for none) and help text.
 FAMILIES = {
-    "insitu_live": ("", "Whether a run is being measured just now."),
-    "insitu_run_ranks": ("", "Ranks of runs that are being measured, by their state."),
-    "insitu_run_progress_ratio": ("ratio", "How far a run is by the visits that models predict."),
+    "insitu_live": ("", "Whether a run is in progress."),
+    "insitu_run_ranks": ("", "Ranks of runs in progress, by state."),
+    "insitu_run_progress_ratio": ("ratio", "Progress of a run, by the visits that models predict."),
     "insitu_share_ratio": ("ratio", "Share of a call path in the cost at the largest scale."),
     "insitu_value": ("", "Newest measured value per rank, at the largest scale."),
-    "insitu_live_value": ("", "Value per rank so far in the run that is being measured."),
-    "insitu_live_expected": ("", "What models of other runs predict for it so far."),
-    "insitu_live_slower": ("", "1 where a call path is slower than its models allow."),
+    "insitu_live_value": ("", "Value per rank so far in the run in progress."),
+    "insitu_live_expected": ("", "Value so far that models of other runs predict."),
+    "insitu_live_slower": ("", "1 if a call path is slower than its models allow."),
 }
 
 
 class Metrics:
-    """Boards and models of a campaign as OpenMetrics text; one thread uses it."""
+    """Boards and models of a campaign as OpenMetrics text. One thread uses it."""
 
     def __init__(self) -> None:
         self._models = ModelSet()
-        self._of_models = ""  # what is told of them changes with them, and takes a while
+        self._model_text = ""  # cached: it takes long and changes only with the models
 
     def text(self, board: Board, models: ModelSet, *, is_live: bool) -> str:
-        """What there is to tell now."""
+        """The complete OpenMetrics text."""
         if models is not self._models:
-            self._models, self._of_models = models, "\n".join(model_lines(models))
-        return "\n".join([*board_lines(board, is_live=is_live), self._of_models, END, ""])
+            self._models, self._model_text = models, "\n".join(model_lines(models))
+        return "\n".join([*board_lines(board, is_live=is_live), self._model_text, END, ""])
 
 
 def board_lines(board: Board, *, is_live: bool) -> Iterator[str]:
-    """What a board tells: runs, findings, what is measured just now."""
+    """The lines about runs, findings and live values."""
     yield from state_lines(Counter(run.state for run in board.runs), board.findings)
-    for name, (unit, told) in FAMILIES.items():
-        yield from family(name, unit, told)
+
+    for name, (unit, help_text) in FAMILIES.items():
+        yield from family(name, unit, help_text)
+
         if name == "insitu_live":
-            going = any(run.state not in KEPT for run in board.runs)
-            yield sample(name, {}, int(is_live and going))
+            has_run = any(run.state not in FINISHED_STATES for run in board.runs)
+            yield sample(name, {}, int(is_live and has_run))
         elif name.startswith("insitu_run_"):
-            yield from _of_runs(name, board)
+            yield from _run_lines(name, board)
         elif name == "insitu_share_ratio":
             shares = {row.callpath: row.share for row in board.series}
-            yield from (sample(name, {"callpath": path}, of) for path, of in shares.items())
+            for path, share in shares.items():
+                yield sample(name, {"callpath": path}, share)
         else:
             for row in board.series:
-                yield from _of_row(name, row)
+                yield from _row_lines(name, row)
 
 
-def _of_runs(name: str, board: Board) -> Iterator[str]:
+def _run_lines(name: str, board: Board) -> Iterator[str]:
     for run in board.runs:
-        if run.state in KEPT:
+        if run.state in FINISHED_STATES:
             continue
+
         if name == "insitu_run_progress_ratio":
             if run.part is not None:
                 yield sample(name, {"run": run.name}, run.part)
             continue
+
         counts: Counter[str] = Counter()
-        for state, many in run.ranks:
-            counts[state] += many
-        for state, many in counts.items():
-            yield sample(name, {"run": run.name, "state": state}, many)
+        for state, n_ranks in run.ranks:
+            counts[state] += n_ranks
+        for state, n_ranks in counts.items():
+            yield sample(name, {"run": run.name, "state": state}, n_ranks)
 
 
-def _of_row(name: str, row: SeriesRow) -> Iterator[str]:
-    labels = {"callpath": row.callpath, "metric": row.metric} | {
+def _row_lines(name: str, row: SeriesRow) -> Iterator[str]:
+    labels = {
+        "callpath": row.callpath,
+        "metric": row.metric,
         "unit": row.unit,
         "class": row.behaviour,
     }
