@@ -9,7 +9,7 @@ import numpy as np
 from insitu.modeling.classes.cluster import cluster
 from insitu.modeling.measurement import FloatArray
 
-MOST_CLASSES = 8  # more are not told apart by their laws
+MAX_CLASSES = 8  # more are not told apart by their laws
 SAME_LEVEL = 0.005  # relative distance of counts that are the same
 SIZE_SPREAD = 0.15  # relative, by which sizes may miss a simple law: grids are rarely square
 FOREIGN = 0.5  # relative distance from every law at which a cluster is of no known class
@@ -90,7 +90,7 @@ def match_equal_values(runs: Sequence[RunClusters]) -> list[tuple[int, ...]] | N
         return None
     levels = cluster(np.concatenate([one.values for one in runs]), SAME_LEVEL)
     parts = np.split(levels, np.cumsum([len(one.values) for one in runs])[:-1])
-    if levels.max() >= MOST_CLASSES or any(len(set(one.tolist())) < len(one) for one in parts):
+    if levels.max() >= MAX_CLASSES or any(len(set(one.tolist())) < len(one) for one in parts):
         return None
     return [tuple(int(level) for level in one) for one in parts]
 

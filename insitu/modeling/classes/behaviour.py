@@ -30,7 +30,7 @@ class MetricValues:
     metric: Metric
     paths: Sequence[CallPath]
     tables: Sequence[FloatArray]
-    places: Sequence[RunGroup]
+    groups: Sequence[RunGroup]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ def partition_by_distance(measured: MetricValues, threshold: float) -> Partition
     """
     labels = [
         cluster(mean_over_runs([measured.tables[run] for run in place.runs]), threshold)
-        for place in measured.places
+        for place in measured.groups
     ]
     counts = count_clusters(labels, len(measured.paths))
-    coordinates = [place.coordinate for place in measured.places]
+    coordinates = [place.coordinate for place in measured.groups]
     known: dict[tuple[int, ...], Matching] = {}
     matchings = []
     for row in map(tuple, counts.tolist()):
@@ -78,7 +78,7 @@ def partition_by_distance(measured: MetricValues, threshold: float) -> Partition
 def report_unmatched(measured: MetricValues, partition: Partition) -> list[Finding]:
     """Tell of the call paths of which not every run could be matched."""
     counts = count_clusters(partition.labels, len(measured.paths)).tolist()
-    keys = [place.key for place in measured.places]
+    keys = [place.key for place in measured.groups]
     name = measured.metric.name
     return [
         report_unequal_counts(path, name, runs=keys, counts=row, matching=matching)
@@ -110,7 +110,7 @@ def reduce_classes(
         matching = partition.matchings[row]
         series += _series(path, measured.metric, matching, values[row], everywhere[row])
         for place, at_place, count, assigned in zip(
-            measured.places, narrow, counts[row], matching.assigned, strict=True
+            measured.groups, narrow, counts[row], matching.assigned, strict=True
         ):
             if count:
                 names = _names(matching, assigned, int(count))
@@ -125,7 +125,7 @@ def _class_values(measured: MetricValues, partition: Partition) -> FloatArray:
     matchings = partition.matchings
     number = max((len(matching.names) for matching in matchings), default=0)
     values = np.full((len(matchings), len(measured.tables), max(number, 1)), np.nan)
-    for index, (place, at_place) in enumerate(zip(measured.places, partition.labels, strict=True)):
+    for index, (place, at_place) in enumerate(zip(measured.groups, partition.labels, strict=True)):
         assigned = [matching.assigned[index] or () for matching in matchings]
         beyond = max(map(len, assigned), default=0)  # the column of what is in no class
         classes = np.full((len(matchings), beyond + 1), -1)
@@ -141,7 +141,7 @@ def _class_values(measured: MetricValues, partition: Partition) -> FloatArray:
 def _mean_values(measured: MetricValues) -> FloatArray:
     """Mean over all ranks: (n_paths, n_runs), NaN for runs that are at no place."""
     values = np.full((len(measured.paths), len(measured.tables)), np.nan)
-    for place in measured.places:
+    for place in measured.groups:
         for run in place.runs:
             table = measured.tables[run]
             values[:, run] = class_means(table, np.zeros(table.shape, dtype=np.intp), 1)[:, 0]

@@ -1,17 +1,26 @@
-"""Behaviour classes from noisy times: one mixture for all runs of a series."""
+"""Behaviour classes from noisy times: one mixture of normal distributions for all runs of a series.
+
+The logarithm of a rank's value is normal about its class, with one spread for all classes. Class c
+of run r lies at base_r + log(1 + excess_c · shape_r), so classes keep their ratio, or drift apart
+with the number of ranks. A small share of the ranks are outliers. Mixtures are fitted by
+expectation maximisation [A. P. Dempster et al., J. R. Stat. Soc. B 39 (1977)], many hypotheses at
+a time, and compared by the Bayesian information criterion.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from insitu.modeling.classes.candidates import (
     CONVERGED,
+    HALF_LOG_2PI,
     OUTLIER_DENSITY,
-    OUTLIERS,
+    OUTLIER_SHARE,
     Candidate,
+    FittedCandidate,
+    drift_shapes,
     select_candidate,
-    shapes_at,
 )
 from insitu.modeling.classes.cluster import BoolArray
 from insitu.modeling.classes.univariate import (
@@ -23,75 +32,89 @@ from insitu.modeling.classes.univariate import (
 )
 from insitu.modeling.measurement import FloatArray, IntArray
 
-MOST = 5  # classes tried
+# Tuned with tests/evaluation/classes.py unless something else is said.
+MAX_CLASSES = 5  # classes tried
 CLASS_PRICE = 2.0  # parameters that a class counts as: criteria for mixtures are too generous
 PRESENT = 0.7  # expected ranks from which on a class is present in a run
 NEAREST = 1.8  # standard deviations by which neighbouring classes must differ
-SCREENING, REFINING = 3, 25  # rounds of expectation and maximisation
-CELLS = (2.5, 0.5)  # within which values are merged, in floors: for screening, for the answer
-WIDTHS = (1.5, 4.0)  # of groups that starts are taken from, in floors
-START_SPREADS = (0.0015, 0.01, 0.04)  # relative, of ranks within a class, to begin with
-CLOSE = 1.6  # spread of a guess, in floors, at which no mixture is asked
-SAME_SPREAD = 0.02  # in logarithm
-EQUAL_STEPS = np.array([0.03, 0.06, 0.12, 0.25, 0.5])  # between classes, to begin with
+SCREENING_ROUNDS, REFINING_ROUNDS = 3, 25  # of expectation and maximisation
+REFINED = 4  # hypotheses that are refined after screening
+COARSE_CELL, FINE_CELL = 2.5, 0.5  # within which values are merged, in units of the floor
+START_WIDTHS = (1.5, 4.0)  # spread of the clusters that starts are taken from, in floors
+START_STEPS = np.array([0.03, 0.06, 0.12, 0.25, 0.5])  # relative, between classes in other starts
+START_RUNS = 3  # runs with most ranks, whose clusters are starts
+SEPARATED_SPREADS = (0.0015, 0.01, 0.04)  # relative, first spreads of separated clusters
+SEPARATED_ROUNDS = 3
+SAME_SPREAD = 0.02  # in logarithm: spreads nearer to each other are not both tried
+TRUSTED_CANDIDATE = 1.6  # spread of a candidate, in floors, up to which no mixture is fitted
+MAX_BASE_MISFIT = 12.0  # of one value in the choice of a base, half a squared deviation
+PSEUDO_COUNT = 0.5  # ranks added to each run for the shares of its classes
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Classes of one series.
+    """The classes of one series.
 
     labels: per run the cluster of each rank (n_ranks,), ascending by value; is_outlier: (n_ranks,)
     each, ranks that fit no class; spread: relative standard deviation of ranks within their class;
-    is_guess: whether they are the classes of a guess, and so the same in all runs.
+    is_candidate: whether they are those of a candidate partition, and so the same in all runs.
     """
 
     labels: tuple[IntArray, ...]
     is_outlier: tuple[BoolArray, ...]
     spread: float
-    is_guess: bool = False
+    is_candidate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Data:
-    """Logarithms of all runs in one row, runs one after the other, near ones merged."""
+class _Observations:
+    """Logarithms of the values of all runs, one run after the other, near values merged.
 
-    y: FloatArray  # (n,)
-    weight: FloatArray  # (n,) ranks behind each
-    run: IntArray  # (n,)
-    starts: IntArray  # (n_runs,)
-    ranks: FloatArray  # (n_runs,)
-    centres: tuple[FloatArray, ...]  # per run candidates for a class
-    groups: Sequence[Sequence[Clustering]]  # per width of a group the best 1, 2, … of every run
+    y: (n,); weight: (n,), ranks behind each; run: (n,); starts: (n_runs,), index of the first of
+    each run; ranks: (n_runs,); centres: per run candidates for the centre of a class; clusterings:
+    per width of a cluster the best 1, 2, … of every run; segments: statistics of the runs; floor:
+    least spread.
+    """
+
+    y: FloatArray
+    weight: FloatArray
+    run: IntArray
+    starts: IntArray
+    ranks: FloatArray
+    centres: tuple[FloatArray, ...]
+    clusterings: Sequence[Sequence[Clustering]]
     segments: SegmentSums
     floor: float
 
 
-@dataclass(slots=True)
-class _State:
-    """Several hypotheses s about K classes; classes come first, so that sums over them are fast.
+@dataclass(frozen=True, slots=True)
+class _Hypotheses:
+    """Several hypotheses s about K classes. Classes come first, so that sums over them are fast.
 
-    Class c lies at base[run] + log(1 + excess_c · shape(x)).
+    excess: (K, s), the first is 0; share: (K, s, n_runs); shape, base: (s, n_runs); spread: (s,);
+    likelihood: (s,), its logarithm.
     """
 
-    excess: FloatArray  # (K, s), first is 0
-    share: FloatArray  # (K, s, n_runs)
-    shape: FloatArray  # (s, n_runs)
-    base: FloatArray  # (s, n_runs)
-    spread: FloatArray  # (s,)
-    likelihood: FloatArray  # (s,)
+    excess: FloatArray
+    share: FloatArray
+    shape: FloatArray
+    base: FloatArray
+    spread: FloatArray
+    likelihood: FloatArray
 
-    def pick(self, chosen: IntArray) -> "_State":
-        return _State(
-            self.excess[:, chosen],
-            self.share[:, chosen],
-            self.shape[chosen],
-            self.base[chosen],
-            self.spread[chosen],
-            self.likelihood[chosen],
+    def pick(self, chosen: IntArray) -> "_Hypotheses":
+        """Some of the hypotheses, by index."""
+        return _Hypotheses(
+            excess=self.excess[:, chosen],
+            share=self.share[:, chosen],
+            shape=self.shape[chosen],
+            base=self.base[chosen],
+            spread=self.spread[chosen],
+            likelihood=self.likelihood[chosen],
         )
 
     def offsets(self) -> FloatArray:
-        """(K, s, n_runs)"""
+        """How far each class lies above the base: (K, s, n_runs)."""
         offsets: FloatArray = np.log1p(self.excess[:, :, None] * self.shape)
         return offsets
 
@@ -102,262 +125,344 @@ def find_classes(
     x: FloatArray,
     floor: float,
     margin: float = 0.0,
-    ways: Sequence[Candidate] = (),
+    candidates: Sequence[Candidate] = (),
 ) -> Mixture:
     """Find classes that keep their ratio, or drift apart with x, in all runs together.
 
-    The logarithm of a rank's value is normal about its class, with one spread for all; a share of
-    ranks is slow for other reasons. The number of classes, and how their ratio depends on x, is
-    the one with the best Bayesian information criterion among those whose classes differ by more
-    than the noise.
+    The number of classes, and how their ratio depends on x, is the one with the best Bayesian
+    information criterion among those whose classes differ by more than the noise.
 
     Args:
         values: per run one positive value per rank.
-        x: per run the number of ranks, or what else varies.
+        x: (n_runs,), the number of ranks, or what else varies.
         floor: least relative spread of ranks, from repetitions.
         margin: by how much several classes must be better than one, in the criterion.
-        ways: guesses at the classes, which are taken where they explain the values better than any
-            mixture does, or about as well as repetitions repeat each other.
+        candidates: partitions that are taken where they explain the values better than any mixture
+            does, or about as well as repetitions repeat each other.
     """
-    logs = [np.log(one) for one in values]
-    coarse, data = _prepare(logs, floor)
-    shapes = shapes_at(x)
-    single = _single(data)
-    guess = select_candidate(logs, ways, x=x, floor=floor)
-    alone = float(_criterion(data, single)[0]) - margin
-    if guess is not None and guess.criterion < alone and guess.spread <= CLOSE * floor:
-        return Mixture(guess.labels, guess.is_outlier, guess.spread, True)
-    best, lowest, worse = single, np.inf, 0
-    for count in range(1, MOST + 1):
-        state = single if count == 1 else _search(coarse, data, count, shapes)
-        criterion = _criterion(data, state) - (margin if count == 1 else 0.0)
+    logs = [np.log(run_values) for run_values in values]
+    coarse, fine = _prepare(logs, floor)
+    single = _fit_single_class(fine)
+    candidate = select_candidate(logs, candidates, x=x, floor=floor)
+
+    # A candidate that leaves no more than the noise needs no comparison with mixtures.
+    one_class = float(_criterion(fine, single)[0]) - margin
+    if (
+        candidate is not None
+        and candidate.spread <= TRUSTED_CANDIDATE * floor
+        and candidate.criterion < one_class
+    ):
+        return _mixture_of(candidate)
+
+    best, lowest = _select_mixture(coarse, fine, single, shapes=drift_shapes(x), margin=margin)
+    spread, centres, separated_cost = _find_separated(fine)
+
+    if candidate is not None and candidate.criterion < min(separated_cost, lowest):
+        return _mixture_of(candidate)
+    if separated_cost < lowest:
+        return _assign_nearest(logs, centres, spread)
+    return _assign_most_probable(logs, best)
+
+
+def _mixture_of(candidate: FittedCandidate) -> Mixture:
+    return Mixture(candidate.labels, candidate.is_outlier, candidate.spread, is_candidate=True)
+
+
+def _select_mixture(
+    coarse: _Observations,
+    fine: _Observations,
+    single: _Hypotheses,
+    *,
+    shapes: Sequence[FloatArray],
+    margin: float,
+) -> tuple[_Hypotheses, float]:
+    """The hypothesis with the lowest criterion, and that criterion.
+
+    The search ends when two numbers of classes in a row are no better than the best before.
+    """
+    best, lowest, failures = single, np.inf, 0
+    for count in range(1, MAX_CLASSES + 1):
+        if count == 1:
+            hypotheses = single
+            criterion = _criterion(fine, hypotheses) - margin
+        else:
+            hypotheses = _search(coarse, fine, count, shapes)
+            criterion = _criterion(fine, hypotheses)
+
         chosen = int(np.argmin(criterion))
         if criterion[chosen] < lowest:
-            best, lowest, worse = state.pick(np.array([chosen])), float(criterion[chosen]), 0
-        elif (worse := worse + 1) == 2:
-            break
-    spread, groups, criterion_of_groups = _loose(data)
-    if guess is not None and guess.criterion < min(criterion_of_groups, lowest):
-        return Mixture(guess.labels, guess.is_outlier, guess.spread, True)
-    if criterion_of_groups < lowest:
-        nearest = [
-            abs(one[:, None] - group).argmin(axis=1)
-            for one, group in zip(logs, groups, strict=True)
-        ]
-        normal = [np.zeros(len(one), dtype=bool) for one in logs]
-        return Mixture(tuple(nearest), tuple(normal), spread)
-    return _answer(logs, data, best)
+            best = hypotheses.pick(np.array([chosen]))
+            lowest = float(criterion[chosen])
+            failures = 0
+        else:
+            failures += 1
+            if failures == 2:
+                break
+    return best, lowest
 
 
-def _loose(data: _Data) -> tuple[float, list[FloatArray], float]:
-    """Groups that lie clearly apart, run by run, with no law of their ratio: spread, centres, cost.
+def _find_separated(data: _Observations) -> tuple[float, list[FloatArray], float]:
+    """Clearly separated clusters of each run, with no law of their ratio: spread, centres, cost.
 
-    What explains classes whose distance follows no shape, when noise is small beside it.
+    They explain classes whose distance follows no shape, where noise is small beside it.
     """
     best: tuple[float, list[FloatArray], float] = (data.floor, [], np.inf)
     ranks = float(data.ranks.sum())
-    tried: set[float] = set()
-    for width in START_SPREADS:
-        spread = max(data.floor, width)
-        for _ in range(3):
-            if not _is_new(spread, tried):
+    tried: set[int] = set()
+
+    for first_spread in SEPARATED_SPREADS:
+        spread = max(data.floor, first_spread)
+        for _ in range(SEPARATED_ROUNDS):
+            key = round(np.log(spread) / SAME_SPREAD)
+            if key in tried:
                 break
-            groups, costs, scatter = separated_clusterings(data.segments, spread, MOST + 1)
+            tried.add(key)
+
+            centres, costs, scatter = separated_clusterings(data.segments, spread, MAX_CLASSES + 1)
             cost = float(costs.sum())
-            cost += 2 * ranks * (np.log(spread) + 0.919 - np.log(1 - OUTLIERS))
+            cost += 2 * ranks * (np.log(spread) + HALF_LOG_2PI - np.log(1 - OUTLIER_SHARE))
             if cost < best[2]:
-                best = (spread, groups, cost)
+                best = (spread, centres, cost)
             spread = max(data.floor, float(np.sqrt(scatter / ranks)))
     return best
 
 
-def _is_new(spread: float, tried: set[float]) -> bool:
-    """Whether no spread within 2 % was tried; it is from now on."""
-    mark = round(np.log(spread) / SAME_SPREAD)
-    is_new = mark not in tried
-    tried.add(mark)
-    return is_new
-
-
-def _prepare(logs: Sequence[FloatArray], floor: float) -> tuple[_Data, _Data]:
+def _prepare(logs: Sequence[FloatArray], floor: float) -> tuple[_Observations, _Observations]:
     """Merge near values, so that the cost does not depend on the ranks: coarsely, and finely."""
-    fine = _merged(logs, floor * CELLS[1])
-    sets = sum_segments([(y, weight) for y, weight in fine])
-    found = [best_clusterings(sets, floor * width, MOST + 1) for width in WIDTHS]
-    candidates = [found[0][0], found[0][2], found[0][-1], found[1][-1]]
-    middles = []
-    for run in range(len(logs)):
-        some = np.concatenate([groups.centres[run] for groups in candidates])
-        middles.append(np.unique(some[np.isfinite(some)]))
-    both = [
-        _joined(parts, middles, found, sets, floor)
-        for parts in (_merged(logs, floor * CELLS[0]), fine)
+    fine_values = _merge(logs, floor * FINE_CELL)
+    coarse_values = _merge(logs, floor * COARSE_CELL)
+    segments = sum_segments(fine_values)
+    clusterings = [
+        best_clusterings(segments, floor * width, MAX_CLASSES + 1) for width in START_WIDTHS
     ]
-    return both[0], both[1]
+
+    # A base is chosen so that some class lies at one of these: 1, 3 or 6 clusters.
+    narrow, wide = clusterings
+    sources = (narrow[0], narrow[2], narrow[-1], wide[-1])
+    centres = []
+    for run in range(len(logs)):
+        run_centres = np.concatenate([clustering.centres[run] for clustering in sources])
+        centres.append(np.unique(run_centres[np.isfinite(run_centres)]))
+
+    def observations(merged: Sequence[tuple[FloatArray, FloatArray]]) -> _Observations:
+        lengths = [len(y) for y, _ in merged]
+        return _Observations(
+            y=np.concatenate([y for y, _ in merged]),
+            weight=np.concatenate([weight for _, weight in merged]),
+            run=np.repeat(np.arange(len(merged)), lengths),
+            starts=np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp),
+            ranks=np.array([weight.sum() for _, weight in merged]),
+            centres=tuple(centres),
+            clusterings=clusterings,
+            segments=segments,
+            floor=floor,
+        )
+
+    return observations(coarse_values), observations(fine_values)
 
 
-def _merged(logs: Sequence[FloatArray], cell: float) -> list[tuple[FloatArray, FloatArray]]:
+def _merge(logs: Sequence[FloatArray], cell: float) -> list[tuple[FloatArray, FloatArray]]:
     """Per run ascending values at least about a cell apart, and how many ranks each stands for."""
     merged = []
-    for one in logs:
-        place = np.unique(np.round(one / cell), return_inverse=True)[1].ravel()
-        counts = np.bincount(place).astype(np.float64)
-        merged.append((np.bincount(place, weights=one) / counts, counts))
+    for run_logs in logs:
+        index = np.unique(np.round(run_logs / cell), return_inverse=True)[1].ravel()
+        counts = np.bincount(index).astype(np.float64)
+        merged.append((np.bincount(index, weights=run_logs) / counts, counts))
     return merged
 
 
-def _joined(
-    parts: Sequence[tuple[FloatArray, FloatArray]],
-    middles: Sequence[FloatArray],
-    groups: Sequence[Sequence[Clustering]],
-    sets: SegmentSums,
-    floor: float,
-) -> _Data:
-    """All runs in one row."""
-    lengths = [len(y) for y, _ in parts]
-    return _Data(
-        np.concatenate([y for y, _ in parts]),
-        np.concatenate([weight for _, weight in parts]),
-        np.repeat(np.arange(len(parts)), lengths),
-        np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp),
-        np.array([weight.sum() for _, weight in parts]),
-        tuple(middles),
-        groups,
-        sets,
-        floor,
+def _start(data: _Observations, excess: FloatArray, shape: FloatArray) -> _Hypotheses:
+    """Hypotheses about these classes, (K, s), before anything is fitted."""
+    n_classes, n_hypotheses = excess.shape
+    n_runs = len(data.starts)
+    return _Hypotheses(
+        excess=excess,
+        share=np.full((n_classes, n_hypotheses, n_runs), 1 / n_classes),
+        shape=shape,
+        base=np.zeros((n_hypotheses, n_runs)),
+        spread=np.full(n_hypotheses, max(data.floor * 1.5, 0.005)),
+        likelihood=np.zeros(n_hypotheses),
     )
 
 
-def _start(data: _Data, excess: FloatArray, shape: FloatArray) -> _State:
-    """Hypotheses (K, s) before anything is fitted."""
-    classes, states = excess.shape
-    runs = len(data.starts)
-    return _State(
-        excess,
-        np.full((classes, states, runs), 1 / classes),
-        shape,
-        np.zeros((states, runs)),
-        np.full(states, max(data.floor * 1.5, 0.005)),
-        np.zeros(states),
-    )
+def _fit_single_class(data: _Observations) -> _Hypotheses:
+    start = _start(data, np.zeros((1, 1)), np.ones((1, len(data.starts))))
+    return _fit(data, _choose_bases(data, start), REFINING_ROUNDS)
 
 
-def _single(data: _Data) -> _State:
-    state = _start(data, np.zeros((1, 1)), np.ones((1, len(data.starts))))
-    _place(data, state)
-    _improve(data, state, REFINING)
-    return state
-
-
-def _search(coarse: _Data, data: _Data, count: int, shapes: Sequence[FloatArray]) -> _State:
-    """Hypotheses with so many classes: screen many starts, refine the best."""
-    excesses, drifts = [], []
-    largest = np.argsort(-data.ranks, kind="stable")[:3]
+def _search(
+    coarse: _Observations, fine: _Observations, count: int, shapes: Sequence[FloatArray]
+) -> _Hypotheses:
+    """Hypotheses with so many classes: screen many starts on merged values, refine the best."""
+    excesses, start_shapes = [], []
     for shape in shapes:
-        steps = np.expm1(np.log1p(EQUAL_STEPS)[:, None] * np.arange(count))
-        found = []
-        for groups in data.groups:
-            middles = groups[count - 1].centres
-            for run in largest:
-                if shape[run] > 0 and np.isfinite(middles[run, 0]):
-                    found.append(np.expm1(middles[run] - middles[run, 0]) / shape[run])
-        starts = np.concatenate([steps, np.array(found).reshape(-1, count)])
-        starts = starts[np.unique(np.round(starts / data.floor), axis=0, return_index=True)[1]]
+        starts = _start_excesses(fine, count, shape)
         excesses.append(starts)
-        drifts.append(np.broadcast_to(shape, (len(starts), len(shape))))
-    state = _start(data, np.concatenate(excesses).T.copy(), np.concatenate(drifts))
-    _place(coarse, state)
-    _improve(coarse, state, SCREENING)
-    state = state.pick(np.argsort(-state.likelihood, kind="stable")[:4])
-    _place(data, state)
-    _improve(data, state, REFINING)
-    return state
+        start_shapes.append(np.broadcast_to(shape, (len(starts), len(shape))))
+
+    excess = np.concatenate(excesses).T.copy()
+    screened = _start(fine, excess, np.concatenate(start_shapes))
+    screened = _fit(coarse, _choose_bases(coarse, screened), SCREENING_ROUNDS)
+
+    most_likely = np.argsort(-screened.likelihood, kind="stable")[:REFINED]
+    return _fit(fine, _choose_bases(fine, screened.pick(most_likely)), REFINING_ROUNDS)
 
 
-def _place(data: _Data, state: _State) -> None:
+def _start_excesses(data: _Observations, count: int, shape: FloatArray) -> FloatArray:
+    """Where classes may lie above the first: (n_starts, count)."""
+    equal_steps = np.expm1(np.log1p(START_STEPS)[:, None] * np.arange(count))
+    largest_runs = np.argsort(-data.ranks, kind="stable")[:START_RUNS]
+
+    by_clusters = []
+    for clusterings in data.clusterings:
+        centres = clusterings[count - 1].centres
+        for run in largest_runs:
+            if shape[run] > 0 and np.isfinite(centres[run, 0]):
+                by_clusters.append(np.expm1(centres[run] - centres[run, 0]) / shape[run])
+
+    starts = np.concatenate([equal_steps, np.array(by_clusters).reshape(-1, count)])
+    distinct = np.unique(np.round(starts / data.floor), axis=0, return_index=True)[1]
+    return starts[distinct]
+
+
+def _choose_bases(data: _Observations, start: _Hypotheses) -> _Hypotheses:
     """Choose the base of each run so that its classes lie where its values are."""
-    offsets = state.offsets()
-    tolerance = np.maximum(state.spread, 0.01)[:, None, None]
+    offsets = start.offsets()
+    tolerance = np.maximum(start.spread, 0.01)[:, None, None]
+    chosen_bases = start.base.copy()
     ends = [*data.starts[1:].tolist(), len(data.y)]
-    for run, (middles, start, end) in enumerate(zip(data.centres, data.starts, ends, strict=True)):
-        here = offsets[:, :, run]  # (K, s)
-        bases = (middles[:, None] - here.T[:, None, :]).reshape(here.shape[1], -1)
-        above = data.y[start:end] - bases[:, :, None]
-        misfit = abs(above - here[0][:, None, None])
-        for offset in here[1:]:
+
+    for run, (centres, first, end) in enumerate(zip(data.centres, data.starts, ends, strict=True)):
+        # Each class at each centre of a cluster gives one base to try: (s, n_bases).
+        run_offsets = offsets[:, :, run]  # (K, s)
+        bases = (centres[:, None] - run_offsets.T[:, None, :]).reshape(run_offsets.shape[1], -1)
+
+        # Distance of every value to its nearest class: (s, n_bases, n).
+        above = data.y[first:end] - bases[:, :, None]
+        misfit = abs(above - run_offsets[0][:, None, None])
+        for offset in run_offsets[1:]:
             np.minimum(misfit, abs(above - offset[:, None, None]), out=misfit)
-        score = np.minimum((misfit / tolerance) ** 2 / 2, 12.0) @ data.weight[start:end]
-        state.base[:, run] = np.take_along_axis(bases, score.argmin(axis=1)[:, None], 1)[:, 0]
+
+        squares = np.minimum((misfit / tolerance) ** 2 / 2, MAX_BASE_MISFIT)
+        score = squares @ data.weight[first:end]
+        lowest = score.argmin(axis=1)[:, None]
+        chosen_bases[:, run] = np.take_along_axis(bases, lowest, 1)[:, 0]
+
+    return replace(start, base=chosen_bases)
 
 
-def _expect(data: _Data, state: _State) -> FloatArray:
-    """Probability that each value belongs to each class: (K, s, n); sets the likelihood."""
-    spread = state.spread[:, None]
-    density = (data.y - (state.base + state.offsets())[:, :, data.run]) / spread
+def _expect(data: _Observations, hypotheses: _Hypotheses) -> tuple[FloatArray, FloatArray]:
+    """The responsibilities of classes for values, (K, s, n), and the log-likelihood, (s,)."""
+    spread = hypotheses.spread[:, None]
+    centres = (hypotheses.base + hypotheses.offsets())[:, :, data.run]
+
+    # In place: these arrays are the largest, and most of the time goes into them.
+    density = (data.y - centres) / spread
     density *= -0.5 * density
-    density += np.log(state.share * ((1 - OUTLIERS) / spread))[:, :, data.run] - 0.919
+    log_share = np.log(hypotheses.share * ((1 - OUTLIER_SHARE) / spread))
+    density += log_share[:, :, data.run] - HALF_LOG_2PI
+
     highest = np.maximum(density.max(axis=0), OUTLIER_DENSITY)
     density -= highest
     np.exp(density, out=density)
     total = density.sum(axis=0) + np.exp(OUTLIER_DENSITY - highest)
-    state.likelihood = (np.log(total) + highest) @ data.weight
+    likelihood = (np.log(total) + highest) @ data.weight
     density /= total
-    return density
+    return density, likelihood
 
 
-def _improve(data: _Data, state: _State, rounds: int) -> None:
-    """Expectation and maximisation, in place."""
+def _maximise(
+    data: _Observations, hypotheses: _Hypotheses, responsibility: FloatArray
+) -> _Hypotheses:
+    """The parameters with the largest likelihood, given the responsibilities (K, s, n)."""
+    weight = responsibility * data.weight
+    count = np.add.reduceat(weight, data.starts, axis=2)  # (K, s, n_runs)
+    total = np.add.reduceat(weight * data.y, data.starts, axis=2)
+    present = count.sum(axis=0)
+    share = (count + PSEUDO_COUNT / len(count)) / (present + PSEUDO_COUNT)
+
+    # Of a run whose ranks are nearly all outliers the base stays.
+    offsets = hypotheses.offsets()
+    base = (total - count * offsets).sum(axis=0) / np.maximum(present, 1e-9)
+    base = np.where(present > 0.5, base, hypotheses.base)
+
+    # One Gauss-Newton step of the excesses, relative to the first class.
+    slope = hypotheses.shape / (1 + hypotheses.excess[:, :, None] * hypotheses.shape)
+    residual = total - count * (base + offsets)
+    step = (slope * residual).sum(axis=2) / ((count * slope**2).sum(axis=2) + 1e-9)
+    excess = hypotheses.excess + step
+    moved = replace(hypotheses, share=share, base=base, excess=np.maximum(excess - excess[0], 0.0))
+
+    error = data.y - (base + moved.offsets())[:, :, data.run]
+    square = (weight * error**2).sum(axis=(0, 2)) / np.maximum(present.sum(axis=1), 1.0)
+    return replace(moved, spread=np.sqrt(np.maximum(square, data.floor**2)))
+
+
+def _fit(data: _Observations, hypotheses: _Hypotheses, rounds: int) -> _Hypotheses:
+    """Expectation maximisation, until all hypotheses converge or the rounds are over."""
     for number in range(rounds):
-        before = state.likelihood
-        weight = _expect(data, state) * data.weight
-        if number and np.all(state.likelihood - before < CONVERGED):
-            return
-        count = np.add.reduceat(weight, data.starts, axis=2)
-        total = np.add.reduceat(weight * data.y, data.starts, axis=2)
-        present = count.sum(axis=0)
-        state.share = (count + 0.5 / len(count)) / (present + 0.5)
-        offsets = state.offsets()
-        base = (total - count * offsets).sum(axis=0) / np.maximum(present, 1e-9)
-        state.base = np.where(present > 0.5, base, state.base)
-        slope = state.shape / (1 + state.excess[:, :, None] * state.shape)
-        residual = total - count * (state.base + offsets)
-        step = (slope * residual).sum(axis=2) / ((count * slope**2).sum(axis=2) + 1e-9)
-        excess = state.excess + step
-        state.excess = np.maximum(excess - excess[0], 0.0)
-        error = data.y - (state.base + state.offsets())[:, :, data.run]
-        square = (weight * error**2).sum(axis=(0, 2)) / np.maximum(present.sum(axis=1), 1.0)
-        state.spread = np.sqrt(np.maximum(square, data.floor**2))
-    _expect(data, state)
+        before = hypotheses.likelihood
+        responsibility, likelihood = _expect(data, hypotheses)
+        hypotheses = replace(hypotheses, likelihood=likelihood)
+        if number and np.all(likelihood - before < CONVERGED):
+            return hypotheses
+        hypotheses = _maximise(data, hypotheses, responsibility)
+
+    return replace(hypotheses, likelihood=_expect(data, hypotheses)[1])
 
 
-def _criterion(data: _Data, state: _State) -> FloatArray:
-    """Bayesian information criterion; infinite where neighbours cannot be told apart."""
-    count = state.share * data.ranks
-    used = count > PRESENT
+def _criterion(data: _Observations, hypotheses: _Hypotheses) -> FloatArray:
+    """Bayesian information criterion, (s,); infinite where neighbours cannot be told apart."""
+    count = hypotheses.share * data.ranks
+    is_present = count > PRESENT
     price = (1 + CLASS_PRICE * (len(count) - 1)) * np.log(data.ranks.sum())
-    price += 0.5 * (used.sum(axis=0) - 1) @ np.log(data.ranks)
-    order = np.argsort(state.excess, axis=0)[:, :, None]
-    offsets = np.take_along_axis(state.offsets(), order, axis=0)
-    count = np.take_along_axis(count * used, order, axis=0)
+    price += 0.5 * (is_present.sum(axis=0) - 1) @ np.log(data.ranks)
+
+    # Distance between neighbours, averaged over the runs that have both.
+    order = np.argsort(hypotheses.excess, axis=0)[:, :, None]
+    offsets = np.take_along_axis(hypotheses.offsets(), order, axis=0)
+    count = np.take_along_axis(count * is_present, order, axis=0)
     both = np.minimum(count[1:], count[:-1])
-    distance = (both * np.diff(offsets, axis=0)).sum(axis=2) / np.maximum(both.sum(axis=2), 1e-9)
-    apart = (distance >= NEAREST * state.spread) | (both.sum(axis=2) == 0)
-    return np.where(apart.all(axis=0), price - 2 * state.likelihood, np.inf)
+    both_sum = both.sum(axis=2)
+    distance = (both * np.diff(offsets, axis=0)).sum(axis=2) / np.maximum(both_sum, 1e-9)
+    is_apart = (distance >= NEAREST * hypotheses.spread) | (both_sum == 0)
+
+    return np.where(is_apart.all(axis=0), price - 2 * hypotheses.likelihood, np.inf)
 
 
-def _answer(logs: Sequence[FloatArray], data: _Data, state: _State) -> Mixture:
-    """The most probable class of each rank; outliers go to the likeliest class below them."""
-    order = np.argsort(state.excess[:, 0])
-    middles = (state.base + state.offsets())[order, 0].T
-    shares, spread = state.share[order, 0].T, float(state.spread[0])
+def _assign_nearest(
+    logs: Sequence[FloatArray], centres: Sequence[FloatArray], spread: float
+) -> Mixture:
+    """The separated cluster of each rank; there are no outliers."""
+    labels, is_outlier = [], []
+    for run_logs, run_centres in zip(logs, centres, strict=True):
+        labels.append(abs(run_logs[:, None] - run_centres).argmin(axis=1))
+        is_outlier.append(np.zeros(len(run_logs), dtype=bool))
+    return Mixture(tuple(labels), tuple(is_outlier), spread)
+
+
+def _assign_most_probable(logs: Sequence[FloatArray], best: _Hypotheses) -> Mixture:
+    """The most probable class of each rank; outliers go to the likeliest class below them.
+
+    Args:
+        logs: per run one per rank.
+        best: a single hypothesis.
+    """
+    order = np.argsort(best.excess[:, 0])
+    centres = (best.base + best.offsets())[order, 0].T  # (n_runs, K)
+    shares = best.share[order, 0].T
+    spread = float(best.spread[0])
+
     labels, outliers = [], []
-    for run, one in enumerate(logs):
-        error = one[:, None] - middles[run]
-        density = np.log(shares[run]) - (error / spread) ** 2 / 2 - np.log(spread) - 0.919
-        strange = density.max(axis=1) < OUTLIER_DENSITY
-        below = np.where(error > 0, shares[run], -1.0).argmax(axis=1)
-        labels.append(np.where(strange, below, density.argmax(axis=1)))
-        outliers.append(strange)
-    index = np.unique(np.concatenate(labels), return_inverse=True)[1].ravel()
-    cuts = np.cumsum([len(one) for one in logs])[:-1]
-    return Mixture(tuple(np.split(index, cuts)), tuple(outliers), spread)
+    for run, run_logs in enumerate(logs):
+        error = run_logs[:, None] - centres[run]
+        density = np.log(shares[run]) - (error / spread) ** 2 / 2 - np.log(spread) - HALF_LOG_2PI
+        is_outlier = density.max(axis=1) < OUTLIER_DENSITY
+        likeliest_below = np.where(error > 0, shares[run], -1.0).argmax(axis=1)
+        labels.append(np.where(is_outlier, likeliest_below, density.argmax(axis=1)))
+        outliers.append(is_outlier)
+
+    # Number the classes that have ranks without gaps.
+    dense = np.unique(np.concatenate(labels), return_inverse=True)[1].ravel()
+    ends = np.cumsum([len(run_logs) for run_logs in logs])[:-1]
+    return Mixture(tuple(np.split(dense, ends)), tuple(outliers), spread)

@@ -84,7 +84,7 @@ class Namer:
             if kinds is not None:
                 values = [
                     mean_over_runs([measured.tables[run][row] for run in place.runs])
-                    for place in measured.places
+                    for place in measured.groups
                 ]
                 return _matched(kinds, labels, values)
         names = next(_descriptions(labels, matching, self.views), None)

@@ -128,7 +128,7 @@ def apply_rules(
         if rule is None:
             continue
         findings = [one for one in findings if one.where != str(path)]
-        for place, one, domain in zip(measured.places, labels, domains, strict=True):
+        for place, one, domain in zip(measured.groups, labels, domains, strict=True):
             value = mean_over_runs([measured.tables[run][row] for run in place.runs])
             if rule.classes:
                 one[row] = np.where(np.isfinite(value), assign(rule.classes, place.key, domain), -1)
@@ -139,7 +139,7 @@ def apply_rules(
             matchings[row] = _named(names, [one[row] for one in labels])
         elif rule.threshold is not None:
             counts = [int(one[row].max(initial=-1)) + 1 for one in labels]
-            matchings[row] = match_equal(counts, [place.coordinate for place in measured.places])
+            matchings[row] = match_equal(counts, [place.coordinate for place in measured.groups])
     return Partition(labels, matchings, findings)
 
 

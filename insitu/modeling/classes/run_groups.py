@@ -1,4 +1,4 @@
-"""Where an experiment was measured: coordinates, each with its repetitions and number of ranks."""
+"""Runs that repeat each other: one coordinate, one number of ranks."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,9 +12,10 @@ from insitu.modeling.measurement import Experiment, FloatArray
 
 @dataclass(frozen=True, slots=True)
 class RunGroup:
-    """Runs that repeat each other: one coordinate, one number of ranks.
+    """Runs that repeat each other.
 
-    runs: their indices in the experiment; key: of the first of them.
+    key: of the repetition with the lowest number; coordinate: of all of them; size: number of
+    ranks; runs: indices in the experiment.
     """
 
     key: RunKey
@@ -24,20 +25,28 @@ class RunGroup:
 
 
 def group_runs(experiment: Experiment) -> tuple[list[RunGroup], list[Finding]]:
-    """Group runs into places, ascending by coordinate; name the runs that lack a parameter."""
-    groups: dict[tuple[tuple[float, ...], int], list[int]] = defaultdict(list)
+    """Group runs by coordinate and number of ranks, ascending.
+
+    Returns:
+        The groups, and a finding that names the runs without a value for each parameter. These are
+        in no group.
+    """
+    members: dict[tuple[tuple[float, ...], int], list[int]] = defaultdict(list)
     incomplete = []
     for index, (key, table) in enumerate(experiment.runs):
         coordinate = key.coordinate(experiment.parameters)
         if np.all(np.isfinite(coordinate)):
-            groups[coordinate, table.size].append(index)
+            members[coordinate, table.size].append(index)
         else:
             incomplete.append(key)
-    places = []
-    for (coordinate, size), runs in sorted(groups.items()):
-        key = min((experiment.runs[run][0] for run in runs), key=lambda one: one.repetition)
-        places.append(RunGroup(key, coordinate, size, tuple(runs)))
-    return places, _left_out(incomplete, experiment.parameters)
+
+    groups = []
+    for (coordinate, size), runs in sorted(members.items()):
+        keys = [experiment.runs[run][0] for run in runs]
+        first = min(keys, key=lambda key: key.repetition)
+        groups.append(RunGroup(first, coordinate, size, tuple(runs)))
+
+    return groups, _report_incomplete(incomplete, experiment.parameters)
 
 
 def values_by_run(
@@ -45,32 +54,45 @@ def values_by_run(
 ) -> list[FloatArray]:
     """The values of a metric per run: (n_paths, n_ranks), NaN where it was not measured.
 
-    What is infinite was not measured either.
+    Infinite values count as not measured.
     """
     rows = {path: row for row, path in enumerate(paths)}
+
     tables = []
     for _, table in experiment.runs:
         result = np.full((len(paths), table.size), np.nan)
         values = table.values.get(metric)
         if values is not None:
-            targets = [(rows[path], i) for i, path in enumerate(table.callpaths) if path in rows]
-            if targets:
-                target, source = np.array(targets).T
-                found = values[source]
-                result[target] = np.where(np.isfinite(found), found, np.nan)
+            sources, targets = [], []
+            for source, path in enumerate(table.callpaths):
+                if path in rows:
+                    sources.append(source)
+                    targets.append(rows[path])
+            if sources:
+                measured = values[sources]
+                result[targets] = np.where(np.isfinite(measured), measured, np.nan)
         tables.append(result)
     return tables
 
 
 def mean_over_runs(tables: Sequence[FloatArray]) -> FloatArray:
-    """Mean over repetitions that have the value: (n_paths, n_ranks), as each [CLU §III-B]."""
+    """Mean of each rank over the repetitions that have a value [CLU §III-B].
+
+    Args:
+        tables: per run (n_paths, n_ranks) or (n_ranks,).
+
+    Returns:
+        An array of the same shape; NaN where no repetition has a value.
+    """
     if len(tables) == 1:
         return tables[0]
+
     stack = np.stack(tables)
-    present = np.isfinite(stack)
-    numbers = present.sum(axis=0)
+    is_present = np.isfinite(stack)
+    counts = is_present.sum(axis=0)
     means = np.full(stack.shape[1:], np.nan)
-    np.divide(np.where(present, stack, 0.0).sum(axis=0), numbers, out=means, where=numbers > 0)
+    sums = np.where(is_present, stack, 0.0).sum(axis=0)
+    np.divide(sums, counts, out=means, where=counts > 0)
     return means
 
 
@@ -79,13 +101,10 @@ def coordinate_name(run: RunKey) -> str:
     return ",".join(f"{name}={number(value)}" for name, value in run.parameters)
 
 
-def _left_out(runs: Sequence[RunKey], parameters: Sequence[str]) -> list[Finding]:
+def _report_incomplete(runs: Sequence[RunKey], parameters: Sequence[str]) -> list[Finding]:
     if not runs:
         return []
+
     names = ", ".join(map(str, runs))
-    return [
-        Finding(
-            "parameter-missing",
-            f"not modelled, as they do not set all of {', '.join(parameters)}: {names}",
-        )
-    ]
+    text = f"not modelled because they do not set all of {', '.join(parameters)}: {names}"
+    return [Finding("parameter-missing", text)]

@@ -1,4 +1,8 @@
-"""The best partitions of sorted values into few groups, exactly, of many sets at once."""
+"""Optimal clusterings of one-dimensional data, many sets at once.
+
+Optimal clusters of sorted values are contiguous, so dynamic programming over the boundaries between
+them finds the optimum [H. Wang, M. Song: Ckmeans.1d.dp, The R Journal 3/2 (2011)].
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +11,17 @@ import numpy as np
 
 from insitu.modeling.measurement import FloatArray, IntArray
 
-CUTS = 30  # the widest gaps, where groups may part
-CLEAR = 4.0  # standard deviations between groups that nobody would join
+MAX_BOUNDARIES = 30  # clusters begin only at so many of the widest gaps
+SEPARATION = 4.0  # standard deviations between the centres of clearly separated clusters
+TINY = 1e-300  # keeps divisors and logarithms of empty segments finite
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSums:
-    """Every stretch of values between two places where groups may part: (n_sets, n_cuts, n_cuts).
+    """Statistics of every segment between two boundaries: (n_sets, n_boundaries, n_boundaries).
 
-    number: how many ranks are in it; mean: of their values; scatter: sum of squares about it;
-    entropy: number times the logarithm of its share; last: (n_sets,), where each set ends.
+    number: of ranks; mean: of their values; scatter: sum of squares about the mean; entropy: number
+    times the logarithm of its share of the set; last: (n_sets,), the last boundary of each set.
     """
 
     number: FloatArray
@@ -28,10 +33,10 @@ class SegmentSums:
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """The best partition of every set into so many groups; NaN where a set has fewer values.
+    """The best clusters of every set, of a given number; NaN where a set has too few values.
 
-    centres: (n_sets, n_groups), ascending; scatter: (n_sets,), about the centres; entropy:
-    (n_sets,), number times logarithm of share, summed over groups.
+    centres: (n_sets, n_clusters), ascending; scatter: (n_sets,), sum of squares about the centres;
+    entropy: (n_sets,), number times logarithm of share, summed over clusters.
     """
 
     centres: FloatArray
@@ -40,85 +45,110 @@ class Clustering:
 
 
 def sum_segments(sets: Sequence[tuple[FloatArray, FloatArray]]) -> SegmentSums:
-    """Sum up sets of values.
+    """Compute the statistics of all segments of sets of values.
 
     Args:
         sets: (n,) ascending values, and (n,) how many ranks each of them stands for.
     """
-    most = min(max((len(y) for y, _ in sets), default=1), CUTS + 1) + 1
-    sums = np.zeros((3, len(sets), most))
+    longest = max((len(y) for y, _ in sets), default=1)
+    n_boundaries = min(longest, MAX_BOUNDARIES + 1) + 1
+
+    # Moments of order 0, 1 and 2 below each boundary; their differences are those of segments.
+    sums = np.zeros((3, len(sets), n_boundaries))
     last = np.zeros(len(sets), dtype=np.intp)
     for index, (y, weight) in enumerate(sets):
-        cuts = np.sort(np.argsort(-np.diff(y), kind="stable")[:CUTS]) + 1
-        bounds = np.concatenate([[0], cuts, [len(y)]])
+        widest = np.argsort(-np.diff(y), kind="stable")[:MAX_BOUNDARIES]
+        bounds = np.concatenate([[0], np.sort(widest) + 1, [len(y)]])
         last[index] = len(bounds) - 1
         for power in range(3):
-            total = np.concatenate([[0.0], np.cumsum(weight * y**power)])[bounds]
-            sums[power, index, : len(bounds)] = total
-            sums[power, index, len(bounds) :] = total[-1]
+            below = np.concatenate([[0.0], np.cumsum(weight * y**power)])[bounds]
+            sums[power, index, : len(bounds)] = below
+            sums[power, index, len(bounds) :] = below[-1]
+
     number, total, square = sums[:, :, None, :] - sums[:, :, :, None]
-    counted = np.maximum(number, 1e-300)
-    whole = np.maximum(sums[0, :, -1], 1e-300)[:, None, None]
-    entropy = np.where(number > 0, number * np.log(counted / whole), 0.0)
-    mean = np.where(number > 0, total / counted, np.nan)
-    scatter = np.where(number > 0, np.maximum(square - total**2 / counted, 0.0), np.inf)
-    return SegmentSums(number, mean, scatter, entropy, last)
+    divisor = np.maximum(number, TINY)
+    set_number = np.maximum(sums[0, :, -1], TINY)[:, None, None]
+    return SegmentSums(
+        number=number,
+        mean=np.where(number > 0, total / divisor, np.nan),
+        scatter=np.where(number > 0, np.maximum(square - total**2 / divisor, 0.0), np.inf),
+        entropy=np.where(number > 0, number * np.log(divisor / set_number), 0.0),
+        last=last,
+    )
 
 
-def best_clusterings(of: SegmentSums, spread: float, most: int) -> list[Clustering]:
-    """The best 1, 2 … `most` groups of every set, by dynamic programming over the widest gaps.
+def best_clusterings(segments: SegmentSums, spread: float, max_clusters: int) -> list[Clustering]:
+    """The best 1, 2 … `max_clusters` clusters of every set, by dynamic programming.
 
-    Best is the largest likelihood of normal groups of one spread whose shares are free.
+    Best is the largest likelihood of normal clusters of one spread whose shares are free.
 
     Args:
-        of: the sets.
-        spread: standard deviation within a group.
-        most: largest number of groups.
+        segments: of the sets.
+        spread: standard deviation within a cluster.
+        max_clusters: largest number of clusters.
     """
-    cost = of.scatter / (2 * spread**2) - of.entropy
-    sets = np.arange(len(of.last))
-    best, back = cost[:, 0, :], list[IntArray]()
-    result = [_groups(of, np.stack([np.zeros_like(of.last), of.last], axis=1), best)]
-    for _ in range(1, most):
-        candidates = best[:, :, None] + cost
-        back.append(candidates.argmin(axis=1))
-        best = candidates.min(axis=1)
-        edges = [of.last]
-        for step in reversed(back):
-            edges.append(step[sets, edges[-1]])
-        edges.append(np.zeros_like(of.last))
-        result.append(_groups(of, np.stack(edges[::-1], axis=1), best))
-    return result
+    cost = segments.scatter / (2 * spread**2) - segments.entropy
+    sets = np.arange(len(segments.last))
+
+    # lowest[s, b]: cost of the best clusters of set s below boundary b.
+    lowest = cost[:, 0, :]
+    steps: list[IntArray] = []
+    edges = np.stack([np.zeros_like(segments.last), segments.last], axis=1)
+    clusterings = [_clustering_at(segments, edges, lowest)]
+
+    for _ in range(1, max_clusters):
+        totals = lowest[:, :, None] + cost
+        steps.append(totals.argmin(axis=1))
+        lowest = totals.min(axis=1)
+
+        # Walk back from the last boundary to the first.
+        path = [segments.last]
+        for step in reversed(steps):
+            path.append(step[sets, path[-1]])
+        path.append(np.zeros_like(segments.last))
+        edges = np.stack(path[::-1], axis=1)
+        clusterings.append(_clustering_at(segments, edges, lowest))
+
+    return clusterings
 
 
-def _groups(of: SegmentSums, edges: IntArray, best: FloatArray) -> Clustering:
-    """What lies between the edges (n_sets, n_groups + 1)."""
+def _clustering_at(segments: SegmentSums, edges: IntArray, lowest: FloatArray) -> Clustering:
+    """The clusters between edges, (n_sets, n_clusters + 1)."""
     sets = np.arange(len(edges))
     at = (sets[:, None], edges[:, :-1], edges[:, 1:])
-    exists = np.isfinite(best[sets, of.last])
-    centres = np.where(exists[:, None], of.mean[at], np.nan)
-    scatter = np.where(exists, of.scatter[at].sum(axis=1), np.nan)
-    return Clustering(centres, scatter, of.entropy[at].sum(axis=1))
+    exists = np.isfinite(lowest[sets, segments.last])
+    return Clustering(
+        centres=np.where(exists[:, None], segments.mean[at], np.nan),
+        scatter=np.where(exists, segments.scatter[at].sum(axis=1), np.nan),
+        entropy=segments.entropy[at].sum(axis=1),
+    )
 
 
 def separated_clusterings(
-    of: SegmentSums, spread: float, most: int
+    segments: SegmentSums, spread: float, max_clusters: int
 ) -> tuple[list[FloatArray], FloatArray, float]:
-    """The best groups of every set that lie clearly apart, their number by information criterion.
+    """The best clearly separated clusters of every set, their number by information criterion.
 
     Returns:
-        Centres (n_groups,) per set; (n_sets,) costs, without what does not depend on groups;
-        scatter of all.
+        Centres (n_clusters,) per set; (n_sets,) costs, without what does not depend on the
+        clusters; the scatter of all sets.
     """
-    ranks = of.number[:, 0, :].max(axis=1)
-    found = best_clusterings(of, spread, most)
-    costs, scatters = np.full((2, len(found), len(of.last)), np.inf)
-    for index, groups in enumerate(found):
+    ranks = segments.number[:, 0, :].max(axis=1)
+    clusterings = best_clusterings(segments, spread, max_clusters)
+
+    costs, scatters = np.full((2, len(clusterings), len(segments.last)), np.inf)
+    for index, clustering in enumerate(clusterings):
         with np.errstate(invalid="ignore"):
-            apart = np.all(np.diff(groups.centres, axis=1) >= CLEAR * spread, axis=1)
-        cost = groups.scatter / spread**2 - 2 * groups.entropy + 3 * index * np.log(ranks)
-        used = apart & np.isfinite(cost)
-        costs[index, used], scatters[index, used] = cost[used], groups.scatter[used]
-    chosen, sets = costs.argmin(axis=0), np.arange(len(of.last))
-    centres = [found[count].centres[index] for index, count in enumerate(chosen.tolist())]
+            gaps = np.diff(clustering.centres, axis=1)
+            is_separated = np.all(gaps >= SEPARATION * spread, axis=1)
+
+        # Another cluster has a centre, a share and a boundary: three parameters.
+        fit = clustering.scatter / spread**2 - 2 * clustering.entropy
+        cost = fit + 3 * index * np.log(ranks)
+        is_valid = is_separated & np.isfinite(cost)
+        costs[index, is_valid] = cost[is_valid]
+        scatters[index, is_valid] = clustering.scatter[is_valid]
+
+    chosen, sets = costs.argmin(axis=0), np.arange(len(segments.last))
+    centres = [clusterings[count].centres[index] for index, count in enumerate(chosen.tolist())]
     return centres, costs[chosen, sets], float(scatters[chosen, sets].sum())
