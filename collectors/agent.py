@@ -17,7 +17,7 @@ from insitu.collectors import phases, spool, table_directory
 from insitu.collectors.discovery import address_files
 from insitu.collectors.node import Node
 from insitu.collectors.processes import Processes
-from insitu.collectors.session import Session, Step
+from insitu.collectors.session import AgentSession, Step
 from insitu.errors import WireError
 from insitu.private_files import is_private
 from insitu.wire.codec import decode, encode
@@ -153,7 +153,7 @@ class Agent:
     def __init__(self, directory: str) -> None:
         self.node = Node(directory)
         self.directory = directory
-        self.session = Session()
+        self.session = AgentSession()
         self.link: Link | None = None
         self.beats = 0
         self.dropped = 0
@@ -202,7 +202,7 @@ class Agent:
             return self._spool()
         if self.link is None:
             self.link = Link(str(self.node.meta.get("campaign", "")), self.node.name)
-            self.session.beat_s = float(self.node.meta.get("beat", 1.0))
+            self.session.heartbeat_s = float(self.node.meta.get("beat", 1.0))
         for rank in self.node.live():
             phases.probe(rank, now_s=now)
         self._look(now)
@@ -217,7 +217,7 @@ class Agent:
         """Copy the tables into the campaign once all ranks have ended; they stay if that fails."""
         if self.node.live():
             return False
-        spool.copy(self.directory, str(self.node.meta.get("campaign", "")))
+        spool.copy_tables(self.directory, str(self.node.meta.get("campaign", "")))
         self.node.remove_tables()
         return True
 
@@ -260,7 +260,7 @@ class Agent:
         if self.link.socket is None:
             return
         has_ended = not self.node.live()
-        is_due = now - self.last_totals >= self.session.beat_s * 0.9 or has_ended
+        is_due = now - self.last_totals >= self.session.heartbeat_s * 0.9 or has_ended
         if self.session.is_behind:
             self._begin_again()
         has_data = bool(self.unsent) or (is_due and self.node.has_news())
@@ -272,11 +272,11 @@ class Agent:
             case Step.DIGEST:
                 self._say(self.node.digest())
             case Step.PATHS:
-                self._say(self.node.new_paths(self.session.known)[0])
+                self._say(self.node.new_paths(self.session.known_rows)[0])
             case Step.TOTALS:
                 self._say_totals(now)
             case Step.BYE:
-                self._say(self.node.bye(self.session.seq, self.cost()))
+                self._say(self.node.bye(self.session.sequence, self.cost()))
 
     def _begin_again(self) -> None:
         self.unsent.clear()
@@ -288,8 +288,8 @@ class Agent:
         if not self.unsent:
             self.beats += 1
             self.last_totals = now
-            self.unsent = split_totals(self.node.totals(self.session.seq))
-        self._say(replace(self.unsent.pop(0), seq=self.session.seq))
+            self.unsent = split_totals(self.node.totals(self.session.sequence))
+        self._say(replace(self.unsent.pop(0), seq=self.session.sequence))
 
     def _say(self, message: Message) -> None:
         assert self.link is not None
@@ -331,14 +331,18 @@ class Agent:
         """Until an answer arrives, a rank ends, somebody is connected, or the next beat is due."""
         poller = zmq.Poller()
         poller.register(self.wake, zmq.POLLIN)
-        for process in self.processes.watched():
+        for process in self.processes.descriptors():
             poller.register(process, zmq.POLLIN)
         if self.link is not None and self.link.socket is not None:
-            said = self.session.asked_at is not None or self.session.is_refused
+            said = self.session.sent_at is not None or self.session.is_refused
             is_due = not self.session.is_welcome and not said  # its Hello found nobody connected
             poller.register(self.link.socket, zmq.POLLIN | (zmq.POLLOUT if is_due else 0))
             poller.register(self.link.monitor, zmq.POLLIN)
-        limit_s = min(self.session.beat_s, LOOK_S) if self._is_looking() else self.session.beat_s
+        limit_s = (
+            min(self.session.heartbeat_s, LOOK_S)
+            if self._is_looking()
+            else self.session.heartbeat_s
+        )
         ready = dict(poller.poll(round(limit_s * 1000)))
         self.processes.forget(ready.keys())
         with contextlib.suppress(BlockingIOError):

@@ -1,38 +1,46 @@
-"""What a compiled rank is for a moment before its main: makes the table, becomes the program again.
+"""Creates the table of a compiled rank, in the rank's own process, before its main.
 
-`native/preload.c` starts it in the rank's own process, with the path of the program and its
-arguments.
+`native/preload.c` replaces the program by Python with this module, which then executes the program
+again.
 """
 
 import os
 
 from insitu.collectors import library, steering, table_directory
 from insitu.collectors.bootstrap import start_agent
-from insitu.collectors.rank import find
+from insitu.collectors.rank import find_rank
 
 
 def main(argv: list[str]) -> None:
     """Execute the program `argv[0]` with the arguments `argv[1:]`; does not return."""
     environment = dict(os.environ)
-    for name in [name for name in environment if name.startswith("INSITU_")]:
-        del environment[name]
-    before = os.environ.get("INSITU_LD_PRELOAD")  # the user's own
+    for name in os.environ:
+        if name.startswith("INSITU_"):
+            del environment[name]
+
+    user_preload = os.environ.get("INSITU_LD_PRELOAD")  # LD_PRELOAD as the user set it
     try:
-        environment["INSITU_ATTACH"] = _make_table(os.path.basename(argv[0]))
+        environment["INSITU_ATTACH"] = _create_table(os.path.basename(argv[0]))
         environment["INSITU_HEAP"] = os.environ.get("INSITU_HEAP", "on")
-        environment |= {"INSITU_LD_PRELOAD": before} if before else {}
+        if user_preload is not None:
+            environment["INSITU_LD_PRELOAD"] = user_preload
     except (OSError, ImportError) as error:
+        # The program runs without measurement.
         for name in ("INSITU_HEAP", "INSITU_ATTACH", "LD_PRELOAD"):
             environment.pop(name, None)
-        environment |= {"LD_PRELOAD": before} if before else {}
+        if user_preload is not None:
+            environment["LD_PRELOAD"] = user_preload
         _report(error)
+
     os.execve(argv[0], argv[1:], environment)
 
 
-def _make_table(program: str) -> str:
-    info = find(os.environ)
+def _create_table(program: str) -> str:
+    """Create the table, start the agent, and return the path of the table."""
+    info = find_rank(os.environ)
     if info is None:
-        raise OSError("the launcher says which rank this is, but not of how many")
+        raise OSError("the launcher sets the number of this rank, but not the number of ranks")
+
     native = library.load(os.environ.get("INSITU_LIBRARY", ""))
     directory = table_directory.make_run_directory(os.environ["INSITU_RUN"])
     path = table_directory.table_path(directory, info.rank)
@@ -41,7 +49,9 @@ def _make_table(program: str) -> str:
     except OSError:
         table_directory.remove_if_empty(directory)
         raise
-    native.budget(0.0, steering.read(os.environ.get(steering.VARIABLE, "")).budget)
+
+    settings = steering.parse_steering(os.environ.get(steering.VARIABLE, ""))
+    native.budget(0.0, settings.budget)
     start_agent(directory, os.environ)
     return path
 
@@ -51,4 +61,4 @@ def _report(error: Exception) -> None:
         with open(os.environ["INSITU_TROUBLE"], "a", encoding="utf-8") as file:
             file.write(f"{type(error).__name__}: {error}\n")
     except (OSError, KeyError):
-        return  # nobody to tell
+        return  # there is nowhere to report it

@@ -1,9 +1,7 @@
-"""The first thing that runs inside a rank: makes its table, installs the collectors, starts the
-node's agent.
+"""Starts the measurement of a rank: creates its table, installs the timer, starts the agent.
 
-It is imported by `site/sitecustomize.py` before the application's first line and must never raise
-into it, print,
-or load more than it needs.
+`site/sitecustomize.py` imports this module before the application's first line. It must never raise
+into the application, print, or load more than it needs.
 """
 
 import atexit
@@ -19,12 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-LINGER_S = (
-    2.0  # under a batch system: how long a rank may wait for its agent to send the last totals
-)
+# Under a batch system: how long a rank waits at its end for the agent to send the last totals.
+AGENT_WAIT_S = 2.0
 
 
-class Rank:
+class Collectors:
     """The collectors of this process."""
 
     def __init__(self, info: RankInfo, run: str, meta: str) -> None:
@@ -39,47 +36,53 @@ class Rank:
             raise
 
     def start(self) -> None:
-        """From here on functions are timed."""
-        files = (library_prefixes(), user_prefixes(sys.orig_argv), our_prefixes())
-        self.timer.start(files, steering.read(os.environ.get(steering.VARIABLE, "")), self.uncaught)
+        """Start to time functions."""
+        prefixes = (library_prefixes(), user_prefixes(sys.orig_argv), insitu_prefixes())
+        settings = steering.parse_steering(os.environ.get(steering.VARIABLE, ""))
+        self.timer.start(prefixes, settings, self.handle_uncaught)
         regions.record_with(self.timer)
         atexit.register(self.finish)
 
-    def uncaught(self, error: BaseException) -> None:
-        """An exception leaves the main module: the job must end, as with `python -m mpi4py`."""
+    def handle_uncaught(self, error: BaseException) -> None:
+        """End the job when an exception leaves the main module, as `python -m mpi4py` does."""
         code = error.code if isinstance(error, SystemExit) else 1
         if isinstance(error, KeyboardInterrupt):
             code = 130
         self.status = code if isinstance(code, int) else int(code is not None)
+
         mpi = sys.modules.get("mpi4py.MPI")
         if mpi is not None and self.status:
             mpi._set_abort_status(self.status)
 
     def finish(self) -> None:
-        """The interpreter ends: registered first, so that it runs after MPI was finalised."""
+        """Close the table at the end of the interpreter.
+
+        It is registered first with atexit, so it runs last: after MPI was finalised.
+        """
         self.timer.end(self.status)
         wake_agent(self.directory)
         if "SLURM_STEP_ID" in os.environ:
             self._wait_for_agent()
 
     def _wait_for_agent(self) -> None:
-        """A batch system kills what outlives the step: let the agent send first, if it has
-        somebody to send to."""
-        if not os.path.exists(os.path.join(self.directory, "welcomed")):
+        """Let the agent send its last totals, if it has an aggregator to send them to.
+
+        A batch system kills every process that is left when the step ends.
+        """
+        if not os.path.exists(os.path.join(self.directory, table_directory.WELCOMED)):
             return
-        deadline = time.monotonic() + LINGER_S
+        deadline = time.monotonic() + AGENT_WAIT_S
         while os.path.exists(self.path) and time.monotonic() < deadline:
             time.sleep(0.02)
 
 
 def _open_timer(path: str, info: RankInfo, program: str, meta: str) -> "Any":  # Any: either timer
-    """The native timer, or its Python twin where the library is missing."""
+    """The native timer, or the one in Python if the library is missing."""
     from insitu.collectors.function_timer import NativeTimer
 
     try:
-        return NativeTimer(
-            library.load(os.environ.get("INSITU_LIBRARY", "")), path, info, program, meta
-        )
+        native = library.load(os.environ.get("INSITU_LIBRARY", ""))
+        return NativeTimer(native, path, info, program, meta)
     except ImportError:
         from insitu.collectors.function_timer_py import PythonTimer
 
@@ -87,7 +90,7 @@ def _open_timer(path: str, info: RankInfo, program: str, meta: str) -> "Any":  #
 
 
 def program_name(argv: list[str]) -> str:
-    """What the root of all call paths is called: the script, the module of -m, or -c."""
+    """The name of the root of all call paths: the script, the module of -m, or -c."""
     at = 1
     while at < len(argv):
         word = argv[at]
@@ -102,32 +105,36 @@ def program_name(argv: list[str]) -> str:
 
 
 def library_prefixes() -> str:
-    """Directories of code that is recorded only where the program calls it, one per line."""
+    """Directories of libraries, one per line: recorded only where the program calls them."""
     return os.path.dirname(os.__file__) + os.sep
 
 
-def our_prefixes() -> str:
-    """Directories of code that is never recorded, one per line."""
+def insitu_prefixes() -> str:
+    """Directories of insitu itself, one per line: never recorded."""
     here = os.path.dirname(os.path.abspath(__file__))
     package = os.path.dirname(os.path.abspath(sys.modules["insitu"].__file__ or here))
     return "\n".join((here + os.sep, package + os.sep))
 
 
 def user_prefixes(argv: list[str]) -> str:
-    """What belongs to the program wherever it lies: the package that -m runs, the text of -c or of
-    a pipe."""
+    """Prefixes of files that belong to the program even inside a library folder, one per line.
+
+    These are the package that -m runs, the text of -c, and a program read from a pipe.
+    """
     if "-m" not in argv[1:-1]:
         return "<string>" if "-c" in argv[1:-1] else "<stdin>"
+
     package = argv[argv.index("-m") + 1].partition(".")[0]
-    return "\n".join(
-        os.path.join(entry, package) + os.sep for entry in sys.path if entry and package
-    )
+    if not package:
+        return ""
+    return "\n".join(os.path.join(entry, package) + os.sep for entry in sys.path if entry)
 
 
 def wake_agent(directory: str) -> None:
-    """Tell the agent that a rank has ended; nobody listening is fine.
+    """Wake the agent because a rank has ended. Nothing happens if no agent listens.
 
-    Opened at both ends: an agent that goes right now would leave the program a SIGPIPE.
+    The pipe is opened for reading, too: otherwise an agent that ends now would cause a SIGPIPE in
+    the program.
     """
     try:
         pipe = os.open(os.path.join(directory, table_directory.WAKE), os.O_RDWR | os.O_NONBLOCK)
@@ -141,24 +148,25 @@ def wake_agent(directory: str) -> None:
 
 
 def start_agent(directory: str, variables: "Mapping[str, str]") -> None:
-    """Start the node's agent unless another rank has; it holds the lock as long as it lives.
+    """Start the node's agent, unless another rank has started it.
 
-    It is nobody's child and holds no descriptor of the application, so that no launcher waits for
-    it and the
-    application never reaps a process that it did not start.
+    A lock, which the agent holds as long as it lives, decides. The agent is not a child of the
+    application and inherits none of its descriptors: no launcher waits for it, and the application
+    never reaps a process that it did not start.
     """
     if variables.get("INSITU_AGENT") == "off":
         return
+
     import fcntl
 
-    lock = os.open(
-        os.path.join(directory, table_directory.AGENT_LOCK), os.O_RDWR | os.O_CREAT, 0o600
-    )
+    lock_path = os.path.join(directory, table_directory.AGENT_LOCK)
+    lock = os.open(lock_path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
         return
+
     child = os.fork()
     if child == 0:
         try:
@@ -170,15 +178,14 @@ def start_agent(directory: str, variables: "Mapping[str, str]") -> None:
 
 
 def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> None:
+    """Turn a forked child into the agent: a daemon with its own streams and descriptor 3."""
     os.setsid()
     if os.fork():
         os._exit(0)
+
     null = os.open(os.devnull, os.O_RDWR)
-    log = os.open(
-        os.path.join(directory, table_directory.AGENT_LOG),
-        os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-        0o600,
-    )
+    log_path = os.path.join(directory, table_directory.AGENT_LOG)
+    log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(null, 0)
     os.dup2(null, 1)
     os.dup2(log, 2)
@@ -188,15 +195,16 @@ def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> 
     os.set_inheritable(3, True)
     os.chdir(directory)
     try:  # noqa: SIM105  contextlib is not loaded in a rank
-        os.nice(10)  # its start, too, takes nothing from the ranks
+        os.nice(10)  # even the start of the agent must not delay the ranks
     except OSError:
         pass
-    home = variables["INSITU_HOME"]
+
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); "
         "from insitu.collectors.agent import main; main(sys.argv[2])"
     )
     python = variables["INSITU_PYTHON"]
+    home = variables["INSITU_HOME"]
     environment = {k: v for k, v in variables.items() if k not in ("LD_PRELOAD", "PYTHONPATH")}
     if variables.get("INSITU_PYTHONPATH"):
         environment["PYTHONPATH"] = variables["INSITU_PYTHONPATH"]
@@ -204,7 +212,7 @@ def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> 
 
 
 def start(info: RankInfo) -> None:
-    """Install everything in this rank. On our trouble the application runs on, unmeasured."""
-    rank = Rank(info, os.environ["INSITU_RUN"], os.environ["INSITU_META"])
-    start_agent(rank.directory, os.environ)
-    rank.start()
+    """Install everything in this rank."""
+    collectors = Collectors(info, os.environ["INSITU_RUN"], os.environ["INSITU_META"])
+    start_agent(collectors.directory, os.environ)
+    collectors.start()

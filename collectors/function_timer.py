@@ -1,4 +1,4 @@
-"""Time and visits per call path through the native hook, MPI calls included."""
+"""Times functions and MPI calls per call path, with the hook of the native library."""
 
 import sys
 import time
@@ -11,20 +11,20 @@ TYPE_CHECKING = False  # typing is not loaded in a rank
 if TYPE_CHECKING:
     from typing import Any
 
-# Of sys.monitoring; 0 to 2 and 5 belong to debuggers, coverage, profilers, optimizers.
+# Of sys.monitoring. 0 to 2 and 5 are reserved for debuggers, coverage, profilers and optimizers.
 TOOL_IDS = (4, 3)
-CALLS = 500  # of a block that is timed
-BLOCKS = 5  # of which the fastest counts: others were interrupted
-# A program has its own data in the caches: there the hook takes that many times as long as in a
-# loop that does nothing else (tests/benchmarks/overhead.py).
-IN_A_PROGRAM = 3.0
+CALIBRATION_CALLS = 500  # calls in a timed block
+CALIBRATION_BLOCKS = 5  # the fastest block counts: the others were interrupted
+# In a program, which fills the caches with its own data, an event of the hook costs this many times
+# what it costs in a loop that does nothing else (measured with tests/benchmarks/overhead.py).
+COLD_CACHE_FACTOR = 3.0
 
 
 class NativeTimer:
-    """The collectors in libinsitu.so: they find the row, read the clock and add.
+    """The hook in libinsitu.so: it finds the row of a call path, reads the clock and adds.
 
     Raises:
-        OSError: the table cannot be made.
+        OSError: the table cannot be created.
     """
 
     def __init__(self, native: "Any", path: str, info: RankInfo, program: str, meta: str) -> None:
@@ -36,53 +36,65 @@ class NativeTimer:
 
     def start(
         self,
-        places: tuple[str, str, str],
+        prefixes: tuple[str, str, str],
         steering: Steering,
         uncaught: Callable[[BaseException], None],
     ) -> None:
-        """Install the frame evaluator (3.11), the callbacks of sys.monitoring (3.12 and later) or,
-        where another tool has these, the profile function.
+        """Install the hook.
+
+        It is the frame evaluator in Python 3.11 and callbacks of sys.monitoring from 3.12 on. If
+        another tool uses these, the profile function is installed instead.
 
         Args:
-            places: prefixes of the files of libraries, of exceptions to them, of insitu itself.
+            prefixes: of the files of libraries, of files of the program among these, and of insitu.
+                Each text has one prefix per line.
             steering: which functions are recorded, at what cost.
-            uncaught: called with the exception that leaves the main module.
+            uncaught: called with an exception that leaves the main module.
         """
         native, wants_builtins = self.native, steering.has_builtins
-        only, skip = "\n".join(steering.only), "\n".join(steering.skip)
-        native.configure(*places, only, skip, steering.depth, steering.keeps_recursion)
-        before_ns = _call_ns()
-        tool = _free_tool()
+        native.configure(
+            *prefixes,
+            "\n".join(steering.only),
+            "\n".join(steering.skip),
+            steering.depth,
+            steering.keeps_recursion,
+        )
+
+        # The cost of an event is the difference between a call with and one without the hook.
+        before_ns = _measure_call_ns()
+        tool = _free_tool_id()
         if tool is not None:
             callbacks = native.start(uncaught, "monitoring", wants_builtins)
-            _monitor(tool, callbacks if wants_builtins else callbacks[:6])
-        elif sys.version_info >= (3, 12) or wants_builtins or not self._evaluate(uncaught):
-            self._profile(uncaught, wants_builtins)
-        event_ns = max(_call_ns() - before_ns, 1.0)
-        if tool is not None:  # from here on, what is ignored costs nothing
-            native.disable_with(sys.monitoring.DISABLE)  # type: ignore[attr-defined]
-        native.budget(event_ns * IN_A_PROGRAM, steering.budget)
-        self._follow_extension_modules()
+            _register_callbacks(tool, callbacks if wants_builtins else callbacks[:6])
+        elif sys.version_info >= (3, 12) or wants_builtins or not self._start_evaluator(uncaught):
+            self._start_profiler(uncaught, wants_builtins)
+        event_ns = max(_measure_call_ns() - before_ns, 1.0)
 
-    def _evaluate(self, uncaught: Callable[[BaseException], None]) -> bool:
+        if tool is not None:  # from now on, functions that are not recorded cost nothing
+            native.disable_with(sys.monitoring.DISABLE)  # type: ignore[attr-defined]
+        native.budget(event_ns * COLD_CACHE_FACTOR, steering.budget)
+        self._patch_extension_modules()
+
+    def _start_evaluator(self, uncaught: Callable[[BaseException], None]) -> bool:
         try:
             self.native.start(uncaught, "evaluator", False)
         except RuntimeError:
             return False
         return True
 
-    def _profile(self, uncaught: Callable[[BaseException], None], wants_builtins: bool) -> None:
+    def _start_profiler(
+        self, uncaught: Callable[[BaseException], None], wants_builtins: bool
+    ) -> None:
         import threading
 
-        from insitu.collectors.function_timer_py import tell_uncaught
+        from insitu.collectors.function_timer_py import call_when_uncaught
 
-        tell_uncaught(uncaught)
+        call_when_uncaught(uncaught)
         threading.setprofile(self.native.profile_thread)
         self.native.start(lambda error: None, "profile", wants_builtins)
 
-    def _follow_extension_modules(self) -> None:
-        """Look for MPI calls in every extension module as soon as it is loaded, before it
-        initialises MPI."""
+    def _patch_extension_modules(self) -> None:
+        """Look for MPI calls in each extension module when it is loaded, before it can call MPI."""
         loader = sys.modules["_frozen_importlib_external"].ExtensionFileLoader
         original = loader.create_module
         patch_mpi = self.native.patch_mpi
@@ -92,7 +104,7 @@ class NativeTimer:
             patch_mpi()
             return module
 
-        # Tracebacks leave out the frames of importlib: this one is part of it.
+        # Tracebacks omit the frames of importlib. This frame must look like one of them.
         create_module.__code__ = create_module.__code__.replace(
             co_filename="<frozen importlib._bootstrap_external>"
         )
@@ -103,45 +115,52 @@ class NativeTimer:
         self.native.end(status)
 
 
-def _free_tool() -> int | None:
-    """An id for sys.monitoring, None where there is none."""
+def _free_tool_id() -> int | None:
+    """An unused tool id of sys.monitoring; None if there is none, or no sys.monitoring."""
     if sys.version_info < (3, 12):
         return None
     monitoring = sys.monitoring  # 3.12 and later
     return next((tool for tool in TOOL_IDS if monitoring.get_tool(tool) is None), None)
 
 
-def _monitor(tool: int, callbacks: tuple[object, ...]) -> None:
+def _register_callbacks(tool: int, callbacks: tuple[object, ...]) -> None:
     monitoring = sys.monitoring  # type: ignore[attr-defined]  # 3.12 and later
     monitoring.use_tool_id(tool, "insitu")
     events = monitoring.events
     kinds = (
-        *(events.PY_START, events.PY_RESUME, events.PY_THROW),
-        *(events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND),
-        *(events.CALL, events.C_RETURN, events.C_RAISE),
+        events.PY_START,
+        events.PY_RESUME,
+        events.PY_THROW,
+        events.PY_RETURN,
+        events.PY_YIELD,
+        events.PY_UNWIND,
+        events.CALL,
+        events.C_RETURN,
+        events.C_RAISE,
     )
+
     mask = 0
     for event, callback in zip(kinds, callbacks, strict=False):
         monitoring.register_callback(tool, event, callback)
-        # C_RETURN and C_RAISE come with CALL
-        mask |= 0 if event in (events.C_RETURN, events.C_RAISE) else event
+        if event not in (events.C_RETURN, events.C_RAISE):  # CALL enables these two
+            mask |= event
     monitoring.set_events(tool, mask)
 
 
-def _nothing() -> None:
-    """What is called to see what a call takes."""
+def _empty_function() -> None:
+    """The function that is called to measure the time of a call."""
 
 
-def _calls(n: int) -> None:
+def _call_repeatedly(n: int) -> None:
     for _ in range(n):
-        _nothing()
+        _empty_function()
 
 
-def _call_ns() -> float:
-    """Nanoseconds of a call and its return, the loop around it included."""
-    best = 1 << 62
-    for _ in range(BLOCKS):
-        began = time.perf_counter_ns()
-        _calls(CALLS)
-        best = min(best, time.perf_counter_ns() - began)
-    return best / CALLS
+def _measure_call_ns() -> float:
+    """Nanoseconds for a call and its return, with the loop around them."""
+    best_ns = 1 << 62
+    for _ in range(CALIBRATION_BLOCKS):
+        began_ns = time.perf_counter_ns()
+        _call_repeatedly(CALIBRATION_CALLS)
+        best_ns = min(best_ns, time.perf_counter_ns() - began_ns)
+    return best_ns / CALIBRATION_CALLS

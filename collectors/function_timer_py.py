@@ -92,7 +92,7 @@ class PythonTimer:
         self.library, self.user, self.ours = (tuple(filter(None, p.split("\n"))) for p in places)
         self.steering = steering
         self.uncaught = uncaught
-        tell_uncaught(uncaught)
+        call_when_uncaught(uncaught)
         if sys.version_info < (3, 12):
             sys.exit = _exit
         threading.setprofile(self.profile)
@@ -398,7 +398,7 @@ def _exit(status: object = None, /) -> NoReturn:
     raise SystemExit(status)
 
 
-def tell_uncaught(uncaught: Callable[[BaseException], None]) -> None:
+def call_when_uncaught(uncaught: Callable[[BaseException], None]) -> None:
     """Call `uncaught` with an exception that nothing caught, after its traceback is printed."""
     original = sys.excepthook
 

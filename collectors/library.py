@@ -1,4 +1,4 @@
-"""The native library: where it lies, whether this interpreter can use it, loading it."""
+"""The native library: where it is, whether this interpreter can use it, and how to load it."""
 
 import os
 import sys
@@ -12,22 +12,26 @@ MODULE = "insitu_native"
 
 
 def find() -> str:
-    """The path of the library, or "" where none was built.
+    """Return the path of the library, or "" if it was not built.
 
-    It lies beside this file in a wheel and an in-place build, and in site-packages in an editable
-    install.
+    It is beside this file in a wheel and in a build in the source tree, and in site-packages in an
+    editable install.
     """
     here = os.path.dirname(os.path.abspath(__file__))
-    places = [here, *(os.path.join(entry, "insitu", "collectors") for entry in sys.path if entry)]
-    for place in places:
-        path = os.path.join(place, FILE)
+    folders = [here]
+    folders += [os.path.join(entry, "insitu", "collectors") for entry in sys.path if entry]
+    for folder in folders:
+        path = os.path.join(folder, FILE)
         if os.path.isfile(path):
             return path
     return ""
 
 
 def why_unusable() -> str:
-    """Why this interpreter's objects are not laid out as the library expects, "" if they are."""
+    """Return why this interpreter's objects do not have the layout that the library expects.
+
+    Empty if they do.
+    """
     if sys.implementation.name != "cpython":
         return f"{sys.implementation.name} is not CPython"
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
@@ -39,17 +43,20 @@ def why_unusable() -> str:
     return ""
 
 
-def load(path: str) -> "Any":  # Any: a module made in C
-    """Load the library as a module into this interpreter, without ctypes or importlib's finders.
+def load(path: str) -> "Any":  # Any: a module written in C
+    """Load the library as a module of this interpreter.
+
+    Neither ctypes nor importlib is used: both would be loaded into the rank.
 
     Raises:
-        ImportError: the library is not there, or this interpreter cannot use it.
+        ImportError: there is no library, or this interpreter cannot use it.
     """
     reason = why_unusable()
     if reason:
         raise ImportError(f"the native hook cannot be used: {reason}")
     if not path:
         raise ImportError("the native hook was not built: no C compiler at installation")
+
     import _imp
 
     class Spec:

@@ -60,7 +60,7 @@ class Node:
 
     def __init__(self, directory: str, *, token: str = "", incarnation: int | None = None) -> None:
         self.directory = directory
-        self.name = spool.node_of(directory)
+        self.name = spool.node_name(directory)
         self.token = token
         self.incarnation = incarnation or time.time_ns()
         self.ranks: dict[str, Rank] = {}
@@ -165,7 +165,7 @@ class Node:
             "parameters": meta.get("parameters", {}),
             "command": meta.get("command", []),
             "program": self.paths[0][1],
-            "host": spool.host_of(self.directory),
+            "host": spool.host_name(self.directory),
             "cores": os.cpu_count(),
             "python": meta.get("python", ""),
             "insitu": meta.get("insitu", ""),
@@ -226,14 +226,14 @@ class Node:
                 elision.fold(totals, rank.table.rows, self.throttled.keys())
             kinds = bytes(row.kind == MPI for row in rank.table.rows)
             groups.setdefault((rank.node_rows.tobytes(), kinds), []).append((rank, totals))
-            found = heap.heap_of(rank.number, rank.table.rows, rank.node_rows, totals)
+            found = heap.read_heap(rank.number, rank.table.rows, rank.node_rows, totals)
             heaps += [found] if found else []
             rank.is_final = is_over
             ended += [(rank, totals)] if is_over else []
         built: list[Group] = []
         for (rows, kinds), members in groups.items():
             built += table_groups(array("I", rows), kinds, members)
-        built += heap.groups(heaps, tuple(INDEX[name] for name in heap.NAMES))
+        built += heap.heap_groups(heaps, tuple(INDEX[name] for name in heap.NAMES))
         levels: list[Level] = [(rank.number, 0, of_the_root(rank)) for rank in due]
         levels += [(r.number, *iterations.of(r.table, r.node_rows, r.tick_s)) for r in due]
         levels += [level for rank in due for level in phases.levels(rank)]

@@ -1,38 +1,43 @@
-"""The kernel's word that a process has ended, however it ends."""
+"""Waiting for processes to end, through process file descriptors (pidfd_open(2))."""
 
 import os
 from collections.abc import Collection, Iterable
 
+CLOSED = -1
+
 
 class Processes:
-    """Descriptors of processes, readable once these have ended; those that cannot be had (an old
-    kernel, no descriptor left) are missing, and the next beat sees the end."""
+    """Descriptors that become readable when their processes end.
+
+    A process has none if the kernel is older than 5.3 or the descriptors are exhausted; then the
+    agent notices the end at the next heartbeat.
+    """
 
     def __init__(self) -> None:
-        self._files: dict[int, int] = {}  # by process; -1 where there is nothing more to hear
+        self._descriptors: dict[int, int] = {}  # by process id
 
-    def watch(self, processes: Iterable[int]) -> None:
-        """Hear of the end of these."""
-        for process in processes:
-            if process not in self._files:
-                self._files[process] = _opened(process)
+    def watch(self, pids: Iterable[int]) -> None:
+        """Open descriptors for these processes, unless they were watched before."""
+        for pid in pids:
+            if pid not in self._descriptors:
+                self._descriptors[pid] = _open_descriptor(pid)
 
-    def watched(self) -> list[int]:
+    def descriptors(self) -> list[int]:
         """The descriptors to wait for."""
-        return [file for file in self._files.values() if file >= 0]
+        return [file for file in self._descriptors.values() if file != CLOSED]
 
     def forget(self, ready: Collection[object]) -> None:
-        """Those among `ready` have said all they have to say."""
-        for process, file in self._files.items():
+        """Close the descriptors in `ready`: their processes have ended."""
+        for pid, file in self._descriptors.items():
             if file in ready:
                 os.close(file)
-                self._files[process] = -1
+                self._descriptors[pid] = CLOSED
 
 
-def _opened(process: int) -> int:
+def _open_descriptor(pid: int) -> int:
     if not hasattr(os, "pidfd_open"):
-        return -1
+        return CLOSED
     try:
-        return os.pidfd_open(process)
+        return os.pidfd_open(pid)
     except OSError:
-        return -1
+        return CLOSED

@@ -1,9 +1,10 @@
-"""Which rank this process is, from what the launcher put into its environment."""
+"""Which rank this process is, according to the environment variables of its launcher."""
 
 from collections.abc import Mapping
 
-# Slurm's last: under mpiexec inside an allocation it is 0 in every rank.
-SOURCES = (
+# The variable of the rank, and those of the number of ranks. Slurm comes last: under mpiexec inside
+# an allocation, SLURM_PROCID is 0 in every rank.
+RANK_VARIABLES = (
     ("PMIX_RANK", ("OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "SLURM_NTASKS")),
     ("PMI_RANK", ("PMI_SIZE",)),
     ("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",)),
@@ -11,14 +12,14 @@ SOURCES = (
     ("PALS_RANKID", ("PALS_SIZE",)),
     ("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
 )
-# What ranks of one job on one node have in common and other jobs do not.
-JOBS = ("PMIX_NAMESPACE", "PMI_JOBID", "OMPI_MCA_ess_base_jobid")
-# Of processes that MPI_Comm_spawn started: the run is that of those who were there before.
-SPAWNED = ("PMI_SPAWNED", "OMPI_PARENT_PORT")
+# Equal in all ranks of a job on a node, different in other jobs.
+JOB_VARIABLES = ("PMIX_NAMESPACE", "PMI_JOBID", "OMPI_MCA_ess_base_jobid")
+# Set in processes that MPI_Comm_spawn started. They are not ranks of the measured run.
+SPAWN_VARIABLES = ("PMI_SPAWNED", "OMPI_PARENT_PORT")
 
 
 class RankInfo:
-    """A rank and the number of ranks; MPI itself has the last word once it is initialised."""
+    """A rank and the number of ranks. MPI's own values replace them once it is initialised."""
 
     __slots__ = ("rank", "size")
 
@@ -27,23 +28,28 @@ class RankInfo:
         self.size = size
 
 
-def find(environment: Mapping[str, str]) -> RankInfo | None:
-    """The rank of this process, None outside an MPI job and in one that another job spawned."""
-    if any(name in environment for name in SPAWNED):
+def find_rank(environment: Mapping[str, str]) -> RankInfo | None:
+    """The rank of this process; None outside an MPI job and in a spawned process."""
+    if any(name in environment for name in SPAWN_VARIABLES):
         return None
-    for name, sizes in SOURCES:
+
+    for name, size_names in RANK_VARIABLES:
         rank = environment.get(name, "")
-        if not rank.isdigit() or (name == "SLURM_PROCID" and "SLURM_STEP_ID" not in environment):
+        if not rank.isdigit():
             continue
-        size = next((environment[s] for s in sizes if environment.get(s, "").isdigit()), "")
+        if name == "SLURM_PROCID" and "SLURM_STEP_ID" not in environment:
+            continue  # a batch script, which no srun started
+
+        sizes = [environment.get(size_name, "") for size_name in size_names]
+        size = next((text for text in sizes if text.isdigit()), "")
         if size and int(rank) < int(size):
             return RankInfo(int(rank), int(size))
     return None
 
 
-def job(environment: Mapping[str, str]) -> str:
-    """A name that the ranks of this job share, "" where the launcher gives none."""
-    for name in JOBS:
+def job_name(environment: Mapping[str, str]) -> str:
+    """A name that all ranks of this job share; "" if the launcher provides none."""
+    for name in JOB_VARIABLES:
         if environment.get(name):
             return f"{name}={environment[name]}"
     if environment.get("SLURM_JOB_ID") and environment.get("SLURM_STEP_ID"):

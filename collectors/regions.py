@@ -1,6 +1,6 @@
-"""The program's own marks: `insitu.region("solve")`, `insitu.phase(step)`.
+"""Marks that a program sets itself: `insitu.region("solve")` and `insitu.phase(step)`.
 
-Outside a measured rank they do nothing, and cost little more than the call.
+Outside a measured rank they do nothing and cost little more than the call.
 """
 
 import sys
@@ -14,31 +14,32 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
     class Recorder(Protocol):
-        """A function timer."""
+        """The part of a function timer that records marks."""
 
         def region_enter(self, name: str) -> object:
-            """A region begins."""
+            """Begin a region."""
 
         def region_leave(self, name: str) -> object:
-            """It ends."""
+            """End a region."""
 
         def phase(self, name: str, is_named: bool) -> object:
-            """A part of the program begins, or one iteration of it."""
+            """Begin a named phase or an iteration of the main loop."""
 
 
 _recorder: "Recorder | None" = None  # set once, before the program's first line
 
 
 def record_with(recorder: "Recorder") -> None:
-    """From here on marks go to this timer."""
-    global _recorder  # noqa: PLW0603  the program has no object of ours to hold it
+    """Send marks to this timer from now on."""
+    global _recorder  # noqa: PLW0603  the program has no object of ours that could hold it
     _recorder = recorder
 
 
-class region:  # read as a statement: with insitu.region("solve"):
-    """A part of the program with a name, a row of the call path; for `with` and as a decorator.
+class region:  # lower case, because it is read as a statement: with insitu.region("solve"):
+    """A named region of the program, which is a call path of its own.
 
-    Within a coroutine it ends, for the timer, where the coroutine first waits.
+    Use it as a context manager or as a decorator. In a coroutine, the region ends for the timer
+    where the coroutine first waits.
     """
 
     __slots__ = ("name",)
@@ -56,9 +57,10 @@ class region:  # read as a statement: with insitu.region("solve"):
             _recorder.region_leave(self.name)
 
     def __call__(self, function: "Callable[P, R]") -> "Callable[P, R]":
-        """The function, run within the region."""
+        """Return a function that runs `function` in this region."""
         if _recorder is None:
             return function
+
         from functools import wraps
 
         @wraps(function)
@@ -69,12 +71,12 @@ class region:  # read as a statement: with insitu.region("solve"):
         return within
 
 
-def phase(step: "Any") -> None:  # Any: whatever has a text, mostly a number
-    """A phase of the program begins: an iteration of its main loop, or a part of it with a name.
+def phase(step: "Any") -> None:  # Any: anything with a text, usually a number
+    """Begin a phase of the program: a named phase, or an iteration of its main loop.
 
-    A text is a name: until the next phase with one, `(phase assemble)` below the program tells
-    what the whole rank does, its memory included. Anything else is the number of an iteration: the
-    time from each to the next is an iteration's (`iteration_time`).
+    A string is a name. Until the next named phase, the call path `(phase assemble)` below the
+    program holds what the whole rank does, including its memory. Anything else is the number of an
+    iteration: the time between two such marks is one value of the metric `iteration_time`.
     """
     if _recorder is not None:
         _recorder.phase(str(step), isinstance(step, str))

@@ -5,12 +5,12 @@ from enum import StrEnum
 
 from insitu.wire.messages import NO_SESSION, Ack, Halt, Message, Reject, Welcome
 
-HELLO_EVERY_S = 1.0  # until somebody answers
-ANSWER_WITHIN_S = 5.0  # an outstanding message older than this means that the session is gone
+HELLO_EVERY_S = 1.0  # until a Welcome arrives
+ANSWER_WITHIN_S = 5.0  # a message that is not answered within this time ends the session
 
 
 class Step(StrEnum):
-    """What the agent should send next."""
+    """What the agent sends next."""
 
     NOTHING = "nothing"
     HELLO = "hello"
@@ -21,26 +21,28 @@ class Step(StrEnum):
 
 
 @dataclass(slots=True)
-class Session:
-    """Hello before data, one message outstanding, the newest replaces older ones.
+class AgentSession:
+    """The state of a session with an aggregator or a relay.
 
-    Time arrives as `now` in seconds; the caller builds the messages that `step` asks for. Rows of
-    the dictionary that are not known go before totals: first their digest, then, if that says
-    nothing to the aggregator, the rows.
+    A session begins with Hello. At most one message is outstanding; newer totals replace older
+    ones. Call paths that the aggregator does not know are sent before totals: first the digest of
+    the dictionary, then the rows themselves if the aggregator does not know the digest.
+
+    Time arrives as `now`, in seconds. The caller builds the messages that `step` asks for.
     """
 
     is_welcome: bool = False
     is_refused: bool = False
-    is_durable: bool = False
+    is_durable: bool = False  # the aggregator has the final totals on disk
     was_ever_welcome: bool = False
-    instance: str = ""
-    known: int = 0
-    beat_s: float = 1.0
-    seq: int = 0
-    is_behind: bool = False  # totals were not taken: everything is to be sent once more
-    digested: int = 0  # rows whose digest this session has sent
+    instance: str = ""  # of the aggregator; it differs after a restart
+    known_rows: int = 0  # rows of the dictionary that the aggregator knows
+    heartbeat_s: float = 1.0
+    sequence: int = 0  # of the newest totals
+    is_behind: bool = False  # the aggregator missed totals: send the totals of all ranks again
+    digested_rows: int = 0  # rows whose digest this session has sent
     refusal: str = ""
-    asked_at: float | None = None  # when the message that is outstanding was sent
+    sent_at: float | None = None  # when the outstanding message was sent
 
     def step(self, now: float, *, has_data: bool, has_ended: bool, rows: int) -> Step:
         """What to send now.
@@ -48,65 +50,70 @@ class Session:
         Args:
             now: seconds.
             has_data: totals are due.
-            has_ended: these are the last ones.
-            rows: of the node's dictionary, which totals may refer to.
+            has_ended: all ranks have ended, so these totals are the last ones.
+            rows: size of the node's dictionary, which the totals refer to.
         """
         if self.is_refused or self.is_durable:
             return Step.NOTHING
+
         if not self.is_welcome:
-            is_due = self.asked_at is None or now - self.asked_at >= HELLO_EVERY_S
-            if is_due:
-                self.asked_at = now
-            return Step.HELLO if is_due else Step.NOTHING
-        if self.asked_at is not None:
-            if now - self.asked_at < ANSWER_WITHIN_S:
+            if self.sent_at is not None and now - self.sent_at < HELLO_EVERY_S:
+                return Step.NOTHING
+            self.sent_at = now
+            return Step.HELLO
+
+        if self.sent_at is not None:
+            if now - self.sent_at < ANSWER_WITHIN_S:
                 return Step.NOTHING
             self.lose()
             return self.step(now, has_data=has_data, has_ended=has_ended, rows=rows)
+
         if has_data:
-            self.asked_at = now
+            self.sent_at = now
             return self._data_step(rows)
         if has_ended:
-            self.asked_at = now
+            self.sent_at = now
             return Step.BYE
         return Step.NOTHING
 
     def _data_step(self, rows: int) -> Step:
-        if self.known < rows:
-            if self.digested >= rows:
+        if self.known_rows < rows:
+            if self.digested_rows >= rows:
                 return Step.PATHS
-            self.digested = rows
+            self.digested_rows = rows
             return Step.DIGEST
-        self.seq += 1
+
+        self.sequence += 1
         self.is_behind = False
         return Step.TOTALS
 
     def lose(self) -> None:
-        """The connection is gone, or its answers are: the next message is Hello."""
+        """End the session: the connection or the answers are lost. The next message is Hello."""
         self.is_welcome = False
-        self.digested = 0
-        self.asked_at = None  # not the time of a message from before: that would say Hello for ever
+        self.digested_rows = 0
+        # Without this, an old message would look like an outstanding one for ever.
+        self.sent_at = None
 
     def receive(self, message: Message) -> None:
-        """An answer of the aggregator."""
+        """Handle an answer of the aggregator."""
         match message:
             case Welcome(instance, known, last_seq, beat_ms):
                 self.is_welcome = self.was_ever_welcome = True
-                self.instance, self.known = instance, known
-                self.is_behind = last_seq < self.seq  # what was outstanding may be lost
-                self.seq = max(self.seq, last_seq)
-                self.beat_s = beat_ms / 1000
-                self.asked_at = None
+                self.instance, self.known_rows = instance, known
+                self.is_behind = last_seq < self.sequence  # the outstanding totals may be lost
+                self.sequence = max(self.sequence, last_seq)
+                self.heartbeat_s = beat_ms / 1000
+                self.sent_at = None
             case Ack(instance, seq, known, is_durable):
                 if not self.is_welcome:
                     return
                 if instance != self.instance:
                     self.lose()
                     return
-                self.known = known
-                self.is_behind = seq < self.seq
+                self.known_rows = known
+                self.is_behind = seq < self.sequence
                 self.is_durable = is_durable
-                self.asked_at = None
+                self.sent_at = None
             case Reject(code, text):
                 if code == NO_SESSION:
                     self.lose()
@@ -115,4 +122,4 @@ class Session:
             case Halt(text):
                 self.is_refused, self.refusal = True, text
             case _:
-                pass  # nothing else is sent to an agent
+                pass  # agents receive no other messages

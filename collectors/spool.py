@@ -1,4 +1,4 @@
-"""Tables of ended ranks, copied into their campaign where no socket reaches the aggregator."""
+"""Copies the tables of a node into the campaign, for nodes that cannot reach the aggregator."""
 
 import hashlib
 import os
@@ -8,15 +8,15 @@ from insitu.campaign import layout
 from insitu.collectors import table_directory
 from insitu.private_files import make_private_directory
 
-HOST = "host"  # the file that names the host, and the node, of the tables in a folder of the spool
-BOOT = "/proc/sys/kernel/random/boot_id"
+HOST_FILE = "host"  # names the host and the node of the tables beside it
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
-def folder_of(campaign: str, run: str, node: str) -> str:
-    """The folder for a node's tables of a run, made where it is not there yet.
+def make_folder(campaign: str, run: str, node: str) -> str:
+    """Create the spool folder for a node's tables of a run, or return the existing one.
 
     Raises:
-        OSError: it cannot be made, or it is open to others.
+        OSError: the folder cannot be created, or other users can access it.
     """
     spool = os.path.join(campaign, layout.SPOOL)
     os.makedirs(campaign, mode=0o700, exist_ok=True)
@@ -26,68 +26,71 @@ def folder_of(campaign: str, run: str, node: str) -> str:
     return folder
 
 
-def copy(directory: str, campaign: str) -> None:
-    """Copy the tables of a run directory; they are on the disk when this returns.
+def copy_tables(directory: str, campaign: str) -> None:
+    """Copy the tables of a run directory. They are on disk when this function returns.
 
     Raises:
-        OSError: they could not be copied; those that were are whole.
+        OSError: a table could not be copied; the copies made so far are complete.
     """
-    node = node_of(directory)
-    folder = folder_of(campaign, os.path.basename(directory), node)
-    _write(os.path.join(folder, HOST), f"{socket.gethostname()}\n{node}".encode())
+    node = node_name(directory)
+    folder = make_folder(campaign, os.path.basename(directory), node)
+    _write_file(os.path.join(folder, HOST_FILE), f"{socket.gethostname()}\n{node}".encode())
     for name in table_directory.table_names(directory):
         with open(os.path.join(directory, name), "rb") as table:
-            _write(os.path.join(folder, name), table.read())
-    file = os.open(folder, os.O_RDONLY)
-    os.fsync(file)
-    os.close(file)
+            _write_file(os.path.join(folder, name), table.read())
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
 
 
-def host_of(directory: str) -> str:
-    """The host of the tables in a directory: this one, unless the directory says another."""
-    return next(iter(_said(directory)), "") or socket.gethostname()
+def host_name(directory: str) -> str:
+    """The host whose tables are in a directory: this one, unless the spool names another."""
+    words = _read_host_file(directory)
+    return words[0] if words else socket.gethostname()
 
 
-def node_of(directory: str) -> str:
-    """The node of the tables in a directory: a name that no other node of the run has.
+def node_name(directory: str) -> str:
+    """The name of the node whose tables are in a directory, unique among the nodes of the run.
 
-    Containers may share a host name; they share no directory for tables. Its place tells them
-    apart: the kernel's start, the file system, the inode.
+    Containers may share a host name but not a directory for tables. The boot id, file system and
+    inode of the directory distinguish them.
     """
-    said = _said(directory)
-    if said:
-        return said[-1]
+    words = _read_host_file(directory)
+    if words:
+        return words[-1]
+
     try:
-        with open(BOOT, "rb") as file:
+        with open(BOOT_ID, "rb") as file:
             boot = file.read(64)
     except OSError:
         boot = b""
-    found = os.stat(directory)
-    place = boot + f"{found.st_dev} {found.st_ino}".encode()
-    return f"{socket.gethostname()}-{hashlib.blake2b(place, digest_size=4).hexdigest()}"
+    status = os.stat(directory)
+    identity = boot + f"{status.st_dev} {status.st_ino}".encode()
+    return f"{socket.gethostname()}-{hashlib.blake2b(identity, digest_size=4).hexdigest()}"
 
 
-def _said(directory: str) -> list[str]:
-    """What a folder of the spool says of its host and its node; nothing elsewhere."""
+def _read_host_file(directory: str) -> list[str]:
+    """The host and the node, for a folder of the spool; [] elsewhere."""
     try:
-        with open(os.path.join(directory, HOST), encoding="utf-8", errors="replace") as file:
+        with open(os.path.join(directory, HOST_FILE), encoding="utf-8", errors="replace") as file:
             return file.read(512).split()
     except OSError:
         return []
 
 
-def _write(path: str, data: bytes) -> None:
-    """A file that appears whole or not at all."""
-    fresh = f"{path}.{os.getpid()}"
-    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+def _write_file(path: str, data: bytes) -> None:
+    """Write a file that appears under its name only when it is complete."""
+    new_path = f"{path}.{os.getpid()}"
+    file = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(file, view) :]
         os.fsync(file)
     except OSError:
-        os.unlink(fresh)
+        os.unlink(new_path)
         raise
     finally:
         os.close(file)
-    os.replace(fresh, path)
+    os.replace(new_path, path)

@@ -1,11 +1,11 @@
-"""What the user asks of the function timer, as it travels from `insitu run` to a rank."""
+"""The user's settings for the function timer, and their form in a rank's environment."""
 
 VARIABLE = "INSITU_HOOK"
-BUDGET = 0.02  # of a rank's time
+BUDGET = 0.02  # share of a rank's time that the function timer may take
 
 
 class Steering:
-    """Which functions are recorded, and what that may cost."""
+    """Which functions are recorded, and at what cost."""
 
     __slots__ = ("budget", "depth", "has_builtins", "keeps_recursion", "only", "skip")
 
@@ -19,24 +19,37 @@ class Steering:
         keeps_recursion: bool = False,
         has_builtins: bool = False,
     ) -> None:
-        self.budget = budget  # a share of time, 0 for any
+        """Set the options.
+
+        Args:
+            budget: share of time; 0 means no limit.
+            only: patterns of functions to record; none means all.
+            skip: patterns of functions not to record.
+            depth: largest depth of a call path; 0 means no limit.
+            keeps_recursion: record each level of a recursion as a call path of its own.
+            has_builtins: record built-in functions, too.
+        """
+        self.budget = budget
         self.only = only
         self.skip = skip
-        self.depth = depth  # 0 for any
+        self.depth = depth
         self.keeps_recursion = keeps_recursion
         self.has_builtins = has_builtins
 
     def __str__(self) -> str:
-        """One line per word, for the environment."""
+        """One setting per line, for the environment."""
         lines = [f"budget {self.budget}", f"depth {self.depth}"]
         lines += [f"only {pattern}" for pattern in self.only]
         lines += [f"skip {pattern}" for pattern in self.skip]
-        lines += ["recursion"] * self.keeps_recursion + ["builtins"] * self.has_builtins
+        if self.keeps_recursion:
+            lines.append("recursion")
+        if self.has_builtins:
+            lines.append("builtins")
         return "\n".join(lines)
 
 
-def read(text: str) -> Steering:
-    """What `str` wrote; the defaults where nothing was."""
+def parse_steering(text: str) -> Steering:
+    """Parse the result of `str`. Settings that the text does not contain keep their defaults."""
     steering = Steering()
     for line in text.split("\n"):
         word, _, value = line.partition(" ")

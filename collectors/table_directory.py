@@ -9,6 +9,7 @@ TABLE_SUFFIX = ".table"
 AGENT_LOCK = "agent.lock"
 AGENT_LOG = "agent.log"
 WAKE = "wake"  # a pipe: ranks that end wake the agent
+WELCOMED = "welcomed"  # exists as soon as the agent has somewhere to send the totals
 PID_NAMESPACE = "/proc/self/ns/pid"
 
 

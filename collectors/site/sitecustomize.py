@@ -37,9 +37,9 @@ def _measure() -> bool:
     sys.path.insert(0, home)
     try:
         from insitu.collectors import bootstrap
-        from insitu.collectors.rank import RankInfo, find
+        from insitu.collectors.rank import RankInfo, find_rank
 
-        info = RankInfo(0, 1) if os.environ.get("INSITU_SINGLE") else find(os.environ)
+        info = RankInfo(0, 1) if os.environ.get("INSITU_SINGLE") else find_rank(os.environ)
         if info is None:
             return False
         bootstrap.start(info)

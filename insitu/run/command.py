@@ -22,7 +22,7 @@ def wrap(options: Options) -> None:
         campaign = campaign_directory(options)
         run = hashlib.sha256(_job(campaign).encode()).hexdigest()[:32]
         environment |= rank_environment(options, run, campaign) | preload(argv, options)
-        info = rank.find(os.environ)
+        info = rank.find_rank(os.environ)
         if info is not None and info.rank == 0 and not options.is_quiet:
             _tell_where(campaign)
     sys.stdout.flush()
@@ -33,7 +33,7 @@ def wrap(options: Options) -> None:
 def _job(campaign: str) -> str:
     """What the ranks of this job share: the launcher's name for it, else the process that started
     them."""
-    name = rank.job(os.environ)
+    name = rank.job_name(os.environ)
     if not name:
         with open(f"/proc/{os.getppid()}/stat", encoding="ascii", errors="replace") as file:
             started = file.read().rpartition(")")[2].split()[19]
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> None:
         if options.wants_help:
             print(USAGE, end="")
             sys.exit(0)
-        is_rank = rank.find(os.environ) is not None or "INSITU_RUN" in os.environ
+        is_rank = rank.find_rank(os.environ) is not None or "INSITU_RUN" in os.environ
         if is_rank and options.ranks is None:
             wrap(options)
         from insitu.run.supervise import supervise

@@ -22,7 +22,7 @@ def totals(allocations, allocated, growth, peak):
 def test_a_call_path_has_what_is_allocated_in_it_and_below():
     read = totals([1, 2, 4], [10, 20, 40], [10, -5, -30], [100, 300, 200])
 
-    found = heap.heap_of(7, ROWS, PLACES, read)
+    found = heap.read_heap(7, ROWS, PLACES, read)
 
     assert found == heap.RankHeap(
         7, {0: (7, 70, -25, 300), 1: (6, 60, -35, 300), 2: (4, 40, -30, 200)}
@@ -30,15 +30,15 @@ def test_a_call_path_has_what_is_allocated_in_it_and_below():
 
 
 def test_rows_without_any_allocation_are_absent():
-    found = heap.heap_of(0, ROWS, PLACES, totals([1, 0, 0], [8, 0, 0], [8, 0, 0], [8, 0, 0]))
+    found = heap.read_heap(0, ROWS, PLACES, totals([1, 0, 0], [8, 0, 0], [8, 0, 0], [8, 0, 0]))
 
     assert found is not None
     assert list(found.values) == [0]
 
 
 def test_a_rank_whose_allocator_could_not_be_followed_has_no_heap():
-    assert heap.heap_of(0, ROWS, PLACES, totals([5, 0, 0], [0] * 3, [0] * 3, [0] * 3)) is None
-    assert heap.heap_of(0, ROWS, PLACES, {"visits": array("Q", [1, 1, 1])}) is None
+    assert heap.read_heap(0, ROWS, PLACES, totals([5, 0, 0], [0] * 3, [0] * 3, [0] * 3)) is None
+    assert heap.read_heap(0, ROWS, PLACES, {"visits": array("Q", [1, 1, 1])}) is None
 
 
 def test_rows_of_one_rank_that_are_one_call_path_are_joined():
@@ -46,7 +46,7 @@ def test_rows_of_one_rank_that_are_one_call_path_are_joined():
     read = totals([0, 1, 2], [0, 10, 20], [0, 10, 20], [0, 50, 40])
     rows = [ROWS[0], Row(0, PYTHON, "(thread)", "", 0), Row(0, PYTHON, "(thread)", "", 0)]
 
-    found = heap.heap_of(0, rows, array("I", [0, 1, 1]), read)
+    found = heap.read_heap(0, rows, array("I", [0, 1, 1]), read)
 
     assert found is not None
     assert found.values == {0: (3, 30, 30, 50), 1: (3, 30, 30, 50)}
@@ -59,7 +59,7 @@ def test_ranks_that_allocate_in_the_same_rows_travel_together():
         heap.RankHeap(2, {0: (1, 1, 1, 1), 3: (1, 1, 1, 1)}),
     ]
 
-    both, alone = heap.groups(ranks, (8, 9, 10, 11))
+    both, alone = heap.heap_groups(ranks, (8, 9, 10, 11))
 
     assert array("i", both.ranks).tolist() == [0, 1]
     assert array("d", both.matrices[2]).tolist() == [-3.0, 7.0]
@@ -69,7 +69,7 @@ def test_ranks_that_allocate_in_the_same_rows_travel_together():
 def test_what_a_throttled_function_allocates_is_its_callers():
     read = totals([1, 2, 4], [10, 20, 40], [10, 5, 30], [100, 300, 200])
 
-    found = heap.heap_of(0, ROWS, array("I", [0, 1, 1]), read)
+    found = heap.read_heap(0, ROWS, array("I", [0, 1, 1]), read)
 
     assert found is not None
     assert found.values == {0: (7, 70, 45, 300), 1: (6, 60, 35, 300)}

@@ -200,9 +200,9 @@ def test_a_folder_of_the_spool_says_which_node_it_is_of(tmp_path):
     rank_table(directory, 0, 1, ["solve"])
     before = node.Node(str(directory)).name
 
-    spool.copy(str(directory), str(campaign))
+    spool.copy_tables(str(directory), str(campaign))
 
     (folder,) = (campaign / "spool").iterdir()
     assert folder.name == f"{directory.name}-{before}"
     assert node.Node(str(folder)).name == before
-    assert spool.host_of(str(folder)) == socket.gethostname()
+    assert spool.host_name(str(folder)) == socket.gethostname()

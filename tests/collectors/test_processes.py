@@ -11,7 +11,7 @@ def test_the_end_of_a_process_is_told_once_however_it_ends():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     processes = Processes()
     processes.watch([child.pid, child.pid, 1 << 30])
-    (file,) = processes.watched()
+    (file,) = processes.descriptors()
     poll = select.poll()
     poll.register(file, select.POLLIN)
     before = poll.poll(0)
@@ -21,5 +21,5 @@ def test_the_end_of_a_process_is_told_once_however_it_ends():
     processes.forget(after)
     processes.watch([child.pid])
 
-    assert (before, after, processes.watched()) == ([], [file], [])
+    assert (before, after, processes.descriptors()) == ([], [file], [])
     child.communicate()

@@ -34,7 +34,7 @@ MPIEXEC_IN_SBATCH = {
     ],
 )
 def test_the_rank_is_read_from_the_launchers_variables(environment, expected):
-    found = rank.find(environment)
+    found = rank.find_rank(environment)
 
     assert (found and (found.rank, found.size)) == expected
 
@@ -49,7 +49,7 @@ def test_the_rank_is_read_from_the_launchers_variables(environment, expected):
     ],
 )
 def test_ranks_of_one_job_share_its_name(environment, expected):
-    assert rank.job(environment) == expected
+    assert rank.job_name(environment) == expected
 
 
 @pytest.mark.parametrize(

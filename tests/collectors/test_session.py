@@ -2,25 +2,25 @@
 
 import pytest
 
-from insitu.collectors.session import ANSWER_WITHIN_S, HELLO_EVERY_S, Session, Step
+from insitu.collectors.session import ANSWER_WITHIN_S, HELLO_EVERY_S, AgentSession, Step
 from insitu.wire.messages import NO_SESSION, REFUSED, Ack, Halt, Reject, Welcome
 
 WELCOME = Welcome(instance="a", known=0, last_seq=0, beat_ms=500)
 
 
-def step(session: Session, now: float, *, has_data=True, has_ended=False, rows=0) -> Step:
+def step(session: AgentSession, now: float, *, has_data=True, has_ended=False, rows=0) -> Step:
     return session.step(now, has_data=has_data, has_ended=has_ended, rows=rows)
 
 
-def welcomed() -> Session:
-    session = Session()
+def welcomed() -> AgentSession:
+    session = AgentSession()
     assert step(session, 0) is Step.HELLO
     session.receive(WELCOME)
     return session
 
 
 def test_hello_comes_before_data_and_is_repeated_until_it_is_answered():
-    session = Session()
+    session = AgentSession()
 
     steps = [step(session, now * HELLO_EVERY_S / 2) for now in range(5)]
 
@@ -34,7 +34,7 @@ def test_one_message_is_outstanding():
     session.receive(Ack("a", 1, 5, False))
 
     assert step(session, 3) is Step.TOTALS
-    assert (session.known, session.seq) == (5, 2)
+    assert (session.known_rows, session.sequence) == (5, 2)
 
 
 def test_bye_follows_the_last_totals_until_it_is_durable():
@@ -51,7 +51,7 @@ def test_bye_follows_the_last_totals_until_it_is_durable():
 
 def test_welcome_ends_the_waiting_of_hello():
     """A watchdog that compared with the send time from before Welcome said Hello for ever."""
-    session = Session()
+    session = AgentSession()
     step(session, 0)
     session.receive(WELCOME)
 
@@ -101,22 +101,22 @@ def test_who_is_refused_stops_sending(answer):
 
 
 def test_an_old_ack_before_welcome_changes_nothing():
-    session = Session()
+    session = AgentSession()
     step(session, 0)
 
     session.receive(Ack("a", 9, 9, True))
 
     assert not session.is_durable
-    assert session.known == 0
+    assert session.known_rows == 0
 
 
 def test_the_sequence_goes_on_where_the_aggregator_stands():
-    session = Session()
+    session = AgentSession()
     step(session, 0)
     session.receive(Welcome(instance="a", known=7, last_seq=41, beat_ms=500))
 
     assert step(session, 1) is Step.TOTALS
-    assert (session.seq, session.known, session.beat_s) == (42, 7, 0.5)
+    assert (session.sequence, session.known_rows, session.heartbeat_s) == (42, 7, 0.5)
 
 
 def test_call_paths_go_by_their_digest_first():
@@ -134,7 +134,7 @@ def test_call_paths_that_nobody_has_sent_go_with_their_names():
     steps = []
     for known in (0, 3, 5, 5):  # in two parts
         steps.append(step(session, 1, rows=5))
-        session.receive(Ack("a", session.seq, known, False))
+        session.receive(Ack("a", session.sequence, known, False))
 
     assert steps == [Step.DIGEST, Step.PATHS, Step.PATHS, Step.TOTALS]
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from insitu.collectors import node
-from insitu.collectors.steering import Steering, read
+from insitu.collectors.steering import Steering, parse_steering
 from insitu.errors import UsageError
 from insitu.run.options import parse
 from tests.collectors.measured import measure, paths, visits
@@ -154,9 +154,9 @@ def test_steering_reaches_the_rank_as_it_was_said():
         ]
     ).steering
 
-    assert str(read(str(said))) == str(said)
+    assert str(parse_steering(str(said))) == str(said)
     assert (said.budget, said.only, said.depth) == (0.05, ("a.*", "b"), 4)
-    assert str(read("")) == str(Steering())
+    assert str(parse_steering("")) == str(Steering())
 
 
 @pytest.mark.parametrize(

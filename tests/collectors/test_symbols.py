@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from insitu.collectors import symbols
+from insitu.collectors import elf, symbols
 
 SOURCE = """
 int both(void) { return 1; }
@@ -30,7 +30,7 @@ def library(tmp_path):
 
 
 def names(path, before_ns):
-    found = symbols.read(str(path), before_ns=before_ns)
+    found = elf.read_functions(str(path), before_ns=before_ns).names
     table = symbols.Symbols()
     return {table.name(str(path), f"{address:x}", before_ns=before_ns) for address in found}
 
@@ -55,7 +55,7 @@ def test_a_stripped_file_tells_what_it_exports(library):
 def test_a_file_that_was_built_anew_since_tells_nothing(library):
     table = symbols.Symbols()
 
-    assert symbols.read(str(library), before_ns=1) == {}
+    assert elf.read_functions(str(library), before_ns=1).names == {}
     assert table.name(str(library), "1136", before_ns=1) == "lib.so+0x1136"
 
 
@@ -64,7 +64,9 @@ def test_a_damaged_file_is_no_error(library, cut):
     data = library.read_bytes()
     library.write_bytes(data[:cut])
 
-    assert isinstance(symbols.read(str(library), before_ns=time.time_ns()), dict)
+    functions = elf.read_functions(str(library), before_ns=time.time_ns())
+
+    assert isinstance(functions, elf.FunctionTable)
 
 
 def test_a_file_that_is_gone_leaves_the_address():
@@ -80,7 +82,7 @@ def stripped_of(library, how):
         pytest.skip("no objcopy: apt install binutils")
     words = [compiler, "-g", "-shared", "-fPIC", "-Wl,--build-id", "-o", "lib.so", "lib.c"]
     subprocess.run(words, check=True, cwd=library.parent)
-    before = symbols.read(str(library), before_ns=time.time_ns())
+    before = elf.read_functions(str(library), before_ns=time.time_ns()).names
     steps = {
         "a file beside it": [
             ["objcopy", "--only-keep-debug", "lib.so", "lib.debug"],
@@ -124,6 +126,6 @@ def test_functions_of_a_stripped_file_are_named_by(library, how):
 )
 def test_variants_of_a_function_are_the_function(tmp_path, symbol, shown):
     table = symbols.Symbols()
-    table.files["/lib.so"] = {16: symbol}
+    table.files["/lib.so"] = elf.FunctionTable({16: symbol})
 
     assert table.name("/lib.so", "10", before_ns=0) == shown

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from insitu.collectors.session import Session, Step
+from insitu.collectors.session import AgentSession, Step
 from insitu.entities import RunState
 from insitu.server.events import (
     AnswerArrived,
@@ -49,7 +49,7 @@ class ModelAgent:
 
     node: ModelNode
     peer: bytes
-    session: Session = field(default_factory=Session)
+    session: AgentSession = field(default_factory=AgentSession)
     has_ended: bool = False
     is_final: bool = False  # totals after the end have been sent in this session
     unsent: list = field(default_factory=list)
@@ -68,14 +68,14 @@ class ModelAgent:
             case Step.DIGEST:
                 return [node.digest()]
             case Step.PATHS:
-                return [node.dictionary(session.known)]
+                return [node.dictionary(session.known_rows)]
             case Step.TOTALS:
                 if not self.unsent:
                     self.is_final = self.has_ended
                     self.unsent = split_totals(node.totals(0), 1)
-                return [replace(self.unsent.pop(0), seq=session.seq)]
+                return [replace(self.unsent.pop(0), seq=session.sequence)]
             case Step.BYE:
-                return [node.bye(session.seq)]
+                return [node.bye(session.sequence)]
         return []
 
     def begin_again(self):
@@ -204,7 +204,7 @@ class World(RuleBasedStateMachine):
         """The agent is killed; another one finds the tables and speaks for them."""
         agent = self.agents[k]
         agent.node.incarnation += 1
-        agent.session, agent.peer = Session(), self.new_peer()
+        agent.session, agent.peer = AgentSession(), self.new_peer()
         agent.begin_again()
 
     def kill_aggregator(self, tail):

@@ -22,7 +22,7 @@ import numpy as np
 import zmq
 
 from insitu.campaign.store import open_store
-from insitu.collectors.session import Session, Step
+from insitu.collectors.session import AgentSession, Step
 from insitu.entities import RunState
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Message
@@ -55,7 +55,7 @@ class Speaker:
     node: ModelNode
     socket: "zmq.Socket[bytes]"
     rng: random.Random
-    session: Session = field(default_factory=Session)
+    session: AgentSession = field(default_factory=AgentSession)
     unsent: list[Message] = field(default_factory=list)
     late: list[bytes] = field(default_factory=list)
     has_ended: bool = False
@@ -88,15 +88,15 @@ class Speaker:
             case Step.DIGEST:
                 return [encode(self.node.digest())]
             case Step.PATHS:
-                return [encode(self.node.dictionary(self.session.known))]
+                return [encode(self.node.dictionary(self.session.known_rows))]
             case Step.TOTALS:
                 if not self.unsent:
                     self.is_final = self.has_ended
                     self.unsent = list(split_totals(self.node.totals(0), 1))
                 part = self.unsent.pop(0)
-                return [encode(replace(part, seq=self.session.seq))]  # type: ignore[type-var]
+                return [encode(replace(part, seq=self.session.sequence))]  # type: ignore[type-var]
             case Step.BYE:
-                return [encode(self.node.bye(self.session.seq))]
+                return [encode(self.node.bye(self.session.sequence))]
         return []
 
     def _begin_again(self) -> None:
