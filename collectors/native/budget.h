@@ -1,12 +1,16 @@
-/* What the hook may cost, looked at a few times a second. */
+/* The budget of the hook: what it may cost, checked a few times a second. */
 #ifndef INSITU_BUDGET_H
 #define INSITU_BUDGET_H
 
-#include "frames.h"
+#include <stdint.h>
 
-/* Begin: a call and its return cost `event_ns` (0: not known), `budget` is the share of time that is allowed, 0 for
- * any. */
+/* The tick of the next check; the hook compares it with the clock that it reads anyway. */
+extern uint64_t insitu_budget_check_at;
+
+/* Begin: a call and its return cost `event_ns` (0: unknown); `budget` is the largest share of the time that the hook
+ * may take, 0 for no limit. */
 void insitu_budget_begin(double event_ns, double budget);
-/* insitu_budget_look: throttle what is called too often; find the main loop. The interpreter's lock is held. */
+/* Throttle functions that are called too often, and look for the main loop. The caller holds the interpreter's lock. */
+void insitu_budget_check(uint64_t now);
 
 #endif

@@ -209,7 +209,7 @@ static void keep_budget(uint64_t now) {
 static void follow(uint64_t now) {
   keep_budget(now);
   uint32_t used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_acquire);
-  insitu_loop_follow(used, (double)(now - began), tick_ns);
+  insitu_loop_find(used, (double)(now - began), tick_ns);
 }
 
 __attribute__((noinline)) static void look(uint64_t now) {
@@ -244,7 +244,7 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
   if (__builtin_expect(!row && !flags, 0) && !(row = add_row(insitu_top(self)->row, function)))
     flags = INSITU_FOLDED | INSITU_UNNAMED, row = insitu_top(self)->row;
   if (__builtin_expect(__atomic_load_n(&rows[row].flags, __ATOMIC_RELAXED) & ROW_IS_LOOP, 0) && !flags)
-    insitu_loop_turn(self, now);
+    insitu_loop_iteration(self, now);
   if (!(flags & INSITU_UNNAMED)) { /* one thread counts in a row, others may read */
     uint64_t *visits = &insitu_table->rows[row].visits;
     __atomic_store_n(visits, *visits + 1, __ATOMIC_RELAXED);

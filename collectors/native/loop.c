@@ -1,36 +1,39 @@
 /* The main loop of the program: which function begins its iterations, and how long they take.
  *
- * Rows are counted by the threads that run in them; what is read of others here may be a moment old. */
+ * Rows are counted by the threads that run in them; values of other threads may be a moment old here. */
 #include "loop.h"
 
-#define LOOP_TURNS 8    /* entered that often by one caller, a function is a loop's */
-#define LOOP_SHARE 0.1  /* of all time, at least */
-#define TURN_NS 20000.0 /* an iteration is that long, on average: watching shorter ones would cost too much */
-#define IGNORED (ROW_IS_IGNORED | ROW_IS_THROTTLED)
+#define LOOP_ITERATIONS 8    /* a function that one caller calls this often is called by a loop */
+#define LOOP_SHARE 0.1       /* the main loop takes at least this share of all time */
+#define ITERATION_NS 20000.0 /* mean duration of an iteration, at least: timing shorter ones would cost too much */
+#define MARGIN 1.5           /* another loop replaces the current one if it takes this many times as long */
+#define NOT_RECORDED (ROW_IS_IGNORED | ROW_IS_THROTTLED)
 
-static atomic_flag is_turning = ATOMIC_FLAG_INIT; /* held by whoever changes what follows */
+static atomic_flag is_locked = ATOMIC_FLAG_INIT; /* protects everything below */
 static const struct insitu_thread *loop_thread;
-static uint64_t loop_owner, turned_at; /* when the loop's caller was entered; when the last iteration began */
-static int is_told;                    /* by the program itself */
-static uint32_t draws = 2463534242u;
+static uint64_t caller_start;        /* when the caller of the loop's row was entered */
+static uint64_t iteration_start;     /* 0 before the first iteration */
+static int is_marked;                /* the program marks its iterations itself */
+static uint32_t draws = 2463534242u; /* xorshift state [Marsaglia 2003] */
 
-static int begin_turning(void) {
-  return !atomic_flag_test_and_set_explicit(&is_turning, memory_order_acquire);
+/* Never waits: whoever does not get the lock drops its event. Acquire and release order what it protects. */
+static int try_lock(void) {
+  return !atomic_flag_test_and_set_explicit(&is_locked, memory_order_acquire);
 }
 
-static void end_turning(void) {
-  atomic_flag_clear_explicit(&is_turning, memory_order_release);
+static void unlock(void) {
+  atomic_flag_clear_explicit(&is_locked, memory_order_release);
 }
 
-static void forget_turns(uint32_t row) {
+static void restart_sample(uint32_t row) {
   struct insitu_header *header = insitu_table->header;
   header->loop_row = row;
   header->iterations = 0;
-  turned_at = 0;
+  iteration_start = 0;
 }
 
-/* A sample of all iterations, each as likely as any other [Vitter 1985, algorithm R]. */
-static void keep_turn(uint64_t ticks) {
+/* Keep a sample in which all iterations are equally likely [Vitter 1985, algorithm R]. */
+static void sample_iteration(uint64_t ticks) {
   struct insitu_header *header = insitu_table->header;
   uint64_t at = header->iterations++;
   if (at >= INSITU_ITERATIONS) {
@@ -42,49 +45,55 @@ static void keep_turn(uint64_t ticks) {
   header->iteration_numbers[at] = (uint32_t)(header->iterations - 1);
 }
 
-void insitu_loop_turn(struct insitu_thread *self, uint64_t now) {
-  uint64_t owner = insitu_top(self)->start;
-  if (!begin_turning()) return;
-  if (!is_told && (!loop_thread || loop_thread == self)) {
-    if (turned_at && owner == loop_owner) keep_turn(now - turned_at);
+void insitu_loop_iteration(struct insitu_thread *self, uint64_t now) {
+  uint64_t start = insitu_top(self)->start;
+  if (!try_lock()) return;
+  if (!is_marked && (!loop_thread || loop_thread == self)) {
+    /* An interval between two calls of the caller is not an iteration. */
+    if (iteration_start && start == caller_start) sample_iteration(now - iteration_start);
     loop_thread = self;
-    loop_owner = owner;
-    turned_at = now;
+    caller_start = start;
+    iteration_start = now;
   }
-  end_turning();
+  unlock();
 }
 
-void insitu_phase_turn(uint64_t now) {
-  if (!begin_turning()) return;
-  if (!is_told) forget_turns(0);
-  is_told = 1;
-  if (turned_at) keep_turn(now - turned_at);
-  turned_at = now;
-  end_turning();
+void insitu_loop_mark(uint64_t now) {
+  if (!try_lock()) return;
+  if (!is_marked) restart_sample(0);
+  is_marked = 1;
+  if (iteration_start) sample_iteration(now - iteration_start);
+  iteration_start = now;
+  unlock();
 }
 
-static int may_loop(const struct insitu_row *row) {
-  return row->kind != INSITU_MPI && row->kind != INSITU_THREAD && row->kind != INSITU_PHASE && !(row->flags & IGNORED);
+static int may_be_loop(const struct insitu_row *row) {
+  return row->kind != INSITU_MPI && row->kind != INSITU_THREAD && row->kind != INSITU_PHASE &&
+         !(row->flags & NOT_RECORDED);
 }
 
-/* The function that a loop calls and that takes most time; of those that take part, the one called once a turn. */
+/* Find the function that is called in a loop and takes most of the time. Of the functions called in the same loop,
+ * return the one that is called once per iteration. */
 __attribute__((no_sanitize("thread"))) static uint32_t find_loop(uint32_t rows_used, double elapsed, double tick_ns) {
   const struct insitu_row *rows = insitu_table->rows;
-  uint32_t found = 0;
+  uint32_t best = 0;
   for (uint32_t i = 1; i < rows_used; i++) {
     const struct insitu_row *row = &rows[i];
-    if (!may_loop(row)) continue;
-    uint64_t turns = rows[row->parent].visits ? row->visits / rows[row->parent].visits : 0;
-    if (turns < LOOP_TURNS || (double)row->time * tick_ns < TURN_NS * (double)row->visits) continue;
-    if (!found || row->time > rows[found].time) found = i;
+    if (!may_be_loop(row)) continue;
+    uint64_t iterations = rows[row->parent].visits ? row->visits / rows[row->parent].visits : 0;
+    if (iterations < LOOP_ITERATIONS || (double)row->time * tick_ns < ITERATION_NS * (double)row->visits) continue;
+    if (!best || row->time > rows[best].time) best = i;
   }
-  if (!found || (double)rows[found].time < LOOP_SHARE * elapsed) return 0;
-  uint64_t most = rows[found].visits;
-  for (uint32_t i = rows[rows[found].parent].first_child; i; i = rows[i].next_sibling)
-    if (rows[i].kind == rows[found].kind && rows[i].visits < rows[found].visits && rows[i].visits * 8 >= most &&
+  if (!best || (double)rows[best].time < LOOP_SHARE * elapsed) return 0;
+
+  /* A sibling that is called rarer, by a whole number up to 8, is called once per iteration and `best` several times.
+   */
+  uint64_t most = rows[best].visits;
+  for (uint32_t i = rows[rows[best].parent].first_child; i; i = rows[i].next_sibling)
+    if (rows[i].kind == rows[best].kind && rows[i].visits < rows[best].visits && rows[i].visits * 8 >= most &&
         most % rows[i].visits < 2)
-      found = i;
-  return found;
+      best = i;
+  return best;
 }
 
 static int is_above(uint32_t row, uint32_t other) {
@@ -92,22 +101,24 @@ static int is_above(uint32_t row, uint32_t other) {
   return other == row;
 }
 
-__attribute__((no_sanitize("thread"))) static int is_better(uint32_t found, uint32_t before) {
+__attribute__((no_sanitize("thread"))) static int replaces(uint32_t candidate, uint32_t current) {
   const struct insitu_row *rows = insitu_table->rows;
-  if (!before || rows[before].flags & IGNORED || is_above(found, before)) return 1;
-  return (double)rows[found].time >= 1.5 * (double)rows[before].time;
+  if (!current || rows[current].flags & NOT_RECORDED || is_above(candidate, current)) return 1;
+  return (double)rows[candidate].time >= MARGIN * (double)rows[current].time;
 }
 
-void insitu_loop_follow(uint32_t rows_used, double elapsed, double tick_ns) {
+void insitu_loop_find(uint32_t rows_used, double elapsed, double tick_ns) {
   struct insitu_row *rows = insitu_table->rows;
-  uint32_t before = insitu_table->header->loop_row, found = is_told ? 0 : find_loop(rows_used, elapsed, tick_ns);
-  if (!found || found == before || !is_better(found, before)) return;
-  if (!begin_turning()) return; /* at the next look */
-  if (!is_told) {
-    if (before) __atomic_fetch_and(&rows[before].flags, ~(uint32_t)ROW_IS_LOOP, __ATOMIC_RELAXED);
-    __atomic_fetch_or(&rows[found].flags, (uint32_t)ROW_IS_LOOP, __ATOMIC_RELAXED);
+  uint32_t current = insitu_table->header->loop_row;
+  uint32_t candidate = is_marked ? 0 : find_loop(rows_used, elapsed, tick_ns);
+  if (!candidate || candidate == current || !replaces(candidate, current)) return;
+  if (!try_lock()) return; /* the next call tries again */
+  if (!is_marked) {
+    /* Relaxed: a thread that sees the flag late misses an iteration. */
+    if (current) __atomic_fetch_and(&rows[current].flags, ~(uint32_t)ROW_IS_LOOP, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&rows[candidate].flags, (uint32_t)ROW_IS_LOOP, __ATOMIC_RELAXED);
     loop_thread = NULL;
-    forget_turns(found);
+    restart_sample(candidate);
   }
-  end_turning();
+  unlock();
 }

@@ -5,10 +5,10 @@
 #include "table.h"
 
 /* The row of the main loop is entered: an iteration ends and another begins. */
-void insitu_loop_turn(struct insitu_thread *self, uint64_t now);
-/* The program says so itself; from then on nothing else does. */
-void insitu_phase_turn(uint64_t now);
-/* Look a few times a second which loop takes most of the time; `elapsed` in ticks of `tick_ns`. */
-void insitu_loop_follow(uint32_t rows_used, double elapsed, double tick_ns);
+void insitu_loop_iteration(struct insitu_thread *self, uint64_t now);
+/* The program marks an iteration itself; from then on only its marks count. */
+void insitu_loop_mark(uint64_t now);
+/* Look for the loop that takes most of the time, a few times a second; `elapsed` is in ticks of `tick_ns`. */
+void insitu_loop_find(uint32_t rows_used, double elapsed, double tick_ns);
 
 #endif

@@ -1,14 +1,19 @@
-/* Rows that are no Python functions: the program's own regions, and built-in functions. */
+/* Rows that are not Python functions: regions marked by the program, and built-in functions. */
 #include "marks.h"
+
+#include "loop.h"
 
 #include <string.h>
 
-static void begin(struct insitu_thread *self, uint64_t key, enum insitu_kind kind, PyObject *name, PyObject *kept) {
+/* Enter the row of `key` below the current frame. `owner` is the object whose address is the key; it is kept alive for
+ * ever, so that the address is not used again. It may be NULL. */
+static void begin(struct insitu_thread *self, uint64_t key, enum insitu_kind kind, PyObject *name, PyObject *owner) {
   struct insitu_frame *top = insitu_top(self);
   if (self->depth == INSITU_DEPTH) {
-    insitu_push(self, 0, 0, 0); /* counted as too deep */
+    insitu_push(self, 0, 0, 0); /* only counts it as too deep */
     return;
   }
+
   uint32_t row = top->row, fold = INSITU_FOLDED;
   if (insitu_table->rows[row].key != key) {
     row = insitu_find_child(top->row, key);
@@ -23,16 +28,17 @@ static void begin(struct insitu_thread *self, uint64_t key, enum insitu_kind kin
     }
     row = insitu_row_add(top->row, key, kind, text, (size_t)bytes, "", 0, 0);
     if (!row) return;
-    Py_IncRef(kept); /* its address is the key for ever; may be NULL */
+    Py_IncRef(owner);
     insitu_table->rows[row].flags = insitu_table->rows[top->row].flags / ROW_LEVEL * ROW_LEVEL + ROW_LEVEL;
   }
+
   uint64_t now = insitu_ticks();
-  if (insitu_table->rows[row].flags & ROW_IS_LOOP && !fold) insitu_loop_turn(self, now);
+  if (insitu_table->rows[row].flags & ROW_IS_LOOP && !fold) insitu_loop_iteration(self, now);
   insitu_table->rows[row].visits++;
   insitu_push(self, row, fold, now);
 }
 
-/* Frames above it are closed with it; an end without a beginning is none. */
+/* Leave the row of `key` and close the frames above it. An end without a beginning is ignored. */
 static void end(struct insitu_thread *self, uint64_t key) {
   uint64_t now = insitu_ticks();
   if (self->overflow) {
@@ -54,7 +60,7 @@ void insitu_region_leave(struct insitu_thread *self, PyObject *name) {
   end(self, (uint64_t)(uintptr_t)name);
 }
 
-/* What stands for a built-in function: itself where it lives on, its C function where it is bound anew each time. */
+/* Return the key of a built-in function: its C function if it is bound anew for each call, else the object itself. */
 static uint64_t builtin_key(PyObject *callable) {
   if (callable->ob_type == &PyCFunction_Type) return (uint64_t)(uintptr_t)PyCFunction_GetFunction(callable);
   return callable->ob_type == &PyMethodDescr_Type ? (uint64_t)(uintptr_t)callable : 0;
@@ -64,7 +70,7 @@ void insitu_builtin_enter(struct insitu_thread *self, PyObject *callable) {
   struct insitu_frame *top = insitu_top(self);
   uint32_t kind = insitu_table->rows[top->row].kind;
   uint64_t key = builtin_key(callable);
-  /* Library code is recorded at its boundary only, and above it nothing. */
+  /* Calls inside library code are not recorded. */
   if (!key || top->skipped || kind == INSITU_LIBRARY || self->depth < 2 || self->depth == INSITU_DEPTH ||
       insitu_is_deepest(top))
     return;
@@ -72,10 +78,11 @@ void insitu_builtin_enter(struct insitu_thread *self, PyObject *callable) {
     begin(self, key, INSITU_BUILTIN, NULL, NULL);
     return;
   }
+
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyObject *name = PyObject_GetAttrString(callable, "__qualname__");
-  /* A bound one is not kept, since it would keep its object; its C function stays. */
+  /* A bound function is not kept alive, since that would keep the object to which it is bound. */
   if (name) begin(self, key, INSITU_BUILTIN, name, callable->ob_type == &PyMethodDescr_Type ? callable : NULL);
   if (name) Py_DecRef(name);
   PyErr_Clear();

@@ -1,39 +1,44 @@
-/* Memory of the process and of MPI, as marks in the table.
+/* Memory of the process and of MPI.
  *
- * What MPI takes is told apart from what the program takes meanwhile: resident memory that came while MPI_Init ran, and
- * from then to MPI_Finalize the heap that grew inside MPI calls and the pages shared with other ranks.
- * /proc/self/status costs 14 us however large the process is. */
+ * The memory of MPI is separated from what the program allocates meanwhile: it is the growth of resident memory during
+ * MPI_Init, and from then to MPI_Finalize the growth of the heap inside MPI calls and of the pages shared with other
+ * ranks. Reading /proc/self/status costs 14 us whatever the size of the process. */
 #include "memory.h"
 
 #include "table.h"
 
-#define SMALL (256 << 20) /* bytes: the kernel adds up the pages of that much in 7 ms at most */
-
 #include <stdlib.h>
 #include <string.h>
 
-static struct insitu_memory before, after;
-static int64_t heap_of_init;
+#define SMALL (256 << 20) /* bytes of resident memory whose pages the kernel adds up in 7 ms at most */
 
-static int64_t bytes_of(const char *status, const char *field) {
+static struct insitu_memory before_init, after_init;
+static int64_t mpi_heap_after_init;
+
+static int64_t parse_bytes(const char *status, const char *field) {
   const char *at = strstr(status, field);
   return at ? (int64_t)strtoull(at + strlen(field), NULL, 10) * 1024 : 0;
 }
 
-struct insitu_memory insitu_memory_look(void) {
+struct insitu_memory insitu_memory_read(void) {
   char status[4096];
   if (!insitu_read_file("/proc/self/status", status, sizeof status)) return (struct insitu_memory){0, 0, 0, 0};
-  return (struct insitu_memory){bytes_of(status, "VmRSS:"), bytes_of(status, "VmHWM:"), bytes_of(status, "RssShmem:"),
-                                bytes_of(status, "VmSwap:")};
+  return (struct insitu_memory){
+      .resident = parse_bytes(status, "VmRSS:"),
+      .peak = parse_bytes(status, "VmHWM:"),
+      .between_processes = parse_bytes(status, "RssShmem:"),
+      .swapped = parse_bytes(status, "VmSwap:"),
+  };
 }
 
-/* By which the heap has grown in MPI calls until now. */
-static int64_t heap_of_mpi(void) {
+/* The growth of the heap inside MPI calls until now. */
+static int64_t mpi_heap(void) {
+  /* Relaxed: rows that are being added have no memory yet. */
   uint32_t used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_relaxed);
-  int64_t grown = 0;
+  int64_t growth = 0;
   for (uint32_t i = 0; i < used; i++)
-    if (insitu_table->rows[i].kind == INSITU_MPI) grown += (int64_t)insitu_table->rows[i].heap_growth;
-  return grown;
+    if (insitu_table->rows[i].kind == INSITU_MPI) growth += (int64_t)insitu_table->rows[i].heap_growth;
+  return growth;
 }
 
 struct insitu_pages insitu_memory_pages(struct insitu_memory now) {
@@ -41,40 +46,45 @@ struct insitu_pages insitu_memory_pages(struct insitu_memory now) {
   if (now.resident >= SMALL || !insitu_read_file("/proc/self/smaps_rollup", rollup, sizeof rollup))
     return (struct insitu_pages){0, 0, 0, 0};
   return (struct insitu_pages){
-      (uint64_t)bytes_of(rollup, "\nPss:"),
-      (uint64_t)(bytes_of(rollup, "Private_Clean:") + bytes_of(rollup, "Private_Dirty:")),
-      (uint64_t)(bytes_of(rollup, "Shared_Clean:") + bytes_of(rollup, "Shared_Dirty:")),
-      (uint64_t)bytes_of(rollup, "Swap:"),
+      .pss = (uint64_t)parse_bytes(rollup, "\nPss:"),
+      .private = (uint64_t)(parse_bytes(rollup, "Private_Clean:") + parse_bytes(rollup, "Private_Dirty:")),
+      .shared = (uint64_t)(parse_bytes(rollup, "Shared_Clean:") + parse_bytes(rollup, "Shared_Dirty:")),
+      .swapped = (uint64_t)parse_bytes(rollup, "Swap:"),
   };
 }
 
 void insitu_memory_at_end(void) {
-  struct insitu_memory now = insitu_memory_look();
-  insitu_table->header->memory_rss = (uint64_t)now.resident;
-  insitu_table->header->memory_rss_peak = (uint64_t)now.peak;
-  if (!insitu_table->header->memory_mpi) insitu_memory_before_finalize(); /* mpi4py's comes when we have ended */
+  struct insitu_header *header = insitu_table->header;
+  struct insitu_memory now = insitu_memory_read();
+  header->memory_rss = (uint64_t)now.resident;
+  header->memory_rss_peak = (uint64_t)now.peak;
+  if (!header->memory_mpi) insitu_memory_before_finalize(); /* mpi4py calls MPI_Finalize after the end of the table */
+
   struct insitu_pages pages = insitu_memory_pages(now);
-  insitu_table->header->memory_pss = pages.pss;
-  insitu_table->header->memory_private = pages.private;
-  insitu_table->header->memory_shared = pages.shared;
-  insitu_table->header->memory_swap = pages.swapped;
+  header->memory_pss = pages.pss;
+  header->memory_private = pages.private;
+  header->memory_shared = pages.shared;
+  header->memory_swap = pages.swapped;
 }
 
 void insitu_memory_before_init(void) {
-  if (insitu_table && !before.resident) before = insitu_memory_look();
+  if (insitu_table && !before_init.resident) before_init = insitu_memory_read();
 }
 
 void insitu_memory_after_init(void) {
-  if (!insitu_table || !before.resident || after.resident) return;
-  after = insitu_memory_look();
-  heap_of_init = heap_of_mpi();
+  if (!insitu_table || !before_init.resident || after_init.resident) return;
+  after_init = insitu_memory_read();
+  mpi_heap_after_init = mpi_heap();
 }
 
 void insitu_memory_before_finalize(void) {
-  if (!insitu_table || !after.resident) return;
-  struct insitu_memory now = insitu_memory_look();
+  if (!insitu_table || !after_init.resident) return;
+  struct insitu_memory now = insitu_memory_read();
   if (!now.resident) return;
-  int64_t taken =
-      after.resident - before.resident + heap_of_mpi() - heap_of_init + now.between_processes - after.between_processes;
+
+  int64_t during_init = after_init.resident - before_init.resident;
+  int64_t heap_since = mpi_heap() - mpi_heap_after_init;
+  int64_t shared_since = now.between_processes - after_init.between_processes;
+  int64_t taken = during_init + heap_since + shared_since;
   insitu_table->header->memory_mpi = taken > 0 ? (uint64_t)taken : 0;
 }

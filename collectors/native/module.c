@@ -39,7 +39,7 @@ static PyObject *py_configure(PyObject *module, PyObject *arguments) {
   int depth, keeps_recursion;
   if (!_PyArg_ParseTuple_SizeT(arguments, "OOOOOip", &library, &user, &ours, &only, &skip, &depth, &keeps_recursion))
     return NULL;
-  if (insitu_frames_configure(library, user, ours, only, skip)) return NULL;
+  if (insitu_code_configure(library, user, ours, only, skip)) return NULL;
   insitu_frames_limit(depth > 0 ? (unsigned)depth : ~0u, keeps_recursion);
   return none();
 }

@@ -1,15 +1,15 @@
-/* Phases of the program: the iterations of its main loop, and parts of it that it names. */
+/* Phases of the program: iterations of its main loop and named phases, both marked by the program. */
 #ifndef INSITU_PHASES_H
 #define INSITU_PHASES_H
 
 #include <stdint.h>
 
-/* The program says that a phase begins. One with a name has a row, which tells what the whole process does until the
- * next one with a name; others are iterations. */
+/* The program marks the beginning of a phase. A named phase has a row, with the activity of the whole process until the
+ * next named one; other marks begin an iteration. */
 void insitu_phase_mark(const char *name, int is_named);
-/* The same for compiled programs: a phase with a name begins. */
+/* The same for compiled programs: a named phase begins. */
 void insitu_phase(const char *name);
-/* The named phase that runs ends, and none begins. */
+/* The running named phase ends, and no other begins. */
 void insitu_phase_end(uint64_t now);
 
 #endif
