@@ -1,14 +1,12 @@
-"""The next configuration: where one more run tells most per core-hour about what is asked.
+"""The next configuration: the run that lowers the uncertainty of a prediction most for its cost.
 
-Each call path has many laws that its runs so far do not rule out. They are sampled: hypotheses over
-the products of powers that its dependencies allow, each as probable as the Bayesian information
-criterion says, with coefficients drawn from their posterior. A run at a configuration would lower
-the variance at the target by
+The runs so far allow many laws for each call path. `laws.py` samples them from their posterior. A
+run at a configuration x would lower the variance of the prediction at a target by
 
     cov(f(x), f(target))^2 / (var f(x) + noise^2)
 
-summed over call paths, as for jointly normal values; the best run has the most of that per
-cost^0.7. Runs that differ in everything come first, for without them nothing is known.
+summed over call paths, as for jointly normal values. The best run maximises this per cost^0.7.
+Until there are enough runs to fit laws, runs that differ in all parameters are chosen instead.
 """
 
 import math
@@ -25,28 +23,34 @@ from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.modeling.measurement import FloatArray
 
-COST_POWER = 0.7  # below 1: with the cost itself only the smallest runs are ever chosen
+COST_POWER = 0.7  # below 1: with 1, only the smallest runs are ever chosen
 LEAST_NOISE = 0.005  # relative, of a run, however exact it seems
-FIRST_RUNS = 5  # a prime number, so that every pair of columns has each level once
+FIRST_RUNS = 5  # prime, so that every pair of columns has each level once
 CANDIDATES_LIMIT = 20_000  # configurations, each of which is compared with all laws
+TINY = 1e-300  # keeps divisions finite
 
 
 class LawDistribution(Protocol):
-    """Laws that a call path may follow, by their samples."""
+    """Samples of the laws that a call path may follow."""
 
     def at(self, points: FloatArray) -> FloatArray:
-        """Values of all samples: (SAMPLES, n_points)."""
+        """Return the values of all samples: (SAMPLES, n_points)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionedLaw:
-    """The same laws after a run at a point (1, n_parameters), whatever it will measure.
+    """The laws of a call path after a run at a point, whatever the run will measure.
 
-    For jointly normal values a run at x leaves of the covariance of a and b
+    For jointly normal values a run at x changes the covariance of a and b to
 
-        cov(a, b) - cov(a, x) cov(b, x) / (var x + noise^2)
+        cov(a, b) - cov(a, x) cov(b, x) / (var x + noise^2).
 
-    and the samples are changed to have that, by Potter's square root; their means stay.
+    Potter's square-root update changes the samples accordingly; their means stay.
+
+    Attributes:
+        law: before the run.
+        point: (1, n_parameters), the configuration of the run.
+        noise: relative, of the run.
     """
 
     law: LawDistribution
@@ -54,43 +58,50 @@ class ConditionedLaw:
     noise: float = NOISE
 
     def at(self, points: FloatArray) -> FloatArray:
-        """Values of all samples: (SAMPLES, n_points)."""
-        here, values = self.law.at(self.point)[:, 0], self.law.at(points)
-        mean = here.mean()
-        here = here - mean
-        own = float(here @ here)
-        noise = len(here) * (max(self.noise, LEAST_NOISE) * mean) ** 2
-        left = math.sqrt(noise / max(own + noise, 1e-300))
-        weight = (1.0 - left) / max(own, 1e-300)
-        along = here @ (values - values.mean(axis=0))
-        changed: FloatArray = values - weight * np.outer(here, along)
-        return changed
+        """Return the values of all samples: (SAMPLES, n_points)."""
+        at_run, values = self.law.at(self.point)[:, 0], self.law.at(points)
+        mean = at_run.mean()
+        deviations = at_run - mean
+        variance = float(deviations @ deviations)  # times the number of samples
+        noise = len(deviations) * (max(self.noise, LEAST_NOISE) * mean) ** 2
+
+        remaining = math.sqrt(noise / max(variance + noise, TINY))
+        weight = (1.0 - remaining) / max(variance, TINY)
+        covariance = deviations @ (values - values.mean(axis=0))
+        conditioned: FloatArray = values - weight * np.outer(deviations, covariance)
+        return conditioned
 
 
 def choose_first_runs(
     levels: Levels, count: int = FIRST_RUNS, *, ranks: str = RANKS
 ) -> list[Point]:
-    """Runs that differ in everything, uncorrelated as far as that goes: a Latin square's rows.
+    """Return runs that differ in all parameters and are as uncorrelated as possible.
 
-    The i-th run takes level i of the first parameter and level i * k modulo the count of the k-th,
-    k = 1, 2, …: for a prime number of levels every pair of columns has each level once. The number
-    of ranks falls where others rise, which costs least; the run with the fewest ranks comes first.
+    The runs are the rows of a Latin square: run i takes level i * k modulo `count` of the k-th
+    parameter, k = 1, 2, …. If `count` is prime, every pair of columns has each level once. The
+    number of ranks falls where other parameters rise, which costs least. The run with the fewest
+    ranks comes first.
     """
-    found = []
+    points = []
     for i in range(count):
         values = {}
-        for k, (name, of) in enumerate(levels.items(), start=1):
-            ordered = sorted(of, reverse=name == ranks)
-            at = (i * k) % count
-            values[name] = ordered[round(at * (len(ordered) - 1) / max(count - 1, 1))]
-        found.append(Point.of(values, levels))
-    return sorted(dict.fromkeys(found), key=lambda one: dict(one.values).get(ranks, 1.0))
+        for k, (name, of_parameter) in enumerate(levels.items(), start=1):
+            ordered = sorted(of_parameter, reverse=name == ranks)
+            index = (i * k) % count
+            values[name] = ordered[round(index * (len(ordered) - 1) / max(count - 1, 1))]
+        points.append(Point.of(values, levels))
+    return sorted(dict.fromkeys(points), key=lambda point: dict(point.values).get(ranks, 1.0))
 
 
 def relative_uncertainty(laws: Sequence[LawDistribution], target: FloatArray) -> float:
-    """Relative standard deviation of the sum of all call paths, mean over (n, n_parameters)."""
+    """Return the relative standard deviation of the sum of all call paths.
+
+    Args:
+        laws: of all call paths.
+        target: (n, n_parameters); the result is the mean over these points.
+    """
     total = sum(law.at(target) for law in laws)
-    return float(np.mean(np.std(total, axis=0) / np.maximum(np.mean(total, axis=0), 1e-300)))
+    return float(np.mean(np.std(total, axis=0) / np.maximum(np.mean(total, axis=0), TINY)))
 
 
 def choose_next_point(
@@ -100,7 +111,7 @@ def choose_next_point(
     cost: Cost,
     noise: float = NOISE,
 ) -> Point:
-    """The candidate whose run lowers the variance at the target most, per cost^0.7.
+    """Return the candidate whose run lowers the variance at the target most, per cost^0.7.
 
     Args:
         laws: of all call paths.
@@ -114,9 +125,9 @@ def choose_next_point(
     """
     if not candidates:
         raise UsageError("no configuration is left to run; give more levels")
-    gain = variance_reductions(laws, candidates, target, noise).sum(axis=0)
-    prices = np.array([cost(point) for point in candidates])
-    return candidates[int(np.argmax(gain / prices**COST_POWER))]
+    reductions = variance_reductions(laws, candidates, target, noise).sum(axis=0)
+    costs = np.array([cost(point) for point in candidates])
+    return candidates[int(np.argmax(reductions / costs**COST_POWER))]
 
 
 def variance_reductions(
@@ -125,30 +136,35 @@ def variance_reductions(
     target: FloatArray,
     noise: float = NOISE,
 ) -> FloatArray:
-    """By how much a run at each candidate lowers the variance of each law at the target.
+    """Return by how much a run at each candidate lowers the variance of each law at the target.
 
     Returns:
         (n_laws, n_candidates), in the square of the unit of the values.
     """
-    at = np.array([[value for _, value in point.values] for point in candidates])
-    found = np.zeros((len(laws), len(candidates)))
-    for row, law in zip(found, laws, strict=True):
-        here, there = law.at(at), law.at(target)
-        here_c, there_c = here - here.mean(axis=0), there - there.mean(axis=0)
-        covariance = here_c.T @ there_c / len(here)
-        spread = here.var(axis=0) + (max(noise, LEAST_NOISE) * here.mean(axis=0)) ** 2
-        row[:] = (covariance**2).sum(axis=1) / np.maximum(spread, 1e-300)
-    return found
+    points = np.array([[value for _, value in point.values] for point in candidates])
+    reductions = np.zeros((len(laws), len(candidates)))
+    for row, law in zip(reductions, laws, strict=True):
+        at_points, at_target = law.at(points), law.at(target)
+        deviations = at_points - at_points.mean(axis=0)
+        covariance = deviations.T @ (at_target - at_target.mean(axis=0)) / len(at_points)
+        noise_variance = (max(noise, LEAST_NOISE) * at_points.mean(axis=0)) ** 2
+        variance = at_points.var(axis=0) + noise_variance
+        row[:] = (covariance**2).sum(axis=1) / np.maximum(variance, TINY)
+    return reductions
 
 
-def list_candidates(levels: Levels, taken: Sequence[Point]) -> list[Point]:
-    """All configurations that were not run yet.
+def list_candidates(levels: Levels, existing: Sequence[Point]) -> list[Point]:
+    """Return all configurations that have not been run.
 
     Raises:
         UsageError: there are too many.
     """
-    count = int(np.prod([len(of) for of in levels.values()]))
+    count = int(np.prod([len(values) for values in levels.values()]))
     if count > CANDIDATES_LIMIT:
         raise UsageError(f"{count} candidates are too many; give fewer levels")
-    found = (Point(tuple(zip(levels, at, strict=True))) for at in product(*levels.values()))
-    return [point for point in found if point not in set(taken)]
+
+    excluded = set(existing)
+    points = (
+        Point(tuple(zip(levels, values, strict=True))) for values in product(*levels.values())
+    )
+    return [point for point in points if point not in excluded]

@@ -1,4 +1,4 @@
-"""What the runs of a campaign cost so far, call path by call path."""
+"""The times of a campaign's runs by call path, as the choice of further runs needs them."""
 
 import math
 from collections.abc import Sequence
@@ -10,15 +10,21 @@ import numpy as np
 from insitu.entities import TIME_EXCLUSIVE
 from insitu.modeling.measurement import Experiment, FloatArray
 
-CALLPATHS = 40  # the dearest; the others do not decide
-SMALLEST = 1e-3  # of a call path's largest time; less, or none, tells no more than that
+CALLPATHS = 40  # the most expensive ones; the others do not change the choice
+SMALLEST = 1e-3  # of the largest value of a call path; smaller values are raised to it
+Values = dict[tuple[float, ...], dict[str, list[float]]]  # by coordinate and call path
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRuns:
-    """What was measured: (n_points, n_parameters), and (n_callpaths, n_points) in seconds.
+    """What was measured at each configuration.
 
-    noise: relative, of a value, as far as repetitions tell it; 0 where there are none.
+    Attributes:
+        names: of the parameters.
+        points: (n_points, n_parameters), ascending.
+        callpaths: the most expensive first.
+        values: (n_callpaths, n_points), in seconds unless another metric was chosen.
+        noise: relative, of a value, estimated from repetitions; 0 if there are none.
     """
 
     names: tuple[str, ...]
@@ -31,32 +37,58 @@ class MeasuredRuns:
 def collect_measured_runs(
     experiment: Experiment, names: Sequence[str], metric: str = TIME_EXCLUSIVE.name
 ) -> MeasuredRuns:
-    """The slowest rank's exclusive time of the dearest call paths, repetitions averaged.
+    """Return the values of the most expensive call paths, averaged over repetitions.
 
-    With another metric, the greatest value of all ranks.
+    The value of a run is the largest of all ranks, by default its exclusive time.
     """
-    sums: dict[tuple[float, ...], dict[str, list[float]]] = {}
+    values_at = _collect_values(experiment, names, metric)
+    points = sorted(values_at)
+
+    # Only call paths that every configuration has, the most expensive first.
+    common: set[str] = set()
+    if points:
+        common = set.intersection(*(set(values_at[point]) for point in points))
+    ordered = sorted(
+        common, key=lambda path: -max(np.mean(values_at[point][path]) for point in points)
+    )
+    means = {
+        path: [fmean(values_at[point][path]) for point in points] for path in ordered[:CALLPATHS]
+    }
+    callpaths = tuple(path for path in means if max(means[path]) > 0)
+
+    rows = [np.maximum(means[path], SMALLEST * max(means[path])) for path in callpaths]
+    return MeasuredRuns(
+        names=tuple(names),
+        points=np.array(points, dtype=float).reshape(len(points), len(names)),
+        callpaths=callpaths,
+        values=np.array(rows, dtype=float).reshape(len(callpaths), len(points)),
+        noise=_median_noise(values_at, points, callpaths),
+    )
+
+
+def _collect_values(experiment: Experiment, names: Sequence[str], metric: str) -> Values:
+    """Return the largest value of all ranks, one per repetition."""
+    values_at: Values = {}
     for key, table in experiment.runs:
-        place = key.coordinate(names)
-        if any(map(math.isnan, place)) or metric not in table.values:
+        coordinate = key.coordinate(names)
+        if any(map(math.isnan, coordinate)) or metric not in table.values:
             continue
-        here = sums.setdefault(place, {})
+        of_point = values_at.setdefault(coordinate, {})
         for path, row in zip(table.callpaths, table.values[metric], strict=True):
             if not np.all(np.isnan(row)):
-                here.setdefault(str(path), []).append(float(np.nanmax(row)))
-    points = sorted(sums)
-    common = set.intersection(*(set(sums[place]) for place in points)) if points else set()
-    dearest = sorted(common, key=lambda path: -max(np.mean(sums[p][path]) for p in points))
-    callpaths = tuple(dearest[:CALLPATHS])
-    means = {path: [fmean(sums[place][path]) for place in points] for path in callpaths}
-    callpaths = tuple(path for path in callpaths if max(means[path]) > 0)
-    values = [np.maximum(means[path], SMALLEST * max(means[path])) for path in callpaths]
-    repeated = [of for p in points for path in callpaths if len(of := sums[p][path]) > 1]
-    scatter = [np.std(of, ddof=1) / max(fmean(of), 1e-300) / len(of) ** 0.5 for of in repeated]
-    return MeasuredRuns(
-        tuple(names),
-        np.array(points, dtype=float).reshape(len(points), len(names)),
-        callpaths,
-        np.array(values, dtype=float).reshape(len(callpaths), len(points)),
-        float(np.median(scatter)) if scatter else 0.0,
-    )
+                of_point.setdefault(str(path), []).append(float(np.nanmax(row)))
+    return values_at
+
+
+def _median_noise(
+    values_at: Values, points: Sequence[tuple[float, ...]], callpaths: Sequence[str]
+) -> float:
+    """Return the median relative standard error of repeated values; 0 without repetitions."""
+    noise = []
+    for point in points:
+        for path in callpaths:
+            values = values_at[point][path]
+            if len(values) > 1:
+                deviation = np.std(values, ddof=1) / max(fmean(values), 1e-300)
+                noise.append(deviation / len(values) ** 0.5)
+    return float(np.median(noise)) if noise else 0.0

@@ -1,4 +1,4 @@
-"""Which runs to make next, one after the other, with what each tells and what it costs."""
+"""Proposals: the next runs, one after the other, with what each contributes and costs."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,20 +24,24 @@ from insitu.design.laws import sample_laws
 from insitu.design.measured_runs import MeasuredRuns
 from insitu.entities import RANKS
 from insitu.errors import UsageError
+from insitu.modeling.measurement import FloatArray
 
-LEAST_RUNS = 3  # from which the cost of a further run can be told
-LARGER = (2.0, 4.0)  # times the largest value that was run, where nobody says what may be run
-MOST_CANDIDATES = 4_000
-MOST_LEVELS = 8  # of a parameter, where nobody says which
+LEAST_RUNS = 3  # needed to predict the cost of a further run
+LARGER = (2.0, 4.0)  # default levels beyond the measured ones, as multiples of the largest
+DEFAULT_CANDIDATES_LIMIT = 4_000
+DEFAULT_LEVELS_LIMIT = 8  # of each parameter
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A run to make.
 
-    seconds: how long it will take, NaN where not known; uncertainty: relative uncertainty of the
-    prediction when it has been made, NaN for a first run; callpath: of which it tells most, and
-    which part of all it tells that is, empty and NaN for a first run.
+    Attributes:
+        point: its configuration.
+        seconds: predicted duration, NaN if unknown.
+        uncertainty: relative uncertainty of the prediction after the run, NaN for a first run.
+        callpath: the one whose uncertainty the run lowers most, "" for a first run.
+        share: of the reduction that is due to this call path, NaN for a first run.
     """
 
     point: Point
@@ -48,16 +52,21 @@ class Proposal:
 
     @property
     def core_seconds(self) -> float:
-        """Its time on all its ranks."""
+        """The predicted duration times the number of ranks."""
         return self.seconds * dict(self.point.values).get(RANKS, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """Runs to make in this order, and what is known of the run time at the target without them.
+    """Runs to make in this order, and the prediction at the target without them.
 
-    seconds, uncertainty: that time and its relative uncertainty, NaN while first runs are missing;
-    is_exhausted: nothing is left of what may be run.
+    Attributes:
+        target: what is predicted.
+        goal: relative uncertainty that is precise enough.
+        runs: to make.
+        seconds: predicted run time at the target, NaN while first runs are missing.
+        uncertainty: relative, of that time, NaN while first runs are missing.
+        is_exhausted: all configurations that may be run have been run.
     """
 
     target: Point
@@ -74,7 +83,7 @@ class Proposals:
 
 
 def propose_runs(
-    known: MeasuredRuns,
+    measured: MeasuredRuns,
     target: Sequence[float],
     levels: Levels,
     *,
@@ -83,98 +92,157 @@ def propose_runs(
     count: int = 1,
     is_out: Callable[[Point], bool] = lambda _: False,
 ) -> Proposals:
-    """Choose the next runs: those that differ in everything, then those that tell most.
+    """Choose the next runs: first those that differ in all parameters, then the best for the cost.
 
     Args:
-        known: what was run, over the parameters of `levels` in their order.
+        measured: runs so far, over the parameters of `levels` in their order.
         target: what is to be predicted.
         levels: what may be run.
         dependencies: of call paths, where known; the others may depend on everything.
-        goal: relative uncertainty of the prediction that is enough.
-        count: how many runs, at most.
-        is_out: whether a configuration is out of the question.
+        goal: relative uncertainty of the prediction that is precise enough.
+        count: the largest number of runs.
+        is_out: whether a configuration must not be run.
 
     Raises:
-        UsageError: levels are too many.
+        UsageError: there are too many levels.
     """
-    asked = Point(tuple(zip(known.names, map(float, target), strict=True)))
-    taken = [Point(tuple(zip(known.names, map(float, row), strict=True))) for row in known.points]
-    laws = _laws(known, dependencies or {}) if len(taken) >= LEAST_RUNS else []
-    start = [one for one in choose_first_runs(levels) if one not in taken and not is_out(one)]
-    if len(taken) < FIRST_RUNS and start:
-        missing = start[: min(count, FIRST_RUNS - len(taken))]
-        return Proposals(asked, goal, tuple(Proposal(one, _time(laws, one)) for one in missing))
+    target_point = _point(measured.names, target)
+    existing = [_point(measured.names, row) for row in measured.points]
+    laws: list[LawDistribution] = []
+    if len(existing) >= LEAST_RUNS:
+        laws = _sample_laws(measured, dependencies or {})
+
+    first_runs = [
+        point for point in choose_first_runs(levels) if point not in existing and not is_out(point)
+    ]
+    if len(existing) < FIRST_RUNS and first_runs:
+        missing = first_runs[: min(count, FIRST_RUNS - len(existing))]
+        proposals = tuple(Proposal(point, _predict_seconds(laws, point)) for point in missing)
+        return Proposals(target_point, goal, proposals)
     if not laws:
-        return Proposals(asked, goal, (), is_exhausted=True)
-    candidates = [one for one in list_candidates(levels, taken) if not is_out(one)]
-    where = np.array([list(map(float, target))])
-    now = doubt = relative_uncertainty(laws, where)
-    seconds = float(np.median(sum(law.at(where) for law in laws)))
-    cost = partial(_cost, tuple(laws))  # what is foreseen does not change what is expected
-    runs: list[Proposal] = []
-    while len(runs) < count and doubt > goal and candidates:
-        point = choose_next_point(laws, candidates, where, cost)
-        told = variance_reductions(laws, [point], where)[:, 0]
-        most = int(np.argmax(told))
-        takes = _time(laws, point)
-        at = np.array([[value for _, value in point.values]])
-        laws = [ConditionedLaw(law, at) for law in laws]
-        doubt = relative_uncertainty(laws, where)
-        part = float(told[most] / max(told.sum(), 1e-300))
-        runs.append(Proposal(point, takes, doubt, known.callpaths[most], part))
-        candidates.remove(point)
-    is_exhausted = not candidates and not runs
-    return Proposals(asked, goal, tuple(runs), seconds, now, is_exhausted)
+        return Proposals(target_point, goal, (), is_exhausted=True)
+
+    candidates = [point for point in list_candidates(levels, existing) if not is_out(point)]
+    target_array = np.array([list(map(float, target))])
+    runs = _choose_runs(
+        laws, candidates, target_array, callpaths=measured.callpaths, goal=goal, count=count
+    )
+    return Proposals(
+        target=target_point,
+        goal=goal,
+        runs=tuple(runs),
+        seconds=float(np.median(sum(law.at(target_array) for law in laws))),
+        uncertainty=relative_uncertainty(laws, target_array),
+        is_exhausted=not candidates and not runs,
+    )
 
 
-def default_levels(known: MeasuredRuns, target: Sequence[float]) -> dict[str, tuple[float, ...]]:
-    """What may be run where nobody says it: the values that were, and up to four times as large.
+def default_levels(measured: MeasuredRuns, target: Sequence[float]) -> dict[str, tuple[float, ...]]:
+    """Return what may be run by default: the measured values, and up to four times as large ones.
 
-    Not beyond the target, and of many values only some.
+    Values do not exceed the target. Of many measured values only some are used.
 
     Raises:
-        UsageError: nothing was run.
+        UsageError: there are no runs.
     """
-    if not len(known.points):
-        raise UsageError("say what may be run: --levels p=8..128:5, or [levels] in campaign.toml")
+    if not len(measured.points):
+        raise UsageError(
+            "there are no runs yet: give the levels that may be run, with --levels p=8..128:5 or"
+            " in [levels] of campaign.toml"
+        )
+
     levels = {}
-    for name, column, end in zip(known.names, known.points.T, target, strict=True):
+    for name, column, end in zip(measured.names, measured.points.T, target, strict=True):
         values = np.unique(column)
-        chosen = np.linspace(0, len(values) - 1, min(len(values), MOST_LEVELS)).round().astype(int)
+        n_levels = min(len(values), DEFAULT_LEVELS_LIMIT)
+        chosen = np.linspace(0, len(values) - 1, n_levels).round().astype(int)
         largest = float(values[-1])
-        larger = [largest * times for times in LARGER if largest * times <= end]
+        larger = [largest * factor for factor in LARGER if largest * factor <= end]
         levels[name] = (*np.unique(values[chosen]).tolist(), *larger)
-    while math.prod(map(len, levels.values())) > MOST_CANDIDATES:
+
+    while math.prod(map(len, levels.values())) > DEFAULT_CANDIDATES_LIMIT:
         longest = max(levels, key=lambda name: len(levels[name]))
-        levels[longest] = levels[longest][1:]  # small runs tell least
+        levels[longest] = levels[longest][1:]  # small runs contribute least
     return levels
 
 
-def _laws(known: MeasuredRuns, dependencies: Mapping[str, Dependency]) -> list[LawDistribution]:
-    """Of each call path; all parameters, each alone and all together, where nothing is known."""
-    alone = tuple(Nest.of([name]) for name in known.names)
-    anything = (*alone, Nest.of(known.names)) if len(alone) > 1 else alone
-    of = [
-        _varied(dependencies.get(path, Dependency(path, anything)), known.names)
-        for path in known.callpaths
-    ]
-    return list(sample_laws(known.points, known.values, known.names, of))
+def _choose_runs(
+    laws: Sequence[LawDistribution],
+    candidates: Sequence[Point],
+    target: FloatArray,
+    *,
+    callpaths: Sequence[str],
+    goal: float,
+    count: int,
+) -> list[Proposal]:
+    """Choose runs one after the other, each as if those before it had been made."""
+    # A further run changes the variance of the laws, not their means, hence not the cost either.
+    cost = partial(_core_seconds, tuple(laws))
+    conditioned = list(laws)
+    remaining = list(candidates)
+    uncertainty = relative_uncertainty(laws, target)
+
+    runs: list[Proposal] = []
+    while len(runs) < count and uncertainty > goal and remaining:
+        point = choose_next_point(conditioned, remaining, target, cost)
+        reductions = variance_reductions(conditioned, [point], target)[:, 0]
+        largest = int(np.argmax(reductions))
+        seconds = _predict_seconds(conditioned, point)
+
+        values = np.array([[value for _, value in point.values]])
+        conditioned = [ConditionedLaw(law, values) for law in conditioned]
+        uncertainty = relative_uncertainty(conditioned, target)
+        runs.append(
+            Proposal(
+                point=point,
+                seconds=seconds,
+                uncertainty=uncertainty,
+                callpath=callpaths[largest],
+                share=float(reductions[largest] / max(reductions.sum(), 1e-300)),
+            )
+        )
+        remaining.remove(point)
+    return runs
 
 
-def _varied(dependency: Dependency, names: Sequence[str]) -> Dependency:
-    """The same in the parameters that runs vary; others are the same in all of them."""
-    bare = (
-        Nest(tuple(one for one in nest.factors if one[0] in names)) for nest in dependency.nests
-    )
-    return replace(dependency, nests=tuple(dict.fromkeys(nest for nest in bare if nest.factors)))
+def _point(names: Sequence[str], values: Sequence[float] | FloatArray) -> Point:
+    return Point(tuple(zip(names, map(float, values), strict=True)))
 
 
-def _cost(laws: Sequence[LawDistribution], point: Point) -> float:
-    return max(_time(laws, point), 1e-9) * dict(point.values).get(RANKS, 1.0)
+def _sample_laws(
+    measured: MeasuredRuns, dependencies: Mapping[str, Dependency]
+) -> list[LawDistribution]:
+    """Sample the laws of each call path.
+
+    A call path without known dependencies may depend on each parameter alone and on all together.
+    """
+    any_nest = tuple(Nest.of([name]) for name in measured.names)
+    if len(any_nest) > 1:
+        any_nest = (*any_nest, Nest.of(measured.names))
+
+    of_callpaths = []
+    for path in measured.callpaths:
+        dependency = dependencies.get(path, Dependency(path, any_nest))
+        of_callpaths.append(_restrict(dependency, measured.names))
+    return list(sample_laws(measured.points, measured.values, measured.names, of_callpaths))
 
 
-def _time(laws: Sequence[LawDistribution], point: Point) -> float:
+def _restrict(dependency: Dependency, names: Sequence[str]) -> Dependency:
+    """Drop the parameters that are the same in all runs."""
+    nests: dict[Nest, None] = {}
+    for nest in dependency.nests:
+        factors = tuple(factor for factor in nest.factors if factor[0] in names)
+        if factors:
+            nests[Nest(factors)] = None
+    return replace(dependency, nests=tuple(nests))
+
+
+def _core_seconds(laws: Sequence[LawDistribution], point: Point) -> float:
+    return max(_predict_seconds(laws, point), 1e-9) * dict(point.values).get(RANKS, 1.0)
+
+
+def _predict_seconds(laws: Sequence[LawDistribution], point: Point) -> float:
     if not laws:
         return math.nan
-    where = np.array([[value for _, value in point.values]])
-    return float(np.mean(sum(law.at(where) for law in laws)))
+    values = np.array([[value for _, value in point.values]])
+    return float(np.mean(sum(law.at(values) for law in laws)))
