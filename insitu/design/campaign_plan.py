@@ -1,22 +1,22 @@
-"""What `campaign.toml` says about the runs of a campaign: the command, its parameters, how often.
+"""The plan of a campaign in `campaign.toml`: the command, its parameters, and the repetitions.
 
 [levels]
 p = [1, 2, 4, 8]                      # the number of ranks
 n = "64..512:4"                       # four values in equal ratios
 
 [run]
-command = "./heat.py --cells {n}"     # as behind `insitu run --`
+command = "./heat.py --cells {n}"     # as after `insitu run --`
 launcher = "mpiexec"                  # or srun, flux; sbatch; psij:pbs, psij:lsf, psij:flux
 repetitions = 3                       # or "auto"
 design = "full"                       # or sparse, deduced, advise
-dependencies = "dependencies.json"    # of `insitu detect`: wanted by deduced, welcome to advise
-predict = "p=1024, n=4096"            # what is asked, for advise
-goal = 0.05                           # relative uncertainty of it that is enough
-timeout_s = 600                       # the longest that a run may take
-budget_core_h = 10                    # no run is begun that would go beyond it
+dependencies = "dependencies.json"    # of `insitu detect`: required by deduced, used by advise
+predict = "p=1024, n=4096"            # what to predict, for advise
+goal = 0.05                           # relative uncertainty of the prediction that is enough
+timeout_s = 600                       # time limit of a run
+budget_core_h = 10                    # no run starts that would exceed it
 sbatch = ["--partition=test"]         # options of the batch system
 psij = { queue_name = "test", per_node = 64 }
-setup = ["module load openmpi"]       # lines of a job script before the program
+setup = ["module load openmpi"]       # lines of a job script before the command
 """
 
 import shlex
@@ -31,10 +31,10 @@ from insitu.errors import UsageError
 LAUNCHERS = ("mpiexec", "srun", "flux", "sbatch")
 PSIJ = ("psij:pbs", "psij:pbs_classic", "psij:lsf", "psij:flux", "psij:slurm", "psij:local")
 DESIGNS = ("full", "deduced", "sparse", "advise")
-AUTO = 0  # repetitions until the mean is known well enough
-GOAL = 0.05  # relative uncertainty of a prediction that is enough, where nobody says another
-TIMEOUT_S = 24 * 3600.0  # of a run, where nobody says another
-_KINDS: Mapping[str, tuple[type, ...]] = {
+AUTO = 0  # repeat until the mean is known precisely enough
+GOAL = 0.05  # default relative uncertainty of a prediction that is enough
+TIMEOUT_S = 24 * 3600.0  # default time limit of a run
+_TYPES: Mapping[str, tuple[type, ...]] = {
     "command": (str, list),
     "launcher": (str,),
     "mpiexec": (str,),
@@ -57,9 +57,21 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 class CampaignPlan:
     """The runs that a campaign should have.
 
-    levels: values by parameter, `p` among them. repetitions: of each configuration, AUTO for as
-    many as its noise asks for. budget_core_h: infinite where none was given. predict, goal: what is
-    asked of design "advise", and how sure is sure enough. psij: as `launch/portable.py` reads it.
+    Attributes:
+        command: words of the command line, with parameters in braces.
+        levels: values by parameter, `p` among them.
+        launcher: one of LAUNCHERS or PSIJ.
+        mpiexec: path of mpiexec, "" for the default one.
+        repetitions: of each configuration, AUTO for as many as its noise requires.
+        design: one of DESIGNS.
+        dependencies: path of the file of `insitu detect`, "" if there is none.
+        predict: coordinate to predict, for design "advise".
+        goal: relative uncertainty of that prediction that is enough.
+        timeout_s: time limit of a run.
+        budget_core_h: limit of all runs together, infinite by default.
+        srun, flux, sbatch: options of these launchers.
+        psij: attributes of the job, as `launch/portable.py` reads them.
+        setup: lines of a job script before the command.
     """
 
     command: tuple[str, ...]
@@ -81,40 +93,37 @@ class CampaignPlan:
 
 
 def parse_campaign_plan(data: Mapping[str, Any], where: str) -> CampaignPlan:
-    """Read the tables `levels` and `run`.
+    """Parse the tables `levels` and `run`.
 
     Args:
-        data: what campaign.toml holds.
+        data: content of campaign.toml.
         where: the file's name, for errors.
 
     Raises:
-        UsageError: something is missing or has no meaning; the text says what to write.
+        UsageError: something is missing or invalid; the message says what to write.
     """
     for table, example in (("levels", "p = [1, 2, 4, 8]"), ("run", 'command = "./heat.py"')):
         if not isinstance(data.get(table), dict):
             raise UsageError(
-                f"{where}: no table [{table}], as in {example}; see `insitu campaign --help`"
+                f"{where}: no table [{table}]; add it, as in {example};"
+                " see `insitu campaign --help`"
             )
     run = data["run"]
-    for name, value in run.items():
-        kinds = _KINDS.get(name)
-        if kinds is None:
-            raise UsageError(f"{where}: [run] knows no '{name}'; there are {', '.join(_KINDS)}")
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            wanted = " or ".join({"str": "text"}.get(k.__name__, k.__name__) for k in kinds)
-            raise UsageError(f"{where}: [run] {name} is no {wanted}")
+    _check_types(run, where)
     if not run.get("command"):
-        raise UsageError(f'{where}: [run] wants a command, as in command = "./heat.py {{n}}"')
+        raise UsageError(f'{where}: [run] needs a command, as in command = "./heat.py {{n}}"')
     command = run["command"]
-    study = CampaignPlan(
-        command=tuple(shlex.split(command)) if isinstance(command, str) else _words(run, "command"),
-        levels=_levels(data["levels"], where),
-        launcher=_one_of(
+    words = tuple(shlex.split(command)) if isinstance(command, str) else _words(run, "command")
+
+    plan = CampaignPlan(
+        command=words,
+        levels=_parse_levels(data["levels"], where),
+        launcher=_check_choice(
             run.get("launcher", "mpiexec"), (*LAUNCHERS, *PSIJ), f"{where}: [run] launcher"
         ),
         mpiexec=run.get("mpiexec", ""),
-        repetitions=_repetitions(run.get("repetitions", 1), where),
-        design=_one_of(run.get("design", "full"), DESIGNS, f"{where}: [run] design"),
+        repetitions=_parse_repetitions(run.get("repetitions", 1), where),
+        design=_check_choice(run.get("design", "full"), DESIGNS, f"{where}: [run] design"),
         dependencies=run.get("dependencies", ""),
         predict=run.get("predict", ""),
         goal=float(run.get("goal", GOAL)),
@@ -126,50 +135,73 @@ def parse_campaign_plan(data: Mapping[str, Any], where: str) -> CampaignPlan:
         psij=run.get("psij", {}),
         setup=_words(run, "setup"),
     )
-    if study.design == "deduced" and not study.dependencies:
+    _check_plan(plan, where)
+    return plan
+
+
+def _check_types(run: Mapping[str, Any], where: str) -> None:
+    for name, value in run.items():
+        types = _TYPES.get(name)
+        if types is None:
+            raise UsageError(
+                f"{where}: [run] has no key '{name}'; its keys are {', '.join(_TYPES)}"
+            )
+        if not isinstance(value, types) or isinstance(value, bool):
+            names = [{"str": "text"}.get(kind.__name__, kind.__name__) for kind in types]
+            raise UsageError(f"{where}: [run] {name} must be {' or '.join(names)}")
+
+
+def _check_plan(plan: CampaignPlan, where: str) -> None:
+    if plan.design == "deduced" and not plan.dependencies:
         raise UsageError(
-            f"{where}: a deduced design wants the file of `insitu detect`, as in"
+            f"{where}: a deduced design needs the file of `insitu detect`, as in"
             ' dependencies = "dependencies.json"'
         )
-    if study.design == "advise" and not study.predict:
+    if plan.design == "advise" and not plan.predict:
         raise UsageError(
-            f'{where}: design = "advise" wants what is to be predicted, as in'
+            f'{where}: design = "advise" needs the coordinate to predict, as in'
             ' predict = "p=1024, n=4096"'
         )
-    if study.timeout_s <= 0 or study.budget_core_h <= 0 or study.goal <= 0:
-        raise UsageError(f"{where}: [run] timeout_s, budget_core_h and goal are above 0")
-    return study
+    if plan.timeout_s <= 0 or plan.budget_core_h <= 0 or plan.goal <= 0:
+        raise UsageError(f"{where}: [run] timeout_s, budget_core_h and goal must be above 0")
 
 
-def _levels(data: Mapping[str, Any], where: str) -> dict[str, tuple[float, ...]]:
-    found = {}
-    for name, given in data.items():
-        values = given if isinstance(given, list) else [given]
-        is_number = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-        if not isinstance(given, str) and not is_number:
-            raise UsageError(f'{where}: [levels] {name} holds no values; write [1, 2] or "1..8:4"')
-        text = given if isinstance(given, str) else ",".join(number(value) for value in values)
+def _parse_levels(data: Mapping[str, Any], where: str) -> dict[str, tuple[float, ...]]:
+    levels = {}
+    for name, value in data.items():
+        text = value if isinstance(value, str) else _join_numbers(value)
+        if text is None:
+            raise UsageError(f'{where}: [levels] {name} has no values; write [1, 2] or "1..8:4"')
         try:
-            _, found[name] = parse_levels(f"{name}={text}")
+            _, levels[name] = parse_levels(f"{name}={text}")
         except UsageError as error:
             raise UsageError(f"{where}: [levels] {error}") from error
-    ranks = found.get(RANKS, ())
+
+    ranks = levels.get(RANKS, ())
     if not ranks or not all(value.is_integer() for value in ranks):
-        raise UsageError(f"{where}: [levels] wants p, the numbers of ranks, as in p = [1, 2, 4, 8]")
-    return {RANKS: ranks} | found
+        raise UsageError(f"{where}: [levels] needs p, the numbers of ranks, as in p = [1, 2, 4, 8]")
+    return {RANKS: ranks} | levels
 
 
-def _repetitions(value: object, where: str) -> int:
+def _join_numbers(value: object) -> str | None:
+    """Return a number or a list of numbers as text; None for anything else."""
+    values: list[Any] = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, int | float) and not isinstance(item, bool) for item in values):
+        return None
+    return ",".join(number(item) for item in values)
+
+
+def _parse_repetitions(value: object, where: str) -> int:
     if value == "auto":
         return AUTO
     if not isinstance(value, int) or value < 1:
-        raise UsageError(f'{where}: [run] repetitions is a number above 0 or "auto"')
+        raise UsageError(f'{where}: [run] repetitions must be a number above 0 or "auto"')
     return value
 
 
-def _one_of(value: str, known: tuple[str, ...], what: str) -> str:
-    if value not in known:
-        raise UsageError(f"{what} is '{value}'; there are {', '.join(known)}")
+def _check_choice(value: str, choices: tuple[str, ...], what: str) -> str:
+    if value not in choices:
+        raise UsageError(f"{what} is '{value}'; it must be one of {', '.join(choices)}")
     return value
 
 

@@ -1,9 +1,9 @@
-"""Check points: whether parameters that moved together act together in a call path after all.
+"""Check points: whether parameters that are varied together act together in a call path after all.
 
-A deduced design moves parameters together that no call path shares. Where one slows the other's
-call paths all the same, through caches or contention, no count shows it, and the design cannot
-tell. At a check point they move apart: a call path that takes another time there than its own
-parameters explain depends on the other one, too.
+A deduced design varies parameters together if no call path shares them. If one of them still slows
+down the call paths of the other, through caches or contention, no count shows it, and the design
+cannot tell. At a check point the parameters move apart: a call path whose time there differs from
+what its own parameters predict depends on the other parameter, too.
 """
 
 import math
@@ -19,8 +19,10 @@ from insitu.modeling.measurement import FloatArray
 from insitu.units import percent
 
 SIGNIFICANCE = 0.05  # probability of any false alarm, over all call paths
-LEAST_EFFECT = 0.05  # relative; less does not spoil what is predicted
-FACTOR = 2.0  # above it people read factors, not percent
+LEAST_EFFECT = 0.05  # relative; smaller effects do not spoil predictions
+FACTOR = 2.0  # larger effects are printed as a factor instead of percent
+COEFFICIENTS = 2  # of a typical law, for the degrees of freedom of its residuals
+TINY = 1e-300  # keeps divisions finite
 Pair = tuple[str, str]
 
 
@@ -28,9 +30,13 @@ Pair = tuple[str, str]
 class HiddenInteraction:
     """An interaction that only a check point shows.
 
-    pair: the call path's own parameter, and the one that acts on it unseen. excess: measured over
-    predicted, minus 1, at the check point that is farthest off. dependency: the call path's, with
-    the pair allowed. law: what it may follow, from all runs.
+    Attributes:
+        callpath: where it acts.
+        pair: a parameter of the call path, and the parameter that acts on it unseen.
+        excess: measured over predicted, minus 1, at the check point with the largest deviation.
+        at: that check point.
+        dependency: of the call path, with the pair added.
+        law: of the call path, fitted to all runs with that dependency.
     """
 
     callpath: str
@@ -41,25 +47,30 @@ class HiddenInteraction:
     law: Law
 
     def finding(self, *, is_counted: bool = False) -> Finding:
-        """The same for people: of times, or of how often it is called."""
-        where = ", ".join(f"{name}={number(value)}" for name, value in self.at)
-        word = "more" if self.excess > 0 else "less"
-        verb, adverb = ("is called", "often") if is_counted else ("takes", "long")
-        much = f"{percent(abs(self.excess))} {word}{' often' if is_counted else ''}"
-        than = "than"
+        """Describe the interaction, from times or from numbers of calls."""
+        point = ", ".join(f"{name}={number(value)}" for name, value in self.at)
+        own, other = self.pair
+
         if self.excess > FACTOR:
-            much, than = f"{self.excess + 1:.3g} times as {adverb}", "as"
-        showed = "which the pilot runs did not show" if is_counted else "which no count shows"
-        text = (
-            f"{verb} {much} at {where} {than} {self.pair[0]} explains:"
-            f" {self.pair[0]} and {self.pair[1]} act together, {showed}"
-        )
+            adverb = "often" if is_counted else "long"
+            comparison = f"{self.excess + 1:.3g} times as {adverb} at {point} as"
+        else:
+            word = "more" if self.excess > 0 else "less"
+            word = f"{word} often" if is_counted else word
+            comparison = f"{percent(abs(self.excess))} {word} at {point} than"
+
+        verb = "is called" if is_counted else "takes"
+        evidence = "the pilot runs did not show this" if is_counted else "no count shows this"
+        text = f"{verb} {comparison} {own} explains: {own} and {other} act together; {evidence}"
         return Finding("hidden-interaction", text, self.callpath)
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoints:
-    """Runs of a design: points (n_points, n_parameters), values (n_callpaths, n_points) in s."""
+    """Measured values of some points of a design.
+
+    points: (n_points, n_parameters). values: (n_callpaths, n_points), in seconds or calls.
+    """
 
     points: FloatArray
     values: FloatArray
@@ -74,88 +85,119 @@ def find_hidden_interactions(
     *,
     noise: float = NOISE,
 ) -> list[HiddenInteraction]:
-    """Compare check points with what the other runs predict of them, one call path after another.
+    """Compare check points with what the other runs predict, for each call path.
 
-    The laws that a call path's runs allow give a mean and a variance at each check point, to which
-    the noise of a run is added: the larger of what is given and what the runs scatter. The
-    squares of the distances in such units follow chi-square; a call path is named where they are
-    so improbable that, of all call paths, 5 % would have one by chance, and the farthest is 5 % off
-    or more. Where several parameters may be the cause, it is the one with which all runs are
-    explained best.
+    The laws that the runs of a call path allow give a mean and a variance at each check point. The
+    noise of a run is added: the given one, or the scatter of the runs if that is larger. The sum of
+    the squared standardised deviations follows a chi-square distribution. An interaction is
+    reported if the sum is so improbable that any call path would reach it by chance in 5 % of
+    designs, and if the largest deviation is 5 % or more. If several parameters may be the cause,
+    the one that explains all runs best is reported.
 
     Args:
         runs: of the design, without check points.
         checks: of the check points.
         names: of the parameters, in the order of the columns.
         dependencies: of the call paths, in the order of the rows.
-        confounded: pairs of parameters that the design moves together.
+        confounded: pairs of parameters that the design varies together.
         noise: of a run, relative, at least.
     """
     if not len(checks.points):
         return []
-    from scipy.special import chdtrc  # slow to load, and not needed to gather a run
+    from scipy.special import chdtrc  # slow to load, and not needed to collect a run
 
-    together = [
-        (i, pairs) for i, one in enumerate(dependencies) if (pairs := _pairs(one, confounded))
-    ]
-    found = []
-    laws = sample_laws(runs.points, runs.values, names, dependencies, noise=noise)
-    for i, pairs in together:
-        law = laws[i]
+    suspects = []
+    for i, dependency in enumerate(dependencies):
+        pairs = _candidate_pairs(dependency, confounded)
+        if pairs:
+            suspects.append((i, pairs))
+
+    interactions = []
+    for i, pairs in suspects:
+        (law,) = sample_laws(
+            runs.points, runs.values[i : i + 1], names, [dependencies[i]], noise=noise
+        )
         values = checks.values[i]
-        expected, spread = _expected(law, runs, i, checks.points, noise)
-        distances = (values - expected) / spread
+        expected, deviation = _predict(law, runs, i, checks.points, noise)
+        distances = (values - expected) / deviation
         probability = float(chdtrc(len(values), float(np.sum(distances**2))))
-        at = int(np.argmax(np.abs(distances)))
-        excess = float(values[at] / expected[at] - 1)
-        if probability >= SIGNIFICANCE / len(together) or abs(excess) < LEAST_EFFECT:
+        farthest = int(np.argmax(np.abs(distances)))
+        excess = float(values[farthest] / expected[farthest] - 1)
+        if probability >= SIGNIFICANCE / len(suspects) or abs(excess) < LEAST_EFFECT:
             continue
-        everything = MeasuredPoints(
+
+        all_points = MeasuredPoints(
             np.vstack([runs.points, checks.points]), np.hstack([runs.values, checks.values])
         )
-        tried = []
-        for pair in pairs:
-            allowed = add_interaction(dependencies[i], pair)
-            row = everything.values[i : i + 1]
-            (law,) = sample_laws(everything.points, row, names, [allowed], noise=noise)
-            tried.append((_misfit(law, everything, i), pair, allowed, law))
-        _, pair, allowed, refitted = min(tried, key=lambda one: one[0])
-        place = tuple(zip(names, map(float, checks.points[at]), strict=True))
-        found.append(
-            HiddenInteraction(dependencies[i].callpath, pair, excess, place, allowed, refitted)
+        pair, extended, law = _best_pair(all_points, i, names, dependencies[i], pairs, noise=noise)
+        at = tuple(zip(names, map(float, checks.points[farthest]), strict=True))
+        interactions.append(
+            HiddenInteraction(
+                callpath=dependencies[i].callpath,
+                pair=pair,
+                excess=excess,
+                at=at,
+                dependency=extended,
+                law=law,
+            )
         )
-    return found
+    return interactions
 
 
 def add_interaction(dependency: Dependency, pair: Pair) -> Dependency:
-    """The same with what depends on the first of the pair depending on both, besides."""
+    """Let every nest that depends on the first of the pair also depend on both."""
     own, other = pair
-    more = [
+    extended = [
         Nest.of(nest.parameters | {other}) for nest in dependency.nests if own in nest.parameters
     ]
-    nests = tuple(dict.fromkeys((*dependency.nests, Nest.of([other]), *more)))
+    nests = tuple(dict.fromkeys((*dependency.nests, Nest.of([other]), *extended)))
     return Dependency(dependency.callpath, nests, dependency.share, dependency.status)
 
 
-def _pairs(dependency: Dependency, confounded: Sequence[Pair]) -> list[Pair]:
-    """Its own parameters with those that move with them but are not its own."""
-    both = (*confounded, *((other, one) for one, other in confounded))
+def _best_pair(
+    measured: MeasuredPoints,
+    row: int,
+    names: Sequence[str],
+    dependency: Dependency,
+    pairs: Sequence[Pair],
+    *,
+    noise: float,
+) -> tuple[Pair, Dependency, Law]:
+    """Return the pair that explains all runs best, with the extended dependency and its law."""
+    values = measured.values[row : row + 1]
+    fits = []
+    for pair in pairs:
+        extended = add_interaction(dependency, pair)
+        (law,) = sample_laws(measured.points, values, names, [extended], noise=noise)
+        fits.append((_misfit(law, measured, row), pair, extended, law))
+
+    _, pair, extended, law = min(fits, key=lambda fit: fit[0])
+    return pair, extended, law
+
+
+def _candidate_pairs(dependency: Dependency, confounded: Sequence[Pair]) -> list[Pair]:
+    """Pair the parameters of a call path with those that move with them but are not its own."""
     own = dependency.parameters
-    return [(one, other) for one, other in both if one in own and other not in own]
+    reversed_pairs = [(second, first) for first, second in confounded]
+    return [
+        (first, second)
+        for first, second in (*confounded, *reversed_pairs)
+        if first in own and second not in own
+    ]
 
 
-def _expected(
+def _predict(
     law: Law, runs: MeasuredPoints, row: int, points: FloatArray, noise: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of what a run at each of the points takes."""
+    """Return mean and standard deviation (n_points,) of a run at each of the points."""
     sampled = law.at(points)
-    mean = np.maximum(sampled.mean(axis=0), 1e-300)
+    mean = np.maximum(sampled.mean(axis=0), TINY)
     scatter = max(noise, _misfit(law, runs, row))
     return mean, np.sqrt(sampled.var(axis=0) + (scatter * mean) ** 2)
 
 
 def _misfit(law: Law, runs: MeasuredPoints, row: int) -> float:
-    """Root of the mean square of the relative distances between runs and laws."""
-    values = np.maximum(runs.values[row], 1e-300)
+    """Return the root mean square of the relative residuals."""
+    values = np.maximum(runs.values[row], TINY)
     squares = (law.at(runs.points).mean(axis=0) / values - 1) ** 2
-    return math.sqrt(float(squares.sum()) / max(len(squares) - 2, 1))
+    return math.sqrt(float(squares.sum()) / max(len(squares) - COEFFICIENTS, 1))

@@ -1,8 +1,8 @@
-"""Experiment designs: which configurations to run, how often, and why; the classical ones."""
+"""Experiment designs: which configurations to run, how often and why; the classical designs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import combinations, product
 
 from insitu.entities import number
 from insitu.errors import UsageError
@@ -10,7 +10,7 @@ from insitu.errors import UsageError
 Levels = Mapping[str, Sequence[float]]
 Cost = Callable[["Point"], float]
 REPETITIONS = 5  # of classical designs against noise [DET §3.3]
-POINTS_LIMIT = 100_000  # more than anybody runs: a mistake in the levels
+POINTS_LIMIT = 100_000  # more is a mistake in the levels
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -21,7 +21,7 @@ class Point:
 
     @classmethod
     def of(cls, values: Mapping[str, float], order: Iterable[str]) -> "Point":
-        """From values by name."""
+        """Build a point from values by name."""
         return cls(tuple((name, float(values[name])) for name in order))
 
     def __getitem__(self, name: str) -> float:
@@ -35,10 +35,15 @@ class Point:
 class ExperimentDesign:
     """Configurations to run, each `repetitions` times.
 
-    iterations: of the main loop in each run, 0 where the program decides. full: configurations of
-    the full factorial design, to compare. insights: why it may be smaller than that, one sentence
-    each. confounded: pairs of parameters that move together, and so cannot be told apart
-    in a function that depends on both against all expectation. checks: points that would show it.
+    Attributes:
+        points: to run, the cheapest first.
+        repetitions: of each point.
+        iterations: of the main loop in each run at least, 0 if the program decides.
+        full: number of configurations of the full factorial design, for comparison.
+        insights: sentences that say why this design may be smaller.
+        confounded: pairs of parameters that are varied together. The design cannot distinguish
+            their effects in a function that unexpectedly depends on both.
+        checks: points that would show such a function.
     """
 
     points: tuple[Point, ...]
@@ -51,20 +56,20 @@ class ExperimentDesign:
 
     @property
     def runs(self) -> int:
-        """How many executions it takes, check points not counted."""
+        """Number of runs, without check points."""
         return len(self.points) * self.repetitions
 
     @property
     def full_runs(self) -> int:
-        """How many executions the full factorial design takes with its usual repetitions."""
+        """Number of runs of the full factorial design with its usual repetitions."""
         return self.full * REPETITIONS
 
 
 def full_factorial(levels: Levels, repetitions: int = REPETITIONS) -> ExperimentDesign:
-    """Every combination of levels, repeated against noise.
+    """Return every combination of levels, repeated against noise.
 
     Raises:
-        UsageError: there are more combinations than anyone runs.
+        UsageError: there are too many combinations.
     """
     count = count_combinations(levels)
     if count > POINTS_LIMIT:
@@ -72,41 +77,47 @@ def full_factorial(levels: Levels, repetitions: int = REPETITIONS) -> Experiment
             f"a full factorial design of {len(levels)} parameters has {count} configurations;"
             " use fewer levels or `--method deduced`"
         )
-    points = tuple(Point(tuple(zip(levels, at, strict=True))) for at in product(*levels.values()))
+    points = tuple(
+        Point(tuple(zip(levels, values, strict=True))) for values in product(*levels.values())
+    )
     return ExperimentDesign(points, repetitions, full=len(points))
 
 
 def sparse_design(levels: Levels, repetitions: int = REPETITIONS) -> ExperimentDesign:
-    """One line per parameter, the others lowest, and one more point for each pair.
+    """Return a line per parameter with the others at their lowest level, and a point per pair.
 
-    As Extra-P's sparse modeler takes it [DET §6.3]: 16 points for three parameters of five levels,
-    10 for two; a pair meets at the second level of both.
+    This is the design of Extra-P's sparse modeler [DET §6.3]: 16 points for three parameters of
+    five levels, 10 for two. The point of a pair has both at their second level.
     """
-    lowest = {name: min(of) for name, of in levels.items()}
-    found = [lowest | {name: value} for name, of in levels.items() for value in sorted(of)]
-    names = list(levels)
-    found += [
-        lowest | {one: second(levels[one]), other: second(levels[other])}
-        for at, one in enumerate(names)
-        for other in names[at + 1 :]
-    ]
-    points = dict.fromkeys(Point.of(values, levels) for values in found)
+    lowest = {name: min(values) for name, values in levels.items()}
+
+    configurations = []
+    for name, values in levels.items():
+        configurations += [lowest | {name: value} for value in sorted(values)]
+    for first, second in combinations(levels, 2):
+        pair = {first: _second_lowest(levels[first]), second: _second_lowest(levels[second])}
+        configurations.append(lowest | pair)
+
+    points = dict.fromkeys(Point.of(values, levels) for values in configurations)
     return ExperimentDesign(tuple(points), repetitions, full=count_combinations(levels))
 
 
 def count_combinations(levels: Levels) -> int:
-    """The number of configurations of a full factorial design."""
+    """Return the number of configurations of a full factorial design."""
     count = 1
-    for of in levels.values():
-        count *= len(set(of))
+    for values in levels.values():
+        count *= len(set(values))
     return count
 
 
-def second(levels: Sequence[float]) -> float:
-    """The second lowest level, or the only one."""
-    return sorted(levels)[min(1, len(levels) - 1)]
-
-
 def core_seconds(ranks: str) -> Cost:
-    """The cost of a run as the number of its ranks, for want of a time; 1 where nothing says it."""
+    """Return a cost proportional to the number of ranks, as if all runs took equally long.
+
+    The cost is 1 if no parameter is the number of ranks.
+    """
     return lambda point: dict(point.values).get(ranks, 1.0)
+
+
+def _second_lowest(levels: Sequence[float]) -> float:
+    """Return the second lowest level, or the only one."""
+    return sorted(levels)[min(1, len(levels) - 1)]

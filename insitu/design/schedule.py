@@ -1,4 +1,4 @@
-"""In which order the runs of a campaign are made, which are left, and how long they will take."""
+"""The schedule of a campaign: the order of its runs, what remains, and how long it will take."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,16 @@ from insitu.design.factorial import ExperimentDesign, Point
 from insitu.design.mainloop import PRECISION, Z95, judge_runs
 from insitu.entities import RANKS
 
-MAX_REPETITIONS = 5  # of a configuration whose noise decides
-FIRST_REPETITIONS = 2  # before its noise is known
+MAX_REPETITIONS = 5  # with repetitions = "auto"
+FIRST_REPETITIONS = 2  # with "auto", before the noise is known
+LEAST_SECONDS = 1e-6  # lower bound of durations, whose logarithm is taken
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A run that was tried: its configuration, how long it took, how it ended.
+    """A run that was started: its configuration, duration and exit code.
 
-    code: of the program, 124 where it took too long.
+    code: of the program, 124 if it exceeded the time limit.
     """
 
     point: Point
@@ -30,9 +31,14 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one configuration has come.
+    """The progress of one configuration.
 
-    seconds: expected of one more run, NaN where nothing is known.
+    Attributes:
+        point: the configuration.
+        done: number of complete runs.
+        wanted: number of runs it should have.
+        failed: number of failures since the last success.
+        seconds: expected duration of a further run, NaN if unknown.
     """
 
     point: Point
@@ -43,93 +49,109 @@ class Progress:
 
     @property
     def left(self) -> int:
-        """How many runs are still to make."""
+        """Number of runs that remain."""
         return max(self.wanted - self.done, 0)
 
     @property
     def core_hours(self) -> float:
-        """Of the runs that are left."""
+        """Expected cost of the runs that remain."""
         return self.left * self.seconds * self.point[RANKS] / 3600
 
 
 def compute_progress(
     design: ExperimentDesign,
     repetitions: int,
-    sealed: Mapping[Point, Sequence[float]],
+    complete: Mapping[Point, Sequence[float]],
     attempts: Sequence[Attempt],
     loops: Mapping[Point, Sequence[Sequence[float]]] | None = None,
 ) -> list[Progress]:
-    """How far each configuration of a design has come, check points too, few ranks first.
+    """Return the progress of each configuration of a design and of its check points.
+
+    Configurations with few ranks come first.
 
     Args:
-        design: which configurations.
-        repetitions: of each, AUTO for as many as the noise asks for.
-        sealed: seconds of each run that is kept, by configuration.
-        attempts: that were made, in order; failures after the last success count.
-        loops: seconds of each iteration of the main loop, of each run, where they are known.
+        design: the configurations.
+        repetitions: of each configuration, AUTO for as many as the noise requires.
+        complete: duration in seconds of each complete run, by configuration.
+        attempts: in the order of their start.
+        loops: duration in seconds of each iteration of the main loop of each run, where known.
     """
-    found = []
-    taken: dict[Point, list[float]] = {}
+    durations: dict[Point, list[float]] = {}
     for attempt in attempts:
         if not attempt.code:
-            taken.setdefault(attempt.point, []).append(attempt.seconds)
-    known = taken or sealed  # an attempt's time includes start and end of the job
-    asked = (*design.points, *design.checks)
-    for point in sorted(asked, key=lambda point: (point[RANKS], point.values)):
-        seconds = sealed.get(point, ())
+            durations.setdefault(attempt.point, []).append(attempt.seconds)
+    known = durations or complete  # the time of an attempt includes start and end of the job
+
+    progress = []
+    points = (*design.points, *design.checks)
+    for point in sorted(points, key=lambda point: (point[RANKS], point.values)):
+        seconds = complete.get(point, ())
         wanted = repetitions
         if repetitions == AUTO:
             wanted = required_repetitions(seconds, (loops or {}).get(point, ()))
-        failed = 0
-        for attempt in attempts:
-            if attempt.point == point:
-                failed = failed + 1 if attempt.code else 0
         own = known.get(point)
         expected = fmean(own) if own else estimate_seconds(point, known)
-        found.append(Progress(point, len(seconds), wanted, failed, expected))
-    return found
+        progress.append(
+            Progress(
+                point=point,
+                done=len(seconds),
+                wanted=wanted,
+                failed=_count_failures(point, attempts),
+                seconds=expected,
+            )
+        )
+    return progress
 
 
 def required_repetitions(seconds: Sequence[float], loops: Sequence[Sequence[float]] = ()) -> int:
-    """How many runs give the mean to 5 %: (1.96 CV / 0.05)^2, at most 5.
+    """Return how many runs give the mean to 5 %: (1.96 CV / 0.05)^2, at most 5.
 
-    A main loop whose iterations cost the same is a repetition in itself [DET §3.3]: where that is
-    so, their variation tells how many iterations are enough, and one run may have them. Otherwise
-    it is the variation of whole runs, of which there are 2 at least.
+    The iterations of a linear main loop are repetitions themselves [DET §3.3]: their variation
+    determines how many iterations are enough, and one run may have them all. Otherwise the
+    variation of whole runs decides, which takes at least 2 of them.
 
     Args:
-        seconds: of each run.
-        loops: of each run, seconds of each iteration of its main loop; see `judge_runs`.
+        seconds: duration of each run.
+        loops: duration in seconds of each iteration of the main loop of each run, see `judge_runs`.
     """
-    verdict = judge_runs([loop for loop in loops if loop])
+    measured_loops = [loop for loop in loops if loop]
+    verdict = judge_runs(measured_loops)
     if verdict is not None and verdict.is_linear:
-        in_one = fmean(len(loop) for loop in loops if loop)
-        return min(max(math.ceil(verdict.iterations / in_one), 1), MAX_REPETITIONS)
+        iterations_per_run = fmean(len(loop) for loop in measured_loops)
+        needed = math.ceil(verdict.iterations / iterations_per_run)
+        return min(max(needed, 1), MAX_REPETITIONS)
+
     if len(seconds) < FIRST_REPETITIONS or fmean(seconds) <= 0:
         return FIRST_REPETITIONS
     needed = math.ceil((Z95 * stdev(seconds) / fmean(seconds) / PRECISION) ** 2)
     return min(max(needed, FIRST_REPETITIONS), MAX_REPETITIONS)
 
 
-def estimate_seconds(point: Point, sealed: Mapping[Point, Sequence[float]]) -> float:
-    """How long a run will take: a power law through the runs that were made.
+def estimate_seconds(point: Point, durations: Mapping[Point, Sequence[float]]) -> float:
+    """Return how long a run will take, by a power law through the durations so far.
 
-    Least squares in logarithms, as many parameters as vary among the runs; with few runs the
-    longest of them, NaN where there is none.
+    The power law is fitted by least squares of logarithms over the parameters that vary. If there
+    are too few runs for that, the longest duration is returned, NaN without any.
+
+    Args:
+        point: the configuration of the run.
+        durations: in seconds, of each run, by configuration.
     """
-    known = [(at, fmean(seconds)) for at, seconds in sealed.items() if seconds]
-    if not known:
+    means = [(measured, fmean(seconds)) for measured, seconds in durations.items() if seconds]
+    if not means:
         return math.nan
+
     names = [name for name, _ in point.values]
-    logs = np.log([[at[name] for name in names] for at, _ in known])
-    varying = np.ptp(logs, axis=0) > 0
-    columns = np.hstack([np.ones((len(known), 1)), logs[:, varying]])
-    if len(known) <= columns.shape[1]:
-        return max(seconds for _, seconds in known)
-    target = np.log([max(seconds, 1e-6) for _, seconds in known])
-    solution = np.linalg.lstsq(columns, target, rcond=None)[0]
-    at = np.log([point[name] for name in names])[varying]
-    return float(np.exp(np.concatenate([[1.0], at]) @ solution))
+    logarithms = np.log([[measured[name] for name in names] for measured, _ in means])
+    is_varying = np.ptp(logarithms, axis=0) > 0
+    columns = np.hstack([np.ones((len(means), 1)), logarithms[:, is_varying]])
+    if len(means) <= columns.shape[1]:
+        return max(seconds for _, seconds in means)
+
+    targets = np.log([max(seconds, LEAST_SECONDS) for _, seconds in means])
+    solution = np.linalg.lstsq(columns, targets, rcond=None)[0]
+    at_point = np.log([point[name] for name in names])[is_varying]
+    return float(np.exp(np.concatenate([[1.0], at_point]) @ solution))
 
 
 def choose_next_run(
@@ -139,23 +161,35 @@ def choose_next_run(
     is_retrying: bool,
     tried: Sequence[Point] = (),
 ) -> Progress | None:
-    """What to run next, None where nothing is left or the budget would not bear it.
+    """Return what to run next; None if nothing remains or the budget is too small.
 
-    Every configuration once before any of them again, few ranks first, so that models appear early.
+    Every configuration runs once before any of them is repeated, few ranks first, so that models
+    are available early.
 
     Args:
         progress: of all configurations.
-        budget_core_h: that is left.
+        budget_core_h: remaining core hours.
         is_retrying: configurations that failed are tried again.
-        tried: that have failed since this began; not again now.
+        tried: configurations that have failed since this session began; not tried again now.
     """
-    open_ones = [
-        one
-        for one in progress
-        if one.left and one.point not in tried and (is_retrying or not one.failed)
+    candidates = [
+        configuration
+        for configuration in progress
+        if configuration.left and configuration.point not in tried
     ]
-    for one in sorted(open_ones, key=lambda one: one.done):
-        cost = one.seconds * one.point[RANKS] / 3600
+    for configuration in sorted(candidates, key=lambda configuration: configuration.done):
+        if configuration.failed and not is_retrying:
+            continue
+        cost = configuration.seconds * configuration.point[RANKS] / 3600
         if math.isnan(cost) or cost <= budget_core_h:
-            return one
+            return configuration
     return None
+
+
+def _count_failures(point: Point, attempts: Sequence[Attempt]) -> int:
+    """Count the failures of a configuration since its last success."""
+    failures = 0
+    for attempt in attempts:
+        if attempt.point == point:
+            failures = failures + 1 if attempt.code else 0
+    return failures

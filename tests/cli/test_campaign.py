@@ -104,7 +104,7 @@ def test_deduced_design_comes_with_its_check_points_and_enough_iterations(insitu
     ("text", "said"),
     [
         ("", "no table [levels]"),
-        ("[run]\n[levels]", "wants a command"),
+        ("[run]\n[levels]", "needs a command"),
         ("[runs]", "unknown key 'runs'"),
         (TOLD.replace("{n}", "{n} {m}"), "names {m}, which is no parameter; there are p, n"),
         (TOLD + 'design = "deduced"\ndependencies = "gone.json"', "create it with `insitu detect`"),

@@ -1,4 +1,4 @@
-"""The next configuration: what it lowers, what it costs, and that a few runs are enough."""
+"""The next configuration lowers the uncertainty most for its cost, and a few runs are enough."""
 
 import numpy as np
 import pytest
@@ -58,41 +58,44 @@ def test_uncertainty_falls_and_the_prediction_comes_right():
         points.append(
             choose_next_point(laws(points, 0.0), list_candidates(LEVELS, points), TARGET, cost)
         )
-    found = laws(points, 0.0)
-    assert relative_uncertainty(found, TARGET) < before
-    predicted = np.median(sum(law.at(TARGET) for law in found))
+    final = laws(points, 0.0)
+    assert relative_uncertainty(final, TARGET) < before
+    predicted = np.median(sum(law.at(TARGET) for law in final))
     assert predicted == pytest.approx(exact, rel=0.1)
     assert sum(map(cost, points)) < 0.5 * sum(map(cost, list_candidates(LEVELS, [])))
 
 
-def test_a_dear_run_must_tell_more():
+def test_an_expensive_run_is_avoided():
     points = choose_first_runs(LEVELS)
-    found = laws(points)
-    free = choose_next_point(found, list_candidates(LEVELS, points), TARGET, lambda point: 1.0)
-    dear = choose_next_point(
-        found, list_candidates(LEVELS, points), TARGET, lambda point: 1e9 if point == free else 1.0
+    sampled = laws(points)
+    free = choose_next_point(sampled, list_candidates(LEVELS, points), TARGET, lambda point: 1.0)
+    cheap = choose_next_point(
+        sampled,
+        list_candidates(LEVELS, points),
+        TARGET,
+        lambda point: 1e9 if point == free else 1.0,
     )
-    assert dear != free
+    assert cheap != free
 
 
-def test_known_form_leaves_less_doubt_than_names_alone():
+def test_known_exponents_leave_less_uncertainty_than_names_alone():
     points = choose_first_runs(LEVELS)
     at = np.array([[value for _, value in point.values] for point in points])
     values = measured(points, PATHS["work"][1], 3)
     nests = (Nest.of(["n", "p"]), Nest.of({"n": 1, "p": -1}))
-    named, known = (
+    with_names, with_exponents = (
         sample_laws(at, values[None], NAMES, [Dependency("work", (nest,))]) for nest in nests
     )
-    assert relative_uncertainty(known, TARGET) < relative_uncertainty(named, TARGET)
+    assert relative_uncertainty(with_exponents, TARGET) < relative_uncertainty(with_names, TARGET)
 
 
 def test_same_seed_same_laws_and_constant_call_paths():
     points = choose_first_runs(LEVELS)
     at = np.array([[value for _, value in point.values] for point in points])
     flat = np.full((1, len(points)), 3.0)
-    (one,), (other,) = (sample_laws(at, flat, NAMES, [Dependency("f")]) for _ in range(2))
-    assert np.array_equal(one.at(TARGET), other.at(TARGET))
-    assert np.median(one.at(TARGET)) == pytest.approx(3.0, rel=0.02)
+    (first,), (second,) = (sample_laws(at, flat, NAMES, [Dependency("f")]) for _ in range(2))
+    assert np.array_equal(first.at(TARGET), second.at(TARGET))
+    assert np.median(first.at(TARGET)) == pytest.approx(3.0, rel=0.02)
 
 
 def test_nothing_left_to_run():

@@ -35,51 +35,56 @@ def test_pilots_of_three_and_four_parameters():
         (lambda p, n, m: n**3 / p, [{"n": 3, "p": -1}]),
         (lambda p, n, m: (n - 1) * (m - 2), [{"m": 1, "n": 1}]),
         (lambda p, n, m: (m - 10) * n, [{"m": 1, "n": 1}]),  # nothing at the base
-        (lambda p, n, m: (p - 2) * n * m, [{"m": 1, "n": 1, "p": 1}]),  # as between ranks
+        (
+            lambda p, n, m: (p - 2) * n * m,
+            [{"m": 1, "n": 1, "p": 1}],
+        ),  # e.g. messages between ranks
         (lambda p, n, m: n + m, [{"m": 1}, {"n": 1}]),
         (lambda p, n, m: n / p + m / p, [{"m": 1, "p": -1}, {"n": 1, "p": -1}]),
         (lambda p, n, m: m * (n // m), [{"n": 1}]),  # a dependent parameter cancels
-        (lambda p, n, m: n * 2**p, [{"n": None, "p": None}]),  # no power: only names
+        (lambda p, n, m: n * 2**p, [{"n": None, "p": None}]),  # no power fits: only names
         (lambda p, n, m: p * n * m, [{"m": 1, "n": 1, "p": 1}]),
     ],
 )
 def test_laws(law, expected):
-    found = set(deduce_nests(CONFIGURATIONS, counts(law)))
-    wanted = {Nest.of(nest) for nest in expected}
+    nests = set(deduce_nests(CONFIGURATIONS, counts(law)))
+    exact = {Nest.of(nest) for nest in expected}
     if law(2, 32, 10) == 30:  # 10 * (32 // 10) is not quite 32
-        assert {nest.parameters for nest in found} <= {frozenset("n"), frozenset("nm")}
+        assert {nest.parameters for nest in nests} <= {frozenset("n"), frozenset("nm")}
     else:
-        assert found == wanted
+        assert nests == exact
 
 
-def test_main_loop_and_what_is_not_deterministic():
+def test_main_loop_needs_all_other_work_to_be_linear():
     sites = {
         ("main", "loop:5"): counts(lambda p, n, m: m),
         ("main", "entries:5"): counts(lambda p, n, m: 1),
         ("main->work", "loop:9"): counts(lambda p, n, m: n * m / p),
         ("main->set_up", "loop:2"): counts(lambda p, n, m: n),
-        ("main->norm", "loop:7"): counts(lambda p, n, m: m // 15),  # now and then, and little
+        ("main->norm", "loop:7"): counts(
+            lambda p, n, m: m // 15
+        ),  # only some iterations, and little work
         ("main->clock", "loop:3"): 100 * (np.arange(12.0) + 1),
     }
     structure, loop = deduce_structure(CONFIGURATIONS, sites, ranks="p")
-    assert loop is None  # the loop that follows the clock is in no proportion to anything
+    assert loop is None  # the work of clock is not linear in anything
     del sites["main->clock", "loop:3"]
     structure, loop = deduce_structure(CONFIGURATIONS, sites, ranks="p")
     assert loop is not None
     assert (loop.parameter, loop.callpath, loop.site) == ("m", "main", "loop:5")
-    resolved = {one.callpath: one.nests for one in structure.resolve()}
+    resolved = {path.callpath: path.nests for path in structure.resolve()}
     assert resolved["main->work"] == (Nest.of({"n": 1, "p": Fraction(-1)}),)
     assert resolved["main"] == ()
 
 
-def test_counts_that_differ_between_equal_runs_say_nothing():
+def test_counts_that_differ_between_equal_runs_are_ignored():
     structure, _ = deduce_structure(CONFIGURATIONS, {("main", "loop:3"): np.arange(12.0) + 1})
-    (one,) = structure.dependencies
-    assert one.status is DependencyStatus.NONDETERMINISTIC
-    assert one.nests == ()
+    (dependency,) = structure.dependencies
+    assert dependency.status is DependencyStatus.NONDETERMINISTIC
+    assert dependency.nests == ()
 
 
-def test_drifting_work_is_no_main_loop():
+def test_a_loop_around_drifting_work_is_not_the_main_loop():
     sites = {
         ("main", "loop:5"): counts(lambda p, n, m: m),
         ("main", "entries:5"): counts(lambda p, n, m: 1),

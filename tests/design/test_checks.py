@@ -1,4 +1,4 @@
-"""Check points: interactions that no count shows, and none where there is none."""
+"""Check points: interactions that no count shows, and no false alarms."""
 
 import numpy as np
 import pytest
@@ -37,41 +37,41 @@ def compared(*, slowed: float, noise: float = 0.02, seed: int = 1):
     )
 
 
-def test_design_moves_what_no_call_path_shares_together_but_for_two_check_points():
+def test_parameters_that_no_call_path_shares_move_apart_only_at_two_check_points():
     assert DESIGN.confounded == (("vol", "cubes"),)
     assert len(DESIGN.checks) == 2
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_call_path_that_another_parameter_slows_is_named_and_no_other(seed):
-    (found,) = compared(slowed=0.1, seed=10 * seed)
-    assert (found.callpath, found.pair) == ("coarse", ("cubes", "vol"))
-    assert abs(found.excess) > 0.1
-    note = found.finding()
-    assert (note.code, note.where) == ("hidden-interaction", "coarse")
-    assert "cubes and vol act together" in note.text
+def test_only_the_call_path_that_another_parameter_slows_is_reported(seed):
+    (interaction,) = compared(slowed=0.1, seed=10 * seed)
+    assert (interaction.callpath, interaction.pair) == ("coarse", ("cubes", "vol"))
+    assert abs(interaction.excess) > 0.1
+    finding = interaction.finding()
+    assert (finding.code, finding.where) == ("hidden-interaction", "coarse")
+    assert "cubes and vol act together" in finding.text
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_nothing_is_named_where_nothing_is_hidden(seed):
+def test_nothing_is_reported_without_a_hidden_interaction(seed):
     assert compared(slowed=0.0, seed=10 * seed) == []
 
 
-def test_what_is_refitted_comes_nearer_to_the_check_points():
-    (found,) = compared(slowed=0.1, noise=0.005)
+def test_the_refitted_law_predicts_the_check_points():
+    (interaction,) = compared(slowed=0.1, noise=0.005)
     checks = timed(DESIGN.checks, slowed=0.1, noise=0.0, seed=0)
-    refitted = np.median(found.law.at(checks.points), axis=0)
-    assert abs(found.excess) > 0.15
+    refitted = np.median(interaction.law.at(checks.points), axis=0)
+    assert abs(interaction.excess) > 0.15
     assert refitted == pytest.approx(checks.values[1], rel=0.1)  # laws have two terms, this three
 
 
-def test_nothing_is_told_without_check_points():
+def test_nothing_is_reported_without_check_points():
     runs = timed(DESIGN.points, slowed=0.1, noise=0.02, seed=1)
     none = MeasuredPoints(runs.points[:0], runs.values[:, :0])
     assert find_hidden_interactions(runs, none, NAMES, DEPENDENCIES, DESIGN.confounded) == []
 
 
-def test_three_that_move_together_are_all_parted():
+def test_three_parameters_that_move_together_all_move_apart_at_check_points():
     names = ("a", "b", "c")
     alone = Structure(names, tuple(Dependency(name, (Nest.of([name]),)) for name in names))
     design = deduce_design(alone, dict.fromkeys(names, (1.0, 2.0, 4.0, 8.0)))
@@ -80,13 +80,13 @@ def test_three_that_move_together_are_all_parted():
     assert all(any(at[a] != at[b] for at in design.checks) for a, b in design.confounded)
 
 
-def test_allowed_pair_makes_a_design_that_shows_it():
-    allowed = add_interaction(DEPENDENCIES[1], ("cubes", "vol"))
-    assert {nest.parameters for nest in allowed.nests} == {
+def test_an_added_pair_makes_a_design_with_its_full_grid():
+    extended = add_interaction(DEPENDENCIES[1], ("cubes", "vol"))
+    assert {nest.parameters for nest in extended.nests} == {
         frozenset({"cubes", "p"}),
         frozenset({"vol"}),
         frozenset({"cubes", "vol", "p"}),
     }
-    structure = Structure(NAMES, (DEPENDENCIES[0], allowed, DEPENDENCIES[2]), ranks="p")
+    structure = Structure(NAMES, (DEPENDENCIES[0], extended, DEPENDENCIES[2]), ranks="p")
     pairs = {(point["vol"], point["cubes"]) for point in deduce_design(structure, LEVELS).points}
     assert len(pairs) == 16

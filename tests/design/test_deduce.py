@@ -1,4 +1,4 @@
-"""The smallest experiments: the paper's cases exactly, and what goes beyond them."""
+"""The smallest experiments: the cases of the paper exactly, and smaller ones."""
 
 from fractions import Fraction
 from itertools import product
@@ -22,15 +22,16 @@ PACE3D = {
 
 
 def paths(*sets: str) -> tuple[Dependency, ...]:
-    """A call path per word, one nest over the parameters that it names: `vol*procs`."""
+    """Return a call path per text, with one nest over the parameters in it: `vol*procs`."""
     return tuple(
-        Dependency(f"f{i}", (Nest.of(one.split("*")),) if one else ()) for i, one in enumerate(sets)
+        Dependency(f"f{i}", (Nest.of(text.split("*")),) if text else ())
+        for i, text in enumerate(sets)
     )
 
 
 def sees_grid(points: tuple[Point, ...], names: list[str], levels: dict) -> bool:
-    found = {tuple(point[name] for name in names) for point in points}
-    return found == set(product(*(map(float, levels[name]) for name in names)))
+    measured = {tuple(point[name] for name in names) for point in points}
+    return measured == set(product(*(map(float, levels[name]) for name in names)))
 
 
 # [DET §2.2]: two functions of one parameter each, without and with a main loop around them.
@@ -47,9 +48,10 @@ def test_main_loop_makes_repetitions_unnecessary():
 
 
 def test_running_example_of_figure_4():
-    named = {"foo": "x1*iters", "bar": "x2*iters", "baz": "x2*iters", "preCalculate": ""}
+    parameters = {"foo": "x1*iters", "bar": "x2*iters", "baz": "x2*iters", "preCalculate": ""}
     dependencies = tuple(
-        Dependency(name, (Nest.of(of.split("*")),) if of else ()) for name, of in named.items()
+        Dependency(name, (Nest.of(text.split("*")),) if text else ())
+        for name, text in parameters.items()
     )
     structure = Structure(("x1", "x2", "iters"), dependencies, iteration="iters")
     design = deduce_design(structure, {"x1": FIVE, "x2": FIVE, "iters": FIVE})
@@ -121,19 +123,19 @@ def test_all_intertwined_saves_nothing():
     ids=["triangle", "cycle of five"],
 )
 def test_orthogonal_array_where_colouring_wastes_points(sets, expected):
-    names = sorted({name for one in sets for name in one.split("*")})
+    names = sorted({name for text in sets for name in text.split("*")})
     levels = dict.fromkeys(names, FIVE)
     design = deduce_design(Structure(tuple(names), paths(*sets)), levels)
     assert len(design.points) == expected
-    assert all(sees_grid(design.points, one.split("*"), levels) for one in sets)
+    assert all(sees_grid(design.points, text.split("*"), levels) for text in sets)
 
 
-def test_array_with_levels_that_are_no_prime_number():
+def test_array_with_a_number_of_levels_that_is_not_prime():
     levels = {"x": FIVE[:4], "y": FIVE[:4], "z": FIVE[:3]}
     sets = ["x*y", "y*z", "x*z"]
     design = deduce_design(Structure(("x", "y", "z"), paths(*sets)), levels)
     assert len(design.points) <= 25 < 48
-    assert all(sees_grid(design.points, one.split("*"), levels) for one in sets)
+    assert all(sees_grid(design.points, text.split("*"), levels) for text in sets)
 
 
 def test_additive_terms_need_a_line_each():
@@ -163,7 +165,7 @@ def test_pairing_by_cost():
     assert abs(np.corrcoef(ranks, works)[0, 1]) <= 0.3
 
 
-def test_check_points_move_apart_what_moved_together():
+def test_confounded_parameters_move_apart_at_check_points():
     structure = Structure(("procs", "dirsets", "iters"), paths("dirsets", "procs"), (), "iters")
     design = deduce_design(structure, KRIPKE)
     assert design.confounded == (("procs", "dirsets"),)
@@ -171,7 +173,7 @@ def test_check_points_move_apart_what_moved_together():
     assert not set(design.checks) & set(design.points)
 
 
-def test_levels_must_be_those_of_parameters():
+def test_levels_must_match_the_parameters():
     structure = Structure(("x", "y"), paths("x", "y"))
     with pytest.raises(UsageError, match="no levels of y"):
         deduce_design(structure, {"x": FIVE})
@@ -179,7 +181,7 @@ def test_levels_must_be_those_of_parameters():
         deduce_design(structure, {"x": FIVE, "y": FIVE, "z": FIVE})
 
 
-def test_call_path_may_not_depend_on_what_is_no_parameter():
+def test_call_path_with_an_undeclared_parameter_is_refused():
     with pytest.raises(UsageError, match="'q', which is not a parameter"):
         deduce_design(Structure(("x",), paths("q")), {"x": FIVE})
 

@@ -1,4 +1,4 @@
-"""Dependencies as people and other tools write them, and what dependent parameters come to."""
+"""Dependencies as users and other tools write them, and dependent parameters."""
 
 from fractions import Fraction
 
@@ -16,7 +16,7 @@ def test_dependent_parameter_cancels():
     assert Nest.of({"cubes": 1, "spacing": 1}).substitute(SPACING) == Nest.of({"vol": 1})
 
 
-def test_name_alone_stands_for_everything_it_is_made_of():
+def test_name_without_exponent_depends_on_everything_it_consists_of():
     nest = Nest.of(["spacing"]).substitute(SPACING)
     assert nest.parameters == {"vol", "cubes"}
 
@@ -26,13 +26,13 @@ def test_parameter_defined_by_itself():
         Nest.of(["a"]).substitute({"a": {"b": Fraction(1)}, "b": {"a": Fraction(1)}})
 
 
-def test_nest_is_written_as_a_product():
+def test_nest_prints_as_a_product():
     assert str(Nest.of({"vol": 1, "procs": -1, "n": Fraction(3, 2)})) == "n^(3/2) * vol / procs"
     assert str(Nest.of(["n"])) == "f(n)"
     assert str(Nest.of({})) == "1"
 
 
-def test_structure_survives_its_file():
+def test_structure_reads_back_from_its_json():
     structure = Structure(
         ("procs", "vol", "iters"),
         (
@@ -56,13 +56,13 @@ def test_structure_survives_its_file():
         ("a.py->main->other", None),
     ],
 )
-def test_comprehensions_count_where_they_stand_and_recursion_where_it_began(measured, counted):
+def test_comprehensions_count_in_the_frame_above_and_recursion_at_the_first_call(measured, counted):
     paths = ("a.py->main->Tree.walk", "a.py->main->Tree.walk->Tree.kids")
-    known = tuple(Dependency(path, (Nest.of([path[-4:]]),)) for path in paths)
+    dependencies = tuple(Dependency(path, (Nest.of([path[-4:]]),)) for path in paths)
 
-    found = at_callpaths(Structure(("walk", "kids"), known), [measured])
+    resolved = at_callpaths(Structure(("walk", "kids"), dependencies), [measured])
 
-    assert {path: one.parameters for path, one in found.items()} == (
+    assert {path: found.parameters for path, found in resolved.items()} == (
         {measured: counted} if counted else {}
     )
 
@@ -83,12 +83,12 @@ def test_profile_of_a_taint_analysis():
      '{"parameters": ["p"], "callpaths": [{"callpath": "a", "nests": [{"p": "1e99"}]}]}',
      '{"params": 3, "functions": {"a": {"loops": 1}}}'],
 )  # fmt: skip
-def test_file_that_is_something_else(text):
+def test_file_of_another_form_is_refused(text):
     with pytest.raises(UsageError, match=r"^heat\.json: "):
         read_structure(text, "heat.json")
 
 
-def test_derived_parameters_as_people_write_them():
+def test_derived_parameters_as_users_write_them():
     assert parse_derived("spacing=vol/cubes") == (
         "spacing",
         (("cubes", Fraction(-1)), ("vol", Fraction(1))),
@@ -99,7 +99,7 @@ def test_derived_parameters_as_people_write_them():
             parse_derived(wrong)
 
 
-def test_levels_as_people_write_them():
+def test_levels_as_users_write_them():
     assert parse_levels("p=8..128:5") == ("p", (8, 16, 32, 64, 128))
     assert parse_levels("n=96,32,32") == ("n", (32, 96))
     assert parse_levels("x=0.5..2:3") == ("x", (0.5, 1.0, 2.0))

@@ -1,4 +1,4 @@
-"""Laws that runs allow: how far they leave simple powers is learnt from all call paths."""
+"""Sampled laws: how far they tilt from simple powers is estimated from all call paths."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ KNOWN = [Dependency(f"f{i}", (Nest.of({"n": 1}),)) for i in range(10)]
 
 
 def sampled(powers, noise=0.01):
-    """Laws of ten call paths with constants, and how long they really take at the target."""
+    """Return laws of ten call paths with constants, and their exact times at the target."""
     random = np.random.default_rng(5)
     scale, constants = random.uniform(1.0, 2.0, (2, len(powers), 1))
 
@@ -24,18 +24,18 @@ def sampled(powers, noise=0.01):
     return sample_laws(POINTS, values, NAMES, KNOWN, noise=noise), exact(TARGET)[:, 0]
 
 
-def test_laws_tilt_where_times_leave_the_powers_of_counts():
+def test_laws_tilt_if_times_depart_from_the_powers_of_counts():
     powers = 1 + np.array([-0.12, 0.1, -0.08, 0.14, 0.09, -0.1, 0.12, -0.14, 0.08, 0.1])
     laws, exact = sampled(powers)
-    found = np.array([law.at(TARGET)[:, 0] for law in laws])
-    errors = np.abs(np.median(found, axis=1) / exact - 1)
+    values = np.array([law.at(TARGET)[:, 0] for law in laws])
+    errors = np.abs(np.median(values, axis=1) / exact - 1)
     rigid = np.abs(np.array([256 / 20]) / (256 / 20) ** powers - 1)
     assert errors.mean() < 0.6 * rigid.mean()
-    low, high = np.quantile(found, [0.025, 0.975], axis=1)
+    low, high = np.quantile(values, [0.025, 0.975], axis=1)
     assert ((low <= exact) & (exact <= high)).sum() >= 8
 
 
-def test_laws_stay_where_times_follow_the_powers_of_counts():
+def test_laws_do_not_tilt_if_times_follow_the_powers_of_counts():
     laws, exact = sampled(np.ones(10))
     spreads = [np.std(law.tilts) for law in laws]
     assert np.mean(spreads) < 0.02
@@ -43,12 +43,12 @@ def test_laws_stay_where_times_follow_the_powers_of_counts():
     assert np.median(total) == pytest.approx(exact.sum(), rel=0.02)
 
 
-def test_no_call_path_has_no_laws():
+def test_without_call_paths_there_are_no_laws():
     assert sample_laws(POINTS, np.empty((0, 6)), NAMES, []) == []
 
 
 @pytest.mark.parametrize("points", [[[1, 0], [2, 5], [4, 10]], [[1, 1]], [[3, 1], [3, 1], [3, 1]]])
-def test_zeros_and_few_points_are_borne(points):
+def test_zeros_and_few_points_give_finite_laws(points):
     dependencies = [
         Dependency("f", (Nest.of("n"),)),
         Dependency("g"),

@@ -1,4 +1,4 @@
-"""Whether a main loop is linear: what drifts is not, what comes back regularly is."""
+"""A main loop that drifts is not linear; one with periodic work is."""
 
 import numpy as np
 import pytest
@@ -30,14 +30,14 @@ def test_residual_every_fifth_step_is_linear(count):
     every_fifth = 1 + 0.8 * (np.arange(count) % 5 == 4)
     verdict = judge_loop(every_fifth * noise(count, 1))
     assert verdict.is_linear
-    assert verdict.variation > 0.2  # what the test of [DET §3.2] alone would refuse
+    assert verdict.variation > 0.2  # the test of [DET §3.2] alone would reject this
 
 
 def test_warm_up_does_not_count():
     assert judge_loop([9.0, 4.0, 1.5, *noise(40, 2)]).is_linear
 
 
-def test_too_few_iterations_say_nothing():
+def test_too_few_iterations_are_not_judged():
     verdict = judge_loop([1.0, 1.0, 1.0])
     assert not verdict.is_linear
     assert "too few" in verdict.reason

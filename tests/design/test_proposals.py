@@ -1,4 +1,4 @@
-"""The next runs: that foreseeing a run is what jointly normal values say, and what is proposed."""
+"""The next runs: conditioning on a run is exact for normal values, and which runs are proposed."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ LEVELS = {"p": (*SCALES, 64.0, 128.0)}
 
 
 class Samples:
-    """Any samples, at the places 0, 1, 2 …"""
+    """Any samples, at the coordinates 0, 1, 2 …"""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
@@ -26,14 +26,14 @@ class Samples:
         return self.values[:, points[:, 0].astype(int)]
 
 
-def known(scales=SCALES) -> MeasuredRuns:
+def measured(scales=SCALES) -> MeasuredRuns:
     p = np.array(scales)
     noise = 1 + 0.02 * np.random.default_rng(7).standard_normal((2, len(p)))
     values = np.array([0.1 * p, 0.5 + 0 * p]) * noise
     return MeasuredRuns(("p",), p[:, None], ("main->gather", "main->solve"), values, 0.0)
 
 
-def test_foreseeing_a_run_leaves_the_covariance_that_normal_values_have():
+def test_conditioning_on_a_run_changes_the_covariance_as_for_normal_values():
     random = np.random.default_rng(3)
     values = 50 + random.standard_normal((200, 3)) @ random.standard_normal((3, 3))
     before = np.cov(values.T, bias=True)
@@ -47,55 +47,57 @@ def test_foreseeing_a_run_leaves_the_covariance_that_normal_values_have():
     np.testing.assert_allclose(after.mean(axis=0), values.mean(axis=0))
 
 
-def test_what_a_run_gains_is_what_it_takes_from_the_variance():
+def test_the_reduction_of_a_run_is_what_it_takes_from_the_variance():
     values = 50 + np.random.default_rng(5).standard_normal((200, 2)).cumsum(axis=1)
     law, there = Samples(values), np.array([[1.0]])
 
     (gain,) = variance_reductions([law], [Point((("p", 0.0),))], there)[0]
-    foreseen = ConditionedLaw(law, np.array([[0.0]]))
+    conditioned = ConditionedLaw(law, np.array([[0.0]]))
 
-    assert values[:, 1].var() - foreseen.at(there).var() == pytest.approx(gain)
+    assert values[:, 1].var() - conditioned.at(there).var() == pytest.approx(gain)
 
 
-def test_what_all_runs_have_alike_is_no_matter_of_choice():
+def test_parameters_that_do_not_vary_do_not_change_the_proposal():
     on_both = {"main->gather": Dependency("main->gather", (Nest.of(["p", "steps"]),))}
     on_p = {"main->gather": Dependency("main->gather", (Nest.of(["p"]),))}
 
-    found = [propose_runs(known(), (512.0,), LEVELS, dependencies=one) for one in (on_both, on_p)]
+    proposals = [
+        propose_runs(measured(), (512.0,), LEVELS, dependencies=known) for known in (on_both, on_p)
+    ]
 
-    assert found[0] == found[1]
-
-
-def test_runs_are_proposed_that_lower_the_doubt_one_after_the_other():
-    found = propose_runs(known(), (512.0,), LEVELS, count=2, goal=0.001)
-
-    assert [one.point["p"] for one in found.runs] == [64.0, 128.0]
-    assert found.uncertainty > found.runs[0].uncertainty > found.runs[1].uncertainty
-    assert found.runs[0].callpath in known().callpaths
-    assert 0.5 <= found.runs[0].share <= 1
-    assert found.runs[0].seconds == pytest.approx(0.1 * 64 + 0.5, rel=0.2)
-    assert found.runs[0].core_seconds == 64 * found.runs[0].seconds
+    assert proposals[0] == proposals[1]
 
 
-def test_first_come_runs_that_differ_and_none_where_all_is_known():
-    first = propose_runs(known(SCALES[:3]), (512.0,), LEVELS, count=3)
-    enough = propose_runs(known(), (33.0,), LEVELS, goal=0.5)
-    exhausted = propose_runs(known(), (512.0,), {"p": SCALES}, goal=0.001)
+def test_proposed_runs_lower_the_uncertainty_one_after_the_other():
+    proposals = propose_runs(measured(), (512.0,), LEVELS, count=2, goal=0.001)
 
-    assert {one.callpath for one in first.runs} == {""}
+    assert [run.point["p"] for run in proposals.runs] == [64.0, 128.0]
+    assert proposals.uncertainty > proposals.runs[0].uncertainty > proposals.runs[1].uncertainty
+    assert proposals.runs[0].callpath in measured().callpaths
+    assert 0.5 <= proposals.runs[0].share <= 1
+    assert proposals.runs[0].seconds == pytest.approx(0.1 * 64 + 0.5, rel=0.2)
+    assert proposals.runs[0].core_seconds == 64 * proposals.runs[0].seconds
+
+
+def test_runs_that_differ_come_first_and_none_once_the_goal_is_reached():
+    first = propose_runs(measured(SCALES[:3]), (512.0,), LEVELS, count=3)
+    enough = propose_runs(measured(), (33.0,), LEVELS, goal=0.5)
+    exhausted = propose_runs(measured(), (512.0,), {"p": SCALES}, goal=0.001)
+
+    assert {run.callpath for run in first.runs} == {""}
     assert np.isnan(first.uncertainty) and len(first.runs) == 2
     assert enough.is_enough and enough.runs == ()
     assert exhausted.is_exhausted
 
 
 def test_without_levels_runs_are_up_to_four_times_as_large():
-    assert default_levels(known(), (512.0,))["p"] == LEVELS["p"]
-    assert default_levels(known(), (64.0,))["p"] == LEVELS["p"][:-1]
+    assert default_levels(measured(), (512.0,))["p"] == LEVELS["p"]
+    assert default_levels(measured(), (64.0,))["p"] == LEVELS["p"][:-1]
     with pytest.raises(UsageError, match="--levels"):
         default_levels(MeasuredRuns(("p",), np.empty((0, 1)), (), np.empty((0, 0)), 0.0), (8.0,))
 
 
-def test_times_of_zero_are_small_and_cost_nothing():
+def test_times_of_zero_are_raised_to_small_ones():
     paths = tuple(CallPath(("main", name)) for name in ("work", "io", "idle"))
     seconds = [(9.0 / p, 0.5 * (p >= 8), 0.0) for p in SCALES]
     runs = tuple(
@@ -106,8 +108,8 @@ def test_times_of_zero_are_small_and_cost_nothing():
         for p, row in zip(SCALES, seconds, strict=True)
     )
 
-    found = collect_measured_runs(Experiment(("p",), runs), ("p",))
+    proposals = collect_measured_runs(Experiment(("p",), runs), ("p",))
 
-    assert found.callpaths == ("main->work", "main->io")
-    assert found.values[1].tolist() == [5e-4, 5e-4, 0.5, 0.5, 0.5, 0.5]
-    assert np.isfinite(propose_runs(found, (64.0,), LEVELS, goal=0.001).uncertainty)
+    assert proposals.callpaths == ("main->work", "main->io")
+    assert proposals.values[1].tolist() == [5e-4, 5e-4, 0.5, 0.5, 0.5, 0.5]
+    assert np.isfinite(propose_runs(proposals, (64.0,), LEVELS, goal=0.001).uncertainty)

@@ -1,4 +1,4 @@
-"""Profiles of taint analyses, in the forms in which they are found."""
+"""Profiles of taint analyses, in the forms that exist."""
 
 import json
 
@@ -26,10 +26,10 @@ def entry(stacks, **loops):
 
 
 def read(data):
-    return {one.callpath: one for one in read_structure(json.dumps(data), "x").dependencies}
+    return {path.callpath: path for path in read_structure(json.dumps(data), "x").dependencies}
 
 
-def test_loops_within_loops_multiply_and_loops_beside_them_add():
+def test_nested_loops_multiply_and_adjacent_loops_add():
     loops = {
         "_0": {
             "level": 0,
@@ -38,35 +38,35 @@ def test_loops_within_loops_multiply_and_loops_beside_them_add():
         },
         "_1": {"level": 0, "params": [["p"]]},
     }
-    found = read(profile(_Z5solveii={"func_idx": 1, "loops": [entry([[0]], **loops)]}))
-    solve = found["main->solve"]
+    by_path = read(profile(_Z5solveii={"func_idx": 1, "loops": [entry([[0]], **loops)]}))
+    solve = by_path["main->solve"]
     assert set(solve.nests) == {Nest.of("n"), Nest.of("nm"), Nest.of("p")}
     assert solve.status is DependencyStatus.LABELLED
 
 
-def test_a_function_counts_for_every_path_by_which_it_is_called():
+def test_a_function_counts_for_every_path_that_calls_it():
     reduce = {"func_idx": 2, "loops": [entry([[0], [0, 1]], _0={"level": 0, "params": [["p"]]})]}
     start = {"func_idx": 0, "loops": [entry([None], _0=[{"entry_id": 0, "function_idx": 2}])]}
-    found = read(profile(MPI_Reduce=reduce, main=start))
-    assert set(found) == {"main", "main->MPI_Reduce", "main->solve->MPI_Reduce"}
-    assert found["main->solve->MPI_Reduce"].nests == (Nest.of("p"),)
-    assert found["main"].nests == ()
+    by_path = read(profile(MPI_Reduce=reduce, main=start))
+    assert set(by_path) == {"main", "main->MPI_Reduce", "main->solve->MPI_Reduce"}
+    assert by_path["main->solve->MPI_Reduce"].nests == (Nest.of("p"),)
+    assert by_path["main"].nests == ()
 
 
-def test_runs_of_a_loop_in_several_ways_and_branches_are_all_taken():
-    ways = [
+def test_all_variants_and_branches_of_a_loop_count():
+    variants = [
         {"0": {"level": 0}},
         {"0": {"level": 0, "params": [["n"], ["m"]]}},
         {"0": {"level": 0, "params": [["n"]], "branches": {"0": ["p"]}}},
     ]
-    found = read(profile(main={"func_idx": 0, "loops": [entry([None], _0=ways)]}))
-    assert set(found["main"].nests) == {Nest.of("n"), Nest.of("m"), Nest.of("np")}
+    by_path = read(profile(main={"func_idx": 0, "loops": [entry([None], _0=variants)]}))
+    assert set(by_path["main"].nests) == {Nest.of("n"), Nest.of("m"), Nest.of("np")}
 
 
-def test_a_processed_profile_tells_which_parameters_act_together():
+def test_a_processed_profile_lists_the_parameters_that_act_together():
     loops = [{"callstack": [[0]], "data": [], "deps": [["n"], ["m", "p"]]}]
-    found = read(profile(_Z5solveii={"func_idx": 1, "loops": loops}))
-    assert found["main->solve"].nests == (Nest.of("n"), Nest.of("mp"))
+    by_path = read(profile(_Z5solveii={"func_idx": 1, "loops": loops}))
+    assert by_path["main->solve"].nests == (Nest.of("n"), Nest.of("mp"))
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_a_processed_profile_tells_which_parameters_act_together():
         3,
     ],
 )
-def test_a_profile_that_is_none_is_refused(function):
+def test_a_profile_of_another_form_is_refused(function):
     with pytest.raises(UsageError, match="x: not a file of"):
         read(profile(main=function))
