@@ -21,14 +21,14 @@ from insitu.cli.webpage import page_options, refuse_without_page, serve_page
 from insitu.errors import UsageError
 from insitu.text import printable
 from insitu.units import percent
-from insitu.views.trend import (
-    bar,
-    first_run_words,
-    news,
-    plan_news,
-    points_of,
-    ranks_of,
-    spark,
+from insitu.views.text import (
+    describe_first_run,
+    describe_ranks,
+    list_agenda_changes,
+    list_changes,
+    point_values,
+    rank_bar,
+    sparkline,
 )
 from insitu.workflows.boards import BoardClient
 
@@ -116,12 +116,12 @@ def _print_news(campaign: str) -> None:
         while True:
             board, agenda = client.newest(BEAT_S), client.agenda()
             if before is None and board is not None and not board.runs:
-                click.echo(printable(first_run_words(campaign, agenda)))
-            for line in plan_news(planned, agenda):
+                click.echo(printable(describe_first_run(campaign, agenda)))
+            for line in list_agenda_changes(planned, agenda):
                 click.echo(line)
             planned = agenda
             if board is not None:
-                for line in news(before, board):
+                for line in list_changes(before, board):
                     click.echo(line)
                 before = board
 
@@ -129,8 +129,8 @@ def _print_news(campaign: str) -> None:
 def _print_plan(agenda: Agenda | None, board: Board, campaign: str) -> None:
     """How far the campaign is, and what to do where it has not begun."""
     if not board.runs:
-        click.echo(printable(first_run_words(campaign, agenda)))
-    for line in plan_news(None, agenda):
+        click.echo(printable(describe_first_run(campaign, agenda)))
+    for line in list_agenda_changes(None, agenda):
         click.echo(line)
 
 
@@ -146,7 +146,7 @@ def boards(campaign: str) -> Iterator[Board]:
 def _print(board: Board) -> None:
     for run in board.runs:
         name = printable(run.name)
-        click.echo(f"{name:<24} {run.state:<10} {bar(run, 12)} {ranks_of(run)}")
+        click.echo(f"{name:<24} {run.state:<10} {rank_bar(run, 12)} {describe_ranks(run)}")
     blocks: dict[str, Block] = {}
     asked = [(row.callpath, row.metric, row.text) for row in board.series]
     for row, is_shown in zip(board.series, headlines(asked), strict=True):
@@ -155,7 +155,7 @@ def _print(board: Board) -> None:
         cells = (
             row.metric,
             row.behaviour,
-            spark(points_of(row), SPARK_WIDTH),
+            sparkline(point_values(row), SPARK_WIDTH),
             row.text,
             "" if row.smape is None else percent(row.smape / 100),
         )

@@ -18,7 +18,7 @@ from insitu.modeling.base import Model, SeriesModel
 from insitu.modeling.classes.match import ALL
 from insitu.text import printable
 from insitu.units import percent, quantity, scale_of
-from insitu.views.drawing import FARTHER, WIDE
+from insitu.views.axes import FARTHER, WIDE
 
 # Okabe and Ito's palette: told apart by people who see no red or no green; signs help in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -16,7 +16,7 @@ from insitu.modeling.classes.domain import AXES, Domain
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.text import printable
 from insitu.units import quantity
-from insitu.views.drawing import WIDE
+from insitu.views.axes import WIDE
 from insitu.views.plot import COLOURS, STYLE, TOO_WIDE
 
 MARKS = "os^Dv<>"  # so that classes are told apart without colours too

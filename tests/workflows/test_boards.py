@@ -15,7 +15,7 @@ from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
 from insitu.server.discovery import Address
 from insitu.server.sockets import bind
-from insitu.views.trend import first_run_words, plan_news
+from insitu.views.text import describe_first_run, list_agenda_changes
 from insitu.workflows.boards import BoardClient, find_address
 from tests.support.campaigns import heat_campaign, heat_run
 
@@ -108,10 +108,10 @@ def test_a_campaign_of_which_only_the_plan_is_there_waits_for_its_first_run(tmp_
 
     assert [board and len(board.runs) for board in boards] == [0, None, 1]
     assert [agenda and agenda.done for agenda in agendas] == [0, 1]
-    words = [first_run_words("x.insitu", agenda) for agenda in (agendas[0], None)]
+    words = [describe_first_run("x.insitu", agenda) for agenda in (agendas[0], None)]
     assert "campaign run x.insitu makes the 2 runs" in words[0]
     assert "insitu run --campaign x.insitu -- COMMAND" in words[1]
-    assert list(plan_news(*agendas)) == ["campaign: 1 of 2 made, about 3 s to go"]
+    assert list(list_agenda_changes(*agendas)) == ["campaign: 1 of 2 made, about 3 s to go"]
 
 
 def test_a_campaign_that_is_not_there_is_refused(tmp_path: os.PathLike[str]):

@@ -13,7 +13,7 @@ from insitu.modeling.classes.match import ALL
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.text import printable
 from insitu.units import percent, quantity
-from insitu.views.drawing import Axis, evenly, is_wide
+from insitu.views.axes import Axis, is_wide, select_evenly
 
 HIGHEST = 1e300  # value where a curve leaves the picture
 STEPS = 48  # points of a curve
@@ -146,7 +146,7 @@ def shares_chart(names: Sequence[str], at: FloatArray, parts: FloatArray, axis: 
 
 def rank_strip(labels: IntArray, names: Sequence[str]) -> str:
     """The ranks in their order, one cell each, coloured by class."""
-    chosen = evenly(len(labels))
+    chosen = select_evenly(len(labels))
     cell = min(12.0, 680.0 / max(len(chosen), 1))
     cells = []
     for place, rank in enumerate(chosen.tolist()):

@@ -12,7 +12,7 @@ from insitu.entities import number
 from insitu.modeling.measurement import FloatArray
 from insitu.text import printable
 from insitu.units import quantity
-from insitu.views.drawing import Axis, is_wide
+from insitu.views.axes import Axis, is_wide
 
 # Classes are told apart by their marks; colours (Okabe and Ito) only help who sees them.
 MARKS = "●■◆▲○□◇△"

@@ -14,13 +14,13 @@ from insitu.analysis.progress import Agenda
 from insitu.text import printable
 from insitu.views.terminal.listing import STATES, findings_text
 from insitu.views.terminal.view import View, title_of
-from insitu.views.trend import (
+from insitu.views.text import (
     SIGNS,
-    agenda_words,
-    duration,
-    first_run_words,
-    ranks_of,
-    run_words,
+    describe_agenda,
+    describe_first_run,
+    describe_ranks,
+    describe_run,
+    format_duration,
 )
 
 STYLES = {MEASURING: "cyan", SILENT: "yellow", ENDED: "green", FAILED: "red", LOST: "bold red"}
@@ -59,10 +59,10 @@ class RunsPage(LinesPage):
         if not self.is_up:
             return
         runs = self.shown.board.runs
-        facts = [f"{len(runs)} run{'s' * (len(runs) != 1)}", *agenda_words(self.shown.agenda)]
+        facts = [f"{len(runs)} run{'s' * (len(runs) != 1)}", *describe_agenda(self.shown.agenda)]
         width = max(self.size.width - 4, 10)
         lines = [line for run in runs for line in _lines(run, width)]
-        nothing = printable(first_run_words(self.shown.campaign, self.shown.agenda))
+        nothing = printable(describe_first_run(self.shown.campaign, self.shown.agenda))
         lines = lines or [Text(nothing, "dim"), Text("")]
         self.fill(" · ".join(facts), [*lines, *_plan(self.shown.agenda)], _legend())
 
@@ -83,7 +83,11 @@ class FindingsPage(LinesPage):
 def _lines(run: RunRow, width: int) -> list[Text]:
     """Its name and state, then its ranks in their order."""
     took = run.ended_at - run.started_at if run.ended_at and run.started_at else 0.0
-    words = f"{ranks_of(run)}  {duration(took)}" if took > 0 else run_words(run, time.time())
+    words = (
+        f"{describe_ranks(run)}  {format_duration(took)}"
+        if took > 0
+        else describe_run(run, time.time())
+    )
     head = Text.assemble(
         (f"{printable(run.name)}  ", "bold"),
         (run.state, STATES.get(run.state, "")),

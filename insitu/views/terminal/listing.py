@@ -13,7 +13,7 @@ from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.terminal.selection import key_of
 from insitu.views.terminal.view import SCROLLBAR, cut, deviation_text, mark_of_row
-from insitu.views.trend import bar, points_of, run_words, spark, times
+from insitu.views.text import describe_run, format_factor, point_values, rank_bar, sparkline
 
 SPARK = 8
 FIXED = {
@@ -70,8 +70,8 @@ def cells(
         "metric": Text(cut(row.metric, FIXED["metric"])),
         "class": Text(cut(row.behaviour, FIXED["class"])),
         "model": model,
-        "growth": Text("" if growth is None else times(growth)),
-        "points": Text(spark(points_of(row), SPARK), style="green"),
+        "growth": Text("" if growth is None else format_factor(growth)),
+        "points": Text(sparkline(point_values(row), SPARK), style="green"),
     }
     return [found[name] for name in widths]
 
@@ -119,9 +119,9 @@ def run_line(run: RunRow, name: int, width: int) -> Text:
     parts = [
         (f"{cut(run.name, name):<{name}} ", ""),
         (f"{run.state:<10}", style),
-        (bar(run, 6), style),
+        (rank_bar(run, 6), style),
     ]
-    line = Text.assemble(*parts, f" {printable(run_words(run, time.time()))}", no_wrap=True)
+    line = Text.assemble(*parts, f" {printable(describe_run(run, time.time()))}", no_wrap=True)
     line.truncate(width, overflow="ellipsis")
     return line
 

@@ -34,7 +34,7 @@ from insitu.views.terminal.selection import (
     key_of,
 )
 from insitu.views.terminal.view import ROOMY, WIDE, Shown, View, title_of
-from insitu.views.trend import agenda_words, first_run_words
+from insitu.views.text import describe_agenda, describe_first_run
 
 SIDE = 46  # columns of runs and findings beside the call paths
 ORDER_OF = {
@@ -165,7 +165,7 @@ class Overview(View):
             return
         board = self.shown.board
         count, runs = len(board.findings), len(board.runs)
-        facts = [f"{runs} run{'s' * (runs != 1)}", *agenda_words(self.shown.agenda)]
+        facts = [f"{runs} run{'s' * (runs != 1)}", *describe_agenda(self.shown.agenda)]
         facts += [f"{count} finding{'s' * (count != 1)}"] if count else []
         self.tell("title", title_of(self.shown, " · ".join(facts), self.size.width))
         self._draw_runs()
@@ -192,7 +192,7 @@ class Overview(View):
         lines = [run_line(run, names, width) for run in runs[:room]]
         if len(runs) > room:
             lines[-1] = Text(f"… and {len(runs) - room + 1} runs before; r shows all", "dim")
-        nothing = printable(first_run_words(self.shown.campaign, self.shown.agenda))
+        nothing = printable(describe_first_run(self.shown.campaign, self.shown.agenda))
         self.tell("runs", Text("\n").join(lines or [Text(nothing, style="dim")]))
 
     def _draw_asked(self, count: int) -> None:

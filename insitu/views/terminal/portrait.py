@@ -13,7 +13,7 @@ from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.match import ALL
 from insitu.text import printable
 from insitu.units import percent, quantity
-from insitu.views.drawing import FARTHER, evenly
+from insitu.views.axes import FARTHER, select_evenly
 from insitu.views.terminal.braille import Curve, mark_of, plot
 
 STEPS = 96  # points of a curve
@@ -132,7 +132,7 @@ def strip(ranks: Clusters, shown: Sequence[str], width: int) -> list[Text]:
     order = [*shown, *(name for name in ranks.names if name not in shown)]
     signs = [mark_of(order.index(name)) for name in ranks.names]
     labels = ranks.labels
-    chosen = evenly(len(labels))
+    chosen = select_evenly(len(labels))
     some = "" if len(chosen) == len(labels) else f", {len(chosen)} of them"
     lines = [Text(f"{len(labels)} ranks at {printable(str(ranks.run))}{some}", "bold")]
     for start in range(0, len(chosen), max(width - 2, 1)):

@@ -28,7 +28,7 @@ from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.report.words import bounds, factor
 from insitu.views.terminal.view import ROOMY, SCROLLBAR, Shown, View, cut, title_of
-from insitu.views.trend import times
+from insitu.views.text import format_factor
 
 NAME, VALUE = 12, 26  # columns of a slider beside its rail
 FIXED = {"share": 6, "now": 6, "cost": 8, "95 % between": 19, "growth": 8}
@@ -236,5 +236,5 @@ def _cells(one: Prospect, unit: str, room: int, widths: Mapping[str, int]) -> li
         Text(percent(one.now), style, justify="right"),
         Text(cut(quantity(one.cost.value, unit), widths["cost"]), style, justify="right"),
         Text(cut(bounds(one.cost, unit), widths["95 % between"]), style),
-        Text(times(one.factor), style),
+        Text(format_factor(one.factor), style),
     ]

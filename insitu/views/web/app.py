@@ -24,7 +24,7 @@ from insitu.analysis.progress import Agenda
 from insitu.entities import parse_assignment
 from insitu.errors import InsituError
 from insitu.views.source import BoardSource
-from insitu.views.trend import first_run_words
+from insitu.views.text import describe_first_run
 from insitu.views.web.guard import Guard
 from insitu.views.web.metrics import CONTENT_TYPE, FINISHED_STATES, Metrics
 from insitu.views.web.queries import Json, ModelQueries
@@ -124,7 +124,7 @@ class Feed:
                 "campaign": self._campaign,
                 "board": replace(board, runs=finished, series=rows).to_dict(),
                 "agenda": agenda_json,
-                "first_run": first_run_words(self._campaign, agenda),
+                "first_run": describe_first_run(self._campaign, agenda),
             }
             board_number, text, self._board_state = number, json.dumps(content), state
 

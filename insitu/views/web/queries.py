@@ -13,7 +13,7 @@ from insitu.analysis.shares import Estimate, predict_shares, trust_level
 from insitu.analysis.summary import costs_along, costs_at
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import FloatArray
-from insitu.views.drawing import FARTHER
+from insitu.views.axes import FARTHER
 
 CURVE_POINTS = 64
 SURFACE_POINTS = 32  # per axis
@@ -219,7 +219,7 @@ def _span(values: FloatArray, farther: float, n_points: int) -> FloatArray:
 
 
 def _curve_points(values: FloatArray, farther: float) -> FloatArray:
-    """The points of a curve: evenly spaced ones, and all measured values."""
+    """The points of a curve: select_evenly spaced ones, and all measured values."""
     return np.unique([*_span(values, farther, CURVE_POINTS), *np.unique(values)[:CURVE_POINTS]])
 
 

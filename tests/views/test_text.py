@@ -6,7 +6,15 @@ import pytest
 from insitu.analysis.board import Board, RunRow, SeriesRow
 from insitu.analysis.progress import Agenda
 from insitu.entities import Finding
-from insitu.views.trend import agenda_words, bar, news, ranks_of, run_words, spark, times
+from insitu.views.text import (
+    describe_agenda,
+    describe_ranks,
+    describe_run,
+    format_factor,
+    list_changes,
+    rank_bar,
+    sparkline,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,11 +29,11 @@ from insitu.views.trend import agenda_words, bar, news, ranks_of, run_words, spa
     ],
 )
 def test_points_are_drawn_as_bars(values: list[float], text: str):
-    assert spark(values, 10) == text
+    assert sparkline(values, 10) == text
 
 
 def test_the_last_points_are_drawn_where_there_are_too_many():
-    assert spark([9, 9, 1, 2], 2) == "▁█"
+    assert sparkline([9, 9, 1, 2], 2) == "▁█"
 
 
 @pytest.mark.parametrize(
@@ -41,8 +49,8 @@ def test_the_last_points_are_drawn_where_there_are_too_many():
     ],
 )
 def test_ranks_are_told_in_words_and_bars(run: RunRow, text: str, bars: str):
-    assert ranks_of(run) == text
-    assert bar(run, 4) == bars
+    assert describe_ranks(run) == text
+    assert rank_bar(run, 4) == bars
 
 
 def test_only_what_is_new_is_told():
@@ -55,21 +63,23 @@ def test_only_what_is_new_is_told():
         findings=(Finding("a", "known"), Finding("b", "new\x1b[2J")),
     )
 
-    assert list(news(before, after)) == [
+    assert list(list_changes(before, after)) == [
         "run p=4#0: sealed, 4 of 4 ended",
         "model main->f time 1/2: 3",
         "note: new\\x1b[2J",
     ]
-    assert list(news(after, after)) == []
-    assert len(list(news(None, after))) == 5
+    assert list(list_changes(after, after)) == []
+    assert len(list(list_changes(None, after))) == 5
 
 
 def test_a_deviation_is_told_once():
     row = SeriesRow("main->f\x1b", "time", "s", "all", 1.0, "1 * p")
     before, after = Board(series=(row,)), Board(series=(replace(row, verdict="slower"),))
 
-    assert list(news(before, after)) == ["deviation main->f\\x1b time all: slower than predicted"]
-    assert list(news(after, after)) == []
+    assert list(list_changes(before, after)) == [
+        "deviation main->f\\x1b time all: slower than predicted"
+    ]
+    assert list(list_changes(after, after)) == []
 
 
 @pytest.mark.parametrize(
@@ -84,13 +94,13 @@ def test_a_deviation_is_told_once():
 def test_how_far_a_run_is_and_how_long_it_will_take(part: float | None, began: float, text: str):
     run = RunRow("a", "p=4#0", "measuring", 4, 4, 0, began, part=part)
 
-    assert run_words(run, 120.0) == text
+    assert describe_run(run, 120.0) == text
 
 
 def test_an_agenda_is_told_with_the_time_it_needs():
-    assert agenda_words(Agenda((), 4, 8, 5400.0, 1.0)) == ["4 of 12 made", "about 1.5 h to go"]
-    assert agenda_words(Agenda((), 4, 8, math.nan, math.nan)) == ["4 of 12 made"]
-    assert agenda_words(None) == []
+    assert describe_agenda(Agenda((), 4, 8, 5400.0, 1.0)) == ["4 of 12 made", "about 1.5 h to go"]
+    assert describe_agenda(Agenda((), 4, 8, math.nan, math.nan)) == ["4 of 12 made"]
+    assert describe_agenda(None) == []
 
 
 @pytest.mark.parametrize(
@@ -98,4 +108,4 @@ def test_an_agenda_is_told_with_the_time_it_needs():
     [(3.2449, "× 3.24"), (1630.4, "× 1,630"), (1e9, "× >1e5"), (math.inf, "× ∞"), (math.nan, "–")],
 )
 def test_factors_are_short(value: float, text: str):
-    assert times(value) == text
+    assert format_factor(value) == text
