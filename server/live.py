@@ -14,7 +14,7 @@ from insitu.analysis.board import (
     LiveRun,
     count_rank_states,
 )
-from insitu.analysis.forecast import METRICS, LivePath
+from insitu.analysis.forecast import CORE_METRICS, LivePath
 from insitu.entities import RANKS, TIME, VISITS, CallPath, RunKey
 from insitu.modeling.classes.sketch import Sketch
 from insitu.modeling.measurement import FloatArray
@@ -29,14 +29,16 @@ def live_of(run: Run) -> LiveRun:
     rows: dict[CallPath, FloatArray] = {}
     classes: dict[int, tuple[tuple[int, float], ...]] = {}
     callpaths = run.callpaths.all
-    names: tuple[str, ...] = METRICS  # relays merge no more each beat
+    names: tuple[str, ...] = CORE_METRICS  # relays merge no more each beat
     speakers = (*run.sessions.values(), *run.relays.values())
     if views:
-        told = sketches.merged({n: v.metrics[n] for n in METRICS if n in v.metrics} for v in views)
+        told = sketches.merged(
+            {n: v.metrics[n] for n in CORE_METRICS if n in v.metrics} for v in views
+        )
         rows = _rows(told, callpaths)
         classes = sketches.classes_of(told[TIME.name]) if TIME.name in told else {}
     else:
-        names = *METRICS, *sorted(names_in(run.registers) - set(METRICS))
+        names = *CORE_METRICS, *sorted(names_in(run.registers) - set(CORE_METRICS))
         rows = means_of(run.registers, names)
     return LiveRun(
         id=run.id,
@@ -59,7 +61,7 @@ def live_of(run: Run) -> LiveRun:
 def _path(callpath: CallPath, names: Sequence[str], values: FloatArray) -> LivePath:
     """A row of means, at whose end is the number of ranks."""
     visits, seconds, exclusive_s, *others, ranks = values.tolist()
-    more = dict(zip(names[len(METRICS) :], others, strict=True))
+    more = dict(zip(names[len(CORE_METRICS) :], others, strict=True))
     return LivePath(str(callpath), visits, seconds, exclusive_s, ranks, more)
 
 
@@ -70,7 +72,7 @@ def _rows(told: Mapping[str, Sketch], callpaths: Sequence[CallPath]) -> dict[Cal
     unknown = np.full(len(callpaths), np.nan)
     columns = [
         sketches.means_of(told[name], len(callpaths)) if name in told else unknown
-        for name in METRICS
+        for name in CORE_METRICS
     ]
     columns.append(sketches.ranks_of(told[VISITS.name], len(callpaths)))
     return dict(zip(callpaths, np.transpose(columns), strict=True))

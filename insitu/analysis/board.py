@@ -1,7 +1,7 @@
-"""What there is to see of a campaign, as plain data."""
+"""The board: everything the views show of a campaign, as plain data."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -9,9 +9,9 @@ from typing import Any
 from insitu.analysis.cost import measured_points, measured_shares, sort_by_cost
 from insitu.analysis.forecast import (
     Forecast,
-    ForecastComparison,
     Judgement,
     LivePath,
+    PathMetric,
     compare_with_forecast,
 )
 from insitu.campaign.selection import is_omitted, select_runs
@@ -20,7 +20,7 @@ from insitu.errors import WireError
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.preview import PREVIEW
 
-MAX_ROWS = 1_000  # a board travels each beat; who wants all asks the campaign
+MAX_ROWS = 1_000  # a board is sent with each update; the campaign has all series
 MAX_SPANS = 256
 AWAITED, MEASURING, SILENT = "awaited", "measuring", "silent"  # states of a rank
 ENDED, FAILED, LOST = "ended", "failed", "lost"
@@ -30,8 +30,8 @@ ENDED, FAILED, LOST = "ended", "failed", "lost"
 class LiveRun:
     """A run that is being measured.
 
-    ranks: their states in order, as (state, how many); see `RunRow`.
-    `classes` are (ranks, seconds) of the clusters of a call path, ascending, where they are known.
+    ranks: their states in order, as (state, number of ranks); see `RunRow`. classes: per call path
+    (ranks, seconds) of its clusters, ascending, where they are known.
     """
 
     id: str
@@ -48,12 +48,12 @@ class LiveRun:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run and how far its ranks are.
+    """A run and the states of its ranks. The names of the fields are keys of the JSON.
 
-    ranks: their states in order, as (state, how many), empty where they change too often to be
-    told: awaited, measuring, silent, ended, failed (by its exit code), lost. part: how far a run in
-    progress is, 0 to 1, by the visits that models of other runs predict; None where nothing tells.
-    parameters: (name, value) of what was set for it.
+    ranks: (state, number of ranks), in the order of the ranks; empty if there are more than
+    MAX_SPANS of these. The states are awaited, measuring, silent, ended, failed (by its exit code)
+    and lost. part: progress of a run that is being measured, 0 to 1, by the visits that models of
+    other runs predict; None where it is unknown. parameters: (name, value).
     """
 
     id: str
@@ -72,13 +72,13 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class SeriesRow:
-    """A metric of a call path in a class: its share of the cost, its points and its growing model.
+    """A metric of a call path in a class, with its model. The field names are keys of the JSON.
 
-    `points` are (coordinate, mean over repetitions); `live` is the value in the newest live run;
-    `text`, `smape` are empty and None before there is a model; a text that begins with `preview:`
-    is that of a model which follows the newest run until it is made anew. `expected` is what models
-    of other runs let expect of a mean rank by now (low, value, high), `verdict` a word where `live`
-    is outside of that: the same for all classes of a call path.
+    share: of the call path in the cost; text, smape: "" and None without a model, a text that
+    begins with `preview:` belongs to a model that was updated without a refit; points: (coordinate,
+    median over repetitions); live: the value in the newest live run; expected: (low, value, high)
+    of a mean rank by now, as models of other runs predict; verdict: a word where `live` is outside
+    of these bounds. Both are the same for all classes of a call path.
     """
 
     callpath: str
@@ -96,7 +96,7 @@ class SeriesRow:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Runs, series by cost, findings; `omitted` series were too many to show."""
+    """Runs, series by cost, findings; omitted: number of series beyond MAX_ROWS."""
 
     parameters: tuple[str, ...] = ()
     runs: tuple[RunRow, ...] = ()
@@ -105,69 +105,77 @@ class Board:
     omitted: int = 0
 
     def to_dict(self) -> dict[str, Any]:  # Any: JSON
-        """A form that JSON can hold; there is no NaN in it."""
+        """The board as JSON data, without NaN."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Board":
-        """Read what `to_dict` wrote, also after a journey through JSON.
+        """Read what `to_dict` wrote, also after it was JSON.
 
         Raises:
-            WireError: it is no board, or one of another version.
+            WireError: it is no board, or a board of another version.
         """
         try:
             return cls(
                 parameters=tuple(data["parameters"]),
-                runs=tuple(
-                    RunRow(
-                        **run
-                        | {
-                            "missing": tuple(run["missing"]),
-                            "ranks": tuple((state, many) for state, many in run["ranks"]),
-                            "parameters": tuple((name, at) for name, at in run["parameters"]),
-                        }
-                    )
-                    for run in data["runs"]
-                ),
-                series=tuple(
-                    SeriesRow(
-                        **row
-                        | {
-                            "points": tuple((tuple(at), y) for at, y in row["points"]),
-                            "expected": row["expected"] and tuple(row["expected"]),
-                        }
-                    )
-                    for row in data["series"]
-                ),
+                runs=tuple(_read_run(run) for run in data["runs"]),
+                series=tuple(_read_series(row) for row in data["series"]),
                 findings=tuple(Finding(**finding) for finding in data["findings"]),
                 omitted=int(data["omitted"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise WireError(
-                f"not a board that this insitu reads ({error!r}); use one version on both sides"
+                f"cannot read the board ({error!r}); use the same version of insitu on both sides"
             ) from error
+
+
+def _read_run(run: Mapping[str, Any]) -> RunRow:  # Any: JSON
+    tuples = {
+        "missing": tuple(run["missing"]),
+        "ranks": tuple((state, count) for state, count in run["ranks"]),
+        "parameters": tuple((name, value) for name, value in run["parameters"]),
+    }
+    return RunRow(**{**run, **tuples})
+
+
+def _read_series(row: Mapping[str, Any]) -> SeriesRow:  # Any: JSON
+    tuples = {
+        "points": tuple((tuple(at), y) for at, y in row["points"]),
+        "expected": row["expected"] and tuple(row["expected"]),
+    }
+    return SeriesRow(**{**row, **tuples})
 
 
 def make_board(
     runs: Sequence[RunRecord],
     models: ModelSet,
     live: Sequence[LiveRun] = (),
-    foreseen: Mapping[str, Forecast] | None = None,
+    forecasts: Mapping[str, Forecast] | None = None,
 ) -> Board:
-    """Put together what there is to see, newest runs first.
+    """Build the board, newest runs first.
 
     Args:
-        runs: those kept in the campaign, in their order.
-        models: what has been modelled so far.
-        live: those being measured now; one that is also in `runs` is shown as kept.
-        foreseen: what models predict for runs being measured, by the id of the run.
+        runs: those stored in the campaign, in their order.
+        models: the latest models.
+        live: runs that are being measured; one that is also in `runs` is shown as stored.
+        forecasts: of the runs that are being measured, by the id of the run.
     """
-    kept = {run.id for run in runs}
-    going = [run for run in live if run.id not in kept]
-    courses = {run.id: _course(run, (foreseen or {}).get(run.id, Forecast())) for run in going}
-    rows = [_live_run(run, courses[run.id].part) for run in reversed(going)]
-    rows += [_run(run) for run in reversed(runs)]
-    series = _series(models, going, courses[going[-1].id].judged if going else {})
+    stored = {run.id for run in runs}
+    in_progress = [run for run in live if run.id not in stored]
+    comparisons = {}
+    for run in in_progress:
+        forecast = (forecasts or {}).get(run.id, Forecast())
+        has_ended = 0 < run.size == run.ranks_ended
+        comparisons[run.id] = compare_with_forecast(
+            forecast, run.callpaths, size=run.size, has_ended=has_ended
+        )
+
+    rows = [_live_row(run, comparisons[run.id].progress) for run in reversed(in_progress)]
+    rows += [_stored_row(run) for run in reversed(runs)]
+
+    newest = in_progress[-1] if in_progress else None
+    judgements = comparisons[newest.id].judgements if newest else {}
+    series = _series_rows(models, newest, judgements)
     return Board(
         parameters=tuple(models.parameters),
         runs=tuple(rows),
@@ -178,119 +186,155 @@ def make_board(
 
 
 def _findings(runs: Sequence[RunRecord], models: ModelSet) -> tuple[Finding, ...]:
-    _, left_out = select_runs(runs)
-    of_runs = [finding for run in reversed(runs) for finding in run.findings]
-    return tuple(dict.fromkeys([*of_runs, *left_out, *models.findings]))
+    _, not_joined = select_runs(runs)
+    run_findings = [finding for run in reversed(runs) for finding in run.findings]
+    return tuple(dict.fromkeys([*run_findings, *not_joined, *models.findings]))
 
 
 def count_rank_states(states: Iterable[str]) -> tuple[tuple[str, int], ...]:
-    """The states of ranks in order as (state, how many); empty where they change too often."""
-    spans = tuple((state, len(list(same))) for state, same in groupby(states))
+    """Consecutive equal states as (state, number); empty if there are more than MAX_SPANS."""
+    spans = tuple((state, len(list(group))) for state, group in groupby(states))
     return spans if len(spans) <= MAX_SPANS else ()
 
 
-def _course(run: LiveRun, foreseen: Forecast) -> ForecastComparison:
-    has_ended = 0 < run.size == run.ranks_ended
-    return compare_with_forecast(foreseen, run.callpaths, size=run.size, has_ended=has_ended)
-
-
-def _live_run(run: LiveRun, part: float) -> RunRow:
+def _live_row(run: LiveRun, progress: float) -> RunRow:
     return RunRow(
-        run.id,
-        str(run.key),
-        run.state.value,
-        run.size,
-        run.ranks_seen,
-        run.ranks_ended,
-        run.started_at,
+        id=run.id,
+        name=str(run.key),
+        state=run.state.value,
+        size=run.size,
+        seen=run.ranks_seen,
+        ended=run.ranks_ended,
+        started_at=run.started_at,
         ranks=run.ranks,
-        part=_finite(part),
+        part=_finite(progress),
         parameters=run.key.parameters,
     )
 
 
-def _run(run: RunRecord) -> RunRow:
+def _stored_row(run: RunRecord) -> RunRow:
     size = run.key.size
     ended = size - len(run.missing)
-    missing = set(run.missing)
     return RunRow(
-        run.id,
-        str(run.key),
-        "omitted" if is_omitted(run) else run.state.value,
-        size,
-        ended,
-        ended,
-        run.started_at,
-        run.ended_at,
-        run.missing,
-        count_rank_states(
-            LOST
-            if rank in missing
-            else FAILED
-            if run.exit_status[rank : rank + 1] > (0,)
-            else ENDED
-            for rank in range(size)
-        ),
+        id=run.id,
+        name=str(run.key),
+        state="omitted" if is_omitted(run) else run.state.value,
+        size=size,
+        seen=ended,
+        ended=ended,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        missing=run.missing,
+        ranks=count_rank_states(_final_states(run)),
         parameters=run.key.parameters,
     )
 
 
-def _series(
+def _final_states(run: RunRecord) -> Iterator[str]:
+    """The state in which each rank of a stored run ended."""
+    missing = set(run.missing)
+    for rank in range(run.key.size):
+        if rank in missing:
+            yield LOST
+        elif run.exit_status[rank : rank + 1] > (0,):
+            yield FAILED
+        else:
+            yield ENDED
+
+
+def _series_rows(
     models: ModelSet,
-    live: Sequence[LiveRun],
-    judged: Mapping[tuple[str, str], Judgement],
+    live: LiveRun | None,
+    judgements: Mapping[PathMetric, Judgement],
 ) -> list[SeriesRow]:
-    """Modelled series by cost; call paths that only the live run has seen follow, by time."""
-    now = {one.callpath: one for one in live[-1].callpaths} if live else {}
+    """Modelled series by cost, then call paths that only the live run has, by time."""
+    live_paths = {path.callpath: path for path in live.callpaths} if live else {}
     share = measured_shares(models)
+
     rows = []
     for series in sort_by_cost(models, share):
-        key = str(series.key.callpath), series.key.metric
-        value = now[key[0]].values().get(key[1]) if key[0] in now else None
-        rows.append(_row(series, share.get(series.key.callpath, 0.0), value, judged.get(key)))
-    known = {row.callpath for row in rows}  # shares of the others cannot be told beside theirs
-    longest = max((one.seconds for one in now.values() if math.isfinite(one.seconds)), default=0.0)
-    fresh = [one for one in now.values() if one.callpath not in known]
-    for one in sorted(fresh, key=lambda one: -one.seconds):
-        part = 0.0 if known or not longest > 0 else one.seconds / longest
-        seconds = _finite(one.seconds)
-        rows.append(SeriesRow(one.callpath, TIME.name, TIME.unit, "all", part, live=seconds))
-    return _with_classes(rows, live[-1].classes if live else {})
+        callpath, metric = str(series.key.callpath), series.key.metric
+        live_path = live_paths.get(callpath)
+        value = None if live_path is None else live_path.values().get(metric)
+        judgement = judgements.get((callpath, metric))
+        rows.append(_series_row(series, share.get(series.key.callpath, 0.0), value, judgement))
+
+    rows += _new_rows(live_paths, {row.callpath for row in rows})
+    return _with_classes(rows, live.classes if live else {})
+
+
+def _new_rows(live_paths: Mapping[str, LivePath], modelled: Set[str]) -> list[SeriesRow]:
+    """Call paths of the live run without a model, those with the largest times first.
+
+    Their shares of the largest time are comparable only if no call path has a model.
+    """
+    times = [path.seconds for path in live_paths.values() if math.isfinite(path.seconds)]
+    longest = max(times, default=0.0)
+    new = [path for path in live_paths.values() if path.callpath not in modelled]
+    has_shares = not modelled and longest > 0
+
+    rows = []
+    for path in sorted(new, key=lambda path: -path.seconds):
+        row = SeriesRow(
+            callpath=path.callpath,
+            metric=TIME.name,
+            unit=TIME.unit,
+            behaviour="all",
+            share=path.seconds / longest if has_shares else 0.0,
+            live=_finite(path.seconds),
+        )
+        rows.append(row)
+    return rows
 
 
 def _with_classes(
     rows: list[SeriesRow], classes: Mapping[str, Sequence[tuple[int, float]]]
 ) -> list[SeriesRow]:
-    """What the ranks of a live run part into, below the last row of the time of its call path."""
-    last = {row.callpath: i for i, row in enumerate(rows) if row.metric == TIME.name}
-    shown = []
-    for i, row in enumerate(rows):
-        shown.append(row)
-        parts = classes.get(row.callpath, ()) if last.get(row.callpath) == i else ()
-        for number, (ranks, seconds) in enumerate(parts, 1):
-            name = f"now {number}/{len(parts)}: {ranks:,} rank{'s' if ranks > 1 else ''}"
-            part = replace(row, behaviour=name, text="", smape=None, points=(), live=seconds)
-            shown.append(replace(part, expected=None, verdict=""))  # those are of a mean rank
-    return shown
+    """Add the clusters of a live run below the last row of the time of each call path."""
+    last_row = {row.callpath: index for index, row in enumerate(rows) if row.metric == TIME.name}
+
+    result = []
+    for index, row in enumerate(rows):
+        result.append(row)
+        clusters = classes.get(row.callpath, ()) if last_row.get(row.callpath) == index else ()
+        for number, (ranks, seconds) in enumerate(clusters, 1):
+            name = f"now {number}/{len(clusters)}: {ranks:,} rank{'s' if ranks > 1 else ''}"
+            cluster_row = replace(
+                row,
+                behaviour=name,
+                text="",
+                smape=None,
+                points=(),
+                live=seconds,
+                expected=None,  # this and the verdict are those of a mean rank
+                verdict="",
+            )
+            result.append(cluster_row)
+    return result
 
 
-def _row(
-    series: SeriesModel, share: float, live: float | None, judged: Judgement | None
+def _series_row(
+    series: SeriesModel, share: float, live: float | None, judgement: Judgement | None
 ) -> SeriesRow:
     model = series.model
-    due = None if judged is None else judged.expected
+    is_preview = any(finding.code == PREVIEW for finding in model.findings)
+    expected = None
+    if judgement is not None and not math.isnan(judgement.expected.low):
+        bounds = judgement.expected
+        expected = (bounds.low, bounds.value, bounds.high)
+
     return SeriesRow(
         callpath=str(series.key.callpath),
         metric=series.key.metric,
         unit=series.metric.unit,
         behaviour=series.key.behaviour,
         share=share,
-        text="preview: " * (PREVIEW in {one.code for one in model.findings}) + str(model),
+        text=f"preview: {model}" if is_preview else str(model),
         smape=_finite(model.quality.smape),
         points=tuple(measured_points(model)),
         live=None if live is None else _finite(live),
-        expected=None if due is None or math.isnan(due.low) else (due.low, due.value, due.high),
-        verdict="" if judged is None else judged.verdict,
+        expected=expected,
+        verdict="" if judgement is None else judgement.verdict,
     )
 
 

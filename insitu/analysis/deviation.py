@@ -1,4 +1,4 @@
-"""Where a run that is over left what the models of earlier runs had let expect."""
+"""Where a complete run differs from the forecast of earlier runs."""
 
 import math
 from collections.abc import Iterable
@@ -19,75 +19,95 @@ from insitu.modeling.measurement import RunTable
 from insitu.units import quantity
 
 OFF_FORECAST = "off-forecast"
-NAMED = 3  # call paths in the finding, those that are farthest off
-WIDTH = 48
+NAMED_PATHS = 3  # call paths that the finding names, those with the largest deviations
+WIDTH = 48  # characters of a call path
 
 
-def find_deviations(foreseen: Forecast, table: RunTable, run: RunKey) -> tuple[Finding, ...]:
-    """What a run has that models which did not know it exclude, as one finding; none without any.
+def find_deviations(forecast: Forecast, table: RunTable, run: RunKey) -> tuple[Finding, ...]:
+    """Report values of a run outside of the bounds of its forecast, as one finding.
 
     Args:
-        foreseen: for this run, by models of the runs before it.
-        table: its values; judged are means of the ranks that have one.
-        run: its parameters, as it is known.
+        forecast: of this run, by models that were made without it.
+        table: its values; the mean over the ranks that have one is judged.
+        run: its parameters.
+
+    Returns:
+        Nothing where all values are within their bounds.
     """
-    paths = _paths(foreseen, table)
-    judged = compare_with_forecast(foreseen, paths, size=table.size, has_ended=True).judged
-    values = {(one.callpath, name): value for one in paths for name, value in one.values().items()}
-    off = {key: one for key, one in judged.items() if one.verdict}
-    if not off:
+    paths = _mean_paths(forecast, table)
+    comparison = compare_with_forecast(forecast, paths, size=table.size, has_ended=True)
+    judgements = comparison.judgements
+    outside = {key: judgement for key, judgement in judgements.items() if judgement.verdict}
+    if not outside:
         return ()
+
+    values: dict[PathMetric, float] = {}
+    for path in paths:
+        for metric, value in path.values().items():
+            values[path.callpath, metric] = value
+    reported = _first_metrics(outside)
+    reported.sort(key=lambda key: (-_ratio(values[key], outside[key]), key))
+
     units = {metric.name: metric.unit for metric in table.metrics}
-    telling = _telling(off)
-    farthest = sorted(telling, key=lambda key: (-_distance(values[key], off[key]), key))
-    named = [
-        f"{last_frames(path, WIDTH)} {metric} {quantity(values[path, metric], units[metric])} "
-        f"({off[path, metric].verdict} than {_bounds(off[path, metric], units[metric])})"
-        for path, metric in farthest[:NAMED]
-    ]
-    rest = len(telling) - len(named)
+    named = []
+    for key in reported[:NAMED_PATHS]:
+        callpath, metric = key
+        named.append(
+            f"{last_frames(callpath, WIDTH)} {metric} {quantity(values[key], units[metric])} "
+            f"({outside[key].verdict} than {_bounds(outside[key], units[metric])})"
+        )
+
+    rest = len(reported) - len(named)
     more = f"; and {rest} more call path{'s' * (rest != 1)}" if rest else ""
-    many = f"{len(off)} of {len(judged)} values"
-    text = f"run {run}: {many} are outside of what the runs before let expect: {'; '.join(named)}"
-    return (Finding(OFF_FORECAST, text + more),)
+    text = (
+        f"run {run}: {len(outside)} of {len(judgements)} values differ from the forecast of "
+        f"earlier runs: {'; '.join(named)}{more}"
+    )
+    return (Finding(OFF_FORECAST, text),)
 
 
-def _telling(off: Iterable[PathMetric]) -> list[PathMetric]:
-    """Of each call path the metric that comes first where several stand below each other."""
+def _first_metrics(keys: Iterable[PathMetric]) -> list[PathMetric]:
+    """Per call path the metric that comes first in lists of several."""
     first: dict[str, str] = {}
-    for path, metric in off:
+    for path, metric in keys:
         first[path] = min(first.get(path, metric), metric, key=metric_order)
     return list(first.items())
 
 
-def _paths(foreseen: Forecast, table: RunTable) -> list[LivePath]:
-    """The means of the call paths that are foreseen."""
+def _mean_paths(forecast: Forecast, table: RunTable) -> list[LivePath]:
+    """Means over ranks of the call paths that have a forecast."""
     means = {}
-    for name, array in table.values.items():
-        counts = np.count_nonzero(~np.isnan(array), axis=1)
-        sums = np.nansum(array, axis=1)
+    for name, values in table.values.items():
+        counts = np.count_nonzero(~np.isnan(values), axis=1)
+        sums = np.nansum(values, axis=1)
         means[name] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    known = {path for path, _ in foreseen.values}
-    found = []
+
+    predicted = {path for path, _ in forecast.values}
+    paths = []
     for row, path in enumerate(map(str, table.callpaths)):
-        if path not in known:
-            continue
-        here = {name: float(values[row]) for name, values in means.items()}
-        visits, seconds, alone = (
-            here.pop(one.name, math.nan) for one in (VISITS, TIME, TIME_EXCLUSIVE)
-        )
-        found.append(LivePath(path, visits, seconds, alone, math.inf, here))
-    return found
+        if path in predicted:
+            others = {name: float(values[row]) for name, values in means.items()}
+            live_path = LivePath(
+                callpath=path,
+                visits=others.pop(VISITS.name, math.nan),
+                seconds=others.pop(TIME.name, math.nan),
+                exclusive_s=others.pop(TIME_EXCLUSIVE.name, math.nan),
+                ranks=math.inf,
+                more=others,
+            )
+            paths.append(live_path)
+    return paths
 
 
-def _distance(value: float, one: Judgement) -> float:
-    """How far a value is off, as a ratio of at least 1, the same above as below."""
-    expected = one.expected.value
+def _ratio(value: float, judgement: Judgement) -> float:
+    """Ratio of value and prediction, at least 1: as far above counts as much as below."""
+    expected = judgement.expected.value
     if value * expected <= 0:
         return math.inf
     return max(value / expected, expected / value)
 
 
-def _bounds(one: Judgement, unit: str) -> str:
-    low, high = (quantity(value, unit) for value in (one.expected.low, one.expected.high))
+def _bounds(judgement: Judgement, unit: str) -> str:
+    low = quantity(judgement.expected.low, unit)
+    high = quantity(judgement.expected.high, unit)
     return low if low == high else f"{low} … {high}"

@@ -1,6 +1,7 @@
-"""What the models of other runs predict for a run in progress, and where it goes another way."""
+"""What the models of other runs predict for a run in progress, and where the run differs."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -30,29 +31,29 @@ from insitu.entities import (
 from insitu.modeling.base import Clusters, ModelSet
 from insitu.modeling.classes.match import ALL
 
-MOST = 500  # call paths that are followed, the dearest
-MOST_OTHERS = 100  # of each metric besides visits and times, those that have most of it
-COUNTABLE = 10  # visits from which on they say how far a call path is
-CHANCE = 0.05  # of runs like the others in which anything is marked at any time
-ROUNDING = 1e-6  # relative, of counts that are known exactly
-RELEVANT = 0.01  # of what the call path has that has most: differing by less does not matter
+MAX_PATHS = 500  # call paths that are followed, the most expensive ones
+MAX_PATHS_OTHERS = 100  # of each metric besides visits and times, those with the largest values
+MIN_VISITS = 10  # fewer do not show how far a call path is
+CHANCE = 0.05  # of runs like the others, the share in which anything is marked at any time
+ROUNDING = 1e-6  # relative, of counts that are predicted exactly
+RELEVANT = 0.01  # of the largest value of a metric: smaller differences do not matter
 
 SLOWER, FASTER = "slower", "faster"
-MORE, FEWER = "more", "fewer"  # of what is no time
-METRICS = (VISITS.name, TIME.name, TIME_EXCLUSIVE.name)  # that share one half of CHANCE
-TIMES = frozenset(one.name for one in (TIME, TIME_EXCLUSIVE, TIME_WAITING, ITERATION_TIME))
-# Grow with visits; other totals may all come with the first one.
-STEADY = frozenset(one.name for one in (TIME, TIME_EXCLUSIVE, INSTRUCTIONS, CYCLES))
-PEAKS = frozenset((MEMORY_RSS_PEAK.name, HEAP_PEAK.name))  # levels that never fall
-LEVELS = frozenset(one.name for one in entities.METRICS if one.kind is MetricKind.GAUGE)
+MORE, FEWER = "more", "fewer"  # for metrics that are not times
+CORE_METRICS = (VISITS.name, TIME.name, TIME_EXCLUSIVE.name)
+TIMES = frozenset(metric.name for metric in (TIME, TIME_EXCLUSIVE, TIME_WAITING, ITERATION_TIME))
+# These grow with visits; other counters may reach their final value with the first visit.
+STEADY = frozenset(metric.name for metric in (TIME, TIME_EXCLUSIVE, INSTRUCTIONS, CYCLES))
+PEAKS = frozenset((MEMORY_RSS_PEAK.name, HEAP_PEAK.name))  # gauges that never fall
+GAUGES = frozenset(metric.name for metric in entities.METRICS if metric.kind is MetricKind.GAUGE)
 
-PathMetric = tuple[str, str]  # call path, metric
+PathMetric = tuple[str, str]  # call path, name of a metric
 
 
 class LivePath(NamedTuple):
-    """A call path of a run in progress: means so far over those `ranks` that have entered it.
+    """A call path of a run in progress: means so far over the `ranks` that have entered it.
 
-    more: the same of other metrics, by their names.
+    more: means of other metrics, by name.
     """
 
     callpath: str
@@ -63,7 +64,7 @@ class LivePath(NamedTuple):
     more: Mapping[str, float] = MappingProxyType({})
 
     def values(self) -> dict[str, float]:
-        """By metric, those of METRICS first, in their order."""
+        """Values by metric; CORE_METRICS come first, in their order."""
         return {
             VISITS.name: self.visits,
             TIME.name: self.seconds,
@@ -74,14 +75,17 @@ class LivePath(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a mean rank has when the run is over, by call path and metric; how many enter it."""
+    """What a mean rank will have when the run is over.
+
+    values: by call path and metric; ranks: how many enter each call path.
+    """
 
     values: Mapping[PathMetric, Estimate] = field(default_factory=dict)
     ranks: Mapping[str, float] = field(default_factory=dict)
 
 
 class Judgement(NamedTuple):
-    """What is due by now, with bounds, and a word where a run is outside of these."""
+    """What is expected by now, with bounds, and a word where the run is outside of them."""
 
     expected: Estimate
     verdict: str
@@ -89,175 +93,223 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ForecastComparison:
-    """How far a run is, 0 to 1, NaN where nothing tells; what became of each forecast so far."""
+    """How a run compares with its forecast so far.
 
-    part: float
-    judged: Mapping[PathMetric, Judgement]
+    progress: how far the run is, 0 to 1, NaN where nothing shows it; judgements: by call path and
+    metric.
+    """
+
+    progress: float
+    judgements: Mapping[PathMetric, Judgement]
 
 
 def make_forecast(models: ModelSet, run: RunKey) -> Forecast:
-    """What the models say for a run, of its dearest call paths; empty where they cannot.
+    """Predict the metrics of a run.
 
-    Of bytes, messages and memory, of the call paths that have most of these. Where a class of ranks
-    has no model yet, nothing is said of the mean; nor do laws of class sizes narrow its bounds.
+    Visits and times are predicted for the most expensive call paths, other metrics for the call
+    paths with the largest values. There is no prediction where a class of ranks has no model yet.
+    Laws of class sizes do not narrow the bounds of a mean.
 
-    Bounds are so wide that in one run of twenty like the others one of them is left at any time:
-    CHANCE is divided by the number of bounds (Bonferroni), and by two since a sum that grows passes
-    a bound on its way at most twice as often as it ends behind it (reflection principle, for noise
-    of visits that is independent; noise of the whole run passes it at its end). Visits and times
-    have one half of CHANCE, all other metrics the other, so that many of these do not hide those.
+    The bounds are wide enough that of twenty runs like the others one leaves any of them at any
+    time. CHANCE is divided by the number of bounds (Bonferroni), and by two because a sum that
+    grows passes a bound on its way at most twice as often as it ends behind it (reflection
+    principle, for independent noise of visits; noise of the whole run passes it at the end). Visits
+    and times have one half of CHANCE and all other metrics the other, so that many of these do not
+    hide those.
+
+    Args:
+        models: of other runs.
+        run: its parameters are the coordinate of the prediction.
+
+    Returns:
+        An empty forecast where the models cannot predict the run.
     """
     at = run.coordinate(models.parameters)
     if not models.models or not all(map(math.isfinite, at)):
         return Forecast()
+
     share = measured_shares(models)
-    dearest = set(sorted(share, key=lambda path: -share[path])[:MOST])
-    followed = _followed(models, dearest)
-    halves = [[name for name in followed if (name in METRICS) is first] for first in (True, False)]
-    chance = CHANCE / max(sum(map(bool, halves)), 1)
+    expensive = set(sorted(share, key=lambda path: -share[path])[:MAX_PATHS])
+    followed = _select_paths(models, expensive)
+
+    core = [name for name in followed if name in CORE_METRICS]
+    others = [name for name in followed if name not in CORE_METRICS]
+    halves = [names for names in (core, others) if names]
+    chance = CHANCE / max(len(halves), 1)
+
     values = {}
-    for half in halves:
-        level = 1 - chance / (2 * max(sum(len(followed[name]) for name in half), 1))
-        for name in half:
-            found = costs_at(models, name, at, followed[name], level, of_any_sizes=True)
-            values.update({(str(path), name): one for path, one in found.items()})
-    every = dearest.union(*followed.values())
-    return Forecast(values, _entering(models.clusters, every, run.size))
+    for names in halves:
+        bounds = 2 * max(sum(len(followed[name]) for name in names), 1)
+        level = 1 - chance / bounds
+        for name in names:
+            costs = costs_at(models, name, at, followed[name], level, of_any_sizes=True)
+            for path, estimate in costs.items():
+                values[str(path), name] = estimate
+
+    all_paths = expensive.union(*followed.values())
+    return Forecast(values, _count_entering(models.clusters, all_paths, run.size))
 
 
-def _followed(models: ModelSet, dearest: set[CallPath]) -> dict[str, set[CallPath]]:
-    """The call paths of each metric: the dearest, of what is no time those that have most of it."""
-    most: dict[str, dict[CallPath, float]] = {}
-    whole = _whole(models)
-    for one in models.models:
-        if (one.key.callpath, one.key.metric) not in whole:
-            continue
-        sizes, path = most.setdefault(one.key.metric, {}), one.key.callpath
-        sizes[path] = max(float(np.nanmax(one.model.values, initial=0.0)), sizes.get(path, 0.0))
-    return {
-        name: {path for path in sizes if path in dearest}
-        if name in METRICS
-        else set(sorted(sizes, key=lambda path: -sizes[path])[:MOST_OTHERS])
-        for name, sizes in sorted(most.items())
-    }
+def _select_paths(models: ModelSet, expensive: set[CallPath]) -> dict[str, set[CallPath]]:
+    """The call paths that are followed, by metric: the expensive, or those with most of it."""
+    complete = _find_complete(models)
+    largest: dict[str, dict[CallPath, float]] = defaultdict(dict)
+    for series in models.models:
+        path, metric = series.key.callpath, series.key.metric
+        if (path, metric) in complete:
+            value = float(np.nanmax(series.model.values, initial=0.0))
+            largest[metric][path] = max(value, largest[metric].get(path, 0.0))
+
+    followed = {}
+    for metric, values in sorted(largest.items()):
+        if metric in CORE_METRICS:
+            followed[metric] = values.keys() & expensive
+        else:
+            descending = sorted(values, key=lambda path: -values[path])
+            followed[metric] = set(descending[:MAX_PATHS_OTHERS])
+    return followed
 
 
-def _whole(models: ModelSet) -> set[tuple[CallPath, str]]:
-    """The metrics of call paths whose models are those of all ranks in all runs."""
-    known: dict[tuple[CallPath, str], set[str]] = {}
-    for one in models.models:
-        if one.key.metric != ITERATION_VARIATION.name:  # says how much times vary, and varies more
-            known.setdefault((one.key.callpath, one.key.metric), set()).add(one.key.behaviour)
-    parted = {
-        (one.callpath, one.metric)
-        for one in models.clusters
-        for names in (known.get((one.callpath, one.metric), set()),)
-        if not ({ALL} if ALL in names else names) >= set(one.names)
-    }
-    return known.keys() - parted
+def _find_complete(models: ModelSet) -> set[tuple[CallPath, str]]:
+    """The metrics of call paths whose models cover all ranks in all runs."""
+    modelled: dict[tuple[CallPath, str], set[str]] = defaultdict(set)
+    for series in models.models:
+        # The variation of iteration times varies too much itself to be judged.
+        if series.key.metric != ITERATION_VARIATION.name:
+            modelled[series.key.callpath, series.key.metric].add(series.key.behaviour)
+
+    complete = set(modelled)
+    for clusters in models.clusters:
+        key = (clusters.callpath, clusters.metric)
+        classes = modelled.get(key, set())
+        covering = {ALL} if ALL in classes else classes
+        if not covering >= set(clusters.names):
+            complete.discard(key)
+    return complete
 
 
 def compare_with_forecast(
-    foreseen: Forecast, callpaths: Sequence[LivePath], *, size: int, has_ended: bool
+    forecast: Forecast, callpaths: Sequence[LivePath], *, size: int, has_ended: bool
 ) -> ForecastComparison:
-    """How far a run is, what its call paths should have taken by now, and which did not.
+    """Estimate how far a run is, and judge what its call paths have so far.
 
-    Visits hardly vary, so those made so far say which part of a call path is done; that part of its
-    time is due, give or take what the whole run may differ from its prediction. Where visits do not
-    tell, a call path is marked only when it has had more than all that it may take: totals grow.
-    So it is with bytes, messages and what is allocated, which may all come with the first visit,
-    and with peaks of memory; what a level is that may fall is known at the end, and only too much
-    of it is told.
+    Visits hardly vary, so the visits so far show which share of a call path is done. The same share
+    of its time is expected, give or take what the whole run may differ from its prediction. Where
+    visits show nothing, a call path is marked only when it has more than it may have in the end,
+    because counters grow. The same holds for bytes, messages and allocations, which may all come
+    with the first visit, and for peaks of memory. Other gauges may fall again: they are judged at
+    the end, and only marked when they are too large.
 
     Args:
-        foreseen: of this run.
+        forecast: of this run.
         callpaths: as far as they are known.
-        size: ranks of the run.
-        has_ended: no more is to come; only then may anything be too little of a whole.
+        size: number of ranks of the run.
+        has_ended: whether no more is to come; only then can a total be too small.
     """
-    sizes = _sizes(foreseen)
-    parts: list[float] = []
+    largest = _largest_values(forecast)
+    shares: list[float] = []
     weights: list[float] = []
-    judged: dict[PathMetric, Judgement] = {}
-    for one in callpaths:
-        awaited = max(foreseen.ranks.get(one.callpath, size), 1.0)
-        entered = min(one.ranks / awaited, 1.0)
-        part = 1.0 if has_ended else _part(one, foreseen, entered)
-        whole = foreseen.values.get((one.callpath, TIME.name))
-        if whole is not None and not math.isnan(part):
-            parts.append(part)
-            weights.append(whole.value)
-        for metric, value in one.values().items():
-            whole = foreseen.values.get((one.callpath, metric))
-            if whole is None or math.isnan(value):
+    judgements: dict[PathMetric, Judgement] = {}
+
+    for path in callpaths:
+        expected_ranks = max(forecast.ranks.get(path.callpath, size), 1.0)
+        entered = min(path.ranks / expected_ranks, 1.0)
+        done = 1.0 if has_ended else _share_done(path, forecast, entered)
+
+        time = forecast.values.get((path.callpath, TIME.name))
+        if time is not None and not math.isnan(done):
+            shares.append(done)
+            weights.append(time.value)
+
+        for metric, value in path.values().items():
+            total = forecast.values.get((path.callpath, metric))
+            if total is None or math.isnan(value):
                 continue
-            if metric in LEVELS - PEAKS and not has_ended:
+            if metric in GAUGES - PEAKS and not has_ended:
                 continue
-            is_steady = metric in STEADY and not math.isnan(part)
-            due = _due(whole, part if is_steady or has_ended else math.nan)
-            least = value if is_steady else value * entered
-            matters = abs(least - due.value) > RELEVANT * sizes[metric]
-            verdict = _verdict(metric, least, due) if matters else ""
-            judged[one.callpath, metric] = Judgement(due, verdict)
-    return ForecastComparison(1.0 if has_ended else _median(parts, weights), judged)
+
+            is_steady = metric in STEADY and not math.isnan(done)
+            expected = _expected_so_far(total, done if is_steady or has_ended else math.nan)
+            # Ranks that have not entered the call path yet may have nothing.
+            mean = value if is_steady else value * entered
+            is_relevant = abs(mean - expected.value) > RELEVANT * largest[metric]
+            verdict = _verdict(metric, mean, expected) if is_relevant else ""
+            judgements[path.callpath, metric] = Judgement(expected, verdict)
+
+    progress = 1.0 if has_ended else _weighted_median(shares, weights)
+    return ForecastComparison(progress, judgements)
 
 
-def _sizes(foreseen: Forecast) -> dict[str, float]:
-    """What is foreseen of the call path that has most of each metric; times are parts of one."""
-    sizes: dict[str, float] = {}
-    for (_, metric), whole in foreseen.values.items():
+def _largest_values(forecast: Forecast) -> dict[str, float]:
+    """The largest prediction of each metric; all times are compared with the inclusive one."""
+    largest: dict[str, float] = {}
+    for (_, metric), estimate in forecast.values.items():
         name = TIME.name if metric in TIMES else metric
-        sizes[name] = max(sizes.get(name, 0.0), abs(whole.value))
-    return sizes | dict.fromkeys(TIMES, sizes.get(TIME.name, 0.0))
+        largest[name] = max(largest.get(name, 0.0), abs(estimate.value))
+    return largest | dict.fromkeys(TIMES, largest.get(TIME.name, 0.0))
 
 
-def _part(one: LivePath, foreseen: Forecast, entered: float) -> float:
-    """Which part of its visits a call path has made; NaN where these are few or some ranks wait."""
-    wanted = foreseen.values.get((one.callpath, VISITS.name))
-    if wanted is None or entered < 1 or not one.visits >= COUNTABLE <= wanted.value:
+def _share_done(path: LivePath, forecast: Forecast, entered: float) -> float:
+    """The share of its visits that a call path has made; NaN if these are few or ranks wait."""
+    total = forecast.values.get((path.callpath, VISITS.name))
+    if total is None or entered < 1:
         return math.nan
-    return min(one.visits / wanted.value, 1.0)
+
+    has_enough = path.visits >= MIN_VISITS and total.value >= MIN_VISITS
+    return min(path.visits / total.value, 1.0) if has_enough else math.nan
 
 
-def _due(whole: Estimate, part: float) -> Estimate:
-    """What is due when so much of the visits is made; all of it may be had where that is NaN."""
-    if math.isnan(part):
-        return Estimate(whole.value, min(whole.low, 0.0), whole.high)
-    due = part * whole.value
-    low = max(due - (whole.value - whole.low), min(whole.low, 0.0))
-    return Estimate(due, low, due + (whole.high - whole.value))
+def _expected_so_far(total: Estimate, done: float) -> Estimate:
+    """What is expected when so much of the visits is done; anything up to the total for NaN."""
+    if math.isnan(done):
+        return Estimate(total.value, min(total.low, 0.0), total.high)
+
+    value = done * total.value
+    low = max(value - (total.value - total.low), min(total.low, 0.0))
+    return Estimate(value, low, value + (total.high - total.value))
 
 
-def _verdict(metric: str, value: float, due: Estimate) -> str:
-    """A word where a value is outside; no word where nothing is known."""
+def _verdict(metric: str, value: float, expected: Estimate) -> str:
+    """A word for a value outside of the bounds; "" for others, and where bounds are unknown."""
     is_time = metric in TIMES
-    rounding = 0.0 if is_time else ROUNDING * abs(due.value)
-    if value > due.high + rounding:
+    rounding = 0.0 if is_time else ROUNDING * abs(expected.value)
+
+    if value > expected.high + rounding:
         return SLOWER if is_time else MORE
-    if value < due.low - rounding and metric not in LEVELS:
+    if value < expected.low - rounding and metric not in GAUGES:
         return FASTER if is_time else FEWER
     return ""
 
 
-def _entering(clusters: Iterable[Clusters], only: set[CallPath], size: int) -> dict[str, float]:
-    """How many ranks enter each call path: always as many, or else the largest part of all."""
-    seen: dict[str, list[tuple[int, int]]] = {}
-    for one in clusters:
-        if one.metric == VISITS.name and one.callpath in only:
-            there = int(np.count_nonzero(one.labels >= 0))
-            seen.setdefault(str(one.callpath), []).append((there, len(one.labels)))
+def _count_entering(
+    clusters: Iterable[Clusters], paths: set[CallPath], size: int
+) -> dict[str, float]:
+    """How many ranks enter each call path of a run of this size.
+
+    The number that is the same in all runs, or else the largest share of the ranks of a run.
+    """
+    counts: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for run_clusters in clusters:
+        if run_clusters.metric == VISITS.name and run_clusters.callpath in paths:
+            labels = run_clusters.labels
+            entered = int(np.count_nonzero(labels >= 0))
+            counts[str(run_clusters.callpath)].append((entered, len(labels)))
+
     entering = {}
-    for path, counts in seen.items():
-        fixed = {there for there, _ in counts}
-        largest = max(there / of for there, of in counts if of)
-        entering[path] = float(min(fixed)) if len(fixed) == 1 else largest * size
+    for path, runs in counts.items():
+        numbers = {entered for entered, _ in runs}
+        largest_share = max(entered / ranks for entered, ranks in runs if ranks)
+        is_constant = len(numbers) == 1
+        entering[path] = float(min(numbers)) if is_constant else largest_share * size
     return entering
 
 
-def _median(values: Sequence[float], weights: Sequence[float]) -> float:
-    """The value below which half of the weight lies."""
+def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
+    """The value below which half of the weight lies; NaN without any weight."""
     if not sum(weights) > 0:
         return math.nan
+
     order = np.argsort(values)
-    heap = np.cumsum(np.array(weights)[order])
-    return float(np.array(values)[order][int(np.searchsorted(heap, heap[-1] / 2))])
+    cumulative = np.cumsum(np.array(weights)[order])
+    median = int(np.searchsorted(cumulative, cumulative[-1] / 2))
+    return float(np.array(values)[order][median])

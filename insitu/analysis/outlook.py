@@ -1,4 +1,4 @@
-"""What the models say of a scale that was not measured: every call path's cost and share there."""
+"""Predictions for a scale that was not measured: the cost and share of every call path there."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,18 +11,20 @@ from insitu.analysis.shares import Estimate, predict_shares
 from insitu.analysis.summary import Coordinate, costs_at, default_target, largest_coordinate
 from insitu.modeling.base import ModelSet
 
-STEP = 2.0 ** (1 / 4)  # of a slider: four steps double a parameter
-FARTHEST = 1024.0  # times the largest value measured, where a slider ends
+SLIDER_STEP = 2.0 ** (1 / 4)  # four steps of a slider double a parameter
+SLIDER_END = 1024.0  # in multiples of the largest measured value
 
 SeriesId = tuple[str, str, str]  # call path, metric, class
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """A call path at a place: seconds (or what else costs) of a mean rank, and shares, 0 to 1.
+    """A call path at a coordinate.
 
-    share: NaN where the model is only a guess so far out; it is left out of the sum. factor: how
-    many times more it costs than at the largest scale measured; infinite from zero.
+    cost: of a mean rank, in seconds or in what else is the cost; now, share: its share in the cost,
+    0 to 1, as measured and at the coordinate, NaN where the model is unreliable (it is then left
+    out of the total); factor: its cost relative to that at the largest measured scale, infinite
+    from zero.
     """
 
     callpath: str
@@ -34,10 +36,10 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """All call paths at a place, the largest share first.
+    """All call paths at the coordinate `at`, the largest share first.
 
-    shares: the same by call path; factors: how many times larger each series is than at the largest
-    scale measured.
+    shares: by call path; factors: how many times larger each series is than at the largest measured
+    scale.
     """
 
     at: Coordinate = ()
@@ -49,75 +51,95 @@ class Outlook:
 
 
 def smallest_coordinate(models: ModelSet) -> Coordinate:
-    """The smallest measured value of each parameter."""
-    tables = [one.model.coordinates for one in models.models if len(one.model.coordinates)]
+    """The smallest measured value of each parameter; () where nothing was measured."""
+    tables = [series.model.coordinates for series in models.models if len(series.model.coordinates)]
     if not tables:
         return ()
     return tuple(np.concatenate(tables).min(axis=0).tolist())
 
 
 def outlook_target(models: ModelSet) -> Coordinate:
-    """Where to look ahead if nobody says; () where nothing was measured."""
+    """The default coordinate of an outlook; () where nothing was measured."""
     return default_target(models) if largest_coordinate(models) else ()
 
 
 def slider_position(value: float, low: float, high: float) -> float:
-    """Where a value stands on a slider, 0 to 1; sliders are logarithmic."""
+    """The position of a value on a logarithmic slider, 0 to 1.
+
+    Args:
+        value: of the parameter.
+        low, high: its smallest and largest measured value.
+    """
     if not 0 < low <= value:
         return 0.0
-    return min(math.log(value / low) / math.log(high * FARTHEST / low), 1.0)
+    return min(math.log(value / low) / math.log(high * SLIDER_END / low), 1.0)
 
 
-def slider_value(part: float, low: float, high: float) -> float:
-    """The value at a place of a slider, the nearest of its steps."""
+def slider_value(position: float, low: float, high: float) -> float:
+    """The value at a position of a slider, 0 to 1: that of the nearest step."""
     if low <= 0:
         return high
-    steps = round(part * math.log(high * FARTHEST / low) / math.log(STEP))
+    steps = round(position * math.log(high * SLIDER_END / low) / math.log(SLIDER_STEP))
     return step_value(low, steps, low, high)
 
 
 def step_value(value: float, steps: int, low: float, high: float) -> float:
-    """A value of a slider some steps on; whole numbers stay whole."""
+    """Move a value of a slider by some steps; whole numbers stay whole."""
     if value <= 0 or low <= 0:
-        return min(max(value + steps, low), high * FARTHEST)
-    found = value * STEP**steps
+        return min(max(value + steps, low), high * SLIDER_END)
+
+    result = value * SLIDER_STEP**steps
     if float(value).is_integer():
-        found = float(round(found))
-        if found == value and steps:
-            found = value + math.copysign(1.0, steps)
-    return min(max(found, low), high * FARTHEST)
+        result = float(round(result))
+        # Small numbers would not move at all: 1 rounds to 1.
+        if result == value and steps:
+            result = value + math.copysign(1.0, steps)
+    return min(max(result, low), high * SLIDER_END)
 
 
 def make_outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
-    """What the models say at a place; empty without models."""
+    """Predict all series at one coordinate; an empty outlook without models."""
     if not models.models:
         return Outlook()
-    place = tuple(at)
+
+    target, largest = tuple(at), largest_coordinate(models)
     metric = cost_metric(models)
-    unit = next(one.metric.unit for one in models.models if one.key.metric == metric)
-    here, there = np.array([largest_coordinate(models)]), np.array([place])
-    factors = {}
-    for one in models.models:
-        key = (str(one.key.callpath), one.key.metric, one.key.behaviour)
-        factors[key] = _factor(
-            float(one.model.predict(here)[0]), float(one.model.predict(there)[0])
-        )
-    costs, now = costs_at(models, metric, place), measured_shares(models)
-    before = costs_at(models, metric, largest_coordinate(models))
-    then = {part.callpath: part.then for part in predict_shares(costs, metric, now)}
+    unit = next(series.metric.unit for series in models.models if series.key.metric == metric)
+
+    costs, costs_now = costs_at(models, metric, target), costs_at(models, metric, largest)
+    now = measured_shares(models)
+    then = {share.callpath: share.then for share in predict_shares(costs, metric, now)}
     order = [*then, *(path for path in costs if path not in then)]
     prospects = [
         Prospect(
-            str(path),
-            costs[path],
-            now.get(path, 0.0),
-            then.get(path, Estimate(math.nan)),
-            _factor(before[path].value, costs[path].value),
+            callpath=str(path),
+            cost=costs[path],
+            now=now.get(path, 0.0),
+            share=then.get(path, Estimate(math.nan)),
+            factor=_factor(costs_now[path].value, costs[path].value),
         )
         for path in order
     ]
-    share = {one.callpath: one.share.value for one in prospects if one.share.value >= 0}
-    return Outlook(place, metric, unit, tuple(prospects), share, factors)
+
+    shares = {}
+    for prospect in prospects:
+        if prospect.share.value >= 0:
+            shares[prospect.callpath] = prospect.share.value
+    factors = _series_factors(models, largest, target)
+    return Outlook(target, metric, unit, tuple(prospects), shares=shares, factors=factors)
+
+
+def _series_factors(
+    models: ModelSet, largest: Coordinate, target: Coordinate
+) -> dict[SeriesId, float]:
+    here, there = np.array([largest]), np.array([target])
+
+    factors = {}
+    for series in models.models:
+        key = (str(series.key.callpath), series.key.metric, series.key.behaviour)
+        now, then = series.model.predict(here)[0], series.model.predict(there)[0]
+        factors[key] = _factor(float(now), float(then))
+    return factors
 
 
 def _factor(now: float, then: float) -> float:

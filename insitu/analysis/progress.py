@@ -1,4 +1,4 @@
-"""How far the runs that a campaign asks for have come, and how long the rest takes."""
+"""How many of the runs that campaign.toml requests are done, and how long the rest takes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ from insitu.design.schedule import Progress
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
-    """What campaign.toml asks for and how far it has come, a line per configuration.
+    """The progress of the runs that campaign.toml requests, a line per configuration.
 
-    seconds, core_hours: of the runs that are left, NaN where nothing tells.
+    done, left: numbers of runs; seconds, core_hours: of the runs that are left, NaN where they
+    cannot be estimated.
     """
 
     lines: tuple[Progress, ...]
@@ -21,12 +22,12 @@ class Agenda:
 
 
 def make_agenda(lines: Sequence[Progress]) -> Agenda:
-    """The sum of some configurations."""
-    left = [one for one in lines if one.left]
+    """Sum up configurations."""
+    unfinished = [line for line in lines if line.left]
     return Agenda(
-        tuple(lines),
-        sum(one.done for one in lines),
-        sum(one.left for one in left),
-        sum(one.left * one.seconds for one in left),
-        sum(one.core_hours for one in left),
+        lines=tuple(lines),
+        done=sum(line.done for line in lines),
+        left=sum(line.left for line in unfinished),
+        seconds=sum(line.left * line.seconds for line in unfinished),
+        core_hours=sum(line.core_hours for line in unfinished),
     )

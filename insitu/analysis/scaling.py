@@ -1,4 +1,4 @@
-"""Which call paths share the cost along one parameter, and what dominates far out."""
+"""Which call paths share the cost along one parameter, and which dominate far out."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,18 @@ from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import FloatArray
 
 POINTS = 97
-TOLD = 9  # call paths told apart; the others are one
-TELLING = 0.02  # of the cost: less anywhere is told with the others
-OTHERS = ""  # the name of what is not told apart
+MAX_CURVES = 9  # call paths with a curve of their own
+MIN_SHARE = 0.02  # of the cost anywhere: call paths below it have no curve of their own
+OTHERS = ""  # the name of the sum of all other call paths
 
 
 @dataclass(frozen=True, slots=True)
 class ShareCurves:
-    """Parts of the cost along a parameter: at (n_points,), parts (n_names, n_points), 0 to 1.
+    """Shares of the cost along a parameter.
 
-    names: call paths, those that matter farthest out first; the last may be OTHERS. metric: what
-    cost is. last: the largest measured value of the parameter.
+    metric: the cost; axis: the parameter; last: its largest measured value; at: (n_points,), its
+    values; names: call paths, those that matter farthest out first, the last may be OTHERS; shares:
+    (n_names, n_points), 0 to 1.
     """
 
     metric: str
@@ -32,7 +33,7 @@ class ShareCurves:
     last: float
     at: FloatArray
     names: tuple[str, ...]
-    parts: FloatArray
+    shares: FloatArray
 
 
 def shares_along(
@@ -40,16 +41,16 @@ def shares_along(
 ) -> ShareCurves | None:
     """The shares from the smallest measured value of a parameter to `farthest`.
 
-    Inclusive times hold each other: for them shares are told of the largest, and do not add up.
+    Inclusive times contain each other: they are shares of the largest and do not add up to 1.
 
     Args:
         models: of the campaign.
-        axis: the parameter; the first one where it is none.
-        farthest: value of the parameter where to end.
-        held: values of other parameters; the largest measured ones otherwise.
+        axis: the parameter; the first one if the models have none of this name.
+        farthest: value of the parameter where the curves end.
+        held: values of other parameters; the largest measured ones by default.
 
     Returns:
-        None where nothing is modelled, or nothing lies ahead.
+        None where nothing is modelled, or `farthest` is not beyond the smallest measured value.
     """
     table = measured_coordinates(models)
     if not len(table):
@@ -58,44 +59,71 @@ def shares_along(
     low, last = float(table[:, along].min()), float(table[:, along].max())
     if not 0 < low < farthest:
         return None
+
     at = np.unique([*np.geomspace(low, farthest, POINTS), min(last, farthest)])
     points = np.tile(fill_coordinate(models.parameters, table.max(axis=0), held), (len(at), 1))
     points[:, along] = at
+
     metric = cost_metric(models)
     costs = {path: np.maximum(y, 0) for path, y in costs_along(models, metric, points).items()}
-    for path in _guessed(models, metric, points[-1], costs):
+    for path in _find_unreliable_at(models, metric, points[-1], costs):
         del costs[path]
     if not costs:
         return None
-    heap = np.array(list(costs.values()))
-    total = heap.sum(axis=0) if metric == TIME_EXCLUSIVE.name else heap.max(axis=0)
+
+    names, shares = _select_curves(costs, is_sum=metric == TIME_EXCLUSIVE.name)
+    return ShareCurves(
+        metric=metric,
+        axis=models.parameters[along],
+        last=last,
+        at=at,
+        names=names,
+        shares=shares,
+    )
+
+
+def _select_curves(
+    costs: Mapping[CallPath, FloatArray], *, is_sum: bool
+) -> tuple[tuple[str, ...], FloatArray]:
+    """Names and shares of the call paths with the largest shares; the sum of all others last."""
+    table = np.array(list(costs.values()))
+    total = table.sum(axis=0) if is_sum else table.max(axis=0)
     by_path = {path: y / np.where(total > 0, total, 1.0) for path, y in costs.items()}
-    names = _telling(by_path)
-    parts = [by_path[path] for path in names]
-    others = [y for path, y in by_path.items() if path not in names]
-    told = [str(path) for path in names]
-    if others and metric == TIME_EXCLUSIVE.name:
-        parts.append(np.sum(others, axis=0))
-        told.append(OTHERS)
-    return ShareCurves(metric, models.parameters[along], last, at, tuple(told), np.array(parts))
+
+    largest = sorted(by_path, key=lambda path: (-by_path[path].max(), path))[:MAX_CURVES]
+    chosen = [path for path in largest if by_path[path].max() >= MIN_SHARE]
+    chosen.sort(key=lambda path: (-by_path[path][-1], path))
+
+    names = [str(path) for path in chosen]
+    shares = [by_path[path] for path in chosen]
+    others = [y for path, y in by_path.items() if path not in chosen]
+    if others and is_sum:
+        names.append(OTHERS)
+        shares.append(np.sum(others, axis=0))
+    return tuple(names), np.array(shares)
 
 
-def _guessed(
+def _find_unreliable_at(
     models: ModelSet, metric: str, end: FloatArray, costs: Mapping[CallPath, FloatArray]
 ) -> set[CallPath]:
-    """What is only a guess where the picture ends; bounds are asked of those only that matter."""
+    """The call paths whose cost is unreliable where the curves end.
+
+    Bounds are expensive to compute, so only call paths that could matter get them.
+    """
     now = measured_shares(models)
     rest = sum(y[-1] for path, y in costs.items() if now.get(path, 0.0) >= RELEVANT)
     least = RELEVANT * rest if math.isfinite(rest) else 0.0
-    dear = frozenset(path for path, y in costs.items() if not y[-1] <= least)
-    known = costs_at(models, metric, tuple(end.tolist()), dear)
-    others = {path: Estimate(float(y[-1])) for path, y in costs.items() if path not in known}
-    return find_unreliable(known | others, now)
+
+    relevant = frozenset(path for path, y in costs.items() if not y[-1] <= least)
+    estimates = costs_at(models, metric, tuple(end.tolist()), relevant)
+    for path, y in costs.items():
+        estimates.setdefault(path, Estimate(float(y[-1])))
+    return find_unreliable(estimates, now)
 
 
 def measured_coordinates(models: ModelSet) -> FloatArray:
     """All coordinates that models were made from: (n, n_parameters)."""
-    tables = [one.model.coordinates for one in models.models if len(one.model.coordinates)]
+    tables = [series.model.coordinates for series in models.models if len(series.model.coordinates)]
     if not tables:
         return np.empty((0, len(models.parameters)))
     return np.asarray(np.concatenate(tables))
@@ -104,12 +132,5 @@ def measured_coordinates(models: ModelSet) -> FloatArray:
 def fill_coordinate(
     parameters: Sequence[str], largest: FloatArray, held: Mapping[str, float]
 ) -> FloatArray:
-    """A coordinate: what is held, the largest measured values otherwise."""
+    """A coordinate, (n_parameters,): the held values, the largest measured ones otherwise."""
     return np.array([held.get(name, x) for name, x in zip(parameters, largest, strict=True)])
-
-
-def _telling(by_path: Mapping[CallPath, FloatArray]) -> list[CallPath]:
-    """The call paths with the largest parts anywhere, ordered by those farthest out."""
-    largest = sorted(by_path, key=lambda path: (-by_path[path].max(), path))[:TOLD]
-    told = [path for path in largest if by_path[path].max() >= TELLING]
-    return sorted(told, key=lambda path: (-by_path[path][-1], path))

@@ -1,4 +1,4 @@
-"""The share of each call path in the cost at a place, as far as its model is more than a guess."""
+"""Estimates, and the predicted share of each call path in the cost where its model is reliable."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 
-RELEVANT = 0.01  # a share below which growth of the cost does not matter
+RELEVANT = 0.01  # share of the cost below which the growth of a call path does not matter
 TRUSTED, ROUGH = 0.25, 1.0  # half the width of an interval, relative to the value
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A predicted value with its 95 % bounds, NaN where a modeler knows none."""
+    """A predicted value with its 95 % bounds, NaN where the modeler has none."""
 
     value: float
     low: float = math.nan
@@ -20,19 +20,21 @@ class Estimate:
 
     @property
     def doubt(self) -> float:
-        """Half the width of the bounds relative to the value; NaN where not known."""
+        """Half the width of the bounds relative to the value; NaN where it is unknown."""
         if self.high == math.inf:
             return math.inf
         width = (self.high - self.low) / 2
-        return width / abs(self.value) if self.value else (0.0 if width == 0 else math.nan)
+        if not self.value:
+            return 0.0 if width == 0 else math.nan
+        return width / abs(self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class CostShare:
-    """The share of a call path in the cost, 0 to 1: measured, and at the target.
+    """The share of a call path in the cost, 0 to 1: `now` as measured, `then` at the target.
 
-    The bounds of `then` move this call path within its interval while the others stay. It is NaN
-    where the model is only a guess there: the call path is left out of the sum.
+    The bounds of `then` vary this call path within its interval while the others stay. It is NaN
+    where the model is unreliable there; the call path is then left out of the total.
     """
 
     callpath: CallPath
@@ -41,66 +43,77 @@ class CostShare:
 
     @property
     def is_guess(self) -> bool:
-        """Whether the share at the target is left open."""
+        """Whether the share at the target is unknown."""
         return math.isnan(self.then.value)
 
 
 def trust_level(estimate: Estimate) -> str:
-    """How far an estimate is to be trusted, in one word."""
+    """How far an estimate is to be trusted: good, rough, a guess or unknown."""
     doubt = estimate.doubt
     if math.isnan(doubt):
         return "unknown"
-    return "good" if doubt <= TRUSTED else "rough" if doubt <= ROUGH else "a guess"
+    if doubt <= TRUSTED:
+        return "good"
+    return "rough" if doubt <= ROUGH else "a guess"
 
 
 def predict_shares(
     costs: Mapping[CallPath, Estimate], cost: str, share: Mapping[CallPath, float]
 ) -> Iterator[CostShare]:
-    """Shares at the target over all ranks, the largest first; what is only a guess comes last.
+    """Shares at the target over all ranks, the largest first, unreliable ones last.
 
-    Exclusive times are shares of their sum, other metrics of the largest, which holds the others.
+    Exclusive times are shares of their sum, other metrics of the largest, which contains the rest.
+
+    Args:
+        costs: of each call path at the target.
+        cost: name of the metric.
+        share: measured shares at the largest scale.
     """
-    left_out = find_unreliable(costs, share)
-    values = [found.value for path, found in costs.items() if path not in left_out]
+    unreliable = find_unreliable(costs, share)
+    values = [estimate.value for path, estimate in costs.items() if path not in unreliable]
     is_sum = cost == TIME_EXCLUSIVE.name
     total = sum(values) if is_sum else max(values, default=0.0)
-    order = sorted(costs.items(), key=lambda item: (-item[1].value, item[0]))
-    for path, found in order:
-        if path in left_out or total <= 0:
+    descending = sorted(costs.items(), key=lambda item: (-item[1].value, item[0]))
+
+    for path, estimate in descending:
+        if path in unreliable or total <= 0:
             continue
-        rest = total - found.value if is_sum else 0.0
+        others = total - estimate.value if is_sum else 0.0
         low, high = (
-            bound / (bound + rest) if is_sum and bound + rest > 0 else min(bound / total, 1.0)
-            for bound in (found.low, found.high)
+            bound / (bound + others) if is_sum and bound + others > 0 else min(bound / total, 1.0)
+            for bound in (estimate.low, estimate.high)
         )
-        yield CostShare(path, share.get(path, 0.0), Estimate(found.value / total, low, high))
-    for path, _ in order:
-        if path in left_out:
+        yield CostShare(path, share.get(path, 0.0), Estimate(estimate.value / total, low, high))
+
+    for path, _ in descending:
+        if path in unreliable:
             yield CostShare(path, share.get(path, 0.0), Estimate(math.nan))
 
 
 def find_unreliable(
     costs: Mapping[CallPath, Estimate], now: Mapping[CallPath, float]
 ) -> set[CallPath]:
-    """The call paths of which no share is told at a place, nor do they count in those of others.
+    """The call paths without a predicted share, which do not count in the total either.
 
-    One that is negligible now and might matter there, by bounds that span more than its value: of
-    many noisy ones some always seem to grow steeply. And one whose cost no number reaches.
+    A call path is unreliable if its cost or upper bound is infinite, or if it is negligible now,
+    its bounds span more than its value, and it might matter at the target: of many noisy call paths
+    some always seem to grow steeply.
 
     Args:
-        costs: at that place. now: shares at the largest scale measured.
+        costs: at the target.
+        now: measured shares at the largest scale.
     """
-    endless = {
-        path for path, one in costs.items() if not math.isfinite(one.value) or one.high == math.inf
-    }
-    doubtful = {
-        path
-        for path, one in costs.items()
-        if now.get(path, 0.0) < RELEVANT and not one.doubt <= ROUGH
-    }
-    rest = sum(one.value for path, one in costs.items() if path not in doubtful | endless)
-    return endless | {path for path in doubtful if _most(costs[path]) > RELEVANT * rest}
+    endless, doubtful = set(), set()
+    for path, estimate in costs.items():
+        if not math.isfinite(estimate.value) or estimate.high == math.inf:
+            endless.add(path)
+        if now.get(path, 0.0) < RELEVANT and not estimate.doubt <= ROUGH:
+            doubtful.add(path)
+
+    known = costs.keys() - doubtful - endless
+    rest = sum(estimate.value for path, estimate in costs.items() if path in known)
+    return endless | {path for path in doubtful if _upper_bound(costs[path]) > RELEVANT * rest}
 
 
-def _most(one: Estimate) -> float:
-    return one.value if math.isnan(one.high) else one.high
+def _upper_bound(estimate: Estimate) -> float:
+    return estimate.value if math.isnan(estimate.high) else estimate.high

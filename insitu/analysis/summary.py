@@ -1,7 +1,7 @@
-"""What a campaign tells, in the order in which a person asks: growth, cost, ranks, trust."""
+"""The summary of a campaign: growth, cost, ranks and how far predictions are to be trusted."""
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +16,12 @@ from insitu.modeling.classes.match import ALL
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 
-DOUBTFUL_FACTOR = 4.0  # times the largest scale measured: beyond, predictions are to be doubted
-TARGET_FACTOR = 16.0  # the target where none is said, in multiples of the largest measured scale
-FEW = 10  # lines of a table of the summary
-CONFIDENCE = 0.95  # of bounds, where nobody says another
-BANDS = 6  # call paths told apart in shares along the way to the target
+DOUBTFUL_FACTOR = 4.0  # times the largest measured scale: predictions beyond it are doubtful
+TARGET_FACTOR = 16.0  # the default target, in multiples of the largest measured scale
+MAX_LINES = 10  # of a table of the summary
+CONFIDENCE = 0.95  # probability with which bounds hold, by default
+MAX_BANDS = 6  # call paths with a band of their own on the way to the target
 BAND_POINTS = 24
-SIDES = ("value", "low", "high")
 
 Coordinate = tuple[float, ...]
 
@@ -46,17 +45,23 @@ class SeriesGrowth:
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """Shares of the cost along one parameter: at (n_points,), parts (n_names, n_points)."""
+    """Shares of the cost along one parameter.
+
+    along: index of the parameter; at: (n_points,), its values; shares: (n_names, n_points).
+    """
 
     names: tuple[str, ...]
     along: int
     at: FloatArray
-    parts: FloatArray
+    shares: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
 class ClassLine:
-    """A behaviour class of one metric of one call path; ranks_then is NaN without a law."""
+    """A behaviour class of one metric of one call path.
+
+    ranks: at the largest scale; ranks_then: at the target, NaN without a size law.
+    """
 
     name: str
     ranks: int
@@ -66,7 +71,7 @@ class ClassLine:
 
 @dataclass(frozen=True, slots=True)
 class RankPartition:
-    """A call path whose ranks part; labels: the class of each rank at the largest scale."""
+    """A call path with several behaviour classes; labels: of each rank at the largest scale."""
 
     callpath: CallPath
     metric: Metric
@@ -77,7 +82,7 @@ class RankPartition:
 
 @dataclass(frozen=True, slots=True)
 class ExpectationLine:
-    """An expectation and what became of it, in words; `sure`: of that, empty where none says it."""
+    """An expectation and its verdict in words; `sure`: how probable the verdict is, or ""."""
 
     mark: str
     word: str
@@ -90,7 +95,12 @@ class ExpectationLine:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything a report shows; `growing` and `others` are surest growth first; rest: ModelSet."""
+    """Everything a report shows.
+
+    cost: the metric that is the cost; series: the most expensive first; growing, others: series of
+    the cost and of metrics other than time that certainly grow, the fastest first; shares: at the
+    target; rest: see ModelSet.
+    """
 
     title: str
     parameters: tuple[str, ...]
@@ -101,7 +111,7 @@ class Summary:
     series: tuple[SeriesGrowth, ...]
     growing: tuple[SeriesGrowth, ...]
     others: tuple[SeriesGrowth, ...]
-    parts: tuple[CostShare, ...]
+    shares: tuple[CostShare, ...]
     bands: Bands | None
     partitions: tuple[RankPartition, ...]
     rest: Mapping[CallPath, float]
@@ -111,9 +121,9 @@ class Summary:
 
     @property
     def extrapolation_factor(self) -> float:
-        """The target in multiples of the largest measured value, of the parameter farthest out."""
+        """The largest ratio of target to largest measured value over the parameters."""
         pairs = zip(self.target, self.largest, strict=True)
-        return max((t / m for t, m in pairs if m > 0), default=1.0)
+        return max((target / largest for target, largest in pairs if largest > 0), default=1.0)
 
 
 def summarise(
@@ -125,149 +135,173 @@ def summarise(
     expectations: Sequence[ExpectationLine] = (),
     proposals: Proposals | None = None,
 ) -> Summary:
-    """Put together what a report shows.
+    """Collect what a report shows.
 
     Args:
         title: of the campaign.
-        runs: those kept in the campaign.
+        runs: those stored in the campaign.
         models: with at least one series.
-        target: where to look ahead; without it the first parameter sixteen times its largest
-            measured value, the others at theirs.
-        expectations: if there are any.
-        proposals: what to run next, where that is known.
+        target: coordinate of the predictions; by default that of `default_target`.
+        expectations: verdicts, if there are any.
+        proposals: what to run next, if that is known.
     """
     largest = largest_coordinate(models) or (1.0,) * len(models.parameters)
     if target is None:
         target = default_target(models)
+
     share = measured_shares(models)
     cost = cost_metric(models)
-    series = tuple(_growth(one, share, largest, target) for one in sort_by_cost(models, share))
+    series = tuple(_growth(model, share, largest, target) for model in sort_by_cost(models, share))
+    others = [growth for growth in series if not growth.series.key.metric.startswith("time")]
+
     costs = costs_at(models, cost, target)
-    parts = tuple(predict_shares(costs, cost, share))
-    then = {
-        part.callpath: part.now if part.is_guess else max(part.now, part.then.value)
-        for part in parts
-    }
-    guesses = frozenset(part.callpath for part in parts if part.is_guess)
-    _, left_out = select_runs(runs)
-    of_runs = [finding for run in runs for finding in run.findings]
+    shares = tuple(predict_shares(costs, cost, share))
+    unreliable = frozenset(path_share.callpath for path_share in shares if path_share.is_guess)
+
+    _, not_joined = select_runs(runs)
+    run_findings = [finding for run in runs for finding in run.findings]
+    findings = dict.fromkeys([*run_findings, *not_joined, *models.findings])
+
     return Summary(
-        title,
-        models.parameters,
-        largest,
-        target,
-        cost,
-        tuple(runs),
-        series,
-        _fastest(
-            one
-            for one in series
-            if one.series.key.metric == cost and then.get(one.series.key.callpath, 0.0) >= RELEVANT
-        ),
-        _fastest(one for one in series if not one.series.key.metric.startswith("time")),
-        parts,
-        _bands(models, costs, target, cost, guesses),
-        tuple(_partings(models, series, share, target))[:FEW],
-        models.rest,
-        tuple(dict.fromkeys([*of_runs, *left_out, *models.findings])),
-        tuple(expectations),
-        proposals,
+        title=title,
+        parameters=models.parameters,
+        largest=largest,
+        target=target,
+        cost=cost,
+        runs=tuple(runs),
+        series=series,
+        growing=_fastest(_relevant(series, cost, shares)),
+        others=_fastest(others),
+        shares=shares,
+        bands=_make_bands(models, costs, target, cost, unreliable),
+        partitions=tuple(_partitions(models, series, share, target))[:MAX_LINES],
+        rest=models.rest,
+        findings=tuple(findings),
+        expectations=tuple(expectations),
+        proposals=proposals,
     )
 
 
 def coordinate_text(parameters: Sequence[str], at: Coordinate) -> str:
     """`p = 64, n = 256`."""
-    return ", ".join(
-        f"{name} = {number(value)}" for name, value in zip(parameters, at, strict=True)
-    )
+    pairs = zip(parameters, at, strict=True)
+    return ", ".join(f"{name} = {number(value)}" for name, value in pairs)
 
 
 def default_target(models: ModelSet) -> Coordinate:
-    """Where to look ahead if nobody says: the first parameter far out, the others at their most."""
+    """The first parameter TARGET_FACTOR times its largest measured value, the others at theirs."""
     first, *others = largest_coordinate(models) or (1.0,) * len(models.parameters)
     return (TARGET_FACTOR * first, *others)
 
 
 def largest_coordinate(models: ModelSet) -> Coordinate:
     """The largest measured value of each parameter; () where nothing was measured."""
-    tables = [one.model.coordinates for one in models.models if len(one.model.coordinates)]
+    tables = [series.model.coordinates for series in models.models if len(series.model.coordinates)]
     if not tables:
         return ()
     return tuple(np.concatenate(tables).max(axis=0).tolist())
 
 
 def estimate(model: Model, at: Coordinate, level: float = CONFIDENCE) -> Estimate:
-    """What a model says at one point, with bounds that hold with this probability."""
+    """The prediction of a model at one coordinate, with bounds that hold with this probability."""
     ((low, high),) = model.interval([at], level).tolist()
     return Estimate(float(model.predict([at])[0]), low, high)
 
 
 def _growth(
-    one: SeriesModel, share: Mapping[CallPath, float], largest: Coordinate, target: Coordinate
+    series: SeriesModel, share: Mapping[CallPath, float], largest: Coordinate, target: Coordinate
 ) -> SeriesGrowth:
-    now, then = estimate(one.model, largest), estimate(one.model, target)
-    return SeriesGrowth(one, share.get(one.key.callpath, 0.0), now, then)
+    return SeriesGrowth(
+        series=series,
+        share=share.get(series.key.callpath, 0.0),
+        now=estimate(series.model, largest),
+        then=estimate(series.model, target),
+    )
+
+
+def _relevant(
+    series: Iterable[SeriesGrowth], cost: str, shares: Iterable[CostShare]
+) -> list[SeriesGrowth]:
+    """Series of the cost whose call path has a relevant share, now or at the target."""
+    largest_share = {}
+    for share in shares:
+        reliable = share.now if share.is_guess else max(share.now, share.then.value)
+        largest_share[share.callpath] = reliable
+
+    relevant = []
+    for growth in series:
+        key = growth.series.key
+        if key.metric == cost and largest_share.get(key.callpath, 0.0) >= RELEVANT:
+            relevant.append(growth)
+    return relevant
 
 
 def _fastest(series: Iterable[SeriesGrowth]) -> tuple[SeriesGrowth, ...]:
-    """Those that surely grow, the fastest first: their lower bound lies above what is now."""
-    growing = [
-        one
-        for one in series
-        if one.factor > 1 and not (one.then.low <= one.now.value) and one.then.value > 0
-    ]
-    growing.sort(key=lambda one: (-one.factor, -one.share, one.series.key))
-    return tuple(growing[:FEW])
+    """Series that certainly grow, the fastest first: their lower bound lies above today's value."""
+    growing = []
+    for growth in series:
+        may_stay = growth.then.low <= growth.now.value
+        if growth.factor > 1 and not may_stay and growth.then.value > 0:
+            growing.append(growth)
+
+    growing.sort(key=lambda growth: (-growth.factor, -growth.share, growth.series.key))
+    return tuple(growing[:MAX_LINES])
 
 
-def _bands(
+def _make_bands(
     models: ModelSet,
     costs: Mapping[CallPath, Estimate],
     target: Coordinate,
     cost: str,
-    guesses: Container[CallPath],
+    unreliable: Container[CallPath],
 ) -> Bands | None:
     """Shares of the sum of exclusive times on the way to the target; None for other metrics."""
-    along, start = _way(models, target)
+    along, start = _farthest_parameter(models, target)
     if cost != TIME_EXCLUSIVE.name or not 0 < start < target[along]:
         return None
+
     at = np.geomspace(start, target[along], BAND_POINTS)
     points = np.tile(np.array(target), (BAND_POINTS, 1))
     points[:, along] = at
     values = costs_along(models, cost, points)
-    values = {path: found for path, found in values.items() if path not in guesses}
+    values = {path: y for path, y in values.items() if path not in unreliable}
     if not values:
         return None
-    dearest = sorted(values, key=lambda path: (-max(values[path][-1], costs[path].value), path))
-    rows = [values[path] for path in dearest[:BANDS]]
-    names = [str(path) for path in dearest[:BANDS]]
-    if len(dearest) > BANDS:
-        rows.append(np.sum([values[path] for path in dearest[BANDS:]], axis=0))
-        names.append(f"{len(dearest) - BANDS} others")
+
+    expensive = sorted(values, key=lambda path: (-max(values[path][-1], costs[path].value), path))
+    rows = [values[path] for path in expensive[:MAX_BANDS]]
+    names = [str(path) for path in expensive[:MAX_BANDS]]
+    rest = expensive[MAX_BANDS:]
+    if rest:
+        rows.append(np.sum([values[path] for path in rest], axis=0))
+        names.append(f"{len(rest)} others")
+
     table = np.maximum(np.array(rows), 0.0)
     total = table.sum(axis=0)
-    return Bands(tuple(names), along, at, table / np.where(total > 0, total, 1.0))
+    return Bands(tuple(names), along, at, shares=table / np.where(total > 0, total, 1.0))
 
 
-def _way(models: ModelSet, target: Coordinate) -> tuple[int, float]:
-    """The parameter in which the target is farthest out, and its smallest measured value."""
-    table = np.concatenate([one.model.coordinates for one in models.models])
+def _farthest_parameter(models: ModelSet, target: Coordinate) -> tuple[int, float]:
+    """The parameter with the largest ratio of target to measured, and its smallest value."""
+    table = np.concatenate([series.model.coordinates for series in models.models])
     along = int(np.argmax(np.array(target) / np.maximum(table.max(axis=0), 1e-300)))
     return along, float(table[:, along].min())
 
 
-def _groups(
-    models: ModelSet, cost: str, only: Container[CallPath] | None = None
+def _group_series(
+    models: ModelSet, metric: str, only: Container[CallPath] | None = None
 ) -> dict[CallPath, list[SeriesModel]]:
-    """The series that make up the cost of each call path: one of all ranks, else its classes."""
+    """Per call path the series of all ranks, or else those of its classes."""
     groups: dict[CallPath, list[SeriesModel]] = {}
-    for one in models.models:
-        if one.key.metric == cost and (only is None or one.key.callpath in only):
-            groups.setdefault(one.key.callpath, []).append(one)
-    return {
-        path: [one for one in group if one.key.behaviour == ALL] or group
-        for path, group in groups.items()
-    }
+    for series in models.models:
+        path = series.key.callpath
+        if series.key.metric == metric and (only is None or path in only):
+            groups.setdefault(path, []).append(series)
+
+    for path, group in groups.items():
+        of_all = [series for series in group if series.key.behaviour == ALL]
+        groups[path] = of_all or group
+    return groups
 
 
 def costs_at(
@@ -279,88 +313,124 @@ def costs_at(
     *,
     of_any_sizes: bool = False,
 ) -> dict[CallPath, Estimate]:
-    """A metric of call paths at one point, of a mean rank: classes weigh by their ranks.
+    """Predict a metric of a mean rank at one coordinate; classes are weighted by their ranks.
 
     Args:
         models: of the campaign.
         metric: its name.
         at: a coordinate.
-        only: the call paths that are asked for; all of them otherwise.
+        only: the call paths of interest; all by default.
         level: the probability with which bounds hold.
-        of_any_sizes: whether they hold for any numbers of ranks in the classes.
+        of_any_sizes: whether bounds hold for any numbers of ranks in the classes.
     """
-    groups = _groups(models, metric, only)
-    is_parted = any(len(group) > 1 for group in groups.values())
-    laws = size_laws(models.clusters, models.parameters) if is_parted else {}
+    groups = _group_series(models, metric, only)
+    has_classes = any(len(group) > 1 for group in groups.values())
+    laws = size_laws(models.clusters, models.parameters) if has_classes else {}
     point = np.array([at])
-    answer = {}
+
+    def weighted(group: Sequence[SeriesModel], values: Iterable[float]) -> float:
+        columns = [np.array([value]) for value in values]
+        return float(_weighted_mean(group, laws, point, columns)[0])
+
+    costs = {}
     for path, group in groups.items():
-        found = [estimate(one.model, at, level) for one in group]
-        sides = ([np.array([getattr(one, side)]) for one in found] for side in SIDES)
-        mean = Estimate(*(float(_weighted(group, laws, point, one)[0]) for one in sides))
+        by_class = [estimate(series.model, at, level) for series in group]
+        value = weighted(group, (class_estimate.value for class_estimate in by_class))
+        lows = [class_estimate.low for class_estimate in by_class]
+        highs = [class_estimate.high for class_estimate in by_class]
         if of_any_sizes:
-            low, high = min(one.low for one in found), max(one.high for one in found)
-            mean = Estimate(mean.value, low, high)
-        answer[path] = mean
-    return answer
+            costs[path] = Estimate(value, min(lows), max(highs))
+        else:
+            costs[path] = Estimate(value, weighted(group, lows), weighted(group, highs))
+    return costs
 
 
 def costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallPath, FloatArray]:
-    """The same at many points (n_points, n_parameters), without bounds: (n_points,) each."""
+    """Predict a metric of a mean rank at many coordinates, without bounds.
+
+    Args:
+        models: of the campaign.
+        metric: its name.
+        points: (n_points, n_parameters).
+
+    Returns:
+        Per call path (n_points,).
+    """
     laws = size_laws(models.clusters, models.parameters)
-    return {
-        path: _weighted(group, laws, points, [one.model.predict(points) for one in group])
-        for path, group in _groups(models, metric).items()
-    }
+    costs = {}
+    for path, group in _group_series(models, metric).items():
+        values = [series.model.predict(points) for series in group]
+        costs[path] = _weighted_mean(group, laws, points, values)
+    return costs
 
 
-def _weighted(
+def _weighted_mean(
     group: Sequence[SeriesModel],
     laws: Mapping[SeriesKey, Model],
     points: FloatArray,
     values: Sequence[FloatArray],
 ) -> FloatArray:
-    """The mean over ranks of what classes have at points; all alike where no law tells sizes."""
+    """Mean over ranks of the values of classes at points; equal weights without a size law."""
     if len(group) == 1:
         return values[0]
+
     unknown = np.full(len(points), np.nan)
-    ranks = np.array(
-        [laws[one.key].predict(points) if one.key in laws else unknown for one in group]
-    )
-    ranks = np.maximum(ranks, 0.0)
+    rows = []
+    for series in group:
+        rows.append(laws[series.key].predict(points) if series.key in laws else unknown)
+    ranks = np.maximum(np.array(rows), 0.0)
     ranks[:, np.isnan(ranks).any(axis=0) | (ranks.sum(axis=0) <= 0)] = 1.0
     return np.asarray((ranks * np.array(values)).sum(axis=0) / ranks.sum(axis=0))
 
 
-def _partings(
+def _partitions(
     models: ModelSet,
     series: Sequence[SeriesGrowth],
     share: Mapping[CallPath, float],
     at: Coordinate,
-) -> Iterable[RankPartition]:
-    """Per call path whose ranks part the dearest metric, at its largest scale."""
-    found = {one.series.key: one for one in series}
-    metrics = {one.series.key.metric: one.series.metric for one in series}
-    latest: dict[tuple[CallPath, str], Clusters] = {}
-    for one in models.clusters:
-        if len(one.names) > 1 and one.metric in metrics:
-            known = latest.setdefault((one.callpath, one.metric), one)
-            if one.run.parameters > known.run.parameters:
-                latest[one.callpath, one.metric] = one
+) -> Iterator[RankPartition]:
+    """Per call path the classes of its first metric that has several, at the largest scale."""
+    growth_by_key = {growth.series.key: growth for growth in series}
+    metrics = {growth.series.key.metric: growth.series.metric for growth in series}
     laws = size_laws(models.clusters, models.parameters)
-    order = sorted(
-        latest.values(), key=lambda one: (-share.get(one.callpath, 0.0), metric_order(one.metric))
+
+    latest = _latest_clusters(models.clusters, metrics)
+    latest.sort(
+        key=lambda clusters: (
+            -share.get(clusters.callpath, 0.0),
+            metric_order(clusters.metric),
+        )
     )
-    seen: set[CallPath] = set()
-    for one in order:
-        if one.callpath in seen:
+
+    finished: set[CallPath] = set()
+    for clusters in latest:
+        if clusters.callpath in finished:
             continue
-        seen.add(one.callpath)
-        counts = np.bincount(one.labels[one.labels >= 0], minlength=len(one.names)).tolist()
+        finished.add(clusters.callpath)
+
+        counts = np.bincount(clusters.labels[clusters.labels >= 0], minlength=len(clusters.names))
         lines = []
-        for name, count in zip(one.names, counts, strict=True):
-            key = SeriesKey(one.callpath, one.metric, name)
+        for name, count in zip(clusters.names, counts.tolist(), strict=True):
+            key = SeriesKey(clusters.callpath, clusters.metric, name)
             then = float(laws[key].predict([at])[0]) if key in laws else math.nan
-            lines.append(ClassLine(name, count, then, found.get(key)))
-        run = str(one.run).removesuffix(f"#{one.run.repetition}")
-        yield RankPartition(one.callpath, metrics[one.metric], run, one.labels, tuple(lines))
+            lines.append(ClassLine(name, count, then, growth_by_key.get(key)))
+
+        yield RankPartition(
+            callpath=clusters.callpath,
+            metric=metrics[clusters.metric],
+            run=str(clusters.run).removesuffix(f"#{clusters.run.repetition}"),
+            labels=clusters.labels,
+            classes=tuple(lines),
+        )
+
+
+def _latest_clusters(clusters: Iterable[Clusters], metrics: Container[str]) -> list[Clusters]:
+    """Per call path and metric the clusters of the run with the largest parameters."""
+    latest: dict[tuple[CallPath, str], Clusters] = {}
+    for candidate in clusters:
+        if len(candidate.names) > 1 and candidate.metric in metrics:
+            key = (candidate.callpath, candidate.metric)
+            known = latest.setdefault(key, candidate)
+            if candidate.run.parameters > known.run.parameters:
+                latest[key] = candidate
+    return list(latest.values())

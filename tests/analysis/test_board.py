@@ -141,8 +141,8 @@ def test_a_board_survives_json():
 
 
 @pytest.mark.parametrize("data", [{}, {"runs": 3}, Board().to_dict() | {"runs": [{"id": "x"}]}])
-def test_what_is_no_board_is_refused(data: dict[str, object]):
-    with pytest.raises(WireError, match="not a board"):
+def test_data_that_are_not_a_board_raise_an_error(data: dict[str, object]):
+    with pytest.raises(WireError, match="cannot read the board"):
         Board.from_dict(data)
 
 

@@ -70,7 +70,7 @@ def test_what_may_come_with_the_first_visit_or_go_again_is_judged_by_the_whole()
 
     judged = compare_with_forecast(
         FORESEEN, [LivePath("main", 1.0, 0.1, more=so_far)], size=4, has_ended=False
-    ).judged
+    ).judgements
 
     words = {metric: one.verdict for (_, metric), one in judged.items()}
     assert words == {"visits": "", "time": "", "messages_sent": "", "heap_peak": "more"}

@@ -78,8 +78,8 @@ def test_few_visits_are_only_judged_once_all_of_the_time_is_used_up():
         for s in (2.0, 12.0)
     ]
 
-    assert all(math.isnan(one.part) for one in found)
-    assert [one.judged["main", "time"].verdict for one in found] == ["", SLOWER]
+    assert all(math.isnan(one.progress) for one in found)
+    assert [one.judgements["main", "time"].verdict for one in found] == ["", SLOWER]
 
 
 def test_ranks_that_have_not_entered_yet_may_pull_the_mean_down(models):

@@ -5,7 +5,7 @@ import pytest
 
 from insitu import fit
 from insitu.analysis.outlook import (
-    FARTHEST,
+    SLIDER_END,
     make_outlook,
     outlook_target,
     slider_position,
@@ -65,7 +65,7 @@ def test_what_no_number_reaches_is_a_guess_even_where_it_costs_now(models):
     told = summarise("endless", (), everything, target=(65536.0,))
 
     assert "<svg" in html(told, "p", "today")
-    assert [part.is_guess for part in told.parts] == [False, False, True]
+    assert [part.is_guess for part in told.shares] == [False, False, True]
     assert found.prospects[-1].callpath == str(HALO)
     assert found.prospects[-1].cost.value == math.inf
     assert math.isnan(found.prospects[-1].share.value)
@@ -79,12 +79,12 @@ def test_a_report_and_a_picture_count_no_guess_either(models):
     told = summarise("wild", (), everything, target=(4096.0,))
     picture = shares_along(everything, "p", 4096.0, {})
 
-    assert [(part.callpath, part.is_guess) for part in told.parts] == [
+    assert [(part.callpath, part.is_guess) for part in told.shares] == [
         (SOLVE, False),
         (MAIN, False),
         (HALO, True),
     ]
-    assert sum(part.then.value for part in told.parts[:2]) == pytest.approx(1.0)
+    assert sum(part.then.value for part in told.shares[:2]) == pytest.approx(1.0)
     assert told.bands is not None and str(HALO) not in told.bands.names
     assert picture is not None and str(HALO) not in picture.names
     assert "Of 1 call path the model is only a guess there" in markdown(told, "today")
@@ -104,7 +104,7 @@ def test_one_looks_sixteen_times_ahead(models):
 def test_four_steps_of_a_slider_double_and_never_leave_it():
     assert step_value(64.0, 4, 1.0, 16.0) == 128.0
     assert step_value(64.0, -1000, 1.0, 16.0) == 1.0
-    assert step_value(64.0, 1000, 1.0, 16.0) == 16.0 * FARTHEST
+    assert step_value(64.0, 1000, 1.0, 16.0) == 16.0 * SLIDER_END
     assert [step_value(2.0, 1, 1.0, 16.0), step_value(2.0, -1, 1.0, 16.0)] == [3.0, 1.0]
 
 

@@ -116,7 +116,9 @@ def marks(foreseen, whole, walks, only=(*NOISY, *EXACT)):
         for metric in (ALLOCATIONS, BYTES_ALLOCATED):
             so_far[metric] = whole[metric] * (0.5 + part / 2)
         so_far[HEAP_PEAK] = whole[HEAP_PEAK]
-        judged = compare_with_forecast(foreseen, live(so_far), size=128, has_ended=part == 1).judged
+        judged = compare_with_forecast(
+            foreseen, live(so_far), size=128, has_ended=part == 1
+        ).judgements
         for i in range(len(found)):
             found[i, step] = any(judged[f"main->f{i}", one.name].verdict for one in only)
     return found

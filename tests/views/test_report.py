@@ -52,12 +52,12 @@ class Seen(HTMLParser):
 
 def test_what_grows_dominates_at_the_target(summary: Summary):
     assert (summary.largest, summary.target) == ((64.0,), (1024.0,))
-    first = summary.parts[0]
+    first = summary.shares[0]
     # 0.05 log2(2 p) = 0.55 of 0.55 + 0.5 + 0.1 + 8 / 1024
     assert first.callpath == REDUCE
     assert first.then.value == pytest.approx(0.55 / 1.158, rel=0.05)
     assert first.then.low < first.then.value < first.then.high
-    assert sum(part.then.value for part in summary.parts) == pytest.approx(1.0)
+    assert sum(part.then.value for part in summary.shares) == pytest.approx(1.0)
     assert summary.growing[0].series.key == SeriesKey(REDUCE, "time_exclusive")
 
 
@@ -65,8 +65,8 @@ def test_shares_on_the_way_are_parts_of_a_whole(summary: Summary):
     bands = summary.bands
 
     assert bands is not None
-    assert bands.parts.sum(axis=0) == pytest.approx(np.ones(bands.at.size))
-    assert bands.parts[:, -1] == pytest.approx([part.then.value for part in summary.parts])
+    assert bands.shares.sum(axis=0) == pytest.approx(np.ones(bands.at.size))
+    assert bands.shares[:, -1] == pytest.approx([part.then.value for part in summary.shares])
     assert (bands.at[0], bands.at[-1]) == pytest.approx((4, 1024))
 
 
@@ -75,7 +75,7 @@ def test_classes_weigh_by_their_number_of_ranks_at_the_target(summary: Summary):
 
     assert {one.name: one.ranks for one in halo.classes} == {"end": 2, "inner": 62}
     assert [round(one.ranks_then) for one in halo.classes] == [2, 1022]
-    part = next(one for one in summary.parts if one.callpath == HALO)
+    part = next(one for one in summary.shares if one.callpath == HALO)
     assert part.then.value == pytest.approx(0.4995 / 1.158, rel=0.05)
 
 

@@ -178,7 +178,7 @@ def _trusted(summary: Summary) -> str:
 
 
 def _dominating(summary: Summary, axis: str) -> str:
-    if not summary.parts:
+    if not summary.shares:
         return ""
     target = coordinate_text(summary.parameters, summary.target)
     rows = [
@@ -187,10 +187,10 @@ def _dominating(summary: Summary, axis: str) -> str:
             percent(part.now),
             *share_then(part),
         )
-        for part in summary.parts[:CHARTS]
+        for part in summary.shares[:CHARTS]
     ]
     found = summary.bands
-    picture = "" if found is None else shares_chart(found.names, found.at, found.parts, axis)
+    picture = "" if found is None else shares_chart(found.names, found.at, found.shares, axis)
     picture = f'<div class="scroll">{picture}</div>'
     head = ("call path", "now", "then", "at 95 %")
     return (
@@ -289,7 +289,7 @@ def _charts(summary: Summary, axis: str) -> str:
     for one in summary.series:
         if one.series.key.metric == summary.cost:
             fields.setdefault(one.series.key.callpath, []).append(one.series)
-    later = [part.callpath for part in summary.parts[: CHARTS // 2] if not part.is_guess]
+    later = [part.callpath for part in summary.shares[: CHARTS // 2] if not part.is_guess]
     chosen = list(dict.fromkeys([*later, *fields]))[:CHARTS]
     cards = [
         f'<div class="chart"><h3>{_path(str(path))}</h3>'

@@ -44,7 +44,7 @@ def markdown(summary: Summary, made: str) -> str:
                 percent(part.now),
                 *share_then(part),
             )
-            for part in summary.parts[:ROWS]
+            for part in summary.shares[:ROWS]
         ],
     )
     head = ("call path", "metric", "class", "model", now, then, "95 %", "times", "trust")

@@ -22,14 +22,14 @@ ALL_OF_IT = 0.995
 def headlines(summary: Summary) -> Iterator[str]:
     """What a person must know who reads nothing else, a sentence each."""
     target = coordinate_text(summary.parameters, summary.target)
-    first = next((part for part in summary.parts if not part.is_guess), None)
+    first = next((part for part in summary.shares if not part.is_guess), None)
     if first is not None:
         bound = f"{percent(first.then.low)} to {percent(first.then.high)}"
         yield (
             f"At {target} {_name(first.callpath)} will take {percent(first.then.value)} of "
             f"{summary.cost} ({bound} at 95 %); it takes {percent(first.now)} now."
         )
-    left_out = sum(part.is_guess for part in summary.parts)
+    left_out = sum(part.is_guess for part in summary.shares)
     if left_out:
         yield (
             f"Of {left_out} call path{'s' * (left_out != 1)} the model is only a guess there: "
@@ -43,7 +43,7 @@ def headlines(summary: Summary) -> Iterator[str]:
         )
     if summary.growing:
         yield f"Fastest grows {_growth(summary.growing[0])}."
-    elif summary.parts:
+    elif summary.shares:
         yield "Nothing that matters for the cost is sure to grow."
     if summary.others:
         yield f"Of counts, bytes and memory: {_growth(summary.others[0])}."

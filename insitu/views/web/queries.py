@@ -146,7 +146,7 @@ class ModelQueries:
             "last": curves.last,
             "at": curves.at.tolist(),
             "names": list(curves.names),
-            "parts": [_finite_list(row) for row in curves.parts],
+            "parts": [_finite_list(row) for row in curves.shares],
         }
 
     def outlook(self, fixed: Mapping[str, float]) -> Json:
