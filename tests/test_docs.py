@@ -1,4 +1,4 @@
-"""What the README says there is, there is: commands, options, metrics, findings, examples."""
+"""The documentation builds, agrees with the code, and its examples run."""
 
 import ast
 import os
@@ -8,45 +8,24 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
-import numpy as np
 import pytest
 
-from insitu import errors
-from insitu.campaign.config import load_config
-from insitu.cli import COMMANDS, group, manual
+from insitu.cli import COMMANDS, manual, reference
 from insitu.entities import METRICS
-from insitu.formats.base import EXPORTERS
 from insitu.modeling.modelers import DEFAULT, MODELERS
-from insitu.run.options import SWITCHES, WITH_VALUE
+from insitu.run.options import SWITCHES, USAGE, WITH_VALUE
+from tests.support.docs_blocks import Page, code_blocks, page_environment
 from tests.test_floors import sources
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-OF_RUN = {word for word in (*WITH_VALUE, *SWITCHES) if word.startswith("--")}
-
-
-def section(title: str, text: str = README) -> str:
-    """What stands below a heading, down to the next heading of its level or above."""
-    found = re.search(rf"^(#+) {re.escape(title)}$(.*?)(?=^#{{1,2}} |\Z)", text, re.M | re.S)
-    assert found, f"the README has no section '{title}'"
-    return found.group(2)
-
-
-def first_cells(title: str) -> list[str]:
-    """The words in backticks of the first column of the section's table."""
-    rows = [line for line in section(title).splitlines() if line.startswith("| `")]
-    return [re.findall(r"`([^`]+)`", row.split("|")[1])[0] for row in rows]
-
-
-def options_of(name: str) -> set[str]:
-    """The long options that people see, without --help, which all have."""
-    if name == "run":
-        return OF_RUN
-    command = group.get_command(click.Context(group), name)
-    assert command is not None
-    options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
-    return {word for one in options for word in one.opts if word.startswith("--")}
+DOCS = ROOT / "docs"
+EXECUTED = [
+    ROOT / "README.md",
+    *sorted((DOCS / "tutorial").glob("*.md")),
+    *sorted((DOCS / "how-to").glob("*.md")),
+]
+README_LINES = 150
+ROOM_README_LINES = 40
 
 
 def finding_codes() -> Iterator[str]:
@@ -56,104 +35,165 @@ def finding_codes() -> Iterator[str]:
         for node in ast.walk(source.tree):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 values[node.targets[0].id] = node.value
+
         for node in ast.walk(source.tree):
             if isinstance(node, ast.Call) and node.args:
-                called = ast.unparse(node.func)
-                if called.endswith("Finding"):
-                    yield from words(node.args[0], values)
-                elif called.endswith("findings.append") and isinstance(node.args[0], ast.Tuple):
-                    yield from words(node.args[0].elts[0], values)
+                function = ast.unparse(node.func)
+                if function.endswith("Finding"):
+                    yield from literals(node.args[0], values)
+                elif function.endswith("findings.append") and isinstance(node.args[0], ast.Tuple):
+                    yield from literals(node.args[0].elts[0], values)
 
 
-def words(node: ast.expr, values: dict[str, ast.expr]) -> Iterator[str]:
+def literals(node: ast.expr, values: dict[str, ast.expr]) -> Iterator[str]:
+    """The texts that an expression can have."""
     if isinstance(node, ast.Constant):
         yield str(node.value)
     elif isinstance(node, ast.IfExp):
-        yield from words(node.body, values)
-        yield from words(node.orelse, values)
+        yield from literals(node.body, values)
+        yield from literals(node.orelse, values)
     elif isinstance(node, ast.Name) and node.id in values:
-        yield from words(values[node.id], values)
+        yield from literals(values[node.id], values)
 
 
-def test_the_readme_has_every_command():
-    assert first_cells("Commands") == [f"insitu {name}" for name in COMMANDS]
+def documents() -> Iterator[Path]:
+    """All Markdown files that belong to the repository."""
+    for document in ROOT.rglob("*.md"):
+        first = document.relative_to(ROOT).parts[0]
+        if not first.startswith((".venv", ".pytest", "build")) and "node_modules" not in str(
+            document
+        ):
+            yield document
+
+
+def first_cells(page: Path) -> list[str]:
+    """The words in backticks of the first column of a page's first table."""
+    table = re.search(r"(?:^\|.*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert table, f"{page} has no table"
+    return re.findall(r"^\| `([^`]+)`", table[0], re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_documentation_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path):
+    pytest.importorskip("mkdocs")
+    site = tmp_path / "site"
+
+    build = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert build.returncode == 0, build.stdout + build.stderr
+    commands = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    assert all(f"insitu {name}</h2>" in re.sub(r"<a .*?</a>", "", commands) for name in COMMANDS)
+    loaded = re.compile(r'<(?:script|link rel="stylesheet"|img)[^>]+(?:src|href)="https?:')
+    assert not [page.name for page in site.rglob("*.html") if loaded.search(page.read_text())]
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+@pytest.mark.native
+@pytest.mark.parametrize("page", EXECUTED, ids=lambda page: f"{page.parent.name}/{page.stem}")
+def test_the_examples_of_the_documentation_run(page, tmp_path, monkeypatch):
+    directory = tmp_path / "page"
+    directory.mkdir()
+    (directory / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(directory)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    running = Page(directory, page_environment(tmp_path / "bin", ROOT))
+
+    try:
+        for block in code_blocks(page):
+            running.run(block)
+        running.close()
+    finally:
+        running.kill()
+
+    if page.stem in ("README", "first-campaign"):
+        assert "models over p, 4 points (p = 1 … 8)" in running.output
+        assert "stencil2d.py->main->step->exchange->MPI_Sendrecv" in running.output
+        assert (directory / "heat.png").stat().st_size > 10_000
+
+
+def test_every_metric_and_every_finding_has_a_description():
+    assert set(reference.METRIC_DESCRIPTIONS) == {metric.name for metric in METRICS}
+    assert set(reference.FINDING_DESCRIPTIONS) == set(finding_codes())
+
+
+def test_the_reference_has_every_modeler_and_the_default():
+    page = DOCS / "reference" / "modelers.md"
+
+    assert first_cells(page) == list(MODELERS)
+    assert re.findall(r"`(\w+)` \|.*\(default\)", page.read_text(encoding="utf-8")) == [DEFAULT]
+
+
+def test_the_reference_has_every_environment_variable_that_ranks_and_users_set():
+    assert "INSITU_TABLES" in first_cells(DOCS / "reference" / "environment.md")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_readme_has_every_option(name):
-    (row,) = [line for line in README.splitlines() if line.startswith(f"| `insitu {name}`")]
+def test_every_command_has_help(name):
+    text = reference.command_help(name)
 
-    assert set(re.findall(r"`(--[a-z-]+)`", row)) == options_of(name)
+    assert text.lower().startswith("usage: ")
+    assert "--help" in text
 
 
 def test_the_help_of_insitu_run_has_every_option():
-    from insitu.run.options import USAGE
+    options = {word for word in (*WITH_VALUE, *SWITCHES) if word.startswith("--")}
 
-    assert set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", USAGE, re.M)) == OF_RUN
+    assert set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", USAGE, re.MULTILINE)) == options
 
 
-def test_the_manual_page_says_what_help_says():
-    # Where it is old, `python -m insitu.cli.manual` writes it anew.
+def test_the_manual_page_matches_the_help():
+    # If this fails, run `python -m insitu.cli.manual`.
     assert manual.FILE.read_text(encoding="utf-8").split("\n") == manual.page().split("\n")
 
 
-def test_the_readme_has_every_metric_with_its_unit():
-    rows = [line.split("|") for line in section("Metrics").splitlines() if line.startswith("| `")]
-
-    assert {(row[1].strip(" `"), row[2].strip()) for row in rows} == {
-        (metric.name, metric.unit) for metric in METRICS
-    }
-
-
-def test_the_readme_has_every_format():
-    assert first_cells("Formats") == list(EXPORTERS)
-
-
-def test_the_readme_has_every_modeler_and_the_default():
-    assert first_cells("Modelers") == list(MODELERS)
-    assert re.findall(r"`(\w+)` \|.*\(default\)", section("Modelers")) == [DEFAULT]
-
-
-def test_the_readme_has_every_finding():
-    assert first_cells("Findings") == sorted(set(finding_codes()))
-
-
-def test_the_readme_has_every_exit_code():
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-    codes = {kind.exit_code for kind in kinds if issubclass(kind, errors.InsituError)}
-
-    documented = re.findall(r"^\| (\d+) \|", section("Exit codes"), re.M)
-
-    assert {int(code) for code in documented} == codes | {0, 1}
-
-
-def test_every_file_that_the_documents_name_is_there():
+def test_every_link_of_a_document_has_a_target():
     missing = []
-    for document in ROOT.rglob("*.md"):
-        inside = document.relative_to(ROOT)
-        if inside.parts[0].startswith(".venv") or "node_modules" in inside.parts:
-            continue
-        text = document.read_text(encoding="utf-8")
-        targets = re.findall(r"\]\(([^)#:]+)\)", text)
-        missing += [f"{inside}: {to}" for to in targets if not (document.parent / to).exists()]
+    for document in documents():
+        text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+            if not (document.parent / target).exists():
+                missing.append(f"{document.relative_to(ROOT)}: {target}")
 
     assert missing == []
 
 
-def test_every_module_that_the_architecture_names_is_there():
-    text = (ROOT / "insitu" / "README.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`(?:[\w/]+/)?(\w+\.(?:py|c|h|def))`", text))
+def test_every_module_that_the_architecture_names_exists():
+    text = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`(?:[\w/]+/)?(\w+\.(?:py|c|h|def))`", text))
     folders = ("insitu", "collectors", "server", "tests", "examples")
     present = {path.name for folder in folders for path in (ROOT / folder).rglob("*.*")}
 
-    assert named - present == set()
+    assert names - present == set()
 
 
-def test_every_decision_has_a_number_of_its_own():
-    text = (ROOT / "insitu" / "README.md").read_text(encoding="utf-8")
-    numbers = re.findall(r"^- \*\*(\d+)\*\*", section("Decisions", text), re.M)
+def test_every_file_that_a_benchmark_page_names_exists():
+    missing = []
+    for page in (DOCS / "benchmarks").glob("*.md"):
+        files = re.findall(
+            r"\b((?:tests|examples)/[a-z_/0-9]+\.py)\b", page.read_text(encoding="utf-8")
+        )
+        missing += [f"{page.name}: {file}" for file in files if not (ROOT / file).exists()]
 
-    assert sorted(map(int, numbers)) == list(range(1, len(numbers) + 1))
+    assert missing == []
+
+
+def test_decisions_are_numbered_from_one_and_have_three_sections():
+    records = sorted((DOCS / "decisions").glob("0*.md"))
+
+    assert [int(record.stem[:4]) for record in records] == list(range(1, len(records) + 1))
+    for record in records:
+        text = record.read_text(encoding="utf-8")
+        assert text.startswith(f"# {int(record.stem[:4])}. ")
+        sections = re.findall(r"^## (.*)$", text, re.MULTILINE)
+        assert sections == ["Context", "Decision", "Consequences"], record.name
 
 
 def test_every_module_has_a_line_in_the_readme_of_its_room():
@@ -172,54 +212,11 @@ def test_every_module_has_a_line_in_the_readme_of_its_room():
     assert missing == []
 
 
-def test_the_python_of_the_readme_runs_and_says_what_is_written():
-    (text,) = re.findall(r"```python\n(.*?)```", section("Modelers"), re.S)
-    names: dict[str, object] = {}
-    for line in text.splitlines():
-        code, _, said = line.partition("  # ")
-        if not said:
-            exec(code, names)
-            continue
-        answer = eval(code, names)
-        if isinstance(answer, str):
-            assert answer == said.strip()
-        else:
-            assert answer == pytest.approx(np.array(ast.literal_eval(said.strip())), abs=0.01)
+def test_readmes_are_short():
+    lengths = {}
+    for folder in ("insitu", "collectors", "server"):
+        for readme in (ROOT / folder).rglob("README.md"):
+            lengths[str(readme.relative_to(ROOT))] = len(readme.read_text().splitlines())
 
-
-def test_the_campaign_file_of_the_readme_can_be_read(tmp_path):
-    blocks = re.findall(r"```toml\n(.*?)```", README, re.S)
-    (tmp_path / "campaign.toml").write_text("\n".join(blocks), encoding="utf-8")
-
-    config = load_config(str(tmp_path))
-
-    assert config.axis("n") == "n [cells]"
-    assert [one.name for one in config.classes.rules[0].classes] == ["corner", "edge"]
-
-
-@pytest.mark.mpi
-@pytest.mark.native
-@pytest.mark.slow
-def test_the_first_campaign_works_when_pasted(tmp_path):
-    (script,) = re.findall(r"```sh\n(.*?)```", section("A first campaign in five minutes"), re.S)
-    shims = tmp_path / "bin"
-    shims.mkdir()
-    (shims / "insitu").write_text(f'#!/bin/sh\nexec {sys.executable} -m insitu "$@"\n')
-    (shims / "insitu").chmod(0o755)
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    path = os.pathsep.join((str(shims), str(Path(sys.executable).parent), os.environ["PATH"]))
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
-
-    pasted = subprocess.run(
-        ["bash", "-euc", script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert pasted.returncode == 0, pasted.stdout + pasted.stderr
-    assert "models over p, 4 points (p = 1 … 8)" in pasted.stdout
-    assert "stencil2d.py->main->step->exchange->MPI_Sendrecv" in pasted.stdout
-    assert (tmp_path / "heat.png").stat().st_size > 10_000
+    assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
+    assert {name: lines for name, lines in lengths.items() if lines > ROOM_README_LINES} == {}

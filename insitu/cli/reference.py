@@ -1,0 +1,213 @@
+"""The reference tables of the documentation, generated from the code.
+
+`docs/generate.py` puts them into the pages of docs/reference/. The tests compare the descriptions
+of this module with the metrics and finding codes of the sources.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import click
+
+from insitu import errors
+from insitu.cli import COMMANDS, group
+from insitu.entities import METRICS, MetricKind
+from insitu.formats.base import EXPORTERS, IMPORTERS, exporter, importer
+from insitu.run.options import USAGE
+
+METRIC_DESCRIPTIONS = {
+    "visits": "Number of times that the call path was entered.",
+    "time": "Inclusive time: from entering the call path to leaving it, summed over all visits.",
+    "time_exclusive": "Time without the functions that are called from this call path.",
+    "time_waiting": "Share of `time` in a blocking collective call before the last rank arrived "
+    "whose data this rank needs. Known at the end of a run, for communicators within one node.",
+    "bytes_sent": "Bytes passed to an MPI call: messages sent, send buffers of collectives.",
+    "bytes_received": "Bytes obtained from an MPI call: messages received, receive buffers of "
+    "collectives.",
+    "messages_sent": "Messages sent by point-to-point and one-sided calls.",
+    "messages_received": "Messages received, counted in the call that completed the receive.",
+    "comm_ranks": "Sizes of the communicators of collective calls, summed over the calls. Divide "
+    "by `visits` for the mean.",
+    "memory_rss": "Resident memory of the rank at its end, or at the end of a phase. Shared pages "
+    "count in full.",
+    "memory_rss_peak": "Largest resident memory until then.",
+    "memory_pss": "Memory of the rank; a page shared by n processes counts 1/n.",
+    "memory_private": "Share of the memory that no other process maps.",
+    "memory_shared": "Memory that other processes map as well, in full.",
+    "memory_swap": "Memory swapped out to disk.",
+    "memory_mpi": "Memory used by MPI: resident memory that `MPI_Init` added, plus heap growth in "
+    "MPI calls and pages shared between ranks until `MPI_Finalize` [VAL §3.2].",
+    "instructions": "Instructions in user space, where the kernel permits counting "
+    "(`insitu doctor`).",
+    "cycles": "Processor cycles in user space, where the kernel permits counting.",
+    "iteration_time": "Median time of an iteration of the main loop. Recorded at the function that "
+    "the loop calls, or at the program if it calls `insitu.phase`.",
+    "iteration_variation": "Coefficient of variation of the iteration times: an estimate of the "
+    "noise from a single run.",
+    "allocations": "Heap blocks allocated by the call path and its callees.",
+    "bytes_allocated": "Size of these blocks, as rounded by the allocator.",
+    "heap_growth": "Bytes allocated minus bytes freed: what the call path leaves behind. Negative "
+    "if it frees blocks that others allocated.",
+    "heap_peak": "Largest heap memory of the whole rank while the call path ran.",
+    "position_x": "Grid position of the rank along the first axis of the largest Cartesian "
+    "communicator (`MPI_Cart_create`). Used for behaviour classes, not modelled.",
+    "position_y": "Grid position along the second axis.",
+    "position_z": "Grid position along the third axis.",
+    "position_t": "Grid position along the fourth axis. Communicators with more axes are ignored.",
+}
+FINDING_DESCRIPTIONS = {
+    "application-differs": "A run measured another program than the other runs. It is left out.",
+    "arguments-differ": "Repetitions at one coordinate were started with different arguments. Name "
+    "what varies with `--param`.",
+    "change-not-located": "A series changes its behaviour, but the points do not show between "
+    "which two coordinates.",
+    "classes-differ": "The number of behaviour classes differs between runs. The text says what "
+    "was modelled.",
+    "classes-diverge": "One behaviour class grows faster than another. The text says what that "
+    "costs at larger scales.",
+    "classes-matched": "Some runs lack some behaviour classes. Clusters were matched by their "
+    "values and sizes.",
+    "growth-uncertain": "Several functions explain the points about equally well. The prediction "
+    "interval covers all of them.",
+    "hidden-interaction": "Two parameters act together in a call path, although its counts depend "
+    "on one of them only. Reported by `insitu design --compare`.",
+    "iterations-drift": "Iterations of the main loop become slower or faster, so its parameter "
+    "must be varied. Reported by `insitu design --compare`.",
+    "message-refused": "The aggregator received bytes that are not a valid message and refused "
+    "them.",
+    "mpi-singletons": "Each rank ran alone, because the launcher belongs to another MPI. The run "
+    "is stored but not used for models.",
+    "not-kept": "A run could not be stored, for example because the disk is full. Its tables are "
+    "still in place.",
+    "not-modelled": "A modeler could not use the data. The text says why.",
+    "off-forecast": "Values of a run differ from the forecast of earlier runs. One in twenty "
+    "undisturbed runs gets this finding by chance.",
+    "outlier-ranks": "A few ranks fit no behaviour class of their call path.",
+    "parameter-missing": "A run has no value for a parameter that other runs have. It is not used "
+    "for models.",
+    "parameter-not-set": "A run does not set a parameter that other runs vary. It is left out.",
+    "preview": "The coefficients of a model include the newest point; its terms are updated by the "
+    "next refit.",
+    "rank-aborted": "A rank ended with an error, by `MPI_Abort` or by a signal.",
+    "rank-lost": "The end of a rank was never reported.",
+    "rank-silent": "A rank or its node has sent nothing for five heartbeats.",
+    "ranks-crowded": "Runs had more ranks than processor cores. Behaviour classes of these runs "
+    "follow from counts, not from times.",
+    "rows-truncated": "A rank had more call paths than its table holds. The remaining ones count "
+    "as time of their callers.",
+    "run-omitted": "A run was excluded with `insitu omit`. It is still stored; `--undo` includes "
+    "it again.",
+    "run-partial": "Some ranks of a run never reported. The run is shown but not used for models; "
+    "`insitu ingest` may complete it.",
+    "run-sealed": "All ranks of a run have reported and the run is stored. Reported by "
+    "`insitu serve`.",
+    "subinterpreters": "The program created Python subinterpreters. Functions in them are not "
+    "timed.",
+    "table-damaged": "A table could not be read. The file was left in place.",
+    "throttled": "Some functions were called so often that timing them would exceed the budget. "
+    "They count as part of their callers.",
+    "too-few-points": "A call path was measured at fewer coordinates than a model needs.",
+}
+KINDS = {
+    MetricKind.COUNTER: "counter",
+    MetricKind.GAUGE: "gauge",
+    MetricKind.POSITION: "position",
+}
+
+
+def metrics() -> str:
+    """All metrics, in the order of `METRIC_DESCRIPTIONS`."""
+    by_name = {metric.name: metric for metric in METRICS}
+    rows = []
+    for name, description in METRIC_DESCRIPTIONS.items():
+        metric = by_name[name]
+        rows.append((f"`{name}`", metric.unit, KINDS[metric.kind], description))
+
+    return _table(("Metric", "Unit", "Kind", "Meaning"), rows)
+
+
+def findings() -> str:
+    """All finding codes, sorted."""
+    rows = [(f"`{code}`", text) for code, text in sorted(FINDING_DESCRIPTIONS.items())]
+    return _table(("Finding", "Meaning"), rows)
+
+
+def export_formats() -> str:
+    """The formats of `insitu export`, with the suffixes of their files."""
+    rows = []
+    for name in EXPORTERS:
+        writer = exporter(name)
+        rows.append((f"`{name}`", f"`{writer.suffix}`", _summary(writer)))
+
+    return _table(("Format", "Suffix", "Content"), rows)
+
+
+def import_formats() -> str:
+    """The formats of `insitu import`."""
+    rows = [("`jsonl`", "Extra-P's JSON Lines, with a value or one value per rank.")]
+    rows += [(f"`{name}`", _summary(importer(name))) for name in IMPORTERS]
+    return _table(("Format", "Files"), rows)
+
+
+def exit_codes() -> str:
+    """The exit codes of all commands."""
+    descriptions = {0: "Success.", 1: "An expectation is violated (`insitu check`)."}
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, errors.InsituError):
+            descriptions.setdefault(kind.exit_code, " ".join((kind.__doc__ or "").split()))
+    descriptions[errors.InsituError.exit_code] = "Internal error in insitu. Please report it."
+
+    rows = [(str(code), text) for code, text in sorted(descriptions.items())]
+    return _table(("Code", "Meaning"), rows)
+
+
+def command_groups() -> str:
+    """The commands by group, each with a line of help."""
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for name, (heading, words) in COMMANDS.items():
+        link = f"[`insitu {name}`](#insitu-{name})"
+        sections.setdefault(heading, []).append((link, words))
+
+    tables = [_table((heading, ""), rows) for heading, rows in sections.items()]
+    return "\n\n".join(tables)
+
+
+def commands() -> str:
+    """The help of every command as a section of its own."""
+    sections = []
+    for name in COMMANDS:
+        sections.append(f"## insitu {name}\n\n```text\n{command_help(name)}\n```")
+
+    return "\n\n".join(sections)
+
+
+def command_help(name: str) -> str:
+    """What `insitu NAME --help` prints, at a width of 100 columns."""
+    if name == "run":
+        return USAGE.strip()
+    parent = click.Context(group, info_name="insitu", **group.context_settings)
+    command = group.get_command(parent, name)
+    assert command is not None
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
+    return command.get_help(context).strip()
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "command_groups": command_groups,
+    "commands": commands,
+    "exit_codes": exit_codes,
+    "export_formats": export_formats,
+    "findings": findings,
+    "import_formats": import_formats,
+    "metrics": metrics,
+}
+
+
+def _summary(format_: object) -> str:
+    """The docstring of a format's class, as one line."""
+    return " ".join((type(format_).__doc__ or "").split())
+
+
+def _table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
