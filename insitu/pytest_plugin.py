@@ -83,17 +83,17 @@ class Campaign:
     ) -> None:
         from insitu.expectations.assess import Status, assess
         from insitu.expectations.entries import entry_of
-        from insitu.formats.verdicts import told
+        from insitu.formats.verdicts import describe
 
         try:
             entry = entry_of(callpath, metric, subject(), behaviour=of_class)
             results = assess([entry], self.experiment, self.models)
         except InsituError as error:
             pytest.fail(f"{self.path}: {error}", pytrace=False)
-        violated = [told(one) for one in results if one.status is Status.VIOLATED]
+        violated = [describe(one) for one in results if one.status is Status.VIOLATED]
         if violated:
             pytest.fail("\n".join(violated), pytrace=False)
-        doubtful = [told(one) for one in results if one.status is Status.UNSETTLED]
+        doubtful = [describe(one) for one in results if one.status is Status.UNSETTLED]
         if doubtful:
             pytest.skip("cannot tell yet: " + "; ".join(doubtful))
 

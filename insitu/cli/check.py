@@ -15,17 +15,17 @@ from insitu.cli.output import (
 )
 from insitu.errors import CampaignError, UsageError
 from insitu.expectations.assess import Result, Status, assess
-from insitu.expectations.baseline import accepted
+from insitu.expectations.baseline import bounds_from_baseline
 from insitu.expectations.entries import load_entries
 from insitu.formats.verdicts import (
     MARKS,
     OPEN,
     Report,
     annotations,
-    cells,
+    describe,
     result_row,
     sentence,
-    told,
+    table_cells,
     write_report,
 )
 from insitu.modeling.base import ModelSet
@@ -92,7 +92,7 @@ def command(
         experiment = load_experiment(store)
     if baseline is not None:
         with open_store(baseline) as store:
-            bounds, notes = accepted(_models(store), models, entries)
+            bounds, notes = bounds_from_baseline(_models(store), models, entries)
         entries = [*entries, *bounds]
     results = assess(entries, experiment, models)
     report = Report(campaign, expectations or "", tuple(results))
@@ -122,9 +122,9 @@ def _models(store: SqliteStore) -> ModelSet:
 def _print(results: list[Result]) -> None:
     blocks: dict[str, list[tuple[str, ...]]] = {}
     for one in results:
-        blocks.setdefault(one.subject, []).append(cells(one))
+        blocks.setdefault(one.subject, []).append(table_cells(one))
     print_blocks("", COLUMNS, [Block("", subject, rows) for subject, rows in blocks.items()])
     for one in results:
         if one.status in OPEN:
             mark = click.style(MARKS[one.status], fg=COLOURS[MARKS[one.status]])
-            click.echo(f"{mark} {printable(told(one))}")
+            click.echo(f"{mark} {printable(describe(one))}")

@@ -9,7 +9,7 @@ from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.cli.output import campaign_argument
 from insitu.errors import UsageError
-from insitu.formats.base import EXPORTERS, exporter, exporter_of
+from insitu.formats.base import EXPORTERS, load_exporter, load_exporter_for
 
 
 @click.command(name="export")
@@ -46,7 +46,7 @@ def command(campaign: str, form: str | None, output: str | None) -> None:
     folded         the same as folded stacks, for flame graphs
     scorep-filter  functions too short to be instrumented (.filter)
     """
-    chosen = exporter(form) if form else exporter_of(output or "-")
+    chosen = load_exporter(form) if form else load_exporter_for(output or "-")
     with open_store(campaign) as store:
         experiment, models = load_experiment(store), store.models()
     if output is None or output == "-":

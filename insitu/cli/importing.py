@@ -22,7 +22,7 @@ from insitu.cli.output import (
 from insitu.cli.refit import grow, sentence
 from insitu.entities import Configuration, RunKey, RunRecord, RunState
 from insitu.errors import UsageError
-from insitu.formats.base import IMPORTERS, SUFFIXES, Imported, importer
+from insitu.formats.base import IMPORTERS, SUFFIXES, ImportedRuns, load_importer
 from insitu.formats.jsonl import JsonLines
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import RunTable
@@ -144,12 +144,12 @@ def _joined(before: RunTable, table: RunTable, *, key: RunKey, file: str) -> Run
     return RunTable(callpaths, tuple(metrics.values()), values)
 
 
-def _read(file: str, form: str | None) -> Imported:
+def _read(file: str, form: str | None) -> ImportedRuns:
     if form is None and file != "-":
         suffix = os.path.splitext(file)[1].lower()
         form = "cube" if os.path.isdir(file) else SUFFIXES.get(suffix, "jsonl")
     if form not in (None, "jsonl"):
-        return JsonLines().take(importer(form).rows(file))
+        return JsonLines().take(load_importer(form).rows(file))
     if file == "-":
         return JsonLines().read(sys.stdin.buffer)
     try:

@@ -8,13 +8,13 @@ import numpy as np
 
 from insitu.entities import CallPath, number
 from insitu.errors import UsageError
-from insitu.expectations.ceilings import Ceiling, height, target
+from insitu.expectations.ceilings import Ceiling, compare_with_ceiling, target_point
 from insitu.expectations.entries import Entry
-from insitu.expectations.guidelines import Guideline, comply
+from insitu.expectations.guidelines import Guideline, check_guideline
 from insitu.expectations.limits import Expectation
-from insitu.expectations.observed import observe
-from insitu.expectations.settle import Settler, settling_limit
-from insitu.expectations.uniformity import ClassExpectation, uniformity
+from insitu.expectations.observed import collect_values
+from insitu.expectations.settle import SettlingPoint, find_settling_point_for_limit
+from insitu.expectations.uniformity import ClassExpectation, check_classes
 from insitu.expectations.validate import SURE, Match, Verdict, validate
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.classes.match import ALL
@@ -40,7 +40,7 @@ class Result:
     kind: growth, limit, rule or classes; expected, found: as people read them; probability: that
     the status is right, NaN where that is no question of probability or not known; divergence: δ of
     growth; adjusted_r2: NaN where not defined; text: a sentence; advice: what to do about a doubt;
-    settler: the point that would settle it; verdict: of growth.
+    settling_point: the point that would settle it; verdict: of growth.
     """
 
     entry: Entry
@@ -56,7 +56,7 @@ class Result:
     divergence: str = ""
     adjusted_r2: float = float("nan")
     advice: str = ""
-    settler: Settler | None = None
+    settling_point: SettlingPoint | None = None
     verdict: Verdict | None = None
 
 
@@ -145,7 +145,7 @@ def _judge_growth(
             wanted.setdefault(entry.metric, []).append((entry, one))
     results: dict[int, list[Result]] = {id(entry): [] for entry in entries}
     for pairs in wanted.values():
-        seen = observe(experiment, models, [one.key for _, one in pairs])
+        seen = collect_values(experiment, models, [one.key for _, one in pairs])
         verdicts = validate(
             seen.coordinates,
             seen.values,
@@ -183,7 +183,7 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
         divergence=verdict.divergence,
         adjusted_r2=verdict.adjusted_r2,
         advice=_advice(verdict),
-        settler=verdict.settler,
+        settling_point=verdict.settling_point,
         verdict=verdict,
     )
 
@@ -191,7 +191,7 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
 def _advice(verdict: Verdict) -> str:
     if verdict.is_drowned:
         return "repeat them on a quiet machine"
-    return str(verdict.settler) if verdict.settler else ""
+    return str(verdict.settling_point) if verdict.settling_point else ""
 
 
 def _limits(verdict: Verdict) -> str:
@@ -221,9 +221,9 @@ def _ceiling(entry: Entry, ceiling: Ceiling, one: SeriesModel) -> Result:
             f"{_where(entry)}limit '{ceiling.text}': "
             f"{entry.metric} is in {unit}, not {ceiling.unit}"
         )
-    found = height(ceiling, one.model)
+    found = compare_with_ceiling(ceiling, one.model)
     low, high = (quantity(bound, unit) for bound in found.bounds)
-    name = models_first(one.model)
+    name = one.model.parameters[0]
     where = f" with {ceiling.ranks} ranks" if ceiling.ranks > 1 else ""
     breaks = ""
     if found.breaks is not None:
@@ -231,15 +231,17 @@ def _ceiling(entry: Entry, ceiling: Ceiling, one: SeriesModel) -> Result:
         breaks = f"; exceeds {quantity(ceiling.most, unit)} from {name} = {at} on{where}"
     value = quantity(found.value, unit)
     told = f"{value} ({low} to {high})" if ceiling.at else f"at most {value} was measured"
-    status, settler = _decided(found.probability), None
+    status, settling_point = _decided(found.probability), None
     if status is Status.UNSETTLED:
         told += ": cannot tell yet, " + (
             f"the modeler {one.model.modeler} knows no uncertainty here"
             if np.isnan(found.probability)
             else f"above the limit with a probability of {percent(found.probability)}"
         )
-        goal = target(dict(ceiling.at), one.model.parameters, text=ceiling.text)
-        settler = settling_limit(one.model, goal, ceiling.most / ceiling.ranks, sure=SURE)
+        goal = target_point(dict(ceiling.at), one.model.parameters, text=ceiling.text)
+        settling_point = find_settling_point_for_limit(
+            one.model, goal, ceiling.most / ceiling.ranks, sure=SURE
+        )
     return Result(
         entry=entry,
         kind="limit",
@@ -252,8 +254,8 @@ def _ceiling(entry: Entry, ceiling: Ceiling, one: SeriesModel) -> Result:
         text=told + breaks,
         probability=max(found.probability, 1 - found.probability) if ceiling.at else float("nan"),
         adjusted_r2=one.model.adjusted_r2,
-        advice=str(settler) if settler else "",
-        settler=settler,
+        advice=str(settling_point) if settling_point else "",
+        settling_point=settling_point,
     )
 
 
@@ -269,8 +271,8 @@ def _guideline(entry: Entry, guideline: Guideline, models: ModelSet) -> Result:
 
     several = [model for name in guideline.names for model in of(name)]
     largest = np.max([model.coordinates.max(axis=0) for model in several], axis=0).tolist()
-    at = target(dict(entry.at), models.parameters, text=guideline.text) if entry.at else None
-    found = comply(guideline, of, largest=largest, at=at)
+    at = target_point(dict(entry.at), models.parameters, text=guideline.text) if entry.at else None
+    found = check_guideline(guideline, of, largest=largest, at=at)
     name = models.parameters[0]
     worst = max(found.now, found.later)
     place = f"{name} = {number(found.at[0])}"
@@ -311,7 +313,7 @@ def _classes(entry: Entry, rule: ClassExpectation, models: ModelSet) -> list[Res
             for one in models.models
             if (one.key.callpath, one.key.metric) == (path, entry.metric)
         ]
-        found = uniformity(rule, clusters, series)
+        found = check_classes(rule, clusters, series)
         if found is None:
             known = {one.key.behaviour for one in series}
             missing = [name for name in rule.names or () if name not in known]

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from insitu.expectations.entries import Entry
-from insitu.expectations.growth import growth_of
+from insitu.expectations.growth import growth_of_function
 from insitu.expectations.limits import Expectation, expect
 from insitu.modeling.base import ModelSet
 
 
-def accepted(
+def bounds_from_baseline(
     baseline: ModelSet, models: ModelSet, entries: Sequence[Entry]
 ) -> tuple[list[Entry], list[str]]:
     """Upper bounds from the models of an accepted campaign, for what has no expectation.
@@ -26,7 +26,7 @@ def accepted(
         key = one.key
         is_said = any(e.metric == key.metric and e.is_about(key.callpath) for e in said)
         if key in known and not is_said:
-            bound = expect(growth_of(one.model.function))
+            bound = expect(growth_of_function(one.model.function))
             subject = Expectation(bound.growth, bound.lower, bound.upper, is_bound=True)
             bounds.append(
                 Entry(str(key.callpath), key.metric, subject, key.behaviour, is_exact=True)

@@ -41,7 +41,7 @@ class Ceiling:
 
 
 @dataclass(frozen=True, slots=True)
-class Height:
+class CeilingComparison:
     """How a series stands to a ceiling.
 
     value: what is predicted, or the largest that was measured; bounds: of 95 %; probability: that
@@ -77,7 +77,7 @@ def parse_ceiling(text: str) -> Ceiling:
     return Ceiling(text, found["metric"] or "", at, most, unit, ranks)
 
 
-def height(ceiling: Ceiling, model: Model) -> Height:
+def compare_with_ceiling(ceiling: Ceiling, model: Model) -> CeilingComparison:
     """Compare a series with a ceiling at its target, or at all points that were measured.
 
     Raises:
@@ -95,11 +95,11 @@ def height(ceiling: Ceiling, model: Model) -> Height:
     if not ceiling.at:
         value = float(model.values.max()) * ceiling.ranks
         exceeded = 1.0 if value > ceiling.most else 0.0
-        return Height(value, (value, value), exceeded, breaks)
-    point = target(dict(ceiling.at), model.parameters, text=ceiling.text)
+        return CeilingComparison(value, (value, value), exceeded, breaks)
+    point = target_point(dict(ceiling.at), model.parameters, text=ceiling.text)
     prediction = predict(model, point)
     low, high = model.interval([point])[0].tolist()
-    return Height(
+    return CeilingComparison(
         float(model.predict([point])[0]) * ceiling.ranks,
         (low * ceiling.ranks, high * ceiling.ranks),
         prediction.probability_above(most),
@@ -107,7 +107,7 @@ def height(ceiling: Ceiling, model: Model) -> Height:
     )
 
 
-def target(at: Mapping[str, float], parameters: Sequence[str], *, text: str) -> list[float]:
+def target_point(at: Mapping[str, float], parameters: Sequence[str], *, text: str) -> list[float]:
     """A point of the parameters of models.
 
     Raises:

@@ -86,7 +86,7 @@ class Growth:
 CONSTANT = Growth(((),))
 
 
-def growth_of(function: Function) -> Growth:
+def growth_of_function(function: Function) -> Growth:
     """The growth of a function: its terms without coefficients, dominated ones left out."""
     products = [term.factors for term in function.terms if term.coefficient]
     if function.constant or not products:

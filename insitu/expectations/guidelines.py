@@ -79,7 +79,7 @@ def parse_guideline(text: str) -> Guideline:
     return Guideline(text, _side(left, text), _side(right, text))
 
 
-def comply(
+def check_guideline(
     guideline: Guideline,
     models: Callable[[str], Sequence[Model]],
     *,

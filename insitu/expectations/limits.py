@@ -101,7 +101,7 @@ def ruler(factor: Factor, halvings: int = HALVINGS) -> tuple[Factor, ...]:
     return tuple(sorted({*inside, factor, last}, key=size))
 
 
-def graded(factor: Factor) -> dict[Factor, float]:
+def weighted_ticks(factor: Factor) -> dict[Factor, float]:
     """The ticks of the ruler with their weights: the longer a tick, the more.
 
     The expectation halved and the limits of its deviation are the longest; shorter are the ticks

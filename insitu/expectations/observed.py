@@ -15,7 +15,7 @@ Parameters = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class MeasuredSeries:
     """Series on shared coordinates: (n_points, n_parameters), ascending.
 
     values: (n_series, n_points, n_repetitions), the mean over the ranks of the class, NaN where
@@ -27,7 +27,9 @@ class Observed:
     values: FloatArray
 
 
-def observe(experiment: Experiment, models: ModelSet, keys: Sequence[SeriesKey]) -> Observed:
+def collect_values(
+    experiment: Experiment, models: ModelSet, keys: Sequence[SeriesKey]
+) -> MeasuredSeries:
     """Gather what was measured of some series, their classes as the models have them."""
     parts = _ranks_of_classes(models, set(keys))
     runs: dict[tuple[float, ...], list[int]] = defaultdict(list)
@@ -44,7 +46,7 @@ def observe(experiment: Experiment, models: ModelSet, keys: Sequence[SeriesKey])
             for i, key in enumerate(keys):
                 values[i, j, k] = _mean(run, table, key, rows[index], parts)
     table_of_places = np.array(places, dtype=float).reshape(len(places), len(models.parameters))
-    return Observed(tuple(keys), table_of_places, values)
+    return MeasuredSeries(tuple(keys), table_of_places, values)
 
 
 _Parts = dict[tuple[SeriesKey, Parameters], IntArray]

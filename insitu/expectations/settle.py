@@ -26,7 +26,7 @@ TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, slots=True)
-class Settler:
+class SettlingPoint:
     """A point that should be measured, and how probable it then is to be right."""
 
     at: tuple[tuple[str, float], ...]
@@ -37,14 +37,14 @@ class Settler:
         return f"measure {place} (right with {percent(self.probability)} then)"
 
 
-def settling(
+def find_settling_point(
     spread: Spread,
     answers: NDArray[np.bool_],
     coordinates: FloatArray,
     parameters: Sequence[str],
     *,
     sure: float,
-) -> Settler:
+) -> SettlingPoint:
     """The nearest point beyond those measured that tells yes from no, else the best there is.
 
     Args:
@@ -66,9 +66,9 @@ def settling(
     return _nearest(places, right, parameters, sure)
 
 
-def settling_limit(
+def find_settling_point_for_limit(
     model: Model, at: Sequence[float], most: float, *, sure: float
-) -> Settler | None:
+) -> SettlingPoint | None:
     """The nearest point on the way to a place that tells whether a limit is exceeded there.
 
     The last point is the place itself. A function's own uncertainty counts too: what is measured
@@ -114,10 +114,10 @@ def _nearest(
     right: Sequence[float],
     parameters: Sequence[str],
     sure: float,
-) -> Settler:
+) -> SettlingPoint:
     enough = [i for i, value in enumerate(right) if value >= sure]
     best = enough[0] if enough else int(np.argmax(right))
-    return Settler(tuple(zip(parameters, places[best], strict=True)), right[best])
+    return SettlingPoint(tuple(zip(parameters, places[best], strict=True)), right[best])
 
 
 def _probability_of_right(

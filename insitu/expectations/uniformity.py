@@ -43,7 +43,7 @@ def parse_class_rule(text: str) -> ClassExpectation:
     return ClassExpectation(text, (found[1], found[3]), float(found[2]) / 100)
 
 
-def uniformity(
+def check_classes(
     rule: ClassExpectation, clusters: Sequence[Clusters], series: Sequence[SeriesModel]
 ) -> Uniformity | None:
     """Judge one metric of one call path; None where the classes of the rule are not there.

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from insitu.errors import UsageError
 from insitu.expectations.growth import Growth, Product
-from insitu.expectations.limits import Expectation, expect, graded
-from insitu.expectations.settle import Settler, settling
+from insitu.expectations.limits import Expectation, expect, weighted_ticks
+from insitu.expectations.settle import SettlingPoint, find_settling_point
 from insitu.modeling.base import Model
 from insitu.modeling.evidence.expected import Expected
 from insitu.modeling.evidence.modeler import Evidence
@@ -48,7 +48,7 @@ class Verdict:
     growth: the most probable one of the rank `match`, G; function: with its coefficients;
     probability: that the rank is right; shares: of each rank; above: the probability that growth is
     above the upper limit; adjusted_r2: of the function; noise: relative, of one measurement;
-    settler: the further point that would settle a doubt, None where nothing is in doubt.
+    settling_point: the further point that would settle a doubt, None where nothing is in doubt.
     """
 
     expectation: Expectation
@@ -60,7 +60,7 @@ class Verdict:
     above: float
     adjusted_r2: float
     noise: float
-    settler: Settler | None
+    settling_point: SettlingPoint | None
     model: Model
 
     @property
@@ -133,12 +133,12 @@ def validate(
     answers: dict[int, Verdict] = {}
     for one, members in groups.items():
         chosen = [keys[i] for i in members] if keys else ()
-        models = modeler_of(one, names).fit(Points(names, coordinates, table[members], chosen))
+        models = build_modeler(one, names).fit(Points(names, coordinates, table[members], chosen))
         answers |= {i: judge(model, one) for i, model in zip(members, models, strict=True)}
     return [answers[i] for i in range(len(table))]
 
 
-def modeler_of(expectation: Expectation, parameters: tuple[str, ...]) -> Evidence:
+def build_modeler(expectation: Expectation, parameters: tuple[str, ...]) -> Evidence:
     """The modeler that looks about an expectation: its ruler as search space, itself as belief.
 
     With several parameters the expectation has its part of the prior afterwards, in `judge`.
@@ -147,7 +147,7 @@ def modeler_of(expectation: Expectation, parameters: tuple[str, ...]) -> Evidenc
         return Evidence(exponential=any(f.gamma for p in expectation.growth.products for f in p))
     (product,) = expectation.growth.products
     factor = product[0] if product else Factor(parameters[0])
-    ticks = graded(factor) | dict.fromkeys(expectation.further, 1.0)
+    ticks = weighted_ticks(factor) | dict.fromkeys(expectation.further, 1.0)
     is_exponential = any(one.gamma for one in (factor, *expectation.further))
     return Evidence(exponential=is_exponential, expected=Expected(factor, ticks))
 
@@ -157,7 +157,7 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
     names = model.parameters
     if not model.spreads:
         return _unmeasured(model, expectation)
-    growths = growths_of(model.spreads[-1], names)
+    growths = list_growths(model.spreads[-1], names)
     ranks = [match_of(growth, expectation) for growth in growths]
     if len(names) > 1:
         model = _believing(model, [rank is Match.TOTAL for rank in ranks])
@@ -185,7 +185,7 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
         above=above,
         adjusted_r2=_adjusted_r2(function, model),
         noise=spread.sigma,
-        settler=None,
+        settling_point=None,
         model=model,
     )
     if verdict.is_settled:
@@ -194,8 +194,10 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
         outside = [not growth.is_bounded_by(expectation.upper) for growth in growths]
     else:
         outside = [rank is Match.NONE for rank in ranks]
-    settler = settling(spread, np.array(outside), model.coordinates, names, sure=SURE)
-    return replace(verdict, settler=settler)
+    settling_point = find_settling_point(
+        spread, np.array(outside), model.coordinates, names, sure=SURE
+    )
+    return replace(verdict, settling_point=settling_point)
 
 
 def _believing(model: Model, as_expected: Sequence[bool]) -> Model:
@@ -218,7 +220,7 @@ def _unmeasured(model: Model, expectation: Expectation) -> Verdict:
         above=1 / 3,
         adjusted_r2=model.adjusted_r2,
         noise=float("nan"),
-        settler=None,
+        settling_point=None,
         model=model,
     )
 
@@ -232,7 +234,7 @@ def match_of(growth: Growth, expectation: Expectation) -> Match:
     return Match.NONE
 
 
-def growths_of(spread: Spread, parameters: tuple[str, ...]) -> list[Growth]:
+def list_growths(spread: Spread, parameters: tuple[str, ...]) -> list[Growth]:
     """The growth of each function of a spread."""
     known: dict[bytes, Growth] = {}
     answer = []

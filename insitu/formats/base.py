@@ -30,7 +30,7 @@ class BadLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedRuns:
     """What an importer found: runs with their values, and the lines it could not read."""
 
     runs: tuple[tuple[RunKey, RunTable], ...]
@@ -88,7 +88,7 @@ SUFFIXES = {
 }  # what `insitu import` takes a file for; all others are JSON Lines
 
 
-def exporter(name: str) -> Exporter:
+def load_exporter(name: str) -> Exporter:
     """The exporter of a format.
 
     Raises:
@@ -100,7 +100,7 @@ def exporter(name: str) -> Exporter:
     return found
 
 
-def importer(name: str) -> Importer:
+def load_importer(name: str) -> Importer:
     """The importer of a format of other tools.
 
     Raises:
@@ -117,13 +117,13 @@ def _made(place: str) -> Any:  # Any: an exporter or an importer
     return getattr(import_module(module), attribute)()
 
 
-def exporter_of(file: str) -> Exporter:
+def load_exporter_for(file: str) -> Exporter:
     """The exporter whose files end as this one does.
 
     Raises:
         UsageError: no format is written into such files.
     """
-    known = [exporter(name) for name in EXPORTERS]
+    known = [load_exporter(name) for name in EXPORTERS]
     for one in sorted(known, key=lambda one: -len(one.suffix)):
         if file.lower().endswith(one.suffix):
             return one

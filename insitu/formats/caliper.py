@@ -12,7 +12,7 @@ from typing import Any
 from insitu.entities import ARROW, RANKS, TIME, TIME_EXCLUSIVE, VISITS
 from insitu.errors import UsageError
 from insitu.formats.jsonl import MAX_RANKS
-from insitu.formats.reading import Row, json_of, parameters_of
+from insitu.formats.reading import Row, load_json, parse_file_name
 
 RANK = "mpi.rank"
 SIZES = ("mpi.world.size", "jobsize")
@@ -65,7 +65,7 @@ class CaliperJson:
 
     def rows(self, file: str) -> Iterator[Row]:
         """See Importer."""
-        data = json_of(file)
+        data = load_json(file)
         try:
             records = list(_records(data))
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
@@ -119,7 +119,7 @@ def _rows(
     seen = {rank for ranks in values.values() for rank in ranks}
     sizes = [_whole(said[name], name, file) for name in SIZES if name in said]
     size = sizes[0] if sizes else max(seen, default=0) + 1
-    params, repetition = parameters_of(file)
+    params, repetition = parse_file_name(file)
     for (path, metric, unit), ranks in values.items():
         row: dict[str, Any] = {
             "callpath": path,

@@ -15,7 +15,7 @@ from typing import Any
 
 from insitu.entities import ARROW, BYTES_RECEIVED, BYTES_SENT, RANKS, TIME, TIME_EXCLUSIVE, VISITS
 from insitu.errors import UsageError
-from insitu.formats.reading import Row, parameters_of, unused
+from insitu.formats.reading import Row, make_unique, parse_file_name
 
 UNITS = {"sec": "s", "bytes": "B", "occ": "1"}
 OWN = {
@@ -56,7 +56,7 @@ class Cube:
                 f"{file}: Score-P's files need pycubexr ({error}); pip install 'insitu[import]'"
             ) from error
         for path in _files(file):
-            params, repetition = parameters_of(path)
+            params, repetition = parse_file_name(path)
             try:
                 with CubexParser(path) as parsed:
                     yield from _of_file(parsed, params, repetition, MissingMetricError)
@@ -138,7 +138,7 @@ def _callpaths(parsed: Any) -> dict[int, str]:
     def walk(node: Any, before: str) -> None:
         frame = node.region.name.replace(ARROW, "→").strip() or "?"
         path = f"{before}{ARROW}{frame}" if before else frame
-        names[node.id] = unique = unused(path, used)
+        names[node.id] = unique = make_unique(path, used)
         used.add(unique)
         for child in node.get_children():
             walk(child, unique)

@@ -29,7 +29,7 @@ class ExtrapJson:
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter."""
-        complete, rest = parted(measurements(experiment, models))
+        complete, rest = split_complete(measurements(experiment, models))
         document = {
             "parameters": list(experiment.parameters),
             "measurements": complete,
@@ -42,7 +42,7 @@ class ExtrapJson:
         text.detach()
 
 
-def parted(found: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:  # Any: JSON
+def split_complete(found: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:  # Any: JSON
     """Series measured at every point, and the others, which Extra-P's readers refuse."""
     series = [(path, metric, points) for path, of in found.items() for metric, points in of.items()]
     places = {tuple(point["point"]) for _, _, points in series for point in points}

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from insitu.errors import UsageError
-from insitu.formats.extrap import measurements, parted
+from insitu.formats.extrap import measurements, split_complete
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment
 
@@ -74,7 +74,7 @@ class ExtrapText:
                 f" {', '.join(names)}; use --to extra-p"
             )
         text = io.TextIOWrapper(out, encoding="utf-8", newline="\n", write_through=True)
-        complete, rest = parted(measurements(experiment, models))
+        complete, rest = split_complete(measurements(experiment, models))
         found = list(_series(complete))
         places = sorted({tuple(point["point"]) for _, _, points in found for point in points})
         text.writelines(f"PARAMETER {name}\n" for name in names)
@@ -102,7 +102,7 @@ class ExtrapLines:
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter."""
-        complete, _ = parted(measurements(experiment, models))
+        complete, _ = split_complete(measurements(experiment, models))
         for callpath, metric, points in _series(complete):
             for point in points:
                 line = {

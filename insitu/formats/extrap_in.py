@@ -13,7 +13,7 @@ import numpy as np
 
 from insitu.errors import UsageError
 from insitu.formats.extrap_files import INDEX, VALUES
-from insitu.formats.reading import Row, json_of
+from insitu.formats.reading import Row, load_json
 
 MOST_BYTES = 1 << 30  # of a member of an archive: a small file can claim to be a large one
 _POINT = re.compile(r"\(([^()]*)\)")
@@ -26,7 +26,7 @@ class ExtrapJsonReader:
 
     def rows(self, file: str) -> Iterator[Row]:
         """See Importer."""
-        data = json_of(file)
+        data = load_json(file)
         try:
             if isinstance(data, dict) and "callpaths" in data:
                 yield from _numbered(data)

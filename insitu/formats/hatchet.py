@@ -17,7 +17,7 @@ import numpy as np
 from insitu.entities import ARROW, METRICS, RANKS, TIME, TIME_EXCLUSIVE, CallPath, RunKey
 from insitu.errors import UsageError
 from insitu.formats.jsonl import MAX_RANKS
-from insitu.formats.reading import Row, json_of, parameters_of, unused
+from insitu.formats.reading import Row, load_json, make_unique, parse_file_name
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 
@@ -140,7 +140,7 @@ class HatchetReader:
 
     def rows(self, file: str) -> Iterator[Row]:
         """See Importer."""
-        data = json_of(file)
+        data = load_json(file)
         try:
             yield from _read(data, file)
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
@@ -167,7 +167,7 @@ def _read(data: Mapping[str, Any], file: str) -> Iterator[Row]:
                 here = values.setdefault((callpaths[str(one["node"])], metric), {})
                 here[rank] = here.get(rank, 0.0) + value  # threads of a rank are added up
     size = max(ranks, default=0) + 1
-    params, repetition = parameters_of(file)
+    params, repetition = parse_file_name(file)
     for (path, metric), found in values.items():
         name, unit = OURS.get(metric, (metric, "1"))
         row: dict[str, Any] = {
@@ -197,7 +197,7 @@ def _callpaths(graph: Sequence[Mapping[str, Any]], told: Mapping[str, str]) -> d
             continue
         name = told.get(key) or str(nodes[key]["data"].get("name", "?"))
         frame = name.replace(ARROW, "→").strip() or "?"
-        found[key] = unused(f"{before}{ARROW}{frame}" if before else frame, used)
+        found[key] = make_unique(f"{before}{ARROW}{frame}" if before else frame, used)
         used.add(found[key])
         waiting += [(str(child), found[key]) for child in reversed(nodes[key]["children"])]
     return found

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from insitu.entities import METRICS, RANKS, TIME, CallPath, Metric, RunKey
-from insitu.formats.base import BadLine, Imported
+from insitu.formats.base import BadLine, ImportedRuns
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 
@@ -58,7 +58,7 @@ class JsonLines:
     name = "jsonl"
     suffix = ".jsonl"
 
-    def read(self, lines: Iterable[bytes]) -> Imported:
+    def read(self, lines: Iterable[bytes]) -> ImportedRuns:
         """Read what can be read; what cannot is told line by line."""
         found = Collection()
         bad: list[BadLine] = []
@@ -73,7 +73,7 @@ class JsonLines:
                 bad.append(BadLine(number, str(error)))
         return _imported(found, bad, count)
 
-    def take(self, rows: Iterable[Mapping[str, Any]]) -> Imported:  # Any: JSON
+    def take(self, rows: Iterable[Mapping[str, Any]]) -> ImportedRuns:  # Any: JSON
         """The same of lines that are parsed already, counted from 1."""
         found = Collection()
         bad: list[BadLine] = []
@@ -104,7 +104,7 @@ class JsonLines:
                     out.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
 
-def _imported(found: Collection, bad: list[BadLine], count: int) -> Imported:
+def _imported(found: Collection, bad: list[BadLine], count: int) -> ImportedRuns:
     runs = []
     for place in found.runs:
         try:
@@ -112,7 +112,7 @@ def _imported(found: Collection, bad: list[BadLine], count: int) -> Imported:
         except ValueError as error:
             first = min(entry.line for entry in found.runs[place].values())
             bad.append(BadLine(first, str(error)))
-    return Imported(tuple(runs), tuple(bad), count)
+    return ImportedRuns(tuple(runs), tuple(bad), count)
 
 
 def _parsed(line: bytes) -> Mapping[str, Any]:

@@ -36,26 +36,26 @@ class OpenMetrics:
 
 def state_lines(states: Mapping[str, int], findings: Iterable[Finding]) -> Iterator[str]:
     """How many runs there are in each state, and how many findings of each kind."""
-    yield from family("insitu_runs", *FAMILIES["insitu_runs"])
+    yield from family_lines("insitu_runs", *FAMILIES["insitu_runs"])
     for state, count in states.items():
-        yield sample("insitu_runs", {"state": state}, count)
-    yield from family("insitu_findings", *FAMILIES["insitu_findings"])
+        yield format_sample("insitu_runs", {"state": state}, count)
+    yield from family_lines("insitu_findings", *FAMILIES["insitu_findings"])
     for code, count in sorted(Counter(one.code for one in findings).items()):
-        yield sample("insitu_findings", {"code": code}, count)
+        yield format_sample("insitu_findings", {"code": code}, count)
 
 
 def model_lines(models: ModelSet) -> Iterator[str]:
     """Errors of models and what they predict."""
-    yield from family("insitu_model_error_ratio", *FAMILIES["insitu_model_error_ratio"])
+    yield from family_lines("insitu_model_error_ratio", *FAMILIES["insitu_model_error_ratio"])
     for one in models.models:
         if math.isfinite(one.model.smape):
-            yield sample("insitu_model_error_ratio", _labels(one), one.model.smape / 100)
-    yield from family("insitu_prediction", *FAMILIES["insitu_prediction"])
+            yield format_sample("insitu_model_error_ratio", _labels(one), one.model.smape / 100)
+    yield from family_lines("insitu_prediction", *FAMILIES["insitu_prediction"])
     for one in models.models:
         yield from _predicted(one)
 
 
-def family(name: str, unit: str, told: str) -> Iterator[str]:
+def family_lines(name: str, unit: str, told: str) -> Iterator[str]:
     """The lines above the samples of a gauge."""
     yield f"# TYPE {name} gauge"
     if unit:
@@ -63,7 +63,7 @@ def family(name: str, unit: str, told: str) -> Iterator[str]:
     yield f"# HELP {name} {told}"
 
 
-def sample(name: str, labels: Mapping[str, str], value: float) -> str:
+def format_sample(name: str, labels: Mapping[str, str], value: float) -> str:
     """One value of a gauge."""
     written = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
     return f"{name}{{{written}}} {value!r}" if written else f"{name} {value!r}"
@@ -80,7 +80,7 @@ def _predicted(one: SeriesModel) -> Iterator[str]:
         for bound in ("value", "low", "high"):
             if told[bound] is not None:
                 labels = _labels(one) | at | {"ahead": number(times), "bound": bound}
-                yield sample("insitu_prediction", labels, told[bound])
+                yield format_sample("insitu_prediction", labels, told[bound])
 
 
 def _labels(one: SeriesModel) -> dict[str, str]:

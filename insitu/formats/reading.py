@@ -14,7 +14,7 @@ SUFFIXES = (".json", ".hatchet", ".cali", ".cubex")
 _PARAMETER = re.compile(r"([A-Za-z_]+)(\d+(?:[.,]\d+)?)")
 
 
-def json_of(file: str) -> Any:  # Any: JSON
+def load_json(file: str) -> Any:  # Any: JSON
     """What a file of JSON says.
 
     Raises:
@@ -27,7 +27,7 @@ def json_of(file: str) -> Any:  # Any: JSON
         raise UsageError(f"{file}: cannot be read as JSON: {error}") from error
 
 
-def parameters_of(path: str) -> tuple[dict[str, float], int | None]:
+def parse_file_name(path: str) -> tuple[dict[str, float], int | None]:
     """The parameters and the repetition, counted from 0, that the name of a file says."""
     file = os.path.basename(path)
     for suffix in SUFFIXES:
@@ -41,7 +41,7 @@ def parameters_of(path: str) -> tuple[dict[str, float], int | None]:
     return values, None if repetition is None else max(int(repetition) - 1, 0)
 
 
-def unused(path: str, used: set[str]) -> str:
+def make_unique(path: str, used: set[str]) -> str:
     """A call path that nobody has: with a number where it was used before."""
     if path not in used:
         return path

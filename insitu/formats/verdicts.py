@@ -44,7 +44,7 @@ def sentence(results: Sequence[Result]) -> str:
     return ", ".join(parts) or "nothing was judged"
 
 
-def cells(one: Result) -> tuple[str, ...]:
+def table_cells(one: Result) -> tuple[str, ...]:
     """A result as a row of a table: mark, metric, class, expected, found, δ, R², sure."""
     is_growth = one.verdict is not None
     return (
@@ -63,7 +63,7 @@ def cells(one: Result) -> tuple[str, ...]:
     )
 
 
-def told(one: Result) -> str:
+def describe(one: Result) -> str:
     """A result as a sentence that needs no table."""
     of_class = "" if one.behaviour == ALL else f" of class {one.behaviour}"
     expected = "" if one.kind in ("growth", "rule") else f"{one.expected}: "
@@ -91,8 +91,8 @@ def result_row(one: Result) -> dict[str, Any]:  # Any: JSON
         "adjusted_r2": finite(one.adjusted_r2),
         "line": one.entry.line or None,
         "settle": None
-        if one.settler is None
-        else {"at": dict(one.settler.at), "probability": one.settler.probability},
+        if one.settling_point is None
+        else {"at": dict(one.settling_point.at), "probability": one.settling_point.probability},
     }
     if verdict is not None:
         row |= {
@@ -137,7 +137,7 @@ def junit(report: Report) -> str:
         if report.expectations and one.entry.line:
             named |= {"file": report.expectations, "line": str(one.entry.line)}
         case = ElementTree.SubElement(suite, "testcase", named)
-        text = _legal(told(one))
+        text = _legal(describe(one))
         if one.status is Status.VIOLATED:
             ElementTree.SubElement(case, "failure", {"message": text}).text = text
         elif one.status is Status.UNSETTLED:
@@ -165,7 +165,7 @@ def sarif(report: Report) -> str:
         result: dict[str, Any] = {
             "ruleId": f"insitu/{one.status.value}",
             "level": LEVELS[one.status],
-            "message": {"text": told(one)},
+            "message": {"text": describe(one)},
             "locations": [_location(report, one)],
             "partialFingerprints": {
                 "expectation": f"{one.subject}|{one.metric}|{one.behaviour}|{one.expected}"
@@ -186,10 +186,10 @@ def markdown(report: Report) -> str:
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for one in report.results:
-        mark, *others = cells(one)
+        mark, *others = table_cells(one)
         lines.append(f"| {' | '.join(map(_cell, (mark, one.subject, *others)))} |")
     if doubtful := [one for one in report.results if one.status in OPEN]:
-        lines += ["", *(f"- {MARKS[one.status]} {_cell(told(one))}" for one in doubtful)]
+        lines += ["", *(f"- {MARKS[one.status]} {_cell(describe(one))}" for one in doubtful)]
     return "\n".join(lines) + "\n"
 
 
@@ -203,7 +203,7 @@ def annotations(report: Report) -> Iterator[str]:
         if report.expectations and one.entry.line:
             properties |= {"file": report.expectations, "line": str(one.entry.line)}
         listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-        yield f"::{words[one.status]} {listed}::{_escaped(told(one))}"
+        yield f"::{words[one.status]} {listed}::{_escaped(describe(one))}"
     yield sentence(report.results)
 
 

@@ -82,15 +82,15 @@ def function(alpha, beta, last, share, scale):
 
 def settled(made, verdicts, rng, level, most=60):
     """Of cases that cannot be told: how many can with the point that was named, and rightly."""
-    doubtful = [(c, v) for c, v in zip(made, verdicts, strict=True) if v.settler][:most]
+    doubtful = [(c, v) for c, v in zip(made, verdicts, strict=True) if v.settling_point][:most]
     ended, right = [], []
     for (text, wanted, which, values, truth), verdict in doubtful:
-        ((_, at),) = verdict.settler.at
+        ((_, at),) = verdict.settling_point.at
         further = truth(at) * (1 + rng.uniform(-level, level))
         (after,) = validate(np.append(SCALES[which], at), np.append(values, further), text)
         ended.append(after.is_settled)
         right.append(after.is_settled and after.is_violated == (wanted is Match.NONE))
-    claimed = np.mean([v.settler.probability for _, v in doubtful])
+    claimed = np.mean([v.settling_point.probability for _, v in doubtful])
     print(
         f"of {len(doubtful)} that cannot be told {100 * np.mean(ended):.0f} % can with the one "
         f"point that was named, {100 * sum(right) / max(sum(ended), 1):.0f} % of these rightly "
@@ -158,7 +158,7 @@ def row(name, found, truth, seconds):
     print(f"| {name} | {100 * right:.1f} | {100 * false:.1f} | | | {1e3 * seconds:.1f} ms |")
 
 
-def told(name, verdicts, truth, seconds):
+def report(name, verdicts, truth, seconds):
     right = np.mean([v.match is b for v, b in zip(verdicts, truth, strict=True)])
     met = [v for v, b in zip(verdicts, truth, strict=True) if b is not Match.NONE]
     false = np.mean([v.is_violated for v in met])
@@ -216,10 +216,10 @@ def main():
         print("| --- | --- | --- | --- | --- | --- |")
         start = time.process_time()
         verdicts = judged(made, alone=False)
-        told("insitu", verdicts, truth, (time.process_time() - start) / len(made))
+        report("insitu", verdicts, truth, (time.process_time() - start) / len(made))
         start = time.process_time()
         few = made[: options.alone]
-        told(
+        report(
             "insitu, each case alone",
             judged(few, alone=True),
             truth[: options.alone],

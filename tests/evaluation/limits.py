@@ -13,7 +13,7 @@ import numpy as np
 
 import insitu
 from insitu.expectations.prediction import StudentMixture, predict
-from insitu.expectations.settle import settling_limit
+from insitu.expectations.settle import find_settling_point_for_limit
 from insitu.expectations.validate import SURE
 
 SCALES, AT = np.array([4.0, 8, 16, 32, 64]), 1024.0
@@ -55,11 +55,11 @@ def run(level, count, seed):
             right += (exceeded > 0.5) == is_above
             false_alarms += exceeded > 0.5 and not is_above
         elif len(doubts) < DOUBTS:
-            settler = settling_limit(model, [AT], most, sure=SURE)
-            ((_, at),) = settler.at
+            settling_point = find_settling_point_for_limit(model, [AT], most, sure=SURE)
+            ((_, at),) = settling_point.at
             (after,) = insitu.fit(np.append(SCALES, at), np.append(row, measure(at))[None])
             now = predict(after, [AT]).probability_above(limit)
-            doubts.append((settler.probability, (now > 0.5) == is_above, is_told(now)))
+            doubts.append((settling_point.probability, (now > 0.5) == is_above, is_told(now)))
     promised, kept, settled = 100 * np.mean(doubts, axis=0)
     print(
         f"| ±{100 * level:.0f} % | {100 * told / count:.0f} | {100 * right / told:.1f} | "

@@ -1,7 +1,7 @@
 import pytest
 
 from insitu.errors import UsageError
-from insitu.expectations.growth import growth_of
+from insitu.expectations.growth import growth_of_function
 from insitu.expectations.notation import parse_growth
 from insitu.modeling.pmnf import Factor, Function, Term
 
@@ -86,7 +86,7 @@ def test_neither_of_two_parameters_bounds_the_other():
 def test_the_growth_of_a_function_is_its_leading_term():
     terms = (Term(3.0, (Factor("p", 1, 1),)), Term(50.0, (Factor("p", 1),)))
 
-    assert growth_of(Function(("p",), 2.0, terms)) == parse_growth("O(p log p)")
+    assert growth_of_function(Function(("p",), 2.0, terms)) == parse_growth("O(p log p)")
 
 
 def test_growth_has_values():

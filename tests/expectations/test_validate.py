@@ -66,16 +66,16 @@ def test_a_doubt_is_told_with_the_point_that_settles_it():
 
     assert not verdict.is_settled
     assert not verdict.is_violated
-    ((name, value),) = verdict.settler.at
+    ((name, value),) = verdict.settling_point.at
     assert name == "p"
     assert value > P[-1]
-    assert verdict.settler.probability > max(verdict.violation, 1 - verdict.violation)
+    assert verdict.settling_point.probability > max(verdict.violation, 1 - verdict.violation)
 
 
 def test_the_point_that_settles_brings_nearer_to_the_truth():
     truth = lambda p: 2 + p**1.6  # noqa: E731
     (before,) = validate(P, noisy(truth(P), 0.05), "O(p)")
-    x = np.append(P, before.settler.at[0][1])
+    x = np.append(P, before.settling_point.at[0][1])
 
     (after,) = validate(x, np.append(noisy(truth(P), 0.05), truth(x[-1])), "O(p)")
 

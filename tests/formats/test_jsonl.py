@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insitu.entities import MEMORY_RSS, TIME, CallPath, Metric, RunKey
-from insitu.formats.base import EXPORTERS, Imported, exporter
+from insitu.formats.base import EXPORTERS, ImportedRuns, load_exporter
 from insitu.formats.jsonl import JsonLines
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable
@@ -17,7 +17,7 @@ from tests.support.campaigns import heat_run
 MAIN = CallPath(("main",))
 
 
-def read(*lines: object) -> Imported:
+def read(*lines: object) -> ImportedRuns:
     return JsonLines().read(
         line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines
     )
@@ -184,7 +184,7 @@ def same_values(left: RunTable, right: RunTable) -> bool:
 def test_every_format_writes_an_empty_campaign(name: str):
     out = io.BytesIO()
 
-    exporter(name).write(Experiment(("p",), ()), ModelSet(), out)
+    load_exporter(name).write(Experiment(("p",), ()), ModelSet(), out)
 
     assert not out.closed
-    assert exporter(name).name == name
+    assert load_exporter(name).name == name

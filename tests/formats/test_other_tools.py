@@ -13,10 +13,10 @@ import pytest
 from insitu.campaign.load import load_experiment
 from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
 from insitu.errors import UsageError
-from insitu.formats.base import EXPORTERS, exporter, exporter_of, importer
-from insitu.formats.extrap import measurements, parted
+from insitu.formats.base import EXPORTERS, load_exporter, load_exporter_for, load_importer
+from insitu.formats.extrap import measurements, split_complete
 from insitu.formats.jsonl import JsonLines
-from insitu.formats.reading import parameters_of
+from insitu.formats.reading import parse_file_name
 from insitu.modeling.base import ChangePoint, Model, ModelSet, Quality, Segment, SeriesModel
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
@@ -75,7 +75,7 @@ def hostile() -> ModelSet:
 
 def written(name: str, experiment: Experiment, models: ModelSet, file: Path) -> Path:
     with file.open("wb") as out:
-        exporter(name).write(experiment, models, out)
+        load_exporter(name).write(experiment, models, out)
     return file
 
 
@@ -83,13 +83,13 @@ def written(name: str, experiment: Experiment, models: ModelSet, file: Path) -> 
 def test_what_extrap_reads_reads_back_as_it_was(name, campaign, tmp_path):
     file = written(name, *campaign, tmp_path / f"heat{OF_EXTRAP[name]}")
 
-    found = JsonLines().take(importer(name).rows(str(file)))
+    found = JsonLines().take(load_importer(name).rows(str(file)))
 
     assert found.bad == ()
     again = measurements(Experiment(campaign[0].parameters, found.runs), ModelSet())
     before = measurements(*campaign)
     if name == "extra-p-text":  # holds only what was measured at every point
-        before, _ = parted(before)
+        before, _ = split_complete(before)
     assert len(before) >= 5
     assert again == before
 
@@ -101,7 +101,7 @@ def test_extrap_lines_are_lines_that_import_takes(campaign, tmp_path):
         found = JsonLines().read(lines)
 
     again = measurements(Experiment(("p",), found.runs), ModelSet())
-    assert (found.bad, again) == ((), parted(measurements(*campaign))[0])
+    assert (found.bad, again) == ((), split_complete(measurements(*campaign))[0])
 
 
 def test_extrap_gets_no_series_that_it_would_refuse(campaign, tmp_path):
@@ -126,7 +126,7 @@ def test_a_series_without_all_points_is_named_in_the_text(tmp_path):
     file = written("extra-p-text", Experiment(("p",), runs), ModelSet(), tmp_path / "a.txt")
 
     assert "# left out, not measured at every point: b time" in file.read_text()
-    assert len(list(importer("extra-p-text").rows(str(file)))) == 2
+    assert len(list(load_importer("extra-p-text").rows(str(file)))) == 2
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_files_that_make_no_sense_are_refused_by_name(name, content, tmp_path):
     file.write_bytes(content)
 
     with pytest.raises(UsageError, match="bad"):
-        list(importer(name).rows(str(file)))
+        list(load_importer(name).rows(str(file)))
 
 
 def test_lines_of_talpas_are_repetitions(tmp_path):
@@ -160,7 +160,7 @@ def test_lines_of_talpas_are_repetitions(tmp_path):
     text = "".join(line.format(x, v) for x, v in ((20, 1.5), (20, 2.5), (40, 3)))
     (tmp_path / "talpas.txt").write_text(text)
 
-    found = JsonLines().take(importer("extra-p-text").rows(str(tmp_path / "talpas.txt")))
+    found = JsonLines().take(load_importer("extra-p-text").rows(str(tmp_path / "talpas.txt")))
 
     assert [str(key) for key, _ in found.runs] == ["p=1,x=20#0", "p=1,x=20#1", "p=1,x=40#0"]
     assert [table.values["flops"].item() for _, table in found.runs] == [1.5, 2.5, 3.0]
@@ -180,7 +180,7 @@ def test_extrap_3_calls_everything_by_number(tmp_path):
     }
     (tmp_path / "old.json").write_text(json.dumps(data))
 
-    found = JsonLines().take(importer("json").rows(str(tmp_path / "old.json")))
+    found = JsonLines().take(load_importer("json").rows(str(tmp_path / "old.json")))
 
     assert [str(key) for key, _ in found.runs] == ["p=8#0", "p=8#1"]
     assert [table.values["time"].tolist() for _, table in found.runs] == [[[1.0]], [[2.0]]]
@@ -306,7 +306,7 @@ def test_json_split_of_caliper_keeps_ranks(tmp_path):
     file = tmp_path / "heat.p2.n64.json"
     file.write_text(json.dumps(data))
 
-    ((key, table),) = JsonLines().take(importer("caliper-json").rows(str(file))).runs
+    ((key, table),) = JsonLines().take(load_importer("caliper-json").rows(str(file))).runs
 
     assert str(key) == "p=2,n=64#0"
     assert [str(path) for path in table.callpaths] == ["main", "main->foo→bar"]
@@ -322,17 +322,19 @@ def test_json_split_of_caliper_keeps_ranks(tmp_path):
     ],
 )
 def test_names_of_directories_tell_parameters(path, params, repetition):
-    assert parameters_of(path) == (params, repetition)
+    assert parse_file_name(path) == (params, repetition)
 
 
 def test_each_suffix_names_one_format():
-    assert {exporter_of(f"a{exporter(name).suffix}").name for name in EXPORTERS} == set(EXPORTERS)
+    assert {load_exporter_for(f"a{load_exporter(name).suffix}").name for name in EXPORTERS} == set(
+        EXPORTERS
+    )
 
 
 def test_hatchet_gets_every_rank_of_the_largest_run_and_gives_it_back(campaign, tmp_path):
     file = written("hatchet", *campaign, tmp_path / "heat.p16.r2.hatchet.json")
 
-    ((key, table),) = JsonLines().take(importer("hatchet").rows(str(file))).runs
+    ((key, table),) = JsonLines().take(load_importer("hatchet").rows(str(file))).runs
 
     (was,) = [t for k, t in campaign[0].runs if (k.size, k.repetition) == (16, 1)]
     assert str(key) == "p=16#1"
@@ -353,7 +355,7 @@ def test_a_graph_of_hatchet_has_the_nodes_above_and_tells_namesakes_apart(tmp_pa
     data["dataframe"].append({"node": 7, "rank": 0, "name": "MPI_Test", "time (inc)": 3.0})
     (tmp_path / "b.json").write_text(json.dumps(data))
 
-    rows = list(importer("hatchet").rows(str(tmp_path / "b.json")))
+    rows = list(load_importer("hatchet").rows(str(tmp_path / "b.json")))
 
     assert [one["data"]["name"] for one in graph.values()][:3] == ["main", "solve", "MPI_Test"]
     assert {row["callpath"]: row["value"] for row in rows} == {

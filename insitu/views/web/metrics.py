@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from insitu.analysis.board import Board, SeriesRow
 from insitu.analysis.forecast import SLOWER
-from insitu.formats.openmetrics import END, family, model_lines, sample, state_lines
+from insitu.formats.openmetrics import END, family_lines, format_sample, model_lines, state_lines
 from insitu.modeling.base import ModelSet
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -42,17 +42,17 @@ def board_lines(board: Board, *, is_live: bool) -> Iterator[str]:
     yield from state_lines(Counter(run.state for run in board.runs), board.findings)
 
     for name, (unit, help_text) in FAMILIES.items():
-        yield from family(name, unit, help_text)
+        yield from family_lines(name, unit, help_text)
 
         if name == "insitu_live":
             has_run = any(run.state not in FINISHED_STATES for run in board.runs)
-            yield sample(name, {}, int(is_live and has_run))
+            yield format_sample(name, {}, int(is_live and has_run))
         elif name.startswith("insitu_run_"):
             yield from _run_lines(name, board)
         elif name == "insitu_share_ratio":
             shares = {row.callpath: row.share for row in board.series}
             for path, share in shares.items():
-                yield sample(name, {"callpath": path}, share)
+                yield format_sample(name, {"callpath": path}, share)
         else:
             for row in board.series:
                 yield from _row_lines(name, row)
@@ -65,14 +65,14 @@ def _run_lines(name: str, board: Board) -> Iterator[str]:
 
         if name == "insitu_run_progress_ratio":
             if run.part is not None:
-                yield sample(name, {"run": run.name}, run.part)
+                yield format_sample(name, {"run": run.name}, run.part)
             continue
 
         counts: Counter[str] = Counter()
         for state, n_ranks in run.ranks:
             counts[state] += n_ranks
         for state, n_ranks in counts.items():
-            yield sample(name, {"run": run.name, "state": state}, n_ranks)
+            yield format_sample(name, {"run": run.name, "state": state}, n_ranks)
 
 
 def _row_lines(name: str, row: SeriesRow) -> Iterator[str]:
@@ -84,13 +84,13 @@ def _row_lines(name: str, row: SeriesRow) -> Iterator[str]:
     }
     if name == "insitu_value":
         if row.points:
-            yield sample(name, labels, row.points[-1][1])
+            yield format_sample(name, labels, row.points[-1][1])
     elif row.live is None:
         return
     elif name == "insitu_live_value":
-        yield sample(name, labels, row.live)
+        yield format_sample(name, labels, row.live)
     elif name == "insitu_live_slower":
-        yield sample(name, labels, int(row.verdict == SLOWER))
+        yield format_sample(name, labels, int(row.verdict == SLOWER))
     elif row.expected is not None:
         for bound, value in zip(("low", "value", "high"), row.expected, strict=True):
-            yield sample(name, labels | {"bound": bound}, value)
+            yield format_sample(name, labels | {"bound": bound}, value)
