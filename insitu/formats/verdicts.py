@@ -21,16 +21,19 @@ WORDS = {
     Status.MET: "met",
     Status.NEAR: "met approximately",
     Status.VIOLATED: "violated",
-    Status.UNSETTLED: "cannot be told yet",
+    Status.UNSETTLED: "undecided",
 }
-OPEN = (Status.VIOLATED, Status.UNSETTLED)  # what a person must read about
+OPEN = (Status.VIOLATED, Status.UNSETTLED)  # results that need the user's attention
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {Status.VIOLATED: "error", Status.UNSETTLED: "note", Status.NEAR: "none"}
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Results with where they come from; expectations: the file, empty for a baseline alone."""
+    """Results and where they come from.
+
+    expectations: path of the file of expectations, "" for a comparison with a baseline alone.
+    """
 
     campaign: str
     expectations: str
@@ -38,81 +41,87 @@ class Report:
 
 
 def sentence(results: Sequence[Result]) -> str:
-    """How many expectations are met: `3 met, 1 violated`."""
-    counts = Counter(one.status for one in results)
-    parts = [f"{counts[status]} {word}" for status, word in WORDS.items() if counts[status]]
-    return ", ".join(parts) or "nothing was judged"
+    """Return how many expectations have each status: `3 met, 1 violated`."""
+    counts = Counter(result.status for result in results)
+    phrases = [f"{counts[status]} {word}" for status, word in WORDS.items() if counts[status]]
+    return ", ".join(phrases) or "nothing was judged"
 
 
-def table_cells(one: Result) -> tuple[str, ...]:
-    """A result as a row of a table: mark, metric, class, expected, found, δ, R², sure."""
-    is_growth = one.verdict is not None
+def table_cells(result: Result) -> tuple[str, ...]:
+    """Return a row of a table: mark, metric, class, expected, found, δ, R², probability."""
+    expected, found = result.kind, f"{result.expected}: {result.text}"
+    if result.kind == "rule":
+        found = result.text
+    if result.verdict is not None:
+        expected, found = result.expected, result.found
     return (
-        MARKS[one.status],
-        one.metric,
-        one.behaviour,
-        one.expected if is_growth else one.kind,
-        one.found
-        if is_growth
-        else f"{one.expected}: {one.text}"
-        if one.kind != "rule"
-        else one.text,
-        one.divergence,
-        "" if math.isnan(one.adjusted_r2) else f"{one.adjusted_r2:.2f}",
-        share(one.probability),
+        MARKS[result.status],
+        result.metric,
+        result.behaviour,
+        expected,
+        found,
+        result.divergence,
+        "" if math.isnan(result.adjusted_r2) else f"{result.adjusted_r2:.2f}",
+        share(result.probability),
     )
 
 
-def describe(one: Result) -> str:
-    """A result as a sentence that needs no table."""
-    of_class = "" if one.behaviour == ALL else f" of class {one.behaviour}"
-    expected = "" if one.kind in ("growth", "rule") else f"{one.expected}: "
-    advice = f"; {one.advice}" if one.advice else ""
-    return f"{one.subject}, {one.metric}{of_class}: {expected}{one.text}{advice}"
+def describe(result: Result) -> str:
+    """Return a result as a sentence that is complete without a table."""
+    of_class = "" if result.behaviour == ALL else f" of class {result.behaviour}"
+    expected = "" if result.kind in ("growth", "rule") else f"{result.expected}: "
+    advice = f"; {result.advice}" if result.advice else ""
+    return f"{result.subject}, {result.metric}{of_class}: {expected}{result.text}{advice}"
 
 
 def share(probability: float) -> str:
-    """A probability for a table; empty where there is none."""
+    """Return a probability as text for a table; "" for NaN."""
     return "" if math.isnan(probability) else percent(probability)
 
 
-def result_row(one: Result) -> dict[str, Any]:  # Any: JSON
-    """One result as JSON can hold it."""
-    verdict = one.verdict
+def result_row(result: Result) -> dict[str, Any]:  # Any: JSON
+    """Return a result as a JSON object."""
+    settle = None
+    if result.settling_point is not None:
+        settle = {
+            "at": dict(result.settling_point.at),
+            "probability": result.settling_point.probability,
+        }
     row: dict[str, Any] = {
-        "callpath": one.subject,
-        "metric": one.metric,
-        "class": one.behaviour,
-        "expected": one.expected,
-        "found": one.found,
-        "status": one.status.value,
-        "text": one.text,
-        "probability": finite(one.probability),
-        "adjusted_r2": finite(one.adjusted_r2),
-        "line": one.entry.line or None,
-        "settle": None
-        if one.settling_point is None
-        else {"at": dict(one.settling_point.at), "probability": one.settling_point.probability},
+        "callpath": result.subject,
+        "metric": result.metric,
+        "class": result.behaviour,
+        "expected": result.expected,
+        "found": result.found,
+        "status": result.status.value,
+        "text": result.text,
+        "probability": finite(result.probability),
+        "adjusted_r2": finite(result.adjusted_r2),
+        "line": result.entry.line or None,
+        "settle": settle,
     }
+    verdict = result.verdict
     if verdict is not None:
         row |= {
             "match": verdict.match.value,
             "model": str(verdict.function),
-            "divergence": one.divergence,
+            "divergence": result.divergence,
             "ranks": {rank.value: value for rank, value in verdict.shares.items()},
         }
     return row
 
 
 def write_report(report: Report, path: str) -> None:
-    """Write a report in the format that the end of its name says.
+    """Write a report in the format of the file name's suffix.
 
     Raises:
-        UsageError: no format has this end, or the file cannot be written.
+        UsageError: no format has this suffix, or the file cannot be written.
     """
     suffix = PurePath(path).suffix.lower()
     if suffix not in WRITERS:
-        raise UsageError(f"{path}: end it in one of {', '.join(WRITERS)}")
+        raise UsageError(
+            f"{path}: no report has this suffix; the suffixes are {', '.join(WRITERS)}"
+        )
     try:
         with open(path, "w", encoding="utf-8") as stream:
             stream.write(WRITERS[suffix](report))
@@ -121,118 +130,132 @@ def write_report(report: Report, path: str) -> None:
 
 
 def junit(report: Report) -> str:
-    """JUnit XML: violated expectations fail, doubtful ones are skipped with the reason."""
-    counts = Counter(one.status for one in report.results)
-    numbers = {
+    """Return JUnit XML: violated expectations fail, undecided ones are skipped with the reason."""
+    counts = Counter(result.status for result in report.results)
+    totals = {
         "tests": str(len(report.results)),
         "failures": str(counts[Status.VIOLATED]),
         "errors": "0",
         "skipped": str(counts[Status.UNSETTLED]),
     }
-    top = ElementTree.Element("testsuites", numbers)
-    suite = ElementTree.SubElement(top, "testsuite", {"name": "insitu check", **numbers})
-    for one in report.results:
-        name = " ".join(part for part in (one.metric, _class(one), one.expected) if part)
-        named = {"classname": _legal(one.subject), "name": _legal(name), "time": "0"}
-        if report.expectations and one.entry.line:
-            named |= {"file": report.expectations, "line": str(one.entry.line)}
-        case = ElementTree.SubElement(suite, "testcase", named)
-        text = _legal(describe(one))
-        if one.status is Status.VIOLATED:
+    root = ElementTree.Element("testsuites", totals)
+    suite = ElementTree.SubElement(root, "testsuite", {"name": "insitu check", **totals})
+
+    for result in report.results:
+        of_class = "" if result.behaviour == ALL else f"of {result.behaviour}"
+        name = " ".join(filter(None, (result.metric, of_class, result.expected)))
+        attributes = {"classname": _escape_controls(result.subject), "name": _escape_controls(name)}
+        attributes |= {"time": "0", **_source_line(report, result)}
+        case = ElementTree.SubElement(suite, "testcase", attributes)
+
+        text = _escape_controls(describe(result))
+        if result.status is Status.VIOLATED:
             ElementTree.SubElement(case, "failure", {"message": text}).text = text
-        elif one.status is Status.UNSETTLED:
+        elif result.status is Status.UNSETTLED:
             ElementTree.SubElement(case, "skipped", {"message": text})
         else:
             ElementTree.SubElement(case, "system-out").text = text
-    ElementTree.indent(top)
-    return ElementTree.tostring(top, encoding="unicode", xml_declaration=True) + "\n"
+
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def sarif(report: Report) -> str:
-    """SARIF 2.1.0, for the code scanning of forges."""
-    rules = [
-        {"id": kind, "shortDescription": {"text": text}}
-        for kind, text in (
-            ("insitu/violated", "Growth is not as expected"),
-            ("insitu/unsettled", "The measurements do not tell yet"),
-            ("insitu/near", "Growth is within the limits of its expectation"),
-        )
-    ]
+    """Return SARIF 2.1.0, for the code scanning of GitHub and GitLab."""
+    texts = {
+        "insitu/violated": "Growth is not as expected",
+        "insitu/unsettled": "The measurements do not decide yet",
+        "insitu/near": "Growth is within the limits of its expectation",
+    }
+    rules = [{"id": kind, "shortDescription": {"text": text}} for kind, text in texts.items()]
+
     results = []
-    for one in report.results:
-        if one.status is Status.MET:
+    for result in report.results:
+        if result.status is Status.MET:
             continue
-        result: dict[str, Any] = {
-            "ruleId": f"insitu/{one.status.value}",
-            "level": LEVELS[one.status],
-            "message": {"text": describe(one)},
-            "locations": [_location(report, one)],
-            "partialFingerprints": {
-                "expectation": f"{one.subject}|{one.metric}|{one.behaviour}|{one.expected}"
-            },
+        identity = (result.subject, result.metric, result.behaviour, result.expected)
+        row: dict[str, Any] = {
+            "ruleId": f"insitu/{result.status.value}",
+            "level": LEVELS[result.status],
+            "message": {"text": describe(result)},
+            "locations": [_sarif_location(report, result)],
+            "partialFingerprints": {"expectation": "|".join(identity)},
         }
-        results.append(result)
+        results.append(row)
+
     driver = {"name": "insitu", "version": __version__, "rules": rules}
     run = {"tool": {"driver": driver}, "results": results}
-    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+    document = {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(document, indent=1) + "\n"
 
 
 def markdown(report: Report) -> str:
-    """A table as in [VAL], tables 2 and 3."""
+    """Return a table as in [VAL], tables 2 and 3, and a list of the results that need attention."""
     lines = [
-        f"**{sentence(report.results)}** ({_cell(report.campaign)})",
+        f"**{sentence(report.results)}** ({_markdown_cell(report.campaign)})",
         "",
         "| | call path | metric | class | expected | found | δ | R² | sure |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for one in report.results:
-        mark, *others = table_cells(one)
-        lines.append(f"| {' | '.join(map(_cell, (mark, one.subject, *others)))} |")
-    if doubtful := [one for one in report.results if one.status in OPEN]:
-        lines += ["", *(f"- {MARKS[one.status]} {_cell(describe(one))}" for one in doubtful)]
+    for result in report.results:
+        mark, *others = table_cells(result)
+        cells = [_markdown_cell(text) for text in (mark, result.subject, *others)]
+        lines.append(f"| {' | '.join(cells)} |")
+
+    open_results = [result for result in report.results if result.status in OPEN]
+    if open_results:
+        lines.append("")
+    for result in open_results:
+        lines.append(f"- {MARKS[result.status]} {_markdown_cell(describe(result))}")
     return "\n".join(lines) + "\n"
 
 
 def annotations(report: Report) -> Iterator[str]:
-    """Workflow commands of GitHub Actions, which show beside the expectation in a pull request."""
-    words = {Status.VIOLATED: "error", Status.UNSETTLED: "warning", Status.NEAR: "notice"}
-    for one in report.results:
-        if one.status not in words:
+    """Yield workflow commands of GitHub Actions, shown at the expectation in a pull request.
+
+    The last line is a summary.
+    """
+    commands = {Status.VIOLATED: "error", Status.UNSETTLED: "warning", Status.NEAR: "notice"}
+    for result in report.results:
+        command = commands.get(result.status)
+        if command is None:
             continue
-        properties = {"title": f"insitu: {WORDS[one.status]}"}
-        if report.expectations and one.entry.line:
-            properties |= {"file": report.expectations, "line": str(one.entry.line)}
-        listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-        yield f"::{words[one.status]} {listed}::{_escaped(describe(one))}"
+        properties = {"title": f"insitu: {WORDS[result.status]}", **_source_line(report, result)}
+        listed = ",".join(f"{key}={_escape_property(text)}" for key, text in properties.items())
+        yield f"::{command} {listed}::{_escape_message(describe(result))}"
     yield sentence(report.results)
 
 
 WRITERS: dict[str, Callable[[Report], str]] = {".xml": junit, ".sarif": sarif, ".md": markdown}
 
 
-def _class(one: Result) -> str:
-    return "" if one.behaviour == ALL else f"of {one.behaviour}"
+def _source_line(report: Report, result: Result) -> dict[str, str]:
+    """Return file and line of the expectation, {} if it comes from no file."""
+    if not report.expectations or not result.entry.line:
+        return {}
+    return {"file": report.expectations, "line": str(result.entry.line)}
 
 
-def _location(report: Report, one: Result) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": report.expectations or report.campaign}}
-    if one.entry.line:
-        place["region"] = {"startLine": one.entry.line}
-    return {"physicalLocation": place}
+def _sarif_location(report: Report, result: Result) -> dict[str, Any]:
+    location: dict[str, Any] = {"artifactLocation": {"uri": report.expectations or report.campaign}}
+    if result.entry.line:
+        location["region"] = {"startLine": result.entry.line}
+    return {"physicalLocation": location}
 
 
-def _legal(text: str) -> str:
-    """Characters that XML forbids, as escapes."""
+def _escape_controls(text: str) -> str:
+    """Replace characters that XML forbids by escape sequences."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _cell(text: str) -> str:
-    return _legal(text).replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*")
+def _markdown_cell(text: str) -> str:
+    escaped = _escape_controls(text).replace("\\", "\\\\")
+    return escaped.replace("|", "\\|").replace("*", "\\*")
 
 
-def _escaped(text: str) -> str:
+def _escape_message(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape_message(text).replace(":", "%3A").replace(",", "%2C")
