@@ -1,7 +1,7 @@
-"""Throttled functions as part of their callers: what is measured of the others stays exact.
+"""Counts throttled functions as part of their callers, so that all other values stay exact.
 
-A function that one rank of a node has throttled is left out for all of them, so that their call
-paths can be compared.
+If one rank of a node has throttled a function, it is left out in all ranks of the node: otherwise
+their call paths could not be compared.
 """
 
 from array import array
@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence, Set
 from insitu.collectors.table import COMPILED, LIBRARY, PYTHON, Header, Row
 
 Function = tuple[str, str, int]  # name, file, line
-NAMED_AT_MOST = 8  # functions in a sentence
-SHOWN = 100  # characters of a name: those of C++ templates may be thousands long
-U8 = (1 << 64) - 1
-PEAKS = ("heap_peak",)
-COUNTED_ONCE = ("visits", "time")  # of a function itself: they are not its caller's
+MAX_NAMES = 8  # functions that the finding names
+MAX_NAME_LENGTH = 100  # characters; names of C++ templates may have thousands
+U8_MASK = (1 << 64) - 1
+PEAKS = ("heap_peak",)  # columns of which a caller has the maximum
+OWN = ("visits", "time")  # columns of the function itself, which are not added to its caller
 
 
 def function_of(row: Row) -> Function:
-    """What tells a function from others, whatever its call path."""
+    """The function of a row, whatever its call path."""
     return row.name, row.file, row.line
 
 
 def is_elided(row: Row, throttled: Set[Function]) -> bool:
-    """Whether this row is to be part of its caller."""
+    """Whether this row counts as part of its caller."""
     return (
         bool(throttled)
         and row.kind in (PYTHON, LIBRARY, COMPILED)
@@ -31,32 +31,51 @@ def is_elided(row: Row, throttled: Set[Function]) -> bool:
     )
 
 
-def fold(totals: Mapping[str, "array[int]"], rows: Sequence[Row], throttled: Set[Function]) -> None:
-    """Move the numbers of elided rows to the rows that they are part of."""
+def fold_into_callers(
+    totals: Mapping[str, "array[int]"], rows: Sequence[Row], throttled: Set[Function]
+) -> None:
+    """Move the values of throttled functions to their callers, in place.
+
+    Args:
+        totals: shape (n_rows,) for each column.
+        rows: the rows of the table; a row comes after its parent.
+        throttled: the functions to leave out.
+    """
     for i in reversed(range(1, len(rows))):  # callees before their callers
         if not is_elided(rows[i], throttled):
             continue
+
+        parent = rows[i].parent
         for name, values in totals.items():
-            parent = rows[i].parent
             if name in PEAKS:
                 values[parent] = max(values[parent], values[i])
-            elif name not in COUNTED_ONCE:
-                values[parent] = (values[parent] + values[i]) & U8  # it may be signed
+            elif name not in OWN:
+                # The sum wraps around: signed values are stored as unsigned words.
+                values[parent] = (values[parent] + values[i]) & U8_MASK
             values[i] = 0
 
 
-def said(heads: Sequence[Header], throttled: Mapping[Function, int]) -> str:
-    """What was left out, for people: the functions, and the visits counted until then."""
-    known = sorted(throttled.items(), key=lambda item: -item[1])
-    named = [
-        f"{name if len(name) <= SHOWN else name[: SHOWN - 1] + '…'} ({visits} visits)"
-        for (name, _, _), visits in known[:NAMED_AT_MOST]
-    ]
-    more = max(head.throttled for head in heads) - len(named)
-    named += [f"{more} more, mostly inside libraries"] if more > 0 else []
-    share = max(head.budget for head in heads)
+def describe_throttled(heads: Sequence[Header], throttled: Mapping[Function, int]) -> str:
+    """The text of the finding: which functions were left out, and how often they were called.
+
+    Args:
+        heads: the headers of all tables of the node.
+        throttled: the functions, with their visits before they were throttled.
+    """
+    by_visits = sorted(throttled.items(), key=lambda item: -item[1])
+    names = [f"{_shorten(name)} ({visits} visits)" for (name, _, _), visits in by_visits]
+    names = names[:MAX_NAMES]
+    more = max(head.throttled for head in heads) - len(names)
+    if more > 0:
+        names.append(f"{more} more, mostly inside libraries")
+
+    budget = max(head.budget for head in heads)
     return (
-        f"timing these would have taken more than {share * 100:g} % of the time; from then on they "
-        f"count as part of their callers: {', '.join(named)}; so that all runs leave them out "
-        "alike, name them with --skip"
+        f"timing these functions would have taken more than {budget * 100:g} % of the time; they"
+        f" count as part of their callers from then on: {', '.join(names)}; use --skip to leave"
+        " them out of all runs"
     )
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"

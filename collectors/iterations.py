@@ -1,32 +1,43 @@
-"""How long an iteration of the main loop takes in one rank, and by how much that varies."""
+"""How long an iteration of the main loop takes in a rank, and how much that varies."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from statistics import fmean, median, stdev
 from typing import Any
 
-from insitu.collectors.ranks import Rank
-from insitu.collectors.table import TableReader
+from insitu.collectors.ranks import GaugeValues, Rank
 
-FEWEST = 8  # iterations that say something about their noise
-
-
-def of(table: TableReader, node_rows: Sequence[int], tick_s: float) -> tuple[int, dict[str, float]]:
-    """The node's row of the main loop, with the median time of an iteration (s) and the
-    coefficient of variation of its times [DET §5.1.1]; no values where no loop was found."""
-    row, ticks = table.header.loop_row, table.iteration_ticks()
-    if len(ticks) < FEWEST or row >= len(node_rows) or not tick_s:
-        return 0, {}
-    times = [value * tick_s for value in ticks]
-    mean = fmean(times)
-    values = {"iteration_time": median(times)}
-    return node_rows[row], values | {"iteration_variation": stdev(times) / mean if mean else 0.0}
+MIN_ITERATIONS = 8  # fewer say too little about the noise
 
 
-def told(ranks: Iterable[Rank]) -> dict[str, Any]:
-    """The sample of one rank, in order: whether iterations grow can be seen in it; {} without."""
+def iteration_gauges(rank: Rank) -> Iterable[GaugeValues]:
+    """The median time of an iteration (s) and the coefficient of variation of the times.
+
+    They belong to the call path that contains the main loop [DET §5.1.1]. Nothing is returned if
+    no main loop was found.
+    """
+    loop_row = rank.table.header.loop_row
+    ticks = rank.table.iteration_ticks()
+    if len(ticks) < MIN_ITERATIONS or loop_row >= len(rank.node_rows) or not rank.tick_s:
+        return []
+
+    times_s = [count * rank.tick_s for count in ticks]
+    mean_s = fmean(times_s)
+    values = {
+        "iteration_time": median(times_s),
+        "iteration_variation": stdev(times_s) / mean_s if mean_s else 0.0,
+    }
+    return [(rank.number, rank.node_rows[loop_row], values)]
+
+
+def sample_iterations(ranks: Iterable[Rank]) -> dict[str, Any]:  # Any: JSON
+    """A sample of one rank's iteration times, in order; {} if no rank has enough of them.
+
+    It shows whether iterations become slower during a run.
+    """
     for rank in ranks:
-        ticks, head = rank.table.iteration_ticks(), rank.table.header
-        if len(ticks) >= FEWEST and rank.tick_s:
-            times = [float(f"{value * rank.tick_s:.6g}") for value in ticks]
-            return {"rank": rank.number, "count": head.iterations + 1, "times_s": times}
+        ticks = rank.table.iteration_ticks()
+        if len(ticks) >= MIN_ITERATIONS and rank.tick_s:
+            times_s = [float(f"{count * rank.tick_s:.6g}") for count in ticks]
+            n_iterations = rank.table.header.iterations + 1
+            return {"rank": rank.number, "count": n_iterations, "times_s": times_s}
     return {}

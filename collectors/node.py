@@ -1,7 +1,5 @@
-"""The ranks of one run on one node: their tables as messages, for the live agent and for ingest
-alike."""
+"""The ranks of one run on one node: reads their tables and builds the messages about them."""
 
-import fcntl
 import json
 import os
 import shutil
@@ -9,35 +7,22 @@ import time
 from array import array
 from typing import Any
 
-from insitu.campaign import layout
-from insitu.collectors import (
-    elision,
-    endings,
-    heap,
-    iterations,
-    phases,
-    smaps,
-    spool,
-    table_directory,
-    waiting,
-)
+from insitu.collectors import elision, heap, smaps, spool, table_directory
+from insitu.collectors.iterations import iteration_gauges, sample_iterations
+from insitu.collectors.phases import phase_gauges
+from insitu.collectors.rank_end import find_problems, rank_end
 from insitu.collectors.ranks import (
+    COLUMN_INDEX,
     COLUMNS,
-    INDEX,
-    Level,
+    GaugeValues,
     Rank,
-    level_groups,
-    of_the_root,
+    gauge_groups,
+    root_gauges,
     table_groups,
 )
 from insitu.collectors.symbols import Symbols
-from insitu.collectors.table import (
-    COMPILED,
-    MPI,
-    RUNNING,
-    Row,
-    TableReader,
-)
+from insitu.collectors.table import COMPILED, MPI, RUNNING, Row, TableReader
+from insitu.collectors.waiting import waiting_gauges
 from insitu.errors import WireError
 from insitu.wire.digest import EMPTY_DIGEST, extend_digest
 from insitu.wire.messages import (
@@ -47,37 +32,40 @@ from insitu.wire.messages import (
     Digest,
     Group,
     Hello,
-    Message,
     Paths,
     Totals,
 )
 
-SETTLE_S = 5.0  # at most, for agents whose ranks have ended to let go
+TotalsOfRanks = list[tuple[Rank, dict[str, Any]]]
 
 
 class Node:
-    """Reads the tables of a run directory and unites their call trees into one dictionary."""
+    """The tables of a run directory, with their call trees united in one dictionary of paths.
+
+    The agent uses it while the ranks run, `insitu ingest` after they have ended.
+    """
 
     def __init__(self, directory: str, *, token: str = "", incarnation: int | None = None) -> None:
         self.directory = directory
         self.name = spool.node_name(directory)
         self.token = token
         self.incarnation = incarnation or time.time_ns()
-        self.ranks: dict[str, Rank] = {}
-        self.damaged: dict[str, str] = {}
-        self.ids: dict[tuple[int, str], int] = {}
-        self.paths: list[tuple[int, str, str, int]] = []
-        self._digest = EMPTY_DIGEST  # of all rows of the dictionary
-        self.throttled: dict[elision.Function, int] = {}  # with the visits until then
+        self.ranks: dict[str, Rank] = {}  # by file name of the table
+        self.damaged: dict[str, str] = {}  # why a table cannot be read, by file name
+        self.path_ids: dict[tuple[int, str], int] = {}  # by parent and name
+        self.paths: list[tuple[int, str, str, int]] = []  # parent, name, file, line
+        self._digest = EMPTY_DIGEST  # of all paths
+        self.throttled: dict[elision.Function, int] = {}  # visits before they were throttled
         self.symbols = Symbols()
 
-    # ---- what there is ------------------------------------------------------------------------
+    # ---- reading tables -------------------------------------------------------------------------
 
     def scan(self) -> None:
-        """Open tables that appeared, read new rows, see which ranks have ended."""
+        """Open new tables, read new rows, and find out which ranks have ended."""
         for name in table_directory.table_names(self.directory):
-            if name not in self.ranks.keys() | self.damaged.keys():
+            if name not in self.ranks and name not in self.damaged:
                 self._open(name)
+
         for name, rank in list(self.ranks.items()):
             try:
                 self._update(rank)
@@ -101,66 +89,73 @@ class Node:
         if head.mpi_size > 1 or head.size <= 1:
             rank.number = head.mpi_rank if head.mpi_rank >= 0 else head.rank
         rank.has_ended = head.state != RUNNING or not is_alive
-        self._learn_throttled(rank)
+
+        self._update_throttled(rank)
         for row in rank.table.rows[len(rank.node_rows) :]:
-            self._place(rank, row)
+            self._append_node_row(rank, row)
         rank.tick_s = rank.table.tick_s() or rank.tick_s
 
-    def _learn_throttled(self, rank: Rank) -> None:
-        """What one rank throttles is no row of the node any more."""
-        fresh = [i for i in rank.table.throttled() if i not in rank.throttled_rows]
-        rank.throttled_rows.update(fresh)
-        visits = rank.table.totals(0.0)["visits"] if fresh else ()
-        is_new = False
-        for i in fresh:
+    def _update_throttled(self, rank: Rank) -> None:
+        """Note the functions that a rank has throttled since the last call.
+
+        They are left out in all ranks, so the rows of all ranks are mapped again.
+        """
+        new_rows = [i for i in rank.table.throttled() if i not in rank.throttled_rows]
+        if not new_rows:
+            return
+        rank.throttled_rows.update(new_rows)
+
+        visits = rank.table.totals(0.0)["visits"]
+        has_new_function = False
+        for i in new_rows:
             function = elision.function_of(rank.table.rows[i])
-            is_new = is_new or function not in self.throttled
+            has_new_function = has_new_function or function not in self.throttled
             self.throttled[function] = self.throttled.get(function, 0) + visits[i]
-        for other in self.ranks.values() if is_new else ():
-            del other.node_rows[:]
-            for row in other.table.rows:
-                self._place(other, row)
 
-    def _place(self, rank: Rank, row: Row) -> None:
-        is_elided = rank.node_rows and elision.is_elided(row, self.throttled.keys())
-        place = rank.node_rows[row.parent] if is_elided else self._id(rank, row)
-        rank.node_rows.append(place)
+        if has_new_function:
+            for other in self.ranks.values():
+                del other.node_rows[:]
+                for row in other.table.rows:
+                    self._append_node_row(other, row)
 
-    def _shown(self, function: elision.Function) -> elision.Function:
-        """A compiled function is known by its address until people read of it."""
-        name, file, line = function
-        if file in self.symbols.files:
-            name = self.symbols.name(file, name, before_ns=0)
-        return name, file, line
+    def _append_node_row(self, rank: Rank, row: Row) -> None:
+        """Map the next row of a table to a row of the dictionary."""
+        is_root = not rank.node_rows
+        if not is_root and elision.is_elided(row, self.throttled.keys()):
+            rank.node_rows.append(rank.node_rows[row.parent])
+        else:
+            rank.node_rows.append(self._path_id(rank, row, is_root=is_root))
 
-    def _id(self, rank: Rank, row: Row) -> int:
-        parent = rank.node_rows[row.parent] if rank.node_rows else 0
+    def _path_id(self, rank: Rank, row: Row, *, is_root: bool) -> int:
+        """The row of the dictionary for a row of a table; a new one if the path is new."""
+        parent = 0 if is_root else rank.node_rows[row.parent]
         name = row.name
         if row.kind == COMPILED:
             name = self.symbols.name(row.file, name, before_ns=rank.table.header.created_ns)
-        key = (parent, name) if self.paths and rank.node_rows else (0, "")
-        if key not in self.ids:
-            self.ids[key] = len(self.paths)
+
+        key = (0, "") if is_root else (parent, name)  # all ranks share the root
+        if key not in self.path_ids:
+            self.path_ids[key] = len(self.paths)
             self.paths.append((parent, name, row.file, row.line))
             self._digest = extend_digest(self._digest, parent, name, row.file, row.line)
-        return self.ids[key]
+        return self.path_ids[key]
 
-    def live(self) -> list[Rank]:
+    def live_ranks(self) -> list[Rank]:
         """The ranks that have not ended."""
         return [rank for rank in self.ranks.values() if not rank.has_ended]
 
     @property
     def meta(self) -> dict[str, Any]:  # Any: JSON
-        """What the launcher said about the run."""
-        return meta_of(next(iter(self.ranks.values())).table)
+        """The description of the run that the launcher wrote; needs at least one rank."""
+        return read_meta(next(iter(self.ranks.values())).table)
 
-    # ---- as messages --------------------------------------------------------------------------
+    # ---- messages -------------------------------------------------------------------------------
 
     def hello(self) -> Hello:
-        """The session's first message; needs at least one rank."""
+        """The first message of a session; needs at least one rank."""
         heads = [rank.table.header for rank in self.ranks.values()]
         meta = self.meta
-        size = max([head.mpi_size for head in heads if head.mpi_size > 1] or [heads[0].size])
+        mpi_sizes = [head.mpi_size for head in heads if head.mpi_size > 1]
         configuration = {
             "parameters": meta.get("parameters", {}),
             "command": meta.get("command", []),
@@ -177,7 +172,7 @@ class Node:
             token=self.token,
             node=self.name,
             incarnation=self.incarnation,
-            size=size,
+            size=max(mpi_sizes or [heads[0].size]),
             ranks=tuple(sorted(rank.number for rank in self.ranks.values())),
             started_ns=min(head.created_ns for head in heads),
             configuration=json.dumps(configuration),
@@ -185,11 +180,11 @@ class Node:
         )
 
     def digest(self) -> Digest:
-        """What tells the dictionary from others, without its names."""
+        """A hash that identifies the dictionary without sending its names."""
         return Digest(len(self.paths), self._digest)
 
     def new_paths(self, known: int) -> list[Paths]:
-        """The dictionary from row `known` on, in messages that fit into frames."""
+        """The dictionary from row `known` on, split into messages that fit into frames."""
         return [
             self._paths(first, self.paths[first : first + ROWS_PER_PATHS])
             for first in range(known, len(self.paths), ROWS_PER_PATHS)
@@ -204,69 +199,105 @@ class Node:
             lines=array("I", [line for *_, line in rows]).tobytes(),
         )
 
-    def has_news(self) -> bool:
-        """Whether a rank is alive, or its totals after its end have not been taken yet."""
+    def has_pending_totals(self) -> bool:
+        """Whether a rank is alive, or its final totals have not been taken yet."""
         return any(not rank.is_final for rank in self.ranks.values())
 
-    def totals(self, seq: int, *, everything: bool = False) -> Totals:
-        """The totals of all ranks that are alive or have ended since, or of every rank."""
-        due = [r for r in self.ranks.values() if everything or not r.is_final]
-        fallback = max((rank.tick_s for rank in self.ranks.values()), default=0.0)
-        groups: dict[tuple[bytes, bytes], list[tuple[Rank, dict[str, Any]]]] = {}
-        heaps: list[heap.RankHeap] = []
-        ended: list[tuple[Rank, dict[str, Any]]] = []
-        is_over = not self.live()  # who waited for whom is told once, of all ranks
-        for rank in due:
-            tick_s = rank.tick_s or fallback
-            if not tick_s:
-                continue  # a few microseconds old: its clock cannot be read yet
-            rank.tick_s = tick_s
-            totals = rank.table.totals(tick_s, is_alive=not rank.has_ended)
-            if self.throttled:
-                elision.fold(totals, rank.table.rows, self.throttled.keys())
-            kinds = bytes(row.kind == MPI for row in rank.table.rows)
-            groups.setdefault((rank.node_rows.tobytes(), kinds), []).append((rank, totals))
-            found = heap.read_heap(rank.number, rank.table.rows, rank.node_rows, totals)
-            heaps += [found] if found else []
-            rank.is_final = is_over
-            ended += [(rank, totals)] if is_over else []
-        built: list[Group] = []
-        for (rows, kinds), members in groups.items():
-            built += table_groups(array("I", rows), kinds, members)
-        built += heap.heap_groups(heaps, tuple(INDEX[name] for name in heap.NAMES))
-        levels: list[Level] = [(rank.number, 0, of_the_root(rank)) for rank in due]
-        levels += [(r.number, *iterations.of(r.table, r.node_rows, r.tick_s)) for r in due]
-        levels += [level for rank in due for level in phases.levels(rank)]
-        levels += waiting.levels(self.ranks.values(), ended)
-        built += level_groups(levels)
-        return Totals(seq, time.time_ns(), tuple(built))
+    def totals(self, sequence: int, *, everything: bool = False) -> Totals:
+        """The totals of ranks that are alive or have ended since the last call, or of all ranks."""
+        due = [rank for rank in self.ranks.values() if everything or not rank.is_final]
+        measured = self._read_totals(due)
 
-    def bye(self, final_seq: int, cost: dict[str, Any]) -> Bye:
-        """How every rank of this node ended."""
+        # Waiting is reported once, when the collective events of all ranks are complete.
+        ended: TotalsOfRanks = []
+        if not self.live_ranks():
+            ended = measured
+            for rank, _ in ended:
+                rank.is_final = True
+
+        groups = self._groups_of_tables(measured)
+        gauges: list[GaugeValues] = []
+        for rank in due:
+            gauges.append(root_gauges(rank))
+        for rank in due:
+            gauges += iteration_gauges(rank)
+        for rank in due:
+            gauges += phase_gauges(rank)
+        gauges += waiting_gauges(list(self.ranks.values()), ended)
+        groups += gauge_groups(gauges)
+        return Totals(sequence, time.time_ns(), tuple(groups))
+
+    def _read_totals(self, ranks: list[Rank]) -> TotalsOfRanks:
+        """Read the columns of tables, with throttled functions counted for their callers."""
+        fallback_s = max((rank.tick_s for rank in self.ranks.values()), default=0.0)
+        measured: TotalsOfRanks = []
+        for rank in ranks:
+            rank.tick_s = rank.tick_s or fallback_s
+            if not rank.tick_s:
+                continue  # a few microseconds old: the rate of its clock is not known yet
+            totals = rank.table.totals(rank.tick_s, is_alive=not rank.has_ended)
+            if self.throttled:
+                elision.fold_into_callers(totals, rank.table.rows, self.throttled.keys())
+            measured.append((rank, totals))
+        return measured
+
+    def _groups_of_tables(self, measured: TotalsOfRanks) -> list[Group]:
+        """Groups of ranks with the same rows, then groups with their heaps."""
+        by_rows: dict[tuple[bytes, bytes], TotalsOfRanks] = {}
+        heaps: list[heap.RankHeap] = []
+        for rank, totals in measured:
+            kinds = bytes(row.kind == MPI for row in rank.table.rows)
+            by_rows.setdefault((rank.node_rows.tobytes(), kinds), []).append((rank, totals))
+
+            rank_heap = heap.read_heap(rank.number, rank.table.rows, rank.node_rows, totals)
+            if rank_heap is not None:
+                heaps.append(rank_heap)
+
+        groups: list[Group] = []
+        for (rows, kinds), members in by_rows.items():
+            groups += table_groups(array("I", rows), kinds, members)
+        groups += heap.heap_groups(heaps, tuple(COLUMN_INDEX[name] for name in heap.NAMES))
+        return groups
+
+    def bye(self, final_sequence: int, cost: dict[str, Any]) -> Bye:
+        """The last message of a session: how every rank ended.
+
+        Args:
+            final_sequence: the sequence number of the last totals.
+            cost: what the agent itself has cost; values of all ranks are added.
+        """
+        ranks = self.ranks.values()
+        heads = [rank.table.header for rank in ranks]
         ends, findings = [], []
-        for rank in self.ranks.values():
-            head = rank.table.header
-            ends.append(endings.end(rank.number, head))
-            found = endings.said(head, ends[-1])
-            findings += [(code, text, f"rank {rank.number}") for code, text in found]
-        heads = [rank.table.header for rank in self.ranks.values()]
+        for rank, head in zip(ranks, heads, strict=True):
+            end = rank_end(rank.number, head)
+            ends.append(end)
+            for code, text in find_problems(head, end):
+                findings.append((code, text, f"rank {rank.number}"))
         if any(head.throttled for head in heads):
-            throttled = {self._shown(f): visits for f, visits in self.throttled.items()}
-            findings.append(("throttled", elision.said(heads, throttled), ""))
-        for name, text in self.damaged.items():
-            findings.append(("table-damaged", text, name))
-        ended = max(head.ended_ns for head in heads)
-        hooks = [rank.table.hook_share() for rank in self.ranks.values()]
-        turns = iterations.told(self.ranks.values())
-        cost = (
-            cost | {"hook_share": round(max(hooks), 5)} | ({"iterations": turns} if turns else {})
-        )
-        return Bye(
-            final_seq, tuple(ends), ended or time.time_ns(), json.dumps(cost), tuple(findings)
-        )
+            findings.append(("throttled", self._describe_throttled(), ""))
+        for name, reason in self.damaged.items():
+            findings.append(("table-damaged", reason, name))
+
+        cost = cost | {"hook_share": round(max(rank.table.hook_share() for rank in ranks), 5)}
+        iterations = sample_iterations(ranks)
+        if iterations:
+            cost["iterations"] = iterations
+        ended_ns = max(head.ended_ns for head in heads) or time.time_ns()
+        return Bye(final_sequence, tuple(ends), ended_ns, json.dumps(cost), tuple(findings))
+
+    def _describe_throttled(self) -> str:
+        # A table names a compiled function by its address. Resolve it for readers.
+        throttled = {}
+        for (name, file, line), visits in self.throttled.items():
+            is_compiled = file in self.symbols.files
+            shown = self.symbols.name(file, name, before_ns=0) if is_compiled else name
+            throttled[shown, file, line] = visits
+        heads = [rank.table.header for rank in self.ranks.values()]
+        return elision.describe_throttled(heads, throttled)
 
     def remove_tables(self) -> None:
-        """Delete the tables that were brought in; the run directory with the last of them."""
+        """Delete the tables that were sent, and the run directory if no table is left."""
         for name, rank in self.ranks.items():
             rank.table.close()
             os.unlink(os.path.join(self.directory, name))
@@ -275,86 +306,10 @@ class Node:
             shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def meta_of(table: TableReader) -> dict[str, Any]:  # Any: JSON
-    """What the launcher said about the run of this table, {} if that is damaged."""
+def read_meta(table: TableReader) -> dict[str, Any]:  # Any: JSON
+    """The description of the run that the launcher wrote into a table; {} if it is damaged."""
     try:
         meta = json.loads(table.meta())
     except ValueError:
         return {}
     return meta if isinstance(meta, dict) else {}
-
-
-# ---- what ranks left behind
-# -------------------------------------------------------------------------
-
-
-def leftovers(campaign: str) -> list[str]:
-    """Run directories on this machine, and in the campaign's spool, whose tables wait for ingest.
-
-    An agent whose ranks have ended lets go within its linger: that is waited for.
-    """
-    campaign = os.path.realpath(campaign)
-    found = [path for path in table_directory.run_directories() if _campaign_of(path) == campaign]
-    brought = os.path.join(campaign, layout.SPOOL)
-    if os.path.isdir(brought):
-        found += sorted(entry.path for entry in os.scandir(brought) if entry.is_dir())
-    deadline = time.monotonic() + SETTLE_S
-    while any(map(_is_ending, found)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return [path for path in found if os.path.isdir(path)]
-
-
-def _is_ending(directory: str) -> bool:
-    """Whether a live agent holds this run directory although all its ranks have ended."""
-    if not has_agent(directory):
-        return False
-    ranks = Node(directory)
-    ranks.scan()
-    return not ranks.live()
-
-
-def _campaign_of(directory: str) -> str:
-    for name in table_directory.table_names(directory):
-        try:
-            table = TableReader(os.path.join(directory, name))
-        except WireError:
-            continue
-        meta = meta_of(table)
-        table.close()
-        return os.path.realpath(str(meta.get("campaign", "")))
-    return ""
-
-
-def has_agent(directory: str) -> bool:
-    """Whether a live agent holds this run directory."""
-    try:
-        lock = os.open(os.path.join(directory, table_directory.AGENT_LOCK), os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(lock)
-    return False
-
-
-def messages(directory: str, *, token: str = "") -> list[Message]:
-    """Everything that the dead ranks of a run directory left, as the agent would have sent it.
-
-    Raises:
-        WireError: there is no readable table.
-    """
-    node = Node(directory, token=token)
-    node.scan()
-    if not node.ranks:
-        reasons = "; ".join(node.damaged.values()) or "no table in it"
-        raise WireError(f"{directory}: nothing to bring in: {reasons}")
-    totals = node.totals(1, everything=True)
-    return [node.hello(), *node.new_paths(0), totals, node.bye(1, {})]
-
-
-def remove(directory: str) -> None:
-    """Delete a run directory that was brought in."""
-    shutil.rmtree(directory, ignore_errors=True)

@@ -1,33 +1,40 @@
-"""The phases that a program names: what is known of a rank's memory at the end of each."""
+"""Memory and hardware counters of the phases that a program names."""
 
 from collections.abc import Iterator
 
 from insitu.collectors import smaps
-from insitu.collectors.ranks import Level, Rank
+from insitu.collectors.ranks import GaugeValues, Rank
 
-PAGES = ("pss", "private", "shared")  # what takes long to tell of a large process
+PAGE_FIELDS = ("pss", "private", "shared")  # reading these takes long in a large process
 
 
-def probe(rank: Rank, *, now_s: float) -> None:
-    """Read a live rank's memory from outside: between two marks it is what the running phase has so
-    far, right behind a mark what the phase had that has just ended."""
+def probe_memory(rank: Rank, *, now_s: float) -> None:
+    """Read the memory of a running rank from outside, for the phase that it belongs to.
+
+    Between two marks that is the current phase. Just after a mark it is the phase that has ended.
+    """
     # Read the header again: a mark since the beginning of the heartbeat must not be missed.
     head = rank.table.read_header()
     is_marked = head.named_marks != rank.marks
     rank.marks = head.named_marks
+
     phase = head.previous_phase if is_marked else head.current_phase
     if is_marked:
-        rank.pages.pop(phase, None)  # what was there in between is not what was there at its end
+        rank.pages.pop(phase, None)  # values from the middle of a phase are not those of its end
     if smaps.probe(rank.memory, head.pid, now_s=now_s, has_phase_ended=is_marked and phase > 0):
-        rank.pages[phase] = {f"memory_{name}": getattr(rank.memory, name) or 0 for name in PAGES}
+        values = {f"memory_{name}": getattr(rank.memory, name) or 0 for name in PAGE_FIELDS}
+        rank.pages[phase] = values
 
 
-def levels(rank: Rank) -> Iterator[Level]:
-    """Memory and counters of each phase, at its row: what the rank read itself at its end, else
-    what was seen from outside."""
-    for number, (row, values) in enumerate(rank.table.phases(), 1):
-        known = values if values["memory_pss"] else values | rank.pages.get(number, {})
-        found = {name: float(value) for name, value in known.items() if value}
-        if values["memory_rss"]:  # that nothing was moved out is good to know
-            found["memory_swap"] = float(values["memory_swap"])
-        yield rank.number, rank.node_rows[row], found
+def phase_gauges(rank: Rank) -> Iterator[GaugeValues]:
+    """Memory and hardware counters of each phase, at its row.
+
+    The values that the rank itself read at the end of the phase take precedence over those that
+    the agent read.
+    """
+    for number, (row, stored) in enumerate(rank.table.phases(), 1):
+        merged = stored if stored["memory_pss"] else stored | rank.pages.get(number, {})
+        values = {name: float(value) for name, value in merged.items() if value}
+        if stored["memory_rss"]:  # no swapped memory is a value, too
+            values["memory_swap"] = float(stored["memory_swap"])
+        yield rank.number, rank.node_rows[row], values

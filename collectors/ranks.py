@@ -1,4 +1,4 @@
-"""The ranks of a node as groups of a message."""
+"""The ranks of a node, and their values as groups of a message."""
 
 from array import array
 from collections.abc import Iterable, Mapping
@@ -10,104 +10,129 @@ from insitu.collectors.table import TableReader
 from insitu.entities import DETERMINISTIC, METRICS, POSITIONS
 from insitu.wire.messages import Column, Group
 
-IN_TABLE = {
+# Metrics that a table counts, as whole numbers. All others are sent as floating-point numbers.
+TABLE_METRICS = {
     *("time", "time_exclusive", "allocations", "bytes_allocated", "heap_peak"),
     *DETERMINISTIC,
 }
 COLUMNS = tuple(
-    Column(m.name, m.unit, m.kind.value, "u8" if m.name in IN_TABLE else "f8") for m in METRICS
+    Column(m.name, m.unit, m.kind.value, "u8" if m.name in TABLE_METRICS else "f8") for m in METRICS
 )
-INDEX = {column.name: i for i, column in enumerate(COLUMNS)}
+COLUMN_INDEX = {column.name: i for i, column in enumerate(COLUMNS)}
+
+GaugeValues = tuple[int, int, Mapping[str, float]]  # rank, row of the node, value by metric
 
 
 @dataclass(slots=True)
 class Rank:
-    """One rank's table and what the node knows of it."""
+    """One rank: its table and what the agent knows about it."""
 
     table: TableReader
     number: int
     memory: smaps.Memory = field(default_factory=smaps.Memory)
+    # The row of the node's dictionary for each row of the table.
     node_rows: array = field(default_factory=lambda: array("I"))  # type: ignore[type-arg]
-    marks: int = 0  # of named phases, when memory was read last
+    marks: int = 0  # number of named marks when the memory was last read
     pages: dict[int, dict[str, int]] = field(default_factory=dict)  # by number of the phase
     throttled_rows: set[int] = field(default_factory=set)
     tick_s: float = 0.0
     has_ended: bool = False
-    is_final: bool = False  # the totals after its end have been taken
+    is_final: bool = False  # the totals after the end of all ranks were taken
 
 
 def table_groups(
     rows: "array[int]", kinds: bytes, members: list[tuple[Rank, dict[str, Any]]]
 ) -> list[Group]:
-    """Times and visits of all rows, bytes of MPI rows only: a column that a row cannot have is not
-    sent."""
-    ranks = array("i", [rank.number for rank, _ in members]).tobytes()
-    tick_s = array("d", [rank.tick_s for rank, _ in members]).tobytes()
-    table = members[0][0].table
-    everywhere = [c.name for c in table.columns if c.kinds == "all" and c.name in INDEX]
-    matrices = tuple(
-        b"".join(totals[name].tobytes() for _, totals in members) for name in everywhere
-    )
-    groups = [
-        Group(ranks, rows.tobytes(), tick_s, tuple(INDEX[name] for name in everywhere), matrices)
-    ]
-    at = [i for i, is_mpi in enumerate(kinds) if is_mpi]
-    only_mpi = [c.name for c in table.columns if c.kinds == "mpi" and c.name in INDEX]
-    if at and only_mpi:
-        matrices = tuple(
-            b"".join(array("Q", [totals[name][i] for i in at]).tobytes() for _, totals in members)
-            for name in only_mpi
-        )
-        mpi_rows = array("I", [rows[i] for i in at]).tobytes()
-        groups.append(
-            Group(ranks, mpi_rows, tick_s, tuple(INDEX[name] for name in only_mpi), matrices)
-        )
+    """The totals of ranks that have the same rows.
+
+    Columns that only MPI rows have are sent for these rows only.
+
+    Args:
+        rows: shape (n_rows,), rows of the node's dictionary.
+        kinds: shape (n_rows,), whether a row is an MPI call.
+        members: the ranks, with the totals of their rows by column.
+    """
+    columns = members[0][0].table.columns
+    common = [column.name for column in columns if column.kinds == "all"]
+    mpi_only = [column.name for column in columns if column.kinds == "mpi"]
+
+    groups = [_table_group(rows, range(len(rows)), common, members)]
+    mpi_rows = [i for i, is_mpi in enumerate(kinds) if is_mpi]
+    if mpi_rows and any(name in COLUMN_INDEX for name in mpi_only):
+        groups.append(_table_group(rows, mpi_rows, mpi_only, members))
     return groups
 
 
-Level = tuple[int, int, Mapping[str, float]]
+def _table_group(
+    rows: "array[int]",
+    selection: Iterable[int],
+    names: list[str],
+    members: list[tuple[Rank, dict[str, Any]]],
+) -> Group:
+    """The values of some rows, for those of the columns that messages have."""
+    selection = list(selection)
+    names = [name for name in names if name in COLUMN_INDEX]
+    is_all = len(selection) == len(rows)
+
+    matrices = []
+    for name in names:
+        lines = []
+        for _, totals in members:
+            values = totals[name]
+            lines.append(values if is_all else array("Q", [values[i] for i in selection]))
+        matrices.append(b"".join(line.tobytes() for line in lines))
+
+    return Group(
+        ranks=array("i", [rank.number for rank, _ in members]).tobytes(),
+        rows=array("I", [rows[i] for i in selection]).tobytes(),
+        tick_s=array("d", [rank.tick_s for rank, _ in members]).tobytes(),
+        columns=tuple(COLUMN_INDEX[name] for name in names),
+        matrices=tuple(matrices),
+    )
 
 
-def of_the_root(rank: Rank) -> dict[str, float]:
-    """Memory, hardware counters, and the rank's place in a Cartesian communicator stand at the root
-    of the call tree."""
-    head = rank.table.header
-    memory = {
-        "memory_rss": head.memory_rss or rank.memory.rss,
-        "memory_rss_peak": head.memory_rss_peak or rank.memory.rss_peak,
-        "memory_pss": head.memory_pss or rank.memory.pss,
-        "memory_private": head.memory_private or rank.memory.private,
-        "memory_shared": head.memory_shared or rank.memory.shared,
+def root_gauges(rank: Rank) -> GaugeValues:
+    """Memory, hardware counters and grid position of a rank, at the root of the call tree.
+
+    Values that the rank itself read at its end take precedence over those that the agent read.
+    """
+    head, memory = rank.table.header, rank.memory
+    sizes = {
+        "memory_rss": head.memory_rss or memory.rss,
+        "memory_rss_peak": head.memory_rss_peak or memory.rss_peak,
+        "memory_pss": head.memory_pss or memory.pss,
+        "memory_private": head.memory_private or memory.private,
+        "memory_shared": head.memory_shared or memory.shared,
         "memory_mpi": head.memory_mpi,
         "instructions": head.instructions,
         "cycles": head.cycles,
     }
-    values = {name: float(value) for name, value in memory.items() if value}
-    swap = head.memory_swap if head.memory_pss else rank.memory.swap
-    if swap is not None:  # that there is none is good to know
+    values = {name: float(value) for name, value in sizes.items() if value}
+
+    swap = head.memory_swap if head.memory_pss else memory.swap
+    if swap is not None:  # no swapped memory is a value, too
         values["memory_swap"] = float(swap)
     for metric, coordinate in zip(POSITIONS, head.cart_coordinates, strict=False):
         values[metric.name] = float(coordinate)
-    return values
+    return rank.number, 0, values
 
 
-def level_groups(levels: Iterable[Level]) -> list[Group]:
-    """Values of single rows, by rank and row; one group per row and set of values."""
+def gauge_groups(gauges: Iterable[GaugeValues]) -> list[Group]:
+    """The values of single rows; one group for each row and set of metrics."""
     by_names: dict[tuple[int, tuple[str, ...]], list[tuple[int, list[float]]]] = {}
-    for number, row, values in levels:
+    for number, row, values in gauges:
         if values:
             members = by_names.setdefault((row, tuple(values)), [])
             members.append((number, list(values.values())))
-    return [
-        Group(
-            array("i", [number for number, _ in members]).tobytes(),
-            array("I", [row]).tobytes(),
-            array("d", [0.0] * len(members)).tobytes(),
-            tuple(INDEX[name] for name in names),
-            tuple(
-                array("d", [values[i] for _, values in members]).tobytes()
-                for i in range(len(names))
-            ),
-        )
-        for (row, names), members in by_names.items()
-    ]
+    return [_gauge_group(row, names, members) for (row, names), members in by_names.items()]
+
+
+def _gauge_group(row: int, names: tuple[str, ...], members: list[tuple[int, list[float]]]) -> Group:
+    columns = zip(*(values for _, values in members), strict=True)
+    return Group(
+        ranks=array("i", [number for number, _ in members]).tobytes(),
+        rows=array("I", [row]).tobytes(),
+        tick_s=array("d", [0.0] * len(members)).tobytes(),
+        columns=tuple(COLUMN_INDEX[name] for name in names),
+        matrices=tuple(array("d", column).tobytes() for column in columns),
+    )

@@ -1,24 +1,24 @@
-"""How long ranks wait in collective calls until the others have come, told from all their tables.
+"""How long ranks wait in collective calls until the last rank that they need has entered.
 
-Ranks of one node share a clock. Each keeps a sample of its blocking collectives; the same calls are
-in the sample of all ranks, so that who came last is known without a word between them. What they
-waited in these is extrapolated by the time that a call path took in all its calls.
+The ranks of a node share a clock. Each rank keeps a sample of its blocking collective calls, chosen
+so that all ranks sample the same calls. The agent compares when they entered. The share of the time
+that a rank waited in the sampled calls of a call path is applied to all calls of that path.
 """
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from insitu.collectors.ranks import Level, Rank
+from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
 
-Totals = Mapping[str, "array[int]"]
-FEWEST = 8  # calls of a row that are enough to tell of the others
-DOUBTFUL = 0.1  # of the calls of a row that do not fit together: then nothing is told
+RankTotals = Mapping[str, "array[int]"]
+MIN_CALLS = 8  # sampled calls that represent the other calls of a row
+MAX_MISFITS = 0.1  # share of calls that do not fit together; beyond, nothing is reported
 
 
-class Sample:
-    """Of the calls of one row in one rank: what is known of their time, in ticks."""
+class WaitingSample:
+    """Time of the sampled calls of one row in one rank, in ticks."""
 
     __slots__ = ("calls", "misfits", "time", "waited")
 
@@ -27,72 +27,106 @@ class Sample:
         self.time = self.waited = 0
 
     def share(self, visits: int) -> float | None:
-        """The part of the time that is waiting, None where too little is known."""
-        is_few = self.calls < min(visits, FEWEST)
-        if is_few or not self.time or self.misfits > DOUBTFUL * (self.calls + self.misfits):
+        """The share of the time that is waiting; None if the sample does not tell."""
+        if self.calls < min(visits, MIN_CALLS) or not self.time:
+            return None
+        if self.misfits > MAX_MISFITS * (self.calls + self.misfits):
             return None
         return self.waited / self.time
 
 
-def samples(ranks: Iterable[Iterable[CollectiveEvent]]) -> list[dict[int, Sample]]:
-    """For each rank of a node, by row; a call counts where every rank of it is here and kept it."""
-    calls: dict[int, list[tuple[dict[int, Sample], CollectiveEvent]]] = {}
-    found: list[dict[int, Sample]] = []
-    for meetings in ranks:
-        found.append({})
-        for meeting in meetings:
-            calls.setdefault(meeting.key, []).append((found[-1], meeting))
+Samples = dict[int, WaitingSample]  # by row
+
+
+def sample_waiting(ranks: Iterable[Iterable[CollectiveEvent]]) -> list[Samples]:
+    """Add up the waiting times of sampled calls.
+
+    A call counts if all ranks of its communicator are on this node and have sampled it.
+
+    Args:
+        ranks: the collective events of each rank.
+
+    Returns:
+        The samples of each rank, by row.
+    """
+    samples: list[Samples] = []
+    calls: dict[int, list[tuple[Samples, CollectiveEvent]]] = {}
+    for events in ranks:
+        rows: Samples = {}
+        samples.append(rows)
+        for event in events:
+            calls.setdefault(event.key, []).append((rows, event))
+
     for members in calls.values():
-        begins = {meeting.rank: meeting.begin for _, meeting in members}
-        size = members[0][1].size
-        if len(members) != size or begins.keys() != set(range(size)):
+        _add_call(members)
+    return samples
+
+
+def _add_call(members: Sequence[tuple[Samples, CollectiveEvent]]) -> None:
+    """Add one collective call to the samples of its ranks, if all of them are known."""
+    begins = {event.rank: event.begin for _, event in members}
+    size = members[0][1].size
+    if len(members) != size or begins.keys() != set(range(size)):
+        return
+
+    # For each rank, when the last of the ranks up to it has entered.
+    latest_begins = list(accumulate((begins[rank] for rank in range(size)), max))
+    ready_at = [_ready_at(event, begins, latest_begins) for _, event in members]
+
+    # If a rank left before another one that it needs had entered, the events are not one call.
+    is_one_call = all(
+        ready <= event.end for (_, event), ready in zip(members, ready_at, strict=True)
+    )
+    for (rows, event), ready in zip(members, ready_at, strict=True):
+        sample = rows.setdefault(event.row, WaitingSample())
+        if not is_one_call:
+            sample.misfits += 1
             continue
-        came = list(accumulate((begins[rank] for rank in range(size)), max))
-        needed = [_came(meeting, begins, came) for _, meeting in members]
-        fits = all(came <= one.end for (_, one), came in zip(members, needed, strict=True))
-        for (rows, one), last in zip(members, needed, strict=True):
-            sample = rows.setdefault(one.row, Sample())
-            if fits:
-                sample.calls += 1
-                sample.time += one.end - one.begin
-                sample.waited += max(last - one.begin, 0)
-            else:  # somebody left before one whom it needs had come: these are not one call
-                sample.misfits += 1
-    return found
+        sample.calls += 1
+        sample.time += event.end - event.begin
+        sample.waited += max(ready - event.begin, 0)
 
 
-def _came(meeting: CollectiveEvent, begins: dict[int, int], came: list[int]) -> int:
-    """When the last of those had come whose part this rank needs; `came` is up to each rank."""
-    if meeting.needs == NEEDS_NOBODY:
-        return meeting.begin
-    if meeting.needs == NEEDS_ALL:
-        return came[-1]
-    if meeting.needs == NEEDS_LOWER:
-        return came[meeting.rank]
-    return begins.get(meeting.needs, meeting.begin)
+def _ready_at(event: CollectiveEvent, begins: dict[int, int], latest_begins: list[int]) -> int:
+    """When all ranks that this rank needs have entered the call, in ticks."""
+    if event.needs == NEEDS_NOBODY:
+        return event.begin
+    if event.needs == NEEDS_ALL:
+        return latest_begins[-1]
+    if event.needs == NEEDS_LOWER:
+        return latest_begins[event.rank]
+    return begins.get(event.needs, event.begin)
 
 
-def levels(ranks: Iterable[Rank], ended: Iterable[tuple[Rank, Totals]]) -> list[Level]:
-    """`time_waiting` (s) of ranks that have ended, with what all ranks of the node kept."""
-    told: list[Level] = []
-    due = {id(rank): totals for rank, totals in ended}
-    if not due:
-        return told
-    everybody = list(ranks)
-    for rank, rows in zip(
-        everybody, samples(r.table.collective_events() for r in everybody), strict=True
-    ):
-        if id(rank) not in due:
+def waiting_gauges(
+    ranks: Sequence[Rank], ended: Iterable[tuple[Rank, RankTotals]]
+) -> list[GaugeValues]:
+    """The metric `time_waiting` (s) of ranks that have ended.
+
+    Args:
+        ranks: all ranks of the node.
+        ended: the ranks whose values are due, with the totals of their rows.
+    """
+    totals_by_rank = {id(rank): totals for rank, totals in ended}
+    if not totals_by_rank:
+        return []
+
+    gauges: list[GaugeValues] = []
+    samples = sample_waiting(rank.table.collective_events() for rank in ranks)
+    for rank, rows in zip(ranks, samples, strict=True):
+        totals = totals_by_rank.get(id(rank))
+        if totals is None:
             continue
-        totals = due[id(rank)]
-        places: dict[int, float] = {}
+
+        waited_s: dict[int, float] = {}  # by row of the node; several rows may be one call path
         for row, sample in rows.items():
             if row >= len(rank.node_rows):
-                continue  # of a damaged table
+                continue  # the table is damaged
             share = sample.share(totals["visits"][row])
-            if share is not None:  # several rows of a rank may be one call path
-                place = rank.node_rows[row]
-                waited = share * totals["time"][row] * rank.tick_s
-                places[place] = places.get(place, 0.0) + waited
-        told += [(rank.number, place, {"time_waiting": s}) for place, s in places.items()]
-    return told
+            if share is not None:
+                node_row = rank.node_rows[row]
+                row_s = share * totals["time"][row] * rank.tick_s
+                waited_s[node_row] = waited_s.get(node_row, 0.0) + row_s
+        for node_row, seconds in waited_s.items():
+            gauges.append((rank.number, node_row, {"time_waiting": seconds}))
+    return gauges

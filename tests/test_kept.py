@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from insitu.campaign.store import open_store
-from insitu.collectors import node
+from insitu.collectors import leftovers
 from insitu.entities import RunState
 from insitu.server.ingest import Ingestion
 from insitu.server.journal import FILE, Journal
@@ -30,7 +30,7 @@ def test_a_table_of_every_version_comes_in_whole(kept, tmp_path):
     (kept / "ended.table").rename(folder / "rank-000000-1.table")
 
     with Ingestion(str(tmp_path / "new.insitu"), now=2e9) as ingestion:
-        assert ingestion.take("run", node.messages(str(folder)))
+        assert ingestion.take("run", leftovers.read_messages(str(folder)))
         (became,) = ingestion.finish()
 
     assert (became.name, became.state) == ("p=1,n=3#0", RunState.COMPLETE)

@@ -20,42 +20,33 @@ def command(campaign: str, paths: tuple[str, ...], is_json: bool) -> None:
     Without PATHS, all run directories of the campaign on this machine and in its spool are taken.
     What is safe in the campaign is removed from them; to ingest twice does no harm.
     """
-    from insitu.collectors import node
+    from insitu.collectors import leftovers
     from insitu.server.ingest import Ingestion
 
-    directories = [os.path.abspath(path) for path in paths] or node.leftovers(campaign)
+    directories = [os.path.abspath(path) for path in paths] or leftovers.find_leftovers(campaign)
     if not directories and not os.path.isdir(campaign):
         raise CampaignError(f"{campaign}: no such campaign, and no tables for it on this machine")
     unreadable = []
     with Ingestion(campaign, now=time.time()) as ingestion:
         for directory in directories:
-            if _is_running(directory):
+            if leftovers.has_live_ranks(directory):
                 _show(
                     directory, "running", "its ranks are running; ingest when they ended", is_json
                 )
                 continue
             try:
-                is_safe = ingestion.take(directory, node.messages(directory))
+                is_safe = ingestion.take(directory, leftovers.read_messages(directory))
             except WireError as error:
                 unreadable.append(str(error))
                 continue
             if is_safe:
-                node.remove(directory)
+                leftovers.remove(directory)
         for run in ingestion.finish():
             _show(run.name, run.state.value, run.text, is_json, run.missing)
     if unreadable:
         raise WireError("not brought in: " + "; ".join(unreadable))
     if not directories and not is_json:
         click.echo(f"{campaign}: nothing to bring in on this machine")
-
-
-def _is_running(directory: str) -> bool:
-    """Whether ranks still write the tables of a directory."""
-    from insitu.collectors.node import Node
-
-    ranks = Node(directory)
-    ranks.scan()
-    return bool(ranks.live())
 
 
 def _show(place: str, state: str, text: str, is_json: bool, missing: tuple[int, ...] = ()) -> None:

@@ -100,24 +100,16 @@ def _ended_by_signals(path: str) -> Iterator[None]:
 
 def _bring_in(path: str) -> None:
     """Let `insitu ingest` seal what earlier runs left behind, once their ranks have ended."""
-    from insitu.collectors import node
+    from insitu.collectors.leftovers import find_leftovers, has_live_ranks
 
     if os.path.exists(os.path.join(path, ADDRESS)) and _is_served(path):
         return
-    while any(_is_live(directory) for directory in node.leftovers(path)):
+    while any(map(has_live_ranks, find_leftovers(path))):
         time.sleep(POLL_S)
-    if node.leftovers(path) or os.path.exists(os.path.join(path, JOURNAL)):
+    if find_leftovers(path) or os.path.exists(os.path.join(path, JOURNAL)):
         words = [sys.executable, "-m", "insitu", "ingest", path]
         with open(os.path.join(path, "logs", "serve.log"), "ab") as log:
             subprocess.run(words, env=importable(os.environ), check=False, stdout=log, stderr=log)
-
-
-def _is_live(directory: str) -> bool:
-    from insitu.collectors.node import Node
-
-    ranks = Node(directory)
-    ranks.scan()
-    return bool(ranks.live())
 
 
 def _is_served(path: str) -> bool:

@@ -1,18 +1,18 @@
-"""What is said of functions that are left out."""
+"""The finding about functions that were throttled."""
 
-from insitu.collectors.elision import NAMED_AT_MOST, SHOWN, said
+from insitu.collectors.elision import MAX_NAME_LENGTH, MAX_NAMES, describe_throttled
 from insitu.collectors.table import EMPTY_HEADER
 from insitu.wire import codec
 from insitu.wire.messages import MAX_NAME_BYTES, Bye
 
 
 def test_names_of_templates_leave_a_sentence_that_travels():
-    names = [f"std::vector<{'a' * MAX_NAME_BYTES}>::{i}" for i in range(NAMED_AT_MOST)]
+    names = [f"std::vector<{'a' * MAX_NAME_BYTES}>::{i}" for i in range(MAX_NAMES)]
     throttled = {(name, "", 0): 1000 - i for i, name in enumerate(names)}
 
-    text = said([EMPTY_HEADER._replace(throttled=12, budget=0.02)], throttled)
+    text = describe_throttled([EMPTY_HEADER._replace(throttled=12, budget=0.02)], throttled)
 
-    assert len(text) < NAMED_AT_MOST * (SHOWN + 40) + 300
+    assert len(text) < MAX_NAMES * (MAX_NAME_LENGTH + 40) + 300
     assert "std::vector<aaa" in text and "… (1000 visits)" in text and "4 more" in text
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from insitu.collectors import node
-from insitu.collectors.iterations import FEWEST
+from insitu.collectors.iterations import MIN_ITERATIONS
 from insitu.collectors.table import PHASE
 from tests.collectors.measured import measure, paths, visits
 
@@ -135,7 +135,7 @@ def test_the_main_loop_is_found_and_its_iterations_are_timed(tmp_path, python, s
     in_main_s = times(table)["program.py->main"]  # half of the sample lasted at least the median
     assert 0.0009 < median_s <= in_main_s / (len(table.iteration_ticks()) // 2)
     assert variation > 0
-    assert table.header.iterations >= FEWEST
+    assert table.header.iterations >= MIN_ITERATIONS
     told = json.loads(here.bye(1, {}).cost)["iterations"]
     assert told["count"] == table.header.iterations + 1
     assert statistics.median(told["times_s"]) == pytest.approx(median_s, rel=1e-4)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from insitu.collectors import endings, node, spool, table
+from insitu.collectors import leftovers, node, rank_end, spool, table
 from insitu.collectors.function_timer_py import PythonTimer
 from insitu.collectors.rank import RankInfo
 from insitu.errors import WireError
@@ -56,7 +56,7 @@ def test_ranks_with_other_call_paths_share_one_dictionary(tmp_path):
     rank_table(tmp_path, 0, 2, ["a", "b"])
     rank_table(tmp_path, 1, 2, ["b", "c"])
 
-    found = by_type(node.messages(str(tmp_path)))
+    found = by_type(leftovers.read_messages(str(tmp_path)))
 
     assert found[Paths].names == ("app.py", "a", "b", "c")
     assert (found[Hello].size, found[Hello].ranks) == (2, (0, 1))
@@ -71,7 +71,7 @@ def test_ranks_with_the_same_call_paths_travel_as_one_matrix(tmp_path):
     for number in range(3):
         rank_table(tmp_path, number, 3, ["a", "b"])
 
-    totals = by_type(node.messages(str(tmp_path)))[Totals]
+    totals = by_type(leftovers.read_messages(str(tmp_path)))[Totals]
 
     (group,) = (group for group in totals.groups if len(group.rows) > 4)
     assert array("i", group.ranks).tolist() == [0, 1, 2]
@@ -85,7 +85,7 @@ def test_ranks_with_the_same_call_paths_travel_as_one_matrix(tmp_path):
 def test_what_a_node_says_survives_the_wire(tmp_path):
     rank_table(tmp_path, 0, 1, ["a"])
 
-    for message in node.messages(str(tmp_path)):
+    for message in leftovers.read_messages(str(tmp_path)):
         assert decode(encode(message)) == message
 
 
@@ -93,9 +93,9 @@ def test_a_rank_that_is_gone_without_an_end_is_lost(tmp_path):
     timer, _ = rank_table(tmp_path, 0, 1, ["a"], is_ended=False)
     timer._set("pid", 2**22 + 1)
 
-    (end,) = by_type(node.messages(str(tmp_path)))[Bye].ends
+    (end,) = by_type(leftovers.read_messages(str(tmp_path)))[Bye].ends
 
-    assert (end.status, end.is_complete) == (endings.LOST, False)
+    assert (end.status, end.is_complete) == (rank_end.LOST, False)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_how_a_rank_ended_decides_whether_its_data_are_whole(
         timer._set(field, value)
     timer._set("pid", 2**22 + 1)
 
-    (end,) = by_type(node.messages(str(tmp_path)))[Bye].ends
+    (end,) = by_type(leftovers.read_messages(str(tmp_path)))[Bye].ends
 
     assert end.is_complete is is_complete
 
@@ -126,15 +126,15 @@ def test_a_damaged_table_is_named_and_the_others_are_taken(tmp_path):
     rank_table(tmp_path, 0, 2, ["a"])
     (tmp_path / "rank-000001-1.table").write_bytes(b"rubbish" * 1000)
 
-    bye = by_type(node.messages(str(tmp_path)))[Bye]
+    bye = by_type(leftovers.read_messages(str(tmp_path)))[Bye]
 
     assert [end.rank for end in bye.ends] == [0]
     assert [code for code, _, _ in bye.findings] == ["table-damaged"]
 
 
 def test_a_folder_without_tables_is_refused(tmp_path):
-    with pytest.raises(WireError, match="nothing to bring in"):
-        node.messages(str(tmp_path))
+    with pytest.raises(WireError, match="nothing to ingest"):
+        leftovers.read_messages(str(tmp_path))
 
 
 def test_a_table_of_another_version_says_what_to_do(tmp_path):
@@ -160,7 +160,7 @@ def test_bytes_changed_anywhere_in_a_table_never_crash_the_reader(tmp_path_facto
             file.write(bytes([byte]))
 
     try:
-        messages = node.messages(str(folder))
+        messages = leftovers.read_messages(str(folder))
     except WireError:
         return
     assert len(messages) == 4
@@ -169,7 +169,7 @@ def test_bytes_changed_anywhere_in_a_table_never_crash_the_reader(tmp_path_facto
 def test_names_that_are_no_unicode_fit_into_a_message(tmp_path):
     rank_table(tmp_path, 0, 1, ["x" * 990 + "\udcff" * 10])
 
-    paths = by_type(node.messages(str(tmp_path)))[Paths]
+    paths = by_type(leftovers.read_messages(str(tmp_path)))[Paths]
 
     assert decode(encode(paths)).names[1].startswith("x" * 990)
 
@@ -178,7 +178,7 @@ def test_rows_that_share_one_long_name_are_no_table(tmp_path):
     (tmp_path / "rank-000000-1.table").write_bytes((CORPUS / "shared.table").read_bytes())
 
     with pytest.raises(WireError, match="shares its name"):
-        node.messages(str(tmp_path))
+        leftovers.read_messages(str(tmp_path))
 
 
 def test_two_nodes_with_one_host_name_are_two_nodes(tmp_path):

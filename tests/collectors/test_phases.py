@@ -33,17 +33,17 @@ def test_memory_seen_right_behind_a_mark_is_that_of_the_phase_that_has_ended(tmp
         here = node.Node(str(next(tmp_path.rglob("*.table")).parent))
         here.scan()
         (rank,) = here.ranks.values()
-        phases.probe(rank, now_s=0.0)  # right behind the first mark: of no phase
+        phases.probe_memory(rank, now_s=0.0)  # just after the first mark: no phase has ended
         first = dict(rank.pages)
-        phases.probe(rank, now_s=10.0)
+        phases.probe_memory(rank, now_s=10.0)
         running = dict(rank.pages[1])
         program.stdin.write("\n")
         program.stdin.flush()
         assert program.stdout.readline() == "keep\n"
         here.scan()
-        phases.probe(rank, now_s=20.0)
+        phases.probe_memory(rank, now_s=20.0)
         behind = dict(rank.pages)
-        ended, still = (values for _, _, values in phases.levels(rank))
+        ended, still = (values for _, _, values in phases.phase_gauges(rank))
         program.stdin.write("\n\n")
         program.stdin.flush()
 

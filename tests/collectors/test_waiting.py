@@ -6,7 +6,7 @@ import pytest
 
 from insitu.collectors.ranks import Rank
 from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
-from insitu.collectors.waiting import FEWEST, levels, samples
+from insitu.collectors.waiting import MIN_CALLS, sample_waiting, waiting_gauges
 
 ROW = 7
 
@@ -21,7 +21,7 @@ def call(begins, ends, needs, key=1):
 
 
 def waited(ranks):
-    return [found[ROW].waited if ROW in found else None for found in samples(ranks)]
+    return [found[ROW].waited if ROW in found else None for found in sample_waiting(ranks)]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_call_counts_only_where_all_its_ranks_are_known():
 def test_calls_that_do_not_overlap_are_not_one_call_and_make_the_row_doubtful():
     apart = call([10, 50], [20, 60], [NEEDS_ALL] * 2)
 
-    found = samples([[meeting] for meeting in apart])
+    found = sample_waiting([[meeting] for meeting in apart])
 
     assert [(rows[ROW].calls, rows[ROW].misfits) for rows in found] == [(0, 1), (0, 1)]
     assert found[0][ROW].share(1) is None
@@ -63,13 +63,13 @@ def test_calls_that_do_not_overlap_are_not_one_call_and_make_the_row_doubtful():
 
 def test_few_calls_of_many_tell_nothing():
     few = [
-        call([10, 20], [30, 30], [NEEDS_ALL] * 2, key=key) for key in range(FEWEST - 1)
+        call([10, 20], [30, 30], [NEEDS_ALL] * 2, key=key) for key in range(MIN_CALLS - 1)
     ]  # fewer than that are told only where these are all
 
-    found = samples([[one[rank] for one in few] for rank in range(2)])
+    found = sample_waiting([[one[rank] for one in few] for rank in range(2)])
 
     assert found[0][ROW].share(1000) is None
-    assert found[0][ROW].share(FEWEST - 1) == 0.5
+    assert found[0][ROW].share(MIN_CALLS - 1) == 0.5
 
 
 def test_a_sample_that_ranks_take_differently_tells_of_all_calls():
@@ -88,7 +88,7 @@ def test_a_sample_that_ranks_take_differently_tells_of_all_calls():
             if key >> (64 - zeros) == 0:
                 kept[rank].append(pair[rank])
 
-    share = samples(kept)[0][ROW].share(20_000)
+    share = sample_waiting(kept)[0][ROW].share(20_000)
 
     assert share == pytest.approx(waiting / time, abs=0.03)
 
@@ -111,6 +111,6 @@ def test_waiting_is_told_by_rank_and_row_and_rows_that_are_none_are_left_out():
     for rank in ranks:
         rank.node_rows.extend(range(ROW + 1))
 
-    told = levels(ranks, [(rank, totals) for rank in ranks])
+    told = waiting_gauges(ranks, [(rank, totals) for rank in ranks])
 
     assert told == [(0, ROW, {"time_waiting": 10.0}), (1, ROW, {"time_waiting": 0.0})]

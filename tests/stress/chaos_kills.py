@@ -15,7 +15,7 @@ import numpy as np
 
 from insitu.campaign.store import open_store
 from insitu.collectors.bootstrap import start_agent
-from insitu.collectors.node import has_agent
+from insitu.collectors.leftovers import has_agent
 from insitu.entities import RunRecord, RunState
 from tests.support.listeners import COUNTING_PROGRAM, WAIT_S, Relay, Server, until
 from tests.support.processes import HERE, CommandForker, Start, start_command

@@ -16,7 +16,7 @@ from insitu.analysis.board import Board
 from insitu.campaign import vectors
 from insitu.campaign.config import FILE as CONFIG
 from insitu.campaign.config import load_config
-from insitu.collectors import node
+from insitu.collectors import leftovers
 from insitu.errors import CampaignError, WireError
 from insitu.formats.jsonl import JsonLines
 from insitu.server.events import MessageArrived, StopRequested, Tick
@@ -70,7 +70,7 @@ def table(data: bytes) -> None:
     """A rank's table that was left behind, as ingest reads it."""
     folder = folder_with("rank-000000-1.table", data)
     with suppress(WireError):
-        for message in node.messages(folder):
+        for message in leftovers.read_messages(folder):
             with suppress(WireError):
                 encode(message)
 

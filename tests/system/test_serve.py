@@ -17,6 +17,7 @@ import zmq.auth
 from insitu.analysis.board import Board
 from insitu.campaign.store import open_store
 from insitu.collectors import agent
+from insitu.collectors.connection import Connection
 from insitu.entities import RunState
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import NO_SESSION, REFUSED, Ack, Reject, Welcome
@@ -318,7 +319,7 @@ def test_totals_of_more_parts_than_a_pipe_holds_arrive(serve, campaign, tmp_path
     meta = json.dumps({"run": run, "campaign": str(campaign), "beat": 0.1})
     for rank in range(ranks):
         rank_table(tables, rank, ranks, ["solve"], meta=meta)
-    monkeypatch.setattr(agent, "parts", lambda totals: split_totals(totals, room_bytes=1))
+    monkeypatch.setattr(agent, "split_totals", lambda totals: split_totals(totals, room_bytes=1))
 
     agent.Agent(str(tables)).run()
 
@@ -327,16 +328,16 @@ def test_totals_of_more_parts_than_a_pipe_holds_arrive(serve, campaign, tmp_path
     assert not tables.exists()
 
 
-def test_an_agent_believes_only_addresses_that_nobody_else_could_write(serve, campaign):
+def test_an_agent_trusts_only_addresses_that_nobody_else_could_write(serve, campaign):
     serve().address()
     (campaign / "aggregator.json").chmod(0o660)
-    link = agent.Link(str(campaign), "n0")
+    connection = Connection(str(campaign), "n0")
 
-    was_believed = link.look()
+    was_trusted = connection.connect()
     (campaign / "aggregator.json").chmod(0o600)
 
-    assert (was_believed, link.look()) == (False, True)
-    link.close()
+    assert (was_trusted, connection.connect()) == (False, True)
+    connection.close()
 
 
 def test_names_from_the_wire_are_escaped_where_they_are_said(serve, speak):

@@ -1,0 +1,66 @@
+"""How a rank ended, according to the header of its table."""
+
+from insitu.collectors.table import ABORTED, MPI_FINALISED, MPI_INITIALISED, RUNNING, Header
+from insitu.wire.messages import RankEnd
+
+LOST = -1000  # exit status of a rank that ended without storing one
+
+
+def rank_end(number: int, head: Header) -> RankEnd:
+    """The exit status of a rank, and whether its values are complete."""
+    if head.state == RUNNING and head.mpi_state == MPI_FINALISED:
+        return RankEnd(number, 0, True)  # os._exit or _exit after MPI_Finalize
+    if head.state == RUNNING:
+        return RankEnd(number, LOST, False)
+    return RankEnd(number, head.exit_status, not _has_aborted(head))
+
+
+def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
+    """Code and text of each finding about an ended rank."""
+    findings = []
+    refused = head.rows_refused + head.frames_refused
+    if refused:
+        text = (
+            f"{refused} call paths or frames did not fit into the table; their time counts for"
+            " their callers"
+        )
+        findings.append(("rows-truncated", text))
+
+    count = head.subinterpreters
+    if count:
+        text = (
+            f"the program created {count} subinterpreter{'s' * (count > 1)}: only functions of the"
+            " main interpreter are timed, the time of others counts for their callers"
+        )
+        findings.append(("subinterpreters", text))
+
+    if _has_aborted(head):
+        text = f"the rank ended the job with status {head.exit_status}{_phase(head)}"
+        findings.append(("rank-aborted", text))
+    elif end.status == LOST and head.marks:
+        text = f"the rank ended abnormally, without an exit status{_phase(head)}"
+        findings.append(("rank-lost", text))
+
+    if head.mpi_size == 1 and head.size > 1:
+        text = (
+            f"MPI reports 1 rank, the launcher {head.size}: each rank ran alone; start the program"
+            " with the mpiexec of the MPI library that it is linked with"
+            " (insitu run --mpiexec PATH)"
+        )
+        findings.append(("mpi-singletons", text))
+    return findings
+
+
+def _phase(head: Header) -> str:
+    """The phase in which the program was, if it marks phases."""
+    name = head.latest_mark.rstrip(b"\0").decode("utf-8", "replace")
+    return f", in phase {name}" if head.marks else ""
+
+
+def _has_aborted(head: Header) -> bool:
+    """Whether MPI_Abort was called, or will be.
+
+    It will be if an exception left the program while MPI was initialised.
+    """
+    will_abort = head.exit_status != 0 and head.mpi_state == MPI_INITIALISED
+    return bool(head.state == ABORTED or will_abort)
