@@ -11,7 +11,7 @@ import click
 from insitu import errors
 from insitu.cli import COMMANDS, group
 from insitu.entities import METRICS, MetricKind
-from insitu.formats.base import EXPORTERS, IMPORTERS, exporter, importer
+from insitu.formats.base import EXPORTERS, IMPORTERS, load_exporter, load_importer
 from insitu.run.options import USAGE
 
 METRIC_DESCRIPTIONS = {
@@ -135,7 +135,7 @@ def export_formats() -> str:
     """The formats of `insitu export`, with the suffixes of their files."""
     rows = []
     for name in EXPORTERS:
-        writer = exporter(name)
+        writer = load_exporter(name)
         rows.append((f"`{name}`", f"`{writer.suffix}`", _summary(writer)))
 
     return _table(("Format", "Suffix", "Content"), rows)
@@ -144,7 +144,7 @@ def export_formats() -> str:
 def import_formats() -> str:
     """The formats of `insitu import`."""
     rows = [("`jsonl`", "Extra-P's JSON Lines, with a value or one value per rank.")]
-    rows += [(f"`{name}`", _summary(importer(name))) for name in IMPORTERS]
+    rows += [(f"`{name}`", _summary(load_importer(name))) for name in IMPORTERS]
     return _table(("Format", "Files"), rows)
 
 
