@@ -21,9 +21,10 @@ from insitu.expectations.settle import SettlingPoint, find_settling_point
 from insitu.modeling.base import Model
 from insitu.modeling.evidence.expected import Expected
 from insitu.modeling.evidence.modeler import Evidence
-from insitu.modeling.measurement import FloatArray, Points, SeriesKey
+from insitu.modeling.measurement import FloatArray, SeriesKey
 from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.quality import qualities
+from insitu.modeling.series import reduce_repetitions
 from insitu.modeling.spread import Spread
 
 SURE = 0.9  # probability from which a match is told as a fact
@@ -133,7 +134,9 @@ def validate(
     answers: dict[int, Verdict] = {}
     for one, members in groups.items():
         chosen = [keys[i] for i in members] if keys else ()
-        models = build_modeler(one, names).fit(Points(names, coordinates, table[members], chosen))
+        models = build_modeler(one, names).fit(
+            reduce_repetitions(names, coordinates, table[members], chosen)
+        )
         answers |= {i: judge(model, one) for i, model in zip(members, models, strict=True)}
     return [answers[i] for i in range(len(table))]
 

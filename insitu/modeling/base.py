@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from insitu.entities import CallPath, Finding, Metric, RunKey, number
 from insitu.errors import ModelingError
-from insitu.modeling.measurement import FloatArray, Points, SeriesKey
+from insitu.modeling.measurement import FloatArray, SeriesKey
 from insitu.modeling.pmnf import Function, columns
+from insitu.modeling.series import Series
 from insitu.modeling.spread import Spread
 
 Exponents = tuple[Fraction, Fraction]  # alpha, beta of x^alpha * log2(x)^beta
@@ -59,7 +60,7 @@ class Modeler(Protocol):
     min_points: int
     shares_noise: bool  # whether a series' model depends on the other series of its metric
 
-    def fit(self, points: Points) -> list["Model"]:
+    def fit(self, series: Series) -> list["Model"]:
         """All series that share these coordinates, at once; one model per series, in order."""
 
 

@@ -1,8 +1,8 @@
-"""Models of series of which it is known on what they depend [DET §3.3].
+"""Models of series whose dependencies on parameters are known [DET §3.3].
 
-Exact counts tell which parameters the work of a call path depends on, and which of them multiply.
-Its time is then modelled over these parameters alone, over which runs of a small design are enough
-although parameters move together there that no call path shares.
+Exact counts show which parameters the work of a call path depends on, and which of them multiply.
+Its time is then modelled over these parameters alone. For this, the runs of a small design are
+enough, although other parameters vary together in it.
 """
 
 from collections import defaultdict
@@ -11,119 +11,146 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.entities import TIME, CallPath, Metric
-from insitu.modeling.base import Model
+from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Metric
+from insitu.modeling.base import Model, Segment
 from insitu.modeling.evidence.modeler import Evidence
-from insitu.modeling.measurement import Points
-from insitu.modeling.modelers import DEFAULT, modeler
+from insitu.modeling.measurement import FloatArray, SeriesKey
+from insitu.modeling.modelers import DEFAULT, load_modeler
 from insitu.modeling.pmnf import Function
+from insitu.modeling.series import Series, reduce_repetitions
 from insitu.modeling.spread import Spread
 
-Products = Sequence[Sequence[str]]  # the parameters that may be multiplied, for each product
-EXCLUSIVE = "time_exclusive"
+Products = Sequence[Sequence[str]]  # each product has the parameters that may be multiplied
 
 
-def told_of(
+def dependencies_of_metric(
     metric: Metric, paths: Sequence[CallPath], known: Mapping[CallPath, Products]
 ) -> dict[CallPath, Products]:
-    """What the times of call paths may depend on; empty for other metrics than times.
+    """Return what the times of call paths may depend on; empty for other metrics.
 
-    An inclusive time depends on what any call path below depends on, and is free where one of these
-    is not known, as of what waits for other ranks.
+    An inclusive time depends on whatever any call path below depends on. It is not restricted if
+    one of these is not known, for example because it waits for other ranks.
 
     Args:
         metric: what is modelled.
-        paths: all that were measured.
+        paths: all call paths that were measured.
         known: what the work of call paths depends on.
     """
     if metric.unit != TIME.unit or not known:
         return {}
-    if metric.name == EXCLUSIVE:
+    if metric.name == TIME_EXCLUSIVE.name:
         return dict(known)
-    below: dict[CallPath, list[CallPath]] = defaultdict(list)
+
+    descendants: dict[CallPath, list[CallPath]] = defaultdict(list)  # including the path itself
     for path in paths:
         for end in range(1, len(path.frames) + 1):
-            below[CallPath(path.frames[:end])].append(path)
-    return {
-        path: list(dict.fromkeys(tuple(one) for part in of for one in known[part]))
-        for path, of in below.items()
-        if all(part in known for part in of)
-    }
+            descendants[CallPath(path.frames[:end])].append(path)
+
+    dependencies: dict[CallPath, Products] = {}
+    for path, below in descendants.items():
+        if all(descendant in known for descendant in below):
+            products: dict[tuple[str, ...], None] = {}  # an ordered set
+            for descendant in below:
+                products |= dict.fromkeys(map(tuple, known[descendant]))
+            dependencies[path] = list(products)
+    return dependencies
 
 
-def fit_told(points: Points, told: Mapping[CallPath, Products], name: str) -> list[Model]:
-    """Model every series over the parameters on which it depends; all of them where not known.
+def fit_with_dependencies(
+    parameters: tuple[str, ...],
+    coordinates: FloatArray,
+    values: FloatArray,
+    keys: Sequence[SeriesKey],
+    *,
+    dependencies: Mapping[CallPath, Products],
+    modeler: str,
+) -> list[Model]:
+    """Model every series over the parameters on which it depends, or over all if not known.
+
+    A call path whose dependencies have no parameter is modelled over all of them, since times vary
+    with more than the work.
 
     Args:
-        points: with the keys of the series.
-        told: of call paths; where it names no parameter the series is free, since times vary with
-            more than work.
-        name: of the modeler; the default one is told of products, too.
+        parameters: names of the columns of coordinates.
+        coordinates: (n_points, n_parameters).
+        values: (n_series, n_points, n_repetitions), NaN where nothing was measured.
+        keys: one per series.
+        dependencies: of call paths.
+        modeler: its name; the default one also uses which parameters multiply.
 
     Raises:
         ModelingError: as the modeler does.
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for row, key in enumerate(points.keys):
-        named = {one for product in told.get(key.callpath, ()) for one in product}
-        groups[tuple(n for n in points.parameters if n in named) or points.parameters].append(row)
-    found: dict[int, Model] = {}
+    for row, key in enumerate(keys):
+        names: set[str] = set()
+        for product in dependencies.get(key.callpath, ()):
+            names.update(product)
+        own = tuple(name for name in parameters if name in names)
+        groups[own or parameters].append(row)
+
+    models: dict[int, Model] = {}
     for own, rows in groups.items():
-        columns = [points.parameters.index(one) for one in own]
-        made = _fit(
-            Points(
-                own,
-                points.coordinates[:, columns],
-                points.values[rows],
-                [points.keys[row] for row in rows],
-            ),
-            told,
-            name,
+        columns = [parameters.index(name) for name in own]
+        series = reduce_repetitions(
+            own, coordinates[:, columns], values[rows], [keys[row] for row in rows]
         )
-        for row, model in zip(rows, made, strict=True):
-            found[row] = model if own == points.parameters else lifted(model, points, row)
-    return [found[row] for row in range(len(points.values))]
+        for row, fitted in zip(rows, _fit(series, dependencies, modeler), strict=True):
+            models[row] = fitted
+            if own != parameters:
+                models[row] = extend_parameters(fitted, parameters, coordinates, values[row])
+    return [models[row] for row in range(len(values))]
 
 
-def _fit(points: Points, told: Mapping[CallPath, Products], name: str) -> list[Model]:
-    if name != DEFAULT:
-        return modeler(name).fit(points)
-    return Evidence(dependencies={path: of for path, of in told.items() if of}).fit(points)
+def _fit(series: Series, dependencies: Mapping[CallPath, Products], modeler: str) -> list[Model]:
+    if modeler != DEFAULT:
+        return load_modeler(modeler).fit(series)
+    products = {path: known for path, known in dependencies.items() if known}
+    return Evidence(dependencies=products).fit(series)
 
 
-def lifted(model: Model, points: Points, row: int) -> Model:
-    """A model over some of the parameters as one over all of them.
+def extend_parameters(
+    model: Model, parameters: tuple[str, ...], coordinates: FloatArray, values: FloatArray
+) -> Model:
+    """Return a model over some of the parameters as a model over all of them.
 
-    Where it changes at a value of another parameter than the first, only what holds at the largest
-    values is kept.
+    The segments of a model are intervals of the first parameter. If the model changes with another
+    one, only the segment at its largest values is kept.
+
+    Args:
+        parameters: all names. coordinates: (n_points, n_parameters).
+        values: (n_points, n_repetitions) of the series.
     """
-    names = points.parameters
-    columns = [names.index(one) for one in model.parameters]
+    columns = [parameters.index(name) for name in model.parameters]
     segments, spreads, changes = model.segments, model.spreads, model.change_points
     probabilities = model.change_probabilities
     if columns[0] != 0 and len(segments) > 1:
         segments = (segments[-1]._replace(lower=-np.inf),)
         spreads, changes, probabilities = spreads[-1:], (), ()
-    used = np.isfinite(points.values[row]).any(axis=1)
-    coordinates, back = np.unique(points.coordinates[used], axis=0, return_inverse=True)
-    means = np.nanmedian(points.values[row][used], axis=1)
-    values = np.array([np.mean(means[back.ravel() == i]) for i in range(len(coordinates))])
+
+    is_measured = np.isfinite(values).any(axis=1)
+    distinct, index = np.unique(coordinates[is_measured], axis=0, return_inverse=True)
+    medians = np.nanmedian(values[is_measured], axis=1)
+    means = [np.mean(medians[index.ravel() == i]) for i in range(len(distinct))]
+
     return replace(
         model,
-        parameters=names,
-        segments=tuple(
-            one._replace(function=Function(names, one.function.constant, one.function.terms))
-            for one in segments
-        ),
-        spreads=tuple(_wide(one, columns, len(names)) for one in spreads),
+        parameters=parameters,
+        segments=tuple([_extend_segment(segment, parameters) for segment in segments]),
+        spreads=tuple([_extend_spread(spread, columns, len(parameters)) for spread in spreads]),
         change_points=changes,
         change_probabilities=probabilities,
-        coordinates=coordinates,
-        values=values,
+        coordinates=distinct,
+        values=np.array(means),
     )
 
 
-def _wide(spread: Spread, columns: Sequence[int], count: int) -> Spread:
-    exponents = np.zeros((*spread.exponents.shape[:2], count, 3))
+def _extend_segment(segment: Segment, parameters: tuple[str, ...]) -> Segment:
+    function = segment.function
+    return segment._replace(function=Function(parameters, function.constant, function.terms))
+
+
+def _extend_spread(spread: Spread, columns: Sequence[int], n_parameters: int) -> Spread:
+    exponents = np.zeros((*spread.exponents.shape[:2], n_parameters, 3))
     exponents[:, :, columns] = spread.exponents
     return replace(spread, exponents=exponents)

@@ -1,7 +1,7 @@
-"""Measured values as arrays: what a run yields and what modeling gets."""
+"""Measured values as arrays: the result of a run, and the experiment that modeling receives."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,10 @@ IntArray = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class RunTable:
-    """The result of a run, every rank's value kept.
+    """The result of a run, with the value of every rank.
 
-    `values[metric name]` has one row per call path and one column per rank, float64, NaN where that
-    rank has no such value (call path not visited, metric not available). Times are seconds, memory
-    bytes.
+    `values[metric name]` has shape (n_call_paths, n_ranks), float64, NaN where a rank has no value
+    (call path not visited, metric not available). Times are in seconds, memory in bytes.
     """
 
     callpaths: tuple[CallPath, ...]
@@ -33,10 +32,10 @@ class RunTable:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """All measurements of a campaign in memory (in Extra-P's sense): what modeling gets.
+    """All measurements of a campaign in memory, an experiment in the sense of Extra-P.
 
-    `parameters` are the names that vary, or ("p",) where none does; `runs` are sealed runs in the
-    order in which they were measured; `crowded` are those whose ranks shared processor cores.
+    parameters: names of those that vary, or ("p",) if none does. runs: complete runs in the order
+    in which they were measured. crowded: runs whose ranks shared processor cores.
     """
 
     parameters: tuple[str, ...]
@@ -44,36 +43,22 @@ class Experiment:
     crowded: frozenset[RunKey] = frozenset()
 
     def coordinates(self) -> list[tuple[float, ...]]:
-        """The distinct coordinates, ascending."""
+        """Return the distinct coordinates, ascending."""
         return sorted({key.coordinate(self.parameters) for key, _ in self.runs})
 
     def callpaths(self) -> list[CallPath]:
-        """All call paths of the runs, in order."""
+        """Return all call paths of the runs, sorted."""
         return sorted({path for _, table in self.runs for path in table.callpaths})
 
     def metrics(self) -> dict[str, Metric]:
-        """All metrics of the runs, by name."""
+        """Return all metrics of the runs, by name."""
         return {metric.name: metric for _, table in self.runs for metric in table.metrics}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SeriesKey:
-    """What is modelled: one metric of one call path in one behaviour class."""
+    """Identifies a series: one metric of one call path in one behaviour class."""
 
     callpath: CallPath
     metric: str
     behaviour: str = "all"
-
-
-@dataclass(frozen=True, slots=True)
-class Points:
-    """The data of series that share their coordinates.
-
-    coordinates: (n_points, n_parameters). values: (n_series, n_points, n_repetitions), NaN where it
-    was not measured.
-    """
-
-    parameters: tuple[str, ...]
-    coordinates: FloatArray
-    values: FloatArray
-    keys: Sequence[SeriesKey] = field(default=())

@@ -1,4 +1,13 @@
-"""From an experiment to its models: cluster, match, reduce, fit, only what was touched."""
+"""From an experiment to its models: partition the ranks, match the classes, fit every series.
+
+A value goes through these types. An `Experiment` holds the table of every run. `MetricValues` are
+the tables of one metric over all runs. A `Partition` assigns each rank of each run to a behaviour
+class; the mean over the ranks of a class in each run makes a `Series`, with repetitions reduced to
+medians. Modeler "evidence" turns it into `RelativeData`, whose errors are relative; fits every
+hypothesis to them, which gives `Candidates` and beside them the `Posterior` probabilities; and
+chooses one `Answer` per series. It becomes a `Model` in the `ModelSet`, which also has the classes
+and the findings. The other modelers go from `Series` to `Model` directly.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -8,12 +17,11 @@ from functools import partial
 
 import numpy as np
 
-from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, MetricKind
+from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, Metric, MetricKind
 from insitu.errors import ModelingError
 from insitu.modeling import modelers
-from insitu.modeling.base import Clusters, ModelSet, SeriesModel
+from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.behaviour import (
-    ClassSeries,
     MetricValues,
     Partition,
     partition_by_distance,
@@ -28,20 +36,15 @@ from insitu.modeling.classes.match import report_missing_classes
 from insitu.modeling.classes.naming import Namer
 from insitu.modeling.classes.rules import JOINT, PAPER, Rules, apply_rules
 from insitu.modeling.classes.run_groups import RunGroup, coordinate_name, group_runs, values_by_run
-from insitu.modeling.dependencies import Products, fit_told, told_of
-from insitu.modeling.measurement import Experiment, FloatArray, Points
+from insitu.modeling.dependencies import (
+    Products,
+    dependencies_of_metric,
+    fit_with_dependencies,
+)
+from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 
-COST = TIME_EXCLUSIVE.name  # what shares of call paths are told by
-MIN_COORDINATES = 3  # fewer cannot tell a constant from a growth
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How the series of a metric are fitted: by whom, where, and what is told of call paths."""
-
-    modeler: str
-    executor: Executor | None
-    told: Mapping[CallPath, Products]
+COST = TIME_EXCLUSIVE.name  # the metric by which call paths have shares
+MIN_COORDINATES = 3  # fewer cannot distinguish a constant from growth
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,249 +76,326 @@ def remodel(
     touched: Collection[CallPath] | None = None,
     executor: Executor | None = None,
 ) -> ModelSet:
-    """Cluster the ranks of every run, recognise the classes across runs, model each of them.
+    """Cluster the ranks of every run, match the classes across runs, and fit a model to each class.
+
+    The value of a class in a run is the mean of its ranks.
 
     Args:
-        experiment: runs that may be joined; the value of a class in one is the mean of its ranks.
+        experiment: the runs.
         options: how classes are found and models fitted.
-        previous: models of an earlier state of the experiment, for what was not touched.
-        touched: call paths that changed since, None for all; all where the modeler shares noise.
-        executor: does the work, metric by metric for classes and in parts for models; the result
-            is the same.
+        previous: models of an earlier state of the experiment, reused where nothing has changed.
+        touched: call paths that have changed since, None for all. If the modeler shares noise
+            between series, everything is fitted again.
+        executor: computes the classes by metric and the models by chunks of series. The result is
+            the same without it.
 
     Returns:
-        Models, clusters and findings in a fixed order: the same with `previous` as without.
+        Models, clusters and findings in a fixed order, the same with `previous` as without.
 
     Raises:
-        ModelingError, UsageError: no such modeler or classes; a rule names what a run has not.
+        ModelingError: there is no such modeler or class method.
+        UsageError: a class rule names something that a run does not have.
     """
     if options.classes not in (JOINT, PAPER):
         raise ModelingError(
-            f"no way to find classes is called '{options.classes}'; use {JOINT} or {PAPER}"
+            f"no class method is called '{options.classes}'; use '{JOINT}' or '{PAPER}'"
         )
+
+    # What to fit again, and what to reuse.
     paths = experiment.callpaths()
-    shares_noise = modelers.modeler(options.modeler).shares_noise  # a run tells all series of it
-    dirty = _dirty(paths, experiment, previous, None if shares_noise else touched)
-    places, findings = group_runs(experiment)
-    result = _kept(previous, set(paths) - set(dirty)) if previous else ModelSet()
-    models, clusters, sparse = [*result.models], [*result.clusters], _sparse(experiment, places)
-    findings += [*result.findings, *sparse]
-    domains, asked = find_domains(experiment, places), _below(paths, dirty)
-    clues = (
-        ClassEvidence.of(experiment, asked, places, domains) if options.classes == JOINT else None
-    )
-    namer = Namer.of(domains, [one.size for one in places])
-    metrics = _measured(experiment, dirty, places)
-    part = partial(_part, clues=clues, threshold=options.threshold)
-    found = map(part, metrics) if executor is None else executor.map(part, metrics)
-    for measured, unruled in zip(metrics, found, strict=True):
-        ruled = apply_rules(measured, unruled, options.rules, domains)
-        partition = namer.name(measured, ruled, is_literal=options.classes == PAPER)
-        series, parted = reduce_classes(measured, partition)
-        clusters += parted
-        findings += [*partition.findings, *report_unmatched(measured, partition)]
-        if not sparse:
-            told = told_of(measured.metric, paths, options.dependencies)
-            made, said = _fit(series, experiment, places, Way(options.modeler, executor, told))
-            models, findings = [*models, *made], [*findings, *said]
-    findings += _of_all(experiment, models, clusters)
-    return _sorted(experiment, models, clusters, findings)
+    if modelers.load_modeler(options.modeler).shares_noise:
+        touched = None  # each new value changes the models of all series of its metric
+    stale = _stale_paths(paths, experiment, previous, touched)
+    reused = _reuse(previous, set(paths) - set(stale)) if previous is not None else ModelSet()
+    models, clusters, findings = [*reused.models], [*reused.clusters], [*reused.findings]
+
+    groups, group_findings = group_runs(experiment)
+    findings += group_findings
+    too_few_points = _report_too_few_points(experiment, groups)
+    findings += too_few_points
+
+    # Partition the ranks, metric by metric.
+    domains = find_domains(experiment, groups)
+    evidence = None
+    if options.classes == JOINT:
+        stale_and_below = _with_descendants(paths, stale)
+        evidence = ClassEvidence.of(experiment, stale_and_below, groups, domains)
+    metrics = _metric_values(experiment, stale, groups)
+    partition_metric = partial(_partition, evidence=evidence, threshold=options.threshold)
+    map_ = map if executor is None else executor.map
+    partitions = map_(partition_metric, metrics)
+
+    # Name the classes, reduce each to a series, and fit.
+    namer = Namer.of(domains, [group.size for group in groups])
+    fitter = _SeriesFitter(experiment, groups, options, executor)
+    for values, unruled in zip(metrics, partitions, strict=True):
+        ruled = apply_rules(values, unruled, options.rules, domains)
+        partition = namer.name(values, ruled, is_literal=options.classes == PAPER)
+        series, metric_clusters = reduce_classes(values, partition)
+        clusters += metric_clusters
+        findings += [*partition.findings, *report_unmatched(values, partition)]
+        if not too_few_points:
+            metric_models, metric_findings = fitter.fit(values.metric, series)
+            models += metric_models
+            findings += metric_findings
+
+    findings += _report_classes(experiment, models, clusters)
+    return _make_model_set(experiment, models, clusters, findings)
 
 
-def _of_all(
+def _report_classes(
     experiment: Experiment, models: Sequence[SeriesModel], clusters: Sequence[Clusters]
 ) -> list[Finding]:
-    """What is said about the models and classes of all call paths together."""
-    times_tell = not experiment.crowded
-    known = [one for one in models if times_tell or one.metric.unit != TIME.unit]
+    """Findings about the models and classes of all call paths together."""
+    comparable = models
+    if experiment.crowded:  # times of crowded runs show who had to wait
+        comparable = [model for model in models if model.metric.unit != TIME.unit]
     return [
-        *find_divergences(known, clusters),
+        *find_divergences(comparable, clusters),
         *report_missing_classes(clusters),
-        *_crowded(experiment),
+        *_report_crowded_runs(experiment),
     ]
 
 
-def _sorted(
+def _make_model_set(
     experiment: Experiment,
     models: Sequence[SeriesModel],
     clusters: Sequence[Clusters],
     findings: Sequence[Finding],
 ) -> ModelSet:
+    with_cost = {model.key.callpath for model in models if model.key.metric == COST}
     return ModelSet(
-        experiment.parameters,
-        sorted(models, key=lambda one: one.key),
-        sorted(clusters, key=lambda one: (one.callpath, one.metric, one.run.parameters)),
-        tuple(sorted(set(findings), key=lambda one: (one.where, one.code, one.text))),
-        _rest(experiment, {one.key.callpath for one in models if one.key.metric == COST}),
+        parameters=experiment.parameters,
+        models=sorted(models, key=lambda model: model.key),
+        clusters=sorted(clusters, key=lambda c: (c.callpath, c.metric, c.run.parameters)),
+        findings=tuple(
+            sorted(set(findings), key=lambda finding: (finding.where, finding.code, finding.text))
+        ),
+        rest=_unmodelled_shares(experiment, with_cost),
     )
 
 
-def _rest(experiment: Experiment, known: Collection[CallPath]) -> dict[CallPath, float]:
-    """The share of call paths that are not known in the time of the largest run; see ModelSet."""
-    if not known:
+def _unmodelled_shares(
+    experiment: Experiment, modelled: Collection[CallPath]
+) -> dict[CallPath, float]:
+    """The share of call paths without a model in the time of the largest run; see ModelSet."""
+    if not modelled:
         return {}
     _, table = max(experiment.runs, key=lambda run: run[0].size)
     times = table.values.get(COST)
     if times is None:
         return {}
+
     spent = np.nansum(times, axis=1)
     total = float(spent.sum()) or 1.0
-    rest = {
-        path: float(time) / total
-        for path, time in zip(table.callpaths, spent, strict=True)
-        if path not in known and time > 0
-    }
-    return dict(sorted(rest.items(), key=lambda item: (-item[1], item[0])))
+    shares: dict[CallPath, float] = {}
+    for path, time in zip(table.callpaths, spent, strict=True):
+        if path not in modelled and time > 0:
+            shares[path] = float(time) / total
+    return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _measured(
-    experiment: Experiment, dirty: Sequence[CallPath], places: Sequence[RunGroup]
+def _metric_values(
+    experiment: Experiment, paths: Sequence[CallPath], groups: Sequence[RunGroup]
 ) -> list[MetricValues]:
     """The metrics that are modelled, in the order of their names."""
     return [
-        MetricValues(metric, dirty, values_by_run(experiment, name, dirty), places)
+        MetricValues(metric, paths, values_by_run(experiment, name, paths), groups)
         for name, metric in sorted(experiment.metrics().items())
         if metric.kind is not MetricKind.POSITION
     ]
 
 
-def _part(measured: MetricValues, clues: ClassEvidence | None, *, threshold: float) -> Partition:
-    """The classes of one metric: by all clues or by distance."""
-    if clues is None:
-        return partition_by_distance(measured, threshold)
-    return partition_jointly(measured, clues)
+def _partition(
+    values: MetricValues, evidence: ClassEvidence | None, *, threshold: float
+) -> Partition:
+    """Partition the ranks of one metric, by distance if there is no evidence."""
+    if evidence is None:
+        return partition_by_distance(values, threshold)
+    return partition_jointly(values, evidence)
 
 
-def _crowded(experiment: Experiment) -> list[Finding]:
-    """Say whose times are not asked for classes."""
+def _report_crowded_runs(experiment: Experiment) -> list[Finding]:
+    """Report the runs whose times are not used to find classes."""
     if not experiment.crowded:
         return []
-    names = sorted(
-        {coordinate_name(key) for key in experiment.crowded}, key=lambda name: (len(name), name)
-    )
+    names = {coordinate_name(key) for key in experiment.crowded}
+    in_order = sorted(names, key=lambda name: (len(name), name))
     text = (
-        f"more ranks than processor cores at {' '.join(names)}: times tell who had to wait, so "
-        "counts alone decide which ranks behave alike"
+        f"more ranks than processor cores at {' '.join(in_order)}: times show which ranks had to "
+        "wait, so only counts decide which ranks behave alike"
     )
     return [Finding("ranks-crowded", text)]
 
 
-def _dirty(
+def _stale_paths(
     paths: Sequence[CallPath],
     experiment: Experiment,
     previous: ModelSet | None,
     touched: Collection[CallPath] | None,
 ) -> list[CallPath]:
-    """What must be made anew: everything, where the models before had other parameters."""
+    """The call paths to fit again: all of them if the previous models had other parameters."""
     if previous is None or touched is None or previous.parameters != experiment.parameters:
         return list(paths)
-    known = {one.callpath for one in previous.clusters}
-    changed = {path for path in paths if path in set(touched) or path not in known}
-    above = {CallPath(path.frames[:end]) for path in changed for end in range(len(path.frames))}
+
+    touched = set(touched)
+    had_clusters = {clusters.callpath for clusters in previous.clusters}
+    changed = {path for path in paths if path in touched or path not in had_clusters}
+
+    # An inclusive value changes with the call paths below it.
+    above: set[CallPath] = set()
+    for path in changed:
+        above.update(CallPath(path.frames[:end]) for end in range(len(path.frames)))
     return [path for path in paths if path in changed or path in above]
 
 
-def _below(paths: Sequence[CallPath], dirty: Sequence[CallPath]) -> list[CallPath]:
-    """What is made anew and all call paths below it: their counts are witnesses."""
-    roots = set(dirty)
-    return [
-        path
-        for path in paths
-        if any(CallPath(path.frames[:end]) in roots for end in range(len(path.frames) + 1))
-    ]
+def _with_descendants(paths: Sequence[CallPath], stale: Sequence[CallPath]) -> list[CallPath]:
+    """The stale call paths and all below them, whose counts are evidence for their classes."""
+    roots = set(stale)
+
+    def is_in_subtree(path: CallPath) -> bool:
+        ends = range(len(path.frames) + 1)
+        return any(CallPath(path.frames[:end]) in roots for end in ends)
+
+    return [path for path in paths if is_in_subtree(path)]
 
 
-def _kept(previous: ModelSet, clean: set[CallPath]) -> ModelSet:
-    """The part of earlier models that is still true."""
-    places = set(map(str, clean))
+def _reuse(previous: ModelSet, clean: set[CallPath]) -> ModelSet:
+    """The models, clusters and findings of earlier models that are still valid."""
+    names = set(map(str, clean))
+    findings = []
+    for finding in previous.findings:
+        is_of_clean_path = finding.where in names and finding.code != "classes-diverge"
+        if is_of_clean_path or (clean and finding.code == "not-modelled"):
+            findings.append(finding)
+
     return ModelSet(
-        previous.parameters,
-        [one for one in previous.models if one.key.callpath in clean],
-        [one for one in previous.clusters if one.callpath in clean],
-        tuple(
-            one
-            for one in previous.findings
-            if (one.where in places and one.code != "classes-diverge")
-            or (clean and one.code == "not-modelled")
-        ),
+        parameters=previous.parameters,
+        models=[model for model in previous.models if model.key.callpath in clean],
+        clusters=[clusters for clusters in previous.clusters if clusters.callpath in clean],
+        findings=tuple(findings),
     )
 
 
-def _sparse(experiment: Experiment, places: Sequence[RunGroup]) -> list[Finding]:
-    """Say that no model is made yet."""
-    number = len({place.coordinate for place in places})
-    if number >= MIN_COORDINATES or not experiment.runs:
+def _report_too_few_points(experiment: Experiment, groups: Sequence[RunGroup]) -> list[Finding]:
+    """Report that there are too few coordinates for any model."""
+    count = len({group.coordinate for group in groups})
+    if count >= MIN_COORDINATES or not experiment.runs:
         return []
     names = ", ".join(experiment.parameters)
-    return [
-        Finding(
-            "too-few-points",
-            f"models need {MIN_COORDINATES} values of {names}, {number} measured so far",
+    text = f"models need {MIN_COORDINATES} values of {names}, {count} measured so far"
+    return [Finding("too-few-points", text)]
+
+
+@dataclass(frozen=True, slots=True)
+class _SeriesFitter:
+    """Fits the series of a metric, those with the same coordinates at once."""
+
+    experiment: Experiment
+    groups: Sequence[RunGroup]
+    options: RefitOptions
+    executor: Executor | None
+
+    def fit(
+        self, metric: Metric, series: Mapping[SeriesKey, FloatArray]
+    ) -> tuple[list[SeriesModel], list[Finding]]:
+        """Return models, and findings about series without one.
+
+        Args:
+            series: values (n_runs,) by key, NaN where nothing was measured.
+        """
+        if not series:
+            return [], []
+        keys = list(series)
+        coordinates, cube = _by_coordinate(np.array(list(series.values())), self.groups)
+        dependencies = self._dependencies(metric)
+
+        # Series that were measured at the same coordinates.
+        is_measured: BoolArray = np.asarray(np.isfinite(cube).any(axis=2))
+        rows_of: dict[bytes, list[int]] = defaultdict(list)
+        for row, at_coordinates in enumerate(is_measured):
+            rows_of[at_coordinates.tobytes()].append(row)
+
+        models: list[SeriesModel] = []
+        findings: list[Finding] = []
+        for rows in rows_of.values():
+            own_keys = [keys[row] for row in rows]
+            at = is_measured[rows[0]]
+            if at.sum() < MIN_COORDINATES:
+                findings += [_report_few_coordinates(key, int(at.sum())) for key in own_keys]
+                continue
+
+            values = cube[rows][:, at]
+            is_used = np.isfinite(values).any(axis=(0, 1))
+            try:
+                fitted = self._fit(coordinates[at], values[:, :, is_used], own_keys, dependencies)
+            except ModelingError as error:
+                findings.append(Finding("not-modelled", str(error)))
+                continue
+            for key, model in zip(own_keys, fitted, strict=True):
+                models.append(SeriesModel(key, metric, model))
+        return models, findings
+
+    def _dependencies(self, metric: Metric) -> dict[CallPath, Products]:
+        """What is known for this metric; nothing for one parameter, or for crowded runs.
+
+        The times of crowded runs also depend on how many ranks share a core.
+        """
+        if self.experiment.crowded or len(self.experiment.parameters) == 1:
+            return {}
+        paths = self.experiment.callpaths()
+        return dependencies_of_metric(metric, paths, self.options.dependencies)
+
+    def _fit(
+        self,
+        coordinates: FloatArray,
+        values: FloatArray,
+        keys: Sequence[SeriesKey],
+        dependencies: Mapping[CallPath, Products],
+    ) -> list[Model]:
+        parameters = self.experiment.parameters
+        if dependencies:
+            return fit_with_dependencies(
+                parameters,
+                coordinates,
+                values,
+                keys,
+                dependencies=dependencies,
+                modeler=self.options.modeler,
+            )
+        return modelers.fit(
+            coordinates,
+            values,
+            parameters=parameters,
+            modeler=self.options.modeler,
+            executor=self.executor,
         )
-    ]
 
 
-def _fit(
-    series: Sequence[ClassSeries], experiment: Experiment, places: Sequence[RunGroup], way: Way
-) -> tuple[list[SeriesModel], list[Finding]]:
-    """Fit series at once where they share coordinates; crowded runs depend on their crowd, too."""
-    if not series:
-        return [], []
-    parameters = experiment.parameters
-    is_told = bool(way.told) and not experiment.crowded and len(parameters) > 1
-    coordinates, cube = _by_coordinate(np.array([one.values for one in series]), places)
-    groups: dict[bytes, list[int]] = defaultdict(list)
-    measured: BoolArray = np.asarray(np.isfinite(cube).any(axis=2))
-    for index, row in enumerate(measured):
-        groups[row.tobytes()].append(index)
-    models: list[SeriesModel] = []
-    findings: list[Finding] = []
-    for members in groups.values():
-        at = measured[members[0]]
-        if at.sum() < MIN_COORDINATES:
-            findings += [_rare(series[index], int(at.sum())) for index in members]
-            continue
-        values = cube[members][:, at]
-        used = np.isfinite(values).any(axis=(0, 1))
-        try:
-            if is_told:
-                keys = [series[index].key for index in members]
-                points = Points(parameters, coordinates[at], values[:, :, used], keys)
-                made = fit_told(points, way.told, way.modeler)
-            else:
-                made = modelers.fit(
-                    coordinates[at],
-                    values[:, :, used],
-                    parameters=parameters,
-                    modeler=way.modeler,
-                    executor=way.executor,
-                )
-        except ModelingError as error:
-            findings.append(Finding("not-modelled", str(error)))
-            continue
-        models += [
-            SeriesModel(series[index].key, series[index].metric, model)
-            for index, model in zip(members, made, strict=True)
-        ]
-    return models, findings
+def _by_coordinate(values: FloatArray, groups: Sequence[RunGroup]) -> tuple[FloatArray, FloatArray]:
+    """Arrange values by coordinate and repetition.
+
+    Args:
+        values: (n_series, n_runs).
+
+    Returns:
+        Coordinates (n_coordinates, n_parameters), and values (n_series, n_coordinates,
+        n_repetitions), NaN where a coordinate has fewer repetitions.
+    """
+    runs_at: dict[tuple[float, ...], list[int]] = defaultdict(list)
+    for group in groups:
+        runs_at[group.coordinate] += group.runs
+
+    n_repetitions = max(map(len, runs_at.values()))
+    cube = np.full((len(values), len(runs_at), n_repetitions), np.nan)
+    for index, runs in enumerate(runs_at.values()):
+        cube[:, index, : len(runs)] = values[:, runs]
+    return np.array(list(runs_at), dtype=np.float64), cube
 
 
-def _by_coordinate(values: FloatArray, places: Sequence[RunGroup]) -> tuple[FloatArray, FloatArray]:
-    """From (n_series, n_runs) to coordinates and (n_series, n_coordinates, n_repetitions)."""
-    runs: dict[tuple[float, ...], list[int]] = defaultdict(list)
-    for place in places:
-        runs[place.coordinate] += place.runs
-    cube = np.full((len(values), len(runs), max(map(len, runs.values()))), np.nan)
-    for index, members in enumerate(runs.values()):
-        cube[:, index, : len(members)] = values[:, members]
-    return np.array(list(runs), dtype=np.float64), cube
-
-
-def _rare(series: ClassSeries, number: int) -> Finding:
-    key = series.key
-    return Finding(
-        "too-few-points",
-        f"{key.metric} of {key.callpath.name}, class {key.behaviour}: measured at {number} "
-        f"coordinate{'s' * (number != 1)}, {MIN_COORDINATES} are needed for a model",
-        str(key.callpath),
+def _report_few_coordinates(key: SeriesKey, count: int) -> Finding:
+    text = (
+        f"{key.metric} of {key.callpath.name}, class {key.behaviour}: measured at {count} "
+        f"coordinate{'s' * (count != 1)}, {MIN_COORDINATES} are needed for a model"
     )
+    return Finding("too-few-points", text, str(key.callpath))

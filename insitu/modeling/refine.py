@@ -13,12 +13,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from insitu.modeling.base import Model, Segment
-from insitu.modeling.measurement import FloatArray, Points
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import ONE, ZERO, Factor, Function, Term
 from insitu.modeling.quality import quality, smape
 from insitu.modeling.residual import spread_of
-from insitu.modeling.search import few_points
-from insitu.modeling.series import one_parameter
+from insitu.modeling.search import report_few_points
+from insitu.modeling.series import Series
 
 ALPHAS, BETAS = range(6), range(3)  # integers to begin with: α < 6, β < 3 [REF §3.2]
 SLICES = (ZERO, ONE, Fraction(2), None)  # fixed β; None: α = 0 and β varies [REF §3.2]
@@ -45,25 +45,25 @@ class Refine:
     min_points: ClassVar[int] = 5
     shares_noise: ClassVar[bool] = False
 
-    def fit(self, points: Points) -> list[Model]:
+    def fit(self, series: Series) -> list[Model]:
         """See Modeler; one parameter only. Below three points the answer is the constant.
 
         Raises:
             ModelingError: for several parameters.
         """
         models = []
-        for x, y in one_parameter(points, self.name):
-            function = self._function(points.parameters[0], x[:, 0], y)
+        for x, y in series.measured_points(self.name):
+            function = self._function(series.parameters[0], x[:, 0], y)
             models.append(
                 Model(
-                    parameters=points.parameters,
+                    parameters=series.parameters,
                     segments=(Segment(-np.inf, np.inf, function),),
                     quality=quality(y, function(x), coefficients=1 + len(function.terms)),
                     modeler=self.name,
                     coordinates=x,
                     values=y,
                     spreads=spread_of(function, x, y),
-                    findings=few_points(len(y)),
+                    findings=report_few_points(len(y)),
                 )
             )
         return models

@@ -15,12 +15,12 @@ import numpy as np
 from insitu.entities import Finding
 from insitu.modeling.base import Model, Segment
 from insitu.modeling.least_squares import fit_columns, relative_weights
-from insitu.modeling.measurement import FloatArray, Points
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import quality
 from insitu.modeling.residual import spread_of
 from insitu.modeling.search_space import Space, default_space
-from insitu.modeling.series import Series, reduce
+from insitu.modeling.series import Series
 
 NON_CONSTANCY = 2.0  # [REF §3.3]
 CELLS = 2_000_000  # series × hypotheses × points at once: tens of megabytes
@@ -36,12 +36,11 @@ class Search:
     min_points: ClassVar[int] = 5
     shares_noise: ClassVar[bool] = False
 
-    def fit(self, points: Points) -> list[Model]:
+    def fit(self, series: Series) -> list[Model]:
         """See Modeler. Below five points only functions with two degrees of freedom left are
         tried.
         """
-        series = reduce(points)
-        space = self.space or default_space(points.parameters)
+        space = self.space or default_space(series.parameters)
         return _Traversal(space, series).models(self.name)
 
 
@@ -135,11 +134,11 @@ class _Traversal:
             coordinates=points,
             values=values,
             spreads=spread_of(function, points, values, constant=chosen[0] < 0),
-            findings=few_points(len(values)),
+            findings=report_few_points(len(values)),
         )
 
 
-def few_points(count: int) -> tuple[Finding, ...]:
+def report_few_points(count: int) -> tuple[Finding, ...]:
     """What a person should know about a model made from fewer points than growth can be told
     from.
     """

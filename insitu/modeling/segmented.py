@@ -16,13 +16,13 @@ import numpy as np
 
 from insitu.entities import Finding
 from insitu.modeling.base import ChangePoint, Model, Segment
-from insitu.modeling.measurement import FloatArray, Points
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function
 from insitu.modeling.quality import nrss, quality
 from insitu.modeling.refine import hypothesis
 from insitu.modeling.residual import spread_of
-from insitu.modeling.search import few_points
-from insitu.modeling.series import one_parameter
+from insitu.modeling.search import report_few_points
+from insitu.modeling.series import Series
 from insitu.modeling.spread import Spread
 
 EXPONENTS = tuple(Fraction(i, 2) for i in range(7))  # I [SEG §2]
@@ -44,15 +44,15 @@ class Segmented:
     min_points: ClassVar[int] = 5
     shares_noise: ClassVar[bool] = False
 
-    def fit(self, points: Points) -> list[Model]:
+    def fit(self, series: Series) -> list[Model]:
         """See Modeler; one parameter only. Below six points nothing is segmented.
 
         Raises:
             ModelingError: for several parameters.
         """
         return [
-            self._model(points.parameters[0], coordinates, values)
-            for coordinates, values in one_parameter(points, self.name)
+            self._model(series.parameters[0], coordinates, values)
+            for coordinates, values in series.measured_points(self.name)
         ]
 
     def _model(self, parameter: str, coordinates: FloatArray, y: FloatArray) -> Model:
@@ -69,7 +69,7 @@ class Segmented:
             spreads += spread_of(function, coordinates[start:end], y[start:end])
             fitted[start:end] = function(coordinates[start:end])
             columns += 1 + len(function.terms)
-        findings = few_points(len(y))
+        findings = report_few_points(len(y))
         if not located:
             text = "behaviour changes, but the pattern of errors does not tell where; measure more"
             findings = (*findings, Finding(NOT_LOCATED, text))

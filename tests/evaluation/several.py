@@ -18,7 +18,8 @@ from growth import extrap, percent
 
 from insitu.entities import CallPath
 from insitu.modeling.evidence.modeler import Evidence
-from insitu.modeling.measurement import Points, SeriesKey
+from insitu.modeling.measurement import SeriesKey
+from insitu.modeling.series import reduce_repetitions
 
 PATH = CallPath(("main",))
 NAMES = ("p", "n", "q")
@@ -44,7 +45,7 @@ def models(how, x, y, form):
     told = [[names[i] for i in group] for group in data.forms(x.shape[1])[form]]
     known = {PATH: told} if how == "known" else {}
     keys = [SeriesKey(PATH, "time")] * len(y)
-    return Evidence(dependencies=known).fit(Points(names, x, y[:, :, None], keys))
+    return Evidence(dependencies=known).fit(reduce_repetitions(names, x, y[:, :, None], keys))
 
 
 def row(options, count, sparse, how):

@@ -8,7 +8,12 @@ import pytest
 
 import insitu
 from insitu.modeling.evidence.modeler import Evidence
-from insitu.modeling.evidence.noise import LEVELS, law, learn, prior
+from insitu.modeling.evidence.noise import (
+    LEVELS,
+    fit_noise_and_changes,
+    fit_noise_distribution,
+    noise_prior,
+)
 
 X = np.array([8.0, 16, 32, 64, 128])
 TARGET = 512.0
@@ -176,7 +181,9 @@ def test_the_same_data_give_the_same_models():
 def test_the_law_of_noise_finds_the_level_of_the_series():
     likelihood = -5 * np.log(LEVELS) - 5 * 0.05**2 / (2 * LEVELS**2)
 
-    found = law(np.tile(likelihood, (200, 1)), prior(LEVELS), weight=1.0)
+    found = fit_noise_distribution(
+        np.tile(likelihood, (200, 1)), noise_prior(LEVELS), prior_weight=1.0
+    )
 
     assert abs(np.log(LEVELS[np.argmax(found)] / 0.05)) < 0.3  # the grid has steps of 0.4
 
@@ -209,7 +216,7 @@ def test_how_often_series_change_is_learnt_from_them():
     likelihood = np.zeros((3, 100, len(LEVELS)))
     likelihood[1, :90] = 5.0  # nine of ten are better explained by the second kind
 
-    _, kinds = learn(likelihood, prior(LEVELS), np.array([0.5, 0.4, 0.1]))
+    _, kinds = fit_noise_and_changes(likelihood, noise_prior(LEVELS), np.array([0.5, 0.4, 0.1]))
 
     assert kinds[1] == pytest.approx(0.9, abs=0.1)
     assert kinds.sum() == pytest.approx(1)

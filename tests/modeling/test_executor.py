@@ -51,5 +51,5 @@ def test_two_parameters(pool):
 
 
 def test_modeler_that_works_alone_says_so(pool):
-    with pytest.raises(ModelingError, match="'search' works alone"):
+    with pytest.raises(ModelingError, match="'search' does not take an executor"):
         insitu.fit([1, 2, 4, 8, 16], [[1, 2, 4, 8, 16]], modeler="search", executor=pool)

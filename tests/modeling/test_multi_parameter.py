@@ -10,7 +10,8 @@ import insitu
 from insitu.entities import CallPath
 from insitu.modeling.evidence.combinations import structures
 from insitu.modeling.evidence.modeler import Evidence
-from insitu.modeling.measurement import Points, SeriesKey
+from insitu.modeling.measurement import SeriesKey
+from insitu.modeling.series import reduce_repetitions
 
 P, N = [4.0, 8, 16, 32, 64], [10.0, 20, 40, 80, 160]
 FULL = np.array(list(product(P, N)))
@@ -65,9 +66,10 @@ def test_missing_points_and_points_off_the_grid_are_no_obstacle():
 def test_what_a_call_path_cannot_depend_on_is_left_out():
     path = CallPath(("main", "solve"))
     values = noisy(5 + FULL[:, 0] + 0.2 * FULL[:, 1], level=0.1)
-    points = Points(("p", "n"), FULL, values[:, :, None], [SeriesKey(path, "time")] * len(values))
+    keys = [SeriesKey(path, "time")] * len(values)
+    series = reduce_repetitions(("p", "n"), FULL, values[:, :, None], keys)
 
-    models = Evidence(dependencies={path: [["p"]]}).fit(points)
+    models = Evidence(dependencies={path: [["p"]]}).fit(series)
 
     assert not any(f.parameter == "n" for m in models for t in m.function.terms for f in t.factors)
 

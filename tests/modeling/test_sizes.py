@@ -162,6 +162,6 @@ def test_times_of_crowded_runs_do_not_diverge_and_part_by_counts_only():
 
     texts = {one.code: one.text for one in found.findings}
     assert texts["classes-diverge"].startswith("visits of flux: ")
-    assert "p=256: times tell who had to wait" in texts["ranks-crowded"]
+    assert "p=256: times show which ranks had to wait" in texts["ranks-crowded"]
     assert {one.names for one in found.clusters if one.callpath == FLUX} == {("B", "A")}
     assert {one.names for one in alone.clusters} == {("all",)}

@@ -46,15 +46,6 @@ class Partition:
     findings: Sequence[Finding]
 
 
-@dataclass(frozen=True, slots=True)
-class ClassSeries:
-    """What a model is made of: values (n_runs,), NaN where it was not measured."""
-
-    key: SeriesKey
-    metric: Metric
-    values: FloatArray
-
-
 def partition_by_distance(measured: MetricValues, threshold: float) -> Partition:
     """Cluster by relative distance, match where numbers agree: as the paper does [CLU §III-B].
 
@@ -96,19 +87,24 @@ def count_clusters(labels: Sequence[IntArray], n_paths: int) -> IntArray:
 
 def reduce_classes(
     measured: MetricValues, partition: Partition
-) -> tuple[list[ClassSeries], list[Clusters]]:
-    """Reduce each class to its mean per run, and say for every rank what it is."""
+) -> tuple[dict[SeriesKey, FloatArray], list[Clusters]]:
+    """Reduce each class to its mean per run, and return the class of every rank.
+
+    Returns:
+        The series that models are made of, values (n_runs,) by key, NaN where nothing was measured;
+        and the clusters of each call path at each coordinate.
+    """
     counts = count_clusters(partition.labels, len(measured.paths))
     values = _class_values(measured, partition)
     everywhere = _mean_values(measured)
-    series: list[ClassSeries] = []
+    series: dict[SeriesKey, FloatArray] = {}
     clusters: list[Clusters] = []
     narrow = [at_place.astype(np.int32) for at_place in partition.labels]
     for row, path in enumerate(measured.paths):
         if not counts[row].any():
             continue
         matching = partition.matchings[row]
-        series += _series(path, measured.metric, matching, values[row], everywhere[row])
+        series |= _series(path, measured.metric, matching, values[row], everywhere[row])
         for place, at_place, count, assigned in zip(
             measured.groups, narrow, counts[row], matching.assigned, strict=True
         ):
@@ -150,16 +146,15 @@ def _mean_values(measured: MetricValues) -> FloatArray:
 
 def _series(
     path: CallPath, metric: Metric, matching: Matching, values: FloatArray, everywhere: FloatArray
-) -> list[ClassSeries]:
-    """One series per class; besides, the mean where not every run could be matched."""
-    result = [
-        ClassSeries(SeriesKey(path, metric.name, name), metric, values[:, index])
-        for index, name in enumerate(matching.names)
-        if name != ALL
-    ]
+) -> dict[SeriesKey, FloatArray]:
+    """One series per class, and the mean of all ranks if not every run could be matched."""
+    series = {}
+    for index, name in enumerate(matching.names):
+        if name != ALL:
+            series[SeriesKey(path, metric.name, name)] = values[:, index]
     if ALL in matching.names or not matching.is_complete:
-        result.append(ClassSeries(SeriesKey(path, metric.name, ALL), metric, everywhere))
-    return result
+        series[SeriesKey(path, metric.name, ALL)] = everywhere
+    return series
 
 
 def _names(matching: Matching, assigned: tuple[int, ...] | None, count: int) -> tuple[str, ...]:

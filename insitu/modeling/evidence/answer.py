@@ -1,232 +1,270 @@
 """From a posterior over hypotheses to one function, its probability and its spread.
 
-The answer is one of the hypotheses: the one in whose leading term most posterior probability
-agrees, and around whose prediction at the target most predictive probability lies; where none is
-probable, the one that is least far from the others.
+The answer is one of the hypotheses: the one with whose leading term most of the posterior agrees,
+and around whose prediction at the target most of the predictive probability lies. Where no
+hypothesis is probable, it is the one whose prediction is nearest to those of the others.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from insitu.modeling.evidence.hypothesis_space import Lattice
-from insitu.modeling.evidence.marginal import Singles
-from insitu.modeling.evidence.normal_equations import Candidates
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
+from insitu.modeling.evidence.marginal import Float32Array
+from insitu.modeling.evidence.normal_equations import INVERSE_ELEMENTS, Candidates
+from insitu.modeling.evidence.posterior import Posterior
+from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread
 
 Number = TypeVar("Number", np.float64, np.intp)
 
-ROUNDING = 1e-12  # part of the largest value below which a constant is none
-AHEAD = 4.0  # the target is this many times the largest coordinate [REF §4.1]
-KEPT = 6  # hypotheses that make up the spread of an answer
-HUGE = 1e60  # values of terms at the target above which they do not decide
-AS_GOOD = 0.3  # posterior below which no constant is answered
-SIMPLER = 0.03  # what a term must add in agreement
-FARTHEST = 2.0  # logarithm of a ratio of predictions; farther is as bad
-FAR = 1e3  # standard deviations
-TANH_SLOPE, TANH_BEND = np.float32(0.7978846), np.float32(0.0356774)  # √(2/π), 0.044715 of it
-CLOSE = 0.02  # predictions this near agree [REF §4.1]
+TARGET_FACTOR = 4.0  # the target is this many times the largest coordinate [REF §4.1]
+CLOSE = 0.02  # predictions within this relative distance agree [REF §4.1]
+N_HYPOTHESES = 6  # that may be the answer, and that make up its spread
+MAX_TERM_VALUE = 1e60  # larger values of terms at the target do not decide
+NEGLIGIBLE_CONSTANT = 1e-12  # relative to the largest value: a smaller constant is rounding
+
+# How hypotheses compare, in units of posterior probability.
+MIN_AGREEMENT_OF_CONSTANT = 0.3  # a constant with less agreement is not answered
+CONSTANT_PENALTY = 2.0  # … since this outweighs everything else
+SIMPLICITY_BONUS = 0.03  # what a further term must add in agreement
+MAX_LOG_DISTANCE = 2.0  # predictions whose ratio is larger than e² are all equally bad
+
+MAX_STANDARD_DISTANCE = 1e3  # standard deviations; clipped before single precision
+# Φ(z) ≈ ½ + ½ tanh(√(2/π) (z + 0.044715 z³)), the approximation known from the GELU function.
+TANH_SLOPE, TANH_BEND = np.float32(0.7978846), np.float32(0.0356774)
 
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """What makes fits of scaled data fits of the data: values (s,) with sign, terms (T,)."""
+    """What turns fits of scaled data into fits of the data.
+
+    values: (s,), with the sign of the series. terms: (T,), the largest value of each term.
+    """
 
     values: FloatArray
     terms: FloatArray
 
 
 class Answer(NamedTuple):
-    """What is known about one series on one segment."""
+    """What modeler "evidence" concludes about one series.
 
-    function: Function
-    spread: Spread | None
+    functions, spreads: one per segment. probability: posterior of the leading term of the last
+    segment. columns: coefficients of all functions. cuts: index of the first point after each
+    change. change_probability: that behaviour changes, and just there.
+    """
+
+    functions: tuple[Function, ...]
+    spreads: tuple[Spread | None, ...]
     probability: float
     columns: int
+    cuts: tuple[int, ...] = ()
+    change_probability: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Posterior:
-    """Probability of each hypothesis (s, h), noise level (s,) and its degrees of freedom (s,)."""
-
-    hypotheses: FloatArray
-    sigma: FloatArray
-    degrees: FloatArray
-    evidence: FloatArray  # logarithm of the probability of the data
-
-
-def weigh(log_evidence: FloatArray, law: FloatArray, levels: FloatArray) -> Posterior:
-    """Posterior over hypotheses and noise.
-
-    Args:
-        log_evidence: (s, h, L). law: (s, L), probability of each level. levels: (L,).
-    """
-    joint = log_evidence + np.log(np.maximum(law, 1e-300))[:, None, :]
-    top = joint.max(axis=(1, 2), keepdims=True)
-    joint = np.exp(joint - top)
-    total = joint.sum(axis=(1, 2))
-    noise = joint.sum(axis=1) / total[:, None]
-    logs = np.log(levels)
-    mean = noise @ logs
-    variance = np.maximum(noise @ logs**2 - mean**2, 1e-3)
-    sigma = np.sqrt(noise @ levels**2)
-    degrees = np.clip(0.5 / variance, 2.0, 200.0)
-    evidence = np.log(total) + top[:, 0, 0]
-    return Posterior(joint.sum(axis=2) / total[:, None], sigma, degrees, evidence)
+def join_segments(
+    segments: Sequence[Answer], cuts: Sequence[int], change_probability: float
+) -> Answer:
+    """Return one answer of the answers of consecutive segments, one function each."""
+    return Answer(
+        functions=tuple([segment.functions[0] for segment in segments]),
+        spreads=tuple([segment.spreads[0] for segment in segments]),
+        probability=segments[-1].probability,
+        columns=sum(segment.columns for segment in segments),
+        cuts=tuple(cuts),
+        change_probability=change_probability,
+    )
 
 
-def answers(
-    found: Candidates,
+def choose_answers(
+    candidates: Candidates,
     posterior: Posterior,
-    lattice: Lattice,
+    space: HypothesisSpace,
     *,
-    parameter: str,
     scales: Scales,
     target: float,
-    kept_hypotheses: int = KEPT,
+    n_hypotheses: int = N_HYPOTHESES,
 ) -> list[Answer]:
-    """One answer per series; the target is the value of the parameter that decides what leads.
+    """Return one answer per series.
 
-    kept_hypotheses: how many make up the spread of an answer.
+    Args:
+        candidates, posterior: of the same series and hypotheses.
+        space: that the candidates are from.
+        scales: of the series and the terms.
+        target: value of the parameter at which the leading term and the prediction are compared.
+        n_hypotheses: how many make up the spread of an answer.
     """
-    kept = _Kept(found, posterior, lattice, scales, target, most=kept_hypotheses)
-    chosen, agreement = kept.choose()
-    spreads = kept.spreads(kept_hypotheses)
-    shapes, names = lattice.shapes, (parameter,)
+    best = _BestHypotheses(
+        candidates, posterior, space, scales=scales, target=target, n_hypotheses=n_hypotheses
+    )
+    chosen, agreement = best.choose()
+    spreads = best.spreads(n_hypotheses)
     rows = np.arange(len(chosen))
-    coefficients = kept.coefficients[rows, chosen]
-    rounding = np.abs(coefficients[:, 0]) < ROUNDING * np.abs(scales.values)
-    coefficients[rounding & (coefficients[:, 1] != 0), 0] = 0.0
-    first, second = kept.first[rows, chosen].tolist(), kept.second[rows, chosen].tolist()
-    columns = (kept.inverse_diagonal()[rows, chosen] > 0).sum(axis=1).tolist()
-    answer = []
-    for i, (c0, c1, c2) in enumerate(coefficients.tolist()):
-        terms = () if c1 == 0 else (Term(c1, shapes[first[i]]),)
-        if c2 != 0:
-            terms = (*terms, Term(c2, shapes[second[i]]))
-        answer.append(Answer(Function(names, c0, terms), spreads[i], agreement[i], columns[i]))
-    return answer
+
+    coefficients = best.coefficients[rows, chosen]
+    is_rounding = np.abs(coefficients[:, 0]) < NEGLIGIBLE_CONSTANT * np.abs(scales.values)
+    coefficients[is_rounding & (coefficients[:, 1] != 0), 0] = 0.0
+    first, second = best.first[rows, chosen].tolist(), best.second[rows, chosen].tolist()
+    columns = best.count_columns()[rows, chosen].tolist()
+
+    parameters = (space.parameter,)
+    answers = []
+    for i, (constant, of_first, of_second) in enumerate(coefficients.tolist()):
+        terms: tuple[Term, ...] = ()
+        if of_first != 0:
+            terms = (Term(of_first, space.shapes[first[i]]),)
+        if of_second != 0:
+            terms = (*terms, Term(of_second, space.shapes[second[i]]))
+        function = Function(parameters, constant, terms)
+        answers.append(Answer((function,), (spreads[i],), agreement[i], columns[i]))
+    return answers
 
 
-def expected_distance(predicted: FloatArray, weights: FloatArray, tried: int) -> FloatArray:
-    """How far the truth is expected to be from each of the first predictions: (s, tried).
+def expected_distance(predicted: FloatArray, weights: FloatArray, n_first: int) -> FloatArray:
+    """Return how far the truth is expected to be from each of the first predictions: (s, n_first).
 
-    Mean over the posterior of the logarithm of the ratio, at most FARTHEST: where no form is
-    probable, the answer is one that predicts what most others do about.
+    The mean over the posterior of the absolute logarithm of the ratio, at most MAX_LOG_DISTANCE.
+    Where no form is probable, it selects one that predicts about what most others do.
 
     Args:
         predicted, weights: (s, h), of the hypotheses.
     """
-    size = np.log(np.maximum(np.abs(predicted), 1 / HUGE))
-    apart = np.abs(size[:, :tried, None] - size[:, None, :])
-    return np.asarray((weights[:, None, :] * np.minimum(apart, FARTHEST)).sum(axis=2))
+    size = np.log(np.maximum(np.abs(predicted), 1 / MAX_TERM_VALUE))
+    distance = np.abs(size[:, :n_first, None] - size[:, None, :])
+    distance = np.minimum(distance, MAX_LOG_DISTANCE)
+    return np.asarray((weights[:, None, :] * distance).sum(axis=2))
 
 
-class _Kept:
-    """The most probable hypotheses of each series, in the units of the data."""
+class _BestHypotheses:
+    """The most probable hypotheses of each series, in the units of the data: (s, k) each."""
 
     def __init__(
         self,
-        found: Candidates,
+        candidates: Candidates,
         posterior: Posterior,
-        lattice: Lattice,
+        space: HypothesisSpace,
+        *,
         scales: Scales,
         target: float,
-        *,
-        most: int,
+        n_hypotheses: int,
     ) -> None:
-        count = min(max(2 * KEPT, most), posterior.hypotheses.shape[1])
+        # Twice as many as may be chosen: the others vote on them.
+        count = min(max(2 * N_HYPOTHESES, n_hypotheses), posterior.hypotheses.shape[1])
         order = np.argsort(-posterior.hypotheses, axis=1)[:, :count]
 
         def take(values: NDArray[Number]) -> NDArray[Number]:
             return np.take_along_axis(values, order, 1)
 
-        self.posterior, self.lattice = posterior, lattice
+        self.posterior, self.space = posterior, space
         self.weights = take(posterior.hypotheses)
+        self.first, self.second = take(candidates.first), take(candidates.second)
 
-        def possible(values: FloatArray) -> FloatArray:
-            return np.where(self.weights > 0, values, 0.0)
+        def take_possible(values: FloatArray) -> FloatArray:
+            return np.where(self.weights > 0, take(values), 0.0)
 
-        self.first, self.second = take(found.first), take(found.second)
-        size = np.append(1 / scales.terms, 1.0)
+        # From scaled columns to the units of the data; index -1 is the absent term.
+        per_term = np.append(1 / scales.terms, 1.0)
         value = scales.values[:, None]
-        factor = [np.ones_like(self.weights), size[self.first], size[self.second]]
-        self.coefficients = np.stack(
-            [
-                possible(take(c)) * f * value
-                for c, f in zip(found.coefficients, factor, strict=True)
-            ],
-            axis=2,
-        )
-        self.inverse = [
-            possible(take(v)) * factor[i] * factor[j] * value**2
-            for v, (i, j) in zip(found.inverse, PLACES, strict=True)
-        ]
-        self.exponents = np.vstack([lattice.exponents, np.zeros(3)])
-        at = np.append(lattice.design(np.array([target]))[:, 0], 0.0)
-        at = np.where(np.abs(at) < HUGE, at, 0.0)
-        self.at = at[self.first], at[self.second]
+        factor = [np.ones_like(self.weights), per_term[self.first], per_term[self.second]]
+        in_units = []
+        for i, coefficients in enumerate(candidates.coefficients):
+            in_units.append(take_possible(coefficients) * factor[i] * value)
+        self.coefficients = np.stack(in_units, axis=2)
+        self.inverse = []
+        for element, (i, j) in zip(candidates.inverse, INVERSE_ELEMENTS, strict=True):
+            self.inverse.append(take_possible(element) * factor[i] * factor[j] * value**2)
 
-    def inverse_diagonal(self) -> FloatArray:
-        return np.stack(self.inverse[:3], axis=2)
+        self.exponents = np.vstack([space.exponents, np.zeros(3)])
+        at_target = np.append(space.evaluate_terms(np.array([target]))[:, 0], 0.0)
+        at_target = np.where(np.abs(at_target) < MAX_TERM_VALUE, at_target, 0.0)
+        self.first_at_target = at_target[self.first]
+        self.second_at_target = at_target[self.second]
 
-    def choose(self) -> tuple[FloatArray, list[float]]:
-        """Which of the kept hypotheses is the answer, and the posterior of its leading term."""
-        a, b = self.at
-        of_first = self.coefficients[..., 1] * a
-        of_second = self.coefficients[..., 2] * b
+    def count_columns(self) -> IntArray:
+        """Return the number of coefficients of each hypothesis: (s, k)."""
+        diagonal = np.stack(self.inverse[:3], axis=2)
+        return np.asarray((diagonal > 0).sum(axis=2))
+
+    def choose(self) -> tuple[IntArray, list[float]]:
+        """Return which hypothesis is the answer (s,), and the posterior of its leading term."""
+        leading, predicted = self._predict()
+        deviation = self._deviation(predicted)
+        weights, tried = self.weights[:, None, :], slice(0, N_HYPOTHESES)
+
+        has_same_leading = leading[:, tried, None] == leading[:, None, :]
+        agreement = (weights * has_same_leading).sum(axis=2)
+
+        # The probability that the truth is within CLOSE of the prediction of each.
+        centre = predicted[:, tried, None]
+        distance = _to_single((centre - predicted[:, None, :]) / deviation[:, None, :])
+        width = _to_single(CLOSE * np.abs(centre) / deviation[:, None, :])
+        near = _normal_distribution(distance + width) - _normal_distribution(distance - width)
+        near = (weights * near).sum(axis=2)
+
+        absent_terms = (self.first[:, tried] < 0).astype(float) + (self.second[:, tried] < 0)
+        # Growth has many forms that share its probability; a constant has one.
+        is_doubtful = (leading[:, tried] < 0) & (agreement < MIN_AGREEMENT_OF_CONSTANT)
+        far = expected_distance(predicted, self.weights, N_HYPOTHESES)
+        gain = agreement + near - far + SIMPLICITY_BONUS * absent_terms
+        chosen = np.argmax(gain - CONSTANT_PENALTY * is_doubtful, axis=1)
+        return chosen, np.take_along_axis(agreement, chosen[:, None], 1)[:, 0].tolist()
+
+    def _predict(self) -> tuple[IntArray, FloatArray]:
+        """The leading term at the target, -1 for none, and the prediction there: (s, k)."""
+        of_first = self.coefficients[..., 1] * self.first_at_target
+        of_second = self.coefficients[..., 2] * self.second_at_target
         leading = np.where(np.abs(of_second) > np.abs(of_first), self.second, self.first)
-        predicted = self.coefficients[..., 0] + of_first + of_second
+        return leading, self.coefficients[..., 0] + of_first + of_second
+
+    def _deviation(self, predicted: FloatArray) -> FloatArray:
+        """The standard deviation of the predictions at the target: (s, k), positive."""
+        a, b = self.first_at_target, self.second_at_target
         v00, v11, v22, v01, v02, v12 = self.inverse
         variance = v00 + a * a * v11 + b * b * v22 + 2 * (a * v01 + b * v02 + a * b * v12)
+
         deviation = np.sqrt(np.maximum(variance, 0)) * self.posterior.sigma[:, None]
         deviation = np.maximum(deviation, 1e-9 * np.abs(predicted))
-        deviation = np.where((self.weights > 0) & (deviation > 1 / HUGE), deviation, 1.0)
-        tried = slice(0, KEPT)
-        agree = (self.weights[:, None, :] * (leading[:, tried, None] == leading[:, None, :])).sum(
-            axis=2
-        )
-        centre, reach = predicted[:, tried, None], CLOSE * np.abs(predicted[:, tried, None])
-        distance = _single((centre - predicted[:, None, :]) / deviation[:, None, :])
-        width = _single(reach / deviation[:, None, :])
-        near = _normal_share(distance + width) - _normal_share(distance - width)
-        near = (self.weights[:, None, :] * near).sum(axis=2)
-        simple = (self.first[:, tried] < 0).astype(float) + (self.second[:, tried] < 0)
-        # Growth has many forms that share its probability; a constant has one.
-        doubtful = (leading[:, tried] < 0) & (agree < AS_GOOD)
-        far = expected_distance(predicted, self.weights, KEPT)
-        chosen = np.argmax(agree + near - far + SIMPLER * simple - 2.0 * doubtful, axis=1)
-        return chosen, np.take_along_axis(agree, chosen[:, None], 1)[:, 0].tolist()
+        is_usable = (self.weights > 0) & (deviation > 1 / MAX_TERM_VALUE)
+        return np.where(is_usable, deviation, 1.0)
 
     def spreads(self, count: int) -> list[Spread]:
-        kept = slice(0, count)
-        weights = self.weights[:, kept] / self.weights[:, kept].sum(axis=1, keepdims=True)
-        exponents = np.stack(
-            [self.exponents[self.first[:, kept]], self.exponents[self.second[:, kept]]], axis=2
-        )[:, :, :, None, :]
+        """Return the `count` most probable hypotheses of each series as its spread."""
+        first, second = self.first[:, :count], self.second[:, :count]
+        exponents = np.stack([self.exponents[first], self.exponents[second]], axis=2)
+        exponents = exponents[:, :, :, None, :]
+        coefficients = self.coefficients[:, :count]
+        weights = self.weights[:, :count]
+        weights = weights / weights.sum(axis=1, keepdims=True)
+
         covariances = np.empty((*weights.shape, 3, 3))
         variance = self.posterior.sigma[:, None] ** 2
-        for v, (i, j) in zip(self.inverse, PLACES, strict=True):
-            covariances[:, :, i, j] = covariances[:, :, j, i] = v[:, kept] * variance
-        coefficients = self.coefficients[:, kept]
+        for element, (i, j) in zip(self.inverse, INVERSE_ELEMENTS, strict=True):
+            covariances[:, :, i, j] = element[:, :count] * variance
+            covariances[:, :, j, i] = covariances[:, :, i, j]
+
         sigma, degrees = self.posterior.sigma.tolist(), self.posterior.degrees.tolist()
         return [
-            Spread(exponents[i], coefficients[i], covariances[i], weights[i], sigma[i], degrees[i])
+            Spread(
+                exponents=exponents[i],
+                coefficients=coefficients[i],
+                covariances=covariances[i],
+                weights=weights[i],
+                sigma=sigma[i],
+                degrees=degrees[i],
+            )
             for i in range(len(weights))
         ]
 
 
-def _single(values: FloatArray) -> Singles:
-    return np.clip(values, -FAR, FAR).astype(np.float32)
+def _to_single(values: FloatArray) -> Float32Array:
+    clipped = np.clip(values, -MAX_STANDARD_DISTANCE, MAX_STANDARD_DISTANCE)
+    return clipped.astype(np.float32)
 
 
-def _normal_share(z: Singles) -> Singles:
-    """The normal distribution function, to within 0.0003: fast, and enough to choose by."""
+def _normal_distribution(z: Float32Array) -> Float32Array:
+    """Φ(z) - ½ to within 0.0003: fast, and accurate enough to choose by."""
     return np.asarray(0.5 * np.tanh(z * (TANH_SLOPE + TANH_BEND * z * z)))
-
-
-PLACES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # order of Candidates.inverse

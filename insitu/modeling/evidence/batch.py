@@ -1,359 +1,477 @@
-"""Series on the same points, scaled, with the law of noise of their pools."""
+"""All series of one parameter on the same points: from their values to one answer each.
+
+`Batch.solve` does the following for each pool of series that share a distribution of noise:
+
+1. learn the distribution of noise levels and the frequency of changes from a sample (`find_pools`);
+2. weigh all functions for each whole series (`_solve_whole`), a second time where it is noisy;
+3. weigh all segmentations of the series that may change (`_solve_segments`);
+4. look for functions through all points of series that are counts (`_solve_exactly`).
+
+Steps 1 to 3 work on chunks of series. An executor may compute the chunks anywhere; chunks are the
+same with and without one, and so are the answers, to the last bit.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple  # Any: tasks are of every kind
+from typing import Any  # chunks of work are of every kind
 
 import numpy as np
 
-from insitu.modeling.evidence import change_points as change
-from insitu.modeling.evidence import noise
-from insitu.modeling.evidence.answer import AHEAD, KEPT, Answer, Posterior, Scales, answers, weigh
-from insitu.modeling.evidence.exact import exact, through
-from insitu.modeling.evidence.hypothesis_space import MIN_STEEP, Lattice, gentle
+from insitu.modeling.evidence import change_points, noise
+from insitu.modeling.evidence.answer import (
+    N_HYPOTHESES,
+    TARGET_FACTOR,
+    Answer,
+    Scales,
+    choose_answers,
+    join_segments,
+)
+from insitu.modeling.evidence.change_points import ChangePrior, Segmentations
+from insitu.modeling.evidence.exact import exact_answer, find_exact_functions
+from insitu.modeling.evidence.hypothesis_space import (
+    MIN_STEEP_POINTS,
+    HypothesisSpace,
+    exclude_steep_terms,
+)
 from insitu.modeling.evidence.normal_equations import Candidates
-from insitu.modeling.evidence.posterior import candidates, fitted_mean
-from insitu.modeling.evidence.relative_data import relative_data
+from insitu.modeling.evidence.posterior import (
+    Posterior,
+    compute_posterior,
+    fit_hypotheses,
+    fitted_mean,
+)
+from insitu.modeling.evidence.relative_data import scale_errors
+from insitu.modeling.evidence.segment import Span
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function
 from insitu.modeling.series import Series
 
-AT_ONCE = 256  # series, so that the arrays of a batch stay in the cache
-IN_A_TASK = 8  # times as many, for whoever may work on another machine
-ARENA = 3_000_000  # numbers, more than the arrays of a batch take
-EXACT = 1e-5  # noise below which a function goes through all points
+CHUNK_SIZE = 256  # series computed at once, so that their arrays stay in the cache
+CHUNKS_PER_TASK = 8  # so that sending a task to another machine is worth it
+ARENA_SIZE = 3_000_000  # numbers, more than the arrays of a chunk take
+
+SMALLEST_TERM = 1e-60  # terms smaller than this everywhere, or larger than its inverse, are unused
+MIN_NOISE_OF_INEXACT = 1e-5  # noise below which the function already goes through all points
 NOISY = 0.05  # noise from which it matters what errors are relative to
-TINY = 1e-60  # terms smaller than this everywhere, or as large, are left out
-SMALLEST = 1e-3  # a zero counts as this part of the largest of its series
-TRACE = 1e-9  # part of the largest below which a value counts as a zero
-Worth = tuple[IntArray, FloatArray]  # series that it is worth to cut, their law of noise
+
+# Errors are relative to the value, but to no less than a share of the largest value of the series.
+ZERO = 1e-9  # share below which a value counts as zero …
+SIZE_OF_ZERO = 1e-3  # … and the share that its error is relative to
+
+Map = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]  # has the signature of `map`
+
+
+def no_answer(parameters: tuple[str, ...]) -> Answer:
+    """Return the answer for a series without any measurement: the constant NaN."""
+    return Answer((Function(parameters, np.nan),), (None,), np.nan, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Series m that share what is learnt about noise and changes.
 
-    members: (m,), their indices. levels: (L,), those worth computing. law: (m, L), by the size of
-    their values.
+    members: (m,), their indices. levels: (L,), the noise levels worth computing. noise: (m, L),
+    probability of each level, by the magnitude of the series. change_prior: how often they change.
+    are_counts: whether they are visits, bytes or other whole numbers.
     """
 
     members: IntArray
     levels: FloatArray
-    law: FloatArray
-    habits: change.Habits
-    counts: bool
+    noise: FloatArray
+    change_prior: ChangePrior
+    are_counts: bool
 
-    def part(self, span: slice) -> "Pool":
-        """Some of its members, numbered from 0."""
-        law = self.law[span]
-        return replace(self, members=np.arange(len(law)), law=law)
-
-
-class Found(NamedTuple):
-    """The answers of the segments of one series; one of them where behaviour does not change."""
-
-    answers: tuple[Answer, ...]
-    cuts: tuple[int, ...] = ()  # indices of the first points after a change
-    probability: float = 0.0  # of a change of behaviour
-    place: float = 0.0  # posterior of the cuts, given their number
+    def select(self, span: slice) -> "Pool":
+        """Return some of the members, numbered from 0."""
+        noise_of_span = self.noise[span]
+        return replace(self, members=np.arange(len(noise_of_span)), noise=noise_of_span)
 
 
-Named = list[tuple[int, Found]]
-Work = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]  # as `map`
+@dataclass(frozen=True, slots=True)
+class _Suspects:
+    """Series that may change: indices (k,) and the probability of their noise levels (k, L)."""
+
+    rows: IntArray
+    noise: FloatArray
 
 
 class Batch:
-    """Series of one parameter, made ready: relative errors, scaled terms, repetitions as
-    weights.
-    """
+    """Series of one parameter with relative errors, scaled terms, and repetitions as weights."""
 
     def __init__(
         self,
         series: Series,
         metrics: list[str],
-        parameter: str,
-        lattice: Lattice,
+        space: HypothesisSpace,
         *,
-        kept_hypotheses: int = KEPT,
+        n_hypotheses: int = N_HYPOTHESES,
     ) -> None:
-        self.series, self.metrics = series, metrics
-        self.parameter, self.lattice = parameter, lattice
-        self.kept_hypotheses = kept_hypotheses
+        """Scale the series.
+
+        Args:
+            series: on n points of one parameter.
+            metrics: of each series.
+            space: the functions to consider.
+            n_hypotheses: how many make up the spread of an answer.
+        """
+        self.series = replace(series, keys=())  # the metrics are all that is needed of the keys
+        self.metrics, self.space = metrics, space
+        self.n_hypotheses = n_hypotheses
         self.x = series.coordinates[:, 0]
+
+        # Values relative to the largest of their series, most of them positive.
         values = np.nan_to_num(series.values)
-        measured = ~np.isnan(series.values)
         largest = np.abs(values).max(axis=1, initial=0.0)
         sign = np.where(values.sum(axis=1) < 0, -1.0, 1.0)
-        self.varied = largest > 0  # zeros tell nothing about noise
-        self.scale = sign * np.where(self.varied, largest, 1.0)
-        relative = values / self.scale[:, None]
-        trust = np.where(measured, noise.weight_of_repetitions(series.counts), 0.0)
-        rows = lattice.design(self.x)
+        self.has_values = largest > 0  # a series of zeros says nothing about noise
+        self.scale = sign * np.where(self.has_values, largest, 1.0)
+        self.relative = values / self.scale[:, None]
+        self.min_size = np.where(np.abs(self.relative) > ZERO, ZERO, SIZE_OF_ZERO)
+
+        # Terms relative to their largest value; NaN where a term cannot be used.
+        terms = space.evaluate_terms(self.x)
         with np.errstate(invalid="ignore"):
-            size = np.abs(rows).max(axis=1, initial=0.0)
-        usable = np.isfinite(size) & (size > TINY) & (size < 1 / TINY)
-        self.terms = np.where(usable, size, 1.0)
-        rows[~usable] = np.nan
-        self.relative = relative
-        rows = rows / self.terms[:, None]
-        self.least = np.where(np.abs(relative) > TRACE, TRACE, SMALLEST)
-        size = np.maximum(np.abs(relative), self.least)
-        self.data = relative_data(rows, trust, relative, size)
+            size = np.abs(terms).max(axis=1, initial=0.0)
+        is_usable = np.isfinite(size) & (size > SMALLEST_TERM) & (size < 1 / SMALLEST_TERM)
+        self.term_scale = np.where(is_usable, size, 1.0)
+        terms[~is_usable] = np.nan
 
-    def part(self, rows: IntArray) -> "Batch":
-        """The series of these numbers (k,), for whom it is nothing to know the others."""
-        part = copy(self)
-        part.series = self.series.part(rows)
-        part.metrics = [self.metrics[row] for row in rows]
-        part.varied, part.scale = self.varied[rows], self.scale[rows]
-        part.relative, part.least = self.relative[rows], self.least[rows]
-        part.data = self.data.part(rows)
-        return part
-
-    def find(self, work: Work = map) -> dict[int, Found]:
-        """The answer for each series, cut into segments where behaviour changes.
-
-        Args:
-            work: applies a function to many parts of the series, here or elsewhere. Parts are the
-                same whoever does it, and so are the answers, to the last bit.
-        """
-        np.empty(ARENA)  # returned at once: the C library then keeps what it would give back
-        nothing = Answer(Function((self.parameter,), np.nan), None, np.nan, 1)
-        result = dict.fromkeys(range(len(self.scale)), Found((nothing,)))
-        for row in np.flatnonzero((self.data.counts > 0) & ~self.varied).tolist():
-            result[row] = Found((through(self.lattice, self.parameter, 0.0, [], []),))
-        for pool in self.pools(work):
-            worth: list[tuple[IntArray, FloatArray]] = []
-            starts = range(0, len(pool.members), AT_ONCE * IN_A_TASK)
-            spans = [slice(start, start + AT_ONCE * IN_A_TASK) for start in starts]
-            tasks = ((self.part(pool.members[span]), pool.part(span)) for span in spans)
-            for span, (found, cut) in zip(spans, work(_uncut, tasks), strict=True):
-                rows = pool.members[span]
-                result |= {int(rows[i]): one for i, one in found}
-                worth += [(rows[some], law) for some, law in cut]
-            every, laws = (np.concatenate(part) for part in zip(*worth, strict=True))
-            spans = [slice(i, i + AT_ONCE) for i in range(0, len(every), AT_ONCE)]
-            bare = pool.part(slice(0))
-            cuts = ((self.part(every[span]), laws[span], bare) for span in spans)
-            for span, changed in zip(spans, work(_cut_where_it_changes, cuts), strict=True):
-                rows = every[span]
-                result |= {int(rows[i]): one for i, one in changed}
-            if pool.counts:
-                result |= self._exact(pool, result)
-        return result
-
-    def whole(self, rows: IntArray, law: FloatArray, pool: Pool) -> tuple[Named, Worth]:
-        """Answers of one function for series (s,), and which of these it is worth to cut.
-
-        Args:
-            law: (L,) of their noise, at the levels of the pool.
-        """
-        found = candidates(self.data.part(rows), self.lattice, pool.levels)
-        posterior = weigh(found.log_evidence, law, pool.levels)
-        noisy = np.flatnonzero(posterior.sigma > NOISY)
-        made = self._answers(rows, found, posterior, AHEAD * self.x[-1])
-        answers_of = list(zip(rows.tolist(), made, strict=True))
-        answers_of += self._reweighted(
-            rows, noisy, found=found, posterior=posterior, law=law, pool=pool
+        is_measured = ~np.isnan(series.values)
+        repetitions = noise.effective_repetitions(series.counts)
+        self.data = scale_errors(
+            terms / self.term_scale[:, None],
+            np.where(is_measured, repetitions, 0.0),
+            self.relative,
+            size=np.maximum(np.abs(self.relative), self.min_size),
         )
-        worth = self._worth_cutting(rows, posterior, law, pool)
-        return [(row, Found((answer,))) for row, answer in answers_of], worth
 
-    def _exact(self, pool: Pool, found: dict[int, Found]) -> dict[int, Found]:
-        """Series that count and whose points lie on a function, though not on the one found."""
-        full = (self.series.counts[pool.members] > 0).all(axis=1)
-        rows = [
-            row
-            for row in pool.members[full].tolist()
-            if found[row].cuts
-            or (spread := found[row].answers[0].spread) is None
-            or spread.sigma > EXACT
-        ]
-        lying = exact(self.lattice, self.parameter, self.x, self.series.values[rows])
-        return {rows[i]: Found((answer,)) for i, answer in lying.items()}
+    def select(self, rows: IntArray) -> "Batch":
+        """Return a batch of some of the series (k,); results do not depend on the others."""
+        selected = copy(self)
+        selected.series = self.series.select(rows)
+        selected.metrics = [self.metrics[row] for row in rows]
+        selected.has_values, selected.scale = self.has_values[rows], self.scale[rows]
+        selected.relative, selected.min_size = self.relative[rows], self.min_size[rows]
+        selected.data = self.data.select(rows)
+        return selected
 
-    def _reweighted(
-        self,
-        rows: IntArray,
-        noisy: IntArray,
-        *,
-        found: Candidates,
-        posterior: Posterior,
-        law: FloatArray,
-        pool: Pool,
-    ) -> list[tuple[int, Answer]]:
-        """Answers with errors relative to the function, not to values that are far from it."""
-        if len(noisy) == 0:
-            return []
-        mean = fitted_mean(found, posterior.hypotheses, self.data.rows)[noisy]
-        rows, law = rows[noisy], law[noisy]
-        size = np.maximum(np.abs(mean), self.least[rows])
-        data = relative_data(self.data.rows, self.data.trust[rows], self.relative[rows], size)
-        again = candidates(data, self.lattice, pool.levels)
-        weighed = weigh(again.log_evidence, law, pool.levels)
-        made = self._answers(rows, again, weighed, AHEAD * float(self.x[-1]))
-        return list(zip(rows.tolist(), made, strict=True))
+    def solve(self, map_: Map = map) -> dict[int, Answer]:
+        """Return the answer of each series, cut into segments where behaviour changes.
 
-    def pools(self, work: Work = map) -> list[Pool]:
-        """The series by metric and by whether they count; those never measured and those of
-        zeros are left out.
+        Args:
+            map_: applies a function to many chunks of work, here or in other processes.
         """
-        counted = noise.counted(self.series.values)
-        sizes = noise.sizes(self.series.values)
+        # Freed at once: the C library then keeps memory that it would otherwise give back.
+        np.empty(ARENA_SIZE)
+
+        answers = dict.fromkeys(range(len(self.scale)), no_answer((self.space.parameter,)))
+        for row in np.flatnonzero((self.data.counts > 0) & ~self.has_values).tolist():
+            answers[row] = exact_answer(self.space, 0.0, [], [])  # a series of zeros
+
+        for pool in self.find_pools(map_):
+            whole, suspects = self._solve_whole(pool, map_)
+            answers |= whole
+            answers |= self._solve_segments(pool, suspects, map_)
+            if pool.are_counts:
+                answers |= self._solve_exactly(pool, answers)
+        return answers
+
+    # Step 1: pools.
+
+    def find_pools(self, map_: Map = map) -> list[Pool]:
+        """Return the series by metric and by whether they are counts.
+
+        Series that were never measured and series of zeros are left out.
+        """
+        are_counts = noise.are_counts(self.series.values)
         groups: dict[tuple[str, bool], list[int]] = defaultdict(list)
-        for i in np.flatnonzero((self.data.counts > 0) & self.varied).tolist():
-            groups[self.metrics[i], bool(counted[i])].append(i)
-        result = []
-        for (_, whole), indices in groups.items():
-            members = np.array(indices, dtype=np.intp)
-            levels = noise.COUNTED if whole else noise.LEVELS
-            sample = members[:: max(1, -(-len(members) // self._sample_size()))]
-            kinds = self._kinds(sample, levels, work)
-            common, shares = noise.learn(kinds, noise.prior(levels), change.Habits().shares())
-            likelihood = np.logaddexp.reduce(kinds + np.log(shares)[:, None, None], axis=0)
-            law = np.empty((len(members), len(levels)))
-            for size in np.unique(sizes[members]):
-                of_size = likelihood[sizes[sample] == size]
-                law[sizes[members] == size] = noise.law(of_size, common, weight=noise.POOL_WEIGHT)
-            keep = noise.worth_computing(law.max(axis=0))
-            habits = change.Habits(*shares.tolist())
-            result.append(Pool(members, levels[keep], law[:, keep], habits, whole))
-        return result
+        for row in np.flatnonzero((self.data.counts > 0) & self.has_values).tolist():
+            groups[self.metrics[row], bool(are_counts[row])].append(row)
 
-    def _sample_size(self) -> int:
-        return noise.SAMPLE if len(self.x) < change.MIN_POINTS else noise.SAMPLE_CUT
+        return [
+            self._learn_pool(np.array(rows, dtype=np.intp), is_count, map_)
+            for (_, is_count), rows in groups.items()
+        ]
 
-    def repetitions(self, rows: IntArray, levels: FloatArray) -> FloatArray:
-        """Logarithm of what repetitions say about the noise of these series: (s, L)."""
-        return noise.likelihood_of_repetitions(
+    def _learn_pool(self, members: IntArray, are_counts: bool, map_: Map) -> Pool:
+        """Learn the distribution of noise and the frequency of changes from a sample."""
+        levels = noise.COUNT_LEVELS if are_counts else noise.LEVELS
+        is_long = len(self.x) >= change_points.MIN_POINTS
+        sample_size = noise.SAMPLE_SIZE_LONG if is_long else noise.SAMPLE_SIZE
+        stride = max(1, -(-len(members) // sample_size))  # rounded up
+        sample = members[::stride]
+
+        by_kind = self._log_evidence_by_kind(sample, levels, map_)
+        of_all, changes = noise.fit_noise_and_changes(
+            by_kind, noise.noise_prior(levels), ChangePrior().probabilities()
+        )
+
+        # Each magnitude has a distribution of its own, which starts from that of all.
+        likelihood = np.logaddexp.reduce(by_kind + np.log(changes)[:, None, None], axis=0)
+        magnitudes = noise.magnitudes(self.series.values)
+        distribution = np.empty((len(members), len(levels)))
+        for magnitude in np.unique(magnitudes[members]):
+            distribution[magnitudes[members] == magnitude] = noise.fit_noise_distribution(
+                likelihood[magnitudes[sample] == magnitude],
+                of_all,
+                prior_weight=noise.POOL_WEIGHT,
+            )
+
+        relevant = noise.select_levels(distribution.max(axis=0))
+        return Pool(
+            members=members,
+            levels=levels[relevant],
+            noise=distribution[:, relevant],
+            change_prior=ChangePrior(*changes.tolist()),
+            are_counts=are_counts,
+        )
+
+    def _log_evidence_by_kind(self, rows: IntArray, levels: FloatArray, map_: Map) -> FloatArray:
+        """The evidence of some series by kind of change: (3, s, L), logarithm."""
+        tasks = ((self.select(rows[span]), levels) for span in _chunks(len(rows), CHUNK_SIZE))
+        by_chunk = list(map_(_weigh_kinds, tasks))
+        return np.concatenate(by_chunk, axis=1) + self.log_likelihood_of_scatter(rows, levels)
+
+    def log_likelihood_of_scatter(self, rows: IntArray, levels: FloatArray) -> FloatArray:
+        """Return what repetitions say about the noise of these series: (s, L), logarithm."""
+        return noise.log_likelihood_of_scatter(
             self.series.deviations[rows], self.series.counts[rows], levels
         )
 
-    def _kinds(self, rows: IntArray, levels: FloatArray, work: Work) -> FloatArray:
-        """Logarithm of the probability of the data of some series, by kind of change: (3, s, L)."""
-        tasks = (
-            (self.part(rows[start : start + AT_ONCE]), levels)
-            for start in range(0, len(rows), AT_ONCE)
-        )
-        parts = list(work(_kinds_of, tasks))
-        return np.concatenate(parts, axis=1) + self.repetitions(rows, levels)
+    # Step 2: one function for each whole series.
 
-    def _answers(
-        self, rows: IntArray, found: Candidates, posterior: Posterior, target: float
+    def _solve_whole(self, pool: Pool, map_: Map) -> tuple[dict[int, Answer], _Suspects]:
+        """Answers of one function for all series of a pool, and which of them may change."""
+        spans = list(_chunks(len(pool.members), CHUNK_SIZE * CHUNKS_PER_TASK))
+        tasks = ((self.select(pool.members[span]), pool.select(span)) for span in spans)
+
+        answers: dict[int, Answer] = {}
+        rows: list[IntArray] = []
+        distributions: list[FloatArray] = []
+        for span, (in_span, suspects) in zip(spans, map_(_solve_task, tasks), strict=True):
+            members = pool.members[span]
+            for row, answer in in_span.items():
+                answers[int(members[row])] = answer
+            rows.append(members[suspects.rows])
+            distributions.append(suspects.noise)
+        return answers, _Suspects(np.concatenate(rows), np.concatenate(distributions))
+
+    def solve_chunk(self, rows: IntArray, pool: Pool) -> tuple[dict[int, Answer], _Suspects]:
+        """Return answers of one function for some series, and which of these may change.
+
+        Args:
+            rows: (s,), members of the pool by position, which is their index in this batch.
+        """
+        noise_prior = np.exp(self.log_likelihood_of_scatter(rows, pool.levels))
+        noise_prior *= pool.noise[rows]
+        candidates = fit_hypotheses(self.data.select(rows), self.space, pool.levels)
+        posterior = compute_posterior(candidates.log_evidence, noise_prior, pool.levels)
+
+        target = TARGET_FACTOR * self.x[-1]
+        found = self._choose(rows, candidates, posterior, target=target)
+        answers = dict(zip(rows.tolist(), found, strict=True))
+
+        noisy = np.flatnonzero(posterior.sigma > NOISY)
+        if len(noisy):
+            mean = fitted_mean(candidates, posterior.hypotheses, self.data.terms)[noisy]
+            again = self._solve_noisy(rows[noisy], mean, noise_prior[noisy], pool.levels)
+            answers |= dict(zip(rows[noisy].tolist(), again, strict=True))
+
+        return answers, self._find_suspects(rows, posterior, noise_prior, pool)
+
+    def _solve_noisy(
+        self, rows: IntArray, mean: FloatArray, noise_prior: FloatArray, levels: FloatArray
     ) -> list[Answer]:
-        return answers(
-            found,
+        """Answers with errors relative to the function (s, n), not to values far from it."""
+        data = scale_errors(
+            self.data.terms,
+            self.data.repetitions[rows],
+            self.relative[rows],
+            size=np.maximum(np.abs(mean), self.min_size[rows]),
+        )
+        candidates = fit_hypotheses(data, self.space, levels)
+        posterior = compute_posterior(candidates.log_evidence, noise_prior, levels)
+        return self._choose(rows, candidates, posterior, target=TARGET_FACTOR * self.x[-1])
+
+    def _choose(
+        self, rows: IntArray, candidates: Candidates, posterior: Posterior, *, target: float
+    ) -> list[Answer]:
+        return choose_answers(
+            candidates,
             posterior,
-            self.lattice,
-            parameter=self.parameter,
-            scales=Scales(self.scale[rows], self.terms),
+            self.space,
+            scales=Scales(self.scale[rows], self.term_scale),
             target=float(target),
-            kept_hypotheses=self.kept_hypotheses,
+            n_hypotheses=self.n_hypotheses,
         )
 
-    def _worth_cutting(
-        self, rows: IntArray, whole: Posterior, law: FloatArray, pool: Pool
-    ) -> tuple[IntArray, FloatArray]:
-        """Those of the series whose behaviour may change, with their law of noise."""
-        if len(self.x) < change.MIN_POINTS:
-            return rows[:0], law[:0]
-        law = change.floored(law, pool.levels)
-        worth = change.worth_cutting(
-            self.data.part(rows),
-            self.lattice,
-            whole=whole.evidence,
-            law=law,
+    def _find_suspects(
+        self, rows: IntArray, posterior: Posterior, noise_prior: FloatArray, pool: Pool
+    ) -> _Suspects:
+        """Those of the series whose behaviour may change."""
+        if len(self.x) < change_points.MIN_POINTS:
+            return _Suspects(rows[:0], noise_prior[:0])
+
+        floored = change_points.apply_noise_floor(noise_prior, pool.levels)
+        suspects = change_points.find_suspects(
+            self.data.select(rows),
+            self.space,
+            log_evidence=posterior.log_evidence,
+            noise=floored,
             levels=pool.levels,
-            odds=pool.habits.odds(),
+            log_odds=pool.change_prior.log_odds(),
         )
-        return rows[worth], law[worth]
+        return _Suspects(rows[suspects], floored[suspects])
 
-    def cut(self, law: FloatArray, pool: Pool) -> Named:
-        """Those of all series here whose behaviour changes, by the law of noise (s, L) of each."""
+    # Step 3: segments.
+
+    def _solve_segments(self, pool: Pool, suspects: _Suspects, map_: Map) -> dict[int, Answer]:
+        """Answers of those suspects whose behaviour changes."""
+        spans = list(_chunks(len(suspects.rows), CHUNK_SIZE))
+        without_members = pool.select(slice(0))
+        tasks = (
+            (self.select(suspects.rows[span]), suspects.noise[span], without_members)
+            for span in spans
+        )
+
+        answers: dict[int, Answer] = {}
+        for span, in_span in zip(spans, map_(_cut_task, tasks), strict=True):
+            rows = suspects.rows[span]
+            for row, answer in in_span.items():
+                answers[int(rows[row])] = answer
+        return answers
+
+    def cut(self, noise_prior: FloatArray, pool: Pool) -> dict[int, Answer]:
+        """Return answers for those of all series here whose behaviour changes.
+
+        Args:
+            noise_prior: (s, L), at the levels of the pool.
+        """
         rows = np.arange(len(self.scale))
-        likely = law.max(axis=0) > noise.FAINT
-        law, levels = law[:, likely], pool.levels[likely]
-        cut = self._partitions(rows, levels, pool.habits, several=False)
-        if len(self.x) >= 3 * change.shortest(len(self.x)):
-            suspected = np.flatnonzero(1 - cut.changed(law)[0] > change.SUSPECTED)
-            if len(suspected) == 0:
-                return []
-            rows, law = rows[suspected], law[suspected]
-            cut = self._partitions(rows, levels, pool.habits, several=True)
-        return self._cut(rows, cut, law, levels)
+        is_likely = noise_prior.max(axis=0) > noise.NEGLIGIBLE_PROBABILITY
+        noise_prior, levels = noise_prior[:, is_likely], pool.levels[is_likely]
+        segmentations = self._weigh(rows, levels, pool.change_prior, several=False)
 
-    def _partitions(
-        self, rows: IntArray, levels: FloatArray, habits: change.Habits, *, several: bool
-    ) -> change.Partitions:
-        return change.partitions(
-            self.data.part(rows),
-            self.lattice,
-            levels,
-            parameter=self.parameter,
-            x=self.x,
-            habits=habits,
-            several=several,
+        # More than one cut costs much more: only where one is not improbable.
+        min_points = change_points.min_segment_points(len(self.x))
+        if len(self.x) >= 3 * min_points:
+            unchanged = segmentations.count_posterior(noise_prior)[0]
+            suspected = np.flatnonzero(1 - unchanged > change_points.SEVERAL_SUSPECTED)
+            if len(suspected) == 0:
+                return {}
+            rows, noise_prior = rows[suspected], noise_prior[suspected]
+            segmentations = self._weigh(rows, levels, pool.change_prior, several=True)
+
+        return self._cut_detected(rows, segmentations, noise_prior, levels)
+
+    def _weigh(
+        self, rows: IntArray, levels: FloatArray, prior: ChangePrior, *, several: bool
+    ) -> Segmentations:
+        return change_points.weigh_segmentations(
+            self.data.select(rows), self.space, levels, x=self.x, prior=prior, several=several
         )
 
-    def _cut(
-        self, rows: IntArray, cut: change.Partitions, law: FloatArray, levels: FloatArray
-    ) -> Named:
-        """The answers of the segments of those series in which a change is probable enough."""
-        n, changed = len(self.x), cut.changed(law)
-        chosen: dict[int, tuple[list[int], float]] = {}
-        parts: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for i in np.flatnonzero(1 - changed[0] > change.DETECTED).tolist():
-            chosen[i] = cut.cuts(i, 1 + int(np.argmax(changed[1:, i])), law[i])
-            for span in change.bounds(chosen[i][0], n):
-                parts[span].append(i)
-        made: dict[tuple[int, tuple[int, int]], Answer] = {}
-        for span, members in parts.items():
-            found = self._segment(rows[members], span, cut.noise(np.array(members), law), levels)
-            made |= {(i, span): answer for i, answer in zip(members, found, strict=True)}
-        result = []
-        for i, (cuts, place) in chosen.items():
-            segments = tuple(made[i, span] for span in change.bounds(cuts, n))
-            result.append(
-                (int(rows[i]), Found(segments, tuple(cuts), float(1 - changed[0, i]), place))
+    def _cut_detected(
+        self,
+        rows: IntArray,
+        segmentations: Segmentations,
+        noise_prior: FloatArray,
+        levels: FloatArray,
+    ) -> dict[int, Answer]:
+        """Answers of those series in which a change is probable enough."""
+        n_points = len(self.x)
+        by_count = segmentations.count_posterior(noise_prior)
+        detected = np.flatnonzero(1 - by_count[0] > change_points.DETECTED).tolist()
+
+        # Solve equal segments of all series at once.
+        cuts_of: dict[int, tuple[list[int], float]] = {}
+        members_of: dict[Span, list[int]] = defaultdict(list)
+        for i in detected:
+            count = 1 + int(np.argmax(by_count[1:, i]))
+            cuts_of[i] = segmentations.best_cuts(i, count, noise_prior[i])
+            for span in change_points.segment_spans(cuts_of[i][0], n_points):
+                members_of[span].append(i)
+        segments: dict[tuple[int, Span], Answer] = {}
+        for span, members in members_of.items():
+            posterior_noise = segmentations.noise_posterior(np.array(members), noise_prior)
+            found = self._solve_segment(rows[members], span, posterior_noise, levels)
+            for i, answer in zip(members, found, strict=True):
+                segments[i, span] = answer
+
+        answers: dict[int, Answer] = {}
+        for i, (cuts, probability_of_cuts) in cuts_of.items():
+            spans = change_points.segment_spans(cuts, n_points)
+            change_probability = float(1 - by_count[0, i]) * probability_of_cuts
+            answers[int(rows[i])] = join_segments(
+                [segments[i, span] for span in spans], cuts, change_probability
             )
-        return result
+        return answers
 
-    def _segment(
-        self, rows: IntArray, span: Sequence[int], law: FloatArray, levels: FloatArray
+    def _solve_segment(
+        self, rows: IntArray, span: Span, noise_prior: FloatArray, levels: FloatArray
     ) -> list[Answer]:
-        """Answers on some of the points; the law of noise is that of the whole series."""
-        part = self.data.part(rows, slice(*span))
-        few = span[1] - span[0] < MIN_STEEP
-        found = candidates(part, gentle(self.lattice) if few else self.lattice, levels)
-        top = found.log_evidence.max(axis=1, keepdims=True)
-        total = np.log(np.exp(found.log_evidence - top).sum(axis=1)) + top[:, 0]
-        posterior = weigh(found.log_evidence - total[:, None, :], law, levels)
-        last = span[1] == len(self.x)
-        return self._answers(rows, found, posterior, self.x[span[1] - 1] * (AHEAD if last else 1))
+        """Answers on some of the points, with the noise of the whole series (s, L)."""
+        start, end = span
+        space = self.space
+        if end - start < MIN_STEEP_POINTS:
+            space = exclude_steep_terms(space)
+        candidates = fit_hypotheses(self.data.select(rows, slice(start, end)), space, levels)
+
+        # Normalise at each level: the noise is known from the whole series, not from this segment.
+        log_evidence = candidates.log_evidence
+        top = log_evidence.max(axis=1, keepdims=True)
+        total = np.log(np.exp(log_evidence - top).sum(axis=1)) + top[:, 0]
+        posterior = compute_posterior(log_evidence - total[:, None, :], noise_prior, levels)
+
+        is_last = end == len(self.x)
+        target = self.x[end - 1] * (TARGET_FACTOR if is_last else 1)
+        return self._choose(rows, candidates, posterior, target=target)
+
+    # Step 4: counts.
+
+    def _solve_exactly(self, pool: Pool, answers: dict[int, Answer]) -> dict[int, Answer]:
+        """Answers of counts whose points lie on a function that was not found yet."""
+        is_complete = (self.series.counts[pool.members] > 0).all(axis=1)
+        rows = []
+        for row in pool.members[is_complete].tolist():
+            spread = answers[row].spreads[0]
+            if answers[row].cuts or spread is None or spread.sigma > MIN_NOISE_OF_INEXACT:
+                rows.append(row)
+
+        exact = find_exact_functions(self.space, self.x, self.series.values[rows])
+        return {rows[i]: answer for i, answer in exact.items()}
 
 
-def _uncut(task: tuple[Batch, Pool]) -> tuple[Named, list[Worth]]:
-    """Answers of one function for a part of a pool."""
-    batch, pool = task
-    found: Named = []
-    cut: list[Worth] = []
-    for start in range(0, len(pool.members), AT_ONCE):
-        rows = np.arange(start, min(start + AT_ONCE, len(pool.members)))
-        law = np.exp(batch.repetitions(rows, pool.levels))
-        law *= pool.law[rows]
-        made, worth = batch.whole(rows, law, pool)
-        found += made
-        cut.append(worth)
-    return found, cut
+def _chunks(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
-def _cut_where_it_changes(task: tuple[Batch, FloatArray, Pool]) -> Named:
-    batch, law, pool = task
-    return batch.cut(law, pool)
+# Tasks are functions of one argument on module level, so that they can be sent to processes.
 
 
-def _kinds_of(task: tuple[Batch, FloatArray]) -> FloatArray:
+def _weigh_kinds(task: tuple[Batch, FloatArray]) -> FloatArray:
     batch, levels = task
-    return change.kinds(batch.data, batch.lattice, levels, parameter=batch.parameter, x=batch.x)
+    return change_points.log_evidence_by_kind(batch.data, batch.space, levels, x=batch.x)
+
+
+def _solve_task(task: tuple[Batch, Pool]) -> tuple[dict[int, Answer], _Suspects]:
+    """Answers of one function for all members of a pool, which are the series of the batch."""
+    batch, pool = task
+    answers: dict[int, Answer] = {}
+    suspects: list[_Suspects] = []
+    for span in _chunks(len(pool.members), CHUNK_SIZE):
+        found, of_chunk = batch.solve_chunk(np.arange(span.start, span.stop), pool)
+        answers |= found
+        suspects.append(of_chunk)
+
+    return answers, _Suspects(
+        rows=np.concatenate([chunk.rows for chunk in suspects]),
+        noise=np.concatenate([chunk.noise for chunk in suspects]),
+    )
+
+
+def _cut_task(task: tuple[Batch, FloatArray, Pool]) -> dict[int, Answer]:
+    batch, noise_prior, pool = task
+    return batch.cut(noise_prior, pool)

@@ -1,11 +1,11 @@
-"""Where behaviour changes: the evidence of every way to cut a series into segments.
+"""Change points: the evidence of every segmentation of a series.
 
-Each stretch of consecutive points has an evidence of its own, its hypothesis and coefficients
-integrated out. Where two segments meet, either nothing binds them, or both functions go through the
-first point of the second: such a change of slope has one coefficient less to learn. The evidence of
-a partition is the product over its segments and joints, at one noise level; sums over all
-partitions come by dynamic programming. Paper [SEG §3] looks at the error of models of five points
-instead, and assumes one change point.
+Each segment of consecutive points has an evidence of its own, its hypothesis and coefficients
+integrated out. Where two segments meet there is either a jump, where nothing binds the functions,
+or a bend, where both functions go through the first point of the second segment; a bend has one
+coefficient less to learn. The evidence of a segmentation is the product over its segments and
+joints at one noise level. Dynamic programming gives the sums over all segmentations. Paper
+[SEG §3] looks at the error of models of five points instead, and assumes one change point.
 """
 
 from collections.abc import Sequence
@@ -14,36 +14,48 @@ from itertools import pairwise
 
 import numpy as np
 
-from insitu.modeling.evidence.hypothesis_space import Lattice
-from insitu.modeling.evidence.relative_data import Data
-from insitu.modeling.evidence.segment import LOWEST, Stretch, meeting, stretch
+from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
+from insitu.modeling.evidence.relative_data import RelativeData
+from insitu.modeling.evidence.segment import (
+    IMPOSSIBLE,
+    SegmentEvidence,
+    Span,
+    log_bend_evidence,
+    weigh_segment,
+)
 from insitu.modeling.measurement import FloatArray, IntArray
 
-MIN_POINTS = 6  # that a change of behaviour can be told from [SEG §1]
-LONG = 8  # points from which a segment must have LONGER
-SHORTER, LONGER = 2, 3  # points a segment must have
-AGAIN = 0.5  # prior of a further change after the first, and so on
+MIN_POINTS = 6  # of a series in which a change of behaviour can be recognised [SEG §1]
+MIN_SEGMENT, MIN_SEGMENT_OF_LONG = 2, 3  # points of a segment, in short and in long series
+LONG_SERIES = 8  # points
+MAX_CHANGE_POINTS = 4
+FURTHER_CHANGE_PRIOR = 0.5  # prior of a second change after the first, of a third, and so on
 DETECTED = 0.5  # posterior from which a change of behaviour is reported
-MOST = 4  # change points
-HARDLY = 0.05  # posterior below which a change is not looked for
-SIMPLE = {  # exponents of terms that hint at the misfit of all of them
+SEVERAL_SUSPECTED = 0.05  # posterior of a change from which more than one is looked for
+NOISE_FLOOR = 0.004  # least noise assumed: smaller deviations are no change of behaviour
+
+# The cheap bound that decides which series are worth the evidence of their segments.
+HARDLY_PROBABLE = 0.05  # posterior below which a change is not looked for
+BOUND_EXPONENTS = {  # terms whose residuals approximate those of the whole hypothesis space
     *((0, j, 0) for j in (1, 2)),
     *((i / 2, 0, 0) for i in (-2, 1, 2, 3, 4, 5, 6, 7)),
     *((i, 1, 0) for i in (1, 2)),
 }
-PRICE_OF_CONSTANT, PRICE_OF_TERM, SLACK = 2.5, 3.0, 1.0  # logarithms of odds
-SUSPECTED = 0.05  # posterior from which more than one change point is looked for
-FLOOR = 0.004  # noise that is assumed at least: smaller deviations are no change of behaviour
+LOG_PRICE_OF_CONSTANT, LOG_PRICE_OF_TERM = 2.5, 3.0  # log evidence that a coefficient costs
+BOUND_SLACK = 1.0  # log evidence by which the bound may be wrong
 
-Stretches = dict[tuple[int, int], Stretch]  # points [i, j)
-Joints = dict[tuple[int, int, int], FloatArray]  # [i, k), [k, j): (s, L), logarithm
+SMALLEST_PROBABILITY = 1e-300  # in place of zero, where the logarithm is taken
+
+Joint = tuple[int, int, int]  # segments [i, k) and [k, j)
+Segments = dict[Span, SegmentEvidence]
+Joints = dict[Joint, FloatArray]  # log factor of two segments that follow each other: (s, L)
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class ChangePrior:
     """How often series change, before their data: probabilities that sum to 1.
 
-    steady: one function; jump: segments that need not meet; bend: segments whose functions meet at
+    steady: one function. jump: segments that need not meet. bend: segments whose functions meet at
     the first point of the second.
     """
 
@@ -51,293 +63,348 @@ class Habits:
     jump: float = 0.4
     bend: float = 0.1
 
-    def shares(self) -> FloatArray:
-        """The probabilities (3,), in the order of `kinds`."""
+    def probabilities(self) -> FloatArray:
+        """Return the probabilities (3,), in the order of `log_evidence_by_kind`."""
         return np.array([self.steady, self.jump, self.bend])
 
-    def odds(self) -> float:
-        """Logarithm of the odds of a change."""
+    def log_odds(self) -> float:
+        """Return the logarithm of the odds of a change."""
         return float(np.log((self.jump + self.bend) / self.steady))
 
 
 @dataclass(frozen=True, slots=True)
-class Partitions:
-    """Sums over all ways to cut series of n points.
+class Segmentations:
+    """Sums over all segmentations of series s with n points, at noise levels L.
 
-    by_count: (K, s, L), logarithm of the probability of the data and of k change points, prior
-    included; sums: without prior. joints: evidence of two segments that meet, relative to the
-    product of both.
+    log_by_count: (K, s, L), logarithm of the probability of the data and of k change points, with
+    prior. log_sums: the same without prior, (s, L) for each number of change points. segments:
+    evidence of each segment. joints: factor of two segments that follow each other.
     """
 
-    by_count: FloatArray
-    sums: list[FloatArray]
-    stretches: Stretches
+    log_by_count: FloatArray
+    log_sums: list[FloatArray]
+    segments: Segments
     joints: Joints
-    points: int
+    n_points: int
 
-    def total(self) -> FloatArray:
-        """Logarithm of the probability of the data at each noise level: (s, L)."""
-        return np.asarray(np.logaddexp.reduce(self.by_count, axis=0))
+    def count_posterior(self, noise: FloatArray) -> FloatArray:
+        """Return the posterior of each number of change points: (K, s).
 
-    def changed(self, law: FloatArray) -> FloatArray:
-        """Posterior of each number of change points: (K, s); law: (s, L)."""
-        joint = self.by_count + np.log(np.maximum(law, 1e-300))
+        Args:
+            noise: (s, L), probability of each level.
+        """
+        joint = self.log_by_count + _log(noise)
         top = joint.max(axis=(0, 2), keepdims=True)
         weight = np.exp(joint - top).sum(axis=2)
         return np.asarray(weight / weight.sum(axis=0))
 
-    def noise(self, rows: IntArray, law: FloatArray) -> FloatArray:
-        """Posterior of the noise level of some series that change: (s, L); law: (all s, L)."""
-        joint = self.by_count[1:, rows] + np.log(np.maximum(law[rows], 1e-300))
+    def noise_posterior(self, rows: IntArray, noise: FloatArray) -> FloatArray:
+        """Return the posterior of the noise level of some series that change: (k, L).
+
+        Args:
+            rows: (k,) indices of the series. noise: (s, L), of all series.
+        """
+        joint = self.log_by_count[1:, rows] + _log(noise[rows])
         weight = np.exp(joint - joint.max(axis=(0, 2), keepdims=True)).sum(axis=0)
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
-    def cuts(self, row: int, count: int, law: FloatArray) -> tuple[list[int], float]:
-        """The most probable cuts of one series into count + 1 segments, and their probability.
+    def best_cuts(self, row: int, count: int, noise: FloatArray) -> tuple[list[int], float]:
+        """Return the most probable cuts of one series into count + 1 segments.
 
         Args:
-            law: (L,), of this series.
+            noise: (L,), of this series.
+
+        Returns:
+            The first point of each segment but the first, and the posterior of just these cuts
+            among all segmentations with as many.
         """
-        weight = np.log(np.maximum(law, 1e-300))
         if count == 1:
-            return self._cut(row, weight)
-        level = int(np.argmax(self.by_count[count, row] + weight))
-        best: dict[tuple[int, int], tuple[float, list[int]]] = {
-            (0, j): (float(one.evidence[row, level]), [])
-            for (i, j), one in self.stretches.items()
-            if i == 0
-        }
+            return self._best_cut(row, _log(noise))
+
+        # At the most probable noise level: the best segmentation that ends in each segment.
+        level = int(np.argmax(self.log_by_count[count, row] + _log(noise)))
+        best: dict[Span, tuple[float, list[int]]] = {}
+        for (start, end), segment in self.segments.items():
+            if start == 0:
+                best[start, end] = (float(segment.log_evidence[row, level]), [])
+
         for _ in range(count):
-            following: dict[tuple[int, int], tuple[float, list[int]]] = {}
-            for (i, k, j), bound in self.joints.items():
+            longer: dict[Span, tuple[float, list[int]]] = {}
+            for (i, k, j), joint in self.joints.items():
                 if (i, k) not in best:
                     continue
                 before, cuts = best[i, k]
-                value = before + float(
-                    bound[row, level] + self.stretches[k, j].evidence[row, level]
-                )
-                if value > following.get((k, j), (LOWEST, []))[0]:
-                    following[k, j] = (value, [*cuts, k])
-            best = following
-        value, chosen = max(one for (_, j), one in best.items() if j == self.points)
-        return chosen, float(np.exp(min(value - self.sums[count][row, level], 0.0)))
+                step = joint[row, level] + self.segments[k, j].log_evidence[row, level]
+                value = before + float(step)
+                if value > longer.get((k, j), (IMPOSSIBLE, []))[0]:
+                    longer[k, j] = (value, [*cuts, k])
+            best = longer
 
-    def _cut(self, row: int, weight: FloatArray) -> tuple[list[int], float]:
-        """The most probable place of one cut, whatever the noise."""
-        n = self.points
-        places = [k for i, k, j in self.joints if (i, j) == (0, n)]
-        joint = np.array(
+        complete = [value for (_, end), value in best.items() if end == self.n_points]
+        log_best, chosen = max(complete)
+        log_share = min(log_best - self.log_sums[count][row, level], 0.0)
+        return chosen, float(np.exp(log_share))
+
+    def _best_cut(self, row: int, log_noise: FloatArray) -> tuple[list[int], float]:
+        """The most probable single cut, summed over the noise levels."""
+        n = self.n_points
+        cuts = [k for i, k, j in self.joints if (i, j) == (0, n)]
+        log_evidence = np.array(
             [
-                self.stretches[0, k].evidence[row]
+                self.segments[0, k].log_evidence[row]
                 + self.joints[0, k, n][row]
-                + self.stretches[k, n].evidence[row]
-                for k in places
+                + self.segments[k, n].log_evidence[row]
+                for k in cuts
             ]
         )
-        share = np.exp(joint + weight - (joint + weight).max()).sum(axis=1)
-        place = int(np.argmax(share))
-        return [places[place]], float(share[place] / share.sum())
+        joint = log_evidence + log_noise
+        weight = np.exp(joint - joint.max()).sum(axis=1)
+        best = int(np.argmax(weight))
+        return [cuts[best]], float(weight[best] / weight.sum())
 
 
-def shortest(points: int) -> int:
-    """How many points a segment must have in a series of so many."""
-    return LONGER if points >= LONG else SHORTER
+def min_segment_points(n_points: int) -> int:
+    """Return how many points a segment must have in a series of so many."""
+    return MIN_SEGMENT_OF_LONG if n_points >= LONG_SERIES else MIN_SEGMENT
 
 
-def partitions(
-    data: Data,
-    lattice: Lattice,
+def segment_spans(cuts: Sequence[int], n_points: int) -> list[Span]:
+    """Return the points [i, j) of each segment."""
+    return list(pairwise([0, *cuts, n_points]))
+
+
+def weigh_segmentations(
+    data: RelativeData,
+    space: HypothesisSpace,
     levels: FloatArray,
     *,
-    parameter: str,
     x: FloatArray,
-    habits: Habits,
+    prior: ChangePrior,
     several: bool,
-) -> Partitions:
-    """Evidence of one function and of cuts into segments; of one cut only, unless `several`.
+) -> Segmentations:
+    """Return the evidence of one function and of segmentations.
+
+    Args:
+        levels: (L,) of noise.
+        x: (n,) values of the parameter.
+        prior: how often series change.
+        several: up to MAX_CHANGE_POINTS cuts instead of one.
+    """
+    n = data.weights.shape[1]
+    segments = _weigh_segments(data, space, levels, x=x, several=several)
+
+    # At each joint the functions jump, or they meet.
+    bend = prior.bend / (prior.jump + prior.bend)
+    joints: Joints = {}
+    for i, k, j in _possible_joints(segments, n, several=several):
+        log_bend = log_bend_evidence(segments, data, levels, i=i, k=k, j=j)
+        joints[i, k, j] = np.logaddexp(np.log(1 - bend), log_bend + np.log(bend))
+
+    log_sums = _sum_segmentations(segments, joints, n, MAX_CHANGE_POINTS if several else 1)
+    log_change = np.log(1 - prior.steady)
+    log_by_count = []
+    for count, log_sum in enumerate(log_sums):
+        log_prior = log_change + _log_prior_of_count(count) if count else np.log(prior.steady)
+        log_by_count.append(log_sum + log_prior - _log_number(joints, count, n))
+
+    return Segmentations(np.array(log_by_count), log_sums, segments, joints, n)
+
+
+def log_evidence_by_kind(
+    data: RelativeData, space: HypothesisSpace, levels: FloatArray, *, x: FloatArray
+) -> FloatArray:
+    """Return the evidence of no change, of one jump and of one bend: (3, s, L), logarithm.
 
     Args:
         levels: (L,) of noise. x: (n,) values of the parameter.
     """
     n = data.weights.shape[1]
-    most = MOST if several else 1
-    stretches = _stretches(data, lattice, levels, parameter=parameter, x=x, several=several)
-    bend = habits.bend / (habits.jump + habits.bend)
-    joints = {
-        (i, k, j): np.logaddexp(
-            np.log(1 - bend), meeting(stretches, data, levels, i=i, k=k, j=j) + np.log(bend)
-        )
-        for i, k, j in _meetings(stretches, n, several=several)
-    }
-    sums = _sums(stretches, joints, n, most)
-    change = np.log(1 - habits.steady)
-    priors = [np.log(habits.steady)] + [change + _log_prior(k) for k in range(1, len(sums))]
-    by_count = [
-        total + prior - _log_number(joints, k, n)
-        for k, (total, prior) in enumerate(zip(sums, priors, strict=True))
-    ]
-    return Partitions(np.array(by_count), sums, stretches, joints, n)
+    segments = _weigh_segments(data, space, levels, x=x, several=False)
+    whole = segments[0, n].log_evidence
+    result = np.full((3, *whole.shape), IMPOSSIBLE)
+    result[0] = whole
 
-
-def kinds(
-    data: Data, lattice: Lattice, levels: FloatArray, *, parameter: str, x: FloatArray
-) -> FloatArray:
-    """Logarithm of the probability of the data: of no change, of a jump, of a bend. (3, s, L)."""
-    n = data.weights.shape[1]
-    stretches = _stretches(data, lattice, levels, parameter=parameter, x=x, several=False)
-    joints = _meetings(stretches, n, several=False)
-    whole = stretches[0, n].evidence
-    answer = np.full((3, *whole.shape), LOWEST)
-    answer[0] = whole
+    joints = _possible_joints(segments, n, several=False)
     if joints:
         jumps = np.array(
-            [stretches[i, k].evidence + stretches[k, j].evidence for i, k, j in joints]
+            [segments[i, k].log_evidence + segments[k, j].log_evidence for i, k, j in joints]
         )
-        bends = np.array([meeting(stretches, data, levels, i=i, k=k, j=j) for i, k, j in joints])
-        answer[1] = np.logaddexp.reduce(jumps, axis=0) - np.log(len(joints))
-        answer[2] = np.logaddexp.reduce(jumps + bends, axis=0) - np.log(len(joints))
-    return answer
+        bends = np.array(
+            [log_bend_evidence(segments, data, levels, i=i, k=k, j=j) for i, k, j in joints]
+        )
+        result[1] = np.logaddexp.reduce(jumps, axis=0) - np.log(len(joints))
+        result[2] = np.logaddexp.reduce(jumps + bends, axis=0) - np.log(len(joints))
+    return result
 
 
-def _stretches(
-    data: Data,
-    lattice: Lattice,
+def _weigh_segments(
+    data: RelativeData,
+    space: HypothesisSpace,
     levels: FloatArray,
     *,
-    parameter: str,
     x: FloatArray,
     several: bool,
-) -> Stretches:
-    """The whole series, and what may be a segment of it."""
+) -> Segments:
+    """The evidence of the whole series, and of each segment that it may have."""
     n = data.weights.shape[1]
-    least = shortest(n)
-    spans = [(0, n)]
+    min_points = min_segment_points(n)
+
+    spans: list[Span] = [(0, n)]
     if n >= MIN_POINTS:
-        spans += [
-            (i, j)
-            for i in range(n)
-            for j in range(i + least, n + 1)
-            if (i, j) != (0, n) and (several or i == 0 or j == n)
-        ]
+        for i in range(n):
+            for j in range(i + min_points, n + 1):
+                is_end = i == 0 or j == n
+                if (i, j) != (0, n) and (several or is_end):
+                    spans.append((i, j))
+
     return {
-        span: stretch(data, lattice, levels, span=span, parameter=parameter, x=x, least=least)
+        span: weigh_segment(data, space, levels, span=span, x=x, min_points=min_points)
         for span in spans
     }
 
 
-def _meetings(stretches: Stretches, n: int, *, several: bool) -> list[tuple[int, int, int]]:
-    """Where two segments may follow each other: [i, k) and [k, j)."""
-    return [
-        (i, k, j)
-        for i, k in stretches
-        for start, j in stretches
-        if k == start and (several or (i, j) == (0, n))
-    ]
+def _possible_joints(segments: Segments, n: int, *, several: bool) -> list[Joint]:
+    """The pairs of segments [i, k), [k, j) that may follow each other."""
+    joints = []
+    for i, k in segments:
+        for start, j in segments:
+            if k == start and (several or (i, j) == (0, n)):
+                joints.append((i, k, j))
+    return joints
 
 
-def _sums(stretches: Stretches, joints: Joints, n: int, most: int) -> list[FloatArray]:
-    """ln Σ over partitions of [0, n) with 0 .. most cuts, as far as there are any."""
-    reached = {(i, j): one.evidence for (i, j), one in stretches.items() if i == 0}
-    totals = [stretches[0, n].evidence]
-    for _ in range(most):
-        following: dict[tuple[int, int], FloatArray] = {}
-        for (i, k, j), bound in joints.items():
+def _sum_segmentations(
+    segments: Segments, joints: Joints, n: int, max_cuts: int
+) -> list[FloatArray]:
+    """ln Σ over the segmentations of [0, n) with 0, 1, … max_cuts cuts, as far as there are any."""
+    reached: dict[Span, FloatArray] = {}  # by last segment
+    for (i, j), segment in segments.items():
+        if i == 0:
+            reached[i, j] = segment.log_evidence
+    log_sums = [segments[0, n].log_evidence]
+
+    for _ in range(max_cuts):
+        before: dict[Span, FloatArray] = {}
+        for (i, k, j), joint in joints.items():
             if (i, k) in reached:
-                value = reached[i, k] + bound
-                known = following.get((k, j))
-                following[k, j] = value if known is None else np.logaddexp(known, value)
-        reached = {(k, j): value + stretches[k, j].evidence for (k, j), value in following.items()}
-        last = [value for (_, j), value in reached.items() if j == n]
-        if not last:
+                value = reached[i, k] + joint
+                other = before.get((k, j))
+                before[k, j] = value if other is None else np.logaddexp(other, value)
+
+        reached = {span: value + segments[span].log_evidence for span, value in before.items()}
+        complete = [value for (_, end), value in reached.items() if end == n]
+        if not complete:
             break
-        totals.append(np.logaddexp.reduce(last, axis=0))
-    return totals
+        log_sums.append(np.logaddexp.reduce(complete, axis=0))
+
+    return log_sums
 
 
 def _log_number(joints: Joints, count: int, n: int) -> float:
-    """Logarithm of the number of partitions with so many cuts."""
+    """The logarithm of the number of segmentations with `count` cuts."""
     reached = {(0, k): 1 for i, k, _ in joints if i == 0} | {(0, n): 1}
     for _ in range(count):
-        following: dict[tuple[int, int], int] = {}
+        longer: dict[Span, int] = {}
         for i, k, j in joints:
             if (i, k) in reached:
-                following[k, j] = following.get((k, j), 0) + reached[i, k]
-        reached = following
-    return float(np.log(max(sum(v for (_, j), v in reached.items() if j == n), 1)))
+                longer[k, j] = longer.get((k, j), 0) + reached[i, k]
+        reached = longer
+
+    total = sum(number for (_, end), number in reached.items() if end == n)
+    return float(np.log(max(total, 1)))
 
 
-def _log_prior(count: int) -> float:
-    """Of so many changes, given that there is one."""
-    return float((count - 1) * np.log(AGAIN) + np.log(1 - AGAIN))
+def _log_prior_of_count(count: int) -> float:
+    """The logarithm of the prior of `count` changes, given that there is one."""
+    return float((count - 1) * np.log(FURTHER_CHANGE_PRIOR) + np.log(1 - FURTHER_CHANGE_PRIOR))
 
 
-def floored(law: FloatArray, levels: FloatArray) -> FloatArray:
-    """The law with what lies below FLOOR moved to the first level above it: (s, L)."""
-    low = levels < FLOOR
-    answer = np.where(low, 0.0, law)
-    if low.any() and not low.all():
-        answer[:, int(low.sum())] += law[:, low].sum(axis=1)
-    return answer if not low.all() else law
+def _log(probability: FloatArray) -> FloatArray:
+    return np.log(np.maximum(probability, SMALLEST_PROBABILITY))
 
 
-def bounds(cuts: Sequence[int], n: int) -> list[tuple[int, int]]:
-    """The points [i, j) of each segment."""
-    return list(pairwise([0, *cuts, n]))
+def apply_noise_floor(noise: FloatArray, levels: FloatArray) -> FloatArray:
+    """Move the probability of levels below NOISE_FLOOR to the first level above it: (s, L)."""
+    is_low = levels < NOISE_FLOOR
+    if is_low.all():
+        return noise
+
+    result = np.where(is_low, 0.0, noise)
+    if is_low.any():
+        first_above = int(is_low.sum())  # levels ascend
+        result[:, first_above] += noise[:, is_low].sum(axis=1)
+    return result
 
 
-def worth_cutting(
-    data: Data,
-    lattice: Lattice,
+def find_suspects(
+    data: RelativeData,
+    space: HypothesisSpace,
     *,
-    whole: FloatArray,
-    law: FloatArray,
+    log_evidence: FloatArray,
+    noise: FloatArray,
     levels: FloatArray,
-    odds: float,
+    log_odds: float,
 ) -> IntArray:
-    """Series in which one cut could be more than hardly probable.
+    """Return the series in which one cut could be more than hardly probable: indices (k,).
 
-    A bound from the residuals of a few simple terms left and right of each cut, and from what the
-    coefficients of two segments cost at least; much cheaper than the evidence.
+    A bound from the residuals of a few simple terms before and after each cut, and from what the
+    coefficients of two segments cost at least. It is much cheaper than the evidence.
 
     Args:
-        whole: (s,) logarithm of the evidence of one function. law: (s, L). odds: logarithm of those
-            of a change before the data.
+        log_evidence: (s,), of one function. noise: (s, L). levels: (L,).
+        log_odds: of a change, before the data.
     """
     n = data.weights.shape[1]
-    least = shortest(n)
-    cuts = np.arange(least, n - least + 1)
-    chosen = [i for i, exponent in enumerate(lattice.exponents) if tuple(exponent) in SIMPLE]
-    left = _residuals(data, data.rows[chosen])[:, :, cuts - 1]
-    right = _residuals(data, data.rows[chosen], backwards=True)[:, :, cuts]
-    answer = np.full(len(whole), LOWEST)
-    for level, share in zip(levels.tolist(), np.log(np.maximum(law, 1e-300)).T, strict=True):
-        charge = 2 * level**2 * PRICE_OF_TERM
-        misfit = np.minimum(left[0], left[1] + charge) + np.minimum(right[0], right[1] + charge)
-        price = 2 * (np.log(np.sqrt(n / 2) / level) + PRICE_OF_CONSTANT)
-        best = -misfit.min(axis=1) / (2 * level**2) - price + SLACK
-        value = best + share - data.counts / 2 * np.log(2 * np.pi * level**2)
-        answer = np.logaddexp(answer, value)
-    return np.flatnonzero((answer + odds > whole + np.log(HARDLY)) & (data.counts >= MIN_POINTS))
+    min_points = min_segment_points(n)
+    cuts = np.arange(min_points, n - min_points + 1)
+    terms = [i for i, row in enumerate(space.exponents) if tuple(row) in BOUND_EXPONENTS]
+    before = _running_residuals(data, data.terms[terms])[:, :, cuts - 1]
+    after = _running_residuals(data, data.terms[terms], backwards=True)[:, :, cuts]
+
+    # The Gaussian likelihood of the best cut at each level, without what coefficients cost.
+    bound = np.full(len(log_evidence), IMPOSSIBLE)
+    for level, log_noise in zip(levels.tolist(), _log(noise).T, strict=True):
+        of_term = 2 * level**2 * LOG_PRICE_OF_TERM
+        misfit = np.minimum(before[0], before[1] + of_term)
+        misfit = misfit + np.minimum(after[0], after[1] + of_term)
+        of_constants = 2 * (np.log(np.sqrt(n / 2) / level) + LOG_PRICE_OF_CONSTANT)
+        best = -misfit.min(axis=1) / (2 * level**2) - of_constants + BOUND_SLACK
+        value = best + log_noise - data.counts / 2 * np.log(2 * np.pi * level**2)
+        bound = np.logaddexp(bound, value)
+
+    is_suspect = bound + log_odds > log_evidence + np.log(HARDLY_PROBABLE)
+    return np.flatnonzero(is_suspect & (data.counts >= MIN_POINTS))
 
 
-def _residuals(data: Data, rows: FloatArray, *, backwards: bool = False) -> FloatArray:
-    """Residual sums of squares up to each point, or from it on: of the constant, of the best
-    term.
+def _running_residuals(
+    data: RelativeData, terms: FloatArray, *, backwards: bool = False
+) -> FloatArray:
+    """Residual sums of squares up to each point, or from it on: (2, s, n).
+
+    Of the constant, and of the constant with the best of the terms (T, n).
     """
     order = slice(None, None, -1) if backwards else slice(None)
-    w, m = (np.ascontiguousarray(part.T[order]) for part in (data.weights, data.moments))
-    t = np.ascontiguousarray(rows.T[order])[:, :, None]  # points first: sums go along the series
-    ones, total = np.maximum(np.cumsum(w, axis=0), 1e-300), np.cumsum(m, axis=0)
+    # Points first, so that cumulative sums run along the series.
+    w = np.ascontiguousarray(data.weights.T[order])
+    m = np.ascontiguousarray(data.moments.T[order])
+    t = np.ascontiguousarray(terms.T[order])[:, :, None]
+
+    sum_w, sum_m = np.maximum(np.cumsum(w, axis=0), 1e-300), np.cumsum(m, axis=0)
     squares = np.cumsum(m**2 / np.where(w > 0, w, 1.0), axis=0)
-    constant = np.maximum(squares - total**2 / ones, 0.0)
+    constant = np.maximum(squares - sum_m**2 / sum_w, 0.0)
+
+    # In place where possible: these arrays, points by terms by series, are the largest here.
     weighted = w[:, None] * t
-    first = np.cumsum(weighted, axis=0)
+    sum_wt = np.cumsum(weighted, axis=0)
     weighted *= t
-    spread = np.cumsum(weighted, axis=0)
-    spread -= first**2 / ones[:, None]
-    along = np.cumsum(m[:, None] * t, axis=0)
-    first *= (total / ones)[:, None]
-    along -= first
-    gain = np.where(spread > 1e-12 * ones[:, None], along**2 / np.maximum(spread, 1e-300), 0.0)
-    sloped = np.maximum(constant - gain.max(axis=1), 0.0)
-    return np.stack([constant.T, sloped.T])[:, :, order]
+    centred_tt = np.cumsum(weighted, axis=0)
+    centred_tt -= sum_wt**2 / sum_w[:, None]
+    centred_tm = np.cumsum(m[:, None] * t, axis=0)
+    sum_wt *= (sum_m / sum_w)[:, None]
+    centred_tm -= sum_wt
+
+    is_independent = centred_tt > 1e-12 * sum_w[:, None]
+    gain = centred_tm**2 / np.maximum(centred_tt, 1e-300)
+    gain = np.where(is_independent, gain, 0.0)
+    with_term = np.maximum(constant - gain.max(axis=1), 0.0)
+    return np.stack([constant.T, with_term.T])[:, :, order]

@@ -1,44 +1,54 @@
-"""Several parameters: evidence of sums and products of the best terms of each parameter.
+"""Several parameters: the evidence of sums and products of the best terms of each parameter.
 
-For each parameter the terms that best describe lines of points, along which only it varies, are
-kept. Structures combine one term per parameter, as in Extra-P: t, t + u, t·u, tu + v, and t + t·u,
-which a loop with a constant part gives. Each combination has an evidence as in one parameter.
-Sparse designs need one line per parameter and a point off the lines for each interaction.
+A line is a set of points along which only one parameter varies. For each parameter the terms that
+describe its lines best are selected. Structures combine one term per parameter, as in Extra-P: t,
+t + u, t·u, tu + v, and t + t·u, which a loop with a constant share produces. Each combination has
+an evidence as with one parameter. A sparse design needs one line per parameter and a point off the
+lines for each interaction.
 """
 
 from copy import copy
 from dataclasses import dataclass
-from typing import Any  # of what pickle keeps
+from typing import Any  # the state that pickle stores
 
 import numpy as np
 
 from insitu.modeling.evidence import noise
-from insitu.modeling.evidence.batch import SMALLEST, TINY
-from insitu.modeling.evidence.combinations import Plan, plan
-from insitu.modeling.evidence.hypothesis_space import FEW, PLAIN, SEVERAL, lattice
-from insitu.modeling.evidence.marginal import log_evidence, negligible
+from insitu.modeling.evidence.batch import SIZE_OF_ZERO, SMALLEST_TERM
+from insitu.modeling.evidence.combinations import CombinationPlan, plan_combinations
+from insitu.modeling.evidence.hypothesis_space import (
+    MAX_PLAIN_EXPONENT,
+    MAX_PLAIN_POINTS,
+    MULTI_PARAMETER_WEIGHTS,
+    HypothesisSpace,
+    build_hypothesis_space,
+)
+from insitu.modeling.evidence.marginal import invisible_prior, log_evidence
 from insitu.modeling.evidence.normal_equations import TYPICAL_NOISE
-from insitu.modeling.evidence.posterior import SMALLEST_RATIO
+from insitu.modeling.evidence.posterior import MIN_RATIO
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.series import Series
 
-BEST = {2: 12, 3: 10, 4: 6}  # terms kept per parameter, by the number of parameters
-BEST_OF_MANY = {2: 12, 3: 7, 4: 4}  # the same from MANY points on, which tell terms better
-MANY = 60  # points
-WEIGHED = {2: 32, 3: 128, 4: 128}  # combinations whose evidence is computed
-DEPENDENT = 1e-9  # determinant of normalised columns below which they cannot be told apart
-MIN_LINE = 3  # points of a line that tells growth
-PRICE_OF_COLUMN = 2.0  # logarithm of odds, for the choice of what is weighed
-AT_ONCE = 400_000  # numbers in the largest array, so that it stays in the cache
+# Limits that keep the number of combinations computable, by the number of parameters.
+SELECTED_TERMS = {2: 12, 3: 10, 4: 6}  # per parameter
+SELECTED_TERMS_OF_MANY = {2: 12, 3: 7, 4: 4}  # the same with many points, which tell terms better
+MANY_POINTS = 60
+MAX_CANDIDATES = {2: 32, 3: 128, 4: 128}  # combinations whose evidence is computed
+
+MIN_LINE_POINTS = 3  # of a line that shows growth
+MIN_DETERMINANT = 1e-9  # of normalised columns; below, they are dependent
+LOG_PRICE_OF_COLUMN = 2.0  # log evidence that a column costs in the score
+CACHED_NUMBERS = 400_000  # in the largest array, so that it stays in the cache
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """The most probable combinations of some series, q each with k columns at most.
+class WeighedCombinations:
+    """The most probable combinations of some series, q each, with k columns at most.
 
-    terms: (s, m, K) indices of the kept terms in the lattices of the m parameters; chosen: (s, q)
-    combinations of the plan; estimates: (s, q, k), inverses: (s, q, k, k) of the normal equations,
-    zero where a combination has fewer columns; log_evidence: (s, q, L), prior included.
+    terms: (s, m, K) indices of the selected terms in the hypothesis spaces of the m parameters.
+    chosen: (s, q) combinations of the plan. estimates: (s, q, k). inverses: (s, q, k, k) of the
+    normal equations; both are zero where a combination has fewer columns. log_evidence: (s, q, L),
+    with the prior.
     """
 
     terms: IntArray
@@ -48,65 +58,74 @@ class Weighed:
     log_evidence: FloatArray
 
 
-class Table:
+class MultiParameterBatch:
     """Series over several parameters in relative form, with the terms of each parameter."""
 
-    def __init__(self, series: Series, parameters: tuple[str, ...]) -> None:
-        self.series, self.parameters = series, parameters
-        self.lattices = [lattice(name, taste=SEVERAL) for name in parameters]
+    def __init__(self, series: Series) -> None:
+        """Scale the series and evaluate the terms."""
+        self.series, self.parameters = series, series.parameters
+        self.spaces = [_space(name) for name in self.parameters]
+
         values = np.nan_to_num(series.values)
         largest = np.abs(values).max(axis=1, initial=0.0)
         sign = np.where(values.sum(axis=1) < 0, -1.0, 1.0)
         self.scale = sign * np.where(largest > 0, largest, 1.0)
         self.relative = values / self.scale[:, None]
-        trust = noise.weight_of_repetitions(series.counts)
-        self.trust = np.where(series.counts > 0, trust, 0.0)
-        self.rows, self.sizes, self.usable = [], [], []
-        for column, terms in enumerate(self.lattices):
-            rows = terms.design(series.coordinates[:, column])
-            with np.errstate(invalid="ignore"):
-                most = np.abs(rows).max(axis=1, initial=0.0)
-            usable = np.isfinite(most) & (most > TINY) & (most < 1 / TINY)
-            most = np.where(usable, most, 1.0)
-            different = len(np.unique(series.coordinates[:, column]))
-            if different <= FEW:
-                usable &= terms.exponents[:, 0] <= PLAIN
-            self.rows.append(np.where(usable[:, None], rows / most[:, None], 0.0))
-            self.sizes.append(most)
-            self.usable.append(usable & (different > 1))
-        self.lines = [self._lines(column) for column in range(len(parameters))]
-        many = len(series.coordinates) >= MANY
-        self.kept = (BEST_OF_MANY if many else BEST)[len(parameters)]
-        self.plan: Plan = plan(len(parameters), self.kept)
+        repetitions = noise.effective_repetitions(series.counts)
+        self.repetitions = np.where(series.counts > 0, repetitions, 0.0)
 
-    def part(self, rows: IntArray) -> "Table":
-        """The series of these numbers (k,), for whom it is nothing to know the others."""
-        part = copy(self)
-        part.series = self.series.part(rows)
-        part.scale, part.relative = self.scale[rows], self.relative[rows]
-        part.trust = self.trust[rows]
-        return part
+        # Of each parameter: terms (T, n) scaled to at most 1, their scale and usability (T,).
+        self.terms, self.term_scales, self.is_usable = [], [], []
+        for column, space in enumerate(self.spaces):
+            terms = space.evaluate_terms(series.coordinates[:, column])
+            with np.errstate(invalid="ignore"):
+                size = np.abs(terms).max(axis=1, initial=0.0)
+            is_usable = np.isfinite(size) & (size > SMALLEST_TERM) & (size < 1 / SMALLEST_TERM)
+            size = np.where(is_usable, size, 1.0)
+            n_values = len(np.unique(series.coordinates[:, column]))
+            if n_values <= MAX_PLAIN_POINTS:
+                is_usable &= space.exponents[:, 0] <= MAX_PLAIN_EXPONENT
+            self.terms.append(np.where(is_usable[:, None], terms / size[:, None], 0.0))
+            self.term_scales.append(size)
+            self.is_usable.append(is_usable & (n_values > 1))
+
+        n_parameters = len(self.parameters)
+        self.lines = [self._lines(column) for column in range(n_parameters)]
+        has_many_points = len(series.coordinates) >= MANY_POINTS
+        self.n_terms = (SELECTED_TERMS_OF_MANY if has_many_points else SELECTED_TERMS)[n_parameters]
+        self.plan: CombinationPlan = plan_combinations(n_parameters, self.n_terms)
+
+    def select(self, rows: IntArray) -> "MultiParameterBatch":
+        """Return a batch of some of the series (k,); results do not depend on the others."""
+        selected = copy(self)
+        selected.series = self.series.select(rows)
+        selected.scale, selected.relative = self.scale[rows], self.relative[rows]
+        selected.repetitions = self.repetitions[rows]
+        return selected
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs; plan and lattices are larger than it, and known there."""
-        return {name: of for name, of in vars(self).items() if name not in ("plan", "lattices")}
+        """Return what another process needs: it can build plan and spaces, which are large."""
+        state = dict(vars(self))
+        del state["plan"], state["spaces"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the batch, with plan and spaces built anew."""
         vars(self).update(state)
-        self.lattices = [lattice(name, taste=SEVERAL) for name in self.parameters]
-        self.plan = plan(len(self.parameters), self.kept)
+        self.spaces = [_space(name) for name in self.parameters]
+        self.plan = plan_combinations(len(self.parameters), self.n_terms)
 
     def _lines(self, column: int) -> list[IntArray]:
-        """Points that differ in one parameter only."""
+        """Sets of points that differ in one parameter only."""
         others = np.delete(self.series.coordinates, column, axis=1)
         _, index = np.unique(others, axis=0, return_inverse=True)
         lines = [np.flatnonzero(index.ravel() == i) for i in range(int(index.max()) + 1)]
-        return [line for line in lines if len(line) >= MIN_LINE]
+        return [line for line in lines if len(line) >= MIN_LINE_POINTS]
 
-    def at_once(self) -> int:
-        """How many series to weigh in one call."""
+    def chunk_size(self) -> int:
+        """Return how many series to weigh in one call."""
         numbers = len(self.plan.pairs) * len(self.series.coordinates)
-        return max(1, AT_ONCE // max(numbers, 1))
+        return max(1, CACHED_NUMBERS // max(numbers, 1))
 
     def weigh(
         self,
@@ -115,102 +134,125 @@ class Table:
         structures: FloatArray,
         *,
         size: FloatArray | None = None,
-    ) -> Weighed:
-        """The most probable combinations of some series and their evidence.
+    ) -> WeighedCombinations:
+        """Return the most probable combinations of some series and their evidence.
 
         Args:
-            members: (s,) indices of the series. structures: (s, n_structures), logarithm of the
-                prior of each structure of the plan. size: (s, n) what errors are relative to; the
-                values if not given.
+            members: (s,) indices of the series.
+            levels: (L,) of noise.
+            structures: (s, n_structures), log prior of each structure of the plan.
+            size: (s, n) what errors are relative to; by default the values.
         """
-        y, trust = self.relative[members], self.trust[members]
-        size = np.maximum(np.abs(y) if size is None else size, SMALLEST)
-        w = trust / size**2
-        kept = [self._best_terms(column, w, y) for column in range(len(self.parameters))]
-        terms = np.stack([best for best, _ in kept], axis=1)
-        design = self.plan.columns([r[terms[:, i]] for i, r in enumerate(self.rows)])
-        prior = self.plan.prior([score for _, score in kept], structures)
-        score = self._scores(design, w, y, prior)
-        most = min(WEIGHED[len(self.parameters)], score.shape[1])
-        chosen = np.argpartition(-score, most - 1, axis=1)[:, :most]
-        possible = np.isfinite(np.take_along_axis(score, chosen, 1))
-        prior = np.where(possible, np.take_along_axis(prior, chosen, 1), -np.inf)
-        fits = _Fits(self.plan.members[chosen], design, w, y, trust)
-        return Weighed(terms, chosen, *fits.evidence(levels, prior))
+        y, repetitions = self.relative[members], self.repetitions[members]
+        size = np.maximum(np.abs(y) if size is None else size, SIZE_OF_ZERO)
+        w = repetitions / size**2
 
-    def _best_terms(self, column: int, w: FloatArray, y: FloatArray) -> tuple[IntArray, FloatArray]:
+        selected = [self._select_terms(column, w, y) for column in range(len(self.parameters))]
+        terms = np.stack([indices for indices, _ in selected], axis=1)
+        design = self.plan.design_matrix([t[terms[:, i]] for i, t in enumerate(self.terms)])
+        log_prior = self.plan.log_prior([prior for _, prior in selected], structures)
+
+        score = self._score(design, w, y, log_prior)
+        count = min(MAX_CANDIDATES[len(self.parameters)], score.shape[1])
+        chosen = np.argpartition(-score, count - 1, axis=1)[:, :count]
+        is_possible = np.isfinite(np.take_along_axis(score, chosen, 1))
+        log_prior = np.where(is_possible, np.take_along_axis(log_prior, chosen, 1), -np.inf)
+
+        fits = _CombinationFits(self.plan.members[chosen], design, w, y, repetitions=repetitions)
+        estimates, inverses, evidence = fits.weigh(levels, log_prior)
+        return WeighedCombinations(terms, chosen, estimates, inverses, evidence)
+
+    def _select_terms(
+        self, column: int, w: FloatArray, y: FloatArray
+    ) -> tuple[IntArray, FloatArray]:
         """The terms of one parameter that describe the lines of each series best: (s, K).
 
-        With their prior as logarithm, -inf where a term is not usable.
+        With their log prior, -inf where a term is not usable.
         """
-        prior = np.where(self.usable[column], self.lattices[column].singles, -np.inf)
-        rss = np.zeros((len(w), len(prior)))
+        space = self.spaces[column]
+        log_prior = np.where(self.is_usable[column], space.log_prior_terms, -np.inf)
+
+        rss = np.zeros((len(w), len(log_prior)))
         points = np.zeros((len(w), 1))
         for line in self.lines[column]:
-            told = (w[:, line] > 0).sum(axis=1, keepdims=True)
-            told = np.where(told < MIN_LINE, 0, told)
-            rss += np.where(
-                told > 0, _misfit(self.rows[column][:, line], w[:, line], y[:, line]), 0
-            )
-            points += told
-        floor = np.maximum(points, 1) * TYPICAL_NOISE**2
-        score = prior - points / 2 * np.log(rss + floor)
-        best = np.argsort(-score, axis=1, kind="stable")[:, : self.kept]
-        return best, prior[best]
+            count = (w[:, line] > 0).sum(axis=1, keepdims=True)
+            count = np.where(count < MIN_LINE_POINTS, 0, count)
+            misfit = _misfit(self.terms[column][:, line], w[:, line], y[:, line])
+            rss += np.where(count > 0, misfit, 0)
+            points += count
 
-    def _scores(
-        self, design: FloatArray, w: FloatArray, y: FloatArray, prior: FloatArray
+        floor = np.maximum(points, 1) * TYPICAL_NOISE**2
+        score = log_prior - points / 2 * np.log(rss + floor)
+        best = np.argsort(-score, axis=1, kind="stable")[:, : self.n_terms]
+        return best, log_prior[best]
+
+    def _score(
+        self, design: FloatArray, w: FloatArray, y: FloatArray, log_prior: FloatArray
     ) -> FloatArray:
-        """How good each combination of the plan looks: (s, h), -inf where it is not possible."""
+        """The score of each combination of the plan: (s, h), -inf where it is not possible."""
         first, second = self.plan.pairs.T
         weighted = design * w[:, None, :]
         gram = np.einsum("spn,spn->sp", weighted[:, first], design[:, second])
         right = np.einsum("scn,sn->sc", weighted, y)
         squares = (w * y**2).sum(axis=1)[:, None]
-        measured = (w > 0).sum(axis=1)[:, None]
-        root = np.sqrt(np.maximum(gram[:, self.plan.squares], 1e-300))
-        gram = gram / (root[:, first] * root[:, second])
-        right = right / root
-        answer = np.full(prior.shape, -np.inf)
+        counts = (w > 0).sum(axis=1)[:, None]
+
+        # Normalise the columns to length 1.
+        length = np.sqrt(np.maximum(gram[:, self.plan.squares], 1e-300))
+        gram = gram / (length[:, first] * length[:, second])
+        right = right / length
+
+        result = np.full(log_prior.shape, -np.inf)
         for family in self.plan.families:
             size = family.columns.shape[1]
-            explained, feasible = _eliminated(
-                [[gram[:, places] for places in row] for row in family.places],
-                [right[:, column] for column in family.columns.T],
+            triangle = []
+            for row in family.elements:
+                triangle.append([gram[:, element] for element in row])
+            explained, is_feasible = _solve_normalised(
+                triangle, [right[:, column] for column in family.columns.T]
             )
-            if family.only_constant:
-                feasible = np.ones_like(feasible)
+            if family.is_constant:
+                is_feasible = np.ones_like(is_feasible)
+
             rss = np.maximum(squares - explained, 0.0)
-            score = prior[:, family.combinations] - PRICE_OF_COLUMN * size
-            score = score - measured / 2 * np.log(rss + measured * TYPICAL_NOISE**2)
-            answer[:, family.combinations] = np.where(feasible & (measured >= size), score, -np.inf)
-        return answer
+            score = log_prior[:, family.combinations] - LOG_PRICE_OF_COLUMN * size
+            score = score - counts / 2 * np.log(rss + counts * TYPICAL_NOISE**2)
+            is_possible = is_feasible & (counts >= size)
+            result[:, family.combinations] = np.where(is_possible, score, -np.inf)
+        return result
 
 
-def _misfit(rows: FloatArray, w: FloatArray, y: FloatArray) -> FloatArray:
-    """Weighted residual sum of squares of constant + term: (s, T), coefficients free."""
-    total = np.maximum(w.sum(axis=1, keepdims=True), 1e-300)
-    sums = (w * y).sum(axis=1, keepdims=True)
-    mean = w @ rows.T / total
-    spread = np.maximum(w @ (rows**2).T - mean**2 * total, 1e-12 * total)
-    along = (w * y) @ rows.T - mean * sums
-    around = (w * y**2).sum(axis=1, keepdims=True) - sums**2 / total
-    return np.asarray(np.maximum(around - along**2 / spread, 0.0))
+def _space(parameter: str) -> HypothesisSpace:
+    return build_hypothesis_space(parameter, weights=MULTI_PARAMETER_WEIGHTS)
 
 
-def _eliminated(
-    normal: list[list[FloatArray]], right: list[FloatArray]
+def _misfit(terms: FloatArray, w: FloatArray, y: FloatArray) -> FloatArray:
+    """Weighted residual sum of squares of constant + term, by term: (s, T)."""
+    sum_w = np.maximum(w.sum(axis=1, keepdims=True), 1e-300)
+    sum_wy = (w * y).sum(axis=1, keepdims=True)
+    mean_t = w @ terms.T / sum_w
+    centred_tt = np.maximum(w @ (terms**2).T - mean_t**2 * sum_w, 1e-12 * sum_w)
+    centred_ty = (w * y) @ terms.T - mean_t * sum_wy
+    centred_yy = (w * y**2).sum(axis=1, keepdims=True) - sum_wy**2 / sum_w
+    return np.asarray(np.maximum(centred_yy - centred_ty**2 / centred_tt, 0.0))
+
+
+def _solve_normalised(
+    triangle: list[list[FloatArray]], right: list[FloatArray]
 ) -> tuple[FloatArray, np.ndarray]:
-    """Solve many normal equations with ones on the diagonal, given by their lower triangles.
+    """Solve many normal equations with ones on the diagonal by Gaussian elimination.
 
-    Answers what the solution explains of the sum of squares, and whether columns are independent
-    and no coefficient is negative; both in the shape of the elements.
+    Args:
+        triangle: the elements of the lower triangles, row by row. right: the right sides.
+
+    Returns:
+        What the solution explains of the sum of squares, and whether columns are independent and
+        no coefficient is negative; both in the shape of the elements.
     """
     size = len(right)
-    lower = [list(row) for row in normal]
-    right = list(right)
-    determinant = np.ones_like(right[0])
-    explained = np.zeros_like(right[0])
+    lower, right = [list(row) for row in triangle], list(right)
+    determinant, explained = np.ones_like(right[0]), np.zeros_like(right[0])
+
     pivots = []
     for k in range(size):
         pivot = np.maximum(lower[k][k], 1e-12)
@@ -222,52 +264,65 @@ def _eliminated(
             for j in range(k + 1, i + 1):
                 lower[i][j] = lower[i][j] - factor * lower[j][k]
             right[i] = right[i] - factor * right[k]
-    feasible = determinant > DEPENDENT
-    solution: list[FloatArray] = []
+
+    is_feasible = determinant > MIN_DETERMINANT
+    solution: list[FloatArray] = []  # last coefficient first
     for k in reversed(range(size)):
         rest = right[k]
         for i, value in enumerate(reversed(solution), start=k + 1):
             rest = rest - lower[i][k] * value
         solution.append(rest / pivots[k])
-        feasible = feasible & (solution[-1] >= 0)
-    return explained, feasible
+        is_feasible = is_feasible & (solution[-1] >= 0)
+    return explained, is_feasible
 
 
-class _Fits:
+class _CombinationFits:
     """Least squares of chosen combinations: (s, q, k) columns of the design, -1 for none."""
 
     def __init__(
-        self, columns: IntArray, design: FloatArray, w: FloatArray, y: FloatArray, trust: FloatArray
+        self,
+        columns: IntArray,
+        design: FloatArray,
+        w: FloatArray,
+        y: FloatArray,
+        *,
+        repetitions: FloatArray,
     ) -> None:
         self.columns, self.design = columns, design
-        self.w, self.y, self.trust = w, y, trust
+        self.w, self.y, self.repetitions = w, y, repetitions
 
-    def evidence(
-        self, levels: FloatArray, prior: FloatArray
+    def weigh(
+        self, levels: FloatArray, log_prior: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Estimates, inverse normal equations, logarithm of the evidence with the prior."""
+        """Return estimates, inverse normal equations, and log evidence with the prior."""
         s, q, k = self.columns.shape
         estimates, inverses = np.zeros((s, q, k)), np.zeros((s, q, k, k))
-        answer = np.full((s, q, len(levels)), -np.inf)
+        evidence = np.full((s, q, len(levels)), -np.inf)
+        log_invisible = np.log(invisible_prior(levels))
+
         sizes = (self.columns >= 0).sum(axis=2)
-        seen = np.log(negligible(levels))
         for size in np.unique(sizes):
-            i, j = np.nonzero((sizes == size) & np.isfinite(prior))
+            i, j = np.nonzero((sizes == size) & np.isfinite(log_prior))
             if len(i) == 0:
                 continue
             columns = self.columns[i, j, :size]
-            estimate, inverse, value = self._of_size(i, columns, levels)
-            without = (columns[:, 0] != 0)[:, None] * seen
+            estimate, inverse, value = self._fit(i, columns, levels)
+
+            # A combination without a constant stands for one whose constant cannot be seen.
+            without_constant = (columns[:, 0] != 0)[:, None] * log_invisible
             estimates[i, j, :size] = estimate
             inverses[i, j, :size, :size] = inverse
-            answer[i, j] = value + prior[i, j][:, None] + without
-        return estimates, inverses, answer
+            evidence[i, j] = value + log_prior[i, j][:, None] + without_constant
+        return estimates, inverses, evidence
 
-    def _of_size(
+    def _fit(
         self, rows: IntArray, columns: IntArray, levels: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Fits of a combinations with equally many columns (a, c) of the series `rows` (a,)."""
         design = self.design[rows[:, None], columns]
-        w, y, trust = self.w[rows], self.y[rows], self.trust[rows]
+        w, y, repetitions = self.w[rows], self.y[rows], self.repetitions[rows]
+
+        # Normalise the weighted columns, so that the inversion is well conditioned.
         root = np.sqrt(w)
         weighted = design * root[:, None, :]
         length = np.sqrt(np.maximum((weighted**2).sum(axis=2), 1e-300))
@@ -276,18 +331,22 @@ class _Fits:
         inverse = np.linalg.inv(normal)
         estimate = (inverse @ (unit @ (root * y)[:, :, None]))[:, :, 0] / length
         inverse = inverse / (length[:, :, None] * length[:, None, :])
+
         fitted = np.einsum("ak,akn->an", estimate, design)
-        missed = w * (y - fitted) ** 2
+        by_value = w * (y - fitted) ** 2
+        variances = np.maximum(np.diagonal(inverse, axis1=1, axis2=2), 1e-300)
         value = log_evidence(
             levels,
             degrees=(w > 0).sum(axis=1) - float(columns.shape[1]),
-            rss=missed.sum(axis=1),
+            rss=by_value.sum(axis=1),
             log_determinant=np.linalg.slogdet(normal)[1] + 2 * np.log(length).sum(axis=1),
             estimates=tuple(estimate.T),
-            deviations=tuple(np.sqrt(np.maximum(np.diagonal(inverse, axis1=1, axis2=2), 1e-300)).T),
+            deviations=tuple(np.sqrt(variances).T),
             largest=tuple(np.maximum(weighted.max(axis=2), 1e-300).T),
         )
-        ratio = np.clip(fitted / np.where(y > 0, y, 1.0), SMALLEST_RATIO, 1 / SMALLEST_RATIO)
-        by_ratio = missed - trust * np.log(ratio) ** 2
-        change = np.where((w > 0) & (y > SMALLEST), by_ratio, 0.0).sum(axis=1)
-        return estimate, inverse, value + change[:, None] / (2 * levels**2)
+
+        # As for one parameter, errors are logarithms of ratios; see posterior._ratio_correction.
+        ratio = np.clip(fitted / np.where(y > 0, y, 1.0), MIN_RATIO, 1 / MIN_RATIO)
+        difference = by_value - repetitions * np.log(ratio) ** 2
+        correction = np.where((w > 0) & (y > SIZE_OF_ZERO), difference, 0.0).sum(axis=1)
+        return estimate, inverse, value + correction[:, None] / (2 * levels**2)

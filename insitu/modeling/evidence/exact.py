@@ -1,142 +1,160 @@
-"""Functions that go through all points of series that count: no noise, so any sign.
+"""Functions that go through all points of series that are counts.
 
-Visits, messages and bytes are often deterministic, as t·(p - 1) or p - 2 are. Coefficients of
-measured series are never negative, since noise would otherwise predict negative times; a function
-through every point of a count is no matter of noise, and may have a negative constant as long as it
-stays positive at the points and beyond.
+Visits, messages and bytes are often deterministic, such as t·(p - 1) or p - 2. Coefficients of
+measured series are never negative, since noise would otherwise predict negative times. A function
+through every point of a count has no noise, so it may have a negative constant as long as it stays
+positive at the points and beyond.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from insitu.modeling.evidence.answer import Answer
-from insitu.modeling.evidence.hypothesis_space import Lattice
+from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread
 
-SPARE = 1  # points that a function must explain besides those that determine it
-MIN_POINTS = 4  # a constant and a term, a point to spare, and one more against chance
-ROUNDING = 1e-8  # relative, of what is computed from integers
-VANISHING = 1e-12  # the same relative to the largest value, for zeros
-AHEAD = 2.0 ** np.arange(1, 21)  # where a function must stay positive, times the largest coordinate
-SIGMA = 1e-6  # noise of a count
-SURE = 0.99  # probability that a function through all points is the right one
-SINGULAR = 1e-9  # determinant of scaled columns below which points do not determine coefficients
-AT_ONCE = 64  # series
+SPARE_POINTS = 1  # that a function must explain besides those that determine it
+MIN_POINTS = 4  # a constant and a term, a spare point, and one more against chance
+ROUNDING = 1e-8  # relative error of what is computed from integers
+VANISHING = 1e-12  # the same relative to the largest value, for values of zero
+EXTRAPOLATION = 2.0 ** np.arange(1, 21)  # times the largest coordinate; positive up to there
+SIGMA = 1e-6  # relative noise of a count
+PROBABILITY = 0.99  # that a function through all points is the right one
+MIN_DETERMINANT = 1e-9  # of scaled columns; below, the points do not determine the coefficients
+BATCH_SIZE = 64  # series
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Hypotheses with the same number of columns: terms (h, t) and the constant or not."""
+    """Hypotheses with the same number of columns: terms (h, t), with or without a constant."""
 
     terms: IntArray
     has_constant: bool
-    prior: FloatArray
+    log_prior: FloatArray
 
 
-def exact(lattice: Lattice, parameter: str, x: FloatArray, values: FloatArray) -> dict[int, Answer]:
-    """Series whose points lie on a function of the lattice, with the simplest such function.
+def find_exact_functions(
+    space: HypothesisSpace, x: FloatArray, values: FloatArray
+) -> dict[int, Answer]:
+    """Return the simplest function of the space through all points, for series that have one.
 
     Args:
         x: (n,), ascending. values: (s, n), all of them measured.
+
+    Returns:
+        Answers by index of the series.
     """
-    found: dict[int, Answer] = {}
+    answers: dict[int, Answer] = {}
     if len(x) < MIN_POINTS:
-        return found
-    design = lattice.design(np.concatenate([x, x[-1] * AHEAD]))
-    size = np.abs(design[:, : len(x)]).max(axis=1, initial=0.0)
-    usable = np.isfinite(design).all(axis=1) & (size > 0)
-    design = np.where(usable[:, None], design / np.where(usable, size, 1.0)[:, None], 0.0)
-    for form in _forms(lattice):
-        columns = form.terms.shape[1] + form.has_constant
-        left = np.array([i for i in range(len(values)) if i not in found], dtype=np.intp)
-        if len(x) < columns + SPARE or len(left) == 0:
+        return answers
+
+    terms = space.evaluate_terms(np.concatenate([x, x[-1] * EXTRAPOLATION]))
+    size = np.abs(terms[:, : len(x)]).max(axis=1, initial=0.0)
+    is_usable = np.isfinite(terms).all(axis=1) & (size > 0)
+    terms = np.where(is_usable[:, None], terms / np.where(is_usable, size, 1.0)[:, None], 0.0)
+
+    for form in _forms(space):
+        n_columns = form.terms.shape[1] + form.has_constant
+        remaining = np.array([i for i in range(len(values)) if i not in answers], dtype=np.intp)
+        if len(x) < n_columns + SPARE_POINTS or len(remaining) == 0:
             continue
-        table = design[form.terms].swapaxes(1, 2)  # (h, points, t)
+
+        table = terms[form.terms].swapaxes(1, 2)  # (h, points, t)
         if form.has_constant:
             table = np.concatenate([np.ones((*table.shape[:2], 1)), table], axis=2)
-        possible = usable[form.terms].all(axis=1)
-        for start in range(0, len(left), AT_ONCE):
-            rows = left[start : start + AT_ONCE]
-            chosen, coefficients = _through(table, possible, form.prior, values[rows])
-            for row, which, solved in zip(rows.tolist(), chosen, coefficients, strict=True):
-                if which < 0:
+        is_possible = is_usable[form.terms].all(axis=1)
+
+        for start in range(0, len(remaining), BATCH_SIZE):
+            rows = remaining[start : start + BATCH_SIZE]
+            chosen, solutions = _solve(table, is_possible, form.log_prior, values[rows])
+            for row, hypothesis, solution in zip(rows.tolist(), chosen, solutions, strict=True):
+                if hypothesis < 0:
                     continue
-                terms = form.terms[which]
-                constant = float(solved[0]) if form.has_constant else 0.0
-                scaled = solved[int(form.has_constant) :] / size[terms]
-                found[row] = through(lattice, parameter, constant, terms.tolist(), scaled.tolist())
-    return found
+                indices = form.terms[hypothesis]
+                constant = float(solution[0]) if form.has_constant else 0.0
+                coefficients = solution[int(form.has_constant) :] / size[indices]
+                answers[row] = exact_answer(
+                    space, constant, indices.tolist(), coefficients.tolist()
+                )
+
+    return answers
 
 
-def _forms(lattice: Lattice) -> Iterator[_Form]:
-    """From the simplest on: a term, with a constant, two terms, with a constant."""
-    singles = np.arange(len(lattice.singles))[:, None]
-    for terms, prior in ((singles, lattice.singles), (lattice.pairs, lattice.doubles)):
+def _forms(space: HypothesisSpace) -> Iterator[_Form]:
+    """The forms of functions, simplest first: a term, then with a constant, then two terms."""
+    single_terms = np.arange(len(space.log_prior_terms))[:, None]
+    for terms, log_prior in (
+        (single_terms, space.log_prior_terms),
+        (space.pairs, space.log_prior_pairs),
+    ):
         for has_constant in (False, True):
             if len(terms):
-                yield _Form(terms, has_constant, prior)
+                yield _Form(terms, has_constant, log_prior)
 
 
-def _through(
-    table: FloatArray, possible: NDArray[np.bool_], prior: FloatArray, values: FloatArray
+def _solve(
+    table: FloatArray, is_possible: NDArray[np.bool_], log_prior: FloatArray, values: FloatArray
 ) -> tuple[list[int], FloatArray]:
-    """For each series the hypothesis through all of its points, -1 for none, and coefficients.
+    """The hypothesis through all points of each series, -1 for none, and its coefficients.
 
     Args:
-        table: (h, n + ahead, c), the columns of each hypothesis. values: (s, n).
+        table: (h, n + extrapolated points, c), the columns of each hypothesis. values: (s, n).
     """
-    n, columns = values.shape[1], table.shape[2]
-    at = (
-        np.linspace(0, n - 1, columns).round().astype(np.intp) if columns > 1 else np.array([n - 1])
-    )
+    # Determine c coefficients from c points, spread over the series.
+    n, n_columns = values.shape[1], table.shape[2]
+    at = np.array([n - 1])
+    if n_columns > 1:
+        at = np.linspace(0, n - 1, n_columns).round().astype(np.intp)
     square = table[:, at]
     scale = np.abs(square).max(axis=1, keepdims=True)
     scale = np.where(scale > 0, scale, 1.0)
-    sound = possible & (np.abs(np.linalg.det(square / scale)) > SINGULAR)
-    square = np.where(sound[:, None, None], square, np.eye(columns))
-    solved = np.linalg.solve(
-        square, np.broadcast_to(values[:, at].T, (len(table), columns, len(values)))
-    )
+    is_sound = is_possible & (np.abs(np.linalg.det(square / scale)) > MIN_DETERMINANT)
+    square = np.where(is_sound[:, None, None], square, np.eye(n_columns))
+    right = np.broadcast_to(values[:, at].T, (len(table), n_columns, len(values)))
+    solved = np.linalg.solve(square, right)
+
+    # The function must go through the other points as well, and need each of its terms.
     fitted = np.matmul(table[:, :n], solved).swapaxes(1, 2)  # (h, s, n)
     largest = np.abs(values).max(axis=1, keepdims=True)
-    near = np.abs(fitted - values) <= ROUNDING * np.abs(values) + VANISHING * largest
-    present = (np.abs(solved) > ROUNDING * largest[:, 0]).all(axis=1)
-    good = near.all(axis=2) & present & sound[:, None]
-    which, whose = np.nonzero(good)
-    ahead = np.einsum("gnc,gc->gn", table[which, n:], solved[which, :, whose])
-    good[which, whose] = (ahead > 0).all(axis=1)
-    rank = np.where(good, prior[:, None], -np.inf)
-    best = np.argmax(rank, axis=0)
+    is_near = np.abs(fitted - values) <= ROUNDING * np.abs(values) + VANISHING * largest
+    has_all_terms = (np.abs(solved) > ROUNDING * largest[:, 0]).all(axis=1)
+    is_good = is_near.all(axis=2) & has_all_terms & is_sound[:, None]
+
+    # It must stay positive beyond the points.
+    hypotheses, series = np.nonzero(is_good)
+    beyond = np.einsum("gnc,gc->gn", table[hypotheses, n:], solved[hypotheses, :, series])
+    is_good[hypotheses, series] = (beyond > 0).all(axis=1)
+
+    best = np.argmax(np.where(is_good, log_prior[:, None], -np.inf), axis=0)
     rows = np.arange(len(values))
-    chosen = np.where(good[best, rows], best, -1)
+    chosen = np.where(is_good[best, rows], best, -1)
     return chosen.tolist(), np.asarray(solved[best, :, rows], dtype=np.float64)
 
 
-def through(
-    lattice: Lattice, parameter: str, constant: float, terms: list[int], coefficients: list[float]
+def exact_answer(
+    space: HypothesisSpace, constant: float, terms: Sequence[int], coefficients: Sequence[float]
 ) -> Answer:
-    """The answer of a function that leaves no residuals.
+    """Return the answer of a function that leaves no residuals.
 
     Args:
-        terms: indices in the lattice. coefficients: of the terms.
+        terms: indices in the space. coefficients: of the terms.
     """
+    pairs = zip(coefficients, terms, strict=True)
     function = Function(
-        (parameter,),
-        constant,
-        tuple(Term(c, lattice.shapes[i]) for c, i in zip(coefficients, terms, strict=True)),
+        (space.parameter,), constant, tuple([Term(value, space.shapes[i]) for value, i in pairs])
     )
-    width = 1 + len(terms)
+    size = 1 + len(terms)
     spread = Spread(
-        lattice.exponents[terms][None, :, None, :],
-        np.array([[constant, *coefficients]]),
-        np.zeros((1, width, width)),
-        np.ones(1),
-        SIGMA,
-        np.inf,
+        exponents=space.exponents[list(terms)][None, :, None, :],
+        coefficients=np.array([[constant, *coefficients]]),
+        covariances=np.zeros((1, size, size)),
+        weights=np.ones(1),
+        sigma=SIGMA,
+        degrees=np.inf,
     )
-    return Answer(function, spread, SURE, len(terms) + (constant != 0))
+    return Answer((function,), (spread,), PROBABILITY, len(terms) + (constant != 0))

@@ -1,8 +1,8 @@
-"""A lattice that believes an expectation until data speak against it [VAL §2.3].
+"""A hypothesis space with an expectation as prior, which clear data overrule [VAL §2.3].
 
-The expected growth gets a large part of the prior, since whoever wrote it down knows more than a
-lattice does, and the ticks of its ruler get another: growth next to an expectation differs from it
-by something that a program does. All other growth shares the rest, so that clear data overrule it.
+The expected growth gets a large share of the prior, since whoever wrote it down knows more than a
+general hypothesis space does. The ticks of its ruler get another share: growth next to an
+expectation differs from it by something that a program does. All other growth shares the rest.
 """
 
 from collections.abc import Mapping
@@ -11,24 +11,21 @@ from fractions import Fraction
 
 import numpy as np
 
-from insitu.modeling.evidence.hypothesis_space import PAIRED, Lattice
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.evidence.hypothesis_space import PAIRED_RISING, Exponents, HypothesisSpace
+from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import ZERO, Factor
 
-BELIEF = 0.4  # prior of the expected growth
-RULER = 0.2  # prior of the ticks, in units of that of all other growth
-ACCOMPANIED = 0.03  # share of a smaller second term in the prior of the expected growth
-NEAR = 0.02  # exponents nearer to the expected one cannot be told from it
-NOTHING = (ZERO, ZERO, ZERO)  # exponents of the constant
-ALL = 64  # hypotheses kept: more than are ever weighed
-
-
-Key = tuple[Fraction, Fraction, Fraction]  # alpha, beta, gamma
+EXPECTED_PRIOR = 0.4  # of the expected growth
+RULER_PRIOR = 0.2  # of the ticks together, relative to that of all other growth
+ACCOMPANIED_SHARE = 0.03  # of the expected prior, for the expected term beside a smaller one
+NEAR = 0.02  # exponents nearer than this to the expected ones count as the same growth
+CONSTANT: Exponents = (ZERO, ZERO, ZERO)
+ALL_HYPOTHESES = 64  # more than the evidence is ever computed for
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The leading term of one parameter as it should be, and how much each tick about it weighs.
+    """The leading term of one parameter that is expected, and the weights of the ticks around it.
 
     A term without exponents is the constant.
     """
@@ -37,55 +34,79 @@ class Expected:
     ticks: Mapping[Factor, float] = field(default_factory=dict)
 
 
-def believing(lattice: Lattice, expected: Expected) -> Lattice:
-    """The lattice with the ticks among its terms, and the prior of an expectation."""
+def apply_expectation(space: HypothesisSpace, expected: Expected) -> HypothesisSpace:
+    """Return the space with the ticks among its terms and the prior of the expectation."""
     leading = expected.leading[1:]
-    keys: list[Key] = [shape[0][1:] for shape in lattice.shapes]
-    weights = dict(zip(keys, np.exp(lattice.singles).tolist(), strict=True))
-    ticks = {
-        one[1:]: weight
-        for one, weight in expected.ticks.items()
-        if one[1:] not in (leading, NOTHING)
-    }
-    total = max(sum(ticks.values()), 1e-300)
-    for tick, weight in ticks.items():
-        weights[tick] = weights.get(tick, 0.0) + RULER * weight / total
-    constant, doubles = float(np.exp(lattice.constant)), np.exp(lattice.doubles)
-    for key in weights:
-        if leading != NOTHING and _is_near(key, leading):
-            weights[key] = 0.0
-    others = sum(weights.values()) + float(doubles.sum()) + constant * (leading != NOTHING)
-    rest, pairs = (1 - BELIEF) / others, lattice.pairs
-    constant = BELIEF if leading == NOTHING else rest * constant
+    is_growth = leading != CONSTANT
+    weights = _weights_without_expected(space, expected)
+
+    # What is not expected shares the rest of the prior in its old proportions.
+    constant = float(np.exp(space.log_prior_constant))
+    of_pairs = np.exp(space.log_prior_pairs)
+    others = sum(weights.values()) + float(of_pairs.sum()) + constant * is_growth
+    rest = (1 - EXPECTED_PRIOR) / others
     weights = {key: rest * weight for key, weight in weights.items()}
-    doubles = rest * doubles
-    if leading != NOTHING:
+    of_pairs = rest * of_pairs
+    constant = rest * constant if is_growth else EXPECTED_PRIOR
+
+    pairs = space.pairs
+    if is_growth:
         weights.setdefault(leading, 0.0)
-        places = {key: i for i, key in enumerate(weights)}
-        beside = [
-            (places[(*key, ZERO)], places[leading]) for key in PAIRED if _is_less(key, leading)
-        ]
-        share = BELIEF * ACCOMPANIED if beside else 0.0
-        weights[leading] = BELIEF - share
-        pairs = np.array([*pairs.tolist(), *beside], dtype=np.intp)
-        doubles = np.concatenate([doubles, np.full(len(beside), share / max(len(beside), 1))])
-    name = expected.leading.parameter
+        beside = _smaller_terms(leading, list(weights))
+        share = EXPECTED_PRIOR * ACCOMPANIED_SHARE if len(beside) else 0.0
+        weights[leading] = EXPECTED_PRIOR - share
+        pairs = np.array([*pairs.tolist(), *beside.tolist()], dtype=np.intp)
+        of_beside = np.full(len(beside), share / max(len(beside), 1))
+        of_pairs = np.concatenate([of_pairs, of_beside])
+
     return replace(
-        lattice,
-        shapes=tuple((Factor(name, *key),) for key in weights),
-        exponents=np.array([[float(value) for value in key] for key in weights]),
+        space,
+        shapes=tuple((Factor(expected.leading.parameter, *key),) for key in weights),
+        exponents=np.array([list(map(float, key)) for key in weights]),
         pairs=pairs,
-        constant=float(np.log(constant)),
-        singles=_log(np.array(list(weights.values()))),
-        doubles=_log(doubles),
+        log_prior_constant=float(np.log(constant)),
+        log_prior_terms=_log(np.array(list(weights.values()))),
+        log_prior_pairs=_log(of_pairs),
     )
 
 
-def _is_near(a: Key, b: Key) -> bool:
+def _weights_without_expected(space: HypothesisSpace, expected: Expected) -> dict[Exponents, float]:
+    """The weights of all terms and ticks; zero for what cannot be told from the expected term."""
+    leading = expected.leading[1:]
+    keys: list[Exponents] = [shape[0][1:] for shape in space.shapes]
+    weights = dict(zip(keys, np.exp(space.log_prior_terms).tolist(), strict=True))
+
+    ticks: dict[Exponents, float] = {}
+    for factor, weight in expected.ticks.items():
+        if factor[1:] not in (leading, CONSTANT):
+            ticks[factor[1:]] = weight
+    total = max(sum(ticks.values()), 1e-300)
+    for tick, weight in ticks.items():
+        weights[tick] = weights.get(tick, 0.0) + RULER_PRIOR * weight / total
+
+    if leading != CONSTANT:
+        for key in weights:
+            if _is_near(key, leading):
+                weights[key] = 0.0
+    return weights
+
+
+def _smaller_terms(leading: Exponents, keys: list[Exponents]) -> IntArray:
+    """Pairs (index, index) of a term that grows more slowly, and the leading term: (P, 2)."""
+    index = {key: i for i, key in enumerate(keys)}
+    pairs = [
+        (index[(*paired, ZERO)], index[leading])
+        for paired in PAIRED_RISING
+        if _grows_slower(paired, leading)
+    ]
+    return np.array(pairs, dtype=np.intp).reshape(-1, 2)
+
+
+def _is_near(a: Exponents, b: Exponents) -> bool:
     return all(abs(float(x) - float(y)) < NEAR for x, y in zip(a, b, strict=True))
 
 
-def _is_less(paired: tuple[Fraction, Fraction], leading: Key) -> bool:
+def _grows_slower(paired: tuple[Fraction, Fraction], leading: Exponents) -> bool:
     alpha, beta, gamma = leading
     return (ZERO, *paired) < (gamma, alpha, beta)
 

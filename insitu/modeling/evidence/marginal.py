@@ -1,11 +1,12 @@
-"""The probability of data under a hypothesis, its coefficients integrated out.
+"""The marginal likelihood: the probability of data under a hypothesis, coefficients integrated out.
 
 With relative errors the data of a series are ones and the columns of a hypothesis are t(x)/y.
-Given the noise σ the likelihood is Gaussian in the coefficients, around their least squares
-estimate. A coefficient is positive, and the largest share its term has of a value is log-uniform
-between LEAST and 1. What a term adds below NEGLIGIBLE·σ cannot be seen, so the hypothesis without
-it stands for that part. The integral over each coefficient is one-dimensional and comes from a
-table; the determinant of the normal equations accounts for what the estimates share.
+Given the noise σ, the likelihood is Gaussian in the coefficients, around their least squares
+estimate. The prior of a coefficient: it is positive, and the largest share that its term has of a
+value is log-uniform between MIN_SHARE and 1. A term that adds less than VISIBLE·σ cannot be seen,
+so the hypothesis without the term stands for that range of the prior. The integral over each
+coefficient is one-dimensional and comes from a table; the determinant of the normal equations
+accounts for the correlation of the estimates.
 """
 
 from functools import lru_cache
@@ -15,50 +16,65 @@ from numpy.typing import NDArray
 
 from insitu.modeling.measurement import FloatArray
 
-LEAST = 1e-4  # smallest share of a term at its largest
-LOG_RANGE = float(-np.log(LEAST))
-NEGLIGIBLE = 0.5  # share of the noise below which a term cannot be seen
+Float32Array = NDArray[np.float32]
+
+MIN_SHARE = 1e-4  # smallest share of a value that a term may have at its largest
+LOG_RANGE = float(-np.log(MIN_SHARE))  # width of the log-uniform prior of a coefficient
+VISIBLE = 0.5  # times the noise: a term that adds less cannot be seen
 LOG_TWO_PI = float(np.log(2 * np.pi))
-Singles = NDArray[np.float32]
-LOWEST, HIGHEST, FAR = -12.0, 6.9, 6.5  # estimates in standard deviations that the table covers
-ENTRIES = 4000  # of the table; the next one is taken, off by less than single precision tells
-BOUND = 1e12  # of what is computed in single precision, so that squares stay finite
+
+# The table of the integral over a coefficient, by its estimate in standard deviations.
+LOWEST_Z, HIGHEST_Z = -12.0, 6.9
+ASYMPTOTIC_FROM_Z = 6.5  # above, an asymptotic expansion replaces the table
+TABLE_SIZE = 4000  # entries are so close that the nearest is exact to single precision
+
+MAX_SINGLE = 1e12  # numbers are clipped to this in single precision, so that squares stay finite
 
 
 @lru_cache(maxsize=1)
-def _table() -> Singles:
-    """q(z) = ∫₀^∞ (exp(vz - v²/2) - [v < 1]) / v dv, so that ∫_a^∞ φ(v - z)/v dv ≈ φ(z)(q(z) - ln
-    a).
+def _integral_table() -> Float32Array:
+    """q(z) = ∫₀^∞ (exp(vz - v²/2) - [v < 1]) / v dv, by the trapezoidal rule.
+
+    With it, ∫_a^∞ φ(v - z)/v dv ≈ φ(z)(q(z) - ln a).
     """
     below, above = np.logspace(-6, 0, 400), np.linspace(1, 22, 3000)
-    z = np.linspace(LOWEST, HIGHEST, ENTRIES)[:, None]
+    z = np.linspace(LOWEST_Z, HIGHEST_Z, TABLE_SIZE)[:, None]
     inner = np.expm1(below * z - below**2 / 2) / below
     outer = np.exp(above * z - above**2 / 2) / above
-    return (_integral(inner, below) + _integral(outer, above)).astype(np.float32)
+    return (_trapezoids(inner, below) + _trapezoids(outer, above)).astype(np.float32)
 
 
-def _integral(y: FloatArray, x: FloatArray) -> FloatArray:
+def _trapezoids(y: FloatArray, x: FloatArray) -> FloatArray:
     return np.asarray(((y[:, 1:] + y[:, :-1]) / 2 * np.diff(x)).sum(axis=1))
 
 
-def log_mass(z: Singles, log_reach: Singles) -> Singles:
-    """ln ∫_a^∞ φ(v - z)/v dv with ln(1/a) = log_reach, element by element."""
-    scale = np.float32((ENTRIES - 1) / (HIGHEST - LOWEST))
-    index = ((np.clip(z, LOWEST, HIGHEST) - np.float32(LOWEST)) * scale).astype(np.intp)
-    total = np.take(_table(), index)
+def log_mass(z: Float32Array, log_reach: Float32Array) -> Float32Array:
+    """Return ln ∫_a^∞ φ(v - z)/v dv with ln(1/a) = log_reach, element by element.
+
+    φ is the density of the standard normal distribution.
+    """
+    steps_per_z = np.float32((TABLE_SIZE - 1) / (HIGHEST_Z - LOWEST_Z))
+    clipped = np.clip(z, LOWEST_Z, HIGHEST_Z)
+    index = ((clipped - np.float32(LOWEST_Z)) * steps_per_z).astype(np.intp)
+
+    total = np.take(_integral_table(), index)
     total += np.maximum(log_reach, 0)
     near = np.log(np.maximum(total, np.float32(1e-3)))
     near -= np.float32(0.5) * z * z
     near -= np.float32(0.5 * LOG_TWO_PI)
-    far = np.maximum(z, np.float32(FAR))
-    return np.where(z > FAR, np.reciprocal(far * far) - np.log(far), near)
+
+    # Far from zero the integrand is φ(v - z)/v with v ≈ z: expand 1/v around z.
+    far = np.maximum(z, np.float32(ASYMPTOTIC_FROM_Z))
+    return np.where(z > ASYMPTOTIC_FROM_Z, np.reciprocal(far * far) - np.log(far), near)
 
 
-def negligible(levels: FloatArray) -> FloatArray:
-    """The part of the prior of a coefficient in which its term cannot be seen: (L,), for noise
-    levels (L,).
+def invisible_prior(levels: FloatArray) -> FloatArray:
+    """Return the share of a coefficient's prior in which its term cannot be seen: (L,).
+
+    Args:
+        levels: (L,) noise levels.
     """
-    share = (np.log(NEGLIGIBLE * levels) + LOG_RANGE) / LOG_RANGE
+    share = (np.log(VISIBLE * levels) + LOG_RANGE) / LOG_RANGE
     return np.asarray(np.clip(share, 1e-9, 1.0))
 
 
@@ -72,32 +88,43 @@ def log_evidence(
     deviations: tuple[FloatArray, ...],
     largest: tuple[FloatArray, ...],
 ) -> FloatArray:
-    """Logarithm of the marginal likelihood at each noise level, prior of the hypothesis not
-    included.
+    """Return the logarithm of the marginal likelihood at each noise level, without the prior of
+    the hypothesis.
+
+    All arguments except `levels` have one shape (…); the result has shape (…, L).
 
     Args:
-        levels: (L,) relative noise. degrees: number of points less the number of columns.
-        rss: weighted residual sum of squares; log_determinant: of the normal equations.
-        estimates, deviations: of each coefficient, the latter at noise 1. largest: of each term
-            relative to the data, so that its share is the product with the coefficient. All but
-            levels of one shape; answers (…, L).
+        levels: (L,) relative noise.
+        degrees: number of points minus number of columns.
+        rss: weighted residual sum of squares.
+        log_determinant: of the normal equations.
+        estimates: least squares estimate of each coefficient.
+        deviations: standard deviation of each coefficient at noise 1.
+        largest: the largest value of each term relative to the data; its product with the
+            coefficient is the largest share that the term has.
     """
     level = levels.reshape(-1, *[1] * rss.ndim)
-    logs = np.log(level)
-    answer = _single(-0.5 * level**-2.0) * _single(rss)
-    answer -= _single(degrees / 2) * _single(LOG_TWO_PI + 2 * logs)
-    answer -= _single(0.5 * log_determinant)
-    smallest = np.maximum(np.log(NEGLIGIBLE) + logs, -LOG_RANGE)
+    log_level = np.log(level)
+
+    # The Gaussian likelihood at the estimates, and the volume of the Gaussian around them.
+    result = _to_single(-0.5 * level**-2.0) * _to_single(rss)
+    result -= _to_single(degrees / 2) * _to_single(LOG_TWO_PI + 2 * log_level)
+    result -= _to_single(0.5 * log_determinant)
+
+    # Each coefficient adds its integral over the log-uniform prior.
+    log_smallest_share = np.maximum(np.log(VISIBLE) + log_level, -LOG_RANGE)
     for estimate, deviation, size in zip(estimates, deviations, largest, strict=True):
         log_deviation = np.log(deviation)
-        z = _single(1 / level) * _single(estimate / deviation)
-        reach = _single(log_deviation + np.log(size)) + _single(logs - smallest)
-        answer += log_mass(z, reach)
-        answer -= _single(log_deviation)
-        answer -= _single(logs + np.log(LOG_RANGE))
-    return np.moveaxis(answer, 0, -1).astype(np.float64)
+        z = _to_single(1 / level) * _to_single(estimate / deviation)
+        log_reach = _to_single(log_deviation + np.log(size))
+        log_reach = log_reach + _to_single(log_level - log_smallest_share)
+        result += log_mass(z, log_reach)
+        result -= _to_single(log_deviation)
+        result -= _to_single(log_level + np.log(LOG_RANGE))
+
+    return np.moveaxis(result, 0, -1).astype(np.float64)
 
 
-def _single(values: FloatArray) -> Singles:
-    """In single precision: the logarithm of an evidence needs no more, and costs half."""
-    return np.clip(values, -BOUND, BOUND).astype(np.float32)
+def _to_single(values: FloatArray) -> Float32Array:
+    """Clip and convert to single precision, which is enough here and costs half the time."""
+    return np.clip(values, -MAX_SINGLE, MAX_SINGLE).astype(np.float32)

@@ -1,8 +1,8 @@
-"""The law of noise: how probable each relative noise level is, learnt from series that share it.
+"""The distribution of noise levels, learnt from the series that share it.
 
-Empirical Bayes: the law is what makes the data of all series of a pool most probable together,
-found by expectation maximisation over a grid of levels. Series are pooled by metric, by whether
-they count, and by the size of their values, since short times are noisier than long ones.
+Empirical Bayes: the distribution is the one that makes the data of all series of a pool most
+probable together. Expectation maximisation over a grid of levels finds it. Series are pooled by
+metric, by whether they are counts, and by magnitude, since short times are noisier than long ones.
 """
 
 import numpy as np
@@ -12,110 +12,135 @@ from insitu.modeling.measurement import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
 
+# Noise levels are relative standard deviations: 0.02 is 2 %.
 LEVELS = np.geomspace(0.001, 0.4, 16)  # of measured values
-COUNTED = np.concatenate(
-    [np.geomspace(1e-6, 1e-3, 4)[:-1], LEVELS]
-)  # of integers, as visits and bytes
-PRIOR_WEIGHT = 1.0  # of the law before any data, in series
-KINDS_WEIGHT = 10.0  # of the prior of changes of behaviour before any data, in series
-POOL_WEIGHT = 300.0  # of the law of all sizes for the law of one size, in series
-PRIOR_CENTRE, PRIOR_WIDTH = np.log(0.02), 1.5  # of the logarithm of the level
-ROUNDS = 12  # of expectation and maximisation
-SAMPLE = 300  # series that a law is learnt from
-SAMPLE_CUT = 100  # the same, where series are long enough to be cut
-FAINT = 4e-3  # levels less probable than this are left out, but for every STRIDE-th
-STRIDE = 4  # so that no series is without a level near its own
-SHARED = 0.1  # of the variance of a measurement that repetitions have in common
-SAME_SOURCE = 0.7  # prior that points vary between them as much as repetitions of one point
+COUNT_LEVELS = np.concatenate([np.geomspace(1e-6, 1e-3, 4)[:-1], LEVELS])  # visits, bytes
+
+# The distribution before any data: log-normal around 2 %, with a tail for everything else.
+PRIOR_LOG_CENTRE, PRIOR_LOG_WIDTH = np.log(0.02), 1.5
+PRIOR_TAIL = 0.05  # added at every level, relative to the peak
+PRIOR_WEIGHT = 1.0  # counts like this many series
+CHANGE_PRIOR_WEIGHT = 10.0  # the prior of changes of behaviour counts like this many series
+POOL_WEIGHT = 300.0  # all magnitudes count like this many series for a single magnitude
+
+EM_ROUNDS = 12  # of expectation maximisation
+SAMPLE_SIZE = 300  # series that a distribution is learnt from
+SAMPLE_SIZE_LONG = 100  # the same where series are long enough to be cut, which costs more
+NEGLIGIBLE_PROBABILITY = 4e-3  # levels less probable than this are not computed …
+STRIDE = 4  # … except every fourth, so that each series has a level near its own
+
+SHARED_VARIANCE = 0.1  # share of a measurement's variance that its repetitions have in common
+SAME_SOURCE_PRIOR = 0.7  # prior that points scatter as much as repetitions of one point do
+
+DIGITS_PER_MAGNITUDE = 2  # a magnitude spans a factor of 10² = 100
+SMALLEST_MAGNITUDE = 1e-12
 
 
-def prior(levels: FloatArray) -> FloatArray:
-    """The law before any data at levels (L,): broad, around 2 %; sums to 1."""
-    weight = np.exp(-0.5 * ((np.log(levels) - PRIOR_CENTRE) / PRIOR_WIDTH) ** 2) + 0.05
+def noise_prior(levels: FloatArray) -> FloatArray:
+    """Return the distribution before any data at levels (L,): broad, around 2 %; sums to 1."""
+    distance = (np.log(levels) - PRIOR_LOG_CENTRE) / PRIOR_LOG_WIDTH
+    weight = np.exp(-0.5 * distance**2) + PRIOR_TAIL
     return np.asarray(weight / weight.sum())
 
 
-def law(log_likelihood: FloatArray, before: FloatArray, *, weight: float) -> FloatArray:
-    """The probability of each level, from the likelihood of each series at each level: (s, L).
-
-    `before` is the law without these series; it counts like `weight` of them.
-    """
-    answer = before
-    relative = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-    for _ in range(ROUNDS):
-        share = relative * answer
-        share /= share.sum(axis=1, keepdims=True)
-        answer = (share.sum(axis=0) + weight * before) / (len(share) + weight)
-    return answer
-
-
-def learn(
-    log_likelihood: FloatArray, before: FloatArray, kinds_before: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """The probability of each level and of each kind of series, from those of a sample.
+def fit_noise_distribution(
+    log_likelihood: FloatArray, prior: FloatArray, *, prior_weight: float
+) -> FloatArray:
+    """Return the probability of each noise level: (L,).
 
     Args:
-        log_likelihood: (K, s, L). before: (L,), counts like PRIOR_WEIGHT series. kinds_before:
-            (K,), counts like KINDS_WEIGHT series.
+        log_likelihood: (s, L), of each series at each level.
+        prior: (L,), the distribution without these series; counts like `prior_weight` series.
     """
-    law, kinds = before, kinds_before
-    relative = np.exp(log_likelihood - log_likelihood.max(axis=(0, 2), keepdims=True))
-    count = relative.shape[1]
-    for _ in range(ROUNDS):
-        share = relative * law * kinds[:, None, None]
+    distribution = prior
+    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
+
+    for _ in range(EM_ROUNDS):
+        share = likelihood * distribution
+        share /= share.sum(axis=1, keepdims=True)
+        distribution = (share.sum(axis=0) + prior_weight * prior) / (len(share) + prior_weight)
+
+    return distribution
+
+
+def fit_noise_and_changes(
+    log_likelihood: FloatArray, noise_before: FloatArray, changes_before: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the probability of each noise level (L,) and of each kind of change (K,).
+
+    Args:
+        log_likelihood: (K, s, L), of each series of a sample, by kind of change and level.
+        noise_before: (L,), counts like PRIOR_WEIGHT series.
+        changes_before: (K,), counts like CHANGE_PRIOR_WEIGHT series.
+    """
+    noise, changes = noise_before, changes_before
+    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=(0, 2), keepdims=True))
+    count = likelihood.shape[1]
+
+    for _ in range(EM_ROUNDS):
+        share = likelihood * noise * changes[:, None, None]
         share /= share.sum(axis=(0, 2), keepdims=True)
-        law = (share.sum(axis=(0, 1)) + PRIOR_WEIGHT * before) / (count + PRIOR_WEIGHT)
-        kinds = (share.sum(axis=(1, 2)) + KINDS_WEIGHT * kinds_before) / (count + KINDS_WEIGHT)
-    return law, kinds
+        of_levels, of_kinds = share.sum(axis=(0, 1)), share.sum(axis=(1, 2))
+        noise = (of_levels + PRIOR_WEIGHT * noise_before) / (count + PRIOR_WEIGHT)
+        changes = (of_kinds + CHANGE_PRIOR_WEIGHT * changes_before) / (count + CHANGE_PRIOR_WEIGHT)
+
+    return noise, changes
 
 
-def worth_computing(probability: FloatArray) -> IntArray:
-    """Indices of the levels that matter under a law (L,); a coarse grid stays for series unlike
-    the others.
+def select_levels(probability: FloatArray) -> IntArray:
+    """Return the indices of the levels worth computing under a distribution (L,).
+
+    A coarse grid always stays, for series unlike the others.
     """
-    keep = probability > FAINT
-    keep[::STRIDE] = True
-    keep[-1] = True
-    return np.flatnonzero(keep)
+    is_relevant = probability > NEGLIGIBLE_PROBABILITY
+    is_relevant[::STRIDE] = True
+    is_relevant[-1] = True
+    return np.flatnonzero(is_relevant)
 
 
-def weight_of_repetitions(counts: FloatArray) -> FloatArray:
-    """How many independent measurements so many repetitions are worth, in the shape of `counts`
-    (s, n): they share a part of their noise.
+def effective_repetitions(counts: FloatArray) -> FloatArray:
+    """Return how many independent measurements so many repetitions are worth: (s, n) to (s, n).
+
+    They are fewer than the repetitions, because repetitions share some of their noise.
     """
-    return np.asarray(counts / (1 + SHARED * np.maximum(counts - 1, 0)))
+    return np.asarray(counts / (1 + SHARED_VARIANCE * np.maximum(counts - 1, 0)))
 
 
-def likelihood_of_repetitions(
+def log_likelihood_of_scatter(
     deviations: FloatArray, counts: FloatArray, levels: FloatArray
 ) -> FloatArray:
-    """Logarithm of how well each noise level explains the scatter of repetitions: (s, L).
+    """Return how well each noise level explains the scatter of repetitions: (s, L), logarithm.
 
-    Points may scatter more between them than repetitions of one point do, which share the node and
-    the hour; so a level is also possible where repetitions scatter less.
+    Points may scatter more than repetitions of one point do, which share the node and the hour.
+    A level is therefore also possible if the repetitions scatter less than that.
 
     Args:
-        deviations: (s, n) relative standard deviation of one repetition, NaN where not known.
+        deviations: (s, n) relative standard deviation of one repetition, NaN where unknown.
         counts: (s, n) repetitions.
+        levels: (L,).
     """
-    known = ~np.isnan(deviations)
-    degrees = np.where(known, counts - 1, 0.0)
-    squares = (degrees * np.where(known, deviations, 0.0) ** 2).sum(axis=1)[:, None]
+    is_known = ~np.isnan(deviations)
+    degrees = np.where(is_known, counts - 1, 0.0)
+    squares = (degrees * np.where(is_known, deviations, 0.0) ** 2).sum(axis=1)[:, None]
     total = degrees.sum(axis=1)[:, None]
-    within = -total * np.log(levels) - squares / (2 * levels**2)
-    within -= within.max(axis=1, keepdims=True, initial=-np.inf)
-    share = np.exp(within)
-    below = np.cumsum(share, axis=1) / np.arange(1, len(levels) + 1)
-    return np.asarray(np.log(SAME_SOURCE * share + (1 - SAME_SOURCE) * below + 1e-300))
+
+    log_same = -total * np.log(levels) - squares / (2 * levels**2)
+    log_same -= log_same.max(axis=1, keepdims=True, initial=-np.inf)
+    same = np.exp(log_same)
+
+    # If the source differs, the scatter of repetitions is as likely at any level up to this one.
+    other = np.cumsum(same, axis=1) / np.arange(1, len(levels) + 1)
+    return np.asarray(np.log(SAME_SOURCE_PRIOR * same + (1 - SAME_SOURCE_PRIOR) * other + 1e-300))
 
 
-def counted(values: FloatArray) -> BoolArray:
-    """Which series count something: all values whole, not all zero. (s, n) with NaN to (s,)."""
+def are_counts(values: FloatArray) -> BoolArray:
+    """Return which series (s, n) are counts: all values whole, not all zero. NaN is ignored."""
     finite = np.where(np.isnan(values), 0.0, values)
     return np.asarray((finite == np.round(finite)).all(axis=1) & (finite != 0).any(axis=1))
 
 
-def sizes(values: FloatArray) -> IntArray:
-    """The size of each series in steps of a factor of 100. (s, n) with NaN to (s,)."""
+def magnitudes(values: FloatArray) -> IntArray:
+    """Return the magnitude of each series (s, n), in steps of a factor of 100. NaN is ignored."""
     largest = np.abs(np.where(np.isnan(values), 0.0, values)).max(axis=1, initial=0.0)
-    return np.asarray(np.floor(np.log10(np.maximum(largest, 1e-12)) / 2), dtype=np.intp)
+    digits = np.log10(np.maximum(largest, SMALLEST_MAGNITUDE))
+    return np.asarray(np.floor(digits / DIGITS_PER_MAGNITUDE), dtype=np.intp)

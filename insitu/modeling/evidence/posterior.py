@@ -1,95 +1,172 @@
-"""Posterior of the hypotheses of a lattice, for many series on the same points at once."""
+"""Hypotheses fitted to many series on the same points, and their posterior."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.modeling.evidence.hypothesis_space import Lattice
-from insitu.modeling.evidence.marginal import Singles, negligible
-from insitu.modeling.evidence.normal_equations import Candidates, Doubles, Normal, joined
-from insitu.modeling.evidence.relative_data import Data
+from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
+from insitu.modeling.evidence.marginal import Float32Array, invisible_prior
+from insitu.modeling.evidence.normal_equations import (
+    Candidates,
+    NormalEquations,
+    PairEquations,
+    concatenate_candidates,
+)
+from insitu.modeling.evidence.relative_data import RelativeData
 from insitu.modeling.measurement import FloatArray, IntArray
 
-SINGLES, DOUBLES = 6, 4  # hypotheses of one and two terms whose evidence is computed
-USABLE = 1e-9  # values below this part of the largest have no ratio
-SMALLEST_RATIO = 1e-3  # of a value to its function, where its logarithm is compared
-IMPOSSIBLE = np.finfo(np.float32).min  # the score of what has none
+MAX_TERM_CANDIDATES, MAX_PAIR_CANDIDATES = 6, 4  # hypotheses whose evidence is computed
+MIN_RATIO_VALUE = 1e-9  # values below this share of the largest have no meaningful ratio
+MIN_RATIO = 1e-3  # ratios of a value to its function are clipped to this and its inverse
+IMPOSSIBLE_SCORE = np.finfo(np.float32).min
+
+MIN_LOG_VARIANCE = 1e-3  # of the noise level; the degrees of freedom stay finite
+MIN_DEGREES, MAX_DEGREES = 2.0, 200.0  # of freedom of the noise level
 
 
-def candidates(
-    data: Data, lattice: Lattice, levels: FloatArray, *, pairs: bool = True
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """What the data of series s say about hypotheses h and noise.
+
+    hypotheses: (s, h), probability of each. sigma: (s,), noise level. degrees: (s,), degrees of
+    freedom of sigma. log_evidence: (s,), logarithm of the probability of the data.
+    """
+
+    hypotheses: FloatArray
+    sigma: FloatArray
+    degrees: FloatArray
+    log_evidence: FloatArray
+
+
+def compute_posterior(
+    log_evidence: FloatArray, noise_prior: FloatArray, levels: FloatArray
+) -> Posterior:
+    """Return the posterior over hypotheses and noise.
+
+    Args:
+        log_evidence: (s, h, L). noise_prior: (s, L), probability of each level. levels: (L,).
+    """
+    joint = log_evidence + np.log(np.maximum(noise_prior, 1e-300))[:, None, :]
+    top = joint.max(axis=(1, 2), keepdims=True)
+    joint = np.exp(joint - top)
+    total = joint.sum(axis=(1, 2))
+
+    noise = joint.sum(axis=1) / total[:, None]
+    log_levels = np.log(levels)
+    mean = noise @ log_levels
+    variance = np.maximum(noise @ log_levels**2 - mean**2, MIN_LOG_VARIANCE)
+
+    # The logarithm of a standard deviation with ν degrees of freedom has a variance of 1/(2ν).
+    degrees = np.clip(0.5 / variance, MIN_DEGREES, MAX_DEGREES)
+    return Posterior(
+        hypotheses=joint.sum(axis=2) / total[:, None],
+        sigma=np.sqrt(noise @ levels**2),
+        degrees=degrees,
+        log_evidence=np.log(total) + top[:, 0, 0],
+    )
+
+
+def fit_hypotheses(
+    data: RelativeData, space: HypothesisSpace, levels: FloatArray, *, with_pairs: bool = True
 ) -> Candidates:
-    """Fit every hypothesis, keep the best by score, and compute their evidence at each noise
-    level (L,); with two terms only where `pairs` asks for them.
+    """Fit every hypothesis, keep the best by score, and compute their evidence.
+
+    Args:
+        levels: (L,) noise levels. with_pairs: also consider functions of two terms.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):  # series without points: worth nothing
-        return _candidates(data, lattice, levels, pairs=pairs)
+    # A series without points divides by zero; its evidence is worth nothing anyway.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _fit_hypotheses(data, space, levels, with_pairs=with_pairs)
 
 
-def _candidates(data: Data, lattice: Lattice, levels: FloatArray, *, pairs: bool) -> Candidates:
-    normal = Normal(data)
-    seen = negligible(levels)
-    parts = [normal.constant(levels, lattice.constant, seen, float(np.exp(lattice.singles).sum()))]
-    best = _best(normal.score_singles(lattice.singles + _pairless(data)), SINGLES)
-    parts += normal.singles(best, lattice.singles, levels, seen)
-    if pairs and data.rows.shape[1] > 2 and len(lattice.pairs):
-        doubles = Doubles(normal, lattice.pairs)
-        best = _best(doubles.score(lattice.doubles), DOUBLES)
-        parts += doubles.fits(best, lattice.doubles, levels, seen)
-    found = joined(parts)
-    by_level = np.moveaxis(found.log_evidence, -1, 0)
-    by_level += _by_ratio(found, normal) / (2 * levels**2)[:, None, None]
-    return found
+def _fit_hypotheses(
+    data: RelativeData, space: HypothesisSpace, levels: FloatArray, *, with_pairs: bool
+) -> Candidates:
+    normal = NormalEquations(data)
+    invisible = invisible_prior(levels)
+    prior_of_terms = float(np.exp(space.log_prior_terms).sum())
+    forms = [
+        normal.fit_constant(
+            levels, space.log_prior_constant, invisible, prior_of_terms=prior_of_terms
+        )
+    ]
+
+    score = normal.score_terms(space.log_prior_terms + _exclude_unusable(data))
+    best = _best_hypotheses(score, MAX_TERM_CANDIDATES)
+    forms += normal.fit_terms(best, space.log_prior_terms, levels, invisible)
+
+    if with_pairs and data.terms.shape[1] > 2 and len(space.pairs):
+        pairs = PairEquations(normal, space.pairs)
+        best = _best_hypotheses(pairs.score(space.log_prior_pairs), MAX_PAIR_CANDIDATES)
+        forms += pairs.fit(best, space.log_prior_pairs, levels, invisible)
+
+    candidates = concatenate_candidates(forms)
+    by_level = np.moveaxis(candidates.log_evidence, -1, 0)  # a view: levels first
+    by_level += _ratio_correction(candidates, normal) / (2 * levels**2)[:, None, None]
+    return candidates
 
 
-def _best(score: Singles, count: int) -> IntArray:
-    """The hypotheses with the highest scores, best first: (q, s) of (h, s).
+def _best_hypotheses(score: Float32Array, count: int) -> IntArray:
+    """The hypotheses with the highest scores, best first: (h, s) to (q, s).
 
-    One after the other: for a few of them several times as fast as a partition.
+    One after the other: for a few of them this is several times as fast as a partition.
     """
-    left = np.array(score.T, order="C")
-    np.fmax(left, IMPOSSIBLE, out=left)
-    places = np.arange(len(left))
-    answer = np.empty((min(count, len(score)), len(left)), dtype=np.intp)
-    for best in answer:
-        np.argmax(left, axis=1, out=best)
-        left[places, best] = -np.inf
-    return answer
+    remaining = np.array(score.T, order="C")
+    np.fmax(remaining, IMPOSSIBLE_SCORE, out=remaining)
+    rows = np.arange(len(remaining))
+
+    result = np.empty((min(count, len(score)), len(remaining)), dtype=np.intp)
+    for best in result:
+        np.argmax(remaining, axis=1, out=best)
+        remaining[rows, best] = -np.inf
+    return result
 
 
-def _by_ratio(found: Candidates, normal: "Normal") -> FloatArray:
-    """What the residual sum of squares loses when errors are ratios: (s, h).
+def _ratio_correction(candidates: Candidates, normal: NormalEquations) -> FloatArray:
+    """How much smaller the residual sum of squares is if errors are ratios: (s, h).
 
-    Least squares measures errors relative to the values, so nothing can be more than 100 % too low;
-    the logarithm of the ratio does not let a constant pass for noisy growth.
+    Least squares measures errors relative to the values, so nothing can be more than 100 % too low.
+    The logarithm of the ratio does not let a constant pass for noisy growth.
     """
     data = normal.data
-    extended = np.vstack([normal.rows, np.zeros(normal.rows.shape[1])])
-    offset, first, second = found.coefficients
-    change = np.zeros(offset.shape)
+    extended = np.vstack([normal.terms, np.zeros(normal.terms.shape[1])])  # -1: no term
+    offset, first, second = candidates.coefficients
+    correction = np.zeros(offset.shape)
+
     for i in range(extended.shape[1]):
         column = extended[:, i]
-        fitted = offset + first * column[found.first] + second * column[found.second]
-        w, m = data.weights[:, i, None], data.moments[:, i, None]
-        value = m / np.where(w > 0, w, 1.0)
+        fitted = offset + first * column[candidates.first] + second * column[candidates.second]
+        weight, moment = data.weights[:, i, None], data.moments[:, i, None]
+        value = moment / np.where(weight > 0, weight, 1.0)
         ratio = fitted / np.where(value > 0, value, 1.0)
-        usable = (w > 0) & (value > USABLE)
-        logarithm = np.log(np.clip(ratio, SMALLEST_RATIO, 1 / SMALLEST_RATIO))
-        lost = w * (value - fitted) ** 2 - data.trust[:, i, None] * logarithm**2
-        change += np.where(usable, lost, 0.0)
-    return change
+
+        log_ratio = np.log(np.clip(ratio, MIN_RATIO, 1 / MIN_RATIO))
+        by_value = weight * (value - fitted) ** 2
+        by_ratio = data.repetitions[:, i, None] * log_ratio**2
+        is_usable = (weight > 0) & (value > MIN_RATIO_VALUE)
+        correction += np.where(is_usable, by_value - by_ratio, 0.0)
+
+    return correction
 
 
-def _pairless(data: Data) -> FloatArray:
-    """-inf for terms that are zero or not finite on the points."""
-    usable = np.isfinite(data.rows).all(axis=1) & (np.abs(data.rows).max(axis=1, initial=0) > 0)
-    return np.where(usable, 0.0, -np.inf)
+def _exclude_unusable(data: RelativeData) -> FloatArray:
+    """Minus infinity for terms that are zero or not finite on the points: (T,)."""
+    is_finite = np.isfinite(data.terms).all(axis=1)
+    is_usable = is_finite & (np.abs(data.terms).max(axis=1, initial=0) > 0)
+    return np.where(is_usable, 0.0, -np.inf)
 
 
-def fitted_mean(found: Candidates, probabilities: FloatArray, rows: FloatArray) -> FloatArray:
-    """The posterior mean of the function at each point: (s, n)."""
-    extended = np.vstack([np.where(np.isfinite(rows), rows, 0.0), np.zeros(rows.shape[1])])
-    offset, first, second = found.coefficients
-    answer = np.empty((len(offset), rows.shape[1]))
+def fitted_mean(candidates: Candidates, probabilities: FloatArray, terms: FloatArray) -> FloatArray:
+    """Return the posterior mean of the function at each point: (s, n).
+
+    Args:
+        probabilities: (s, h) of the candidates. terms: (T, n).
+    """
+    extended = np.vstack([np.where(np.isfinite(terms), terms, 0.0), np.zeros(terms.shape[1])])
+    offset, first, second = candidates.coefficients
+    mean = np.empty((len(offset), terms.shape[1]))
+
     for i, column in enumerate(extended.T):
-        fitted = offset + first * column[found.first] + second * column[found.second]
-        answer[:, i] = (probabilities * fitted).sum(axis=1)
-    return answer
+        fitted = offset + first * column[candidates.first] + second * column[candidates.second]
+        mean[:, i] = (probabilities * fitted).sum(axis=1)
+    return mean

@@ -1,4 +1,4 @@
-"""Series in relative form, which is what hypotheses are fitted to."""
+"""Series in relative form: the data that hypotheses are fitted to."""
 
 from dataclasses import dataclass
 
@@ -8,45 +8,53 @@ from insitu.modeling.measurement import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
-    """Series s in relative form on n points.
+class RelativeData:
+    """Series s on n points, with what the normal equations need.
 
-    rows: (T, n), terms scaled to a largest value of 1; trust: (s, n), how many measurements each
-    value is worth, 0 where not measured; weights: (s, n), trust by the square of the size that
-    errors are relative to; moments: (s, n), weight times value; squares: (s,) sum of weight times
-    squared value; counts: (s,) measured points.
+    terms: (T, n), each scaled to a largest value of 1. repetitions: (s, n), how many independent
+    measurements each value is worth, 0 where nothing was measured. weights: (s, n), repetitions
+    divided by the square of the size that errors are relative to. moments: (s, n), weight times
+    value. squares: (s,), sum of weight times squared value. counts: (s,), measured points.
     """
 
-    rows: FloatArray
-    trust: FloatArray
+    terms: FloatArray
+    repetitions: FloatArray
     weights: FloatArray
     moments: FloatArray
     squares: FloatArray
     counts: FloatArray
 
-    def part(self, series: IntArray | slice, points: slice = slice(None)) -> "Data":
-        """The series of these numbers (k,), on some of the points."""
+    def select(self, series: IntArray | slice, points: slice = slice(None)) -> "RelativeData":
+        """Return the data of some series (k,), on some of the points."""
         weights, moments = self.weights[series, points], self.moments[series, points]
-        safe = np.where(weights > 0, weights, 1.0)
-        return Data(
-            self.rows[:, points],
-            self.trust[series, points],
-            weights,
-            moments,
-            (moments**2 / safe).sum(axis=1),
-            (weights > 0).sum(axis=1).astype(float),
+        divisors = np.where(weights > 0, weights, 1.0)
+
+        return RelativeData(
+            terms=self.terms[:, points],
+            repetitions=self.repetitions[series, points],
+            weights=weights,
+            moments=moments,
+            squares=(moments**2 / divisors).sum(axis=1),
+            counts=(weights > 0).sum(axis=1).astype(float),
         )
 
 
-def relative_data(
-    rows: FloatArray, trust: FloatArray, values: FloatArray, size: FloatArray
-) -> Data:
-    """Data of values (s, n) with errors relative to `size` (s, n), which is positive.
+def scale_errors(
+    terms: FloatArray, repetitions: FloatArray, values: FloatArray, size: FloatArray
+) -> RelativeData:
+    """Return data whose errors are relative to `size`.
 
     Args:
-        rows: (T, n) terms. trust: (s, n), 0 where not measured.
+        terms: (T, n), scaled. repetitions: (s, n), 0 where nothing was measured.
+        values: (s, n). size: (s, n), positive.
     """
-    weights = np.where(trust > 0, trust / size**2, 0.0)
+    weights = np.where(repetitions > 0, repetitions / size**2, 0.0)
     moments = weights * values
-    counts = (trust > 0).sum(axis=1).astype(float)
-    return Data(rows, trust, weights, moments, (moments * values).sum(axis=1), counts)
+    return RelativeData(
+        terms=terms,
+        repetitions=repetitions,
+        weights=weights,
+        moments=moments,
+        squares=(moments * values).sum(axis=1),
+        counts=(repetitions > 0).sum(axis=1).astype(float),
+    )

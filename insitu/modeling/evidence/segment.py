@@ -1,147 +1,191 @@
-"""The evidence of a stretch of consecutive points, with what it says about the ends of it."""
+"""The evidence of one segment: consecutive points that follow one function."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from insitu.modeling.evidence.hypothesis_space import MIN_STEEP, Lattice, dense, gentle
+from insitu.modeling.evidence.hypothesis_space import (
+    MIN_STEEP_POINTS,
+    HypothesisSpace,
+    build_dense_space,
+    exclude_steep_terms,
+)
 from insitu.modeling.evidence.marginal import LOG_RANGE
 from insitu.modeling.evidence.normal_equations import Candidates
-from insitu.modeling.evidence.posterior import candidates
-from insitu.modeling.evidence.relative_data import Data
+from insitu.modeling.evidence.posterior import fit_hypotheses
+from insitu.modeling.evidence.relative_data import RelativeData
 from insitu.modeling.measurement import FloatArray
 
-DENSE_FROM, DENSE_SEGMENT = 6, 8  # points of a series, and of a segment, from which exponents
-# may be nearly continuous
-DENSE_SHARE = 0.5  # of the prior
-PAIRS_FROM = 8  # points from which a stretch may have two terms
-LOWEST = -1e300  # logarithm of the evidence of what cannot be; finite, so that sums stay so
-SURE = 1e-9  # part of the variance of a measurement below which nothing is known better
+Span = tuple[int, int]  # points [i, j)
+
+MIN_DENSE_POINTS, MIN_DENSE_SEGMENT = 6, 8  # of a whole series, and of a segment of it, for
+# nearly continuous exponents
+DENSE_PRIOR = 0.5  # of these, against those of the hypothesis space
+MIN_PAIR_POINTS = 8  # of a segment whose function may have two terms
+IMPOSSIBLE = -1e300  # log evidence of what cannot be; finite, so that sums stay finite
+MIN_VARIANCE_SHARE = 1e-9  # smallest variance of a function, relative to that of a measurement
+
+
+class EndPoint(NamedTuple):
+    """A function at one point: mean of function minus measured value, and variance, (s, L)."""
+
+    mean: FloatArray
+    variance: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class SegmentEvidence:
     """Points [i, j) of series s under one function, at noise levels L.
 
-    evidence: (s, L), logarithm, hypotheses and coefficients integrated out. first, last: mean of
-    the function less the value measured, and variance, at the first and the last point, (s, L)
-    each.
+    log_evidence: (s, L), hypotheses and coefficients integrated out. first, last: the function at
+    the first and the last point.
     """
 
-    evidence: FloatArray
-    first: tuple[FloatArray, FloatArray]
-    last: tuple[FloatArray, FloatArray]
+    log_evidence: FloatArray
+    first: EndPoint
+    last: EndPoint
 
 
-def stretch(
-    data: Data,
-    lattice: Lattice,
+def weigh_segment(
+    data: RelativeData,
+    space: HypothesisSpace,
     levels: FloatArray,
     *,
-    span: tuple[int, int],
-    parameter: str,
+    span: Span,
     x: FloatArray,
-    least: int,
-) -> Stretch:
-    """Weigh the hypotheses that so many points can tell from each other.
+    min_points: int,
+) -> SegmentEvidence:
+    """Return the evidence of one segment, over the hypotheses that its points can distinguish.
 
     Args:
-        levels: (L,) of noise. span: [i, j) of the points. x: (n,) values of the parameter.
-        least: points that must be measured.
+        data: of the whole series.
+        levels: (L,) of noise.
+        span: [i, j), the points.
+        x: (n,) values of the parameter.
+        min_points: points that must be measured in a segment.
     """
     i, j = span
-    n = data.weights.shape[1]
-    part = data.part(slice(None), slice(i, j))
-    own = gentle(lattice) if j - i < min(n, MIN_STEEP) else lattice
-    answer = _weighed(part, own, levels)
-    if j - i >= (DENSE_SEGMENT if j - i < n else DENSE_FROM):
-        off = replace(part, rows=_scaled(parameter, tuple(x))[:, i:j])
-        answer = _either(answer, _weighed(off, dense(parameter), levels))
-    enough = part.counts >= (least if j - i < n else 1)
-    return replace(answer, evidence=np.where(enough[:, None], answer.evidence, LOWEST))
+    n_points, length = data.weights.shape[1], j - i
+    is_whole = length == n_points
+    part = data.select(slice(None), slice(i, j))
+
+    own_space = space
+    if not is_whole and length < MIN_STEEP_POINTS:
+        own_space = exclude_steep_terms(space)
+    evidence = _weigh(part, own_space, levels)
+
+    if length >= (MIN_DENSE_POINTS if is_whole else MIN_DENSE_SEGMENT):
+        dense = replace(part, terms=_dense_terms(space.parameter, tuple(x))[:, i:j])
+        evidence = _mix(evidence, _weigh(dense, build_dense_space(space.parameter), levels))
+
+    has_enough_points = part.counts >= (1 if is_whole else min_points)
+    log_evidence = np.where(has_enough_points[:, None], evidence.log_evidence, IMPOSSIBLE)
+    return replace(evidence, log_evidence=log_evidence)
 
 
 @lru_cache(maxsize=64)
-def _scaled(parameter: str, x: tuple[float, ...]) -> FloatArray:
-    """The terms of the dense lattice, scaled to a largest value of 1: (T, n)."""
-    rows = dense(parameter).design(np.array(x))
+def _dense_terms(parameter: str, x: tuple[float, ...]) -> FloatArray:
+    """The terms of the dense space, scaled to a largest value of 1: (T, n)."""
+    terms = build_dense_space(parameter).evaluate_terms(np.array(x))
     with np.errstate(invalid="ignore"):
-        size = np.abs(rows).max(axis=1)
-    return np.asarray(rows / np.where(np.isfinite(size) & (size > 0), size, 1.0)[:, None])
+        size = np.abs(terms).max(axis=1)
+    return np.asarray(terms / np.where(np.isfinite(size) & (size > 0), size, 1.0)[:, None])
 
 
-def _weighed(part: Data, lattice: Lattice, levels: FloatArray) -> Stretch:
-    found = candidates(part, lattice, levels, pairs=part.weights.shape[1] >= PAIRS_FROM)
-    top = found.log_evidence.max(axis=1)
-    weight = np.exp(found.log_evidence - top[:, None])
+def _weigh(part: RelativeData, space: HypothesisSpace, levels: FloatArray) -> SegmentEvidence:
+    with_pairs = part.weights.shape[1] >= MIN_PAIR_POINTS
+    candidates = fit_hypotheses(part, space, levels, with_pairs=with_pairs)
+
+    top = candidates.log_evidence.max(axis=1)
+    weight = np.exp(candidates.log_evidence - top[:, None])
     total = weight.sum(axis=1)
     weight /= total[:, None]
-    first, last = (_moments(part, found, weight, levels, at) for at in (0, -1))
-    return Stretch(np.asarray(np.log(total) + top), first, last)
+
+    return SegmentEvidence(
+        log_evidence=np.asarray(np.log(total) + top),
+        first=_end_point(part, candidates, weight, levels, at=0),
+        last=_end_point(part, candidates, weight, levels, at=-1),
+    )
 
 
-def _moments(
-    part: Data, found: Candidates, weight: FloatArray, levels: FloatArray, at: int
-) -> tuple[FloatArray, FloatArray]:
-    """Mean less value, and variance, of the function at one of the points: (s, L) each."""
-    column = np.append(np.where(np.isfinite(part.rows[:, at]), part.rows[:, at], 0.0), 0.0)
-    a, b = column[found.first], column[found.second]
-    c0, c1, c2 = found.coefficients
-    v00, v11, v22, v01, v02, v12 = found.inverse
-    w = part.weights[:, at, None]
-    off = c0 + c1 * a + c2 * b - part.moments[:, at, None] / np.where(w > 0, w, 1.0)
-    own = v00 + a * a * v11 + b * b * v22 + 2 * (a * v01 + b * v02 + a * b * v12)
-    mean = np.einsum("shl,sh->sl", weight, off)
-    square = np.einsum("shl,sh->sl", weight, off**2)
-    variance = np.einsum("shl,sh->sl", weight, np.maximum(own, 0.0)) * levels**2
-    return mean, np.maximum(square - mean**2, 0.0) + variance
+def _end_point(
+    part: RelativeData, candidates: Candidates, weight: FloatArray, levels: FloatArray, *, at: int
+) -> EndPoint:
+    """The posterior mean and variance of the function at one point.
+
+    Args:
+        weight: (s, h, L), posterior of the candidates.
+    """
+    term = np.where(np.isfinite(part.terms[:, at]), part.terms[:, at], 0.0)
+    term = np.append(term, 0.0)  # index -1: no term
+    a, b = term[candidates.first], term[candidates.second]
+    c0, c1, c2 = candidates.coefficients
+    v00, v11, v22, v01, v02, v12 = candidates.inverse
+
+    data_weight = part.weights[:, at, None]
+    value = part.moments[:, at, None] / np.where(data_weight > 0, data_weight, 1.0)
+    offset = c0 + c1 * a + c2 * b - value
+    own_variance = v00 + a * a * v11 + b * b * v22 + 2 * (a * v01 + b * v02 + a * b * v12)
+
+    # The variance of a mixture: within its members, and between them.
+    mean = np.einsum("shl,sh->sl", weight, offset)
+    square = np.einsum("shl,sh->sl", weight, offset**2)
+    within = np.einsum("shl,sh->sl", weight, np.maximum(own_variance, 0.0)) * levels**2
+    return EndPoint(mean, np.maximum(square - mean**2, 0.0) + within)
 
 
-def _either(one: Stretch, other: Stretch) -> Stretch:
-    """Two families of functions, of which the second has DENSE_SHARE of the prior."""
-    a, b = one.evidence + np.log(1 - DENSE_SHARE), other.evidence + np.log(DENSE_SHARE)
+def _mix(sparse: SegmentEvidence, dense: SegmentEvidence) -> SegmentEvidence:
+    """Two families of functions, the second with a prior of DENSE_PRIOR."""
+    a = sparse.log_evidence + np.log(1 - DENSE_PRIOR)
+    b = dense.log_evidence + np.log(DENSE_PRIOR)
     total = np.logaddexp(a, b)
     weight, rest = np.exp(a - total), np.exp(b - total)
 
-    def mixed(
-        p: tuple[FloatArray, FloatArray], q: tuple[FloatArray, FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        mean = weight * p[0] + rest * q[0]
-        apart = weight * rest * (p[0] - q[0]) ** 2
-        return mean, weight * p[1] + rest * q[1] + apart
+    def mix(p: EndPoint, q: EndPoint) -> EndPoint:
+        between = weight * rest * (p.mean - q.mean) ** 2
+        return EndPoint(
+            mean=weight * p.mean + rest * q.mean,
+            variance=weight * p.variance + rest * q.variance + between,
+        )
 
-    return Stretch(total, mixed(one.first, other.first), mixed(one.last, other.last))
+    return SegmentEvidence(total, mix(sparse.first, dense.first), mix(sparse.last, dense.last))
 
 
-def meeting(
-    stretches: Mapping[tuple[int, int], Stretch],
-    data: Data,
+def log_bend_evidence(
+    segments: Mapping[Span, SegmentEvidence],
+    data: RelativeData,
     levels: FloatArray,
     *,
     i: int,
     k: int,
     j: int,
 ) -> FloatArray:
-    """Evidence of segments [i, k) and [k, j) that meet, relative to their product: (s, L).
+    """Return the evidence of segments [i, k) and [k, j) whose functions meet: (s, L), logarithm.
 
-    The function of the first also goes through the first point of the second: this is the evidence
-    of [i, k + 1) and [k, j) under the condition that both have the same value there, an integral
-    over that value of three normal distributions.
+    Relative to the product of the evidence of both. The function of the first segment also goes
+    through the first point of the second: this is the evidence of [i, k + 1) and [k, j) under the
+    condition that both functions have the same value there, an integral over that value of three
+    normal distributions: of both functions and of the measurement, which both have used.
     """
-    before, after, longer = stretches[i, k], stretches[k, j], stretches[i, k + 1]
+    before, after, longer = segments[i, k], segments[k, j], segments[i, k + 1]
     weight = data.weights[:, k, None]
-    measured = (weight > 0) & (before.evidence > LOWEST)
-    own = np.where(weight > 0, weight, 1.0) / levels**2
-    precision = [
-        np.maximum(1 / np.maximum(variance, SURE / own), own)
-        for variance in (longer.last[1], after.first[1])
-    ]
-    (p, q), (a, b) = precision, (longer.last[0], after.first[0])
+    divisor = np.where(weight > 0, weight, 1.0)
+    is_defined = (weight > 0) & (before.log_evidence > IMPOSSIBLE)
+
+    # Precisions: of the measurement, and of both functions, which are at least as precise.
+    own = divisor / levels**2
+    p = np.maximum(1 / np.maximum(longer.last.variance, MIN_VARIANCE_SHARE / own), own)
+    q = np.maximum(1 / np.maximum(after.first.variance, MIN_VARIANCE_SHARE / own), own)
     both = p + q - own
+
+    a, b = longer.last.mean, after.first.mean
     misfit = p * a**2 + q * b**2 - (p * a + q * b) ** 2 / both
-    trust = np.where(weight > 0, data.trust[:, k, None], 1.0)
-    size = np.sqrt(trust / np.where(weight > 0, weight, 1.0))
-    meet = 0.5 * (np.log(p * q / (own * both)) - misfit) + np.log(size * LOG_RANGE)
-    return np.where(measured, longer.evidence - before.evidence + meet, LOWEST)
+
+    # The common value is one coefficient less, with a log-uniform prior over LOG_RANGE.
+    repetitions = np.where(weight > 0, data.repetitions[:, k, None], 1.0)
+    size = np.sqrt(repetitions / divisor)
+    log_meeting = 0.5 * (np.log(p * q / (own * both)) - misfit) + np.log(size * LOG_RANGE)
+    return np.where(is_defined, longer.log_evidence - before.log_evidence + log_meeting, IMPOSSIBLE)
