@@ -1,7 +1,7 @@
-"""The function timer in Python: what measures without a compiler, and the oracle of the native
-hook's tests.
+"""The function timer in Python, for machines without a compiler.
 
-It records the same call paths as the native hook, an order of magnitude slower, and no MPI calls.
+It records the same call paths as the native hook, but no MPI calls, and costs ten times as much.
+The tests of the native hook compare the two.
 """
 
 import gc
@@ -31,21 +31,27 @@ RESUME = opmap["RESUME"]
 RETURNS = [opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in opmap]
 GENERATOR = 0x20 | 0x80 | 0x200  # co_flags of generators, coroutines, asynchronous generators
 
+# Items of an open frame: its row, its start, the time of its callees, whether it adds no inclusive
+# time (a direct recursion), and the number of open calls inside it that are not recorded.
+ROW, START, CALLEES, FOLDED, SKIPPED = range(5)
+
 
 class _Stack:
-    """The open frames of one thread: row, start, time inside, whether folded; and the library
-    calls skipped."""
+    """The open calls of one thread."""
 
     def __init__(self, root: int, now: int) -> None:
-        self.frames: list[list[int]] = [[root, now, 0, 0, 0]]  # row, start, inside, folded, skipped
-        self.codes: list[object] = [None]  # of regions, the name
+        # A list is faster than an object with fields. See ROW and the following constants.
+        self.frames: list[list[int]] = [[root, now, 0, 0, 0]]
+        self.codes: list[object] = [None]  # the code of each frame; the name for a region
 
 
 class PythonTimer:
-    """Fills a table through sys.setprofile; a RecursionError of the program ends its measurement.
+    """Fills a table through sys.setprofile.
+
+    A RecursionError of the program ends the measurement: Python removes the profile function.
 
     Raises:
-        OSError: the table cannot be made.
+        OSError: the table cannot be created.
     """
 
     def __init__(
@@ -57,39 +63,47 @@ class PythonTimer:
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.clock = clock
-        self.children: dict[tuple[int, object], int] = {}
-        self.kinds: list[int] = []
-        self.starts: dict[CodeType, int] = {}
-        self.levels: list[int] = []
+        self.children: dict[tuple[int, object], int] = {}  # rows by parent, code or name
+        self.kinds: list[int] = []  # of the rows
+        self.levels: list[int] = []  # depth of the rows in the call tree
+        self.starts: dict[CodeType, int] = {}  # offset of the first instruction of generators
+        self.ignored: dict[CodeType, bool] = {}
+
+        # Prefixes of files.
         self.library: tuple[str, ...] = ()
         self.user: tuple[str, ...] = ()
-        self.ours: tuple[str, ...] = ()
-        self.ignored: dict[CodeType, bool] = {}
+        self.insitu: tuple[str, ...] = ()
+
         self.steering = Steering()
         self.lock = threading.Lock()
         self.local = threading.local()
         self.names_used = table.NAMES_START
+
         self._make_file(path + ".new", info, meta.encode())
         self._add_row(0, table.PROGRAM, program, "", 0)
         self._count(0, 1, 0, 0)
-        os.rename(path + ".new", path)  # readers never see half a table
+        os.rename(path + ".new", path)  # readers never see an incomplete table
+
         self.main = _Stack(0, clock())
         self.local.stack = self.main
         self.pid = os.getpid()
-        self.program: CodeType | None = None  # the body of __main__
+        self.program: CodeType | None = None  # the code of __main__
         self.uncaught: Callable[[BaseException], None] | None = None
 
     def start(
         self,
-        places: tuple[str, str, str],
+        prefixes: tuple[str, str, str],
         steering: Steering,
         uncaught: Callable[[BaseException], None],
     ) -> None:
-        """Install the profile function in this thread and in those to come.
+        """Install the profile function in this thread and in later ones.
 
-        The budget is not kept and built-in functions are not recorded.
+        The arguments are those of `NativeTimer.start`. The budget has no effect, and built-in
+        functions are not recorded.
         """
-        self.library, self.user, self.ours = (tuple(filter(None, p.split("\n"))) for p in places)
+        self.library, self.user, self.insitu = (
+            tuple(filter(None, text.split("\n"))) for text in prefixes
+        )
         self.steering = steering
         self.uncaught = uncaught
         call_when_uncaught(uncaught)
@@ -102,82 +116,85 @@ class PythonTimer:
         """Close the open frames and mark the table as ended."""
         if os.getpid() != self.pid:
             return
+
         sys.setprofile(None)
         now = self.clock()
         while self.main.frames:
             self._pop(self.main, now)
+
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             fields = dict(line.split(":", 1) for line in file if ":" in line)
-        peak = [int(fields.get(name, "0").split()[0]) * 1024 for name in ("VmRSS", "VmHWM")]
-        self._set("memory_rss", peak[0])
-        self._set("memory_rss_peak", peak[1])
+        for field, name in (("memory_rss", "VmRSS"), ("memory_rss_peak", "VmHWM")):
+            self._set(field, int(fields.get(name, "0").split()[0]) * 1024)
         self._set("exit_status", status)
         self._set("ended_ns", time.time_ns())
         self._set("state", table.ENDED)
 
     def profile(self, frame: FrameType, event: str, argument: object) -> None:
-        """Called by the interpreter at every call and return."""
+        """Handle a call or a return; the interpreter calls this."""
         if event == "call":
             stack = getattr(self.local, "stack", None) or self._thread_stack()
             self.enter(stack, frame)
         elif event == "return":
             if frame.f_code is self.program:
-                self._tell_exit(frame)
+                self._report_exit(frame)
             stack = getattr(self.local, "stack", None)
             if stack is not None:
                 self.leave(stack, frame.f_code)
 
-    def _tell_exit(self, frame: FrameType) -> None:
-        """The program ends: with a SystemExit, of which no excepthook is told?"""
+    def _report_exit(self, frame: FrameType) -> None:
+        """Report a SystemExit that ends the program; no excepthook is called for it."""
         if frame.f_code.co_code[frame.f_lasti] in RETURNS or self.uncaught is None:
             return
-        found = [one for one in gc.get_objects() if issubclass(type(one), SystemExit)]
-        for one in sorted(found, key=lambda one: not _leaves(one, frame)):
-            trace = one.__traceback__
+        errors = [item for item in gc.get_objects() if issubclass(type(item), SystemExit)]
+        for error in sorted(errors, key=lambda error: not _leaves(error, frame)):
+            trace = error.__traceback__
             if trace is None or trace.tb_frame is frame:
-                self.uncaught(one)
+                self.uncaught(error)
                 return
 
     def enter(self, stack: _Stack, frame: FrameType) -> None:
-        """A function starts, or a generator resumes."""
+        """Record that a function starts or a generator resumes."""
         now = self.clock()
         code = frame.f_code
         top = stack.frames[-1]
         is_library = self._is_library(code)
-        is_inside = self.kinds[top[0]] == table.LIBRARY or len(stack.frames) == 1
+        is_inside = self.kinds[top[ROW]] == table.LIBRARY or len(stack.frames) == 1
         is_start = not code.co_flags & GENERATOR or frame.f_lasti == self._first_resume(code)
+
         if (
             code.co_name == "<module>"
             and len(stack.frames) == 1
             and frame.f_globals.get("__name__") == "__main__"
         ):
+            # The body of the program is the root of all call paths, which exists already.
             self.program = code
-            self._push(stack, top[0], code, now, folded=1, visits=0)
+            self._push(stack, top[ROW], code, now, folded=1, visits=0)
         elif self._is_ignored(code, frame.f_globals):
             return
-        elif top[4] and is_library and is_inside:
-            top[4] += 1
+        elif top[SKIPPED] and is_library and is_inside:
+            top[SKIPPED] += 1
         elif (
             stack.codes[-1] is code
-            and self.kinds[top[0]] != table.LIBRARY
+            and self.kinds[top[ROW]] != table.LIBRARY
             and not self.steering.keeps_recursion
         ):
-            self._push(stack, top[0], code, now, folded=1, visits=int(is_start))
-        elif (row := self.children.get((top[0], code))) is not None:
+            self._push(stack, top[ROW], code, now, folded=1, visits=int(is_start))
+        elif (row := self.children.get((top[ROW], code))) is not None:
             self._push(stack, row, code, now, folded=0, visits=int(is_start))
-        elif self._is_deepest(top[0]):
-            top[4] += not code.co_flags & GENERATOR
+        elif self._is_deepest(top[ROW]):
+            top[SKIPPED] += not code.co_flags & GENERATOR
         elif is_library and is_inside:
-            top[4] += 1
+            top[SKIPPED] += 1
         else:
             name = _row_name(code, frame.f_globals)
             kind = table.LIBRARY if is_library else table.PYTHON
-            row = self._add_row(top[0], kind, name, code.co_filename, code.co_firstlineno)
+            row = self._add_row(top[ROW], kind, name, code.co_filename, code.co_firstlineno)
             if row:
-                self.children[(top[0], code)] = row
+                self.children[(top[ROW], code)] = row
             self._push(
                 stack,
-                row or top[0],
+                row or top[ROW],
                 code,
                 self.clock(),
                 folded=int(not row),
@@ -185,40 +202,42 @@ class PythonTimer:
             )
 
     def leave(self, stack: _Stack, code: CodeType) -> None:
-        """A function returns, yields or is unwound."""
+        """Record that a function returns, yields or is left by an exception."""
         now = self.clock()
         if self.ignored.get(code) and code not in stack.codes:
             return
         top = stack.frames[-1]
-        is_inside = self.kinds[top[0]] == table.LIBRARY or len(stack.frames) == 1
-        if top[4] and is_inside and self._is_library(code):
-            top[4] -= 1
-        elif top[4] and stack.codes[-1] is not code and self._is_deepest(top[0]):
-            top[4] -= not code.co_flags & GENERATOR
+        is_inside = self.kinds[top[ROW]] == table.LIBRARY or len(stack.frames) == 1
+        if top[SKIPPED] and is_inside and self._is_library(code):
+            top[SKIPPED] -= 1
+        elif top[SKIPPED] and stack.codes[-1] is not code and self._is_deepest(top[ROW]):
+            top[SKIPPED] -= not code.co_flags & GENERATOR
         else:
             self._close(stack, code, now)
 
     def region_enter(self, name: str) -> None:
-        """A region of the program begins."""
+        """Begin a region of the program."""
         stack = getattr(self.local, "stack", None) or self._thread_stack()
         now, top = self.clock(), stack.frames[-1]
         if stack.codes[-1] is name:
-            self._push(stack, top[0], name, now, folded=1, visits=1)
+            self._push(stack, top[ROW], name, now, folded=1, visits=1)
             return
-        row = self.children.get((top[0], name))
+        row = self.children.get((top[ROW], name))
         if row is None:
-            row = self.children[(top[0], name)] = self._add_row(top[0], table.REGION, name, "", 0)
+            row = self.children[(top[ROW], name)] = self._add_row(
+                top[ROW], table.REGION, name, "", 0
+            )
         if row:
             self._push(stack, row, name, now, folded=0, visits=1)
 
     def region_leave(self, name: str) -> None:
-        """A region of the program ends."""
+        """End a region of the program."""
         stack = getattr(self.local, "stack", None)
         if stack is not None:
             self._close(stack, name, self.clock())
 
     def phase(self, name: str, is_named: bool) -> None:
-        """Phases are measured by the native hook only."""
+        """Do nothing: only the native hook measures phases."""
 
     def _close(self, stack: _Stack, code: object, now: int) -> None:
         for depth in range(len(stack.frames) - 1, 0, -1):
@@ -240,7 +259,7 @@ class PythonTimer:
         elapsed = now - start
         self._count(row, 0, 0 if folded else elapsed, elapsed - inside)
         if stack.frames:
-            stack.frames[-1][2] += elapsed
+            stack.frames[-1][CALLEES] += elapsed
 
     def _thread_stack(self) -> _Stack:
         row = self._add_row(0, table.THREAD, "(thread)", "", 0)
@@ -249,7 +268,7 @@ class PythonTimer:
         return stack
 
     def _first_resume(self, code: CodeType) -> int:
-        """Where the body of a generator starts; later resumes are no new visits."""
+        """The offset where the body of a generator starts. Later resumes are no new visits."""
         if code not in self.starts:
             self.starts[code] = next(
                 i for i in range(0, len(code.co_code), 2) if code.co_code[i] == RESUME
@@ -271,7 +290,7 @@ class PythonTimer:
             name, file, steering = _row_name(code, namespace), code.co_filename, self.steering
             is_wanted = not steering.only or _matches(steering.only, name, file)
             self.ignored[code] = (
-                (bool(self.ours) and file.startswith(self.ours))
+                (bool(self.insitu) and file.startswith(self.insitu))
                 or not is_wanted
                 or _matches(steering.skip, name, file)
             )
@@ -280,13 +299,14 @@ class PythonTimer:
     def _is_deepest(self, row: int) -> bool:
         return 0 < self.steering.depth <= self.levels[row]
 
-    # ---- the file -------------------------------------------------------------------------------
+    # ---- the table ------------------------------------------------------------------------------
 
     def _make_file(self, path: str, info: RankInfo, meta: bytes) -> None:
         rows_at = table.HEADER_BYTES + META_BYTES
         names_at = rows_at + ROWS * ROW_BYTES
         threads_at = names_at + NAMES_BYTES
         total = threads_at + table.THREAD_HEAD.size
+
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             os.posix_fallocate(file, 0, total)
@@ -296,11 +316,13 @@ class PythonTimer:
             raise
         finally:
             os.close(file)
+
         self.rows_at, self.names_at = rows_at, names_at
         self.words = memoryview(self.map).cast("Q")
         with open("/proc/self/stat", encoding="ascii", errors="replace") as stat:
             started = int(stat.read().rpartition(")")[2].split()[19])
         now = time.monotonic_ns()
+
         # The capacity for frames stays 0: a live reader sees the totals of finished calls only.
         header = table.EMPTY_HEADER._replace(
             magic=table.MAGIC,
@@ -341,18 +363,22 @@ class PythonTimer:
 
     def _add_row(self, parent: int, kind: int, name: str, file: str, line: int) -> int:
         text = name.encode(errors="surrogatepass")[:1000]
-        place = file.encode(errors="surrogatepass")[-1000:]
-        record = (table.NAME.size + len(text) + len(place) + 7) // 8 * 8
+        path = file.encode(errors="surrogatepass")[-1000:]
+        record = (table.NAME.size + len(text) + len(path) + 7) // 8 * 8  # aligned to 8 bytes
+
         with self.lock:
             row = len(self.kinds)
             if row >= ROWS or self.names_used + record > NAMES_BYTES:
                 return 0
+
             at = self.names_at + self.names_used
-            table.NAME.pack_into(self.map, at, line, len(text), len(place))
-            self.map[at + 8 : at + 8 + len(text) + len(place)] = text + place
+            table.NAME.pack_into(self.map, at, line, len(text), len(path))
+            self.map[at + 8 : at + 8 + len(text) + len(path)] = text + path
+
             start = self.rows_at + row * ROW_BYTES
             row_head = (parent, 0, 0, self.names_used, kind)
             struct.pack_into("<5I", self.map, start + table.ROW_PARENT, *row_head)
+
             self.kinds.append(kind)
             self.levels.append(self.levels[parent] + (kind != table.THREAD) if row else 0)
             self.names_used += record
@@ -377,7 +403,7 @@ def _row_name(code: CodeType, namespace: dict[str, object]) -> str:
 
 
 def _matches(patterns: tuple[str, ...], name: str, file: str) -> bool:
-    """A pattern names functions, whole modules or, with a slash, files."""
+    """Whether a pattern matches: functions and whole modules by name, or files with a slash."""
     return any(
         fnmatchcase(file, pattern)
         if "/" in pattern
@@ -387,14 +413,16 @@ def _matches(patterns: tuple[str, ...], name: str, file: str) -> bool:
 
 
 def _leaves(error: SystemExit, frame: FrameType) -> bool:
-    """Whether it was raised where the frame is left; before 3.12 what was never caught does not
-    say where."""
+    """Whether the exception was raised where the frame is left.
+
+    Before Python 3.12, an exception that was never caught has no traceback.
+    """
     trace = error.__traceback__
     return trace is None or trace.tb_lasti == frame.f_lasti
 
 
 def _exit(status: object = None, /) -> NoReturn:
-    """sys.exit of Python 3.11, whose exception is no object before something catches it."""
+    """Replace sys.exit of Python 3.11, whose exception is no object until something catches it."""
     raise SystemExit(status)
 
 

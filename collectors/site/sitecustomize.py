@@ -1,8 +1,7 @@
-"""Python imports this before the program's first line, because PYTHONPATH names its folder.
+"""Python imports this module before the program's first line: PYTHONPATH contains its folder.
 
-It takes itself out of the environment, so that children of the program are not measured, installs
-the collectors if this process is a rank of a measured run, and hands over to the user's own
-sitecustomize.
+It installs the collectors if this process is a rank of a measured run, restores the environment, so
+that children of the program are not measured, and imports the user's own sitecustomize.
 """
 
 import os
@@ -13,13 +12,14 @@ import sys
 SUBINTERPRETERS_AT = 2192
 
 
-def _step_aside() -> None:
+def _restore_path() -> None:
+    """Remove this folder from sys.path."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
 
 
-def _leave() -> None:
-    """Undo what brought us here: PYTHONPATH, LD_PRELOAD and our own variables."""
+def _restore_environment() -> None:
+    """Restore PYTHONPATH and LD_PRELOAD, and remove the variables of insitu."""
     library = os.environ.get("INSITU_LIBRARY") or None
     for name in ("PYTHONPATH", "LD_PRELOAD"):
         original = os.environ.pop(f"INSITU_{name}", "")
@@ -32,7 +32,7 @@ def _leave() -> None:
 
 
 def _measure() -> bool:
-    """Whether this process is a rank of a measured run; then it has its collectors now."""
+    """Install the collectors if this process is a rank; return whether it is one."""
     home = os.environ.get("INSITU_HOME", "")
     sys.path.insert(0, home)
     try:
@@ -48,38 +48,40 @@ def _measure() -> bool:
         sys.path.remove(home)
 
 
-def _tell_of_subinterpreter() -> None:
-    """A measured program makes another interpreter, in which nothing of ours is: its table says so
-    at the end. Its path is among the files that this process has mapped."""
+def _count_subinterpreter() -> None:
+    """Count this interpreter in the table of the process, if it is a subinterpreter of a rank.
+
+    Nothing is measured in a subinterpreter. The table is among the files that the process has
+    mapped.
+    """
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
             files = {line.rstrip("\n").partition("/")[2] for line in maps if ".table" in line}
         for name in files:
             file = os.open(f"/{name}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             if os.pread(file, 8, 0) == b"INSITUT1":
-                made = int.from_bytes(os.pread(file, 8, SUBINTERPRETERS_AT), "little") + 1
-                os.pwrite(file, made.to_bytes(8, "little"), SUBINTERPRETERS_AT)
+                count = int.from_bytes(os.pread(file, 8, SUBINTERPRETERS_AT), "little") + 1
+                os.pwrite(file, count.to_bytes(8, "little"), SUBINTERPRETERS_AT)
             os.close(file)
     except OSError:
         pass
 
 
 def _run() -> None:
-    _step_aside()
+    _restore_path()
     if "INSITU_RUN" not in os.environ:
-        _tell_of_subinterpreter()
+        _count_subinterpreter()
         return
     try:
         if _measure():
-            _leave()
-    except Exception as error:  # the guest never fails its host
+            _restore_environment()
+    except Exception as error:  # the program must run, measured or not
         _report(error)
-        _leave()
+        _restore_environment()
 
 
 def _report(error: BaseException) -> None:
-    """Leave a line where the launcher finds it; the application's own streams stay the
-    application's."""
+    """Write a line to a file that the launcher reads; the streams belong to the application."""
     path = os.environ.get("INSITU_TROUBLE", "")
     if not path:
         return
@@ -91,10 +93,10 @@ def _report(error: BaseException) -> None:
 
 
 _run()
-_ours = sys.modules.pop("sitecustomize")
+_this_module = sys.modules.pop("sitecustomize")
 try:
-    import sitecustomize  # noqa: F401  the user's own, which ours stood in front of
+    import sitecustomize  # noqa: F401  the user's own, which this module hides
 except ImportError as _error:
     if _error.name != "sitecustomize":
         raise
-    sys.modules["sitecustomize"] = _ours  # the import system looks for what it has just made
+    sys.modules["sitecustomize"] = _this_module  # the import system expects it there
