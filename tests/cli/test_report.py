@@ -15,7 +15,7 @@ def test_it_writes_a_page_or_markdown(insitu: Insitu, heat: str, tmp_path: Path)
     text = insitu("report", heat, "-o", "r.md", "--at", "p=65536")
 
     assert (made.code, text.code) == (0, 0), made.err + text.err
-    assert "What was expected" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<h2>Expectations</h2>" in (tmp_path / "r.html").read_text(encoding="utf-8")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<td>p=256</td>" in page.partition("What to measure next")[2]
     assert "At p = 65536" in (tmp_path / "r.md").read_text(encoding="utf-8")

@@ -95,8 +95,8 @@ def test_it_says_what_to_measure_next_why_and_what_it_costs(models: ModelSet):
     text = markdown(summarise("heat", (), models, proposals=proposals), "today")
 
     assert "Measure p=128 next (about 2.13 h on all ranks)" in text
-    assert "from 40 % to 10 %, and tells most about main->solve (80 % of it)" in text
-    assert "| p=128 | 60 s | 2.13 h | 10 % | tells most about" in text
+    assert "from 40 % to 10 %, and it reveals most about main->solve (80 % of it)" in text
+    assert "| p=128 | 60 s | 2.13 h | 10 % | reveals most about" in text
 
 
 def test_what_is_broken_is_named_first_and_trust_is_told(models: ModelSet):
@@ -155,5 +155,5 @@ def test_no_growth_and_one_scale_more_is_told(models: ModelSet):
     summary = summarise("flat", (), flat, target=(128.0,))
 
     assert summary.growing == ()
-    assert "Nothing that matters for the cost is sure to grow" in markdown(summary, "today")
+    assert "No call path that matters for the cost is certain to grow" in markdown(summary, "today")
     assert "All ranks behave alike" in html(summary, "p", "today")

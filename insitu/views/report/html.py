@@ -1,4 +1,4 @@
-"""A report as one HTML page: nothing is loaded from elsewhere, and no script runs."""
+"""The report as one HTML page. It loads nothing from elsewhere and runs no script."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -19,27 +19,29 @@ from insitu.modeling.base import SeriesModel
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.report.chart import CHART_STYLE, legend, rank_strip, series_chart, shares_chart
-from insitu.views.report.words import (
-    BROKEN,
-    TRUST,
-    bounds,
-    factor,
+from insitu.views.report.sentences import (
+    TRUST_LEVELS,
+    VIOLATED,
+    describe_state,
+    format_bounds,
+    format_rank_count,
+    format_ratio,
     headlines,
-    next_lead,
-    next_rows,
-    ranks_told,
-    share_then,
-    state_of,
+    predicted_share,
+    proposal_rows,
+    proposals_lead,
     trust_reasons,
     trust_rows,
 )
 
-CHARTS = 12  # call paths with a picture, the dearest now or at the target
-FEW_RUNS = 20  # which are shown, and printed, without asking
-LAST_FRAMES = 70
-MOST_MODELS = 2_000  # rows of the last table; `insitu models` and `insitu export` have all
+MAX_CHARTS = 12  # call paths with a plot: the most expensive ones now or at the target
+UNFOLDED_RUNS = 20  # up to this number, the list of runs is open
+PATH_WIDTH = 70
+UNFOLDED_FINDINGS = 3  # up to this number, findings of a code are not folded
+NO_NUMBERS = 99  # a column that no table has
+MAX_MODELS = 2_000  # rows of the last table; `insitu models` and `insitu export` list all
 ESCAPED_ARROW = escape(ARROW)
-WITH_BREAK = f"{ESCAPED_ARROW}<wbr>"  # where a long call path goes on in the next line
+WITH_BREAK = f"{ESCAPED_ARROW}<wbr>"  # lets a long call path continue on the next line
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --dim: #5f6670; --paper: #fff; --line: #d9dde2;
@@ -85,293 +87,318 @@ summary { cursor: pointer; padding: 4px 0; } .scroll { overflow-x: auto; }
 """
 
 
-def html(summary: Summary, axis: str, made: str) -> str:
+def html(summary: Summary, axis: str, date: str) -> str:
     """The whole report.
 
     Args:
-        summary: what to tell.
-        axis: the name of the parameter that the target moves, with its unit.
-        made: when, for people.
+        summary: the content.
+        axis: name of the parameter that the target changes, with its unit.
+        date: when the report was made, as text.
     """
     title = _text(summary.title)
-    parts = [
+    sections = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{title}: how it scales</title><style>{STYLE}{CHART_STYLE}</style></head><body>",
         f"<h1>{title}: how it scales</h1>",
-        f'<p class="dim">{_text(_measured(summary))}. Made by insitu {__version__}, '
-        f"{_text(made)}.</p>",
-        _heads(summary),
-        _dominating(summary, axis),
-        _growing(summary),
-        _partings(summary),
-        _judged(summary),
-        _next(summary),
-        _trusted(summary),
-        _charts(summary, axis),
-        _findings(summary),
-        _runs(summary),
-        _models(summary),
+        f'<p class="dim">{_text(_subtitle(summary))}. Made by insitu {__version__}, '
+        f"{_text(date)}.</p>",
+        _headlines_section(summary),
+        _shares_section(summary, axis),
+        _growth_section(summary),
+        _partitions_section(summary),
+        _expectations_section(summary),
+        _proposals_section(summary),
+        _trust_section(summary),
+        _charts_section(summary, axis),
+        _findings_section(summary),
+        _runs_section(summary),
+        _models_section(summary),
         "</body></html>\n",
     ]
-    return "".join(parts)
+    return "".join(sections)
 
 
-def _measured(summary: Summary) -> str:
+def _subtitle(summary: Summary) -> str:
     largest = coordinate_text(summary.parameters, summary.largest)
     target = coordinate_text(summary.parameters, summary.target)
-    many = len(summary.runs)
+    factor = number(round(summary.extrapolation_factor, 2))
+    count = len(summary.runs)
     return (
-        f"{many} run{'s' * (many != 1)} up to {largest}, looking ahead to {target}, "
-        f"{number(round(summary.extrapolation_factor, 2))} times the largest measured"
+        f"{count} run{'s' * (count != 1)} up to {largest}; predictions for {target}, "
+        f"{factor} times the largest measured scale"
     )
 
 
-def _heads(summary: Summary) -> str:
+def _headlines_section(summary: Summary) -> str:
     lines = "".join(f"<li>{_text(line)}</li>" for line in headlines(summary))
     return f'<section class="heads"><ul>{lines}</ul></section>'
 
 
-def _judged(summary: Summary) -> str:
-    title = "<h2>What was expected, and what is broken</h2>"
-    if not summary.expectations:
-        return (
-            f"{title}<p>Nothing was expected. A file <code>expectations.toml</code> in the campaign"
-            ", or <code>--expect FILE</code>, says how call paths should grow.</p>"
-        )
-    rows = [
-        (
-            f"<b{' class=bad' if one.mark == BROKEN else ''}>{_text(one.mark)}</b>",
-            _path(one.subject),
-            _text(one.series),
-            _text(one.expected),
-            _text(f"{one.word}: {one.text}"),
-            _text(one.sure),
-        )
-        for one in summary.expectations
-    ]
-    head = ("", "call path", "metric", "expected", "what became of it", "sure")
-    return title + _table(head, rows, 5)
-
-
-def _next(summary: Summary) -> str:
-    found = summary.proposals
-    title = "<h2>What to measure next</h2>"
-    if found is None:
-        return f"{title}<p>Run times are not known, so that no run can be weighed.</p>"
-    lead = f"<p>{_text(next_lead(found))}</p>"
-    if not found.runs:
-        return title + lead
-    rows = [tuple(map(_text, row)) for row in next_rows(found)]
-    head = ("run", "takes about", "on all ranks", "uncertain then", "why")
-    return f"{title}{lead}{_table(head, rows, 1, 4)}"
-
-
-def _trusted(summary: Summary) -> str:
-    lines = "".join(f"<li>{_text(line)}</li>" for line in trust_reasons(summary))
-    rows = [tuple(map(_text, row)) for row in trust_rows(summary)]
-    then = coordinate_text(summary.parameters, summary.target)
-    return f"<h2>How far this is to be trusted</h2><ul>{lines}</ul>" + _table(
-        (f"models at {then}", *TRUST), rows, 1
-    )
-
-
-def _dominating(summary: Summary, axis: str) -> str:
+def _shares_section(summary: Summary, axis: str) -> str:
     if not summary.shares:
         return ""
+
     target = coordinate_text(summary.parameters, summary.target)
-    rows = [
-        (
-            _path(str(part.callpath)),
-            percent(part.now),
-            *share_then(part),
-        )
-        for part in summary.shares[:CHARTS]
-    ]
-    found = summary.bands
-    picture = "" if found is None else shares_chart(found.names, found.at, found.shares, axis)
-    picture = f'<div class="scroll">{picture}</div>'
-    head = ("call path", "now", "then", "at 95 %")
+    picture = ""
+    if summary.bands is not None:
+        bands = summary.bands
+        picture = shares_chart(bands.names, bands.at, bands.shares, axis)
+
+    rows = []
+    for share in summary.shares[:MAX_CHARTS]:
+        rows.append((_path(str(share.callpath)), percent(share.now), *predicted_share(share)))
+    table = _table(("call path", "now", "then", "at 95 %"), rows, numbers=1)
+
     return (
         f"<h2>What will dominate at {_text(target)}</h2>"
         f'<p class="dim">Shares of {_text(summary.cost)} over all ranks. The bounds move one call '
-        f"path within its interval while the others stay.</p>{picture}{_table(head, rows, 1)}"
+        "path within its interval while the others stay.</p>"
+        f'<div class="scroll">{picture}</div>{table}'
     )
 
 
-def _growing(summary: Summary) -> str:
-    parts = [f"<h2>What grows fastest</h2>{_growths(summary, summary.growing)}"]
+def _growth_section(summary: Summary) -> str:
+    sections = [f"<h2>What grows fastest</h2>{_growth_table(summary, summary.growing)}"]
     if not summary.growing:
-        parts.append(
-            "<p>Nothing that matters for the cost is sure to grow: no lower bound at the target "
-            "lies above what was measured.</p>"
+        sections.append(
+            "<p>No call path that matters for the cost is certain to grow: no lower bound at the "
+            "target is above the measured value.</p>"
         )
     if summary.others:
-        parts.append("<h2>Counts, bytes, memory</h2>" + _growths(summary, summary.others))
-    return "".join(parts)
+        table = _growth_table(summary, summary.others)
+        sections.append(f"<h2>Counts, bytes, memory</h2>{table}")
+    return "".join(sections)
 
 
-def _growths(summary: Summary, rows: Sequence[SeriesGrowth]) -> str:
-    if not rows:
+def _growth_table(summary: Summary, series: Sequence[SeriesGrowth]) -> str:
+    if not series:
         return ""
-    now, then = (
-        coordinate_text(summary.parameters, at) for at in (summary.largest, summary.target)
-    )
+
+    now = coordinate_text(summary.parameters, summary.largest)
+    then = coordinate_text(summary.parameters, summary.target)
+    rows = []
+    for growth in series:
+        key = growth.series.key
+        row = (
+            _path(str(key.callpath)),
+            _text(key.metric),
+            _text(key.behaviour),
+            f"<code>{_text(str(growth.series.model))}</code>",
+            _value(growth.now, growth),
+            _value(growth.then, growth),
+            _text(format_bounds(growth.then, growth.series.metric.unit)),
+            f"× {format_ratio(growth.factor)}",
+            _trust_tag(growth.then),
+        )
+        rows.append(row)
     head = ("call path", "metric", "class", "model", f"at {now}", f"at {then}", "95 %", "", "trust")
-    cells = [
-        (
-            _path(str(one.series.key.callpath)),
-            _text(one.series.key.metric),
-            _text(one.series.key.behaviour),
-            f"<code>{_text(str(one.series.model))}</code>",
-            _value(one.now, one),
-            _value(one.then, one),
-            _text(bounds(one.then, one.series.metric.unit)),
-            f"× {factor(one.factor)}",
-            _trust(one.then),
-        )
-        for one in rows
-    ]
-    return _table(head, cells, 4, 8)
+    return _table(head, rows, numbers=4, until=8)
 
 
-def _partings(summary: Summary) -> str:
+def _partitions_section(summary: Summary) -> str:
+    title = "<h2>What differs between ranks</h2>"
     if not summary.partitions:
-        return "<h2>What differs between ranks</h2><p>All ranks behave alike.</p>"
-    return "<h2>What differs between ranks</h2>" + "".join(map(_parting, summary.partitions))
+        return f"{title}<p>All ranks behave alike.</p>"
+    return title + "".join(map(_partition, summary.partitions))
 
 
-def _parting(one: RankPartition) -> str:
-    rows = [
-        (
-            f'<span class="nowrap"><svg class="key" viewBox="0 0 12 12"><rect class="c{index % 7}" '
-            f'width="12" height="12" style="fill:var(--k)"/></svg>{_text(line.name)}</span>',
-            str(line.ranks),
-            ranks_told(line.ranks_then),
-            "–" if line.growth is None else _value(line.growth.now, line.growth),
-            "–" if line.growth is None else _value(line.growth.then, line.growth),
-            "–" if line.growth is None else f"<code>{_text(str(line.growth.series.model))}</code>",
-            "–" if line.growth is None else _trust(line.growth.then),
+def _partition(partition: RankPartition) -> str:
+    """The classes of a call path: a strip of all ranks and a table."""
+    rows = []
+    for index, line in enumerate(partition.classes):
+        key = (
+            f'<svg class="key" viewBox="0 0 12 12"><rect class="c{index % 7}" '
+            'width="12" height="12" style="fill:var(--k)"/></svg>'
         )
-        for index, line in enumerate(one.classes)
-    ]
+        name = f'<span class="nowrap">{key}{_text(line.name)}</span>'
+        ranks = (str(line.ranks), format_rank_count(line.ranks_then))
+        growth = line.growth
+        if growth is None:
+            rows.append((name, *ranks, "–", "–", "–", "–"))
+            continue
+        model = f"<code>{_text(str(growth.series.model))}</code>"
+        values = (_value(growth.now, growth), _value(growth.then, growth))
+        rows.append((name, *ranks, *values, model, _trust_tag(growth.then)))
+
     head = ("class", "ranks", "ranks then", "each now", "each then", "model", "trust")
-    names = [line.name for line in one.classes]
+    strip = rank_strip(partition.labels, [line.name for line in partition.classes])
     return (
-        f"<h3>{_path(str(one.callpath))} {_text(one.metric.name)} at {_text(one.run)}</h3>"
-        f"{rank_strip(one.labels, names)}{_table(head, rows, 1, 5)}"
+        f"<h3>{_path(str(partition.callpath))} {_text(partition.metric.name)} "
+        f"at {_text(partition.run)}</h3>{strip}{_table(head, rows, numbers=1, until=5)}"
     )
 
 
-def _findings(summary: Summary) -> str:
-    if not summary.findings:
-        return ""
-    grouped: dict[str, list[str]] = {}
-    for finding in summary.findings:
-        grouped.setdefault(finding.code, []).append(finding.text)
-    parts = ["<h2>Findings</h2>"]
-    for code, texts in grouped.items():
-        lines = "".join(f"<li>{_text(text)}</li>" for text in texts)
-        tag = f'<span class="tag">{_text(code)}</span>'
-        if len(texts) <= 3:
-            parts.append(f"<p>{tag}</p><ul>{lines}</ul>")
-        else:
-            parts.append(
-                f"<details open><summary>{tag} {len(texts)} of them</summary>"
-                f"<ul>{lines}</ul></details>"
-            )
-    return "".join(parts)
+def _expectations_section(summary: Summary) -> str:
+    title = "<h2>Expectations</h2>"
+    if not summary.expectations:
+        return (
+            f"{title}<p>There are none. A file <code>expectations.toml</code> in the campaign, or "
+            "<code>--expect FILE</code>, states how call paths should grow.</p>"
+        )
+
+    rows = []
+    for line in summary.expectations:
+        style = " class=bad" if line.mark == VIOLATED else ""
+        row = (
+            f"<b{style}>{_text(line.mark)}</b>",
+            _path(line.subject),
+            _text(line.series),
+            _text(line.expected),
+            _text(f"{line.word}: {line.text}"),
+            _text(line.sure),
+        )
+        rows.append(row)
+    head = ("", "call path", "metric", "expected", "verdict", "sure")
+    return title + _table(head, rows, numbers=5)
 
 
-def _charts(summary: Summary, axis: str) -> str:
-    fields: dict[CallPath, list[SeriesModel]] = {}
-    for one in summary.series:
-        if one.series.key.metric == summary.cost:
-            fields.setdefault(one.series.key.callpath, []).append(one.series)
-    later = [part.callpath for part in summary.shares[: CHARTS // 2] if not part.is_guess]
-    chosen = list(dict.fromkeys([*later, *fields]))[:CHARTS]
-    cards = [
-        f'<div class="chart"><h3>{_path(str(path))}</h3>'
-        f"{series_chart(fields[path], summary.target, axis)}{legend(fields[path])}</div>"
-        for path in chosen
-        if path in fields
+def _proposals_section(summary: Summary) -> str:
+    proposals = summary.proposals
+    title = "<h2>What to measure next</h2>"
+    if proposals is None:
+        return f"{title}<p>Run times are unknown, so that runs cannot be compared by cost.</p>"
+
+    lead = f"<p>{_text(proposals_lead(proposals))}</p>"
+    if not proposals.runs:
+        return title + lead
+    rows = [tuple(map(_text, row)) for row in proposal_rows(proposals)]
+    head = ("run", "takes about", "on all ranks", "uncertainty then", "why")
+    return f"{title}{lead}{_table(head, rows, numbers=1, until=4)}"
+
+
+def _trust_section(summary: Summary) -> str:
+    lines = "".join(f"<li>{_text(line)}</li>" for line in trust_reasons(summary))
+    rows = [tuple(map(_text, row)) for row in trust_rows(summary)]
+    then = coordinate_text(summary.parameters, summary.target)
+    table = _table((f"models at {then}", *TRUST_LEVELS), rows, numbers=1)
+    return f"<h2>How far to trust this</h2><ul>{lines}</ul>{table}"
+
+
+def _charts_section(summary: Summary, axis: str) -> str:
+    by_path: dict[CallPath, list[SeriesModel]] = {}
+    for growth in summary.series:
+        if growth.series.key.metric == summary.cost:
+            by_path.setdefault(growth.series.key.callpath, []).append(growth.series)
+
+    # Half of the plots go to the call paths that dominate at the target.
+    dominating = [
+        share.callpath for share in summary.shares[: MAX_CHARTS // 2] if not share.is_guess
     ]
+    chosen = list(dict.fromkeys([*dominating, *by_path]))[:MAX_CHARTS]
+
+    cards = []
+    for path in chosen:
+        if path in by_path:
+            plot = series_chart(by_path[path], summary.target, axis)
+            heading = f"<h3>{_path(str(path))}</h3>"
+            cards.append(f'<div class="chart">{heading}{plot}{legend(by_path[path])}</div>')
     return (
         f"<h2>Measured points and models of {_text(summary.cost)}</h2>"
-        f'<p class="dim">Shaded: where a measurement lies with {percent(CONFIDENCE)} probability. '
-        f'Dashed: beyond what was measured.</p><div class="charts">{"".join(cards)}</div>'
+        f'<p class="dim">Shaded: the {percent(CONFIDENCE)} interval of a measurement. '
+        f'Dashed: beyond the measured scales.</p><div class="charts">{"".join(cards)}</div>'
     )
 
 
-def _runs(summary: Summary) -> str:
-    rows = [
-        (
-            _text(str(run.key)),
-            _text(state_of(run)),
-            f"{max(run.ended_at - run.started_at, 0):.1f} s",
-        )
-        for run in summary.runs
-    ]
-    table = _table(("run", "state", "took"), rows, 2)
-    is_open = " open" * (len(rows) <= FEW_RUNS)
+def _findings_section(summary: Summary) -> str:
+    if not summary.findings:
+        return ""
+    texts_by_code: dict[str, list[str]] = {}
+    for finding in summary.findings:
+        texts_by_code.setdefault(finding.code, []).append(finding.text)
+
+    sections = ["<h2>Findings</h2>"]
+    for code, texts in texts_by_code.items():
+        lines = "".join(f"<li>{_text(text)}</li>" for text in texts)
+        tag = f'<span class="tag">{_text(code)}</span>'
+        if len(texts) <= UNFOLDED_FINDINGS:
+            sections.append(f"<p>{tag}</p><ul>{lines}</ul>")
+        else:
+            sections.append(
+                f"<details open><summary>{tag} {len(texts)} findings</summary>"
+                f"<ul>{lines}</ul></details>"
+            )
+    return "".join(sections)
+
+
+def _runs_section(summary: Summary) -> str:
+    rows = []
+    for run in summary.runs:
+        seconds = max(run.ended_at - run.started_at, 0)
+        rows.append((_text(str(run.key)), _text(describe_state(run)), f"{seconds:.1f} s"))
+    table = _table(("run", "state", "took"), rows, numbers=2)
+    is_open = " open" * (len(rows) <= UNFOLDED_RUNS)
     return f"<h2>Runs</h2><details{is_open}><summary>{len(rows)} runs</summary>{table}</details>"
 
 
-def _models(summary: Summary) -> str:
-    rows = [
-        (
-            percent(one.share),
-            _path(str(one.series.key.callpath)),
-            _text(one.series.key.metric),
-            _text(one.series.key.behaviour),
-            f"<code>{_text(str(one.series.model))}</code>",
-            "–" if math.isnan(one.series.model.smape) else percent(one.series.model.smape / 100),
-            _value(one.then, one),
-            _text(bounds(one.then, one.series.metric.unit)),
+def _models_section(summary: Summary) -> str:
+    rows = []
+    for growth in summary.series[:MAX_MODELS]:
+        key, model = growth.series.key, growth.series.model
+        row = (
+            percent(growth.share),
+            _path(str(key.callpath)),
+            _text(key.metric),
+            _text(key.behaviour),
+            f"<code>{_text(str(model))}</code>",
+            "–" if math.isnan(model.smape) else percent(model.smape / 100),
+            _value(growth.then, growth),
+            _text(format_bounds(growth.then, growth.series.metric.unit)),
         )
-        for one in summary.series[:MOST_MODELS]
-    ]
+        rows.append(row)
+
     then = coordinate_text(summary.parameters, summary.target)
     head = ("share", "call path", "metric", "class", "model", "error", f"at {then}", "95 %")
     return (
         f"<h2>All models</h2><details><summary>{len(rows)} of {len(summary.series)} models, "
-        "costliest first</summary>"
-        f"{_table(head, rows, 5)}</details>"
+        f"most expensive first</summary>{_table(head, rows, numbers=5)}</details>"
     )
 
 
 def _table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 99, until: int = 99
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: int = NO_NUMBERS,
+    until: int = NO_NUMBERS,
 ) -> str:
-    """Cells are HTML already; columns from `numbers` on, before `until`, are aligned right."""
+    """A table of cells that are already HTML.
 
-    def line(cells: Sequence[str], tag: str) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if numbers <= i < until else ''}>{cell}</{tag}>"
-            for i, cell in enumerate(cells)
-        )
+    Args:
+        head: titles of the columns, as text.
+        rows: cells.
+        numbers: first column that is aligned right.
+        until: first column after it that is aligned left again.
+    """
 
-    body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
-    heads = line([_text(cell) for cell in head], "th")
+    def make_row(cells: Sequence[str], tag: str) -> str:
+        texts = []
+        for index, cell in enumerate(cells):
+            style = " class=n" if numbers <= index < until else ""
+            texts.append(f"<{tag}{style}>{cell}</{tag}>")
+        return "".join(texts)
+
+    body = "".join(f"<tr>{make_row(row, 'td')}</tr>" for row in rows)
+    titles = make_row([_text(cell) for cell in head], "th")
     return (
-        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+        f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
         "</div>"
     )
 
 
-def _trust(found: Estimate) -> str:
-    return f'<span class="tag">{trust_level(found)}</span>'
+def _trust_tag(estimate: Estimate) -> str:
+    return f'<span class="tag">{trust_level(estimate)}</span>'
 
 
-def _value(found: Estimate, one: SeriesGrowth) -> str:
-    return _text(quantity(found.value, one.series.metric.unit))
+def _value(estimate: Estimate, growth: SeriesGrowth) -> str:
+    return _text(quantity(estimate.value, growth.series.metric.unit))
 
 
 def _path(callpath: str) -> str:
-    """A call path: its end, the whole where the pointer rests."""
+    """The end of a call path; the whole path is the tooltip."""
     whole = escape(printable(callpath), quote=True)
-    shown = escape(last_frames(callpath, LAST_FRAMES)).replace(ESCAPED_ARROW, WITH_BREAK)
+    shown = escape(last_frames(callpath, PATH_WIDTH)).replace(ESCAPED_ARROW, WITH_BREAK)
     return f'<code title="{whole}">{shown}</code>'
 
 

@@ -1,4 +1,4 @@
-"""A report as Markdown."""
+"""The report as Markdown."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -6,124 +6,131 @@ from insitu.analysis.shares import trust_level
 from insitu.analysis.summary import SeriesGrowth, Summary, coordinate_text
 from insitu.text import printable
 from insitu.units import percent, quantity
-from insitu.views.report.words import (
-    TRUST,
-    bounds,
-    factor,
+from insitu.views.report.sentences import (
+    TRUST_LEVELS,
+    describe_state,
+    format_bounds,
+    format_rank_count,
+    format_ratio,
     headlines,
-    next_lead,
-    next_rows,
-    ranks_told,
-    share_then,
-    state_of,
+    predicted_share,
+    proposal_rows,
+    proposals_lead,
     trust_reasons,
     trust_rows,
 )
 
-ROWS = 12
+MAX_SHARES = 12  # call paths in the table of shares
+ESCAPED = "\\`*_[]<|~$&"
 
 
-def markdown(summary: Summary, made: str) -> str:
-    """The whole report, without its pictures.
+def markdown(summary: Summary, date: str) -> str:
+    """The whole report without pictures.
 
     Args:
-        summary: what to tell.
-        made: when, for people.
+        summary: the content.
+        date: when the report was made, as text.
     """
-    lines = [f"# {_text(summary.title)}: how it scales", ""]
     now = coordinate_text(summary.parameters, summary.largest)
     then = coordinate_text(summary.parameters, summary.target)
-    lines += [f"{len(summary.runs)} runs up to {now}, looking ahead to {then}; {_text(made)}.", ""]
+
+    lines = [f"# {_text(summary.title)}: how it scales", ""]
+    lines += [f"{len(summary.runs)} runs up to {now}; predictions for {then}; {_text(date)}.", ""]
     lines += [f"- {_text(line)}" for line in headlines(summary)]
-    lines += _section(
-        f"What will dominate at {then}",
-        (f"share of {summary.cost}", "now", "then", "95 %"),
-        [
-            (
-                str(part.callpath),
-                percent(part.now),
-                *share_then(part),
-            )
-            for part in summary.shares[:ROWS]
-        ],
-    )
-    head = ("call path", "metric", "class", "model", now, then, "95 %", "times", "trust")
-    lines += _section("What grows fastest", head, map(_growth, summary.growing))
-    lines += _section("Counts, bytes, memory", head, map(_growth, summary.others))
-    lines += _section(
-        "What differs between ranks",
-        ("call path", "metric", "class", "ranks", "ranks then", "each now", "each then", "trust"),
-        _classes(summary),
-    )
-    lines += _judged(summary) + _next(summary, then)
+    lines += _shares_section(summary, then)
+
+    head = ("call path", "metric", "class", "model", now, then, "95 %", "ratio", "trust")
+    lines += _section("What grows fastest", head, map(_growth_row, summary.growing))
+    lines += _section("Counts, bytes, memory", head, map(_growth_row, summary.others))
+    lines += _classes_section(summary)
+    lines += _expectations_section(summary)
+    lines += _proposals_section(summary)
+    lines += _trust_section(summary, then)
     if summary.findings:
         lines += ["", "## Findings", ""]
-        lines += [f"- `{found.code}`: {_text(found.text)}" for found in summary.findings]
-    states = [(str(run.key), state_of(run)) for run in summary.runs]
+        lines += [f"- `{finding.code}`: {_text(finding.text)}" for finding in summary.findings]
+    states = [(str(run.key), describe_state(run)) for run in summary.runs]
     lines += _section("Runs", ("run", "state"), states)
-    lines += _section("All models", head, map(_growth, summary.series))
+    lines += _section("All models", head, map(_growth_row, summary.series))
     return "\n".join(lines) + "\n"
 
 
-def _judged(summary: Summary) -> list[str]:
-    rows = [
-        (one.mark, one.subject, one.series, one.expected, f"{one.word}: {one.text}", one.sure)
-        for one in summary.expectations
-    ]
-    head = ("", "call path", "metric", "expected", "what became of it", "sure")
-    return _section("What was expected, and what is broken", head, rows)
+def _shares_section(summary: Summary, then: str) -> list[str]:
+    rows = []
+    for share in summary.shares[:MAX_SHARES]:
+        rows.append((str(share.callpath), percent(share.now), *predicted_share(share)))
+    head = (f"share of {summary.cost}", "now", "then", "95 %")
+    return _section(f"What will dominate at {then}", head, rows)
 
 
-def _next(summary: Summary, then: str) -> list[str]:
-    """What to measure next, and how far the rest is to be trusted."""
-    lines = []
-    if summary.proposals is not None:
-        head = ("run", "takes about", "on all ranks", "uncertain then", "why")
-        rows = next_rows(summary.proposals)
-        lines += _section("What to measure next", head, rows, next_lead(summary.proposals))
-    reasons = (f"- {line}" for line in trust_reasons(summary))
-    head = (f"models at {then}", *TRUST)
-    return lines + _section("How far this is to be trusted", head, trust_rows(summary), *reasons)
+def _classes_section(summary: Summary) -> list[str]:
+    head = ("call path", "metric", "class", "ranks", "ranks then", "each now", "each then", "trust")
+    return _section("What differs between ranks", head, _class_rows(summary))
 
 
-def _classes(summary: Summary) -> Iterator[Sequence[str]]:
-    for one in summary.partitions:
-        for line in one.classes:
-            grown = line.growth
+def _class_rows(summary: Summary) -> Iterator[Sequence[str]]:
+    for partition in summary.partitions:
+        unit = partition.metric.unit
+        for line in partition.classes:
+            growth = line.growth
             yield (
-                str(one.callpath),
-                one.metric.name,
+                str(partition.callpath),
+                partition.metric.name,
                 line.name,
                 str(line.ranks),
-                ranks_told(line.ranks_then),
-                "–" if grown is None else quantity(grown.now.value, one.metric.unit),
-                "–" if grown is None else quantity(grown.then.value, one.metric.unit),
-                "–" if grown is None else trust_level(grown.then),
+                format_rank_count(line.ranks_then),
+                "–" if growth is None else quantity(growth.now.value, unit),
+                "–" if growth is None else quantity(growth.then.value, unit),
+                "–" if growth is None else trust_level(growth.then),
             )
 
 
-def _growth(one: SeriesGrowth) -> Sequence[str]:
-    key, unit = one.series.key, one.series.metric.unit
+def _expectations_section(summary: Summary) -> list[str]:
+    rows = []
+    for line in summary.expectations:
+        verdict = f"{line.word}: {line.text}"
+        rows.append((line.mark, line.subject, line.series, line.expected, verdict, line.sure))
+    head = ("", "call path", "metric", "expected", "verdict", "sure")
+    return _section("Expectations", head, rows)
+
+
+def _proposals_section(summary: Summary) -> list[str]:
+    if summary.proposals is None:
+        return []
+    head = ("run", "takes about", "on all ranks", "uncertainty then", "why")
+    rows = proposal_rows(summary.proposals)
+    return _section("What to measure next", head, rows, proposals_lead(summary.proposals))
+
+
+def _trust_section(summary: Summary, then: str) -> list[str]:
+    reasons = (f"- {line}" for line in trust_reasons(summary))
+    head = (f"models at {then}", *TRUST_LEVELS)
+    return _section("How far to trust this", head, trust_rows(summary), *reasons)
+
+
+def _growth_row(growth: SeriesGrowth) -> Sequence[str]:
+    key, unit = growth.series.key, growth.series.metric.unit
     return (
         str(key.callpath),
         key.metric,
         key.behaviour,
-        str(one.series.model),
-        quantity(one.now.value, unit),
-        quantity(one.then.value, unit),
-        bounds(one.then, unit),
-        f"× {factor(one.factor)}",
-        trust_level(one.then),
+        str(growth.series.model),
+        quantity(growth.now.value, unit),
+        quantity(growth.then.value, unit),
+        format_bounds(growth.then, unit),
+        f"× {format_ratio(growth.factor)}",
+        trust_level(growth.then),
     )
 
 
 def _section(
     title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *before: str
 ) -> list[str]:
-    """A heading, lines of text and a table; nothing where all that is empty."""
+    """A heading, lines of text and a table; nothing if there is neither text nor a row."""
     body = [f"| {' | '.join(map(_text, row))} |" for row in rows]
     if not body and not before:
         return []
+
     lines = ["", f"## {_text(title)}", "", *map(_text, before)]
     if body:
         lines += [""] * bool(before)
@@ -132,5 +139,5 @@ def _section(
 
 
 def _text(text: str) -> str:
-    """Names as they are: what Markdown or HTML would obey gets a backslash."""
-    return "".join(f"\\{c}" if c in "\\`*_[]<|~$&" else c for c in printable(text))
+    """Text with a backslash before every character that Markdown or HTML would interpret."""
+    return "".join(f"\\{char}" if char in ESCAPED else char for char in printable(text))

@@ -26,7 +26,7 @@ from insitu.analysis.summary import DOUBTFUL_FACTOR, largest_coordinate
 from insitu.entities import number
 from insitu.text import printable
 from insitu.units import percent, quantity
-from insitu.views.report.words import bounds, factor
+from insitu.views.report.sentences import format_bounds, format_ratio
 from insitu.views.terminal.view import ROOMY, SCROLLBAR, Shown, View, cut, title_of
 from insitu.views.text import format_factor
 
@@ -103,7 +103,9 @@ class Slider(Static, can_focus=True):
         cells = ["━" if place <= end else "─" for place in range(rail)]
         cells[min(max(knob, 0), rail - 1)] = "●"
         times = self._at / self._high if self._high > 0 else 1.0
-        far = f"{factor(times)} × the largest measured" if times > 1 else "measured up to here"
+        far = (
+            f"{format_ratio(times)} × the largest measured" if times > 1 else "measured up to here"
+        )
         name = printable(self._label)[: NAME - 4]
         self.update(
             Text.assemble(
@@ -235,6 +237,6 @@ def _cells(one: Prospect, unit: str, room: int, widths: Mapping[str, int]) -> li
         Text(share, style, justify="right"),
         Text(percent(one.now), style, justify="right"),
         Text(cut(quantity(one.cost.value, unit), widths["cost"]), style, justify="right"),
-        Text(cut(bounds(one.cost, unit), widths["95 % between"]), style),
+        Text(cut(format_bounds(one.cost, unit), widths["95 % between"]), style),
         Text(format_factor(one.factor), style),
     ]

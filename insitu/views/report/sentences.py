@@ -1,0 +1,289 @@
+"""The sentences and table rows of a report, shared by its HTML and its Markdown form."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+from insitu.analysis.callpaths import last_frames
+from insitu.analysis.cost import metric_order
+from insitu.analysis.shares import RELEVANT, ROUGH, TRUSTED, CostShare, Estimate, trust_level
+from insitu.analysis.summary import DOUBTFUL_FACTOR, SeriesGrowth, Summary, coordinate_text
+from insitu.campaign.selection import is_omitted
+from insitu.design.proposals import Proposal, Proposals
+from insitu.entities import RunRecord, RunState, number
+from insitu.units import percent, quantity
+
+NAME_WIDTH = 60
+MAX_MISSING = 12  # missing ranks that are listed
+VIOLATED = "✘"
+TRUST_LEVELS = ("good", "rough", "a guess", "unknown")
+NEARLY_ALL = 0.995  # a share above this is not printed: the proposal is about one call path
+
+
+def headlines(summary: Summary) -> Iterator[str]:
+    """The findings of the report in one sentence each, the most important ones first."""
+    yield from _dominating_sentences(summary)
+    yield from _growth_sentences(summary)
+    yield from _partition_sentences(summary)
+    yield from _expectation_sentences(summary)
+    yield from _proposal_sentences(summary)
+    yield _trust_sentence(summary)
+    if summary.findings:
+        count = len(summary.findings)
+        yield f"{count} finding{'s' * (count != 1)}: see below."
+
+
+def _dominating_sentences(summary: Summary) -> Iterator[str]:
+    """What dominates the cost at the target, and what the shares leave out."""
+    target = coordinate_text(summary.parameters, summary.target)
+    first = next((share for share in summary.shares if not share.is_guess), None)
+    if first is not None:
+        bound = f"{percent(first.then.low)} to {percent(first.then.high)}"
+        yield (
+            f"At {target}, {_name(first.callpath)} will take {percent(first.then.value)} of "
+            f"{summary.cost} (95 % interval: {bound}); it takes {percent(first.now)} now."
+        )
+
+    guesses = sum(share.is_guess for share in summary.shares)
+    if guesses:
+        models = (
+            "model of 1 call path is" if guesses == 1 else f"models of {guesses} call paths are"
+        )
+        yield f"The {models} only a guess there and not part of the shares."
+
+    unmodelled = sum(summary.rest.values())
+    if unmodelled >= RELEVANT:
+        path = next(iter(summary.rest))
+        yield (
+            f"{percent(unmodelled)} of the time is in call paths without a model, most of it in "
+            f"{_name(path)}; the shares at the target do not include it."
+        )
+
+
+def _growth_sentences(summary: Summary) -> Iterator[str]:
+    if summary.growing:
+        yield f"The fastest growth: {_growth_text(summary.growing[0])}."
+    elif summary.shares:
+        yield "No call path that matters for the cost is certain to grow."
+    if summary.others:
+        yield f"Among counts, bytes and memory: {_growth_text(summary.others[0])}."
+
+
+def _partition_sentences(summary: Summary) -> Iterator[str]:
+    if not summary.partitions:
+        return
+    first = summary.partitions[0]
+    sizes = ", ".join(f"{line.ranks} {line.name}" for line in first.classes)
+    count = len(summary.partitions)
+    yield (
+        f"Ranks behave differently in {count} call path{'s' * (count != 1)}; the most expensive "
+        f"one is {_name(first.callpath)}: {sizes}."
+    )
+
+
+def _expectation_sentences(summary: Summary) -> Iterator[str]:
+    """How many expectations are violated, and the first of them."""
+    violated = [line for line in summary.expectations if line.mark == VIOLATED]
+    if violated:
+        count, first = len(violated), violated[0]
+        verb = "are" if count > 1 else "is"
+        lead = ", first" if count > 1 else ""
+        yield (
+            f"{count} of {len(summary.expectations)} expectations {verb} violated{lead}: "
+            f"{_name(first.subject)}, {first.expected}: {first.text}."
+        )
+    elif summary.expectations:
+        yield f"None of {len(summary.expectations)} expectations is violated."
+
+
+def _proposal_sentences(summary: Summary) -> Iterator[str]:
+    """The run to make next."""
+    proposals = summary.proposals
+    if proposals is None or not proposals.runs:
+        return
+
+    first = proposals.runs[0]
+    cost = ""
+    if not math.isnan(first.seconds):
+        cost = f" (about {format_span(first.core_seconds)} on all ranks)"
+    gain = ""
+    if not math.isnan(first.uncertainty):
+        gain = (
+            f" should reduce the uncertainty of the run time from "
+            f"{percent(proposals.uncertainty)} to {percent(first.uncertainty)}, and it"
+        )
+    yield f"Measure {first.point} next{cost}: it{gain} {describe_proposal(first)}."
+
+
+def _trust_sentence(summary: Summary) -> str:
+    """How many models of the cost have narrow intervals at the target."""
+    series = [item for item in summary.series if item.series.key.metric == summary.cost]
+    narrow = [item for item in series if item.then.doubt <= TRUSTED]
+    text = (
+        f"{len(narrow)} of {len(series)} models of {summary.cost} have an interval within "
+        f"±{percent(TRUSTED)} there"
+    )
+    if summary.extrapolation_factor > DOUBTFUL_FACTOR:
+        text += f"; the target is more than {DOUBTFUL_FACTOR:g} times the largest measured scale"
+    return f"{text}."
+
+
+def describe_proposal(proposal: Proposal) -> str:
+    """What a run would reveal, as the end of a sentence."""
+    if not proposal.callpath:
+        return "differs from the existing runs in every parameter"
+    share = f" ({percent(proposal.share)} of it)" if proposal.share < NEARLY_ALL else ""
+    return f"reveals most about {_name(proposal.callpath)}{share}"
+
+
+def proposals_lead(proposals: Proposals) -> str:
+    """The paragraph above the table of proposed runs."""
+    if math.isnan(proposals.uncertainty):
+        return (
+            "The first runs differ in every parameter; each further run is chosen from their"
+            " results."
+        )
+
+    text = (
+        f"The uncertainty of the run time at {proposals.target} is "
+        f"{percent(proposals.uncertainty)}, given all growth laws that the measured runs allow"
+    )
+    if proposals.is_enough:
+        return f"{text}. No further run is needed."
+    if proposals.is_exhausted:
+        return f"{text}. All runs in campaign.toml have been made: add levels there."
+    return (
+        f"{text}. Each run below reduces it most for its core time, assuming that the runs above "
+        "it have been made. `insitu advise` computes this for other targets."
+    )
+
+
+def proposal_rows(proposals: Proposals) -> Iterator[tuple[str, ...]]:
+    """Rows of proposed runs: coordinate, run time, core time, uncertainty afterwards, reason."""
+    for proposal in proposals.runs:
+        uncertainty = proposal.uncertainty
+        yield (
+            str(proposal.point),
+            format_span(proposal.seconds),
+            format_span(proposal.core_seconds),
+            "–" if math.isnan(uncertainty) else percent(uncertainty),
+            describe_proposal(proposal),
+        )
+
+
+def format_span(seconds: float) -> str:
+    """A time that may be long: `40 s`, `25 min`, `3.2 h`."""
+    if math.isnan(seconds):
+        return "–"
+    for size, unit in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return quantity(seconds, "s")
+
+
+def trust_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
+    """Rows of metrics: the number of models at each trust level at the target."""
+    counts: dict[str, Counter[str]] = {}
+    for item in summary.series:
+        counts.setdefault(item.series.key.metric, Counter())[trust_level(item.then)] += 1
+
+    for name in sorted(counts, key=lambda name: (metric_order(name), name)):
+        yield (name, *(str(counts[name][level] or "–") for level in TRUST_LEVELS))
+
+
+def trust_reasons(summary: Summary) -> Iterator[str]:
+    """What limits the trust in the predictions, in one sentence each."""
+    yield (
+        f"Good: the 95 % interval at the target is within ±{percent(TRUSTED)}. Rough: within "
+        f"±{percent(ROUGH)}. A guess: wider. Unknown: the modeler gives no interval."
+    )
+    yield _repetition_sentence(summary)
+
+    if summary.extrapolation_factor > DOUBTFUL_FACTOR:
+        factor = number(round(summary.extrapolation_factor, 1))
+        yield (
+            f"The target is {factor} times the largest measured scale. Intervals are reliable up "
+            f"to {DOUBTFUL_FACTOR:g} times; beyond that, growth may change in a way that no "
+            "measurement shows."
+        )
+    crowded = [finding for finding in summary.findings if finding.code == "ranks-crowded"]
+    if crowded:
+        yield f"{_sentence(crowded[0].text)} Use as many cores as ranks to measure times."
+    doubtful = [finding for finding in summary.findings if finding.code == "growth-uncertain"]
+    if doubtful:
+        yield (
+            f"For {len(doubtful)} models several functions fit equally well (see the findings); "
+            "their intervals cover all of them."
+        )
+
+
+def _repetition_sentence(summary: Summary) -> str:
+    """How many configurations were measured, and how many of them repeatedly."""
+    repetitions = Counter(
+        run.key.parameters for run in summary.runs if describe_state(run) == RunState.COMPLETE
+    )
+    count = len(repetitions)
+    repeated = sum(n_runs > 1 for n_runs in repetitions.values())
+    if repeated:
+        tail = f"{repeated} of them more than once"
+    else:
+        tail = (
+            "none of them twice. The noise is therefore only estimated from the distance of the "
+            "points to smooth functions: repeat a run or two"
+        )
+    what = "1 configuration was" if count == 1 else f"{count} configurations were"
+    return f"{what} measured, {tail}."
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def predicted_share(share: CostShare) -> tuple[str, str]:
+    """The share of a call path at the target and its bounds; no bounds if it is a guess."""
+    if share.is_guess:
+        return "a guess", "–"
+    then = share.then
+    return percent(then.value), f"{percent(then.low)} … {percent(then.high)}"
+
+
+def format_bounds(estimate: Estimate, unit: str) -> str:
+    """`1.2 s … 3.4 s`, or a dash without an interval."""
+    if math.isnan(estimate.low) or math.isnan(estimate.high):
+        return "–"
+    return f"{quantity(estimate.low, unit)} … {quantity(estimate.high, unit)}"
+
+
+def format_ratio(value: float) -> str:
+    """A ratio with three significant digits."""
+    return "∞" if math.isinf(value) else f"{value:.3g}"
+
+
+def format_rank_count(count: float) -> str:
+    """A predicted number of ranks."""
+    return "–" if math.isnan(count) else f"{round(max(count, 0.0)):,}"
+
+
+def describe_state(run: RunRecord) -> str:
+    """The state of a run; of an incomplete run also its missing ranks."""
+    if is_omitted(run):
+        return "omitted"
+    if run.state is not RunState.INCOMPLETE:
+        return run.state.value
+    return f"partial; missing: {', '.join(map(str, run.missing[:MAX_MISSING]))}"
+
+
+def _growth_text(growth: SeriesGrowth) -> str:
+    """A series with its model, its values now and at the target, and how sure that is."""
+    key, unit = growth.series.key, growth.series.metric.unit
+    ranks = "" if key.behaviour == "all" else f" (ranks of class {key.behaviour})"
+    now, then = quantity(growth.now.value, unit), quantity(growth.then.value, unit)
+    return (
+        f"{key.metric} of {_name(key.callpath)}{ranks}, {growth.series.model}: from {now} to "
+        f"{then} (× {format_ratio(growth.factor)}; 95 % interval: "
+        f"{format_bounds(growth.then, unit)}; trust: {trust_level(growth.then)})"
+    )
+
+
+def _name(callpath: object) -> str:
+    return last_frames(str(callpath), NAME_WIDTH)
