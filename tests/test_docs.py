@@ -131,10 +131,6 @@ def test_the_reference_has_every_modeler_and_the_default():
     assert re.findall(r"`(\w+)` \|.*\(default\)", page.read_text(encoding="utf-8")) == [DEFAULT]
 
 
-def test_the_reference_has_every_environment_variable_that_ranks_and_users_set():
-    assert "INSITU_TABLES" in first_cells(DOCS / "reference" / "environment.md")
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name):
     text = reference.command_help(name)
