@@ -1,4 +1,4 @@
-"""The behaviour classes of one metric in all runs, with the series that models are made of."""
+"""The behaviour classes of one metric in all runs, and the series that models are made from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 
 @dataclass(frozen=True, slots=True)
 class MetricValues:
-    """One metric of several call paths.
+    """The values of one metric of several call paths.
 
-    tables: per run (n_paths, n_ranks), NaN where there is no value; places: which runs repeat each
+    tables: per run (n_paths, n_ranks), NaN where there is no value; groups: which runs repeat each
     other.
     """
 
@@ -35,9 +35,9 @@ class MetricValues:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Which ranks behave alike, and as what.
+    """The ranks of all runs, partitioned into behaviour classes.
 
-    labels: per place (n_paths, n_ranks), the cluster of each rank, -1 where it has no value;
+    labels: per run group (n_paths, n_ranks), the cluster of each rank, -1 where it has no value;
     matchings: per call path which cluster is which class.
     """
 
@@ -47,40 +47,57 @@ class Partition:
 
 
 def partition_by_distance(measured: MetricValues, threshold: float) -> Partition:
-    """Cluster by relative distance, match where numbers agree: as the paper does [CLU §III-B].
+    """Cluster by relative distance and match equal numbers of clusters [CLU §III-B].
 
     Repetitions are averaged per rank before they are clustered.
+
+    Args:
+        measured: the values.
+        threshold: relative distance at which a new cluster begins.
     """
-    labels = [
-        cluster(mean_over_runs([measured.tables[run] for run in place.runs]), threshold)
-        for place in measured.groups
-    ]
+    labels = []
+    for group in measured.groups:
+        means = mean_over_runs([measured.tables[run] for run in group.runs])
+        labels.append(cluster(means, threshold))
+
     counts = count_clusters(labels, len(measured.paths))
-    coordinates = [place.coordinate for place in measured.groups]
-    known: dict[tuple[int, ...], Matching] = {}
+    coordinates = [group.coordinate for group in measured.groups]
+
+    # Most call paths share their numbers of clusters with others.
+    by_counts: dict[tuple[int, ...], Matching] = {}
     matchings = []
-    for row in map(tuple, counts.tolist()):
-        if row not in known:
-            known[row] = match_equal(row, coordinates)
-        matchings.append(known[row])
+    for path_counts in map(tuple, counts.tolist()):
+        if path_counts not in by_counts:
+            by_counts[path_counts] = match_equal(path_counts, coordinates)
+        matchings.append(by_counts[path_counts])
     return Partition(labels, matchings, [])
 
 
 def report_unmatched(measured: MetricValues, partition: Partition) -> list[Finding]:
-    """Tell of the call paths of which not every run could be matched."""
+    """Report the call paths whose classes could not be matched in every run."""
     counts = count_clusters(partition.labels, len(measured.paths)).tolist()
-    keys = [place.key for place in measured.groups]
-    name = measured.metric.name
-    return [
-        report_unequal_counts(path, name, runs=keys, counts=row, matching=matching)
-        for path, row, matching in zip(measured.paths, counts, partition.matchings, strict=True)
-        if not matching.is_complete
-    ]
+    keys = [group.key for group in measured.groups]
+
+    findings = []
+    for path, path_counts, matching in zip(
+        measured.paths, counts, partition.matchings, strict=True
+    ):
+        if not matching.is_complete:
+            finding = report_unequal_counts(
+                path, measured.metric.name, runs=keys, counts=path_counts, matching=matching
+            )
+            findings.append(finding)
+    return findings
 
 
 def count_clusters(labels: Sequence[IntArray], n_paths: int) -> IntArray:
-    """Number of clusters: (n_paths, n_places), 0 where there is no value."""
-    highest = [one.max(axis=1, initial=-1) for one in labels]
+    """Number of clusters, (n_paths, n_groups), 0 where there is no value.
+
+    Args:
+        labels: per run group (n_paths, n_ranks).
+        n_paths: number of call paths, for the case of no groups.
+    """
+    highest = [group_labels.max(axis=1, initial=-1) for group_labels in labels]
     counts: IntArray = np.array(highest, dtype=np.intp).reshape(len(labels), n_paths).T + 1
     return counts
 
@@ -88,76 +105,94 @@ def count_clusters(labels: Sequence[IntArray], n_paths: int) -> IntArray:
 def reduce_classes(
     measured: MetricValues, partition: Partition
 ) -> tuple[dict[SeriesKey, FloatArray], list[Clusters]]:
-    """Reduce each class to its mean per run, and return the class of every rank.
+    """Reduce each class to its mean per run, and name the class of every rank.
+
+    Call paths without any value are left out.
 
     Returns:
-        The series that models are made of, values (n_runs,) by key, NaN where nothing was measured;
-        and the clusters of each call path at each coordinate.
+        The data of models, values (n_runs,) by key, NaN where nothing was measured; and the
+        clusters of each call path in each run group.
     """
     counts = count_clusters(partition.labels, len(measured.paths))
-    values = _class_values(measured, partition)
-    everywhere = _mean_values(measured)
+    class_values = _class_values(measured, partition)
+    overall = _overall_means(measured)
+    narrow = [group_labels.astype(np.int32) for group_labels in partition.labels]
+
     series: dict[SeriesKey, FloatArray] = {}
     clusters: list[Clusters] = []
-    narrow = [at_place.astype(np.int32) for at_place in partition.labels]
     for row, path in enumerate(measured.paths):
         if not counts[row].any():
             continue
         matching = partition.matchings[row]
-        series |= _series(path, measured.metric, matching, values[row], everywhere[row])
-        for place, at_place, count, assigned in zip(
-            measured.groups, narrow, counts[row], matching.assigned, strict=True
-        ):
+        series |= _make_series(
+            path, measured.metric, matching, values=class_values[row], overall=overall[row]
+        )
+        for index, group in enumerate(measured.groups):
+            count = int(counts[row, index])
             if count:
-                names = _names(matching, assigned, int(count))
-                clusters.append(
-                    Clusters(path, measured.metric.name, place.key, at_place[row], names)
-                )
+                names = _cluster_names(matching, index, count)
+                labels = narrow[index][row]
+                clusters.append(Clusters(path, measured.metric.name, group.key, labels, names))
     return series, clusters
 
 
 def _class_values(measured: MetricValues, partition: Partition) -> FloatArray:
     """Mean over the ranks of each class: (n_paths, n_runs, n_classes), NaN where there is none."""
     matchings = partition.matchings
-    number = max((len(matching.names) for matching in matchings), default=0)
-    values = np.full((len(matchings), len(measured.tables), max(number, 1)), np.nan)
-    for index, (place, at_place) in enumerate(zip(measured.groups, partition.labels, strict=True)):
-        assigned = [matching.assigned[index] or () for matching in matchings]
-        beyond = max(map(len, assigned), default=0)  # the column of what is in no class
-        classes = np.full((len(matchings), beyond + 1), -1)
-        for row, chosen in enumerate(assigned):
-            classes[row, : len(chosen)] = chosen
-        column = np.where(at_place < 0, beyond, np.minimum(at_place, beyond))
-        of_rank = np.take_along_axis(classes, column, axis=1)
-        for run in place.runs:
-            values[:, run] = class_means(measured.tables[run], of_rank, values.shape[2])
+    n_classes = max((len(matching.names) for matching in matchings), default=0)
+    values = np.full((len(matchings), len(measured.tables), max(n_classes, 1)), np.nan)
+
+    for index, (group, labels) in enumerate(zip(measured.groups, partition.labels, strict=True)):
+        class_of_rank = _classes_of_ranks(labels, [m.assigned[index] or () for m in matchings])
+        for run in group.runs:
+            values[:, run] = class_means(measured.tables[run], class_of_rank, values.shape[2])
     return values
 
 
-def _mean_values(measured: MetricValues) -> FloatArray:
-    """Mean over all ranks: (n_paths, n_runs), NaN for runs that are at no place."""
+def _classes_of_ranks(labels: IntArray, assigned: Sequence[tuple[int, ...]]) -> IntArray:
+    """From the cluster of each rank, (n_paths, n_ranks), to its class; -1 for ranks without one.
+
+    Args:
+        labels: clusters.
+        assigned: per call path the class of each cluster.
+    """
+    # One column per cluster, and one more for ranks without a cluster or class.
+    none = max(map(len, assigned), default=0)
+    class_of_cluster = np.full((len(assigned), none + 1), -1)
+    for row, classes in enumerate(assigned):
+        class_of_cluster[row, : len(classes)] = classes
+
+    column = np.where(labels < 0, none, np.minimum(labels, none))
+    class_of_rank: IntArray = np.take_along_axis(class_of_cluster, column, axis=1)
+    return class_of_rank
+
+
+def _overall_means(measured: MetricValues) -> FloatArray:
+    """Mean over all ranks: (n_paths, n_runs), NaN for runs that are in no group."""
     values = np.full((len(measured.paths), len(measured.tables)), np.nan)
-    for place in measured.groups:
-        for run in place.runs:
+    for group in measured.groups:
+        for run in group.runs:
             table = measured.tables[run]
             values[:, run] = class_means(table, np.zeros(table.shape, dtype=np.intp), 1)[:, 0]
     return values
 
 
-def _series(
-    path: CallPath, metric: Metric, matching: Matching, values: FloatArray, everywhere: FloatArray
+def _make_series(
+    path: CallPath, metric: Metric, matching: Matching, *, values: FloatArray, overall: FloatArray
 ) -> dict[SeriesKey, FloatArray]:
-    """One series per class, and the mean of all ranks if not every run could be matched."""
+    """One series per class; besides, the overall mean where not every run could be matched."""
     series = {}
     for index, name in enumerate(matching.names):
         if name != ALL:
             series[SeriesKey(path, metric.name, name)] = values[:, index]
     if ALL in matching.names or not matching.is_complete:
-        series[SeriesKey(path, metric.name, ALL)] = everywhere
+        series[SeriesKey(path, metric.name, ALL)] = overall
     return series
 
 
-def _names(matching: Matching, assigned: tuple[int, ...] | None, count: int) -> tuple[str, ...]:
+def _cluster_names(matching: Matching, group: int, count: int) -> tuple[str, ...]:
+    """The names of the clusters of one run group."""
+    assigned = matching.assigned[group]
     if assigned is None:
         return unmatched_names(count)
     return tuple(matching.names[index] for index in assigned)

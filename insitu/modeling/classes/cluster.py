@@ -7,19 +7,20 @@ from insitu.errors import ModelingError
 from insitu.modeling.measurement import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
-CELLS = 200_000  # values that are clustered at a time
+CHUNK_VALUES = 200_000  # values that are clustered at a time: they fit in the cache of a core
 THRESHOLD = 0.10  # relative distance at which a new cluster begins [CLU §III-B]
 
 
 def cluster(values: ArrayLike, threshold: ArrayLike = THRESHOLD) -> IntArray:
     """Label each rank with its cluster, 0 for the smallest values.
 
-    Neighbours in sorted order part where their distance, relative to the smaller of the two
-    magnitudes, reaches the threshold; being relative it tells clusters of any magnitude apart
-    [CLU §III-B]. Zero is as far from everything else as can be, and so are values of other sign.
+    Two neighbours in sorted order belong to different clusters if their distance, relative to the
+    smaller of the two magnitudes, reaches the threshold. A relative distance separates clusters of
+    any magnitude [CLU §III-B]. Zero is infinitely far from every other value, and so are values of
+    the other sign.
 
     Args:
-        values: (n_rows, n_ranks), one row per call path, or (n_ranks,).
+        values: shape (n_rows, n_ranks), one row per call path, or (n_ranks,).
         threshold: one for all rows, or (n_rows,).
 
     Returns:
@@ -34,66 +35,77 @@ def cluster(values: ArrayLike, threshold: ArrayLike = THRESHOLD) -> IntArray:
             f"cluster: values have {array.ndim} dimensions; give (n_rows, n_ranks) or (n_ranks,)"
         )
     rows = np.atleast_2d(array)
-    limits = np.broadcast_to(np.asarray(threshold, dtype=np.float64), rows.shape[:1])
-    if not np.all(limits > 0):
+    thresholds = np.broadcast_to(np.asarray(threshold, dtype=np.float64), rows.shape[:1])
+    if not np.all(thresholds > 0):
         raise ModelingError("cluster: thresholds must be positive, as in 0.10 for 10 %")
+
     labels = np.zeros(rows.shape, dtype=np.intp)
-    step = max(CELLS // max(rows.shape[1], 1), 1)
-    for first in range(0, len(rows) if rows.shape[1] else 0, step):
-        part = slice(first, first + step)
-        labels[part] = _labels(rows[part], limits[part])
+    n_rows, n_ranks = rows.shape
+    step = max(CHUNK_VALUES // max(n_ranks, 1), 1)
+    for first in range(0, n_rows if n_ranks else 0, step):
+        chunk = slice(first, first + step)
+        labels[chunk] = _label_rows(rows[chunk], thresholds[chunk])
     return labels.reshape(array.shape)
 
 
-def _labels(rows: FloatArray, limits: FloatArray) -> IntArray:
-    """Labels of so many rows as the cache of a processor holds."""
-    present = np.isfinite(rows)
-    labels = np.where(present, 0, -1).astype(np.intp)
-    several = _may_part(rows, present, limits)
-    labels[several] = _sorted_labels(rows[several], present[several], limits[several])
+def _label_rows(rows: FloatArray, thresholds: FloatArray) -> IntArray:
+    is_present = np.isfinite(rows)
+    labels = np.where(is_present, 0, -1).astype(np.intp)
+    several = _may_have_several(rows, is_present, thresholds)
+    labels[several] = _label_sorted(rows[several], is_present[several], thresholds[several])
     return labels
 
 
-def _may_part(rows: FloatArray, present: BoolArray, limits: FloatArray) -> BoolArray:
-    """Rows that may hold more than one cluster.
+def _may_have_several(rows: FloatArray, is_present: BoolArray, thresholds: FloatArray) -> BoolArray:
+    """Rows that may have more than one cluster: (n_rows,).
 
-    Where the whole range lies within the distance of the smallest value, no gap can reach it: most
-    rows need no sort.
+    Where the whole range lies within the threshold of the smallest value, no gap can reach it, so
+    most rows need not be sorted.
     """
-    low = np.where(present, rows, np.inf).min(axis=1)
-    high = np.where(present, rows, -np.inf).max(axis=1)
+    low = np.where(is_present, rows, np.inf).min(axis=1)
+    high = np.where(is_present, rows, -np.inf).max(axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
-        reaching = (high - low >= limits * np.minimum(abs(low), abs(high))) | (low * high <= 0)
-    several: BoolArray = (high > low) & reaching
+        is_wide = high - low >= thresholds * np.minimum(abs(low), abs(high))
+        crosses_zero = low * high <= 0
+    several: BoolArray = (high > low) & (is_wide | crosses_zero)
     return several
 
 
-def _sorted_labels(rows: FloatArray, present: BoolArray, limits: FloatArray) -> IntArray:
-    """Sort, find where clusters begin, count the beginnings not above each rank."""
-    sortable = np.where(present, rows, np.inf)
+def _label_sorted(rows: FloatArray, is_present: BoolArray, thresholds: FloatArray) -> IntArray:
+    """Sort, find the first value of each cluster, and count those not above each rank."""
+    sortable = np.where(is_present, rows, np.inf)
     ascending = np.sort(sortable, axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
         gaps = np.diff(ascending, axis=1)
         smaller = np.minimum(abs(ascending[:, :-1]), abs(ascending[:, 1:]))
-        parted = (gaps > 0) & (gaps >= limits[:, None] * smaller)  # a product: zero divides nothing
+        # Multiply instead of dividing: a rank at zero must not divide anything.
+        is_boundary = (gaps > 0) & (gaps >= thresholds[:, None] * smaller)
+
     labels = np.zeros(rows.shape, dtype=np.intp)
-    for row in np.flatnonzero(parted.any(axis=1)):
-        beginnings = ascending[row, 1:][parted[row]]
-        labels[row] = np.searchsorted(beginnings, sortable[row], side="right")
-    labels[~present] = -1
+    for row in np.flatnonzero(is_boundary.any(axis=1)):
+        first_values = ascending[row, 1:][is_boundary[row]]
+        labels[row] = np.searchsorted(first_values, sortable[row], side="right")
+    labels[~is_present] = -1
     return labels
 
 
 def class_means(values: FloatArray, labels: IntArray, count: int) -> FloatArray:
-    """Mean of each cluster: (n_rows, n_ranks) and their labels to (n_rows, count).
+    """Mean of each cluster.
 
-    NaN where a row has no value in that cluster.
+    Args:
+        values: shape (n_rows, n_ranks).
+        labels: of the same shape; negative ones, and those from `count` on, are left out.
+        count: number of clusters.
+
+    Returns:
+        Shape (n_rows, count), NaN where a row has no value in that cluster.
     """
-    rows = len(values)
-    used = (labels >= 0) & (labels < count) & np.isfinite(values)
-    slots = (np.arange(rows)[:, None] * count + labels)[used]
-    sums = np.bincount(slots, weights=values[used], minlength=rows * count)
-    numbers = np.bincount(slots, minlength=rows * count)
-    means = np.full(rows * count, np.nan)
+    n_rows = len(values)
+    is_used = (labels >= 0) & (labels < count) & np.isfinite(values)
+    cells = (np.arange(n_rows)[:, None] * count + labels)[is_used]
+
+    sums = np.bincount(cells, weights=values[is_used], minlength=n_rows * count)
+    numbers = np.bincount(cells, minlength=n_rows * count)
+    means = np.full(n_rows * count, np.nan)
     np.divide(sums, numbers, out=means, where=numbers > 0)
-    return means.reshape(rows, count)
+    return means.reshape(n_rows, count)

@@ -32,7 +32,6 @@ from insitu.modeling.classes.univariate import (
 )
 from insitu.modeling.measurement import FloatArray, IntArray
 
-# Tuned with tests/evaluation/classes.py unless something else is said.
 MAX_CLASSES = 5  # classes tried
 CLASS_PRICE = 2.0  # parameters that a class counts as: criteria for mixtures are too generous
 PRESENT = 0.7  # expected ranks from which on a class is present in a run
