@@ -1,8 +1,8 @@
-"""Models updated by one new point without a refit: what a live view shows until the refit is done.
+"""Models updated by one new point without a refit, which live views show until the refit is done.
 
-The terms of a model are kept and its coefficients take a step of recursive least squares with
-relative errors, which is what weighted least squares over all points would give: each new point is
-a matrix of rank one in the normal equations. A preview of 80,000 models takes a tenth of a second.
+A model keeps its terms. Its coefficients take a step of recursive least squares with relative
+errors, which gives what weighted least squares over all points would give: each new point is a
+matrix of rank one in the normal equations. A preview of 80,000 models takes a tenth of a second.
 """
 
 from collections import defaultdict
@@ -19,19 +19,19 @@ from insitu.modeling.measurement import FloatArray, RunTable
 from insitu.modeling.pmnf import Function, Term, powers
 
 PREVIEW = "preview"
-SMALLEST = 1e-3  # part of the largest value that errors are relative to at least
-TINY = 1e-300  # in place of zero, where something is divided by it
-SINGULAR = 1e-10  # determinant of scaled normal equations below which coefficients are not known
+MIN_SIZE = 1e-3  # errors are relative to at least this share of the largest value
+TINY = 1e-300  # in place of zero in a divisor
+MIN_DETERMINANT = 1e-10  # of scaled normal equations; below, the coefficients are not determined
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preview:
-    """Models of one parameter, made ready for new points.
+    """Models of one parameter, prepared for new points.
 
-    models: s of them. exponents: (s, k, 3), alpha, beta and gamma of each term of the last segment;
-    coefficients: (s, 1 + k), the constant first, zero where a model has fewer terms; inverse: (s,
-    1 + k, 1 + k), of the normal equations, zero for what is not updated. largest: (s,) value seen.
-    changed: (s,), which models a new point has changed.
+    models: s of them. exponents: (s, k, 3), alpha, beta and gamma of each term of the last segment.
+    coefficients: (s, 1 + k), the constant first, zero where a model has fewer terms. inverse: (s,
+    1 + k, 1 + k), of the normal equations, zero for what is not updated. largest: (s,), the largest
+    value so far. changed: (s,), which models a new point has changed.
     """
 
     models: Sequence[Model]
@@ -42,150 +42,182 @@ class Preview:
     changed: NDArray[np.bool_]
 
     def with_point(self, x: float, values: FloatArray) -> "Preview":
-        """All models with one more point each.
+        """Return all models with one more point each.
 
-        A model keeps its coefficients where its value is NaN or infinite, where one of them would
-        become negative that was not, and where its points do not determine them.
+        A model keeps its coefficients if its value is NaN or infinite, if one of them would become
+        negative that was not, and if its points do not determine them.
 
         Args:
             x: the new value of the parameter. values: (s,), one per model.
         """
-        known = np.isfinite(values)
-        y = np.where(known, values, 0.0)
+        is_known = np.isfinite(values)
+        y = np.where(is_known, values, 0.0)
         largest = np.maximum(self.largest, np.abs(y))
-        size = np.maximum(np.abs(y), SMALLEST * largest)
-        row = self._rows(x)
-        along = np.einsum("sij,sj->si", self.inverse, row)
-        gain = along / (size**2 + np.einsum("si,si->s", row, along))[:, None]
-        off = y - np.einsum("si,si->s", row, self.coefficients)
-        coefficients = self.coefficients + gain * off[:, None]
-        crosses = ((coefficients < 0) & (self.coefficients >= 0)).any(axis=1)
-        taken = known & (along != 0).any(axis=1) & ~crosses & np.isfinite(coefficients).all(axis=1)
-        step = np.where(taken[:, None, None], gain[:, :, None] * along[:, None, :], 0.0)
-        return Preview(
-            self.models,
-            self.exponents,
-            np.where(taken[:, None], coefficients, self.coefficients),
-            self.inverse - step,
-            np.where(known, largest, self.largest),
-            self.changed | taken,
+        size = np.maximum(np.abs(y), MIN_SIZE * largest)
+
+        # The step of recursive least squares.
+        row = self._columns_at(x)
+        direction = np.einsum("sij,sj->si", self.inverse, row)
+        gain = direction / (size**2 + np.einsum("si,si->s", row, direction))[:, None]
+        error = y - np.einsum("si,si->s", row, self.coefficients)
+        coefficients = self.coefficients + gain * error[:, None]
+
+        becomes_negative = ((coefficients < 0) & (self.coefficients >= 0)).any(axis=1)
+        is_determined = (direction != 0).any(axis=1) & np.isfinite(coefficients).all(axis=1)
+        is_updated = is_known & is_determined & ~becomes_negative
+        step = gain[:, :, None] * direction[:, None, :]
+        return replace(
+            self,
+            coefficients=np.where(is_updated[:, None], coefficients, self.coefficients),
+            inverse=self.inverse - np.where(is_updated[:, None, None], step, 0.0),
+            largest=np.where(is_known, largest, self.largest),
+            changed=self.changed | is_updated,
         )
 
     def predict(self, x: float) -> FloatArray:
-        """The value of each model at one value of the parameter beyond the last change: (s,)."""
-        return np.asarray(np.einsum("si,si->s", self._rows(x), self.coefficients))
+        """Return the value of each model at a value of the parameter beyond the last change: (s,).
+
+        Args:
+            x: the value of the parameter.
+        """
+        return np.asarray(np.einsum("si,si->s", self._columns_at(x), self.coefficients))
 
     def model(self, i: int) -> Model:
-        """One of the models as updated, with the finding `preview`; as it was, if it is."""
+        """Return model `i` as updated, with the finding `preview`, or as it was."""
         model = self.models[i]
         if not self.changed[i]:
             return model
+
         last = model.segments[-1]
         constant, *rest = self.coefficients[i].tolist()
-        terms = tuple(
-            Term(coefficient, term.factors)
-            for coefficient, term in zip(rest, last.function.terms, strict=False)
-        )
+        pairs = zip(rest, last.function.terms, strict=False)  # coefficients are padded with zeros
+        terms = tuple([Term(coefficient, term.factors) for coefficient, term in pairs])
         function = Function(model.parameters, constant, terms)
-        text = "coefficients follow the newest point, terms wait for the refit"
+        text = "coefficients include the newest point; the terms are those of the last refit"
         return replace(
             model,
             segments=(*model.segments[:-1], Segment(last.lower, last.upper, function)),
             findings=(*model.findings, Finding(PREVIEW, text)),
         )
 
-    def _rows(self, x: float) -> FloatArray:
+    def _columns_at(self, x: float) -> FloatArray:
         """The value of the constant and of each term: (s, 1 + k)."""
-        return np.concatenate(
-            [np.ones((len(self.exponents), 1)), powers(np.array(x), self.exponents)], axis=1
-        )
+        ones = np.ones((len(self.exponents), 1))
+        return np.concatenate([ones, powers(np.array(x), self.exponents)], axis=1)
 
 
 def prepare(models: Sequence[Model]) -> Preview:
-    """Make models ready for new points; those of several parameters are left as they are."""
-    width = max((len(one.function.terms) for one in models), default=0)
-    exponents = np.zeros((len(models), width, 3))
-    coefficients = np.zeros((len(models), 1 + width))
-    active = np.zeros((len(models), 1 + width), dtype=bool)
-    groups: dict[int, list[int]] = defaultdict(list)
+    """Prepare models for new points; models of several parameters will not be updated."""
+    n_terms = max((len(model.function.terms) for model in models), default=0)
+    exponents = np.zeros((len(models), n_terms, 3))
+    coefficients = np.zeros((len(models), 1 + n_terms))
+    is_fitted = np.zeros((len(models), 1 + n_terms), dtype=bool)
+
+    rows_of: dict[int, list[int]] = defaultdict(list)  # by number of points in the last segment
     for i, model in enumerate(models):
         function = model.function
         if len(model.parameters) != 1 or not np.isfinite(function.constant):
             continue
         coefficients[i, 0] = function.constant
-        active[i, 0] = function.constant != 0 or not function.terms
-        for place, term in enumerate(function.terms):
-            coefficients[i, 1 + place] = term.coefficient
-            exponents[i, place] = [float(value) for value in term.factors[0][1:]]
-            active[i, 1 + place] = True
-        groups[int((model.coordinates[:, 0] >= model.segments[-1].lower).sum())].append(i)
-    inverse = np.zeros((len(models), 1 + width, 1 + width))
+        is_fitted[i, 0] = function.constant != 0 or not function.terms
+        for k, term in enumerate(function.terms):
+            coefficients[i, 1 + k] = term.coefficient
+            exponents[i, k] = [float(value) for value in term.factors[0][1:]]
+            is_fitted[i, 1 + k] = True
+        n_points = int((model.coordinates[:, 0] >= model.segments[-1].lower).sum())
+        rows_of[n_points].append(i)
+
+    inverse = np.zeros((len(models), 1 + n_terms, 1 + n_terms))
     largest = np.zeros(len(models))
-    for count, rows in groups.items():
-        x = np.array([models[i].coordinates[-count:, 0] for i in rows])
-        y = np.array([models[i].values[-count:] for i in rows])
+    for n_points, rows in rows_of.items():
+        x = np.array([models[i].coordinates[-n_points:, 0] for i in rows])
+        y = np.array([models[i].values[-n_points:] for i in rows])
         largest[rows] = [np.abs(models[i].values).max(initial=0.0) for i in rows]
-        inverse[rows] = _inverse(exponents[rows], x, y, active[rows], largest[rows])
-    changed = np.zeros(len(models), dtype=bool)
-    return Preview(tuple(models), exponents, coefficients, inverse, largest, changed)
+        inverse[rows] = _inverse_normal_equations(
+            exponents[rows], x, y, is_fitted=is_fitted[rows], largest=largest[rows]
+        )
+
+    return Preview(
+        models=tuple(models),
+        exponents=exponents,
+        coefficients=coefficients,
+        inverse=inverse,
+        largest=largest,
+        changed=np.zeros(len(models), dtype=bool),
+    )
 
 
 def previewed(models: ModelSet, run: RunKey, table: RunTable) -> ModelSet:
-    """What the models of a campaign say once a run has arrived, before they are made anew.
+    """Return the models of a campaign as a new run changes them, before they are fitted again.
 
-    Models of series that all ranks share follow the mean over the ranks of the run and carry the
-    finding `preview`, and so does the whole; those of other behaviour classes, and of several
-    parameters, stay.
+    Models of series that all ranks share follow the mean over the ranks of the run. They carry the
+    finding `preview`, and so does the whole. Models of other behaviour classes and of several
+    parameters stay as they are.
     """
     coordinate = run.coordinate(models.parameters)
     if len(coordinate) != 1 or not np.isfinite(coordinate[0]):
         return models
-    rows = {path: row for row, path in enumerate(table.callpaths)}
-    means = {name: _means(values) for name, values in table.values.items()}
+
+    row_of = {path: row for row, path in enumerate(table.callpaths)}
+    means = {name: _mean_over_ranks(values) for name, values in table.values.items()}
     values = np.full(len(models.models), np.nan)
-    for i, one in enumerate(models.models):
-        key = one.key
-        if key.behaviour == ALL and key.metric in means and key.callpath in rows:
-            values[i] = means[key.metric][rows[key.callpath]]
-    following = prepare([one.model for one in models.models]).with_point(coordinate[0], values)
-    made = [replace(one, model=following.model(i)) for i, one in enumerate(models.models)]
-    if not following.changed.any():
+    for i, series in enumerate(models.models):
+        key = series.key
+        if key.behaviour == ALL and key.metric in means and key.callpath in row_of:
+            values[i] = means[key.metric][row_of[key.callpath]]
+
+    preview = prepare([series.model for series in models.models])
+    preview = preview.with_point(coordinate[0], values)
+    if not preview.changed.any():
         return models
-    text = f"models follow run {run} with their coefficients; their terms wait for the refit"
-    return replace(models, models=made, findings=(*models.findings, Finding(PREVIEW, text)))
+
+    updated = []
+    for i, series in enumerate(models.models):
+        updated.append(replace(series, model=preview.model(i)))
+    text = f"coefficients of the models include run {run}; the terms are those of the last refit"
+    return replace(models, models=updated, findings=(*models.findings, Finding(PREVIEW, text)))
 
 
-def _means(values: FloatArray) -> FloatArray:
-    """The mean over the ranks that have a value, NaN where none has: (rows,)."""
-    known = np.isfinite(values)
-    total = np.where(known, values, 0.0).sum(axis=1)
-    count = known.sum(axis=1)
+def _mean_over_ranks(values: FloatArray) -> FloatArray:
+    """The mean over the ranks that have a value: (n_paths, n_ranks) to (n_paths,); NaN if none."""
+    is_known = np.isfinite(values)
+    total = np.where(is_known, values, 0.0).sum(axis=1)
+    count = is_known.sum(axis=1)
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
-def _inverse(
+def _inverse_normal_equations(
     exponents: FloatArray,
     x: FloatArray,
     y: FloatArray,
-    active: NDArray[np.bool_],
+    *,
+    is_fitted: NDArray[np.bool_],
     largest: FloatArray,
 ) -> FloatArray:
-    """Inverse of the normal equations of the columns that were fitted, zero for the others.
+    """The inverse for the columns that were fitted, zero for the others: (s, 1 + k, 1 + k).
 
-    Zero for all of them, where the points do not tell them apart.
+    Zero for all columns of a model whose points do not determine its coefficients.
+
+    Args:
+        exponents: (s, k, 3). x, y: (s, n). is_fitted: (s, 1 + k). largest: (s,).
     """
-    size = np.maximum(np.abs(y), SMALLEST * np.maximum(largest, TINY)[:, None])
+    # Columns with relative errors, scaled to length 1.
+    size = np.maximum(np.abs(y), MIN_SIZE * np.maximum(largest, TINY)[:, None])
     terms = powers(x[:, None, :], exponents[:, :, None, :])
-    rows = np.concatenate([np.ones((len(x), 1, x.shape[1])), terms], axis=1)
-    rows = np.where(active[:, :, None], rows / size[:, None, :], 0.0)
-    scale = np.sqrt((rows**2).sum(axis=2))
-    usable = np.isfinite(scale).all(axis=1) & ((scale > 0) | ~active).all(axis=1) & (largest > 0)
-    scale = np.where(active & usable[:, None], scale, 1.0)
-    rows = np.where(usable[:, None, None], rows / scale[:, :, None], 0.0)
-    normal = rows @ rows.swapaxes(1, 2)
-    place = np.arange(active.shape[1])
-    normal[:, place, place] += ~(active & usable[:, None])
-    usable &= np.linalg.det(normal) > SINGULAR
-    normal[~usable] = np.eye(len(place))
-    taken = (active & usable[:, None]) / scale
-    return np.asarray(np.linalg.inv(normal) * taken[:, :, None] * taken[:, None, :])
+    columns = np.concatenate([np.ones((len(x), 1, x.shape[1])), terms], axis=1)
+    columns = np.where(is_fitted[:, :, None], columns / size[:, None, :], 0.0)
+    length = np.sqrt((columns**2).sum(axis=2))
+    is_usable = np.isfinite(length).all(axis=1) & ((length > 0) | ~is_fitted).all(axis=1)
+    is_usable &= largest > 0
+    length = np.where(is_fitted & is_usable[:, None], length, 1.0)
+    columns = np.where(is_usable[:, None, None], columns / length[:, :, None], 0.0)
+
+    # Ones on the diagonal for what was not fitted keep the matrices regular.
+    normal = columns @ columns.swapaxes(1, 2)
+    diagonal = np.arange(is_fitted.shape[1])
+    normal[:, diagonal, diagonal] += ~(is_fitted & is_usable[:, None])
+    is_usable &= np.linalg.det(normal) > MIN_DETERMINANT
+    normal[~is_usable] = np.eye(len(diagonal))
+
+    unscale = (is_fitted & is_usable[:, None]) / length
+    return np.asarray(np.linalg.inv(normal) * unscale[:, :, None] * unscale[:, None, :])

@@ -7,21 +7,23 @@ from insitu.modeling.measurement import FloatArray
 
 
 def smape(values: FloatArray, fitted: FloatArray) -> FloatArray:
-    """Symmetric mean absolute percentage error over the last axis, (…, n) to (…,), 0 to 200 [REF
-    §3.1].
+    """Return the symmetric mean absolute percentage error, 0 to 200: (…, n) to (…,) [REF §3.1].
 
-    Points where both are zero count as exact; NaN in `values` is not measured.
+    Points where both are zero count as exact. NaN in `values` is not measured.
     """
     total = np.abs(values) + np.abs(fitted)
     with np.errstate(invalid="ignore"):  # functions may be infinite where nothing was measured
         error = np.abs(values - fitted) / np.where(total > 0, total / 2, 1.0)
-    measured = ~np.isnan(values)
-    count = np.maximum(measured.sum(axis=-1), 1)
-    return np.asarray(100 * np.where(measured, error, 0.0).sum(axis=-1) / count)
+    is_measured = ~np.isnan(values)
+    count = np.maximum(is_measured.sum(axis=-1), 1)
+    return np.asarray(100 * np.where(is_measured, error, 0.0).sum(axis=-1) / count)
 
 
 def nrss(values: FloatArray, fitted: FloatArray) -> float:
-    """Root of the residual sum of squares divided by the mean of the values (n,) [SEG §3.1]."""
+    """Return the root of the residual sum of squares over the mean of the values (n,) [SEG §3.1].
+
+    Zero if both are zero, infinite if only the mean is.
+    """
     mean = float(np.mean(values))
     root = float(np.sqrt(np.sum((values - fitted) ** 2)))
     if mean == 0:
@@ -30,8 +32,11 @@ def nrss(values: FloatArray, fitted: FloatArray) -> float:
 
 
 def quality(values: FloatArray, fitted: FloatArray, *, coefficients: int) -> Quality:
-    """All measures of one series (n,), all of it measured; `coefficients` counts the constant
-    too.
+    """Return all measures of one series.
+
+    Args:
+        values, fitted: (n,), all of them measured.
+        coefficients: how many were fitted, with the constant.
     """
     rss = float(np.sum((values - fitted) ** 2))
     degrees = len(values) - coefficients
@@ -42,23 +47,27 @@ def quality(values: FloatArray, fitted: FloatArray, *, coefficients: int) -> Qua
     return Quality(smape=float(smape(values, fitted)), adjusted_r2=adjusted, rss=rss)
 
 
-def qualities(values: FloatArray, fitted: FloatArray, columns: FloatArray) -> list[Quality]:
-    """The same for many series at once: (s, n), NaN in values not measured, columns (s,)."""
-    measured = ~np.isnan(values)
-    filled = np.where(measured, values, 0.0)
-    count = measured.sum(axis=1)
+def qualities(values: FloatArray, fitted: FloatArray, coefficients: FloatArray) -> list[Quality]:
+    """Return all measures of many series at once.
+
+    Args:
+        values: (s, n), NaN where nothing was measured. fitted: (s, n).
+        coefficients: (s,), how many were fitted, with the constant.
+    """
+    is_measured = ~np.isnan(values)
+    filled = np.where(is_measured, values, 0.0)
+    count = is_measured.sum(axis=1)
     mean = filled.sum(axis=1) / np.maximum(count, 1)
-    rss = np.where(measured, filled - fitted, 0.0)
-    rss = (rss**2).sum(axis=1)
-    total = np.where(measured, (filled - mean[:, None]) ** 2, 0.0).sum(axis=1)
-    degrees = count - columns
-    defined = (degrees > 0) & (total > 0)
-    adjusted = 1 - (rss / np.maximum(degrees, 1)) / np.where(
-        defined, total / np.maximum(count - 1, 1), 1.0
-    )
-    adjusted = np.where(defined, adjusted, np.nan)
-    errors = smape(values, fitted)
-    return [
-        Quality(*three)
-        for three in zip(errors.tolist(), adjusted.tolist(), rss.tolist(), strict=True)
-    ]
+
+    residuals = np.where(is_measured, filled - fitted, 0.0)
+    rss = (residuals**2).sum(axis=1)
+    total = np.where(is_measured, (filled - mean[:, None]) ** 2, 0.0).sum(axis=1)
+
+    degrees = count - coefficients
+    is_defined = (degrees > 0) & (total > 0)
+    variance = np.where(is_defined, total / np.maximum(count - 1, 1), 1.0)
+    adjusted = 1 - (rss / np.maximum(degrees, 1)) / variance
+    adjusted = np.where(is_defined, adjusted, np.nan)
+
+    columns = zip(smape(values, fitted).tolist(), adjusted.tolist(), rss.tolist(), strict=True)
+    return [Quality(error, r2, squares) for error, r2, squares in columns]

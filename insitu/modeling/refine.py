@@ -1,9 +1,10 @@
 """Modeler "refine": iterative refinement of exponents by mediants, as in paper [REF §3].
 
-Functions are `c0 + c1 · x^α · log2(x)^β`. Four slices (β = 0, 1, 2 and α = 0) are searched for
-their best integer exponent; then each slice is refined: the mediants of its best exponent with
-both bounds are tried, and bounds drawn in. Regression minimises RSS; SMAPE decides when a finer
-exponent is accepted, when refinement ends, and whether a function that is not constant is worth it.
+Functions are `c0 + c1 · x^α · log2(x)^β`. Four slices of the plane of exponents (β = 0, 1, 2 and
+α = 0) are searched for their best integer exponent. Then each slice is refined: the mediants of its
+best exponent with both bounds are tried, and the bounds move closer. Regression minimises the RSS.
+SMAPE decides when a finer exponent is accepted, when refinement ends, and whether a function that
+is not constant is worth it.
 """
 
 from dataclasses import dataclass
@@ -22,11 +23,13 @@ from insitu.modeling.series import Series
 
 ALPHAS, BETAS = range(6), range(3)  # integers to begin with: α < 6, β < 3 [REF §3.2]
 SLICES = (ZERO, ONE, Fraction(2), None)  # fixed β; None: α = 0 and β varies [REF §3.2]
-MOST = 20  # iterations; the paper sees 1 to 3
+MAX_ITERATIONS = 20  # the paper sees 1 to 3
+INDISTINCT = 1e-20  # a term whose variation is this small, relative to its square, is constant
+ROUNDING_SMAPE = 1e-9  # percent; smaller errors are rounding
 
 
 class Hypothesis(NamedTuple):
-    """A fitted function and its errors."""
+    """A fitted function with its exponent in the slice and its errors."""
 
     exponent: Fraction
     function: Function
@@ -36,7 +39,11 @@ class Hypothesis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Refine:
-    """Paper 001; its thresholds are options [REF §3.3]."""
+    """Iterative refinement; the options are factors between values of SMAPE [REF §3.3].
+
+    acceptance: by which a finer exponent must improve. termination: below which refinement ends.
+    non_constancy: by which growth must improve on the constant.
+    """
 
     acceptance: float = 1.5
     termination: float = 2.0
@@ -46,10 +53,12 @@ class Refine:
     shares_noise: ClassVar[bool] = False
 
     def fit(self, series: Series) -> list[Model]:
-        """See Modeler; one parameter only. Below three points the answer is the constant.
+        """Return one model per series of one parameter; see Modeler.
+
+        Below three points the model is the constant.
 
         Raises:
-            ModelingError: for several parameters.
+            ModelingError: there are several parameters.
         """
         models = []
         for x, y in series.measured_points(self.name):
@@ -69,24 +78,26 @@ class Refine:
         return models
 
     def _function(self, parameter: str, x: FloatArray, y: FloatArray) -> Function:
-        mean = float(np.mean(y)) if len(y) else float("nan")
-        constant = hypothesis(parameter, x, y, ZERO, ZERO)
+        constant = fit_hypothesis(parameter, x, y, ZERO, ZERO)
         if len(y) < 3 or constant is None:
-            return Function((parameter,), mean)
+            return Function((parameter,), float(np.mean(y)) if len(y) else float("nan"))
+
         slices = [_Slice(parameter, x, y, fixed) for fixed in SLICES]
-        slices = [one for one in slices if one.best is not None]
+        slices = [line for line in slices if line.best is not None]
         if not slices:
             return constant.function
-        accepted = min((one.best for one in slices if one.best), key=lambda h: h.rss)
-        for _ in range(MOST):
-            gains = [one.refine() for one in slices]
-            candidate = min((one.best for one in slices if one.best), key=lambda h: h.rss)
+
+        accepted = _best_of(slices)
+        for _ in range(MAX_ITERATIONS):
+            gains = [line.refine() for line in slices]
+            candidate = _best_of(slices)
             if _gain(accepted.smape, candidate.smape) >= self.acceptance:
                 accepted = candidate
             if max(gains) < self.termination:
                 break
-        is_better = _gain(constant.smape, accepted.smape) >= self.non_constancy
-        return accepted.function if is_better else constant.function
+
+        is_growth = _gain(constant.smape, accepted.smape) >= self.non_constancy
+        return accepted.function if is_growth else constant.function
 
 
 class _Slice:
@@ -96,10 +107,12 @@ class _Slice:
         self, parameter: str, x: FloatArray, y: FloatArray, fixed: Fraction | None
     ) -> None:
         self.parameter, self.x, self.y, self.fixed = parameter, x, y, fixed
-        integers = [Fraction(i) for i in (BETAS if fixed is None else ALPHAS)]
-        tried = [self._try(exponent) for exponent in integers]
-        found = [one for one in tried if one is not None]
-        self.best = min(found, key=lambda one: one.rss) if found else None
+        self.best: Hypothesis | None = None
+        for exponent in BETAS if fixed is None else ALPHAS:
+            hypothesis = self._try(Fraction(exponent))
+            if hypothesis and (self.best is None or hypothesis.rss < self.best.rss):
+                self.best = hypothesis
+
         if self.best is not None:
             self.lower = max(self.best.exponent - 1, ZERO)
             self.upper = self.best.exponent + 1
@@ -108,61 +121,70 @@ class _Slice:
         alpha, beta = (ZERO, exponent) if self.fixed is None else (exponent, self.fixed)
         if not alpha and not beta:
             return None
-        return hypothesis(self.parameter, self.x, self.y, alpha, beta)
+        return fit_hypothesis(self.parameter, self.x, self.y, alpha, beta)
 
     def refine(self) -> float:
-        """One iteration [REF §3.3, Fig. 2]; answers by which factor SMAPE improved."""
+        """Do one iteration, and return by which factor SMAPE improved [REF §3.3, Fig. 2]."""
         best = self.best
         if best is None:
             return 1.0
+
         low, high = mediant(self.lower, best.exponent), mediant(best.exponent, self.upper)
-        left, right = (
-            self._try(exponent) if exponent != best.exponent else None for exponent in (low, high)
-        )
-        candidates = [one for one in (left, right) if one is not None and one.rss < best.rss]
-        if not candidates:
+        left = self._try(low) if low != best.exponent else None
+        right = self._try(high) if high != best.exponent else None
+        better = [h for h in (left, right) if h is not None and h.rss < best.rss]
+        if not better:
             self.lower, self.upper = low, high
             return 1.0
-        winner = min(candidates, key=lambda one: one.rss)
-        if winner is left:
+
+        self.best = min(better, key=lambda hypothesis: hypothesis.rss)
+        if self.best is left:
             self.upper = best.exponent
         else:
             self.lower = best.exponent
-        self.best = winner
-        return _gain(best.smape, winner.smape)
+        return _gain(best.smape, self.best.smape)
+
+
+def _best_of(slices: list[_Slice]) -> Hypothesis:
+    hypotheses = [line.best for line in slices if line.best is not None]
+    return min(hypotheses, key=lambda hypothesis: hypothesis.rss)
 
 
 def mediant(a: Fraction, b: Fraction) -> Fraction:
-    """Between two fractions, with the smallest denominator in between them [REF §3.3]."""
+    """Return the fraction between two others with the smallest denominator [REF §3.3]."""
     return Fraction(a.numerator + b.numerator, a.denominator + b.denominator)
 
 
-def hypothesis(
+def fit_hypothesis(
     parameter: str, x: FloatArray, y: FloatArray, alpha: Fraction, beta: Fraction
 ) -> Hypothesis | None:
-    """`c0 + c1 · x^alpha · log2(x)^beta` by least squares through y (n,) at x (n,); None where the
-    term cannot be told apart.
+    """Fit `c0 + c1 · x^alpha · log2(x)^beta` by least squares; None if it cannot be determined.
+
+    Args:
+        x, y: (n,) points of one parameter.
     """
-    factor = Factor(parameter, alpha, beta)
-    exponent = alpha or beta
     if not len(y):
         return None
+
+    factor = Factor(parameter, alpha, beta)
+    exponent = alpha or beta
     if not exponent:
         function = Function((parameter,), float(np.mean(y)))
     else:
         term = factor(x)
         centred = term - term.mean()
-        spread = float(centred @ centred)
-        if not np.isfinite(spread) or spread <= 1e-20 * float(term @ term):
+        variation = float(centred @ centred)
+        if not np.isfinite(variation) or variation <= INDISTINCT * float(term @ term):
             return None
-        slope = float(centred @ (y - y.mean())) / spread
+        slope = float(centred @ (y - y.mean())) / variation
         offset = float(y.mean() - slope * term.mean())
         function = Function((parameter,), offset, (Term(slope, (factor,)),))
+
     fitted = function(x)
-    return Hypothesis(exponent, function, float(np.sum((y - fitted) ** 2)), float(smape(y, fitted)))
+    rss = float(np.sum((y - fitted) ** 2))
+    return Hypothesis(exponent, function, rss, float(smape(y, fitted)))
 
 
 def _gain(before: float, after: float) -> float:
-    """By which factor an error improved; errors of rounding count as none."""
-    floor = 1e-9
-    return max(before, floor) / max(after, floor)
+    """The factor by which SMAPE improved."""
+    return max(before, ROUNDING_SMAPE) / max(after, ROUNDING_SMAPE)

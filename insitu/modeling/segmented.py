@@ -1,10 +1,10 @@
 """Modeler "segmented": windows of five points whose models fit badly, as in paper [SEG §3].
 
-Each window of five consecutive points is modelled. A series is segmented where a window's
-normalised error exceeds θ, or where it lies between both thresholds and grows by more than ε from
-one window to the next. The pattern of windows with an error above the lower threshold tells where
-behaviour changes: three in a row, at a point that both functions share; four in a row, between two
-points. Recursion finds further changes.
+Each window of five consecutive points is modelled. A series is segmented if the normalised error of
+a window exceeds θ, or if it lies between both thresholds and is more than ε times that of the
+window before. The pattern of windows with an error above the lower threshold locates the change:
+three in a row, at a point that both functions share; four in a row, between two points. Recursion
+finds further changes.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function
 from insitu.modeling.quality import nrss, quality
-from insitu.modeling.refine import hypothesis
+from insitu.modeling.refine import Hypothesis, fit_hypothesis
 from insitu.modeling.residual import spread_of
 from insitu.modeling.search import report_few_points
 from insitu.modeling.series import Series
@@ -27,14 +27,20 @@ from insitu.modeling.spread import Spread
 
 EXPONENTS = tuple(Fraction(i, 2) for i in range(7))  # I [SEG §2]
 LOGARITHMS = tuple(Fraction(j) for j in range(3))  # J [SEG §2]
-TINY = 1e-20  # η of the ratio [SEG §3.1]
-ROUNDING = 1e-12  # errors below are no errors
+ETA = 1e-20  # η, which keeps the ratio of errors finite [SEG §3.1]
+ROUNDING = 1e-12  # smaller errors are rounding and count as zero
 NOT_LOCATED = "change-not-located"
+
+Cut = tuple[int, int]  # the last point before a change and the first after it
 
 
 @dataclass(frozen=True, slots=True)
 class Segmented:
-    """Paper 000; its constants are options [SEG §3.1]."""
+    """Segmentation by the errors of windows; its options are the constants of [SEG §3.1].
+
+    window: points. heterogeneous, threshold: lower and upper threshold (θ) of the nRSS. ratio: ε,
+    between the errors of neighbouring windows.
+    """
 
     window: int = 5
     heterogeneous: float = 0.1
@@ -45,10 +51,12 @@ class Segmented:
     shares_noise: ClassVar[bool] = False
 
     def fit(self, series: Series) -> list[Model]:
-        """See Modeler; one parameter only. Below six points nothing is segmented.
+        """Return one model per series of one parameter; see Modeler.
+
+        Below six points nothing is segmented.
 
         Raises:
-            ModelingError: for several parameters.
+            ModelingError: there are several parameters.
         """
         return [
             self._model(series.parameters[0], coordinates, values)
@@ -57,10 +65,13 @@ class Segmented:
 
     def _model(self, parameter: str, coordinates: FloatArray, y: FloatArray) -> Model:
         x = coordinates[:, 0]
-        cuts, located = self._cuts(parameter, x, y)
-        starts, ends = [0, *(high for _, high in cuts)], [*(low + 1 for low, _ in cuts), len(x)]
-        segments, fitted, columns = [], np.empty(len(y)), 0
+        cuts, all_located = self._cuts(parameter, x, y)
+        starts = [0, *(first for _, first in cuts)]
+        ends = [*(last + 1 for last, _ in cuts), len(x)]
+
+        segments: list[Segment] = []
         spreads: list[Spread] = []
+        fitted, n_coefficients = np.empty(len(y)), 0
         for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
             function = best_function(parameter, x[start:end], y[start:end])
             lower = -np.inf if k == 0 else float(x[start])
@@ -68,15 +79,19 @@ class Segmented:
             segments.append(Segment(lower, upper, function))
             spreads += spread_of(function, coordinates[start:end], y[start:end])
             fitted[start:end] = function(coordinates[start:end])
-            columns += 1 + len(function.terms)
+            n_coefficients += 1 + len(function.terms)
+
         findings = report_few_points(len(y))
-        if not located:
-            text = "behaviour changes, but the pattern of errors does not tell where; measure more"
+        if not all_located:
+            text = (
+                "behaviour changes, but the pattern of errors does not show where; "
+                "measure more points"
+            )
             findings = (*findings, Finding(NOT_LOCATED, text))
         return Model(
             parameters=(parameter,),
             segments=tuple(segments),
-            quality=quality(y, fitted, coefficients=columns),
+            quality=quality(y, fitted, coefficients=n_coefficients),
             modeler=self.name,
             coordinates=coordinates,
             values=y,
@@ -85,69 +100,79 @@ class Segmented:
             findings=findings,
         )
 
-    def _cuts(
-        self, parameter: str, x: FloatArray, y: FloatArray
-    ) -> tuple[list[tuple[int, int]], bool]:
-        """Indices of the last point before and the first after each change, and if all were
-        located.
-        """
+    def _cuts(self, parameter: str, x: FloatArray, y: FloatArray) -> tuple[list[Cut], bool]:
+        """The cuts, ascending, and whether all changes could be located."""
         errors = self.errors(parameter, x, y)
         if not self.is_segmented(errors):
             return [], True
-        place = self.locate(errors)
-        if place is None:
+        cut = self.locate(errors)
+        if cut is None:
             return [], False
-        low, high = place
-        before, first = self._cuts(parameter, x[: low + 1], y[: low + 1])
-        after, second = self._cuts(parameter, x[high:], y[high:])
-        shifted = [(i + high, j + high) for i, j in after]
-        return [*before, place, *shifted], first and second
+
+        last, first = cut
+        before, before_located = self._cuts(parameter, x[: last + 1], y[: last + 1])
+        after, after_located = self._cuts(parameter, x[first:], y[first:])
+        shifted = [(i + first, j + first) for i, j in after]
+        return [*before, cut, *shifted], before_located and after_located
 
     def errors(self, parameter: str, x: FloatArray, y: FloatArray) -> list[float]:
-        """nRSS of the model of each window of y (n,) at x (n,) [SEG §3.1]; none below 6 points."""
+        """Return the nRSS of the model of each window [SEG §3.1]; none below six points.
+
+        Args:
+            x, y: (n,) points.
+        """
         if len(x) <= self.window:
             return []
-        answer = []
+        errors = []
         for start in range(len(x) - self.window + 1):
-            part = slice(start, start + self.window)
-            function = best_function(parameter, x[part], y[part])
-            error = nrss(y[part], function(x[part]))
-            answer.append(0.0 if error < ROUNDING else error)
-        return answer
+            window = slice(start, start + self.window)
+            function = best_function(parameter, x[window], y[window])
+            error = nrss(y[window], function(x[window]))
+            errors.append(0.0 if error < ROUNDING else error)
+        return errors
 
     def is_segmented(self, errors: list[float]) -> bool:
-        """Whether any error is large, or medium and much larger than the one before [SEG §3.1]."""
+        """Return whether an error is large, or medium and much larger than the one before it.
+
+        [SEG §3.1]
+        """
         if any(error > self.threshold for error in errors):
             return True
-        return any(
-            self.heterogeneous <= error <= self.threshold and error / (before + TINY) > self.ratio
-            for before, error in pairwise(errors)
-        )
+        for before, error in pairwise(errors):
+            is_medium = self.heterogeneous <= error <= self.threshold
+            if is_medium and error / (before + ETA) > self.ratio:
+                return True
+        return False
 
-    def locate(self, errors: list[float]) -> tuple[int, int] | None:
-        """Points between which behaviour changes, or twice the common point [SEG §3.2]."""
-        place = 0
-        for bad, group in groupby(error > self.heterogeneous for error in errors):
-            length = len(list(group))
-            second = place + 1  # the window of the second one
-            if bad and length == 3:
+    def locate(self, errors: list[float]) -> Cut | None:
+        """Return the points between which behaviour changes, or the common point twice.
+
+        None if the pattern of errors does not show it. [SEG §3.2]
+        """
+        start = 0
+        for is_bad, windows in groupby(error > self.heterogeneous for error in errors):
+            length = len(list(windows))
+            second = start + 1  # the second bad window begins at this point
+            if is_bad and length == 3:
                 return second + 2, second + 2
-            if bad and length == 4:
+            if is_bad and length == 4:
                 return second + 2, second + 3
-            place += length
+            start += length
         return None
 
 
 def best_function(parameter: str, x: FloatArray, y: FloatArray) -> Function:
-    """The function of the default space of [SEG §2], one term and a constant, with the smallest
-    RSS for y (n,) at x (n,).
+    """Return the function with the smallest RSS: a constant and one term of [SEG §2].
+
+    Args:
+        x, y: (n,) points; up to two have the constant, none at all the constant NaN.
     """
-    found = [
-        one
-        for alpha in EXPONENTS
-        for beta in LOGARITHMS
-        if (one := hypothesis(parameter, x, y, alpha, beta)) and (len(y) > 2 or not one.exponent)
-    ]
-    if not found:
-        return Function((parameter,), float("nan"))
-    return min(found, key=lambda one: one.rss).function
+    best: Hypothesis | None = None
+    for alpha in EXPONENTS:
+        for beta in LOGARITHMS:
+            hypothesis = fit_hypothesis(parameter, x, y, alpha, beta)
+            if hypothesis is None or (len(y) <= 2 and hypothesis.exponent):
+                continue
+            if best is None or hypothesis.rss < best.rss:
+                best = hypothesis
+    return best.function if best else Function((parameter,), float("nan"))
