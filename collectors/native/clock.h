@@ -1,4 +1,4 @@
-/* One monotonic clock for all collectors, in ticks; a table's header tells how long a tick is. */
+/* One monotonic clock for all collectors. It counts ticks, whose length follows from the header of the table. */
 #ifndef INSITU_CLOCK_H
 #define INSITU_CLOCK_H
 
@@ -9,10 +9,10 @@
 #include <x86intrin.h>
 #endif
 
-/* Set once by insitu_clock_choose, before any tick is read. */
+/* Whether ticks are those of the time stamp counter, else nanoseconds. Set before any tick is read. */
 extern int insitu_clock_is_tsc;
 
-/* Choose the time stamp counter where the kernel itself trusts it, else clock_gettime. */
+/* Choose the time stamp counter if the kernel itself uses it as its clock source, else clock_gettime. */
 void insitu_clock_choose(void);
 
 static inline uint64_t insitu_monotonic_ns(void) {

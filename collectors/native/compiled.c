@@ -1,8 +1,9 @@
-/* Call paths of compiled code that was built with -finstrument-functions, in C, C++ or Fortran.
+/* Call paths of compiled code (C, C++, Fortran) that was built with -finstrument-functions.
  *
- * The compiler calls these two names around every function; in a program that runs unmeasured they are empty functions
- * of the C library. A row is named by the file and the address of its function: the agent looks up what that is called.
- * longjmp leaves functions without telling; their frames are recognised by where they were on the stack. */
+ * The compiler calls __cyg_profile_func_enter and _exit around every function; in a program that runs unmeasured they
+ * are empty functions of the C library. A row is named by the object file and the address of its function, for which
+ * the agent looks up the symbol. longjmp leaves functions without calling _exit: their frames are recognised by their
+ * position on the stack. */
 #define _GNU_SOURCE
 #include "loop.h"
 #include "maps.h"
@@ -17,26 +18,27 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define CACHE 4096u /* rows that were found by caller and function; a power of two */
-#define SPAN (1 << 23)
-#define FARTHEST (1 << 17) /* words between two functions on a stack, about */
+#define CACHE 4096u        /* cached rows by caller and function; a power of two */
+#define SPAN (1 << 23)     /* stack positions further apart than this (64 MiB) are on different stacks */
+#define FARTHEST (1 << 17) /* largest distance in words (1 MiB) at which a stack is searched */
 
-static _Atomic uint32_t found[CACHE];
+static _Atomic uint32_t cached_rows[CACHE];
 
-/* Where a function stands on its stack, in units of 8 bytes: enough to tell places on one stack apart. */
-static inline uint32_t place(const void *frame) {
-  return (uint32_t)((uintptr_t)frame >> 3) | 1u; /* frames are at least 16 bytes apart */
+/* The stack position of a function in units of 8 bytes; 32 bits distinguish positions on one stack. It is never 0. */
+static inline uint32_t stack_position(const void *frame) {
+  return (uint32_t)((uintptr_t)frame >> 3) | 1u; /* no ambiguity: frames are at least 16 bytes apart */
 }
 
-/* From where a function was called: goes into the flags of its frame. */
-static inline uint32_t site(const void *call_site) {
+/* The call site of a function, as stored in the upper bits of the flags of its frame. */
+static inline uint32_t site_flags(const void *call_site) {
   return (uint32_t)(uintptr_t)call_site << 8;
 }
 
-/* A stack grows downwards: what was entered below the caller's place has been left, and so has what stands at the same
- * place but was called from elsewhere (from the same place it is the function into which this one was inlined). Places
- * further apart than 64 MiB are on different stacks, as those of signal handlers. */
-static inline void drop_left(struct insitu_thread *self, uint32_t here, uint32_t from, uint64_t now) {
+/* Close the frames of functions that longjmp left. The stack grows downwards, so a function at a lower position than
+ * the new one has been left, and so has one at the same position with another call site. With the same call site it is
+ * the function into which the new one was inlined. Positions further apart than SPAN are on different stacks, such as
+ * those of signal handlers, and say nothing. */
+static inline void close_left_frames(struct insitu_thread *self, uint32_t here, uint32_t from, uint64_t now) {
   for (;;) {
     const struct insitu_frame *top = insitu_top(self);
     int32_t above = (int32_t)(here - top->stack);
@@ -46,8 +48,8 @@ static inline void drop_left(struct insitu_thread *self, uint32_t here, uint32_t
   }
 }
 
-/* The program itself is called by its path: what the linker knows is the first word of its command line. Others may be
- * known by where they are seen from here. */
+/* Write the absolute path of an object. The linker knows the program itself only by the first word of its command line,
+ * and other objects possibly by a relative path. */
 static size_t object_path(const struct link_map *object, const char *name, char *path, size_t capacity) {
   size_t used = 0, bytes = strlen(name);
   if (!object->l_name || !object->l_name[0]) {
@@ -64,13 +66,16 @@ static size_t object_path(const struct link_map *object, const char *name, char 
 }
 
 static uint32_t add_row(uint32_t parent, void *function) {
-  static _Atomic(const void *) last; /* relaxed: one look too many does no harm */
+  static _Atomic(const void *) last; /* relaxed: patching once too often does no harm */
   Dl_info info;
   struct link_map *object = NULL;
   char path[512], name[24];
   if (!dladdr1(function, &info, (void **)&object, RTLD_DL_LINKMAP) || !object) return 0;
-  if (atomic_exchange_explicit(&last, object, memory_order_relaxed) != object)
-    insitu_mpi_patch(), insitu_maps_patch(); /* it may have been loaded just now, and call MPI */
+  if (atomic_exchange_explicit(&last, object, memory_order_relaxed) != object) {
+    /* The object may have been loaded just now, and may call MPI. */
+    insitu_mpi_patch();
+    insitu_maps_patch();
+  }
   size_t path_bytes = object_path(object, info.dli_fname, path, sizeof path);
   uint64_t address = (uint64_t)((uintptr_t)function - object->l_addr);
   size_t used = sizeof name;
@@ -80,65 +85,70 @@ static uint32_t add_row(uint32_t parent, void *function) {
                         path_bytes, 0);
 }
 
-/* The row of a function below its caller's, 0 if there is none yet. */
+/* Return the row of a function below its caller's, 0 if there is none yet. */
 static inline uint32_t row_below(uint32_t parent, uint64_t key) {
   const struct insitu_row *rows = insitu_table->rows;
-  _Atomic uint32_t *slot = &found[((key >> 2) * 31 + parent * 0x9E3779B1u) >> 4 & (CACHE - 1)];
+  _Atomic uint32_t *slot = &cached_rows[((key >> 2) * 31 + parent * 0x9E3779B1u) >> 4 & (CACHE - 1)];
+  /* Acquire: pairs with the release below, so that the row is complete. */
   uint32_t row = atomic_load_explicit(slot, memory_order_acquire);
   if (__builtin_expect(rows[row].key == key && rows[row].parent == parent && row, 1)) return row;
   row = insitu_find_child(parent, key);
-  /* Release: another thread that finds the row here finds it filled. */
+  /* Release: another thread that finds the row here finds it complete. */
   if (row) atomic_store_explicit(slot, row, memory_order_release);
   return row;
 }
 
-/* Whether the place to which a call returns stands in these words of a stack. What lies between two functions that are
- * on different stacks may be no memory at all: the kernel reads it for us, and where it cannot, nothing is known. */
-static int returns_here(const uintptr_t *words, int32_t count, uintptr_t call_site) {
-  uintptr_t part[256];
+/* Whether the return address of a call is among these words of a stack. Memory between two functions on different
+ * stacks may not be mapped, so the kernel reads it; 1 if it cannot. */
+static int has_return_address(const uintptr_t *words, int32_t count, uintptr_t call_site) {
+  uintptr_t chunk[256];
   for (int32_t at = 0; at < count; at += 256) {
-    size_t bytes = (size_t)(count - at < 256 ? count - at : 256) * sizeof *part;
-    struct iovec here = {part, bytes}, there = {(void *)(words + at), bytes};
+    size_t bytes = (size_t)(count - at < 256 ? count - at : 256) * sizeof *chunk;
+    struct iovec here = {chunk, bytes}, there = {(void *)(words + at), bytes};
     if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != (ssize_t)bytes) return 1;
-    for (size_t i = 0; i < bytes / sizeof *part; i++)
-      if (part[i] == call_site) return 1;
+    for (size_t i = 0; i < bytes / sizeof *chunk; i++)
+      if (chunk[i] == call_site) return 1;
   }
   return 0;
 }
 
-/* Whether the function on top was left by longjmp although it stands above the new one on the stack: then the place to
- * which the new one returns is not between them. Asked where the top never called that function before. */
+/* Whether the function on top was left by longjmp although its stack position is above that of the new one: then the
+ * return address of the new one is not between them. Only called if the top never called this function before, since
+ * it reads the stack. */
 __attribute__((noinline)) static int was_left(const struct insitu_frame *top, const uintptr_t *here,
                                               uintptr_t call_site) {
-  int32_t words = (int32_t)(top->stack - place(here));
-  if (!top->stack || words <= 0 || words > FARTHEST || (top->flags & ~0xffu) == site((void *)call_site)) return 0;
-  int saved = errno; /* a call puts where it returns to one word below the caller's */
-  int is_left = !returns_here(here, words + 2, call_site);
+  int32_t words = (int32_t)(top->stack - stack_position(here));
+  if (!top->stack || words <= 0 || words > FARTHEST || (top->flags & ~0xffu) == site_flags((void *)call_site)) return 0;
+  int saved = errno;
+  /* Two words more: a call stores its return address one word below the frame of its caller. */
+  int is_left = !has_return_address(here, words + 2, call_site);
   errno = saved;
   return is_left;
 }
 
 /* ---- the budget ----------------------------------------------------------------------------------------------- */
 
-#define LEFT_OUT 1024u /* a power of two */
-#define LOOK_EVERY_S 0.1
-#define THROTTLE_AFTER_S 0.25 /* what starts up calls much that is not called again */
-#define WITHOUT_CLOCK_NS 8.0  /* what an event takes besides two readings of the clock */
+#define THROTTLED 1024u /* capacity of the table of throttled functions; a power of two */
+#define CHECK_EVERY_S 0.1
+#define THROTTLE_AFTER_S 0.25 /* a start-up makes many calls that are never made again */
+#define WITHOUT_CLOCK_NS 8.0  /* cost of an event besides two readings of the clock */
+#define NEGLIGIBLE 0.01       /* call paths that take less than this share of the budget are not throttled */
+#define TARGET 0.75           /* throttle until the cost is this share of the budget */
 
-/* Functions that are as if they were part of their callers, each at the place that its address names. */
-static _Atomic uint64_t left_out[LEFT_OUT];
-static _Atomic uint64_t look_at;
-static atomic_flag is_looking = ATOMIC_FLAG_INIT;
-static uint64_t began, looked_at, seen[INSITU_ROWS];
+/* Functions that count as part of their callers, each in the slot given by its address. */
+static _Atomic uint64_t throttled[THROTTLED];
+static _Atomic uint64_t check_at;                  /* relaxed: a thread that sees it late checks late */
+static atomic_flag is_checking = ATOMIC_FLAG_INIT; /* acquire and release order what follows */
+static uint64_t began, checked_at, visits_before[INSITU_ROWS];
 static double tick_ns, event_ticks, spent;
 
-static inline _Atomic uint64_t *place_of(uint64_t key) {
-  return &left_out[(key >> 2) * 0x9E3779B1u >> 7 & (LEFT_OUT - 1)];
+static inline _Atomic uint64_t *slot_of(uint64_t key) {
+  return &throttled[(key >> 2) * 0x9E3779B1u >> 7 & (THROTTLED - 1)];
 }
 
-/* Relaxed: a thread that learns it late records a few calls more. */
-static inline int is_left_out(uint64_t key) {
-  return atomic_load_explicit(place_of(key), memory_order_relaxed) == key;
+/* Relaxed: a thread that sees it late records a few more calls. */
+static inline int is_throttled(uint64_t key) {
+  return atomic_load_explicit(slot_of(key), memory_order_relaxed) == key;
 }
 
 static void calibrate(uint64_t now) {
@@ -148,7 +158,7 @@ static void calibrate(uint64_t now) {
   double elapsed_ns = (double)(insitu_monotonic_ns() - header->start_ns);
   tick_ns = header->is_tsc && now > header->start_tick ? elapsed_ns / (double)(now - header->start_tick) : 1.0;
   event_ticks = 2.0 * (double)(last - first) / 64.0 + WITHOUT_CLOCK_NS / tick_ns;
-  began = looked_at = now;
+  began = checked_at = now;
 }
 
 static int is_open(uint32_t row) {
@@ -159,79 +169,87 @@ static int is_open(uint32_t row) {
   return 0;
 }
 
-static void leave_out(uint32_t row, uint32_t used) {
+static void throttle(uint32_t row, uint32_t used) {
   struct insitu_row *rows = insitu_table->rows;
   uint64_t none = 0, key = rows[row].key;
-  if (!atomic_compare_exchange_strong(place_of(key), &none, key)) return; /* another one's place: this one stays */
+  /* If another function occupies the slot, this one goes on being recorded. Sequentially consistent by default; this is
+   * a rare path. */
+  if (!atomic_compare_exchange_strong(slot_of(key), &none, key)) return;
+  /* Relaxed: the flags are for readers; threads look into `throttled`. */
   for (uint32_t i = 1; i < used; i++)
     if (rows[i].key == key) __atomic_fetch_or(&rows[i].flags, (uint32_t)ROW_IS_THROTTLED, __ATOMIC_RELAXED);
   insitu_table->header->throttled++;
 }
 
-/* The call path that takes least time per call, of those whose recording takes more than they are worth. */
-static uint32_t least_worth(uint32_t used, const uint32_t *fresh_at, double window) {
+/* Return the call path with the least time per call, of those whose recording takes more than the budget allows; 0 if
+ * there is none. */
+static uint32_t find_to_throttle(uint32_t used, const uint32_t *new_visits, double window) {
   const struct insitu_row *rows = insitu_table->rows;
   double allowed = insitu_table->header->budget, least = 0;
-  uint32_t found = 0;
+  uint32_t best = 0;
   for (uint32_t i = 1; i < used; i++) {
     if (rows[i].kind != INSITU_COMPILED || rows[i].flags & ROW_IS_THROTTLED || !rows[i].visits) continue;
-    double fresh = (double)fresh_at[i] * event_ticks, each = (double)rows[i].time / (double)rows[i].visits;
-    if (fresh < 0.01 * allowed * window || event_ticks < allowed * each || is_open(i)) continue;
-    uint64_t other = atomic_load_explicit(place_of(rows[i].key), memory_order_relaxed);
-    if (!other && (!found || each < least)) found = i, least = each;
+    double cost = (double)new_visits[i] * event_ticks, each = (double)rows[i].time / (double)rows[i].visits;
+    if (cost < NEGLIGIBLE * allowed * window || event_ticks < allowed * each || is_open(i)) continue;
+    uint64_t other = atomic_load_explicit(slot_of(rows[i].key), memory_order_relaxed);
+    if (!other && (!best || each < least)) {
+      best = i;
+      least = each;
+    }
   }
-  return found;
+  return best;
 }
 
-static void keep_budget(uint64_t now) {
-  static uint32_t fresh[INSITU_ROWS]; /* visits since the last look */
+static void enforce_budget(uint64_t now) {
+  static uint32_t new_visits[INSITU_ROWS]; /* since the last check */
   struct insitu_row *rows = insitu_table->rows;
   uint32_t row, used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_acquire);
-  double events = 0, window = (double)(now - looked_at), elapsed = (double)(now - began);
+  double events = 0, window = (double)(now - checked_at), elapsed = (double)(now - began);
   double allowed = insitu_table->header->budget;
   for (uint32_t i = 1; i < used; i++) {
     if (rows[i].kind != INSITU_COMPILED) continue;
-    uint64_t visits = __atomic_load_n(&rows[i].visits, __ATOMIC_RELAXED); /* another thread may count there */
-    fresh[i] = (uint32_t)(visits - seen[i]);
-    seen[i] = visits;
-    events += fresh[i];
+    /* Relaxed: another thread may be counting; what is missed here is seen at the next check. */
+    uint64_t visits = __atomic_load_n(&rows[i].visits, __ATOMIC_RELAXED);
+    new_visits[i] = (uint32_t)(visits - visits_before[i]);
+    visits_before[i] = visits;
+    events += new_visits[i];
   }
-  looked_at = now;
+  checked_at = now;
   double cost = events * event_ticks;
   spent += cost;
   if (!(allowed > 0) || elapsed * tick_ns < THROTTLE_AFTER_S * 1e9 || spent <= allowed * elapsed) return;
-  while (cost > 0.75 * allowed * window && (row = least_worth(used, fresh, window))) {
-    leave_out(row, used);
-    cost -= (double)fresh[row] * event_ticks;
+  while (cost > TARGET * allowed * window && (row = find_to_throttle(used, new_visits, window))) {
+    throttle(row, used);
+    cost -= (double)new_visits[row] * event_ticks;
   }
 }
 
-static void follow(uint64_t now) {
-  keep_budget(now);
+static void check_budget_and_loop(uint64_t now) {
+  enforce_budget(now);
   uint32_t used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_acquire);
   insitu_loop_find(used, (double)(now - began), tick_ns);
 }
 
-__attribute__((noinline)) static void look(uint64_t now) {
-  if (atomic_flag_test_and_set_explicit(&is_looking, memory_order_acquire)) return;
+__attribute__((noinline)) static void check(uint64_t now) {
+  if (atomic_flag_test_and_set_explicit(&is_checking, memory_order_acquire)) return;
   if (!began) calibrate(now);
-  else follow(now);
-  uint64_t next = now + (uint64_t)(LOOK_EVERY_S * 1e9 / tick_ns);
-  atomic_store_explicit(&look_at, next, memory_order_relaxed);
-  atomic_flag_clear_explicit(&is_looking, memory_order_release);
+  else check_budget_and_loop(now);
+  uint64_t next = now + (uint64_t)(CHECK_EVERY_S * 1e9 / tick_ns);
+  atomic_store_explicit(&check_at, next, memory_order_relaxed);
+  atomic_flag_clear_explicit(&is_checking, memory_order_release);
 }
 
-/* ---- what the compiler calls ---------------------------------------------------------------------------------- */
+/* ---- the functions that the compiler calls -------------------------------------------------------------------- */
 
 EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
   struct insitu_thread *self = insitu_thread_self();
   if (__builtin_expect(!self, 0)) return;
   const uintptr_t *frame = __builtin_frame_address(0);
-  uint32_t here = place(frame), from = site(call_site), row, flags = 0;
+  uint32_t here = stack_position(frame), from = site_flags(call_site), row, flags = 0;
   uint64_t key = (uint64_t)(uintptr_t)function;
-  if (__builtin_expect(is_left_out(key), 0)) return;
+  if (__builtin_expect(is_throttled(key), 0)) return;
   uint64_t now = insitu_ticks();
-  drop_left(self, here, from, now);
+  close_left_frames(self, here, from, now);
   const struct insitu_row *rows = insitu_table->rows;
   for (;;) {
     const struct insitu_frame *top = insitu_top(self);
@@ -245,7 +263,8 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
     flags = INSITU_FOLDED | INSITU_UNNAMED, row = insitu_top(self)->row;
   if (__builtin_expect(__atomic_load_n(&rows[row].flags, __ATOMIC_RELAXED) & ROW_IS_LOOP, 0) && !flags)
     insitu_loop_iteration(self, now);
-  if (!(flags & INSITU_UNNAMED)) { /* one thread counts in a row, others may read */
+  if (!(flags & INSITU_UNNAMED)) {
+    /* Relaxed: only this thread writes the row; others may read it at any time. */
     uint64_t *visits = &insitu_table->rows[row].visits;
     __atomic_store_n(visits, *visits + 1, __ATOMIC_RELAXED);
   }
@@ -259,17 +278,17 @@ EXPORT void __cyg_profile_func_exit(void *function, void *call_site) {
   struct insitu_thread *self = insitu_thread_self();
   if (__builtin_expect(!self, 0)) return;
   uint64_t key = (uint64_t)(uintptr_t)function;
-  if (__builtin_expect(is_left_out(key), 0)) return;
+  if (__builtin_expect(is_throttled(key), 0)) return;
   uint64_t now = insitu_ticks();
   const struct insitu_row *rows = insitu_table->rows;
   const struct insitu_frame *top = insitu_top(self);
   if (__builtin_expect(self->overflow || (top->stack && (rows[top->row].key == key || top->flags & INSITU_UNNAMED)),
                        1)) {
     insitu_pop(self, now);
-    if (__builtin_expect(now >= atomic_load_explicit(&look_at, memory_order_relaxed), 0)) look(now);
+    if (__builtin_expect(now >= atomic_load_explicit(&check_at, memory_order_relaxed), 0)) check(now);
     return;
   }
-  /* Functions above it were left by longjmp; one that was entered before the start is ignored. */
+  /* The functions above it were left by longjmp. A function that was entered before the start is ignored. */
   for (uint32_t depth = self->depth; depth > 1 && self->frames[depth - 1].stack; depth--) {
     if (rows[self->frames[depth - 1].row].key != key) continue;
     while (self->depth >= depth) insitu_pop(self, now);

@@ -1,7 +1,7 @@
-/* Hardware counters of the process, where the kernel grants them: instructions and cycles in user space.
+/* Hardware counters of the process, if the kernel permits them: instructions and cycles in user space.
  *
- * A descriptor is the application's to close and to reuse: ours stand out of its way, and before they are read they are
- * asked whether they are still ours. */
+ * The application may close or reuse any descriptor. Ours have high numbers, and before each reading their event's id
+ * tells whether they are still ours. */
 #define _GNU_SOURCE
 #include "counters.h"
 
@@ -24,16 +24,16 @@ static int files[EVENTS] = {-1, -1};
 static uint64_t ids[EVENTS];
 
 static int open_event(uint64_t event) {
-  struct perf_event_attr wanted;
-  memset(&wanted, 0, sizeof wanted);
-  wanted.type = PERF_TYPE_HARDWARE;
-  wanted.size = PERF_ATTR_SIZE_VER1; /* known to every kernel */
-  wanted.config = event;
-  wanted.inherit = 1;
-  wanted.exclude_kernel = 1;
-  wanted.exclude_hv = 1;
-  wanted.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-  return (int)syscall(SYS_perf_event_open, &wanted, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+  struct perf_event_attr attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.type = PERF_TYPE_HARDWARE;
+  attributes.size = PERF_ATTR_SIZE_VER1; /* known to every kernel */
+  attributes.config = event;
+  attributes.inherit = 1;
+  attributes.exclude_kernel = 1;
+  attributes.exclude_hv = 1;
+  attributes.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+  return (int)syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 void insitu_counters_start(void) {
@@ -51,12 +51,16 @@ void insitu_counters_start(void) {
   errno = saved;
 }
 
-/* Events share the processor's counters and may have been counted part of the time only. */
+/* Events share the counters of the processor. One that was counted only part of the time is extrapolated. */
 static uint64_t read_event(int i) {
-  uint64_t id = 0, told[3];
+  struct {
+    uint64_t count, enabled, running;
+  } reading;
+  uint64_t id = 0;
   if (files[i] < 0 || ioctl(files[i], PERF_EVENT_IOC_ID, &id) || !id || id != ids[i]) return 0;
-  if (read(files[i], told, sizeof told) != (ssize_t)sizeof told || !told[2]) return 0;
-  return told[2] == told[1] ? told[0] : (uint64_t)((double)told[0] * (double)told[1] / (double)told[2]);
+  if (read(files[i], &reading, sizeof reading) != (ssize_t)sizeof reading || !reading.running) return 0;
+  if (reading.running == reading.enabled) return reading.count;
+  return (uint64_t)((double)reading.count * (double)reading.enabled / (double)reading.running);
 }
 
 void insitu_counters_read(uint64_t counts[2]) {

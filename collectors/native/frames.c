@@ -68,8 +68,8 @@ int insitu_is_deepest(const struct insitu_frame *top) {
 static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *code, PyObject *globals,
                                        enum insitu_begin how) {
   struct insitu_frame *top = insitu_top(self);
-  struct insitu_code *known = insitu_code_find(code, globals);
-  unsigned flags = known->flags;
+  struct insitu_code *info = insitu_code_find(code, globals);
+  unsigned flags = info->flags;
   if (only_makes_generator(flags, how)) return INSITU_NOT_BEGUN;
 
   /* The body of __main__ is the program itself: it shares the row of the program. */
@@ -81,7 +81,7 @@ static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *cod
   }
 
   if (flags & ROW_IS_IGNORED) {
-    if (known->code) *insitu_ignored_at(code) = code; /* else nothing keeps the object, and its address may return */
+    if (info->code) *insitu_ignored_at(code) = code; /* else nothing keeps the object, and its address may return */
     return INSITU_IGNORED;
   }
   if (insitu_is_deepest(top)) {
@@ -90,7 +90,7 @@ static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *cod
     return INSITU_BEGUN;
   }
   if (flags & ROW_IS_LIBRARY && is_inside_library(self, top)) {
-    known->skipped++;
+    info->skipped++;
     top->skipped++;
     return INSITU_BEGUN;
   }
@@ -113,11 +113,11 @@ enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code
 
   /* Library code inside library code has no frame: only the number of its open calls is kept. */
   if (top->skipped && is_inside_library(self, top)) {
-    struct insitu_code *known = insitu_code_find(code, globals);
-    if (known->flags & ROW_IS_LIBRARY) {
-      if (known->flags & ROW_IS_IGNORED) return INSITU_IGNORED;
-      if (only_makes_generator(known->flags, how)) return INSITU_NOT_BEGUN;
-      known->skipped++;
+    struct insitu_code *info = insitu_code_find(code, globals);
+    if (info->flags & ROW_IS_LIBRARY) {
+      if (info->flags & ROW_IS_IGNORED) return INSITU_IGNORED;
+      if (only_makes_generator(info->flags, how)) return INSITU_NOT_BEGUN;
+      info->skipped++;
       top->skipped++;
       return INSITU_BEGUN;
     }

@@ -1,9 +1,9 @@
-/* The malloc family, counted on its way to the allocator: what a call path allocates, keeps, and the most that was
- * live.
+/* Heap memory per call path: wrappers of the malloc family, which count and call the allocator.
  *
- * Preloaded, these names come before the allocator's own; calls go on to the next definition, which is the program's
- * jemalloc or tcmalloc where it has one. Loaded without LD_PRELOAD nobody calls them, and the heap is not measured.
- * Blocks get no header: their size is what malloc_usable_size says, when they come and when they go. */
+ * In a preloaded library these names precede those of the allocator. Calls go on to the next definition, which is that
+ * of jemalloc or tcmalloc if the program uses one. If the library is loaded without LD_PRELOAD nobody calls them, and
+ * the heap is not measured. Blocks get no header: malloc_usable_size gives their size when they are allocated and when
+ * they are freed. */
 #define _GNU_SOURCE
 #include "heap.h"
 
@@ -17,14 +17,15 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define BATCH (64 << 10) /* bytes that a thread may keep to itself: the peak is exact to threads x 64 KiB */
+#define BATCH (64 << 10) /* bytes that a thread may leave pending: the peak is exact to 64 KiB per thread */
 
-static _Atomic int64_t live; /* bytes of the process, up to what threads have pending */
-static _Atomic int64_t most; /* since insitu_heap_live was asked */
+/* Both are accessed relaxed: they are sums and maxima of single values, and no other data depends on them. */
+static _Atomic int64_t live; /* bytes of the process, without those that are pending in its threads */
+static _Atomic int64_t peak; /* since the last insitu_heap_live */
 static __thread int64_t pending;
 static int is_off;
 
-/* ---- the allocator behind us ---------------------------------------------------------------------------------- */
+/* ---- the allocator -------------------------------------------------------------------------------------------- */
 
 static void *first_malloc(size_t);
 static void *first_calloc(size_t, size_t);
@@ -35,7 +36,7 @@ static size_t no_size(void *block) {
   return 0;
 }
 
-/* Until the first call has looked for the allocator, these look for it; afterwards nothing asks again. */
+/* Initially these point to functions that find the allocator; from then on to the allocator itself. */
 static void *(*next_malloc)(size_t) = first_malloc;
 static void *(*next_calloc)(size_t, size_t) = first_calloc;
 static void *(*next_realloc)(void *, size_t) = first_realloc;
@@ -45,7 +46,7 @@ static int (*next_posix_memalign)(void **, size_t, size_t);
 static void *(*next_aligned_alloc)(size_t, size_t), *(*next_memalign)(size_t, size_t);
 static void *(*next_valloc)(size_t), *(*next_pvalloc)(size_t);
 
-/* Looking for the allocator may itself allocate (dlsym of an older glibc): that comes from here and is never freed. */
+/* Finding the allocator may itself allocate (dlsym of older glibc). Such blocks come from here and are never freed. */
 static _Alignas(16) char arena[4096];
 static size_t arena_used;
 static int is_looking;
@@ -61,11 +62,11 @@ static void *arena_block(size_t bytes) {
   return arena + at;
 }
 
-static void look(void) {
+static void find_allocator(void) {
   if (is_looking) return;
   is_looking = 1;
   int saved = errno;
-  void *(*found)(size_t) = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
+  void *(*next)(size_t) = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
   next_calloc = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc");
   next_realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
   next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
@@ -74,30 +75,30 @@ static void look(void) {
   next_memalign = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign");
   next_valloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "valloc");
   next_pvalloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "pvalloc");
-  next_malloc = found;
+  next_malloc = next; /* last: until now malloc was served from the arena */
   errno = saved;
 }
 
 static void *first_malloc(size_t bytes) {
   if (is_looking) return arena_block(bytes);
-  look();
+  find_allocator();
   return next_malloc(bytes);
 }
 
 static void *first_calloc(size_t count, size_t bytes) {
-  if (is_looking) return arena_block(count * bytes); /* never used before: it is zero */
-  look();
+  if (is_looking) return arena_block(count * bytes); /* fresh static memory is zero */
+  find_allocator();
   return next_calloc(count, bytes);
 }
 
 static void *first_realloc(void *block, size_t bytes) {
   if (is_looking) return NULL;
-  look();
+  find_allocator();
   return next_realloc(block, bytes);
 }
 
 static void first_free(void *block) {
-  look();
+  find_allocator();
   next_free(block);
 }
 
@@ -108,8 +109,8 @@ static void flush(void) {
   pending = 0;
 }
 
-/* Threads in which nothing but the heap is recorded, such as libraries start: each has a row while it lives, and no
- * time. */
+/* Threads without an area in the table, such as those started by libraries: each uses a row of its own while it lives,
+ * which has heap metrics and no time. */
 #define OTHERS 256
 static struct {
   uint32_t row;
@@ -122,7 +123,7 @@ static __thread int has_claimed;
 
 static struct insitu_row *claim(void) {
   if (has_claimed) return own;
-  has_claimed = 1; /* what is allocated below counts for the process only */
+  has_claimed = 1; /* what insitu_row_add allocates counts for the process only */
   size_t at = 0;
   pthread_mutex_lock(&claiming);
   while (at < OTHERS && others[at].is_taken) at++;
@@ -144,7 +145,7 @@ static void release(void *is_taken) {
   pthread_mutex_unlock(&claiming);
 }
 
-/* The calling thread ends: add what it has not yet reported to the total of the process. */
+/* A thread ends: add its pending bytes to the total of the process. From here on it has no row. */
 static void end_thread(void) {
   has_claimed = 1;
   flush();
@@ -159,11 +160,11 @@ static const void *object_of(const void *function) {
   return function && dladdr(function, &info) ? info.dli_fbase : NULL;
 }
 
-/* Sizes are asked from here on: an allocator that is still being set up (a sanitizer's is, for long) cannot tell, and
- * of others than the one that makes the blocks nobody knows what they would say. */
+/* Block sizes are queried from here on, not earlier: an allocator that is still initialising (as those of sanitizers do
+ * for long) may crash. malloc_usable_size must come from the allocator that creates and frees the blocks. */
 __attribute__((constructor)) static void prepare(void) {
   insitu_before_thread_ends = end_thread;
-  look();
+  find_allocator();
   size_t (*size)(void *) = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
   const void *object = object_of((const void *)next_malloc);
   if (object && object == object_of((const void *)next_free) && object == object_of((const void *)size))
@@ -172,9 +173,9 @@ __attribute__((constructor)) static void prepare(void) {
   pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
-int64_t insitu_heap_live(int64_t *most_since) {
+int64_t insitu_heap_live(int64_t *peak_since) {
   int64_t now = atomic_load_explicit(&live, memory_order_relaxed) + pending;
-  *most_since = atomic_exchange_explicit(&most, now, memory_order_relaxed);
+  *peak_since = atomic_exchange_explicit(&peak, now, memory_order_relaxed);
   return now;
 }
 
@@ -182,8 +183,8 @@ void insitu_heap_stop(void) {
   is_off = 1;
 }
 
-/* Bytes that come (positive) or go, in the call path that runs. Before the start, and in threads for which there is no
- * row, only the process's total is kept. */
+/* Count bytes that are allocated (positive) or freed (negative) in the running call path. Before the start of the
+ * measurement, and in threads without a row, only the total of the process is updated. */
 static inline void count(int64_t bytes, int is_allocation) {
   if (__builtin_expect(is_off, 0)) return;
   pending += bytes;
@@ -191,18 +192,18 @@ static inline void count(int64_t bytes, int is_allocation) {
   if (__builtin_expect(insitu_is_on, 1))
     row = __builtin_expect(insitu_self != NULL, 1) ? &insitu_table->rows[insitu_top(insitu_self)->row] : claim();
   if (__builtin_expect(!row, 0)) {
-    flush(); /* such a thread may end at any time */
+    flush(); /* the end of such a thread goes unnoticed */
     return;
   }
   row->heap_growth += (uint64_t)bytes;
   if (is_allocation) {
     row->allocations++;
     row->bytes_allocated += (uint64_t)bytes;
-    /* Relaxed: other threads' bytes are an estimate anyway, by what they have pending. */
+    /* Relaxed: the bytes of other threads are only known up to what is pending there. */
     int64_t now = atomic_load_explicit(&live, memory_order_relaxed) + pending;
     if (now > (int64_t)row->heap_peak) row->heap_peak = (uint64_t)now;
-    if (now > atomic_load_explicit(&most, memory_order_relaxed))
-      atomic_store_explicit(&most, now, memory_order_relaxed);
+    if (now > atomic_load_explicit(&peak, memory_order_relaxed))
+      atomic_store_explicit(&peak, now, memory_order_relaxed);
   }
   if (__builtin_expect((uint64_t)(pending + BATCH) > 2 * BATCH, 0)) flush();
 }
@@ -216,23 +217,23 @@ int insitu_heap_is_off(void) {
 }
 
 const void *insitu_heap_allocator(void) {
-  if (next_malloc == first_malloc) look();
+  if (next_malloc == first_malloc) find_allocator();
   return object_of((const void *)next_malloc);
 }
 
-static inline void *came(void *block) {
+static inline void *count_block(void *block) {
   if (__builtin_expect(block != NULL && !is_off, 1)) count((int64_t)next_size(block), 1);
   return block;
 }
 
-/* ---- the names that programs call ----------------------------------------------------------------------------- */
+/* ---- the functions that programs call ------------------------------------------------------------------------- */
 
 EXPORT void *malloc(size_t bytes) {
-  return came(next_malloc(bytes));
+  return count_block(next_malloc(bytes));
 }
 
 EXPORT void *calloc(size_t number, size_t bytes) {
-  return came(next_calloc(number, bytes));
+  return count_block(next_calloc(number, bytes));
 }
 
 EXPORT void free(void *block) {
@@ -241,7 +242,7 @@ EXPORT void free(void *block) {
   next_free(block);
 }
 
-/* A block that grows is one that goes and one that comes. */
+/* Counts as freeing the old block and allocating the new one. */
 EXPORT void *realloc(void *block, size_t bytes) {
   if (__builtin_expect(is_in_arena(block), 0)) {
     void *moved = malloc(bytes);
@@ -251,8 +252,8 @@ EXPORT void *realloc(void *block, size_t bytes) {
   }
   int64_t before = block && !is_off ? (int64_t)next_size(block) : 0;
   void *moved = next_realloc(block, bytes);
-  if (moved || !bytes) count(-before, 0); /* else it failed, and the block is still there */
-  return came(moved);
+  if (moved || !bytes) count(-before, 0); /* else it failed, and the block still exists */
+  return count_block(moved);
 }
 
 EXPORT void *reallocarray(void *block, size_t number, size_t bytes) {
@@ -265,28 +266,28 @@ EXPORT void *reallocarray(void *block, size_t number, size_t bytes) {
 }
 
 EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes) {
-  if (__builtin_expect(!next_posix_memalign, 0)) look();
+  if (__builtin_expect(!next_posix_memalign, 0)) find_allocator();
   int failed = next_posix_memalign(block, alignment, bytes);
-  if (!failed) came(*block);
+  if (!failed) count_block(*block);
   return failed;
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
-  if (__builtin_expect(!next_aligned_alloc, 0)) look();
-  return came(next_aligned_alloc(alignment, bytes));
+  if (__builtin_expect(!next_aligned_alloc, 0)) find_allocator();
+  return count_block(next_aligned_alloc(alignment, bytes));
 }
 
 EXPORT void *memalign(size_t alignment, size_t bytes) {
-  if (__builtin_expect(!next_memalign, 0)) look();
-  return came(next_memalign(alignment, bytes));
+  if (__builtin_expect(!next_memalign, 0)) find_allocator();
+  return count_block(next_memalign(alignment, bytes));
 }
 
 EXPORT void *valloc(size_t bytes) {
-  if (__builtin_expect(!next_valloc, 0)) look();
-  return came(next_valloc(bytes));
+  if (__builtin_expect(!next_valloc, 0)) find_allocator();
+  return count_block(next_valloc(bytes));
 }
 
 EXPORT void *pvalloc(size_t bytes) {
-  if (__builtin_expect(!next_pvalloc, 0)) look();
-  return came(next_pvalloc(bytes));
+  if (__builtin_expect(!next_pvalloc, 0)) find_allocator();
+  return count_block(next_pvalloc(bytes));
 }

@@ -7,53 +7,56 @@
 
 #include <string.h>
 
-static PyObject *on_uncaught; /* called with the exception that leaves the main module */
+static PyObject *on_uncaught; /* called with the exception that leaves the body of __main__ */
 
 static int is_main_code(PyObject *code) {
   return insitu_table && insitu_table->rows[0].key == (uint64_t)(uintptr_t)code;
 }
 
-static void tell_uncaught(PyObject *exception) {
+static void report_uncaught(PyObject *exception) {
   if (!on_uncaught) return;
-  PyObject *answer = PyObject_CallFunctionObjArgs(on_uncaught, exception, NULL);
-  if (answer) Py_DecRef(answer);
+  PyObject *result = PyObject_CallFunctionObjArgs(on_uncaught, exception, NULL);
+  if (result) Py_DecRef(result);
   else PyErr_Clear();
 }
 
 /* ---- CPython 3.11 ------------------------------------------------------------------------------------------- */
 
-#define UNHOOK_DEPTH 1500 /* every hooked Python call takes C stack; the interpreter's own calls do not */
+/* Deeper calls run without the hook: each hooked call takes C stack, while unhooked calls of Python functions do not.
+ */
+#define UNHOOK_DEPTH 1500
 
 static Evaluator311 next_evaluator;
 
 static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw);
 
-/* Only where the slot is ours: another tool that came later and calls us keeps it. */
-static void exchange(Evaluator311 before, Evaluator311 after) {
+/* Replace the evaluator only if it is the expected one: a tool that was installed later, and calls ours, keeps the
+ * slot. */
+static void replace_evaluator(Evaluator311 before, Evaluator311 after) {
   PyInterpreterState *interpreter = PyInterpreterState_Get();
   if (_PyInterpreterState_GetEvalFrameFunc(interpreter) == before)
     _PyInterpreterState_SetEvalFrameFunc(interpreter, after);
 }
 
 static PyObject *evaluate_unhooked(PyThreadState *state, Frame311 *frame, int is_throw) {
-  exchange(evaluate, next_evaluator);
+  replace_evaluator(evaluate, next_evaluator);
   PyObject *result = next_evaluator(state, frame, is_throw);
-  if (insitu_is_on) exchange(next_evaluator, evaluate);
+  if (insitu_is_on) replace_evaluator(next_evaluator, evaluate);
   return result;
 }
 
-static void tell_unwound(void) {
+static void report_unwound(void) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  if (value) tell_uncaught(value);
+  if (value) report_uncaught(value);
   PyErr_Restore(type, value, traceback);
 }
 
-/* `frame` has ended, with `result`. */
-static __attribute__((noinline)) PyObject *ended(struct insitu_thread *self, PyObject *code, PyObject *result) {
+/* A frame has ended with `result`, NULL if an exception leaves it. */
+static __attribute__((noinline)) PyObject *leave(struct insitu_thread *self, PyObject *code, PyObject *result) {
   if (insitu_is_on) insitu_python_leave(self, code);
-  if (!result && is_main_code(code)) tell_unwound();
+  if (!result && is_main_code(code)) report_unwound();
   return result;
 }
 
@@ -68,12 +71,12 @@ static __attribute__((noinline)) PyObject *evaluate_slowly(PyThreadState *state,
     return next_evaluator(state, frame, is_throw);
   PyObject *result = self->overflow < UNHOOK_DEPTH - INSITU_DEPTH ? next_evaluator(state, frame, is_throw)
                                                                   : evaluate_unhooked(state, frame, is_throw);
-  return ended(self, code, result);
+  return leave(self, code, result);
 }
 
 static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw) {
   PyObject *code = frame->f_code;
-  /* First what is asked most where it matters: most calls of a program that is throttled are not recorded. */
+  /* Checked first, because in a program with throttled functions most calls are not recorded. */
   if (*insitu_ignored_at(code) == code) return next_evaluator(state, frame, is_throw);
   struct insitu_thread *self = insitu_self;
   if (__builtin_expect(!insitu_is_on || !self || frame->owner == FRAME_OWNED_BY_GENERATOR, 0))
@@ -82,7 +85,7 @@ static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw) {
     return evaluate_slowly(state, frame, is_throw);
   PyObject *result = next_evaluator(state, frame, is_throw);
   if (__builtin_expect(!result || !insitu_is_on, 0) || !insitu_leave_quickly(self, code))
-    return ended(self, code, result);
+    return leave(self, code, result);
   return result;
 }
 
@@ -102,10 +105,10 @@ typedef struct Callback {
   Vectorcall call;
 } Callback;
 
-static PyObject *disable;                      /* sys.monitoring.DISABLE: this place tells us nothing any more */
+static PyObject *disable;                      /* sys.monitoring.DISABLE: no more events from this location */
 static PyObject *const none = &_Py_NoneStruct; /* immortal since 3.12 */
 
-static PyObject *answer(enum insitu_began began) {
+static PyObject *result_for(enum insitu_began began) {
   if (__builtin_expect(began != INSITU_IGNORED || !disable, 1)) return none;
   Py_IncRef(disable);
   return disable;
@@ -122,10 +125,10 @@ static PyObject *answer(enum insitu_began began) {
     return NAME##_slowly(self, arguments);                                                                           \
   }
 EVENT(on_start, insitu_enter_quickly(self, arguments[0]) == INSITU_BEGUN,
-      answer(insitu_python_enter(self, arguments[0], NULL, INSITU_START)))
-EVENT(on_resume, 0, answer(insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME)))
+      result_for(insitu_python_enter(self, arguments[0], NULL, INSITU_START)))
+EVENT(on_resume, 0, result_for(insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME)))
 EVENT(on_throw, 0, (insitu_python_enter(self, arguments[0], NULL, INSITU_RESUME), none)) /* cannot be disabled */
-EVENT(on_leave, insitu_leave_quickly(self, arguments[0]), answer(insitu_python_leave(self, arguments[0])))
+EVENT(on_leave, insitu_leave_quickly(self, arguments[0]), result_for(insitu_python_leave(self, arguments[0])))
 EVENT(on_call, 0, (insitu_builtin_enter(self, arguments[2]), none))
 EVENT(on_called, 0, (insitu_builtin_leave(self, arguments[2]), none))
 
@@ -133,7 +136,7 @@ static PyObject *on_unwind(PyObject *callable, PyObject *const *arguments, size_
   (void)callable, (void)names;
   struct insitu_thread *self = insitu_thread_self();
   if (self) insitu_python_leave(self, arguments[0]);
-  if (is_main_code(arguments[0]) && (count & ~((size_t)1 << 63)) > 2) tell_uncaught(arguments[2]);
+  if (is_main_code(arguments[0]) && (count & ~((size_t)1 << 63)) > 2) report_uncaught(arguments[2]);
   return none;
 }
 
@@ -163,7 +166,7 @@ void insitu_hook_disable_with(PyObject *object) {
   disable = object == &_Py_NoneStruct ? NULL : object;
 }
 
-/* ---- any version: the profile function, where another tool has what is used otherwise --------------------------- */
+/* ---- all versions: the profile function, if another tool owns the other interfaces ------------------------------ */
 
 enum { TRACE_CALL = 0, TRACE_RETURN = 3, TRACE_C_CALL = 4, TRACE_C_EXCEPTION = 5, TRACE_C_RETURN = 6 };
 
@@ -182,8 +185,8 @@ static int profile(PyObject *unused, PyObject *frame, int what, PyObject *argume
   PyObject *code = PyFrame_GetCode(frame);
   if (what == TRACE_RETURN) insitu_python_leave(self, code);
   else {
-    const struct insitu_code *known = insitu_code_find(code, NULL);
-    int is_resumed = known->flags & ROW_IS_GENERATOR && (uint32_t)PyFrame_GetLasti(frame) != known->first_resume;
+    const struct insitu_code *info = insitu_code_find(code, NULL);
+    int is_resumed = info->flags & ROW_IS_GENERATOR && (uint32_t)PyFrame_GetLasti(frame) != info->first_resume;
     insitu_python_enter(self, code, NULL, is_resumed ? INSITU_RESUME : INSITU_START);
   }
   Py_DecRef(code);

@@ -1,20 +1,22 @@
-/* Installing the function timer into a running interpreter. */
+/* The function timer inside CPython. */
 #ifndef INSITU_HOOK_H
 #define INSITU_HOOK_H
 
 #include "python_abi.h"
 
-/* CPython 3.11: 0, or -1 when another tool owns the evaluator. */
+/* CPython 3.11: install the frame evaluator. Returns 0, or -1 if another tool owns it. */
 int insitu_hook_evaluator(void);
-/* CPython 3.12+: callables for PY_START, PY_RESUME, PY_THROW, PY_RETURN, PY_YIELD, PY_UNWIND, and for CALL, C_RETURN,
- * C_RAISE. */
+/* CPython 3.12+: return a tuple of callables for PY_START, PY_RESUME, PY_THROW, PY_RETURN, PY_YIELD, PY_UNWIND, CALL,
+ * C_RETURN and C_RAISE. */
 PyObject *insitu_hook_callbacks(void);
-/* What they answer about code that is never recorded, so that it costs nothing from then on; None: nothing. */
+/* Set what these callables return for code that is never recorded (sys.monitoring.DISABLE), so that it costs nothing
+ * from then on. With None they return None for all code. */
 void insitu_hook_disable_with(PyObject *object);
-/* The profile function of this thread, which takes more time; and that of a thread that has just entered `frame`. */
+/* Install the profile function in this thread, or in a thread that has just entered `frame`. It is slower, and used
+ * where another tool owns the other interfaces. */
 void insitu_hook_profile(int is_with_builtins);
 void insitu_hook_profile_thread(PyObject *frame, int is_call);
-/* `callable` is called with the exception that leaves the body of __main__, SystemExit included. */
+/* Set what is called with the exception that leaves the body of __main__, SystemExit included. */
 void insitu_hook_on_uncaught(PyObject *callable);
 
 #endif

@@ -7,8 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static pthread_mutex_t unsealing = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER;
 
+/* glibc relocates the addresses in a dynamic section, but not those of the vdso. */
 static uintptr_t absolute(const struct insitu_image *image, uintptr_t at) {
   return at < image->base ? image->base + at : at;
 }
@@ -34,8 +35,8 @@ int insitu_image_read(const struct dl_phdr_info *object, struct insitu_image *im
   for (int i = 0; i < object->dlpi_phnum; i++) {
     const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
     if (segment->p_type == PT_GNU_RELRO) {
-      image->sealed_from = image->base + segment->p_vaddr;
-      image->sealed_to = image->sealed_from + segment->p_memsz;
+      image->relro_from = image->base + segment->p_vaddr;
+      image->relro_to = image->relro_from + segment->p_memsz;
     } else if (segment->p_type == PT_DYNAMIC) {
       read_dynamic(image, (const ElfW(Dyn) *)(image->base + segment->p_vaddr));
     }
@@ -53,26 +54,27 @@ static int is_slot(unsigned type) {
 #endif
 }
 
-void insitu_image_slots(const struct insitu_image *image,
-                        int (*found)(const struct insitu_image *, uintptr_t slot, const char *symbol, void *context),
-                        void *context) {
+void insitu_image_slots(const struct insitu_image *image, insitu_slot_visitor visit, void *context) {
   for (int table = 0; table < 2; table++)
     for (size_t i = 0; i < image->bytes[table] / sizeof(ElfW(Rela)); i++) {
       const ElfW(Rela) *relocation = &image->relocations[table][i];
       if (!is_slot((unsigned)ELF64_R_TYPE(relocation->r_info))) continue;
       const char *symbol = image->strings + image->symbols[ELF64_R_SYM(relocation->r_info)].st_name;
-      if (found(image, image->base + relocation->r_offset, symbol, context)) return;
+      if (visit(image, image->base + relocation->r_offset, symbol, context)) return;
     }
 }
 
 int insitu_image_patch(const struct insitu_image *image, uintptr_t slot, uintptr_t function) {
-  int is_sealed = slot >= image->sealed_from && slot < image->sealed_to;
+  int is_read_only = slot >= image->relro_from && slot < image->relro_to;
   uintptr_t page = slot & ~(uintptr_t)(sysconf(_SC_PAGESIZE) - 1);
-  int is_open = 1;
-  pthread_mutex_lock(&unsealing); /* else another thread's slot in this page would be sealed before it is written */
-  if (is_sealed) is_open = !mprotect((void *)page, slot + sizeof slot - page, PROT_READ | PROT_WRITE);
-  if (is_open) __atomic_store_n((uintptr_t *)slot, function, __ATOMIC_RELEASE); /* others may be calling through it */
-  if (is_open && is_sealed) mprotect((void *)page, slot + sizeof slot - page, PROT_READ);
-  pthread_mutex_unlock(&unsealing);
-  return is_open;
+  int is_writable = 1;
+
+  /* Without the lock another thread could protect the page again before the slot is written. */
+  pthread_mutex_lock(&patching);
+  if (is_read_only) is_writable = !mprotect((void *)page, slot + sizeof slot - page, PROT_READ | PROT_WRITE);
+  /* Release: another thread that calls through the slot finds the function ready. */
+  if (is_writable) __atomic_store_n((uintptr_t *)slot, function, __ATOMIC_RELEASE);
+  if (is_writable && is_read_only) mprotect((void *)page, slot + sizeof slot - page, PROT_READ);
+  pthread_mutex_unlock(&patching);
+  return is_writable;
 }

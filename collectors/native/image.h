@@ -8,21 +8,23 @@
 #include <stdint.h>
 
 struct insitu_image {
-  uintptr_t base, sealed_from, sealed_to;
+  uintptr_t base;
+  uintptr_t relro_from, relro_to; /* read-only after relocation */
   const ElfW(Sym) * symbols;
   const char *strings;
-  const ElfW(Rela) * relocations[2];
+  const ElfW(Rela) * relocations[2]; /* of data, of the procedure linkage table */
   size_t bytes[2];
   const uint32_t *hash; /* DT_GNU_HASH */
 };
 
-/* What an object says of itself; 0 if it has no symbols. */
+/* Called with a slot and the symbol that it leads to; stops the iteration if it returns other than 0. */
+typedef int (*insitu_slot_visitor)(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *context);
+
+/* Read the dynamic section of an object. Returns 0 if it has no symbols. */
 int insitu_image_read(const struct dl_phdr_info *object, struct insitu_image *image);
-/* Call `found` with the place and the symbol of each slot that leads to a function, until it returns other than 0. */
-void insitu_image_slots(const struct insitu_image *image,
-                        int (*found)(const struct insitu_image *, uintptr_t slot, const char *symbol, void *context),
-                        void *context);
-/* Let a slot lead to another function; 1 if it does now. */
+/* Visit each slot that leads to a function. */
+void insitu_image_slots(const struct insitu_image *image, insitu_slot_visitor visit, void *context);
+/* Let a slot lead to another function. Returns 1 on success. */
 int insitu_image_patch(const struct insitu_image *image, uintptr_t slot, uintptr_t function);
 
 #endif

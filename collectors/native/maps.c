@@ -1,8 +1,8 @@
-/* Memory that the program maps by itself: mmap, munmap and mremap, counted in the call path that runs.
+/* Memory that the program maps itself: mmap, munmap and mremap, counted in the running call path.
  *
- * The slots through which objects call them are rewritten, so that nothing changes where this is not asked for; the
- * allocator's are left, since its memory counts as blocks, and the C library calls itself without slots. What may be
- * written counts from mmap to munmap. Ranges are remembered, because a program may unmap what came uncounted. */
+ * The slots through which objects call these functions are rewritten, so nothing changes unless this is requested. The
+ * allocator keeps its slots, since its memory counts as blocks; the C library calls itself without slots. Writable
+ * memory counts from mmap to munmap. The ranges are stored, because a program may unmap memory that was not counted. */
 #define _GNU_SOURCE
 #include "maps.h"
 
@@ -17,16 +17,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define RANGES 65536u /* more than the kernel allows mappings; pages of it that are not used take no memory */
+#define RANGES                                                                                           \
+  65536u /* more than the kernel allows mappings by default; untouched pages of the array take no memory \
+          */
 
 static void *(*next_mmap)(void *, size_t, int, int, int, off_t);
 static int (*next_munmap)(void *, size_t);
 static void *(*next_mremap)(void *, size_t, size_t, int, ...);
 static uintptr_t page;
 static pthread_mutex_t mapping = PTHREAD_MUTEX_INITIALIZER;
-static __thread int is_mapping; /* a signal handler that maps meanwhile is not counted: it would wait for itself */
+/* Set while this thread holds `mapping`: a signal handler that maps memory meanwhile would deadlock, and is not
+ * counted. */
+static __thread int is_mapping;
 
-/* ---- what is counted now, in order ---------------------------------------------------------------------------- */
+/* ---- the counted ranges, in ascending order ------------------------------------------------------------------- */
 
 struct range {
   uintptr_t from, to;
@@ -34,7 +38,7 @@ struct range {
 static struct range ranges[RANGES];
 static size_t ranges_used;
 
-/* The first range that ends behind `at`. */
+/* Return the index of the first range that ends behind `at`. */
 static size_t find(uintptr_t at) {
   size_t low = 0, high = ranges_used;
   while (low < high) {
@@ -50,11 +54,11 @@ static void move_ranges(size_t from, size_t to) {
   ranges_used += to - from;
 }
 
-/* Forget what is counted of a range; the bytes of that. */
-static int64_t uncover(uintptr_t from, uintptr_t to) {
+/* Remove a range from those that are counted. Returns how many bytes of it were. */
+static int64_t remove_range(uintptr_t from, uintptr_t to) {
   int64_t bytes = 0;
   size_t at = find(from), end = at;
-  if (at < ranges_used && ranges[at].from < from && ranges[at].to > to) { /* a hole within one */
+  if (at < ranges_used && ranges[at].from < from && ranges[at].to > to) { /* a hole in one range */
     if (ranges_used == RANGES) return 0;
     move_ranges(at, at + 1);
     ranges[at].to = from;
@@ -75,16 +79,16 @@ static int64_t uncover(uintptr_t from, uintptr_t to) {
   return bytes;
 }
 
-/* A new range, which covers none; 0 if there is no room. */
-static int cover(uintptr_t from, uintptr_t to) {
+/* Add a range that overlaps no other. Returns 0 if there is no room. */
+static int add_range(uintptr_t from, uintptr_t to) {
   size_t at = find(from);
-  int joins_before = at && ranges[at - 1].to == from, joins_behind = at < ranges_used && ranges[at].from == to;
-  if (joins_before && joins_behind) {
+  int extends_previous = at && ranges[at - 1].to == from, extends_next = at < ranges_used && ranges[at].from == to;
+  if (extends_previous && extends_next) {
     ranges[at - 1].to = ranges[at].to;
     move_ranges(at + 1, at);
-  } else if (joins_before) {
+  } else if (extends_previous) {
     ranges[at - 1].to = to;
-  } else if (joins_behind) {
+  } else if (extends_next) {
     ranges[at].from = from;
   } else {
     if (ranges_used == RANGES) return 0;
@@ -96,7 +100,8 @@ static int cover(uintptr_t from, uintptr_t to) {
 
 /* ---- in place of the C library's functions -------------------------------------------------------------------- */
 
-/* Until `end`, no other thread maps through us: an address that is given back is not handed out meanwhile. */
+/* Until `end` no other thread maps memory through these wrappers. Otherwise the kernel could return an unmapped address
+ * to another thread before the range is removed here. Returns 0 if the call is not to be counted. */
 static int begin(void) {
   if (is_mapping || insitu_heap_is_off()) return 0;
   is_mapping = 1;
@@ -104,11 +109,11 @@ static int begin(void) {
   return 1;
 }
 
-static void end(int64_t gone, int64_t come) {
+static void end(int64_t freed, int64_t added) {
   int saved = errno;
   pthread_mutex_unlock(&mapping);
-  if (gone) insitu_heap_count(-gone, 0);
-  if (come) insitu_heap_count(come, 1);
+  if (freed) insitu_heap_count(-freed, 0);
+  if (added) insitu_heap_count(added, 1);
   is_mapping = 0;
   errno = saved;
 }
@@ -117,38 +122,38 @@ static uintptr_t end_of(uintptr_t from, size_t bytes) {
   return from + ((bytes + page - 1) & ~(page - 1));
 }
 
-static void *count_mmap(void *wanted, size_t bytes, int protection, int flags, int file, off_t offset) {
-  if (!begin()) return next_mmap(wanted, bytes, protection, flags, file, offset);
-  int64_t gone = 0, come = 0;
-  void *found = next_mmap(wanted, bytes, protection, flags, file, offset);
-  uintptr_t from = (uintptr_t)found, to = end_of(from, bytes);
-  if (found != MAP_FAILED) {
-    if (flags & MAP_FIXED) gone = uncover(from, to); /* what was there has made room */
-    if (protection & PROT_WRITE && cover(from, to)) come = (int64_t)(to - from);
+static void *count_mmap(void *hint, size_t bytes, int protection, int flags, int file, off_t offset) {
+  if (!begin()) return next_mmap(hint, bytes, protection, flags, file, offset);
+  int64_t freed = 0, added = 0;
+  void *mapped = next_mmap(hint, bytes, protection, flags, file, offset);
+  uintptr_t from = (uintptr_t)mapped, to = end_of(from, bytes);
+  if (mapped != MAP_FAILED) {
+    if (flags & MAP_FIXED) freed = remove_range(from, to); /* it replaced what was mapped there */
+    if (protection & PROT_WRITE && add_range(from, to)) added = (int64_t)(to - from);
   }
-  end(gone, come);
-  return found;
+  end(freed, added);
+  return mapped;
 }
 
 static int count_munmap(void *block, size_t bytes) {
   if (!begin()) return next_munmap(block, bytes);
   int failed = next_munmap(block, bytes);
-  end(failed ? 0 : uncover((uintptr_t)block, end_of((uintptr_t)block, bytes)), 0);
+  end(failed ? 0 : remove_range((uintptr_t)block, end_of((uintptr_t)block, bytes)), 0);
   return failed;
 }
 
-static void *count_mremap(void *block, size_t before, size_t bytes, int flags, void *wanted) {
-  if (!begin()) return next_mremap(block, before, bytes, flags, wanted);
-  int64_t gone = 0, come = 0;
-  void *found = next_mremap(block, before, bytes, flags, wanted);
-  uintptr_t from = (uintptr_t)found, to = end_of(from, bytes);
-  if (found != MAP_FAILED) {
-    gone = uncover((uintptr_t)block, end_of((uintptr_t)block, before));
-    if (flags & MREMAP_FIXED) gone += uncover(from, to);
-    if (gone && cover(from, to)) come = (int64_t)(to - from);
+static void *count_mremap(void *block, size_t before, size_t bytes, int flags, void *hint) {
+  if (!begin()) return next_mremap(block, before, bytes, flags, hint);
+  int64_t freed = 0, added = 0;
+  void *mapped = next_mremap(block, before, bytes, flags, hint);
+  uintptr_t from = (uintptr_t)mapped, to = end_of(from, bytes);
+  if (mapped != MAP_FAILED) {
+    freed = remove_range((uintptr_t)block, end_of((uintptr_t)block, before));
+    if (flags & MREMAP_FIXED) freed += remove_range(from, to);
+    if (freed && add_range(from, to)) added = (int64_t)(to - from);
   }
-  end(gone, come);
-  return found;
+  end(freed, added);
+  return mapped;
 }
 
 /* ---- slots ---------------------------------------------------------------------------------------------------- */
@@ -163,12 +168,13 @@ static int patch_slot(const struct insitu_image *image, uintptr_t slot, const ch
   return 0;
 }
 
-static int is_ours_or_the_allocators(const struct dl_phdr_info *object) {
+/* Whether an object keeps its slots: the C library, sanitizers, this library and the allocator. */
+static int is_excluded(const struct dl_phdr_info *object) {
   const char *name = strrchr(object->dlpi_name, '/');
-  static const char *const parts[] = {"libc.so", "ld-linux", "linux-vdso", "libasan", "libtsan", "libubsan"};
+  static const char *const prefixes[] = {"libc.so", "ld-linux", "linux-vdso", "libasan", "libtsan", "libubsan"};
   name = name ? name + 1 : object->dlpi_name;
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-    if (strncmp(name, parts[i], strlen(parts[i])) == 0) return 1;
+  for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+    if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return 1;
   Dl_info ours;
   const void *base = (const void *)object->dlpi_addr;
   return (dladdr((const void *)&page, &ours) && ours.dli_fbase == base) || insitu_heap_allocator() == base;
@@ -177,8 +183,7 @@ static int is_ours_or_the_allocators(const struct dl_phdr_info *object) {
 static int patch_object(struct dl_phdr_info *object, size_t bytes, void *unused) {
   (void)bytes, (void)unused;
   struct insitu_image image;
-  if (!is_ours_or_the_allocators(object) && insitu_image_read(object, &image))
-    insitu_image_slots(&image, patch_slot, NULL);
+  if (!is_excluded(object) && insitu_image_read(object, &image)) insitu_image_slots(&image, patch_slot, NULL);
   return 0;
 }
 
@@ -189,11 +194,12 @@ static int count_loads(struct dl_phdr_info *object, size_t bytes, void *loads) {
 }
 
 void insitu_maps_patch(void) {
-  static unsigned long long seen;
+  static unsigned long long loads_before;
   unsigned long long loads = 0;
   if (!next_mmap) return;
   dl_iterate_phdr(count_loads, &loads);
-  if (__atomic_exchange_n(&seen, loads, __ATOMIC_RELAXED) != loads) dl_iterate_phdr(patch_object, NULL);
+  /* Relaxed: if two threads see a new object at the same time, both patch it, and patching is idempotent. */
+  if (__atomic_exchange_n(&loads_before, loads, __ATOMIC_RELAXED) != loads) dl_iterate_phdr(patch_object, NULL);
 }
 
 void insitu_maps_start(void) {

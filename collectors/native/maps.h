@@ -1,10 +1,10 @@
-/* Counting what the program maps by itself, with mmap, as heap memory. */
+/* Memory that the program maps itself, with mmap, counted as heap memory. */
 #ifndef INSITU_MAPS_H
 #define INSITU_MAPS_H
 
-/* Count from here on. */
+/* Start counting. */
 void insitu_maps_start(void);
-/* Count in newly loaded objects too; nothing where counting was not started. */
+/* Count in newly loaded objects too. Does nothing if counting was not started. */
 void insitu_maps_patch(void);
 
 #endif

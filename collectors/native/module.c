@@ -1,4 +1,4 @@
-/* The library as a Python module: insitu_native, loaded by insitu.collectors.native. */
+/* The library as the Python module insitu_native, loaded by collectors/library.py. */
 #include "budget.h"
 #include "counters.h"
 #include "finish.h"
@@ -136,21 +136,23 @@ static PyObject *py_patch_mpi(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef methods[] = {
-    {"open", py_open, METH_VARARGS, "open(path, rank, size, program, meta): make this process's table"},
+    {"open", py_open, METH_VARARGS, "open(path, rank, size, program, meta): create the table of this process"},
     {"configure", py_configure, METH_VARARGS,
-     "configure(library, user, ours, only, skip, depth, keeps_recursion): what is recorded"},
+     "configure(library, user, ours, only, skip, depth, keeps_recursion): set what is recorded"},
     {"start", py_start, METH_VARARGS,
      "start(uncaught, how, is_with_builtins): install the evaluator or the profile function, or return callbacks"},
-    {"profile_thread", py_profile_thread, METH_VARARGS, "profile_thread(frame, event, argument): for threading"},
-    {"disable_with", py_disable_with, METH_O, "disable_with(DISABLE): what to answer about code that is ignored"},
-    {"budget", py_budget, METH_VARARGS, "budget(event_ns, share): what an event costs, what all of them may cost"},
+    {"profile_thread", py_profile_thread, METH_VARARGS,
+     "profile_thread(frame, event, argument): for threading.setprofile"},
+    {"disable_with", py_disable_with, METH_O, "disable_with(DISABLE): set what callbacks return for ignored code"},
+    {"budget", py_budget, METH_VARARGS,
+     "budget(event_ns, share): set the cost of an event and the share of the time that all may take"},
     {"region_enter", py_region_enter, METH_O, "region_enter(name): a region of the program begins"},
     {"region_leave", py_region_leave, METH_O, "region_leave(name): it ends"},
-    {"phase", py_phase, METH_VARARGS, "phase(name, is_named): a part or an iteration of the program begins"},
-    {"record", py_record, METH_VARARGS, "record(is_on): whether events are recorded"},
+    {"phase", py_phase, METH_VARARGS, "phase(name, is_named): a named phase or an iteration of the program begins"},
+    {"record", py_record, METH_VARARGS, "record(is_on): switch recording on or off"},
     {"end", py_end, METH_VARARGS, "end(status): close open frames and mark the table"},
     {"patch_mpi", py_patch_mpi, METH_NOARGS,
-     "patch_mpi(): time the MPI calls of newly loaded objects, and count what they map"},
+     "patch_mpi(): time the MPI calls of newly loaded objects, and count the memory that they map"},
     {NULL, NULL, 0, NULL}};
 
 static PyModuleDef definition = {

@@ -1,31 +1,35 @@
-/* The n-th blocking collective of a communicator is the same call in all its ranks. A number that follows from these
- * ranks, from how many communicators of just these ranks met before, and from n is a key on which ranks agree without
- * a word.
+/* Blocking collective calls, recorded so that the tables of all ranks show how long each waited for the others.
  *
- * All meetings are kept while there is room. Then the rows that hold most give up those whose key does not begin with
- * one more zero bit: what is left is an even sample, and the same one in all ranks that keep it equally rarely. */
+ * The n-th blocking collective of a communicator is the same call in all its ranks. Its key is a hash of these ranks,
+ * of the number of earlier communicators of exactly these ranks, and of n, so that ranks agree on it without
+ * communication.
+ *
+ * All calls are recorded while there is room. Then the rows with most events drop those whose key does not begin with
+ * one more zero bit. What remains is an even sample, and the same one in all ranks with the same sampling level. */
 #define _GNU_SOURCE
 #include "mpi_collectives.h"
 
 #include <pthread.h>
 #include <string.h>
 
-#define PARTIES 256u  /* communicators that are met in at a time */
-#define CIRCLES 1024u /* sets of ranks that made communicators */
-#define LARGEST 4096  /* no node has as many ranks */
+#define SEQUENCES 256u /* communicators with blocking collectives at a time */
+#define GROUPS 1024u   /* distinct sets of ranks that formed communicators */
+#define LARGEST 4096   /* larger communicators are not recorded: no node has that many ranks */
 
-uint8_t insitu_meeting_levels[INSITU_ROWS];
-static uint16_t kept[INSITU_ROWS]; /* meetings of a row */
-static int is_full;                /* no room, not even for the first ones: it is not asked for again */
+uint8_t insitu_collective_levels[INSITU_ROWS];
+static uint16_t recorded[INSITU_ROWS]; /* events of each row */
+static int is_full;                    /* the disk is full: no further attempts */
 
-static struct insitu_party parties[PARTIES], nobody;
+static struct insitu_sequence sequences[SEQUENCES];
+static struct insitu_sequence unrecorded; /* of all communicators whose calls are not recorded */
 static struct {
   uint64_t ranks;
   uint64_t communicators;
-} circles[CIRCLES];
-static unsigned circles_used;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+} groups[GROUPS];
+static unsigned groups_used;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects everything above */
 
+/* Without MPI_THREAD_MULTIPLE only one thread at a time is in MPI, and no lock is needed. */
 static void begin(void) {
   if (insitu_mpi_is_multiple) pthread_mutex_lock(&lock);
 }
@@ -34,110 +38,123 @@ static void end(void) {
   if (insitu_mpi_is_multiple) pthread_mutex_unlock(&lock);
 }
 
-/* ---- which communicator --------------------------------------------------------------------------------------- */
+/* ---- sequences of communicators ------------------------------------------------------------------------------- */
 
-static uint64_t mixed(uint64_t hash, uint64_t more) {
-  hash = (hash ^ more) * 0xBF58476D1CE4E5B9u;
+/* One step of a hash, with the multiplier of splitmix64. */
+static uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0xBF58476D1CE4E5B9u;
   return hash ^ hash >> 29;
 }
 
-/* A hash of the ranks in MPI_COMM_WORLD that form the communicator, in order; 0 where they cannot be told. */
+/* Return a hash of the ranks in MPI_COMM_WORLD that form the communicator, in order; 0 if they are unknown. */
 static uint64_t hash_of_ranks(const struct insitu_comm *comm) {
   int *here = insitu_mpi_scratch(2 * (uint64_t)comm->size * sizeof *here), *world = here + comm->size;
   if (!here || insitu_mpi_world_ranks(comm->handle, comm->size, here, world)) return 0;
   uint64_t hash = (uint64_t)comm->size;
   for (int i = 0; i < comm->size; i++) {
-    if (world[i] < 0) return 0; /* of another MPI_COMM_WORLD: it was spawned, or has connected */
-    hash = mixed(hash, (uint64_t)world[i] + 1);
+    if (world[i] < 0) return 0; /* a rank of another MPI_COMM_WORLD, which was spawned or has connected */
+    hash = mix(hash, (uint64_t)world[i] + 1);
   }
   return hash | 1;
 }
 
-/* Called with `lock` held. */
-static uint64_t number_of(uint64_t ranks) {
+/* Return how many communicators of exactly these ranks there have been, with this one; 0 if there is no room. Called
+ * with `lock` held. */
+static uint64_t count_communicators(uint64_t ranks) {
   unsigned at = 0;
-  while (at < circles_used && circles[at].ranks != ranks) at++;
-  if (at == CIRCLES) return 0;
-  if (at == circles_used) circles[circles_used++].ranks = ranks;
-  return ++circles[at].communicators;
+  while (at < groups_used && groups[at].ranks != ranks) at++;
+  if (at == GROUPS) return 0;
+  if (at == groups_used) groups[groups_used++].ranks = ranks;
+  return ++groups[at].communicators;
 }
 
-struct insitu_party *insitu_party_find(const struct insitu_comm *comm) {
-  struct insitu_party *unused = NULL, *found = NULL;
-  if (comm->is_inter || comm->size < 1 || comm->size > LARGEST || comm->rank < 0) return &nobody;
+struct insitu_sequence *insitu_sequence_find(const struct insitu_comm *comm) {
+  struct insitu_sequence *unused = NULL, *sequence = NULL;
+  if (comm->is_inter || comm->size < 1 || comm->size > LARGEST || comm->rank < 0) return &unrecorded;
+
   begin();
-  for (unsigned at = 0; at < PARTIES && !found; at++) {
-    if (parties[at].size && parties[at].handle == comm->handle) found = &parties[at];
-    else if (!parties[at].size && !unused) unused = &parties[at];
+  for (unsigned at = 0; at < SEQUENCES && !sequence; at++) {
+    if (sequences[at].size && sequences[at].handle == comm->handle) sequence = &sequences[at];
+    else if (!sequences[at].size && !unused) unused = &sequences[at];
   }
-  if (!found && unused) {
-    uint64_t ranks = hash_of_ranks(comm), number = ranks ? number_of(ranks) : 0;
-    found = unused;
-    uint64_t id = number ? mixed(ranks, number) | 1 : 0;
-    *found = (struct insitu_party){comm->handle, id, id, (uint32_t)comm->size, (uint32_t)comm->rank};
+  if (!sequence && unused) {
+    uint64_t ranks = hash_of_ranks(comm), number = ranks ? count_communicators(ranks) : 0;
+    sequence = unused;
+    uint64_t id = number ? mix(ranks, number) | 1 : 0;
+    *sequence = (struct insitu_sequence){
+        .handle = comm->handle,
+        .id = id,
+        .next_key = id,
+        .size = (uint32_t)comm->size,
+        .rank = (uint32_t)comm->rank,
+    };
   }
   end();
-  return found ? found : &nobody;
+  return sequence ? sequence : &unrecorded;
 }
 
-void insitu_party_forget(A handle) {
+void insitu_sequence_forget(A handle) {
   begin();
-  for (unsigned at = 0; at < PARTIES; at++)
-    if (parties[at].handle == handle) parties[at].size = 0;
+  for (unsigned at = 0; at < SEQUENCES; at++)
+    if (sequences[at].handle == handle) sequences[at].size = 0;
   end();
 }
 
-/* ---- which meetings ------------------------------------------------------------------------------------------- */
+/* ---- the sample ----------------------------------------------------------------------------------------------- */
 
-static int is_kept(const struct insitu_collective *meeting) {
-  return !(meeting->key >> 1 >> (63 - insitu_meeting_levels[meeting->row]));
+/* Whether an event belongs to the sample of its row: its key begins with as many zero bits as the level says. */
+static int is_sampled(const struct insitu_collective *event) {
+  return !(event->key >> 1 >> (63 - insitu_collective_levels[event->row]));
 }
 
-/* Rows that hold more than half of what the largest holds lose half of it. Returns what is left. */
-static uint32_t thin(struct insitu_collective *meetings, uint32_t used) {
+/* Halve the sample of each row that has more than half as many events as the largest. Returns how many events remain.
+ */
+static uint32_t halve(struct insitu_collective *events, uint32_t used) {
   uint32_t left = 0;
   unsigned most = 0;
   for (uint32_t i = 0; i < used; i++)
-    if (kept[meetings[i].row] > most) most = kept[meetings[i].row];
+    if (recorded[events[i].row] > most) most = recorded[events[i].row];
   for (uint32_t i = 0; i < used; i++) {
-    uint32_t row = meetings[i].row;
-    if (2u * kept[row] > most && insitu_meeting_levels[row] < 63) insitu_meeting_levels[row]++;
-    kept[row] = 0; /* its level rises once */
+    uint32_t row = events[i].row;
+    if (2u * recorded[row] > most && insitu_collective_levels[row] < 63) insitu_collective_levels[row]++;
+    recorded[row] = 0; /* so that the level of a row rises only once */
   }
   for (uint32_t i = 0; i < used; i++) {
-    if (!is_kept(&meetings[i])) continue;
-    kept[meetings[i].row]++;
-    meetings[left++] = meetings[i];
+    if (!is_sampled(&events[i])) continue;
+    recorded[events[i].row]++;
+    events[left++] = events[i];
   }
   return left;
 }
 
-static void keep(const struct insitu_collective *meeting) {
+static void record(const struct insitu_collective *event) {
   struct insitu_header *header = insitu_table->header;
-  struct insitu_collective *meetings = insitu_table->collectives;
+  struct insitu_collective *events = insitu_table->collectives;
   uint32_t used = header->collectives_used;
-  if (is_full || !is_kept(meeting)) return; /* another thread may have thinned them */
+  if (is_full || !is_sampled(event)) return; /* another thread may have raised the level */
   if (used == INSITU_COLLECTIVES) {
-    header->collectives_sequence++; /* odd: readers wait */
+    /* A sequence lock: readers discard what they read while the number is odd or changes. The fences keep the moves
+     * between the two increments. */
+    header->collectives_sequence++;
     atomic_thread_fence(memory_order_seq_cst);
-    used = thin(meetings, used);
+    used = halve(events, used);
     header->collectives_used = used;
     atomic_thread_fence(memory_order_seq_cst);
     header->collectives_sequence++;
-    if (used == INSITU_COLLECTIVES || !is_kept(meeting)) return;
+    if (used == INSITU_COLLECTIVES || !is_sampled(event)) return;
   }
   if (!insitu_collectives_reserve(used + 1)) {
     is_full = 1;
     return;
   }
-  meetings[used] = *meeting;
-  kept[meeting->row]++;
-  /* A reader takes those below collectives_used as complete. */
+  events[used] = *event;
+  recorded[event->row]++;
+  /* Release: readers take the events below collectives_used as complete. */
   __atomic_store_n(&header->collectives_used, used + 1, __ATOMIC_RELEASE);
 }
 
-void insitu_meeting_keep(const struct insitu_collective *meeting) {
+void insitu_collective_record(const struct insitu_collective *event) {
   begin();
-  if (insitu_table) keep(meeting);
+  if (insitu_table) record(event);
   end();
 }

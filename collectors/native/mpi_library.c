@@ -1,4 +1,4 @@
-/* Constants of the ABI that is loaded, and sizes asked from the library itself, remembered per thread. */
+/* The constants of the loaded MPI library's ABI, and its answers to queries, cached per thread. */
 #define _GNU_SOURCE
 #include "mpi_library.h"
 
@@ -13,7 +13,7 @@ int insitu_mpi_is_multiple = 1;
 __thread struct insitu_mpi_thread *insitu_mpi_mine;
 
 static void *library;
-static const void *core[2]; /* where the objects begin that define PMPI_Init and MPI_Init */
+static const void *core[2]; /* base addresses of the objects that define PMPI_Init and MPI_Init */
 static int (*type_size)(A, int *), (*type_size_x)(A, int64_t *), (*comm_size)(A, int *), (*comm_rank)(A, int *),
     (*comm_remote_size)(A, int *), (*comm_test_inter)(A, int *), (*get_count)(A, A, int *),
     (*get_elements_x)(A, A, int64_t *), (*test_cancelled)(A, int *), (*query_thread)(int *), (*topo_test)(A, int *),
@@ -21,27 +21,27 @@ static int (*type_size)(A, int *), (*type_size_x)(A, int64_t *), (*comm_size)(A,
     (*dist_graph_neighbors_count)(A, int *, int *, int *), (*initialized)(int *), (*error_class)(A, int *),
     (*comm_group)(A, A *), (*group_free)(A *), (*group_translate)(A, A, const int *, A, int *);
 
-/* ---- which library -------------------------------------------------------------------------------------------- */
+/* ---- the library ---------------------------------------------------------------------------------------------- */
 
 Function insitu_mpi_resolve(const char *name) {
-  char twin[128] = "P";
-  strncat(twin, name, sizeof twin - 2);
-  return (Function)dlsym(library, twin);
+  char profiled[128] = "P";
+  strncat(profiled, name, sizeof profiled - 2);
+  return (Function)dlsym(library, profiled);
 }
 
 static int find_library(struct dl_phdr_info *object, size_t bytes, void *unused) {
   (void)bytes, (void)unused;
   const char *name = strrchr(object->dlpi_name, '/');
   if (strncmp(name ? name + 1 : object->dlpi_name, "libmpi", 6)) return 0;
-  library = dlopen(object->dlpi_name, RTLD_LAZY | RTLD_NOLOAD); /* it may be loaded RTLD_LOCAL, by mpi4py */
+  library = dlopen(object->dlpi_name, RTLD_LAZY | RTLD_NOLOAD); /* mpi4py may have loaded it RTLD_LOCAL */
   if (library && !insitu_mpi_resolve("MPI_Init")) library = NULL;
   return library != NULL;
 }
 
 static void *symbol(const char *name) {
-  /* A program may hold the object itself, by a copy relocation: the global scope knows. */
-  void *found = dlsym(RTLD_DEFAULT, name);
-  return found ? found : dlsym(library, name);
+  /* A program may contain the object itself, by a copy relocation: look in the global scope first. */
+  void *address = dlsym(RTLD_DEFAULT, name);
+  return address ? address : dlsym(library, name);
 }
 
 static void choose_abi(const char *path) {
@@ -118,7 +118,7 @@ int insitu_mpi_open(void) {
   if (!dl_iterate_phdr(find_library, NULL)) return 0;
   const struct {
     const char *name;
-    void *place;
+    void *function;
   } needed[] = {
       {"MPI_Type_size", &type_size},
       {"MPI_Type_size_x", &type_size_x},
@@ -142,19 +142,19 @@ int insitu_mpi_open(void) {
       {"MPI_Group_translate_ranks", &group_translate},
   };
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-    Function found = insitu_mpi_resolve(needed[i].name);
-    memcpy(needed[i].place, &found, sizeof found);
+    Function function = insitu_mpi_resolve(needed[i].name);
+    memcpy(needed[i].function, &function, sizeof function);
   }
-  Dl_info place = {0};
+  Dl_info definition = {0};
   if (!type_size || !comm_size || !comm_rank || !comm_remote_size || !comm_test_inter || !get_count ||
-      !dladdr((void *)insitu_mpi_resolve("MPI_Init"), &place)) {
+      !dladdr((void *)insitu_mpi_resolve("MPI_Init"), &definition)) {
     library = NULL;
     return 0;
   }
-  core[0] = core[1] = place.dli_fbase;
-  choose_abi(place.dli_fname);
+  core[0] = core[1] = definition.dli_fbase;
+  choose_abi(definition.dli_fname);
   void *init = dlsym(library, "MPI_Init");
-  if (init && dladdr(init, &place)) core[1] = place.dli_fbase;
+  if (init && dladdr(init, &definition)) core[1] = definition.dli_fbase;
   return 1;
 }
 
@@ -169,7 +169,7 @@ int insitu_mpi_world(int *rank, int *size) {
 }
 
 int insitu_mpi_world_ranks(A comm, int size, int *here, int *world) {
-  A ours = 0, all = 0; /* of smaller handles the upper half stays 0 */
+  A ours = 0, all = 0; /* initialised, since handles of 4 bytes leave the upper half */
   int is_initialized = 0;
   if (!initialized || !comm_group || !group_free || !group_translate) return 1;
   if (initialized(&is_initialized) || !is_initialized) return 1; /* sessions have no MPI_COMM_WORLD */
@@ -182,12 +182,12 @@ int insitu_mpi_world_ranks(A comm, int size, int *here, int *world) {
   return failed;
 }
 
-/* ---- what a thread remembers ---------------------------------------------------------------------------------- */
+/* ---- the cache of a thread ------------------------------------------------------------------------------------ */
 
 static pthread_key_t thread_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void thread_leave(void *value) {
+static void free_thread(void *value) {
   struct insitu_mpi_thread *mine = value;
   insitu_mpi_mine = NULL;
   if (mine->scratch) munmap(mine->scratch, mine->scratch_bytes);
@@ -195,15 +195,15 @@ static void thread_leave(void *value) {
 }
 
 static void make_key(void) {
-  pthread_key_create(&thread_key, thread_leave);
+  pthread_key_create(&thread_key, free_thread);
 }
 
 static void *pages(uint64_t bytes) {
-  void *found = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return found == MAP_FAILED ? NULL : found;
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Not in thread-local storage itself: a library that is loaded late finds little room there. */
+/* Not in thread-local storage itself: there is little static room for a library that is loaded late. */
 struct insitu_mpi_thread *insitu_mpi_thread_enter(void) {
   pthread_once(&once, make_key);
   struct insitu_mpi_thread *mine = pages(sizeof *mine);
@@ -225,9 +225,9 @@ void *insitu_mpi_scratch(uint64_t bytes) {
 
 _Atomic uint32_t insitu_mpi_types_freed = 1, insitu_mpi_comms_freed = 1;
 
-/* ---- what is asked -------------------------------------------------------------------------------------------- */
+/* ---- queries -------------------------------------------------------------------------------------------------- */
 
-uint64_t insitu_mpi_ask_type(A type, unsigned at, uint32_t age) {
+uint64_t insitu_mpi_query_type(A type, unsigned at, uint32_t age) {
   struct insitu_mpi_thread *mine = insitu_mpi_mine;
   if (type == insitu_mpi.datatype_null) return 0;
   int64_t bytes = 0;
@@ -241,11 +241,12 @@ uint64_t insitu_mpi_ask_type(A type, unsigned at, uint32_t age) {
   return (uint64_t)bytes;
 }
 
-#define OFTEN_ENOUGH 8
+#define ENOUGH_AGREEMENTS 8
 int insitu_mpi_knows_status;
 
-/* The first ones are asked of the library, and it is seen whether reading them gives the same. */
-uint64_t insitu_mpi_ask_status(A status) {
+/* The library is queried for the first statuses. Once reading them directly has given the same bytes often enough, they
+ * are only read. */
+uint64_t insitu_mpi_query_status(A status) {
   static int agreed;
   int64_t bytes = 0;
   int few = 0;
@@ -255,13 +256,13 @@ uint64_t insitu_mpi_ask_status(A status) {
   if (bytes <= 0) return 0;
   if (insitu_mpi.count_at < 0 || agreed < 0) return (uint64_t)bytes;
   agreed = insitu_mpi_read_status(status) == (uint64_t)bytes ? agreed + 1 : -1;
-  insitu_mpi_knows_status = agreed >= OFTEN_ENOUGH;
+  insitu_mpi_knows_status = agreed >= ENOUGH_AGREEMENTS;
   return (uint64_t)bytes;
 }
 
 int insitu_mpi_is_in_status(int code) {
-  int found = 0;
-  return error_class && !error_class(code, &found) && found == insitu_mpi.err_in_status;
+  int class = 0;
+  return error_class && !error_class(code, &class) && class == insitu_mpi.err_in_status;
 }
 
 int insitu_mpi_status_error(A status) {
@@ -273,7 +274,7 @@ int insitu_mpi_is_cancelled(A status) {
   return test_cancelled && !test_cancelled(status, &flag) && flag;
 }
 
-const struct insitu_comm *insitu_mpi_ask_comm(A handle, struct insitu_comm *comm, uint32_t age) {
+const struct insitu_comm *insitu_mpi_query_comm(A handle, struct insitu_comm *comm, uint32_t age) {
   *comm = (struct insitu_comm){.handle = handle, .age = age, .rank = -1, .sources = -1, .targets = -1};
   if (comm_size(handle, &comm->size)) comm->size = 0;
   if (comm_rank(handle, &comm->rank)) comm->rank = -1;

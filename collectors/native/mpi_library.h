@@ -1,4 +1,4 @@
-/* The MPI library of this process: which one it is, its PMPI functions, and what is asked of it. */
+/* The MPI library of this process: its ABI, its PMPI functions, and cached answers to queries. */
 #ifndef INSITU_MPI_LIBRARY_H
 #define INSITU_MPI_LIBRARY_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Any argument of an MPI function: integers, handles and pointers all pass in registers of this size. */
+/* Any argument of an MPI function: integers, handles and pointers are all passed in registers of this size. */
 typedef intptr_t A;
 typedef int (*Function)();
 
@@ -14,73 +14,76 @@ typedef int (*Function)();
 struct insitu_mpi_abi {
   A in_place, proc_null, root, comm_world, comm_null, datatype_null, byte, no_op, no_message;
   int cart, graph, dist_graph, thread_multiple, err_in_status;
-  unsigned handle_bytes, status_bytes, error_at; /* where a status has MPI_ERROR */
-  int count_at, is_count_split;                  /* and its bytes, -1 where only the library knows */
+  unsigned handle_bytes, status_bytes;
+  unsigned error_at;  /* offset of MPI_ERROR in a status */
+  int count_at;       /* offset of the number of bytes in a status, -1 if only the library knows */
+  int is_count_split; /* its upper half is shifted by the cancelled flag */
 };
 extern struct insitu_mpi_abi insitu_mpi;
-/* Whether several threads may call MPI at once; true until MPI has said otherwise. */
+/* Whether several threads may call MPI at once; true until the thread level is known. */
 extern int insitu_mpi_is_multiple;
 
-/* Find the library among the loaded objects. Returns 1 once it is known. */
+/* Find the library among the loaded objects. Returns 1 if it is found. */
 int insitu_mpi_open(void);
-/* Its function of that name, by the name that starts with P; NULL if it has none. */
+/* Return the PMPI variant of a function, by its name MPI_...; NULL if the library lacks it. */
 Function insitu_mpi_resolve(const char *name);
-/* Whether the object that starts at this address is the library itself. */
+/* Whether the object with this base address is the library itself. */
 int insitu_mpi_is_core(const void *base);
-/* Rank and size in MPI_COMM_WORLD and the thread level, once MPI is initialised. Returns 0 on success. */
+/* Query rank and size in MPI_COMM_WORLD, and the thread level, after MPI_Init. Returns 0 on success. */
 int insitu_mpi_world(int *rank, int *size);
 
-/* The ranks of a communicator in MPI_COMM_WORLD; `here` is room for as many numbers. Returns 0 on success. */
+/* Translate the ranks of a communicator to those in MPI_COMM_WORLD; both arrays have `size` elements. `here` is scratch
+ * space. Returns 0 on success. */
 int insitu_mpi_world_ranks(A comm, int size, int *here, int *world);
 
-struct insitu_party;
-/* A communicator as a call sees it. */
+struct insitu_sequence;
+/* A communicator as this thread last queried it. */
 struct insitu_comm {
   A handle;
-  uint32_t age;
+  uint32_t age; /* insitu_mpi_comms_freed at the time of the query */
   int size, rank;
   int is_inter;
-  int peers;                  /* ranks on the other side: the remote group of an intercommunicator, else all */
-  int sources, targets;       /* neighbours, -1 until they are asked for */
-  uint64_t absent;            /* neighbours of a Cartesian grid that are MPI_PROC_NULL, a bit each */
-  struct insitu_party *party; /* NULL until it meets */
+  int peers;                        /* ranks on the other side: the remote group of an intercommunicator, else all */
+  int sources, targets;             /* neighbours, -1 until they are queried */
+  uint64_t absent;                  /* neighbours in a Cartesian grid that are MPI_PROC_NULL, one bit each */
+  struct insitu_sequence *sequence; /* NULL until its first blocking collective */
 };
 
 #define INSITU_TYPES 64u
 #define INSITU_COMMS 16u
-#define INSITU_SEEN 128u
-/* What a thread remembers between its MPI calls. */
+#define INSITU_RECENT_ROWS 128u
+/* What a thread caches between its MPI calls. */
 struct insitu_mpi_thread {
   struct {
     A handle;
     uint64_t bytes;
     uint32_t age;
   } types[INSITU_TYPES]; /* predefined and long-lived types are few */
-  uint32_t depth;        /* of the frame of the MPI call that is open */
-  uintptr_t stack;       /* where its wrapper stands */
-  uintptr_t caller;      /* and whereto it returns */
+  uint32_t depth;        /* of the stack of frames below the open MPI call */
+  uintptr_t stack;       /* frame address of the wrapper of that call */
+  uintptr_t caller;      /* return address of the wrapper */
   struct insitu_comm comms[INSITU_COMMS];
   struct {
     uint64_t key;
     uint32_t parent, row;
-  } seen[INSITU_SEEN]; /* rows of calls, so that siblings need not be searched */
+  } recent_rows[INSITU_RECENT_ROWS]; /* rows of recent calls, which saves a search among siblings */
   char *scratch;
   uint64_t scratch_bytes;
 };
-/* The caller's; NULL if there is no memory. */
+/* Create the cache of the calling thread. Returns NULL if there is no memory. */
 struct insitu_mpi_thread *insitu_mpi_thread_enter(void);
 extern __thread struct insitu_mpi_thread *insitu_mpi_mine;
 
-/* Handles are used again after they were freed: what was asked before is forgotten. The count moves before the call
- * that frees, so that no thread remembers what it asked in the meantime; relaxed, since a thread that gets a new handle
- * from another one was told by it. */
+/* Libraries reuse handles of freed objects, so a cached answer is valid only while the number of freed objects is the
+ * same. The number is incremented before the call that frees. Relaxed: a thread that gets a new handle from another
+ * thread synchronises with it anyway. */
 extern _Atomic uint32_t insitu_mpi_types_freed, insitu_mpi_comms_freed;
 
 static inline void insitu_mpi_freed(_Atomic uint32_t *count) {
   atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
 }
 
-/* A handle without what an int leaves in the upper half of its register. */
+/* Return a handle as a value: an int leaves the upper half of its register undefined. */
 static inline A insitu_mpi_handle(A argument) {
   return insitu_mpi.handle_bytes == sizeof(int) ? (A)(int)argument : argument;
 }
@@ -88,49 +91,51 @@ static inline A insitu_mpi_handle_at(A handles, int64_t at) {
   return insitu_mpi.handle_bytes == sizeof(int) ? (A)((const int *)handles)[at] : ((const A *)handles)[at];
 }
 
-/* Whether the library has been seen to keep the bytes of a status where its ABI says. */
+/* Whether the library was seen to store the number of bytes in a status where its ABI says. */
 extern int insitu_mpi_knows_status;
-uint64_t insitu_mpi_ask_status(A status);
+uint64_t insitu_mpi_query_status(A status);
 
 static inline uint64_t insitu_mpi_read_status(A status) {
   uint64_t bytes;
   memcpy(&bytes, (const char *)status + insitu_mpi.count_at, sizeof bytes);
   if (!insitu_mpi.is_count_split) return bytes;
-  return (uint32_t)bytes | bytes >> 33 << 32; /* the lowest bit of the upper half says cancelled */
+  return (uint32_t)bytes | bytes >> 33 << 32; /* the lowest bit of the upper half is the cancelled flag */
 }
 
-/* Bytes that a status says arrived, whatever their type; 0 if it cannot tell. */
+/* Return the number of bytes received according to a status, whatever their type; 0 if unknown. */
 static inline uint64_t insitu_mpi_status_bytes(A status) {
-  return __builtin_expect(insitu_mpi_knows_status, 1) ? insitu_mpi_read_status(status) : insitu_mpi_ask_status(status);
+  return __builtin_expect(insitu_mpi_knows_status, 1) ? insitu_mpi_read_status(status)
+                                                      : insitu_mpi_query_status(status);
 }
 int insitu_mpi_is_cancelled(A status);
-/* Whether an error code says that statuses have errors of their own, and that of a status. */
+/* Whether an error code is MPI_ERR_IN_STATUS; and the error code in a status. */
 int insitu_mpi_is_in_status(int code);
 int insitu_mpi_status_error(A status);
-uint64_t insitu_mpi_ask_type(A type, unsigned at, uint32_t age);
-const struct insitu_comm *insitu_mpi_ask_comm(A handle, struct insitu_comm *comm, uint32_t age);
+uint64_t insitu_mpi_query_type(A type, unsigned at, uint32_t age);
+const struct insitu_comm *insitu_mpi_query_comm(A handle, struct insitu_comm *comm, uint32_t age);
 
-/* Bytes of an element of this type, without gaps. */
+/* Return the size of an element of this type in bytes, without gaps. */
 static inline uint64_t insitu_mpi_type_bytes(A type) {
   const struct insitu_mpi_thread *mine = insitu_mpi_mine;
   type = insitu_mpi_handle(type);
   uint32_t age = atomic_load_explicit(&insitu_mpi_types_freed, memory_order_relaxed);
   unsigned at = (unsigned)(((uint64_t)type * 0x9E3779B97F4A7C15u) >> 58);
   if (__builtin_expect(mine->types[at].handle == type && mine->types[at].age == age, 1)) return mine->types[at].bytes;
-  return insitu_mpi_ask_type(type, at, age);
+  return insitu_mpi_query_type(type, at, age);
 }
 
+/* Return what is known of a communicator. */
 static inline const struct insitu_comm *insitu_mpi_comm(A handle) {
   handle = insitu_mpi_handle(handle);
   uint32_t age = atomic_load_explicit(&insitu_mpi_comms_freed, memory_order_relaxed);
   struct insitu_comm *comm = &insitu_mpi_mine->comms[((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 60];
   if (__builtin_expect(comm->handle == handle && comm->age == age, 1)) return comm;
-  return insitu_mpi_ask_comm(handle, comm, age);
+  return insitu_mpi_query_comm(handle, comm, age);
 }
 
 /* The same with its neighbours. */
 const struct insitu_comm *insitu_mpi_neighbours(A handle);
-/* Memory for the length of one call; NULL if there is none. */
+/* Return memory that is valid during one call; NULL if there is none. */
 void *insitu_mpi_scratch(uint64_t bytes);
 
 #endif

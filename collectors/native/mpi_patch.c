@@ -1,9 +1,9 @@
-/* Rewriting the slots of global offset tables that lead into the MPI library.
+/* Rewrite the slots of global offset tables that lead into the MPI library, so that they lead to the wrappers.
  *
- * Exporting MPI_* instead would not do: mpi4py holds weak references to calls that an MPI library may lack, and an
- * exported name would make them look present. A slot of MPI_X and one of PMPI_X lead to the same wrapper, except where
- * the program or a tool defines MPI_X itself: then that is left alone, and its own call of PMPI_X is timed. So every
- * call is timed once, where it enters the library; the Fortran bindings are callers like any other. */
+ * Exporting MPI_* instead would not work: mpi4py holds weak references to calls that an MPI library may lack, and an
+ * exported name would make them look present. Slots of MPI_X and of PMPI_X lead to the same wrapper, unless the program
+ * or a tool defines MPI_X itself: then slots of MPI_X stay, and the call of PMPI_X inside is timed. So every call is
+ * timed once, where it enters the library. The Fortran bindings are callers like any other. */
 #define _GNU_SOURCE
 #include "image.h"
 #include "mpi_wrapper.h"
@@ -18,14 +18,15 @@ static unsigned long long adds_seen, removals_seen;
 static int is_ready;
 
 #define OBJECTS 4096u
-static uintptr_t patched[OBJECTS]; /* objects that are done */
+static uintptr_t patched[OBJECTS]; /* their program headers */
 static unsigned patched_used;
 
 static int by_name(const void *left, const void *right) {
   return strcmp(((const struct insitu_mpi_call *)left)->name, ((const struct insitu_mpi_call *)right)->name);
 }
 
-static int begin(void) {
+/* Resolve the wrapped functions. Returns 0 while there is no MPI library. */
+static int prepare(void) {
   if (is_ready) return 1;
   if (!insitu_mpi_open()) return 0;
   qsort(insitu_mpi_calls, insitu_mpi_calls_count, sizeof *insitu_mpi_calls, by_name);
@@ -35,22 +36,21 @@ static int begin(void) {
 }
 
 static int patch_slot(const struct insitu_image *image, uintptr_t at, const char *symbol) {
-  struct insitu_mpi_call wanted = {.name = symbol + (*symbol == 'P')};
-  const struct insitu_mpi_call *call =
-      bsearch(&wanted, insitu_mpi_calls, insitu_mpi_calls_count, sizeof wanted, by_name);
-  Function found = *(Function *)at;
-  if (!call || !*call->real || !found || found == call->wrap || (call->is_left && *symbol == 'M')) return 0;
+  struct insitu_mpi_call key = {.name = symbol + (*symbol == 'P')};
+  const struct insitu_mpi_call *call = bsearch(&key, insitu_mpi_calls, insitu_mpi_calls_count, sizeof key, by_name);
+  Function current = *(Function *)at;
+  if (!call || !*call->real || !current || current == call->wrap || (call->is_overridden && *symbol == 'M')) return 0;
   return insitu_image_patch(image, at, (uintptr_t)call->wrap);
 }
 
-/* Whether an object is part of the MPI library, whose calls of itself are not the program's. */
+/* Whether an object is part of the MPI library, whose internal calls are not those of the program, or of insitu. */
 static int is_inside(struct dl_phdr_info *object) {
-  static const char *const parts[] = {"mca_",     "libmca_",   "libopen-",   "libpmix",
-                                      "libprrte", "libinsitu", "linux-vdso", "ld-linux"};
+  static const char *const prefixes[] = {"mca_",     "libmca_",   "libopen-",   "libpmix",
+                                         "libprrte", "libinsitu", "linux-vdso", "ld-linux"};
   const char *name = strrchr(object->dlpi_name, '/');
   name = name ? name + 1 : object->dlpi_name;
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-    if (strncmp(name, parts[i], strlen(parts[i])) == 0) return 1;
+  for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+    if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return 1;
   return insitu_mpi_is_core((const void *)object->dlpi_addr);
 }
 
@@ -62,7 +62,7 @@ static int is_patched(uintptr_t object) {
 
 /* ---- functions of MPI that the program defines itself --------------------------------------------------------- */
 
-/* Whether the object defines this name: the look-up of the GNU hash table, as ld.so does it. */
+/* Whether the object defines this name. This is the look-up in a GNU hash table, as ld.so does it. */
 static int defines(const struct insitu_image *image, const char *name) {
   uint32_t hash = 5381;
   for (const char *at = name; *at; at++) hash = hash * 33 + (unsigned char)*at;
@@ -73,15 +73,16 @@ static int defines(const struct insitu_image *image, const char *name) {
   ElfW(Addr) word = bloom[hash / bits % words];
   if (!(word >> hash % bits & word >> (hash >> shift) % bits & 1)) return 0;
   for (uint32_t at = bucket[hash % buckets]; at >= first; at++) {
-    uint32_t found = chain[at - first];
-    if ((found | 1) == (hash | 1) && !strcmp(image->strings + image->symbols[at].st_name, name)) return 1;
-    if (found & 1) break;
+    uint32_t entry = chain[at - first]; /* its lowest bit ends the chain */
+    if ((entry | 1) == (hash | 1) && !strcmp(image->strings + image->symbols[at].st_name, name)) return 1;
+    if (entry & 1) break;
   }
   return 0;
 }
 
-/* A function of that name counts only if callers are bound to it: another one may be private to its object. */
-static int leave_own(struct dl_phdr_info *object, size_t bytes, void *unused) {
+/* Mark the calls that an object defines itself. Such a function counts only if callers are bound to it, since it may be
+ * private to its object. */
+static int mark_overridden(struct dl_phdr_info *object, size_t bytes, void *unused) {
   (void)bytes, (void)unused;
   struct insitu_image image;
   if (is_patched((uintptr_t)object->dlpi_phdr) || is_inside(object) || !insitu_image_read(object, &image) ||
@@ -89,17 +90,17 @@ static int leave_own(struct dl_phdr_info *object, size_t bytes, void *unused) {
     return 0;
   for (size_t i = 0; i < insitu_mpi_calls_count; i++) {
     struct insitu_mpi_call *call = &insitu_mpi_calls[i];
-    Dl_info place;
-    if (call->is_left || !defines(&image, call->name)) continue;
+    Dl_info definition;
+    if (call->is_overridden || !defines(&image, call->name)) continue;
     void *bound = dlsym(RTLD_DEFAULT, call->name);
-    call->is_left = bound && dladdr(bound, &place) && !insitu_mpi_is_core(place.dli_fbase);
+    call->is_overridden = bound && dladdr(bound, &definition) && !insitu_mpi_is_core(definition.dli_fbase);
   }
   return 0;
 }
 
 /* ---- all objects ---------------------------------------------------------------------------------------------- */
 
-static int patch_one(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *total) {
+static int visit_slot(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *total) {
   if (strncmp(symbol + (*symbol == 'P'), "MPI_", 4) == 0) *(int *)total += patch_slot(image, slot, symbol);
   return 0;
 }
@@ -109,7 +110,7 @@ static int patch_object(struct dl_phdr_info *object, size_t bytes, void *total) 
   struct insitu_image image;
   if (is_patched((uintptr_t)object->dlpi_phdr)) return 0;
   if (patched_used < OBJECTS) patched[patched_used++] = (uintptr_t)object->dlpi_phdr;
-  if (!is_inside(object) && insitu_image_read(object, &image)) insitu_image_slots(&image, patch_one, total);
+  if (!is_inside(object) && insitu_image_read(object, &image)) insitu_image_slots(&image, visit_slot, total);
   return 0;
 }
 
@@ -127,13 +128,13 @@ int insitu_mpi_patch(void) {
   struct loads loads = {0, 0};
   int total = 0;
   dl_iterate_phdr(count_loads, &loads);
-  /* Who waited here inside of dlopen would wait for a thread that waits for the loader. */
+  /* Waiting for the lock inside dlopen could deadlock with a holder that waits for the loader. */
   if (pthread_mutex_trylock(&patching)) return 0;
-  if (loads.adds != adds_seen && begin()) {
+  if (loads.adds != adds_seen && prepare()) {
     adds_seen = loads.adds;
-    if (loads.removals != removals_seen) patched_used = 0; /* an address may have been used again */
+    if (loads.removals != removals_seen) patched_used = 0; /* addresses may have been used again */
     removals_seen = loads.removals;
-    dl_iterate_phdr(leave_own, NULL);
+    dl_iterate_phdr(mark_overridden, NULL);
     dl_iterate_phdr(patch_object, &total);
   }
   pthread_mutex_unlock(&patching);

@@ -1,7 +1,7 @@
-/* A hash table from request handles to what they will move: open addressing, linear probing.
+/* A hash table of open requests by handle: open addressing, linear probing.
  *
- * With several threads in MPI a handle that one thread has just seen complete may already mean a new request of
- * another thread; the number of the request tells them apart, and the same handle may be in the table twice. */
+ * With several threads in MPI, a handle whose completion one thread has just seen may already belong to a new request
+ * of another thread. The number of a request distinguishes them, and the same handle may be in the table twice. */
 #define _GNU_SOURCE
 #include "mpi_requests.h"
 
@@ -13,21 +13,22 @@
 enum { RECEIVE = 1, PERSISTENT = 2, ACTIVE = 4, CANCELLED = 8, MESSAGE = 16 };
 struct request {
   A handle;
-  uint64_t number; /* 0: the place is free */
+  uint64_t number; /* 0: the slot is free */
   uint64_t flags;
 };
 
-#define FIRST_PLACES 1024u
+#define INITIAL_SLOTS 1024u
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct request *table;
-static struct insitu_traffic *each; /* what a start of the persistent request in the same place moves */
-static uint64_t places, used;
+static struct insitu_traffic *persistent_traffic; /* what a start of the persistent request in the same slot moves */
+static uint64_t slots, used;
 _Atomic uint64_t insitu_requests_number = 1;
 
 int insitu_requests_any(void) {
-  return __atomic_load_n(&used, __ATOMIC_RELAXED) != 0; /* the caller's own requests are in it */
+  return __atomic_load_n(&used, __ATOMIC_RELAXED) != 0; /* relaxed: a thread sees its own requests in any case */
 }
 
+/* Without MPI_THREAD_MULTIPLE only one thread at a time is in MPI, and no lock is needed. */
 static void begin(void) {
   if (insitu_mpi_is_multiple) pthread_mutex_lock(&lock);
 }
@@ -37,89 +38,91 @@ static void end(void) {
 }
 
 static uint64_t home(A handle) {
-  return (((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 32) & (places - 1);
+  return (((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 32) & (slots - 1);
 }
 
-static uint64_t place(const struct request *request) {
+static uint64_t insert(const struct request *request) {
   uint64_t at = home(request->handle);
-  while (table[at].number) at = (at + 1) & (places - 1);
+  while (table[at].number) at = (at + 1) & (slots - 1);
   table[at] = *request;
   return at;
 }
 
 static void *pages(uint64_t bytes) {
-  void *found = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return found == MAP_FAILED ? NULL : found;
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
 }
 
 static __attribute__((noinline)) int grow(void) {
   struct request *before = table;
-  struct insitu_traffic *each_before = each, *each_fresh;
-  uint64_t count = places, more = places ? 2 * places : FIRST_PLACES;
+  struct insitu_traffic *traffic_before = persistent_traffic, *fresh_traffic;
+  uint64_t count = slots, more = slots ? 2 * slots : INITIAL_SLOTS;
   void *fresh = pages(more * sizeof *table);
   if (!fresh) return 0;
-  if (!(each_fresh = pages(more * sizeof *each))) {
+  if (!(fresh_traffic = pages(more * sizeof *persistent_traffic))) {
     munmap(fresh, more * sizeof *table);
     return 0;
   }
   table = fresh;
-  each = each_fresh;
-  places = more;
+  persistent_traffic = fresh_traffic;
+  slots = more;
   for (uint64_t i = 0; i < count; i++) {
     if (!before[i].number) continue;
-    uint64_t at = place(&before[i]);
-    if (before[i].flags & PERSISTENT) each[at] = each_before[i];
+    uint64_t at = insert(&before[i]);
+    if (before[i].flags & PERSISTENT) persistent_traffic[at] = traffic_before[i];
   }
   if (before) munmap(before, count * sizeof *table);
-  if (each_before) munmap(each_before, count * sizeof *each);
+  if (traffic_before) munmap(traffic_before, count * sizeof *persistent_traffic);
   return 1;
 }
 
-/* Called with `lock` held, as the following are. */
+/* Called with `lock` held, like the following functions. */
 static inline void add(A handle, uint64_t flags, const struct insitu_traffic *moves) {
+  /* Relaxed: protected by the lock; insitu_requests_created reads a lower bound. */
   uint64_t number = atomic_load_explicit(&insitu_requests_number, memory_order_relaxed);
   atomic_store_explicit(&insitu_requests_number, number + 1, memory_order_relaxed);
-  if (__builtin_expect(used >= places / 2, 0) && !grow()) return; /* no memory, its bytes are not counted */
-  uint64_t at = place(&(struct request){handle, number, flags});
-  if (moves) each[at] = *moves;
+  if (__builtin_expect(used >= slots / 2, 0) && !grow()) return; /* out of memory: its bytes are not counted */
+  uint64_t at = insert(&(struct request){handle, number, flags});
+  if (moves) persistent_traffic[at] = *moves;
   __atomic_store_n(&used, used + 1, __ATOMIC_RELAXED);
 }
 
-/* The latest request of that handle that was made before: an earlier one has completed in another thread's call. */
+/* Return the latest request with this handle and a number below `before`: an earlier one has completed in a call of
+ * another thread. NULL if there is none. */
 static inline struct request *find(A handle, uint64_t before) {
-  struct request *found = NULL;
+  struct request *latest = NULL;
   if (!used) return NULL;
-  for (uint64_t at = home(handle); table[at].number; at = (at + 1) & (places - 1))
-    if (table[at].handle == handle && table[at].number < before && (!found || table[at].number > found->number))
-      found = &table[at];
-  return found;
+  for (uint64_t at = home(handle); table[at].number; at = (at + 1) & (slots - 1))
+    if (table[at].handle == handle && table[at].number < before && (!latest || table[at].number > latest->number))
+      latest = &table[at];
+  return latest;
 }
 
-/* So that no search ends too early. */
+/* Move later entries of a probe sequence into a slot that became free, so that no search ends too early. */
 static __attribute__((noinline)) void close_gap(uint64_t gap) {
-  for (uint64_t at = (gap + 1) & (places - 1); table[at].number; at = (at + 1) & (places - 1)) {
-    if (((at - home(table[at].handle)) & (places - 1)) < ((at - gap) & (places - 1))) continue;
+  for (uint64_t at = (gap + 1) & (slots - 1); table[at].number; at = (at + 1) & (slots - 1)) {
+    if (((at - home(table[at].handle)) & (slots - 1)) < ((at - gap) & (slots - 1))) continue;
     table[gap] = table[at];
-    if (table[at].flags & PERSISTENT) each[gap] = each[at];
+    if (table[at].flags & PERSISTENT) persistent_traffic[gap] = persistent_traffic[at];
     gap = at;
   }
   table[gap].number = 0;
 }
 
-static inline void take_out(struct request *request) {
+static inline void remove_request(struct request *request) {
   uint64_t at = (uint64_t)(request - table);
   request->number = 0;
   __atomic_store_n(&used, used - 1, __ATOMIC_RELAXED);
-  if (__builtin_expect(table[(at + 1) & (places - 1)].number != 0, 0)) close_gap(at);
+  if (__builtin_expect(table[(at + 1) & (slots - 1)].number != 0, 0)) close_gap(at);
 }
 
-/* The flags of a request that completed, 0 if it is not known. */
+/* Return the flags of a request that completed, 0 if it is unknown. */
 static inline uint64_t finish(A handle, uint64_t before) {
   struct request *request = find(handle, before);
   if (!request) return 0;
   uint64_t flags = request->flags;
   if (flags & PERSISTENT) request->flags &= ~(uint64_t)(ACTIVE | CANCELLED);
-  else take_out(request);
+  else remove_request(request);
   return flags;
 }
 
@@ -148,7 +151,7 @@ void insitu_request_start(A handle, struct insitu_traffic *traffic) {
   if (request) {
     request->flags |= ACTIVE;
     if (!(request->flags & RECEIVE)) {
-      const struct insitu_traffic *moves = &each[request - table];
+      const struct insitu_traffic *moves = &persistent_traffic[request - table];
       traffic->sent += moves->sent;
       traffic->received += moves->received;
       traffic->messages_sent += moves->messages_sent;
@@ -183,6 +186,6 @@ void insitu_request_cancel(A handle) {
 void insitu_request_forget(A handle, uint64_t before) {
   begin();
   struct request *request = find(handle, before);
-  if (request) take_out(request);
+  if (request) remove_request(request);
   end();
 }

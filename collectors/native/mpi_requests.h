@@ -1,36 +1,37 @@
-/* Requests that are open, so that what a receive brought is counted where it completes. */
+/* Open requests, so that the data of a receive is counted in the call that completes it. */
 #ifndef INSITU_MPI_REQUESTS_H
 #define INSITU_MPI_REQUESTS_H
 
 #include "mpi_library.h"
 
-/* What a call moved. */
+/* What a call moved; `ranks` is the size of its communicator. */
 struct insitu_traffic {
   uint64_t sent, received, messages_sent, messages_received, ranks;
 };
 
-/* What a receive brought. */
+/* What a receive received. */
 struct insitu_arrival {
   uint64_t bytes, messages;
 };
 
 extern _Atomic uint64_t insitu_requests_number;
-/* The number of requests made so far: what completes in a call was made before it began. */
-static inline uint64_t insitu_requests_made(void) {
+/* Return the number of requests created so far. A request that completes in a call was created before the call.
+ * Relaxed: requests of other threads that are created meanwhile do not complete in this call. */
+static inline uint64_t insitu_requests_created(void) {
   return atomic_load_explicit(&insitu_requests_number, memory_order_relaxed);
 }
-/* Whether any request is open that would count. */
+/* Whether any open request is known. */
 int insitu_requests_any(void);
-/* A receive was started, of a message or from a file; its bytes are counted when it completes. */
+/* A receive of a message, or a read from a file, was started; its bytes are counted when it completes. */
 void insitu_request_receive(A request, int is_message);
-/* A persistent request was made: what each start moves, and whether it is a receive. */
+/* A persistent request was created: what each start of it moves, and whether it is a receive. */
 void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive);
-/* A persistent request was started: adds what that moves. */
+/* A persistent request was started: add what it moves to `traffic`. */
 void insitu_request_start(A request, struct insitu_traffic *traffic);
-/* A request completed in a call that began when `made` requests had been made. */
-struct insitu_arrival insitu_request_complete(A request, uint64_t made, A status);
+/* A request completed in a call that began when `created` requests existed. */
+struct insitu_arrival insitu_request_complete(A request, uint64_t created, A status);
 void insitu_request_cancel(A request);
-/* It was freed, or has failed, in a call that began when `made` requests had been made. */
-void insitu_request_forget(A request, uint64_t made);
+/* A request was freed, or has failed, in a call that began when `created` requests existed. */
+void insitu_request_forget(A request, uint64_t created);
 
 #endif

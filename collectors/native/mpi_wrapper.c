@@ -1,5 +1,5 @@
-/* One wrapper per MPI call, without mpi.h: arguments pass as register-size integers for MPICH, Open MPI and the MPI 5
- * ABI alike. What each call moves is written in mpi_calls.def. */
+/* One wrapper per MPI call. MPI's own mpi.h is not included: arguments pass as register-size integers, for MPICH, Open
+ * MPI and the MPI 5 ABI alike. mpi_calls.def says what each call moves. */
 #define _GNU_SOURCE
 #include "mpi_wrapper.h"
 
@@ -20,19 +20,20 @@ static struct insitu_traffic nothing(void) {
   return (struct insitu_traffic){0, 0, 0, 0, 0};
 }
 
-/* Whether the wrapper that stood there is still on the stack, and nothing else has been written over it. The stack may
- * be another one by now, and gone: the kernel reads it for us. */
-static int is_standing(const struct insitu_mpi_thread *mine) {
+/* Whether the wrapper of the open call is still on the stack: its return address has not been overwritten. The kernel
+ * reads it, because the stack may be that of another context, and no longer mapped. */
+static int is_on_stack(const struct insitu_mpi_thread *mine) {
   uintptr_t caller = 0;
   struct iovec here = {&caller, sizeof caller}, there = {(void *)(mine->stack + sizeof(void *)), sizeof caller};
   return process_vm_readv(getpid(), &here, 1, &there, 1, 0) < 0 || caller == mine->caller;
 }
 
-/* MPI inside MPI is not counted again (callbacks, MPI-IO). But a call that a longjmp left is over: its wrapper stood
- * where the stack is in use no more, or for something else. */
+/* Whether this call is made inside another MPI call (by a callback, by MPI-IO): then it is not counted again. If
+ * longjmp left the outer call, its wrapper is no longer on the stack: the frames of that call are closed, and 0 is
+ * returned. */
 static __attribute__((noinline)) int is_inside(struct insitu_thread *self, const struct insitu_mpi_thread *mine,
                                                uintptr_t stack) {
-  if (stack < mine->stack && is_standing(mine)) return 1;
+  if (stack < mine->stack && is_on_stack(mine)) return 1;
   uint64_t now = insitu_ticks();
   while (self->depth > mine->depth) insitu_pop(self, now);
   self->in_mpi = 0;
@@ -44,43 +45,43 @@ static __attribute__((noinline)) uint32_t find_row(struct insitu_mpi_thread *min
   uint64_t key = (uint64_t)(uintptr_t)name;
   uint32_t row = insitu_find_child(parent, key);
   if (!row) {
-    insitu_mpi_patch(); /* a library that was loaded in the meantime may call MPI too */
+    insitu_mpi_patch(); /* a library that was loaded meanwhile may call MPI too */
     row = insitu_row_add(parent, key, INSITU_MPI, name, strlen(name), "", 0, 0);
   }
-  mine->seen[at].key = key;
-  mine->seen[at].parent = parent;
-  mine->seen[at].row = row;
+  mine->recent_rows[at].key = key;
+  mine->recent_rows[at].parent = parent;
+  mine->recent_rows[at].row = row;
   return row;
 }
 
-/* The thread whose MPI call begins; NULL if it is not to be recorded. `frame` is the wrapper's. */
+/* Begin an MPI call. Returns the thread, NULL if the call is not to be recorded. `frame` is that of the wrapper. */
 static inline __attribute__((always_inline)) struct insitu_thread *enter(const char *name, const void *frame) {
   struct insitu_thread *self = insitu_thread_self();
   if (!self) return NULL;
   struct insitu_mpi_thread *mine = insitu_mpi_mine;
   if (__builtin_expect(!mine, 0) && !(mine = insitu_mpi_thread_enter())) return NULL;
   if (__builtin_expect(self->in_mpi, 0) && is_inside(self, mine, (uintptr_t)frame)) return NULL;
-  /* The clock waits for what came before it. So it is read first, and the row is found while the call begins. */
+  /* Reading the clock waits for earlier instructions. Read first, it overlaps with finding the row. */
   uint64_t now = insitu_ticks();
   uint32_t parent = insitu_top(self)->row;
   uint64_t key = (uint64_t)(uintptr_t)name;
-  unsigned at = (unsigned)((key >> 2 ^ parent) & (INSITU_SEEN - 1));
-  uint32_t row = mine->seen[at].row;
-  if (__builtin_expect(mine->seen[at].key != key || mine->seen[at].parent != parent || !row, 0)) {
+  unsigned at = (unsigned)((key >> 2 ^ parent) & (INSITU_RECENT_ROWS - 1));
+  uint32_t row = mine->recent_rows[at].row;
+  if (__builtin_expect(mine->recent_rows[at].key != key || mine->recent_rows[at].parent != parent || !row, 0)) {
     row = find_row(mine, at, parent, name);
-    now = insitu_ticks(); /* that took long */
+    now = insitu_ticks(); /* the search took long, and is not the time of the call */
   }
   if (!row || self->depth == INSITU_DEPTH) return NULL;
   self->in_mpi = 1;
   mine->depth = self->depth;
   mine->stack = (uintptr_t)frame;
-  mine->caller = ((const uintptr_t *)frame)[1]; /* behind the frame pointer stands the return address */
+  mine->caller = ((const uintptr_t *)frame)[1]; /* the return address follows the saved frame pointer */
   insitu_table->rows[row].visits++;
   insitu_push(self, row, 0, now);
   return self;
 }
 
-/* Inline, so that what a kind of call never moves costs nothing. */
+/* End an MPI call. Inline, so that values which a kind of call never moves cost nothing. */
 static inline __attribute__((always_inline)) void leave(struct insitu_thread *self, const struct insitu_traffic *moved,
                                                         uint64_t now) {
   self->in_mpi = 0;
@@ -94,7 +95,7 @@ static inline __attribute__((always_inline)) void leave(struct insitu_thread *se
   insitu_pop(self, now);
 }
 
-/* Runs when an exception or the end of the thread leaves an MPI call. */
+/* Cleanup handler: runs when an exception or the end of the thread leaves an MPI call. */
 static void abandon(struct insitu_thread **open) {
   struct insitu_thread *self = *open;
   struct insitu_traffic moved = nothing();
@@ -119,7 +120,7 @@ static int64_t count_at(A counts, int at, int is_large) {
   return is_large ? ((const int64_t *)counts)[at] : ((const int *)counts)[at];
 }
 
-/* Out of line: a wrapper with this loop inside takes 8 ns longer (MPICH, one rank). */
+/* Out of line: a wrapper that contains this loop takes 8 ns longer (MPICH, one rank). */
 static __attribute__((noinline)) int64_t sum_of_all(A counts, int n, int is_large) {
   int64_t sum = 0;
   if (is_large)
@@ -129,7 +130,7 @@ static __attribute__((noinline)) int64_t sum_of_all(A counts, int n, int is_larg
   return sum;
 }
 
-/* The sum of n counts, those of absent neighbours left out. */
+/* Return the sum of n counts without those of absent neighbours. */
 static int64_t sum_of(A counts, int n, uint64_t absent, int is_large) {
   int64_t sum = 0;
   for (int i = 0; i < n; i++)
@@ -137,6 +138,7 @@ static int64_t sum_of(A counts, int n, uint64_t absent, int is_large) {
   return sum;
 }
 
+/* The same in bytes, with a type for each count. */
 static uint64_t bytes_of(A counts, A types, int n, uint64_t absent, int is_large) {
   uint64_t sum = 0;
   for (int i = 0; i < n; i++)
@@ -144,16 +146,17 @@ static uint64_t bytes_of(A counts, A types, int n, uint64_t absent, int is_large
   return sum;
 }
 
+/* Whether this rank is the root; in an intercommunicator it passes MPI_ROOT. */
 static int is_root(A root, const struct insitu_comm *comm) {
   return (int)root == (comm->is_inter ? (int)insitu_mpi.root : comm->rank);
 }
 
-/* Of an intercommunicator: a rank on the other side of the root's. */
+/* Whether this rank takes part without being the root; in an intercommunicator it is in the group without the root. */
 static int is_leaf(A root, const struct insitu_comm *comm) {
   return comm->is_inter ? (int)root != (int)insitu_mpi.root && is_peer(root) : (int)root != comm->rank;
 }
 
-static uint64_t neighbours(int n, uint64_t absent) {
+static uint64_t count_neighbours(int n, uint64_t absent) {
   return (uint64_t)(n - __builtin_popcountll(absent));
 }
 
@@ -167,22 +170,22 @@ static inline void receive(struct insitu_traffic *moved, uint64_t bytes) {
   moved->messages_received++;
 }
 
-/* ---- requests that complete ----------------------------------------------------------------------------------- */
+/* ---- completion of requests ----------------------------------------------------------------------------------- */
 
 /* MPI_STATUS_IGNORE is 0 or 1. */
 static int is_ignored(A status) {
   return (uintptr_t)status <= 1;
 }
 
-/* Requests as they were before the call, which takes the handles away, and their statuses. */
+/* Copies of the handles of several requests, which the call overwrites, and their statuses. */
 struct many {
   const char *handles;
   A statuses;
-  uint64_t made;
+  uint64_t created;
 };
 
-static struct many remember(A count, A requests, A *statuses) {
-  struct many many = {NULL, 0, insitu_requests_made()};
+static struct many copy_requests(A count, A requests, A *statuses) {
+  struct many many = {NULL, 0, insitu_requests_created()};
   int n = (int)count;
   if (n <= 0 || !insitu_requests_any()) return many;
   uint64_t handles_bytes = (uint64_t)n * insitu_mpi.handle_bytes, aligned = (handles_bytes + 15) / 16 * 16;
@@ -195,14 +198,14 @@ static struct many remember(A count, A requests, A *statuses) {
   return many;
 }
 
-static inline void arrive(struct insitu_traffic *moved, struct insitu_arrival arrival) {
+static inline void add_arrival(struct insitu_traffic *moved, struct insitu_arrival arrival) {
   moved->received += arrival.bytes;
   moved->messages_received += arrival.messages;
 }
 
 static void complete(const struct many *many, int at, A status, struct insitu_traffic *moved) {
   if (many->handles && at >= 0)
-    arrive(moved, insitu_request_complete(insitu_mpi_handle_at((A)many->handles, at), many->made, status));
+    add_arrival(moved, insitu_request_complete(insitu_mpi_handle_at((A)many->handles, at), many->created, status));
 }
 
 static void complete_all(const struct many *many, A count, struct insitu_traffic *moved) {
@@ -216,12 +219,14 @@ static void complete_some(const struct many *many, A count, A indices, struct in
     complete(many, ((const int *)indices)[i], many->statuses + i * (A)insitu_mpi.status_bytes, moved);
 }
 
-/* The call failed: requests that are gone have completed, and what arrived whole is told by statuses that have errors
- * of their own. Requests that are still open, and persistent ones, keep their handles. */
+/* A request of a call that failed. If statuses have error codes of their own, one without an error tells that its data
+ * arrived. Otherwise a request whose handle is gone has completed, with an unknown number of bytes. Open and persistent
+ * requests keep their handles. */
 static void fail_at(const struct many *many, int at, A requests, A status, struct insitu_traffic *moved) {
   A handle = insitu_mpi_handle_at((A)many->handles, at);
-  if (status && !insitu_mpi_status_error(status)) arrive(moved, insitu_request_complete(handle, many->made, status));
-  else if (insitu_mpi_handle_at(requests, at) != handle) insitu_request_forget(handle, many->made);
+  if (status && !insitu_mpi_status_error(status))
+    add_arrival(moved, insitu_request_complete(handle, many->created, status));
+  else if (insitu_mpi_handle_at(requests, at) != handle) insitu_request_forget(handle, many->created);
 }
 
 static void fail(const struct many *many, A count, A requests) {
@@ -247,9 +252,9 @@ static void start_all(A count, A requests, struct insitu_traffic *moved) {
   for (int i = 0; i < (int)count; i++) insitu_request_start(insitu_mpi_handle_at(requests, i), moved);
 }
 
-/* A communicator goes, and with it all that was asked of its handle. */
+/* A communicator is about to be freed: forget what is known of its handle. */
 static void free_comm(A comm) {
-  insitu_party_forget(insitu_mpi_handle_at(comm, 0));
+  insitu_sequence_forget(insitu_mpi_handle_at(comm, 0));
   insitu_mpi_freed(&insitu_mpi_comms_freed);
 }
 
@@ -257,12 +262,12 @@ static void free_comm(A comm) {
 
 #include "mpi_wrapper_macros.h"
 
-/* ---- the life of MPI ------------------------------------------------------------------------------------------ */
+/* ---- initialisation and end of MPI ---------------------------------------------------------------------------- */
 
 static int (*real_Init)(A, A), (*real_Init_thread)(A, A, A, A), (*real_Finalize)(void), (*real_Abort)(A, A),
     (*real_Type_free)(A);
 
-static void initialised(void) {
+static void record_world(void) {
   if (!insitu_table) return;
   struct insitu_header *header = insitu_table->header;
   int rank = -1, size = -1;
@@ -271,14 +276,14 @@ static void initialised(void) {
     header->mpi_size = size;
   }
   header->mpi_state = INSITU_MPI_INITIALISED;
-  insitu_mpi_patch(); /* what the library itself loaded */
+  insitu_mpi_patch(); /* objects that the library itself loaded */
 }
 
 static int end_init(struct insitu_thread *self, int failed) {
   struct insitu_traffic moved = nothing();
   if (self) leave(self, &moved, insitu_ticks());
   insitu_memory_after_init();
-  if (!failed) initialised();
+  if (!failed) record_world();
   return failed;
 }
 
@@ -314,7 +319,7 @@ static int wrap_Type_free(A type) {
   return real_Type_free(type);
 }
 
-/* ---- the list ------------------------------------------------------------------------------------------------- */
+/* ---- the table of wrappers ------------------------------------------------------------------------------------ */
 
 #define ENTRY(NAME, LARGE) {"MPI_" #NAME #LARGE, (Function *)&real_##NAME##LARGE, (Function)wrap_##NAME##LARGE, 0},
 #define SMALL(NAME, ...) ENTRY(NAME, )

@@ -1,4 +1,4 @@
-/* Timing MPI calls by patching global offset tables; nothing named MPI_* is exported. */
+/* Wrappers of MPI calls, and the patching of global offset tables that leads calls to them. No MPI_* is exported. */
 #ifndef INSITU_MPI_WRAPPER_H
 #define INSITU_MPI_WRAPPER_H
 
@@ -6,17 +6,17 @@
 
 #include <stddef.h>
 
-/* A function of MPI that is wrapped. */
+/* A wrapped function of MPI. */
 struct insitu_mpi_call {
   const char *name;
   Function *real;
   Function wrap;
-  int is_left; /* the program's own function of that name stands before it: its PMPI call is timed */
+  int is_overridden; /* the program defines a function of that name itself: the PMPI call in it is timed instead */
 };
 extern struct insitu_mpi_call insitu_mpi_calls[];
 extern const size_t insitu_mpi_calls_count;
 
-/* Patch all objects loaded since the last call; returns the number of slots that were patched. */
+/* Patch all objects loaded since the last call. Returns the number of patched slots. */
 int insitu_mpi_patch(void);
 
 #endif

@@ -1,4 +1,6 @@
-/* The words of mpi_calls.def, and the wrappers that they make; included by mpi_wrapper.c alone. */
+/* The vocabulary of mpi_calls.def, and the wrappers generated from it. Included by mpi_wrapper.c only.
+ *
+ * P<n> are n parameters, V<n> n arguments. */
 
 #define P1 A a0
 #define P2 P1, A a1
@@ -26,7 +28,8 @@
 #define V11 V10, a10
 #define V12 V11, a11
 #define V13 V12, a12
-/* The number of arguments with a request (1) or with an info and a request (2) behind them. */
+/* The number of arguments of the non-blocking variant, with a request, and of the persistent one, with an info and a
+ * request. */
 #define PLUS1_1 2
 #define PLUS1_5 6
 #define PLUS1_6 7
@@ -39,7 +42,7 @@
 #define PLUS2_7 9
 #define PLUS2_8 10
 #define PLUS2_9 11
-/* The last argument of as many. */
+/* The last of n arguments. */
 #define LAST3 a2
 #define LAST7 a6
 #define LAST8 a7
@@ -49,29 +52,29 @@
 #define PASTE_(left, right) left##right
 #define PASTE(left, right) PASTE_(left, right)
 
-/* In expressions of mpi_calls.def. `comm` is the communicator of a collective call. */
+/* For expressions in mpi_calls.def. `comm` is the communicator of a collective call. */
 #define N(count) (IS_LARGE ? (int64_t)(count) : (int64_t)(int)(count))
 #define BYTES(count, type) all_bytes(count, type)
 #define STATUS(status) insitu_mpi_status_bytes(status)
 #define PEER(rank) is_peer(rank)
 #define ROOT(root) is_root(root, comm)
 #define LEAF(root) is_leaf(root, comm)
-#define GIVES(root) \
-  (!comm->is_inter || is_leaf(root, comm)) /* whether this rank's part goes to or comes from the root */
+#define TAKES_PART(root) \
+  (!comm->is_inter || is_leaf(root, comm)) /* whether data of this rank go to the root or come from it */
 #define IN_PLACE(buffer) ((buffer) == insitu_mpi.in_place)
 #define IS_NO_OP(op) (insitu_mpi_handle(op) == insitu_mpi.no_op)
 #define PEERS ((uint64_t)comm->peers)
 #define AT(counts, at) count_at(counts, at, IS_LARGE)
 #define SUM(counts) sum_of_all(counts, comm->peers, IS_LARGE)
 #define SUM_BYTES(counts, types) bytes_of(counts, types, comm->peers, 0, IS_LARGE)
-#define SOURCES neighbours(comm->sources, comm->absent)
-#define TARGETS neighbours(comm->targets, comm->absent)
+#define SOURCES count_neighbours(comm->sources, comm->absent)
+#define TARGETS count_neighbours(comm->targets, comm->absent)
 #define FROM(counts) sum_of(counts, comm->sources, comm->absent, IS_LARGE)
 #define TO(counts) sum_of(counts, comm->targets, comm->absent, IS_LARGE)
 #define FROM_BYTES(counts, types) bytes_of(counts, types, comm->sources, comm->absent, IS_LARGE)
 #define TO_BYTES(counts, types) bytes_of(counts, types, comm->targets, comm->absent, IS_LARGE)
 
-/* Whose part a rank needs; one that receives nothing needs nobody. */
+/* What a rank needs to leave the call; a rank that receives nothing needs nobody. */
 #define EVERYBODY INSITU_NEEDS_ALL
 #define ALL (moved.received ? INSITU_NEEDS_ALL : INSITU_NEEDS_NOBODY)
 #define LOWER (moved.received ? INSITU_NEEDS_LOWER : INSITU_NEEDS_NOBODY)
@@ -84,15 +87,15 @@
   if (is_ignored(status)) status = (A)own_status
 #define HOLD(request)                          \
   A handle = insitu_mpi_handle_at(request, 0); \
-  uint64_t made = insitu_requests_made()
+  uint64_t created = insitu_requests_created()
 #define HOLD_STATUS(request, status) \
   HOLD(request);                     \
   OWN_STATUS(status)
-#define MANY(count, requests) struct many many = remember(count, requests, NULL)
+#define MANY(count, requests) struct many many = copy_requests(count, requests, NULL)
 #define MANY_STATUS(count, requests, status) \
   MANY(count, requests);                     \
   OWN_STATUS(status)
-#define MANY_STATUSES(count, requests, statuses) struct many many = remember(count, requests, &statuses)
+#define MANY_STATUSES(count, requests, statuses) struct many many = copy_requests(count, requests, &statuses)
 #define MESSAGE(message) int is_real = insitu_mpi_handle_at(message, 0) != insitu_mpi.no_message
 #define MESSAGE_STATUS(message, status) \
   MESSAGE(message);                     \
@@ -109,9 +112,9 @@
 #define READ(bytes) moved.received = bytes
 #define WRITE(bytes) moved.sent = bytes
 #define RANKS(comm) moved.ranks = ranks_of(insitu_mpi_comm(comm))
-/* Where this rank is in a Cartesian communicator that was just made. */
-#define PLACE(made) \
-  if (insitu_mpi_handle_at(made, 0) != insitu_mpi.comm_null) insitu_cart_made(insitu_mpi_handle_at(made, 0))
+/* Record the coordinates of this rank in a Cartesian communicator that was just created. */
+#define COORDINATES(created) \
+  if (insitu_mpi_handle_at(created, 0) != insitu_mpi.comm_null) insitu_cart_created(insitu_mpi_handle_at(created, 0))
 #define EXPECT(request, is_message) \
   if (is_message) insitu_request_receive(insitu_mpi_handle_at(request, 0), 1)
 #define EXPECT_READ(request) insitu_request_receive(insitu_mpi_handle_at(request, 0), 0)
@@ -132,10 +135,10 @@
   insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, is_receive); \
   moved = nothing()
 #define START(request) insitu_request_start(insitu_mpi_handle_at(request, 0), &moved)
-#define DONE(status) arrive(&moved, insitu_request_complete(handle, made, status))
-/* After one that failed. */
+#define DONE(status) add_arrival(&moved, insitu_request_complete(handle, created, status))
+/* After a call that failed. */
 #define GONE(request) \
-  if (insitu_mpi_handle_at(request, 0) != handle) insitu_request_forget(handle, made)
+  if (insitu_mpi_handle_at(request, 0) != handle) insitu_request_forget(handle, created)
 #define IF(flag) if (*(const int *)(flag))
 
 static uint64_t ranks_of(const struct insitu_comm *comm) {
@@ -161,17 +164,19 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
     leave(self, &moved, now);                                                     \
     return failed;                                                                \
   }
-#define WRAP_(...) WRAP(__VA_ARGS__) /* its arguments expanded */
+#define WRAP_(...) WRAP(__VA_ARGS__) /* with its arguments expanded */
 
-#define MOVES(COMM, ASK, SENT, RECEIVED)      \
-  const struct insitu_comm *comm = ASK(COMM); \
-  moved.ranks = ranks_of(comm);               \
-  moved.sent = SENT;                          \
+/* What a collective call moves. QUERY returns the communicator. */
+#define MOVES(COMM, QUERY, SENT, RECEIVED)      \
+  const struct insitu_comm *comm = QUERY(COMM); \
+  moved.ranks = ranks_of(comm);                 \
+  moved.sent = SENT;                            \
   moved.received = RECEIVED
-#define THREE(NAME, INAME, LARGE, COUNT, COMM, ASK, MEET, SENT, RECEIVED)                          \
-  WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED); MEET, NOTHING)               \
-  WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED), NOTHING)           \
-  WRAP_(NAME##_init, LARGE, PLUS2_##COUNT, NOTHING, MOVES(COMM, ASK, SENT, RECEIVED);              \
+/* The blocking, the non-blocking and the persistent variant of a collective call. */
+#define VARIANTS(NAME, INAME, LARGE, COUNT, COMM, QUERY, RECORD, SENT, RECEIVED)                   \
+  WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED); RECORD, NOTHING)           \
+  WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED), NOTHING)         \
+  WRAP_(NAME##_init, LARGE, PLUS2_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED);            \
         insitu_request_persistent(insitu_mpi_handle_at(PASTE(LAST, PLUS2_##COUNT), 0), &moved, 0); \
         moved.sent = moved.received = 0, NOTHING)
 
@@ -180,9 +185,9 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 #define SMALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER, NOTHING)
 #define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER, NOTHING)
 #define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
-  THREE(NAME, INAME, , COUNT, COMM, insitu_mpi_comm, insitu_meet(self, comm, NEEDS, now), SENT, RECEIVED)
+  VARIANTS(NAME, INAME, , COUNT, COMM, insitu_mpi_comm, insitu_collective_end(self, comm, NEEDS, now), SENT, RECEIVED)
 #define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
-  THREE(NAME, INAME, , COUNT, COMM, insitu_mpi_neighbours, NOTHING, SENT, RECEIVED)
+  VARIANTS(NAME, INAME, , COUNT, COMM, insitu_mpi_neighbours, NOTHING, SENT, RECEIVED)
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL
@@ -196,9 +201,9 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 #define SMALL(NAME, COUNT, BEFORE, AFTER)
 #define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, _c, COUNT, BEFORE, AFTER, NOTHING)
 #define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
-  THREE(NAME, INAME, _c, COUNT, COMM, insitu_mpi_comm, insitu_meet(self, comm, NEEDS, now), SENT, RECEIVED)
+  VARIANTS(NAME, INAME, _c, COUNT, COMM, insitu_mpi_comm, insitu_collective_end(self, comm, NEEDS, now), SENT, RECEIVED)
 #define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
-  THREE(NAME, INAME, _c, COUNT, COMM, insitu_mpi_neighbours, NOTHING, SENT, RECEIVED)
+  VARIANTS(NAME, INAME, _c, COUNT, COMM, insitu_mpi_neighbours, NOTHING, SENT, RECEIVED)
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL

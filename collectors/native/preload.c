@@ -1,8 +1,8 @@
-/* A compiled MPI program that was started with this library in LD_PRELOAD measures itself.
+/* Measure a compiled MPI program that was started with this library in LD_PRELOAD.
  *
- * Before main, the process becomes collectors/attach.py for a moment: it makes the table, starts the node's agent and
- * becomes the program again, with the table's path in its environment. So all that needs thought is written once, in
- * Python, and this page only decides whether the process is a rank. */
+ * Before main, the process executes collectors/attach.py, which creates the table, starts the agent of the node and
+ * executes the program again, with the path of the table in its environment. So that logic exists once, in Python, and
+ * this file only decides whether the process is a rank. */
 #define _GNU_SOURCE
 #include "counters.h"
 #include "finish.h"
@@ -28,47 +28,47 @@ static int is_mpi_library(struct dl_phdr_info *object, size_t bytes, void *unuse
   return strncmp(name ? name + 1 : object->dlpi_name, "libmpi", 6) == 0;
 }
 
-/* The path of the program, "" if it cannot be told. */
-static void find_itself(char itself[PATH_MAX]) {
+/* Write the path of the program, "" if it is unknown. */
+static void read_program_path(char itself[PATH_MAX]) {
   ssize_t length = readlink("/proc/self/exe", itself, PATH_MAX - 1);
   itself[length > 0 ? length : 0] = 0;
 }
 
-/* An interpreter measures itself; a program that has Python inside, as LAMMPS does, is a compiled one. */
+/* Whether this is a Python interpreter, which measures itself. A program that embeds Python, such as LAMMPS, is not. */
 static int is_python(void) {
   char itself[PATH_MAX];
-  find_itself(itself);
+  read_program_path(itself);
   const char *name = strrchr(itself, '/');
   return PyModule_Create2 && name && (!strncmp(name, "/python", 7) || !strncmp(name, "/pypy", 5));
 }
 
-/* Python ranks measure themselves; shells and launchers hand the environment on to the program. */
+/* Whether this is a rank of a compiled program. Shells and launchers are not: they only pass the environment on. */
 static int is_compiled_rank(void) {
   static const char *const ranks[] = {"PMIX_RANK",           "PMI_RANK",    "OMPI_COMM_WORLD_RANK",
                                       "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_ID"};
   if (!secure_getenv("INSITU_RUN") || !getenv("INSITU_PYTHON") || !getenv("INSITU_HOME")) return 0;
-  if (getenv("PMI_SPAWNED") || getenv("OMPI_PARENT_PORT")) return 0; /* by MPI_Comm_spawn: rank.py says why */
+  if (getenv("PMI_SPAWNED") || getenv("OMPI_PARENT_PORT")) return 0; /* started by MPI_Comm_spawn; see rank.py */
   if (is_python() || !dl_iterate_phdr(is_mpi_library, NULL)) return 0;
   for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
     if (getenv(ranks[i])) return 1;
   return 0;
 }
 
-static void become_attach(int argc, char **argv) {
+static void execute_attach(int argc, char **argv) {
   char itself[PATH_MAX];
-  find_itself(itself);
-  /* Without site-packages, which cost a third of its start. */
+  read_program_path(itself);
+  /* -S: without site-packages, which take a third of the start-up time. */
   char *head[] = {getenv("INSITU_PYTHON"), "-I", "-S", "-c", ATTACH, getenv("INSITU_HOME"), itself};
   const size_t heads = sizeof head / sizeof *head;
   char **words = malloc((heads + (size_t)argc + 1) * sizeof *words);
   if (!*itself || !words) return;
   memcpy(words, head, sizeof head);
   memcpy(words + heads, argv, (size_t)(argc + 1) * sizeof *words);
-  const char *path = getenv("INSITU_PYTHONPATH"); /* this Python is not to be measured */
+  const char *path = getenv("INSITU_PYTHONPATH"); /* attach.py itself is not measured */
   if (path) setenv("PYTHONPATH", path, 1);
   else unsetenv("PYTHONPATH");
   execv(words[0], words);
-  free(words); /* that Python cannot be started: the program runs on, unmeasured */
+  free(words); /* Python cannot be started: the program runs unmeasured */
 }
 
 static void at_exit(int status, void *unused) {
@@ -77,18 +77,18 @@ static void at_exit(int status, void *unused) {
 }
 
 __attribute__((constructor)) static void before_main(int argc, char **argv) {
-  /* A program with the rights of another user keeps to itself: the linker hands it nothing, and we ask for nothing. */
+  /* secure_getenv: a program that runs with the rights of another user (setuid) is not measured. */
   const char *table = secure_getenv("INSITU_ATTACH"), *heap = secure_getenv("INSITU_HEAP");
   if (heap && strcmp(heap, "off") == 0) insitu_heap_stop();
   if (heap && strcmp(heap, "mmap") == 0) insitu_maps_start();
   if (!table) {
-    if (is_compiled_rank()) become_attach(argc, argv);
+    if (is_compiled_rank()) execute_attach(argc, argv);
     return;
   }
   int failed = insitu_table_attach(table);
   unsetenv("INSITU_ATTACH");
   unsetenv("INSITU_HEAP");
-  const char *preload = getenv("INSITU_LD_PRELOAD"); /* children of the program are not measured */
+  const char *preload = getenv("INSITU_LD_PRELOAD"); /* restored, since children of the program are not measured */
   if (preload) setenv("LD_PRELOAD", preload, 1);
   else unsetenv("LD_PRELOAD");
   unsetenv("INSITU_LD_PRELOAD");

@@ -1,10 +1,10 @@
-/* The part of Python that the hook needs, declared by hand, so that no Python.h is needed to build and one library
+/* Hand-written declarations of the part of Python that the hook uses. No Python.h is needed to build, and one library
  * serves CPython 3.11, 3.12 and 3.13.
  *
- * All but the frame of 3.11 and what is named below it is stable ABI (PEP 384). The frame of 3.11 is frozen: that
- * version gets security fixes only. A test compares these declarations with the real headers where they are installed.
- * All symbols are weak, because the same library is preloaded into programs without Python. Free-threaded and debug
- * builds lay objects out differently: the loader refuses them and the Python hook measures there. */
+ * Everything is stable ABI (PEP 384) except what is marked below. The frame of 3.11 does not change any more: that
+ * version gets security fixes only. tests/collectors/test_python_abi.py compares these declarations with the real
+ * headers. All symbols are weak, because the same library is preloaded into programs without Python. Free-threaded and
+ * debug builds have other object layouts: collectors/library.py refuses them, and the Python hook measures there. */
 #ifndef INSITU_PYTHON_ABI_H
 #define INSITU_PYTHON_ABI_H
 
@@ -108,12 +108,12 @@ WEAK PyCFunction PyCFunction_GetFunction(PyObject *);
 WEAK PyObject *PyFrame_GetCode(PyObject *);
 extern const unsigned long Py_Version WEAK;
 
-/* Not stable, and the same from 3.11 to 3.13. */
+/* Not part of the stable ABI, but the same from 3.11 to 3.13. */
 WEAK int PyFrame_GetLasti(PyObject *);
 WEAK void PyEval_SetProfile(int (*)(PyObject *, PyObject *, int, PyObject *), PyObject *);
 enum { RESUME_311 = 151, RESUME_313 = 149 }; /* the bytecode where a function's body begins */
 
-/* CPython 3.11 only: PEP 523 and the frame it passes. */
+/* CPython 3.11 only: the frame evaluator of PEP 523 and the frame that it gets. */
 typedef struct Frame311 {
   PyObject *f_func;
   PyObject *f_globals;

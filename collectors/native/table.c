@@ -1,4 +1,4 @@
-/* Creation, growth and end of a rank's table. */
+/* Creation and growth of a rank's table. */
 #define _GNU_SOURCE
 #include "table.h"
 
@@ -21,17 +21,17 @@ void (*insitu_before_thread_ends)(void);
 
 static struct insitu_table the_table;
 static pthread_key_t thread_key;
-static __thread int is_growing;  /* a signal handler that comes meanwhile gets no row: it would wait for itself */
-static __thread int has_no_area; /* it was refused one, or has given it back: it is not asked for again */
-static pthread_mutex_t growth = PTHREAD_MUTEX_INITIALIZER; /* only on the slow path: a new row, a new thread */
+static __thread int is_growing;  /* holds `growth`: a signal handler gets no row meanwhile, since it would deadlock */
+static __thread int has_no_area; /* the thread was refused an area, or has released it: it does not try again */
+static pthread_mutex_t growth = PTHREAD_MUTEX_INITIALIZER; /* slow path only: a new row, a new thread */
 
 size_t insitu_read_file(const char *path, char *text, size_t capacity) {
   int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;
-  ssize_t got = read(file, text, capacity - 1);
+  ssize_t length = read(file, text, capacity - 1);
   close(file);
-  text[got > 0 ? got : 0] = 0;
-  return got > 0 ? (size_t)got : 0;
+  text[length > 0 ? length : 0] = 0;
+  return length > 0 ? (size_t)length : 0;
 }
 
 void insitu_clock_choose(void) {
@@ -44,10 +44,11 @@ void insitu_clock_choose(void) {
 #endif
 }
 
-static uint64_t pid_started(void) {
+/* Return the start time of this process, which with its id identifies it. */
+static uint64_t read_start_time(void) {
   char text[1024];
   if (!insitu_read_file("/proc/self/stat", text, sizeof text)) return 0;
-  char *at = strrchr(text, ')'); /* the command's name may hold anything */
+  char *at = strrchr(text, ')'); /* the name of the command may contain any character */
   unsigned long long started = 0;
   if (at) sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &started);
   return started;
@@ -62,8 +63,8 @@ static void describe_columns(char *text, size_t capacity) {
 #undef X
 }
 
-/* Reserve the pages [from, from + bytes): on a full disk this fails here, and not with SIGBUS in the application.
- * The file is opened anew each time, because the application may have closed or reused any descriptor. */
+/* Reserve the pages [from, from + bytes): a full disk is an error here instead of a SIGBUS in the application. The file
+ * is opened each time, because the application may have closed or reused any descriptor. Returns 0 or an errno. */
 static int reserve(uint64_t from, uint64_t bytes) {
   int saved = errno;
   int file = open(the_table.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -79,13 +80,14 @@ static int reserve(uint64_t from, uint64_t bytes) {
 }
 
 #define CHUNK 65536u
-static uint64_t rows_backed, names_backed, threads_backed, collectives_backed;
+static uint64_t rows_reserved, names_reserved, threads_reserved, collectives_reserved; /* bytes */
 
-/* Called with `growth` held. */
-static int back(uint64_t *backed, uint64_t at, uint64_t needed) {
-  while (*backed < needed) {
-    if (reserve(at + *backed, CHUNK)) return 0;
-    *backed += CHUNK;
+/* Reserve `needed` bytes of the section at `at`, in chunks. Called with `growth` held. Returns 0 if the disk is full.
+ */
+static int reserve_section(uint64_t *reserved, uint64_t at, uint64_t needed) {
+  while (*reserved < needed) {
+    if (reserve(at + *reserved, CHUNK)) return 0;
+    *reserved += CHUNK;
   }
   return 1;
 }
@@ -94,7 +96,8 @@ static uint64_t align(uint64_t bytes, uint64_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-static void thread_leave(void *value) {
+/* Runs when a thread ends. */
+static void release_thread(void *value) {
   struct insitu_thread *self = value;
   if (!insitu_table) return;
   uint64_t now = insitu_ticks();
@@ -102,11 +105,12 @@ static void thread_leave(void *value) {
   insitu_self = NULL;
   has_no_area = 1;
   if (insitu_before_thread_ends) insitu_before_thread_ends();
+  /* Release: the next owner of the area finds its frames closed. */
   atomic_store_explicit(&self->is_live, 0, memory_order_release);
 }
 
+/* The table belongs to the parent: a child that wrote into it would corrupt the totals of the parent. */
 static void after_fork_in_child(void) {
-  /* The table belongs to the parent; a child that wrote into it would spoil the parent's totals. */
   insitu_is_on = 0;
   insitu_self = NULL;
   insitu_table = NULL;
@@ -118,14 +122,19 @@ struct insitu_thread *insitu_thread_enter(void) {
   if (has_no_area || is_growing) return NULL;
   is_growing = 1;
   pthread_mutex_lock(&growth);
+
+  /* Relaxed: only changed with `growth` held. Acquire: pairs with the release of the previous owner of the area. */
   uint32_t used = atomic_load_explicit(&header->threads_used, memory_order_relaxed);
   for (uint32_t i = 1; i < used; i++)
     if (!atomic_load_explicit(&the_table.threads[i].is_live, memory_order_acquire)) self = &the_table.threads[i];
+
   if (!self && used < INSITU_THREADS &&
-      back(&threads_backed, header->threads_at, (uint64_t)(used + 1) * sizeof(struct insitu_thread))) {
+      reserve_section(&threads_reserved, header->threads_at, (uint64_t)(used + 1) * sizeof(struct insitu_thread))) {
     self = &the_table.threads[used];
+    /* Release: readers find the area reserved. */
     atomic_store_explicit(&header->threads_used, used + 1, memory_order_release);
   }
+  /* Relaxed: other threads look at it with `growth` held only. */
   if (self) atomic_store_explicit(&self->is_live, 1, memory_order_relaxed);
   pthread_mutex_unlock(&growth);
   is_growing = 0;
@@ -137,6 +146,7 @@ struct insitu_thread *insitu_thread_enter(void) {
     atomic_store_explicit(&self->is_live, 0, memory_order_release);
     return NULL;
   }
+
   self->overflow = 0;
   self->in_mpi = 0;
   insitu_table->rows[self->root].visits++;
@@ -156,31 +166,37 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   if (is_growing) return 0;
   is_growing = 1;
   pthread_mutex_lock(&growth);
+  /* Relaxed: both are only changed with `growth` held. */
   uint32_t row = atomic_load_explicit(&header->rows_used, memory_order_relaxed);
   uint64_t at = atomic_load_explicit(&header->names_used, memory_order_relaxed);
   if (row >= INSITU_ROWS || at + record > INSITU_NAMES_BYTES ||
-      !back(&rows_backed, header->rows_at, (uint64_t)(row + 1) * sizeof(struct insitu_row)) ||
-      !back(&names_backed, header->names_at, at + record)) {
+      !reserve_section(&rows_reserved, header->rows_at, (uint64_t)(row + 1) * sizeof(struct insitu_row)) ||
+      !reserve_section(&names_reserved, header->names_at, at + record)) {
     header->rows_refused++;
     pthread_mutex_unlock(&growth);
     is_growing = 0;
     return 0;
   }
+
   struct insitu_name *entry = (struct insitu_name *)(the_table.names + at);
   entry->line = line;
   entry->name_bytes = (uint16_t)name_bytes;
   entry->file_bytes = (uint16_t)file_bytes;
   memcpy(entry->text, name, name_bytes);
   memcpy(entry->text + name_bytes, file, file_bytes);
+
   struct insitu_row *fresh = &the_table.rows[row];
   fresh->key = key;
   fresh->parent = parent;
   fresh->kind = kind;
   fresh->next_sibling = the_table.rows[parent].first_child;
+  /* Threads and phases are never looked up by key, so they are not linked to their parent. */
   if (kind != INSITU_THREAD && kind != INSITU_PHASE && row) the_table.rows[parent].first_child = row;
+
+  /* Relaxed: readers see both through rows_used. */
   atomic_store_explicit(&header->names_used, at + record, memory_order_relaxed);
   atomic_store_explicit(&fresh->name, (uint32_t)at, memory_order_relaxed);
-  /* A reader takes the rows below rows_used as ready: name and parent must be there first. */
+  /* Release: readers take the rows below rows_used as complete. */
   atomic_store_explicit(&header->rows_used, row + 1, memory_order_release);
   insitu_pair_clocks();
   pthread_mutex_unlock(&growth);
@@ -189,20 +205,21 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
 }
 
 int insitu_phases_reserve(void) {
-  static int is_backed;
-  return is_backed = is_backed || !reserve(the_table.header->phases_at, INSITU_PHASES * sizeof(struct insitu_phase));
+  static int is_reserved;
+  return is_reserved =
+             is_reserved || !reserve(the_table.header->phases_at, INSITU_PHASES * sizeof(struct insitu_phase));
 }
 
 int insitu_collectives_reserve(uint32_t count) {
   uint64_t needed = (uint64_t)count * sizeof(struct insitu_collective);
-  if (collectives_backed >= needed) return 1;
+  if (collectives_reserved >= needed) return 1;
   if (is_growing) return 0;
   is_growing = 1;
   pthread_mutex_lock(&growth);
-  int is_backed = back(&collectives_backed, the_table.header->collectives_at, needed);
+  int is_reserved = reserve_section(&collectives_reserved, the_table.header->collectives_at, needed);
   pthread_mutex_unlock(&growth);
   is_growing = 0;
-  return is_backed;
+  return is_reserved;
 }
 
 void insitu_pair_clocks(void) {
@@ -210,10 +227,10 @@ void insitu_pair_clocks(void) {
   the_table.header->latest_ns = insitu_monotonic_ns();
 }
 
-/* The places of meta data, named phases, rows, names, threads and meetings in the file, and its length. */
-enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_COLLECTIVES, AT_END, PLACES };
+/* Offsets of the sections in the file, and its length. */
+enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_COLLECTIVES, AT_END, OFFSETS };
 
-static void lay_out(uint64_t at[PLACES]) {
+static void lay_out(uint64_t at[OFFSETS]) {
   at[AT_META] = INSITU_HEADER_BYTES;
   at[AT_PHASES] = at[AT_META] + INSITU_META_BYTES;
   at[AT_ROWS] = at[AT_PHASES] + align(INSITU_PHASES * sizeof(struct insitu_phase), 4096);
@@ -223,7 +240,7 @@ static void lay_out(uint64_t at[PLACES]) {
   at[AT_END] = at[AT_COLLECTIVES] + align((uint64_t)INSITU_COLLECTIVES * sizeof(struct insitu_collective), CHUNK);
 }
 
-static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[PLACES]) {
+static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[OFFSETS]) {
   memcpy(header->magic, INSITU_MAGIC, 8);
   header->version = INSITU_VERSION;
   header->header_bytes = INSITU_HEADER_BYTES;
@@ -244,14 +261,15 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
   header->size = size;
   header->mpi_rank = header->mpi_size = -1;
   header->pid = (uint64_t)getpid();
-  header->pid_started = pid_started();
+  header->pid_started = read_start_time();
   header->created_ns = insitu_wall_ns();
   header->is_tsc = (uint32_t)insitu_clock_is_tsc;
   describe_columns(header->columns, sizeof header->columns);
 }
 
-/* Make the file at the_table.path and map it, with room for its first rows; NULL and errno if that fails. */
-static char *map_new_file(const uint64_t at[PLACES], size_t meta_bytes) {
+/* Create the file at the_table.path and map it, with space for its first rows. Returns NULL and sets errno on failure.
+ */
+static char *map_new_file(const uint64_t at[OFFSETS], size_t meta_bytes) {
   int file = open(the_table.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return NULL;
   char *base = MAP_FAILED;
@@ -261,8 +279,9 @@ static char *map_new_file(const uint64_t at[PLACES], size_t meta_bytes) {
       (base = mmap(NULL, at[AT_END], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0)) == MAP_FAILED)
     failed = errno;
   close(file);
-  if (!failed && !(back(&rows_backed, at[AT_ROWS], 1) && back(&names_backed, at[AT_NAMES], 1) &&
-                   back(&threads_backed, at[AT_THREADS], sizeof(struct insitu_thread))))
+  if (!failed &&
+      !(reserve_section(&rows_reserved, at[AT_ROWS], 1) && reserve_section(&names_reserved, at[AT_NAMES], 1) &&
+        reserve_section(&threads_reserved, at[AT_THREADS], sizeof(struct insitu_thread))))
     failed = ENOSPC;
   if (!failed) return base;
   if (base != MAP_FAILED) munmap(base, at[AT_END]);
@@ -271,14 +290,14 @@ static char *map_new_file(const uint64_t at[PLACES], size_t meta_bytes) {
   return NULL;
 }
 
-static void take_places(char *base, const uint64_t at[PLACES]) {
+static void set_pointers(char *base, const uint64_t at[OFFSETS]) {
   the_table.header = (struct insitu_header *)base;
   insitu_rows = the_table.rows = (struct insitu_row *)(base + at[AT_ROWS]);
   the_table.phases = (struct insitu_phase *)(base + at[AT_PHASES]);
   the_table.names = base + at[AT_NAMES];
   the_table.threads = (struct insitu_thread *)(base + at[AT_THREADS]);
   the_table.collectives = (struct insitu_collective *)(base + at[AT_COLLECTIVES]);
-  pthread_key_create(&thread_key, thread_leave);
+  pthread_key_create(&thread_key, release_thread);
   pthread_atfork(NULL, NULL, after_fork_in_child);
   insitu_table = &the_table;
   insitu_self = &the_table.threads[0];
@@ -292,23 +311,26 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
   if (meta_bytes > INSITU_META_BYTES) return E2BIG;
   strcat(strcpy(the_table.path, path), unfinished);
   insitu_clock_choose();
-  uint64_t at[PLACES];
+
+  uint64_t at[OFFSETS];
   lay_out(at);
   char *base = map_new_file(at, meta_bytes);
   if (!base) return errno;
-  take_places(base, at);
+  set_pointers(base, at);
+
   fill_header(the_table.header, rank, size, at);
   memcpy(base + at[AT_META], meta, meta_bytes);
   the_table.header->meta_used = meta_bytes;
   the_table.header->names_used = INSITU_NAMES_START;
   the_table.header->start_tick = insitu_ticks();
   the_table.header->start_ns = insitu_monotonic_ns();
+
   insitu_row_add(0, 0, INSITU_PROGRAM, program, strlen(program), "", 0, 0);
   the_table.threads[0].is_live = 1;
   the_table.header->threads_used = 1;
   the_table.rows[0].visits = 1;
   insitu_push(&the_table.threads[0], 0, 0, the_table.header->start_tick);
-  /* Readers look for the finished name only: they never see half a table. */
+  /* Readers only look for the final name, so they never see an incomplete table. */
   if (rename(the_table.path, path)) {
     int failed = errno;
     unlink(the_table.path);
@@ -322,7 +344,7 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
 int insitu_table_attach(const char *path) {
   if (insitu_table) return EEXIST;
   if (strlen(path) >= sizeof the_table.path) return ENAMETOOLONG;
-  uint64_t at[PLACES];
+  uint64_t at[OFFSETS];
   lay_out(at);
   int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0) return errno;
@@ -333,6 +355,8 @@ int insitu_table_attach(const char *path) {
   if (!failed && base == MAP_FAILED) failed = errno;
   close(file);
   if (failed) return failed;
+
+  /* The table must be one that this process created before exec, with this layout. */
   const struct insitu_header *header = (const struct insitu_header *)base;
   if (memcmp(header->magic, INSITU_MAGIC, 8) || header->version != INSITU_VERSION ||
       header->pid != (uint64_t)getpid() || header->row_bytes != sizeof(struct insitu_row)) {
@@ -341,6 +365,6 @@ int insitu_table_attach(const char *path) {
   }
   strcpy(the_table.path, path);
   insitu_clock_is_tsc = (int)header->is_tsc;
-  take_places(base, at);
+  set_pointers(base, at);
   return 0;
 }

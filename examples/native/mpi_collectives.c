@@ -1,13 +1,14 @@
-/* What collective operations and communicators of an MPI library cost, as in [VAL §3.2].
+/* Measure the cost of collective operations and communicators of an MPI library, as in [VAL §3.2].
  *
  *     mpicc -O2 -o mpi_collectives mpi_collectives.c
  *     insitu run -n 8 -- ./mpi_collectives 400 256 1
  *
- * Arguments: repetitions, bytes of a message, number of this run. Prints one line of JSON per
- * time, for `insitu import`; memory is what insitu measures of each MPI call. All ranks begin a collective at the same
- * time: clocks are compared with rank 0 by ping-pong, and every repetition has a window that begins at a time of rank
- * 0's clock. A repetition whose beginning some rank missed is dropped and counted; of the others the maximum over ranks
- * counts, and of these the first quartile over repetitions.
+ * Arguments: repetitions, bytes of a message, number of this run. Prints one line of JSON per time, for `insitu
+ * import`; memory is measured by insitu for each MPI call.
+ *
+ * All ranks begin a collective at the same time: they compare their clocks with that of rank 0 by ping-pong, and every
+ * repetition has a window that begins at a given time of that clock. Repetitions whose beginning a rank missed are
+ * dropped and counted. The result is the maximum over ranks, and of these the first quartile over repetitions.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -20,7 +21,7 @@
 enum { PINGS = 40, WARM = 10, TRIES = 8, ATTEMPTS = 6, CREATIONS = 8, TAG = 7 };
 
 static int rank, size, bytes, run;
-static double offset; /* of this rank's clock to that of rank 0, seconds */
+static double offset; /* seconds from the clock of rank 0 to that of this rank */
 static char *outgoing, *incoming;
 
 static double now(void) {
@@ -36,7 +37,7 @@ static void print(const char *name, const char *metric, const char *unit, double
            name, metric, unit, size, run, value);
 }
 
-/* The exchange with the shortest round trip tells most about the difference of two clocks. */
+/* Of several exchanges, the one with the shortest round trip bounds the difference of two clocks best. */
 static void compare_clocks(void) {
   double best = 1e300, there;
   for (int other = 1; other < size; other++) {
@@ -81,8 +82,8 @@ static void alltoall(void) {
   MPI_Alltoall(outgoing, bytes, MPI_BYTE, incoming, bytes, MPI_BYTE, MPI_COMM_WORLD);
 }
 
-/* The litmus test: a broadcast whose costs are known, (α + β) log p. If it deviates, the machine
- * does, rather than the library [VAL §2.2]. */
+/* The litmus test: a broadcast with known cost, (α + β) log p. If it deviates, the cause is the machine and not the
+ * library [VAL §2.2]. */
 static void tree_bcast(void) {
   int parent = (rank - 1) / 2;
   if (rank > 0) MPI_Recv(outgoing, bytes, MPI_BYTE, parent, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -95,8 +96,8 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* One series of windows; answers how many repetitions are left, their durations in `kept`. */
-static int windows(void (*call)(void), double length, int count, double *spent, double *kept) {
+/* Run one series of windows. Returns the number of valid repetitions; `valid` gets their durations. */
+static int run_windows(void (*call)(void), double length, int count, double *spent, double *valid) {
   char *missed = malloc((size_t)count), *anywhere = malloc((size_t)count);
   double *slowest = malloc((size_t)count * sizeof(double));
   double start = now() + 4 * length;
@@ -113,7 +114,7 @@ static int windows(void (*call)(void), double length, int count, double *spent, 
   MPI_Allreduce(spent, slowest, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   int left = 0;
   for (int i = 0; i < count; i++)
-    if (!anywhere[i]) kept[left++] = slowest[i];
+    if (!anywhere[i]) valid[left++] = slowest[i];
   free(missed);
   free(anywhere);
   free(slowest);
@@ -122,7 +123,7 @@ static int windows(void (*call)(void), double length, int count, double *spent, 
 
 static void measure(const char *name, void (*call)(void), int count) {
   double *spent = malloc((size_t)count * sizeof(double));
-  double *kept = malloc((size_t)count * sizeof(double));
+  double *valid = malloc((size_t)count * sizeof(double));
   for (int i = 0; i < WARM; i++) call();
   MPI_Barrier(MPI_COMM_WORLD);
   double before = now(), length;
@@ -134,55 +135,55 @@ static void measure(const char *name, void (*call)(void), int count) {
   MPI_Allreduce(&mine, &length, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   int left = 0;
   for (int attempt = 0; attempt < ATTEMPTS && left < (count + 3) / 4; attempt++) {
-    left = windows(call, length, count, spent, kept);
+    left = run_windows(call, length, count, spent, valid);
     length *= 2;
   }
   if (left) {
-    qsort(kept, (size_t)left, sizeof(double), ascending);
-    print(name, "time", "s", kept[left / 4]);
+    qsort(valid, (size_t)left, sizeof(double), ascending);
+    print(name, "time", "s", valid[left / 4]);
   }
   print(name, "windows_missed", "1", count - left);
   free(spent);
-  free(kept);
+  free(valid);
 }
 
-static void free_comm(void *made) {
-  MPI_Comm_free(made);
+static void free_comm(void *object) {
+  MPI_Comm_free(object);
 }
-static void free_win(void *made) {
-  MPI_Win_free(made);
+static void free_win(void *object) {
+  MPI_Win_free(object);
 }
-static void comm_split(void *made) {
-  MPI_Comm_split(MPI_COMM_WORLD, 0, rank, made);
+static void comm_split(void *object) {
+  MPI_Comm_split(MPI_COMM_WORLD, 0, rank, object);
 }
-static void win_create_dynamic(void *made) {
-  MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, made);
+static void win_create_dynamic(void *object) {
+  MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, object);
 }
-static void comm_create(void *made) {
+static void comm_create(void *object) {
   MPI_Group group;
   MPI_Comm_group(MPI_COMM_WORLD, &group);
-  MPI_Comm_create(MPI_COMM_WORLD, group, made);
+  MPI_Comm_create(MPI_COMM_WORLD, group, object);
   MPI_Group_free(&group);
 }
-static void comm_dup(void *made) {
-  MPI_Comm_dup(MPI_COMM_WORLD, made);
+static void comm_dup(void *object) {
+  MPI_Comm_dup(MPI_COMM_WORLD, object);
 }
-static void cart_create(void *made) {
+static void cart_create(void *object) {
   int periodic = 0;
-  MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, made);
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, object);
 }
-static void win_create(void *made) {
-  MPI_Win_create(outgoing, bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, made);
+static void win_create(void *object) {
+  MPI_Win_create(outgoing, bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, object);
 }
 
-/* What each of them adds to the heap is in the call's row of insitu. */
-static void keep(void (*create)(void *), void (*destroy)(void *)) {
+/* Create several objects before the first is destroyed. The growth of the heap is in the row of the call. */
+static void create_several(void (*create)(void *), void (*destroy)(void *)) {
   union {
     MPI_Comm comm;
     MPI_Win win;
-  } made[CREATIONS];
-  for (int i = 0; i < CREATIONS; i++) create(&made[i]);
-  for (int i = CREATIONS; i-- > 0;) destroy(&made[i]);
+  } objects[CREATIONS];
+  for (int i = 0; i < CREATIONS; i++) create(&objects[i]);
+  for (int i = CREATIONS; i-- > 0;) destroy(&objects[i]);
 }
 
 int main(int argc, char **argv) {
@@ -200,13 +201,13 @@ int main(int argc, char **argv) {
   size_t buffer = (size_t)bytes * (size_t)size;
   outgoing = calloc(buffer, 1);
   incoming = calloc(buffer, 1);
-  /* The first ones fill what all share, such as pools of handles: calls that are not asked about. */
-  keep(comm_split, free_comm);
-  keep(win_create_dynamic, free_win);
-  keep(comm_create, free_comm);
-  keep(comm_dup, free_comm);
-  keep(win_create, free_win);
-  keep(cart_create, free_comm);
+  /* The first creations also fill shared pools of handles: use calls that are not evaluated. */
+  create_several(comm_split, free_comm);
+  create_several(win_create_dynamic, free_win);
+  create_several(comm_create, free_comm);
+  create_several(comm_dup, free_comm);
+  create_several(win_create, free_win);
+  create_several(cart_create, free_comm);
   compare_clocks();
   measure("MPI_Barrier", barrier, count);
   measure("MPI_Bcast", bcast, count);

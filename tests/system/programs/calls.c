@@ -1,4 +1,4 @@
-/* Every kind of MPI call on three ranks, with amounts that test_mpi_compiled.py knows in closed form. */
+/* Every kind of MPI call on three ranks. test_mpi_compiled.py computes the expected amounts. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void blocking(void) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   MPI_Sendrecv(one, N, D, right, 7, two, N, D, left, 7, W, MPI_STATUS_IGNORE);
   MPI_Sendrecv_replace(one, N, D, right, 8, left, 8, W, MPI_STATUS_IGNORE);
-  /* nobody there */
+  /* MPI_PROC_NULL */
   MPI_Send(one, N, D, MPI_PROC_NULL, 9, W);
   MPI_Recv(one, N, D, MPI_PROC_NULL, 9, W, MPI_STATUS_IGNORE);
   MPI_Mprobe(MPI_PROC_NULL, 9, W, &message, &status);
@@ -122,7 +122,7 @@ static void persistent(void) {
 }
 
 static void types(void) {
-  for (int n = 1; n <= 4; n++) { /* the same handle may mean another size */
+  for (int n = 1; n <= 4; n++) { /* a handle may be reused for a type of another size */
     MPI_Datatype type;
     MPI_Type_contiguous(n, D, &type);
     MPI_Type_commit(&type);
@@ -130,7 +130,7 @@ static void types(void) {
     MPI_Allgather(one, 1, type, many, 1, type, W);
     MPI_Type_free(&type);
   }
-  for (int i = 0; i < 3; i++) { /* and another communicator */
+  for (int i = 0; i < 3; i++) { /* and for another communicator */
     MPI_Comm comm;
     MPI_Comm_split(W, i == 1 ? 0 : rank, 0, &comm);
     MPI_Exscan(one, two, N, D, MPI_SUM, comm);

@@ -1,4 +1,4 @@
-/* Processes that come while the program runs, and MPI without MPI_Init. */
+/* Processes that are spawned or connect while the program runs, and MPI without MPI_Init. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Two programs at once, one process of each, which only greet. */
+/* Spawns one process of each of two programs, which only exchange a message. */
 static void spawn_several(char *itself) {
   char *commands[] = {itself, itself}, *words[] = {"greet", NULL}, **all_words[] = {words, words};
   MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};
@@ -51,7 +51,7 @@ static int spawn(char *itself) {
   return 0;
 }
 
-/* Both ends of a socket become a communicator. */
+/* Turns both ends of a socket into a communicator. */
 static void join(int rank) {
   struct sockaddr_un where = {.sun_family = AF_UNIX, .sun_path = "./meeting"};
   int from = socket(AF_UNIX, SOCK_STREAM, 0), to = from;
@@ -67,7 +67,7 @@ static void join(int rank) {
   close(to);
 }
 
-/* The two ranks are strangers who meet at a port. */
+/* Two separately started ranks connect through a port. */
 static int port(void) {
   char name[MPI_MAX_PORT_NAME];
   int rank, number = 0;

@@ -1,4 +1,4 @@
-/* Ranks that come late to collective calls, and say themselves how long they had to wait there. */
+/* Ranks that arrive late at collective calls, and print how long they had to wait. */
 #include <mpi.h>
 #include <stdio.h>
 #include <time.h>
@@ -28,7 +28,7 @@ static void come_late(void) {
   nanosleep(&(struct timespec){0, LATE_MS * 1000000L * rank}, NULL);
 }
 
-/* Rank k comes k times LATE_MS late; CAME is the beginning that it has to wait for. */
+/* Rank k arrives k times LATE_MS late; CAME is the latest arrival that it has to wait for. */
 #define LATE(NAME, COMM, CALL, CAME)                                                 \
   {                                                                                  \
     double waited = 0, begins[MOST];                                                 \
@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
   LATE("Allgather", half, MPI_Allgather(&one, 1, MPI_DOUBLE, many, 1, MPI_DOUBLE, half), last(begins, 0, all))
   for (int i = 0; i < MANY; i++) MPI_Exscan(&one, &two, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
   for (int i = 0; i < MANY; i++) MPI_Reduce_scatter_block(many, &one, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
-  /* among thousands of other calls, and each time in a new communicator, whose handle may be that of an old one */
+  /* among thousands of other calls, each time in a new communicator, whose handle may have been used before */
   LATE("Alltoall", W,
        (MPI_Comm_dup(W, &twin), come_late(), begin = now(),
         MPI_Alltoall(many, 1, MPI_DOUBLE, more, 1, MPI_DOUBLE, twin), MPI_Comm_free(&twin)),

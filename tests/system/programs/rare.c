@@ -1,4 +1,4 @@
-/* Calls that few programs make, on three ranks, with amounts that test_mpi_rare.py knows in closed form. */
+/* Rarely used calls on three ranks. test_mpi_rare.py computes the expected amounts. */
 #include <mpi.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ static void windows(void) {
   MPI_Win_free(&dynamic);
 }
 
-/* The size of the file allows every read, wherever it begins. */
+/* The file is large enough for every read, wherever it begins. */
 static void writes(MPI_File file) {
   MPI_Request requests[5];
   MPI_Offset mine = 100 * rank;
@@ -150,7 +150,7 @@ static void files(const char *path) {
   if (rank == 0) MPI_File_delete(path, MPI_INFO_NULL);
 }
 
-/* Of two receives one is too small for its message. */
+/* One of two receives is too small for its message. */
 static int erring(void) {
   MPI_Request requests[2], sends[2];
   MPI_Status statuses[2];
@@ -188,7 +188,7 @@ static __attribute__((noinline)) void deeper(void) {
   MPI_Probe(MPI_PROC_NULL, 0, W, IGNORE);
 }
 
-/* An error handler that never returns, and calls deeper in the stack than the one that was left. */
+/* An error handler leaves a call by longjmp; the next calls are deeper in the stack than that one. */
 static void jumping(void) {
   MPI_Errhandler handler;
   volatile int jumps = 0;

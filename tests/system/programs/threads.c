@@ -1,4 +1,4 @@
-/* Threads in MPI at once: handles that one thread frees are at once another one's. */
+/* Threads in MPI at the same time: a handle that one thread frees is reused by another at once. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Everything at once: threads that allocate, map, hand blocks to each other, recurse, throw, leap and call MPI, while
-// signals arrive, phases change and children are forked. What it counts in the end is known in closed form.
+// Everything at once: threads allocate, map, pass blocks to each other, recurse, throw, longjmp and call MPI, while
+// signals arrive, phases change and children are forked. The test computes the expected counts.
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
@@ -21,7 +21,7 @@
 
 extern "C" {
 int insitu_table_create(const char *, int, int, const char *, const char *, size_t);
-void insitu_table_end(int, int);
+void insitu_finish(int, int);
 int insitu_mpi_patch(void);
 void insitu_maps_start(void);
 void insitu_phase(const char *);
@@ -30,7 +30,7 @@ extern int insitu_is_on;
 
 static const int threads = 8, slots = 64;
 static int turns = 300;
-static void *shelf[slots]; // blocks that go from thread to thread
+static void *shelf[slots]; // blocks that threads pass to each other
 
 KEPT static int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 KEPT static void fall(int i) {
@@ -122,6 +122,6 @@ UNTOLD int main(int argc, char **argv) {
 #ifdef WITH_MPI
   MPI_Finalize();
 #endif
-  insitu_table_end(1, 0);
+  insitu_finish(1, 0);
   return 0;
 }
