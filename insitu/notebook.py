@@ -258,13 +258,13 @@ def _draw(series: Sequence[SeriesModel], config: Config, axes: "Axes | None") ->
     try:
         from matplotlib import pyplot
 
-        from insitu.views.plot import draw_field
+        from insitu.views.plot import draw_panel
     except ImportError as error:
         raise UsageError(
             f"a picture needs matplotlib ({error}); pip install 'insitu[plot]'"
         ) from error
     drawn = pyplot.subplots()[1] if axes is None else axes
-    draw_field(drawn, series)
+    draw_panel(drawn, series)
     drawn.set_xlabel(printable(config.axis(series[0].model.parameters[0])))
     drawn.set_title(printable(f"{series[0].key.callpath.name}: {series[0].key.metric}"))
     return drawn

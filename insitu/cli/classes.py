@@ -105,7 +105,7 @@ def _draw(rows: Sequence[Clusters], campaign: str, file: str, *, most: int) -> N
         UsageError: nothing to draw, no matplotlib, or a file that cannot be written.
     """
     check_picture(file)
-    from insitu.views.ranks import Field, draw_ranks
+    from insitu.views.ranks import RankValues, draw_ranks
 
     parted = [one for one in rows if len(one.names) > 1]
     chosen: dict[CallPath, Clusters] = {}
@@ -123,7 +123,7 @@ def _draw(rows: Sequence[Clusters], campaign: str, file: str, *, most: int) -> N
             tables = [store.table(record.id) for record in records if record.key.parameters == run]
             unit, values = _values(tables, one)
             fields.append(
-                Field(
+                RankValues(
                     str(one.callpath),
                     one.metric,
                     unit,

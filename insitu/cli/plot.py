@@ -70,7 +70,7 @@ def command(
     width_mm = _millimetres(width)
     file = output or os.path.normpath(campaign).removesuffix(".insitu") + ".png"
     check_picture(file)
-    from insitu.views.plot import Look, draw
+    from insitu.views.plot import PlotStyle, draw
 
     with open_store(campaign) as store:
         models = kept_models(store)
@@ -96,7 +96,7 @@ def command(
             title=f"{config.name}: {chosen_metric} per rank",
             axis=config.axis(models.parameters[0]),
             file=file,
-            look=Look(width_mm, None if logs is None else LOGS[logs], together),
+            style=PlotStyle(width_mm, None if logs is None else LOGS[logs], together),
         )
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from error

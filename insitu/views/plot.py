@@ -1,4 +1,4 @@
-"""Measured points and models, drawn with matplotlib."""
+"""Plots of measured points and models, drawn with matplotlib."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,17 +20,18 @@ from insitu.text import printable
 from insitu.units import percent, quantity, scale_of
 from insitu.views.axes import FARTHER, WIDE
 
-# Okabe and Ito's palette: told apart by people who see no red or no green; signs help in print.
+# The palette of Okabe and Ito is distinguishable with colour blindness; marks help in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS = ("o", "s", "D", "^", "v", "P", "X")
-TOO_WIDE = 300.0  # a spread of values of which the smallest are none: a call that had nothing to do
+TOO_WIDE = 300.0  # above this ratio the smallest values are calls without work: no logarithmic axis
 COLUMNS = 3
 NAME_WIDTH = 34
 TEXT_WIDTH = 44
-INCH = 25.4  # mm
-SCREEN_INCHES = (4.0, 3.0)  # of a field
-NARROWEST_MM = 55.0  # of a field on paper
-ASPECT = 0.74  # of a field on paper: height to width
+MM_PER_INCH = 25.4
+SCREEN_INCHES = (4.0, 3.0)  # width and height of a panel on a screen
+NARROWEST_MM = 55.0  # narrowest panel on paper
+ASPECT = 0.74  # height to width of a panel on paper
+CURVE_POINTS = 160
 STYLE: Any = {  # Any: matplotlib names a hundred keys
     "font.size": 9,
     "axes.spines.top": False,
@@ -55,12 +56,12 @@ ON_PAPER: Any = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """How a picture looks.
+class PlotStyle:
+    """Layout of a plot.
 
-    width_mm: of a column of the paper it is for, None for a screen; logs: of `x` and `y`, those
-    that are logarithmic, None where the spread of the values decides; is_joint: all call paths in
-    one field.
+    width_mm: width of the column on paper; None for a screen. logs: the axes among "x" and "y"
+    that are logarithmic; None to decide by the spread of the values. is_joint: whether all call
+    paths share one panel.
     """
 
     width_mm: float | None = None
@@ -75,121 +76,137 @@ def draw(
     title: str,
     axis: str,
     file: str,
-    look: Look | None = None,
+    style: PlotStyle | None = None,
 ) -> None:
-    """Draw one field per call path, in the order in which they come.
+    """Draw one panel per call path, in the order of `series`, and save the figure.
 
     Args:
-        series: of one metric.
-        share: of each call path in the cost of all.
-        title: above everything; a paper has a caption instead.
-        axis: the name of the first parameter, under every field.
-        file: its suffix says the format.
-        look: for a screen if not said.
+        series: models of one metric.
+        share: the share of each call path in the total cost, 0 to 1.
+        title: printed above everything on a screen; a paper has a caption instead.
+        axis: name of the first parameter, printed below every panel.
+        file: the suffix determines the format.
+        style: the layout; for a screen by default.
 
     Raises:
         OSError: the file cannot be written.
     """
-    look = look or Look()
-    fields: dict[CallPath, list[SeriesModel]] = {}
-    for one in series:
-        fields.setdefault(one.key.callpath, []).append(one)
-    groups = [list(series)] if look.is_joint else list(fields.values())
-    with matplotlib.rc_context(STYLE | (ON_PAPER if look.width_mm else {})):
-        figure, grid = _figure(len(groups), look)
-        if look.width_mm is None:
+    style = style or PlotStyle()
+    is_screen = style.width_mm is None
+    by_path: dict[CallPath, list[SeriesModel]] = {}
+    for item in series:
+        by_path.setdefault(item.key.callpath, []).append(item)
+    groups = [list(series)] if style.is_joint else list(by_path.values())
+
+    with matplotlib.rc_context(STYLE | ({} if is_screen else ON_PAPER)):
+        figure, panels = _make_figure(len(groups), style)
+        if is_screen:
             figure.suptitle(printable(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
-        for axes in grid[len(groups) :]:
+        for axes in panels[len(groups) :]:
             axes.set_axis_off()
-        for axes, classes in zip(grid, groups, strict=False):
-            draw_field(axes, classes, look)
+
+        for axes, classes in zip(panels, groups, strict=False):
+            draw_panel(axes, classes, style)
             axes.set_xlabel(printable(axis))
-            if not look.is_joint:
+            if not style.is_joint:
                 path = classes[0].key.callpath
-                room = NAME_WIDTH if look.width_mm is None else _letters(figure, len(groups))
-                told = "" if look.width_mm else f"   {percent(share.get(path, 0.0))}"
-                heading = f"{last_frames(str(path), room)}{told}"
+                room = NAME_WIDTH if is_screen else _heading_width(figure, len(groups))
+                cost = f"   {percent(share.get(path, 0.0))}" if is_screen else ""
+                heading = f"{last_frames(str(path), room)}{cost}"
                 axes.set_title(heading, loc="left", fontsize="medium", fontweight="bold")
-        if look.is_joint:
-            _legend_below(figure, grid[0])
-        figure.savefig(file, dpi=160 if look.width_mm is None else 300)
+
+        if style.is_joint:
+            _move_legend_below(figure, panels[0])
+        figure.savefig(file, dpi=160 if is_screen else 300)
 
 
-def _figure(count: int, look: Look) -> tuple[Figure, list[Axes]]:
-    """A figure with a grid of so many fields, and those in the order of reading."""
-    if look.width_mm is None:
+def _make_figure(count: int, style: PlotStyle) -> tuple[Figure, list[Axes]]:
+    """A figure with a grid of at least `count` panels, returned row by row."""
+    if style.width_mm is None:
         columns = count if count < 4 else 2 if count == 4 else COLUMNS
-        wide, high = SCREEN_INCHES[0] * columns, SCREEN_INCHES[1]
+        width, height = SCREEN_INCHES[0] * columns, SCREEN_INCHES[1]
+        title_height = 0.6
     else:
-        columns = max(1, min(count, int(look.width_mm // NARROWEST_MM)))
-        wide = look.width_mm / INCH
-        high = ASPECT * min(wide / columns, 3.5)
+        columns = max(1, min(count, int(style.width_mm // NARROWEST_MM)))
+        width = style.width_mm / MM_PER_INCH
+        height = ASPECT * min(width / columns, 3.5)
+        title_height = 0.0
+
     rows = -(-count // columns)
-    figure = Figure(figsize=(wide, high * rows + 0.6 * (look.width_mm is None)))
+    figure = Figure(figsize=(width, height * rows + title_height))
     figure.set_layout_engine("constrained")
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
-def _legend_below(figure: Figure, axes: Axes) -> None:
-    """Move the legend of many lines out of their way; the figure grows by as much."""
+def _move_legend_below(figure: Figure, axes: Axes) -> None:
+    """Move a long legend out of the panel; the figure grows by its height."""
     legend = axes.get_legend()
     if legend is None:
         return
-    lines = sum(text.get_text().count("\n") + 1 for text in legend.get_texts())
-    parse = [text.get_parse_math() for text in legend.get_texts()]
+
+    n_lines = sum(text.get_text().count("\n") + 1 for text in legend.get_texts())
+    parse_math = [text.get_parse_math() for text in legend.get_texts()]
     legend.remove()
-    figure.set_figheight(figure.get_figheight() + 0.17 * lines)
+    figure.set_figheight(figure.get_figheight() + 0.17 * n_lines)
     below = figure.legend(loc="outside lower left", fontsize=7, frameon=False, handlelength=1.4)
-    for text, is_math in zip(below.get_texts(), parse, strict=True):
+    for text, is_math in zip(below.get_texts(), parse_math, strict=True):
         text.set_parse_math(is_math)
 
 
-def _letters(figure: Figure, count: int) -> int:
-    """How many letters of a heading fit over a field on paper."""
-    inches = figure.get_figwidth() / min(count, max(1, int(figure.get_figwidth() * INCH // 55)))
-    return max(int(inches * 11), 12)
+def _heading_width(figure: Figure, count: int) -> int:
+    """How many characters of a heading fit above a panel on paper."""
+    width = figure.get_figwidth()
+    columns = min(count, max(1, int(width * MM_PER_INCH // NARROWEST_MM)))
+    return max(int(width / columns * 11), 12)  # 11 characters per inch at this font size
 
 
-def draw_field(axes: Axes, series: Sequence[SeriesModel], look: Look | None = None) -> None:
-    """Points, model and bounds of every series over the first parameter."""
-    look = look or Look()
-    lowest = np.inf
-    largest = 0.0
+def draw_panel(axes: Axes, series: Sequence[SeriesModel], style: PlotStyle | None = None) -> None:
+    """Draw points, model and interval of every series over the first parameter."""
+    style = style or PlotStyle()
+    lowest, largest = np.inf, 0.0
     scales: set[float] = set()
-    for one, colour, mark in zip(series, _colours(len(series)), _marks(len(series)), strict=True):
-        points = measured_points(one.model)
+
+    for index, item in enumerate(series):
+        points = measured_points(item.model)
         if not points:
             continue
+        colour, mark = COLOURS[index % len(COLOURS)], MARKS[index % len(MARKS)]
         x = np.array([at[0] for at, _ in points])
         y = np.array([value for _, value in points])
         scales.update(x.tolist())
         lowest, largest = min(lowest, y.min()), max(largest, y.max())
-        line = _model(axes, one, x, colour)
+
+        line = _draw_model(axes, item, x, colour)
         axes.plot(x, y, mark, color=colour, markersize=4.5, markeredgecolor="white", zorder=3)
+        # The mark appears in the legend but not along the curve.
         line.set(marker=mark, markersize=4.5, markeredgecolor="white")
-        line.set_markevery([])  # the sign stands in the legend, and at the points
-        line.set_label(_label(one, with_path=look.is_joint))
-    _scale_axes(axes, sorted(scales), lowest=lowest, largest=largest, logs=look.logs)
-    _name_values(axes, series[0])
+        line.set_markevery([])
+        line.set_label(_label(item, with_path=style.is_joint))
+
+    _scale_axes(axes, sorted(scales), lowest=lowest, largest=largest, logs=style.logs)
+    _label_values(axes, series[0])
     legend = axes.legend(fontsize=7, frameon=False, loc="best", handlelength=1.4, borderaxespad=0.2)
-    for text, one in zip(legend.get_texts(), series, strict=False):
-        text.set_parse_math("$" not in str(one.key.callpath) + one.key.behaviour)
+    for text, item in zip(legend.get_texts(), series, strict=False):
+        text.set_parse_math("$" not in str(item.key.callpath) + item.key.behaviour)
 
 
-def _model(axes: Axes, one: SeriesModel, x: np.ndarray, colour: str) -> Any:  # Any: a line
-    """The curve, dashed beyond the measured points, within its bounds; a gap where it changes."""
-    model = one.model
+def _draw_model(axes: Axes, item: SeriesModel, x: np.ndarray, colour: str) -> Any:  # Any: a line
+    """Draw curve and interval; dashed beyond the points `x`, with a gap at change points."""
+    model = item.model
     end = FARTHER * x.max()
-    is_wide = x.min() > 0 and x.max() / x.min() >= WIDE
-    at = np.geomspace(x.min(), end, 160) if is_wide else np.linspace(x.min(), end, 160)
-    at = np.unique([*at, *x])
-    table = _along(model, at)
-    y = model.predict(table)
-    bounds = model.interval(table)
+    is_log = x.min() > 0 and x.max() / x.min() >= WIDE
+    space = np.geomspace if is_log else np.linspace
+    at = np.unique([*space(x.min(), end, CURVE_POINTS), *x])
+
+    points = np.tile(model.coordinates.max(axis=0), (len(at), 1))
+    points[:, 0] = at
+    y = model.predict(points)
+    bounds = model.interval(points)
     for low, high in model.change_points:
         gap = (at > low) & (at < high)
         y[gap], bounds[gap] = np.nan, np.nan
         axes.axvspan(low, high, color=colour, alpha=0.08, linewidth=0)
+
     axes.fill_between(at, bounds[:, 0], bounds[:, 1], color=colour, alpha=0.12, linewidth=0)
     inside, beyond = at <= x.max(), at >= x.max()
     (line,) = axes.plot(at[inside], y[inside], color=colour, linewidth=1.4)
@@ -197,72 +214,61 @@ def _model(axes: Axes, one: SeriesModel, x: np.ndarray, colour: str) -> Any:  # 
     return line
 
 
-def _label(one: SeriesModel, *, with_path: bool) -> str:
-    """The call path and the class where they are not said elsewhere, and the model by segments."""
-    parts = [one.key.callpath.name] if with_path else []
-    parts += [] if one.key.behaviour == ALL else [one.key.behaviour]
-    name = printable(" ".join(parts)[:TEXT_WIDTH]) + ": " * bool(parts)
-    if "$" in name + "".join(one.model.parameters):
-        return name + printable(str(one.model))
+def _label(item: SeriesModel, *, with_path: bool) -> str:
+    """The legend text: call path and class if they are not printed elsewhere, and the segments."""
+    words = [item.key.callpath.name] if with_path else []
+    words += [] if item.key.behaviour == ALL else [item.key.behaviour]
+    name = printable(" ".join(words)[:TEXT_WIDTH]) + ": " * bool(words)
+    if "$" in name + "".join(item.model.parameters):
+        return name + printable(str(item.model))
+
     lines = []
-    for segment in one.model.segments:
-        place = ""
+    for segment in item.model.segments:
+        limit = ""
         if np.isfinite(segment.upper):
-            place = rf",\ {one.model.parameters[0]} \leq {segment.upper:g}"
+            limit = rf",\ {item.model.parameters[0]} \leq {segment.upper:g}"
         elif np.isfinite(segment.lower):
-            place = rf",\ {one.model.parameters[0]} \geq {segment.lower:g}"
-        lines.append(f"${to_latex(segment.function)}{place}$")
+            limit = rf",\ {item.model.parameters[0]} \geq {segment.lower:g}"
+        lines.append(f"${to_latex(segment.function)}{limit}$")
     return name + "\n".join(lines)
 
 
-def _name_values(axes: Axes, one: SeriesModel) -> None:
-    """Values with their unit where the axis is logarithmic, else the unit beside the axis."""
-    metric = one.metric
+def _label_values(axes: Axes, item: SeriesModel) -> None:
+    """Print units with the values on a logarithmic axis, else once in the label of the axis."""
+    metric = item.metric
+    name = metric.name.replace("_", " ")
     if axes.get_yscale() == "log":
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, metric.unit)))
-        axes.set_ylabel(metric.name.replace("_", " "))
+        axes.set_ylabel(name)
         return
+
     scale, unit = scale_of(max(map(abs, axes.get_ylim())), metric.unit)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / scale:g}"))
-    told = f" [{unit}]" if unit not in ("", "1") else ""
-    axes.set_ylabel(metric.name.replace("_", " ") + told)
-
-
-def _along(model: Model, at: np.ndarray) -> np.ndarray:
-    """Points along the first parameter, the others at their largest measured values."""
-    table = np.tile(model.coordinates.max(axis=0), (len(at), 1))
-    table[:, 0] = at
-    return table
+    axes.set_ylabel(f"{name} [{unit}]" if unit not in ("", "1") else name)
 
 
 def _scale_axes(
     axes: Axes, scales: list[float], *, lowest: float, largest: float, logs: str | None
 ) -> None:
+    """Choose linear or logarithmic axes, by `logs` or by the spread of the values."""
     spread = scales[-1] / scales[0] if scales and scales[0] > 0 else 0.0
     ratio = largest / lowest if 0 < lowest < np.inf else 0.0
-    is_wide = spread >= WIDE if logs is None else "x" in logs and spread > 0
-    if is_wide:
+
+    is_log_x = spread >= WIDE if logs is None else "x" in logs and spread > 0
+    if is_log_x:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.xaxis.set_minor_locator(NullLocator())
-    is_high = is_wide and WIDE <= ratio <= TOO_WIDE if logs is None else "y" in logs and ratio > 0
-    if is_high:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(
-            LogLocator(subs=(1.0, 2.0, 5.0) if ratio <= TOO_WIDE else (1.0,))
-        )
-        axes.yaxis.set_minor_locator(NullLocator())
-        bottom, _ = axes.get_ylim()
-        axes.set_ylim(bottom=max(bottom, lowest / WIDE))  # a bound that touches 0 has no place
-    else:
+
+    is_log_y = is_log_x and WIDE <= ratio <= TOO_WIDE if logs is None else "y" in logs and ratio > 0
+    if not is_log_y:
         low, high = axes.get_ylim()
         axes.set_ylim(min(0.0, low), 1.15 * max(high, largest))
-
-
-def _colours(count: int) -> list[str]:
-    return [COLOURS[i % len(COLOURS)] for i in range(count)]
-
-
-def _marks(count: int) -> list[str]:
-    return [MARKS[i % len(MARKS)] for i in range(count)]
+        return
+    axes.set_yscale("log")
+    digits = (1.0, 2.0, 5.0) if ratio <= TOO_WIDE else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(subs=digits))
+    axes.yaxis.set_minor_locator(NullLocator())
+    bottom, _ = axes.get_ylim()
+    axes.set_ylim(bottom=max(bottom, lowest / WIDE))  # a bound near 0 would stretch the axis

@@ -1,7 +1,8 @@
-"""Ranks by their value and by their place in the domain, coloured by behaviour class."""
+"""Plots of all ranks of a run, sorted by value and on their grid, coloured by class."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -19,17 +20,19 @@ from insitu.units import quantity
 from insitu.views.axes import WIDE
 from insitu.views.plot import COLOURS, STYLE, TOO_WIDE
 
-MARKS = "os^Dv<>"  # so that classes are told apart without colours too
-FEW = 256  # ranks that get a mark of their own in the domain
-NOBODY = "#f0f0f0"
+MARKS = "os^Dv<>"  # classes are distinguishable without colours
+LARGE_MARK_RANKS = 256  # up to this number of ranks, marks are large
+EMPTY = "#f0f0f0"  # cells of the grid without a rank
 TITLE_WIDTH = 60
+MAX_CELLS_WITH_LINES = 4096  # larger grids are drawn without lines between the cells
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """The ranks of one run: a call path, one value per rank, its class, where they are.
+class RankValues:
+    """One value per rank of a run, with classes and grid positions.
 
-    labels: (n_ranks,), indices into `names`, -1 where a rank has no value.
+    values: (n_ranks,). labels: (n_ranks,), indices into `names`; -1 for a rank without a value.
+    domain: positions of the ranks on their Cartesian grid, if known.
     """
 
     callpath: str
@@ -42,94 +45,103 @@ class Field:
     domain: Domain | None
 
 
-def draw_ranks(fields: Sequence[Field], *, title: str, file: str) -> None:
-    """Draw two fields per call path: ranks sorted by value, and the domain where it is known.
+def draw_ranks(series: Sequence[RankValues], *, title: str, file: str) -> None:
+    """Draw two panels per call path: ranks sorted by value, and their grid if it is known.
 
-    A class has the same colour everywhere.
+    A class has the same colour in all panels.
 
     Raises:
         OSError: the file cannot be written.
     """
-    names = list(dict.fromkeys(name for field in fields for name in field.names))
-    place = {name: index % len(COLOURS) for index, name in enumerate(names)}
-    columns = 1 if all(field.domain is None for field in fields) else 2
+    names = list(dict.fromkeys(name for item in series for name in item.names))
+    colour_index = {name: index % len(COLOURS) for index, name in enumerate(names)}
+    columns = 1 if all(item.domain is None for item in series) else 2
+
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.8 * columns, 3.1 * len(fields) + 0.5), layout="constrained")
+        figure = Figure(figsize=(4.8 * columns, 3.1 * len(series) + 0.5), layout="constrained")
         figure.suptitle(printable(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
-        grid = figure.subplots(len(fields), columns, squeeze=False)
-        for row, field in zip(grid, fields, strict=True):
-            _sorted_ranks(row[0], field, place)
-            if field.domain is not None:
-                _domain(row[1], field, field.domain, place)
+        grid = figure.subplots(len(series), columns, squeeze=False)
+        for row, item in zip(grid, series, strict=True):
+            _draw_sorted(row[0], item, colour_index)
+            if item.domain is not None:
+                _draw_domain(row[1], item, item.domain, colour_index)
             elif columns > 1:
                 row[1].set_axis_off()
         figure.savefig(file, dpi=160)
 
 
-def _sorted_ranks(axes: Axes, field: Field, place: dict[str, int]) -> None:
-    """Ranks in the order of their values; those without a value are left out."""
-    order = np.argsort(np.where(field.labels >= 0, field.values, np.inf), kind="stable")
-    order = order[field.labels[order] >= 0]
+def _draw_sorted(axes: Axes, item: RankValues, colour_index: dict[str, int]) -> None:
+    """Draw the ranks in the order of their values, without ranks that have no value."""
+    order = np.argsort(np.where(item.labels >= 0, item.values, np.inf), kind="stable")
+    order = order[item.labels[order] >= 0]
     at = np.arange(len(order))
-    values, labels = field.values[order], field.labels[order]
-    size = 5.0 if len(order) <= FEW else 2.5
+    values, labels = item.values[order], item.labels[order]
+    size = 5.0 if len(order) <= LARGE_MARK_RANKS else 2.5
+
     handles: list[Line2D] = []
-    for index, name in enumerate(field.names):
-        mine = labels == index
-        colour, mark = COLOURS[place[name]], MARKS[place[name]]
-        for x, y, width, label in (
-            (at[mine], values[mine], size, ""),
-            ([], [], 5.0, printable(f"{name}: {int(mine.sum())}")),
-        ):
-            lines = axes.plot(
-                x, y, mark, color=colour, markersize=width, markeredgewidth=0, label=label
-            )
-        handles += lines
+    for index, name in enumerate(item.names):
+        is_in_class = labels == index
+        style: Any = {  # Any: matplotlib's keywords have many types
+            "color": COLOURS[colour_index[name]],
+            "marker": MARKS[colour_index[name]],
+            "linestyle": "none",
+            "markeredgewidth": 0,
+        }
+        axes.plot(at[is_in_class], values[is_in_class], markersize=size, **style)
+        label = printable(f"{name}: {int(is_in_class.sum())}")
+        handles += axes.plot([], [], markersize=5.0, label=label, **style)
+
     lowest, largest = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
     if lowest > 0 and WIDE <= largest / lowest <= TOO_WIDE:
         axes.set_yscale("log")
     else:
         axes.set_ylim(min(0.0, 1.1 * lowest), 1.1 * max(largest, 0.0) or 1.0)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, field.unit)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, item.unit)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.set_xlabel(f"ranks at {field.run}, by {field.metric}")
-    axes.set_title(
-        last_frames(field.callpath, TITLE_WIDTH), loc="left", fontsize=9, fontweight="bold"
-    )
+    axes.set_xlabel(f"ranks at {item.run}, by {item.metric}")
+    heading = last_frames(item.callpath, TITLE_WIDTH)
+    axes.set_title(heading, loc="left", fontsize=9, fontweight="bold")
     axes.legend(handles=handles[::-1], fontsize=8, frameon=False, loc="best")
 
 
-def _domain(axes: Axes, field: Field, domain: Domain, place: dict[str, int]) -> None:
-    """The domain, each rank a cell; more than two axes as slices beside each other."""
-    sides = domain.shape if len(domain.shape) > 1 else (1, *domain.shape)
-    slices = int(np.prod(sides[:-2]))
-    rows, columns = sides[-2:]
-    colour_of = np.array([place[name] for name in field.names] or [0])
-    cells = np.full((slices, rows, columns), -1)
-    there = (domain.positions[:, 0] >= 0) & (field.labels >= 0)
-    flat = np.ravel_multi_index(tuple(domain.positions[there].T), domain.shape)
-    cells.ravel()[flat] = colour_of[field.labels[there]]
-    across = min(slices, int(np.ceil(np.sqrt(slices * rows / columns))))
-    down = -(-slices // across)
+def _draw_domain(
+    axes: Axes, item: RankValues, domain: Domain, colour_index: dict[str, int]
+) -> None:
+    """Draw the grid with a cell per rank; beyond two dimensions as slices side by side."""
+    shape = domain.shape if len(domain.shape) > 1 else (1, *domain.shape)
+    n_slices = int(np.prod(shape[:-2]))
+    rows, columns = shape[-2:]
+    class_colours = np.array([colour_index[name] for name in item.names] or [0])
+    cells = np.full((n_slices, rows, columns), -1)
+    has_cell = (domain.positions[:, 0] >= 0) & (item.labels >= 0)
+    flat = np.ravel_multi_index(tuple(domain.positions[has_cell].T), domain.shape)
+    cells.ravel()[flat] = class_colours[item.labels[has_cell]]
+
+    # Arrange the slices so that the image is about square, with an empty line between them.
+    across = min(n_slices, int(np.ceil(np.sqrt(n_slices * rows / columns))))
+    down = -(-n_slices // across)
     image = np.full((down * (rows + 1) - 1, across * (columns + 1) - 1), np.nan)
-    for index, one in enumerate(cells):
-        top, left = divmod(index, across)
-        top, left = top * (rows + 1), left * (columns + 1)
-        image[top : top + rows, left : left + columns] = one
-    used = (NOBODY, *COLOURS)
-    axes.imshow(image, cmap=ListedColormap(used), vmin=-1.5, vmax=len(COLOURS) - 0.5)
+    for index, cell in enumerate(cells):
+        slice_row, slice_column = divmod(index, across)
+        top, left = slice_row * (rows + 1), slice_column * (columns + 1)
+        image[top : top + rows, left : left + columns] = cell
+
+    colours = ListedColormap((EMPTY, *COLOURS))
+    axes.imshow(image, cmap=colours, vmin=-1.5, vmax=len(COLOURS) - 0.5)
     axes.set_xticks(np.arange(image.shape[1] + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(image.shape[0] + 1) - 0.5, minor=True)
-    if image.size <= 4096:
+    if image.size <= MAX_CELLS_WITH_LINES:
         axes.grid(which="minor", color="white", linewidth=1.0)
     axes.grid(visible=False, which="major")
     axes.tick_params(which="both", length=0, labelbottom=False, labelleft=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
+
     size = " x ".join(map(str, domain.shape))
     names = AXES[: len(domain.shape)]
-    held = f"; one field per {', '.join(names[:-2])}" if slices > 1 else ""
+    per_slice = f"; one panel per {', '.join(names[:-2])}" if n_slices > 1 else ""
     axes.set_xlabel(names[-1] + " →")
     axes.set_ylabel("" if len(names) == 1 else f"← {names[-2]}")
-    axes.set_title(f"the domain, {size} ranks{held}", loc="left", fontsize=9, fontweight="bold")
+    heading = f"grid of {size} ranks{per_slice}"
+    axes.set_title(heading, loc="left", fontsize=9, fontweight="bold")

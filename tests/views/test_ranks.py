@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.modeling.classes.domain import Domain
-from insitu.views.ranks import Field, draw_ranks
+from insitu.views.ranks import RankValues, draw_ranks
 
 
 @pytest.mark.parametrize("sides", [(6,), (3, 2), (2, 3, 2), (2, 1, 3, 2)])
@@ -22,8 +22,8 @@ def test_domains_of_one_to_four_axes_are_drawn(tmp_path, sides):
 
     draw_ranks(
         [
-            Field("main->f", "time", "s", "p=9", values, labels, names, Domain(at, sides)),
-            Field("main->g", "visits", "1", "p=9", abs(values), labels, names, None),
+            RankValues("main->f", "time", "s", "p=9", values, labels, names, Domain(at, sides)),
+            RankValues("main->g", "visits", "1", "p=9", abs(values), labels, names, None),
         ],
         title="a title",
         file=str(file),
