@@ -95,7 +95,7 @@ class Campaign:
             pytest.fail("\n".join(violated), pytrace=False)
         doubtful = [describe(one) for one in results if one.status is Status.UNSETTLED]
         if doubtful:
-            pytest.skip("cannot tell yet: " + "; ".join(doubtful))
+            pytest.skip("undecided: " + "; ".join(doubtful))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""What people expect of the growth of their programs, and whether it is so [VAL].
+"""Expectations of the growth of a program, and whether measurements meet them [VAL].
 
 `insitu.expectations.validate(points, values, "O(p log p)")` judges arrays.
 """

@@ -1,4 +1,4 @@
-"""A campaign against what is expected of it: one result per expectation and series."""
+"""Judges a campaign: one result per expectation and series."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from insitu.entities import CallPath, number
 from insitu.errors import UsageError
 from insitu.expectations.ceilings import Ceiling, compare_with_ceiling, target_point
 from insitu.expectations.entries import Entry
-from insitu.expectations.guidelines import Guideline, check_guideline
+from insitu.expectations.guidelines import Compliance, Guideline, check_guideline
 from insitu.expectations.limits import Expectation
 from insitu.expectations.observed import collect_values
 from insitu.expectations.settle import SettlingPoint, find_settling_point_for_limit
@@ -21,26 +21,36 @@ from insitu.modeling.classes.match import ALL
 from insitu.modeling.measurement import Experiment, SeriesKey
 from insitu.units import percent, quantity
 
-NEARBY = 6  # names in an error
+LISTED_NAMES = 6  # in an error
 
 
 class Status(StrEnum):
-    """What became of an expectation."""
+    """The outcome of an expectation."""
 
     MET = "met"
     NEAR = "near"  # approximate match [VAL §2.4]
     VIOLATED = "violated"
-    UNSETTLED = "unsettled"  # cannot tell yet
+    UNSETTLED = "unsettled"  # the measurements do not decide yet
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """One line of a report.
 
-    kind: growth, limit, rule or classes; expected, found: as people read them; probability: that
-    the status is right, NaN where that is no question of probability or not known; divergence: δ of
-    growth; adjusted_r2: NaN where not defined; text: a sentence; advice: what to do about a doubt;
-    settling_point: the point that would settle it; verdict: of growth.
+    Attributes:
+        entry: the expectation.
+        kind: growth, limit, rule or classes.
+        subject: call path, or text of the rule.
+        metric, behaviour: of the series; the behaviour class is ALL for rules and classes.
+        expected, found: texts for the user.
+        status: the outcome.
+        text: a sentence.
+        probability: that the status is right, NaN if it is unknown or does not apply.
+        divergence: δ, of growth.
+        adjusted_r2: NaN if it is not defined.
+        advice: what to do if the expectation is undecided.
+        settling_point: the further measurement that would decide it.
+        verdict: of growth.
     """
 
     entry: Entry
@@ -64,111 +74,65 @@ def assess(entries: Sequence[Entry], experiment: Experiment, models: ModelSet) -
     """Judge every entry, in their order.
 
     Raises:
-        UsageError: an entry is about something that was not measured; it says what was.
+        UsageError: an entry names something that has no model; the message lists what has.
     """
-    growths = [one for one in entries if isinstance(one.subject, Expectation)]
-    judged = _judge_growth(growths, experiment, models)
-    models = _believed(models, judged)
+    growth_entries = [entry for entry in entries if isinstance(entry.subject, Expectation)]
+    growth_results = _judge_growth(growth_entries, experiment, models)
+    models = _with_expected_growth(models, growth_results)
+
     results: list[Result] = []
     for entry in entries:
         if isinstance(entry.subject, Expectation):
-            results += judged[id(entry)]
+            results += growth_results[id(entry)]
         elif isinstance(entry.subject, Ceiling):
-            results += [_ceiling(entry, entry.subject, one) for one in series_of(entry, models)]
+            for series in series_of(entry, models):
+                results.append(_judge_ceiling(entry, entry.subject, series))
         elif isinstance(entry.subject, Guideline):
-            results.append(_guideline(entry, entry.subject, models))
+            results.append(_judge_guideline(entry, entry.subject, models))
         else:
-            results += _classes(entry, entry.subject, models)
+            results += _judge_classes(entry, entry.subject, models)
     return results
 
 
-def _believed(models: ModelSet, judged: dict[int, list[Result]]) -> ModelSet:
-    """Limits and rules take the models of series whose growth is expected with that expectation."""
-    known = {
-        SeriesKey(CallPath.parse(one.subject), one.metric, one.behaviour): one.verdict.model
-        for results in judged.values()
-        for one in results
-        if one.verdict is not None
-    }
-    better = [
-        replace(one, model=known[one.key]) if one.key in known else one for one in models.models
-    ]
-    return replace(models, models=better)
-
-
 def series_of(entry: Entry, models: ModelSet) -> list[SeriesModel]:
-    """The series that an entry is about.
+    """Return the series that an entry is about.
 
     Raises:
         UsageError: there is none.
     """
-    about = [one for one in models.models if entry.is_about(one.key.callpath)]
-    chosen = [
-        one
-        for one in about
-        if one.key.metric == entry.metric
-        and (not entry.behaviour or one.key.behaviour == entry.behaviour)
-    ]
-    if chosen:
-        return chosen
-    if not about:
-        raise UsageError(_missing(entry, "call path", entry.callpath, _functions(models)))
-    if entry.behaviour and any(one.key.metric == entry.metric for one in about):
-        known = {one.key.behaviour for one in about if one.key.metric == entry.metric}
-        raise UsageError(_missing(entry, "class", entry.behaviour, known))
-    known = {one.key.metric for one in about}
-    raise UsageError(_missing(entry, f"metric of {entry.callpath} named", entry.metric, known))
+    of_callpath = [series for series in models.models if entry.is_about(series.key.callpath)]
+    of_metric = [series for series in of_callpath if series.key.metric == entry.metric]
+    of_class = of_metric
+    if entry.behaviour:
+        of_class = [series for series in of_metric if series.key.behaviour == entry.behaviour]
+    if of_class:
+        return of_class
 
-
-def _missing(entry: Entry, kind: str, name: str, known: set[str]) -> str:
-    shown = sorted(known)
-    more = f" and {len(shown) - NEARBY} more" if len(shown) > NEARBY else ""
-    listed = f"there are {', '.join(shown[:NEARBY])}{more}" if shown else "there is no model at all"
-    return f"{_where(entry)}no {kind} '{name}' has a model; {listed}"
-
-
-def _where(entry: Entry) -> str:
-    return f"[[expect]] in line {entry.line}: " if entry.line else ""
-
-
-def _functions(models: ModelSet) -> set[str]:
-    return {one.key.callpath.name for one in models.models}
-
-
-def _judge_growth(
-    entries: Sequence[Entry], experiment: Experiment, models: ModelSet
-) -> dict[int, list[Result]]:
-    """All growth of a metric at once: its series share what is learnt about noise."""
-    wanted: dict[str, list[tuple[Entry, SeriesModel]]] = {}
-    for entry in entries:
-        for one in series_of(entry, models):
-            wanted.setdefault(entry.metric, []).append((entry, one))
-    results: dict[int, list[Result]] = {id(entry): [] for entry in entries}
-    for pairs in wanted.values():
-        seen = collect_values(experiment, models, [one.key for _, one in pairs])
-        verdicts = validate(
-            seen.coordinates,
-            seen.values,
-            [entry.subject for entry, _ in pairs if isinstance(entry.subject, Expectation)],
-            parameters=models.parameters,
-            keys=seen.keys,
-        )
-        for (entry, one), verdict in zip(pairs, verdicts, strict=True):
-            results[id(entry)].append(growth_result(entry, one.key, verdict))
-    return results
+    if not of_callpath:
+        functions = {series.key.callpath.name for series in models.models}
+        raise UsageError(_missing(entry, "call path", entry.callpath, functions))
+    if of_metric:
+        behaviours = {series.key.behaviour for series in of_metric}
+        raise UsageError(_missing(entry, "class", entry.behaviour, behaviours))
+    metrics = {series.key.metric for series in of_callpath}
+    raise UsageError(_missing(entry, f"metric of {entry.callpath} named", entry.metric, metrics))
 
 
 def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
-    """A verdict as a line of a report."""
-    status = _status(verdict)
+    """Return a verdict on growth as a line of a report."""
+    status = _growth_status(verdict)
     probability = max(verdict.violation, 1 - verdict.violation)
+
     text = f"grows as {verdict.growth}, expected {verdict.expectation}"
+    advice = str(verdict.settling_point) if verdict.settling_point else ""
     if status is Status.VIOLATED:
-        text += f": {percent(probability)} sure that this is outside {_limits(verdict)}"
+        text += f": with {percent(probability)} probability outside {_limits(verdict)}"
     elif verdict.is_drowned:
-        text += f": cannot tell, measurements scatter by {percent(verdict.noise)} and more"
+        text += f": undecided, measurements scatter by {percent(verdict.noise)} or more"
+        advice = "repeat them on a quiet machine"
     elif status is Status.UNSETTLED:
-        text += f": cannot tell yet, outside with a probability of {percent(verdict.violation)}"
+        text += f": undecided, outside with a probability of {percent(verdict.violation)}"
+
     return Result(
         entry=entry,
         kind="growth",
@@ -182,16 +146,68 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
         probability=float("nan") if verdict.is_drowned else probability,
         divergence=verdict.divergence,
         adjusted_r2=verdict.adjusted_r2,
-        advice=_advice(verdict),
+        advice=advice,
         settling_point=verdict.settling_point,
         verdict=verdict,
     )
 
 
-def _advice(verdict: Verdict) -> str:
-    if verdict.is_drowned:
-        return "repeat them on a quiet machine"
-    return str(verdict.settling_point) if verdict.settling_point else ""
+def _with_expected_growth(models: ModelSet, results_by_entry: dict[int, list[Result]]) -> ModelSet:
+    """Replace models by those fitted under an expectation of growth; limits and rules use them."""
+    fitted: dict[SeriesKey, Model] = {}
+    for results in results_by_entry.values():
+        for result in results:
+            if result.verdict is not None:
+                path = CallPath.parse(result.subject)
+                fitted[SeriesKey(path, result.metric, result.behaviour)] = result.verdict.model
+
+    updated = [
+        replace(series, model=fitted.get(series.key, series.model)) for series in models.models
+    ]
+    return replace(models, models=updated)
+
+
+def _missing(entry: Entry, kind: str, name: str, existing: set[str]) -> str:
+    names = sorted(existing)
+    if not names:
+        listed = "the campaign has no models"
+    else:
+        n_more = len(names) - LISTED_NAMES
+        more = f" and {n_more} more" if n_more > 0 else ""
+        listed = f"there are {', '.join(names[:LISTED_NAMES])}{more}"
+    return f"{_where(entry)}no {kind} '{name}' has a model; {listed}"
+
+
+def _where(entry: Entry) -> str:
+    return f"[[expect]] in line {entry.line}: " if entry.line else ""
+
+
+def _judge_growth(
+    entries: Sequence[Entry], experiment: Experiment, models: ModelSet
+) -> dict[int, list[Result]]:
+    """Judge all growth of a metric at once, so that its series share the estimate of their noise.
+
+    Returns:
+        The results by id() of the entry.
+    """
+    pairs_by_metric: dict[str, list[tuple[Entry, SeriesModel]]] = {}
+    for entry in entries:
+        for series in series_of(entry, models):
+            pairs_by_metric.setdefault(entry.metric, []).append((entry, series))
+
+    results: dict[int, list[Result]] = {id(entry): [] for entry in entries}
+    for pairs in pairs_by_metric.values():
+        measured = collect_values(experiment, models, [series.key for _, series in pairs])
+        verdicts = validate(
+            measured.coordinates,
+            measured.values,
+            [entry.subject for entry, _ in pairs if isinstance(entry.subject, Expectation)],
+            parameters=models.parameters,
+            keys=measured.keys,
+        )
+        for (entry, series), verdict in zip(pairs, verdicts, strict=True):
+            results[id(entry)].append(growth_result(entry, series.key, verdict))
+    return results
 
 
 def _limits(verdict: Verdict) -> str:
@@ -199,7 +215,7 @@ def _limits(verdict: Verdict) -> str:
     return f"{limits.upper}" if limits.is_bound else f"{limits.lower} to {limits.upper}"
 
 
-def _status(verdict: Verdict) -> Status:
+def _growth_status(verdict: Verdict) -> Status:
     if verdict.is_violated:
         return Status.VIOLATED
     if not verdict.is_settled:
@@ -207,82 +223,80 @@ def _status(verdict: Verdict) -> Status:
     return Status.NEAR if verdict.match is Match.APPROXIMATE else Status.MET
 
 
-def _decided(probability: float) -> Status:
-    """From the probability of a violation."""
+def _status_from_violation(probability: float) -> Status:
+    """Return the status from the probability of a violation; UNSETTLED for NaN."""
     if probability >= SURE:
         return Status.VIOLATED
     return Status.MET if probability <= 1 - SURE else Status.UNSETTLED
 
 
-def _ceiling(entry: Entry, ceiling: Ceiling, one: SeriesModel) -> Result:
-    unit = one.metric.unit
+def _judge_ceiling(entry: Entry, ceiling: Ceiling, series: SeriesModel) -> Result:
+    unit, model = series.metric.unit, series.model
     if ceiling.unit not in ("1", unit):
         raise UsageError(
             f"{_where(entry)}limit '{ceiling.text}': "
             f"{entry.metric} is in {unit}, not {ceiling.unit}"
         )
-    found = compare_with_ceiling(ceiling, one.model)
-    low, high = (quantity(bound, unit) for bound in found.bounds)
-    name = one.model.parameters[0]
-    where = f" with {ceiling.ranks} ranks" if ceiling.ranks > 1 else ""
-    breaks = ""
-    if found.breaks is not None:
-        at = number(float(np.ceil(found.breaks)))
-        breaks = f"; exceeds {quantity(ceiling.most, unit)} from {name} = {at} on{where}"
-    value = quantity(found.value, unit)
-    told = f"{value} ({low} to {high})" if ceiling.at else f"at most {value} was measured"
-    status, settling_point = _decided(found.probability), None
+
+    comparison = compare_with_ceiling(ceiling, model)
+    value = quantity(comparison.value, unit)
+    low, high = (quantity(bound, unit) for bound in comparison.bounds)
+    text = f"{value} ({low} to {high})" if ceiling.at else f"at most {value} was measured"
+
+    status = _status_from_violation(comparison.probability)
+    settling_point = None
     if status is Status.UNSETTLED:
-        told += ": cannot tell yet, " + (
-            f"the modeler {one.model.modeler} knows no uncertainty here"
-            if np.isnan(found.probability)
-            else f"above the limit with a probability of {percent(found.probability)}"
-        )
-        goal = target_point(dict(ceiling.at), one.model.parameters, text=ceiling.text)
-        settling_point = find_settling_point_for_limit(
-            one.model, goal, ceiling.most / ceiling.ranks, sure=SURE
-        )
+        text += f": undecided, {_ceiling_doubt(comparison.probability, model)}"
+        goal = target_point(dict(ceiling.at), model.parameters, text=ceiling.text)
+        limit_per_rank = ceiling.most / ceiling.ranks
+        settling_point = find_settling_point_for_limit(model, goal, limit_per_rank, sure=SURE)
+
+    if comparison.breaks is not None:
+        start = number(float(np.ceil(comparison.breaks)))
+        ranks = f" with {ceiling.ranks} ranks" if ceiling.ranks > 1 else ""
+        text += f"; exceeds {quantity(ceiling.most, unit)} from {model.parameters[0]} = {start} on"
+        text += ranks
+
+    probability = max(comparison.probability, 1 - comparison.probability)
     return Result(
         entry=entry,
         kind="limit",
-        subject=str(one.key.callpath),
-        metric=one.key.metric,
-        behaviour=one.key.behaviour,
+        subject=str(series.key.callpath),
+        metric=series.key.metric,
+        behaviour=series.key.behaviour,
         expected=ceiling.text,
         found=value,
         status=status,
-        text=told + breaks,
-        probability=max(found.probability, 1 - found.probability) if ceiling.at else float("nan"),
-        adjusted_r2=one.model.adjusted_r2,
+        text=text,
+        probability=probability if ceiling.at else float("nan"),
+        adjusted_r2=model.adjusted_r2,
         advice=str(settling_point) if settling_point else "",
         settling_point=settling_point,
     )
 
 
-def models_first(model: Model) -> str:
-    """The parameter along which it is told where something ends."""
-    return model.parameters[0]
+def _ceiling_doubt(probability: float, model: Model) -> str:
+    if np.isnan(probability):
+        return f"the modeler {model.modeler} has no uncertainty here"
+    return f"above the limit with a probability of {percent(probability)}"
 
 
-def _guideline(entry: Entry, guideline: Guideline, models: ModelSet) -> Result:
-    def of(name: str) -> list[Model]:
-        found = series_of(Entry(name, entry.metric, guideline, line=entry.line), models)
-        return [_slowest(found, path) for path in {one.key.callpath: None for one in found}]
+def _judge_guideline(entry: Entry, guideline: Guideline, models: ModelSet) -> Result:
+    def models_of(name: str) -> list[Model]:
+        series = series_of(Entry(name, entry.metric, guideline, line=entry.line), models)
+        paths = dict.fromkeys(found.key.callpath for found in series)
+        return [_slowest(series, path) for path in paths]
 
-    several = [model for name in guideline.names for model in of(name)]
-    largest = np.max([model.coordinates.max(axis=0) for model in several], axis=0).tolist()
-    at = target_point(dict(entry.at), models.parameters, text=guideline.text) if entry.at else None
-    found = check_guideline(guideline, of, largest=largest, at=at)
-    name = models.parameters[0]
-    worst = max(found.now, found.later)
-    place = f"{name} = {number(found.at[0])}"
-    if found.now >= SURE:
-        text = f"violated at {name} = {number(largest[0])} already"
-    elif found.later >= SURE:
-        begins = "" if found.begins is None else f", from {name} = {found.begins:.3g} on"
-        text = f"holds where it was measured, violated at {place}{begins}"
-    else:
-        text = f"violated at {place} with a probability of {percent(found.later)}"
+    coordinates = []
+    for name in guideline.names:
+        coordinates += [model.coordinates.max(axis=0) for model in models_of(name)]
+    largest = np.max(coordinates, axis=0).tolist()
+    target = None
+    if entry.at:
+        target = target_point(dict(entry.at), models.parameters, text=guideline.text)
+
+    compliance = check_guideline(guideline, models_of, largest=largest, at=target)
+    worst = max(compliance.now, compliance.later)
     return Result(
         entry=entry,
         kind="rule",
@@ -290,34 +304,52 @@ def _guideline(entry: Entry, guideline: Guideline, models: ModelSet) -> Result:
         metric=entry.metric,
         behaviour=ALL,
         expected=guideline.text,
-        found="violated now" if found.now >= SURE else "",
-        status=_decided(worst),
-        text=text,
+        found="violated now" if compliance.now >= SURE else "",
+        status=_status_from_violation(worst),
+        text=_compliance_text(compliance, models.parameters[0], largest[0]),
         probability=max(worst, 1 - worst),
     )
 
 
+def _compliance_text(compliance: Compliance, name: str, largest: float) -> str:
+    """Say where a rule is violated, along the first parameter."""
+    target = f"{name} = {number(compliance.at[0])}"
+    if compliance.now >= SURE:
+        return f"violated at {name} = {number(largest)} already"
+    if compliance.later >= SURE:
+        text = f"holds at the measured points, violated at {target}"
+        if compliance.begins is not None:
+            text += f", from {name} = {compliance.begins:.3g} on"
+        return text
+    return f"violated at {target} with a probability of {percent(compliance.later)}"
+
+
 def _slowest(series: Sequence[SeriesModel], path: CallPath) -> Model:
-    """The model of all ranks, else of the class with the largest value at its last point."""
-    mine = [one for one in series if one.key.callpath == path]
-    whole = [one for one in mine if one.key.behaviour == ALL]
-    return (whole or sorted(mine, key=lambda one: -float(one.model.values[-1])))[0].model
+    """Return the model of all ranks, or of the class with the largest value at its last point."""
+    of_path = [found for found in series if found.key.callpath == path]
+    for found in of_path:
+        if found.key.behaviour == ALL:
+            return found.model
+    return max(of_path, key=lambda found: float(found.model.values[-1])).model
 
 
-def _classes(entry: Entry, rule: ClassExpectation, models: ModelSet) -> list[Result]:
+def _judge_classes(entry: Entry, rule: ClassExpectation, models: ModelSet) -> list[Result]:
     results = []
-    for path in {one.key.callpath: None for one in series_of(entry, models)}:
-        clusters = [c for c in models.clusters if (c.callpath, c.metric) == (path, entry.metric)]
-        series = [
-            one
-            for one in models.models
-            if (one.key.callpath, one.key.metric) == (path, entry.metric)
-        ]
-        found = check_classes(rule, clusters, series)
-        if found is None:
-            known = {one.key.behaviour for one in series}
-            missing = [name for name in rule.names or () if name not in known]
-            raise UsageError(_missing(entry, f"class of {path}", ", ".join(missing), known))
+    for path in dict.fromkeys(series.key.callpath for series in series_of(entry, models)):
+        clusters = []
+        for found in models.clusters:
+            if found.callpath == path and found.metric == entry.metric:
+                clusters.append(found)
+        classes = []
+        for series in models.models:
+            if series.key.callpath == path and series.key.metric == entry.metric:
+                classes.append(series)
+
+        uniformity = check_classes(rule, clusters, classes)
+        if uniformity is None:
+            existing = {series.key.behaviour for series in classes}
+            missing = [name for name in rule.names or () if name not in existing]
+            raise UsageError(_missing(entry, f"class of {path}", ", ".join(missing), existing))
         results.append(
             Result(
                 entry=entry,
@@ -327,8 +359,8 @@ def _classes(entry: Entry, rule: ClassExpectation, models: ModelSet) -> list[Res
                 behaviour=ALL,
                 expected=rule.text,
                 found="",
-                status=Status.MET if found.is_met else Status.VIOLATED,
-                text=found.text,
+                status=Status.MET if uniformity.is_met else Status.VIOLATED,
+                text=uniformity.text,
             )
         )
     return results

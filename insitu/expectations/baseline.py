@@ -1,4 +1,4 @@
-"""The status quo as an expectation: what was accepted may not grow faster [VAL §2.1]."""
+"""An accepted campaign as an expectation: nothing may grow faster than it does [VAL §2.1]."""
 
 from collections.abc import Sequence
 
@@ -11,28 +11,37 @@ from insitu.modeling.base import ModelSet
 def bounds_from_baseline(
     baseline: ModelSet, models: ModelSet, entries: Sequence[Entry]
 ) -> tuple[list[Entry], list[str]]:
-    """Upper bounds from the models of an accepted campaign, for what has no expectation.
+    """Return upper bounds from an accepted campaign, for series without an expectation.
 
     Args:
-        baseline: the accepted models. models: those to be judged. entries: what is expected anyway.
+        baseline: the accepted models.
+        models: the models to judge.
+        entries: the other expectations.
 
     Returns:
-        The bounds, and the call paths that only one of both campaigns has, as sentences.
+        The bounds, and sentences on the call paths that only one of the campaigns has.
     """
-    said = [entry for entry in entries if isinstance(entry.subject, Expectation)]
-    known = {one.key: one for one in models.models}
+    growth_entries = [entry for entry in entries if isinstance(entry.subject, Expectation)]
+    current = {series.key for series in models.models}
+
     bounds = []
-    for one in baseline.models:
-        key = one.key
-        is_said = any(e.metric == key.metric and e.is_about(key.callpath) for e in said)
-        if key in known and not is_said:
-            bound = expect(growth_of_function(one.model.function))
+    for series in baseline.models:
+        key = series.key
+        has_expectation = any(
+            entry.metric == key.metric and entry.is_about(key.callpath) for entry in growth_entries
+        )
+        if key in current and not has_expectation:
+            bound = expect(growth_of_function(series.model.function))
             subject = Expectation(bound.growth, bound.lower, bound.upper, is_bound=True)
             bounds.append(
                 Entry(str(key.callpath), key.metric, subject, key.behaviour, is_exact=True)
             )
-    before = {one.key.callpath for one in baseline.models}
-    now = {one.key.callpath for one in models.models}
-    notes = [f"{path}: not in the accepted campaign, not judged" for path in sorted(now - before)]
-    notes += [f"{path}: in the accepted campaign only" for path in sorted(before - now)]
+
+    before = {series.key.callpath for series in baseline.models}
+    now = {series.key.callpath for series in models.models}
+    notes = [
+        f"{path}: not in the accepted campaign, therefore not judged"
+        for path in sorted(now - before)
+    ]
+    notes += [f"{path}: only in the accepted campaign" for path in sorted(before - now)]
     return bounds, notes

@@ -1,6 +1,6 @@
 """Absolute limits: `time at p=65536 < 2 s`, `memory per node with 8 ranks < 24 GB`.
 
-Models that fall within their limits may be instantiated to predict where scaling ends [VAL §2.4].
+Models within their limits can be evaluated to predict where scaling ends [VAL §2.4].
 """
 
 import re
@@ -26,10 +26,15 @@ _TEXT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What a value may not exceed.
+    """A limit that a value must not exceed.
 
-    metric: empty where the text names none; at: where, empty for all measured points; most: in the
-    base unit of `unit`, for `ranks` ranks together.
+    Attributes:
+        text: as the user wrote it.
+        metric: "" if the text names none.
+        at: where the limit applies, () for all measured points.
+        most: the limit in the base unit, for `ranks` ranks together.
+        unit: the base unit.
+        ranks: number of ranks that share the limit.
     """
 
     text: str
@@ -42,12 +47,15 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class CeilingComparison:
-    """How a series stands to a ceiling.
+    """A series compared with a ceiling.
 
-    value: what is predicted, or the largest that was measured; bounds: of 95 %; probability: that
-    the ceiling is exceeded, NaN where the uncertainty is not known, from the distribution that has
-    the bounds: 2.5 to 97.5 % where they hold the ceiling; breaks: the value of the first parameter
-    from which it is exceeded, None if nowhere in reach.
+    Attributes:
+        value: the prediction, or the largest measured value.
+        bounds: of its 95 % interval.
+        probability: that the ceiling is exceeded, NaN if the uncertainty is unknown. It follows
+            from the distribution of the bounds: 2.5 to 97.5 % if the ceiling is within them.
+        breaks: the value of the first parameter from which the ceiling is exceeded, None if it is
+            not within reach.
     """
 
     value: float
@@ -57,31 +65,35 @@ class CeilingComparison:
 
 
 def parse_ceiling(text: str) -> Ceiling:
-    """Read a limit.
+    """Parse a limit.
 
     Raises:
-        UsageError: the text is none; it says how one looks.
+        UsageError: the text has another form; the message shows an example.
     """
-    found = _TEXT.match(text)
-    if not found:
+    fields = _TEXT.match(text)
+    if not fields:
         raise UsageError(f"limit '{text}': write it as in `{EXAMPLE}`")
-    places = [part for part in (found["at"] or "").split(",") if part.strip()]
+
+    assignments = [word for word in (fields["at"] or "").split(",") if word.strip()]
     try:
-        at = tuple(parse_assignment(part) for part in places)
-        most, unit = parse_quantity(found["value"])
+        at = tuple(map(parse_assignment, assignments))
+        most, unit = parse_quantity(fields["value"])
     except ValueError as error:
         raise UsageError(f"limit '{text}': {error}") from error
-    ranks = int(found["before"] or found["after"] or 1)
+
+    ranks = int(fields["before"] or fields["after"] or 1)
     if ranks < 1:
-        raise UsageError(f"limit '{text}': a node has a rank at least")
-    return Ceiling(text, found["metric"] or "", at, most, unit, ranks)
+        raise UsageError(f"limit '{text}': a node has at least 1 rank")
+    return Ceiling(
+        text=text, metric=fields["metric"] or "", at=at, most=most, unit=unit, ranks=ranks
+    )
 
 
 def compare_with_ceiling(ceiling: Ceiling, model: Model) -> CeilingComparison:
-    """Compare a series with a ceiling at its target, or at all points that were measured.
+    """Compare a series with a ceiling at its target, or at all measured points.
 
     Raises:
-        UsageError: the target names other parameters than the model has.
+        UsageError: the target does not name the parameters of the model.
     """
     most = StudentMixture.constant(ceiling.most / ceiling.ranks)
     largest = model.coordinates.max(axis=0).tolist()
@@ -91,11 +103,13 @@ def compare_with_ceiling(ceiling: Ceiling, model: Model) -> CeilingComparison:
         value = model.predict([[x, *largest[1:]]])
         return float(value[0]) - ceiling.most / ceiling.ranks
 
+    # Find where the first parameter exceeds the limit, with the others at their largest values.
     breaks = first_above(start, excess) if start > 0 else None
     if not ceiling.at:
         value = float(model.values.max()) * ceiling.ranks
         exceeded = 1.0 if value > ceiling.most else 0.0
         return CeilingComparison(value, (value, value), exceeded, breaks)
+
     point = target_point(dict(ceiling.at), model.parameters, text=ceiling.text)
     prediction = predict(model, point)
     low, high = model.interval([point])[0].tolist()
@@ -108,14 +122,19 @@ def compare_with_ceiling(ceiling: Ceiling, model: Model) -> CeilingComparison:
 
 
 def target_point(at: Mapping[str, float], parameters: Sequence[str], *, text: str) -> list[float]:
-    """A point of the parameters of models.
+    """Return the coordinate (n_parameters,) of a target in the order of the parameters.
+
+    Args:
+        at: values by parameter.
+        parameters: of the models.
+        text: the limit or rule, for errors.
 
     Raises:
-        UsageError: another parameter, or one that is missing.
+        UsageError: `at` has other parameters, or a value is not above 0.
     """
     if set(at) != set(parameters):
         raise UsageError(f"'{text}': the models are over {', '.join(parameters)}; name each once")
     point = [at[name] for name in parameters]
     if not np.all(np.array(point) > 0):
-        raise UsageError(f"'{text}': models hold for values above 0")
+        raise UsageError(f"'{text}': models are defined for values above 0")
     return point

@@ -1,7 +1,7 @@
-"""Asymptotic growth: big-O of one or several parameters, compared, combined, printed.
+"""Asymptotic growth: big-O of one or several parameters, to compare, combine and print.
 
 A growth is a sum of products of factors `x^alpha · log(x)^beta · 2^(gamma·x)` without coefficients
-[VAL §2.4]. Products that another one dominates are left out, so `n^2 + n` is `n^2`.
+[VAL §2.4]. Dominated products are left out, so `n^2 + n` is `n^2`.
 """
 
 import math
@@ -14,31 +14,31 @@ from scipy.optimize import linprog
 
 from insitu.modeling.pmnf import Factor, Function, power
 
-SAME = 1e-3  # exponents that differ less are equal: `n^2.81` is not written with more digits
-EXPONENTIAL, LOGARITHM = 1e4, 1e-4  # what makes one number of exponents, in the order of growth
+TOLERANCE = 1e-3  # exponents that differ less are equal: users write `n^2.81` without more digits
+EXPONENTIAL, LOGARITHM = 1e4, 1e-4  # weights that map exponents to a number ordered by growth
 
 Product = tuple[Factor, ...]  # at most one factor per parameter, by name; () is the constant
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Products of which none dominates another, in a fixed order."""
+    """A sum of products in a fixed order; none of them dominates another."""
 
     products: tuple[Product, ...]
 
     @classmethod
     def of(cls, products: Iterable[Product]) -> "Growth":
-        """The growth of a sum: what other products dominate is left out."""
-        kept: list[Product] = []
+        """Return the growth of a sum, without dominated products."""
+        remaining: list[Product] = []
         for product in sorted(set(map(_tidy, products)), key=_order, reverse=True):
-            if not any(_dominates(other, product) for other in kept):
-                kept.append(product)
-        return cls(tuple(kept) or ((),))
+            if not any(_dominates(other, product) for other in remaining):
+                remaining.append(product)
+        return cls(tuple(remaining) or ((),))
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """The parameters on which it depends, by name."""
-        return tuple(sorted({factor.parameter for one in self.products for factor in one}))
+        return tuple(_names(*self.products))
 
     @property
     def is_constant(self) -> bool:
@@ -49,15 +49,15 @@ class Growth:
         return Growth.of(_times(a, b, 1) for a in self.products for b in other.products)
 
     def over(self, other: "Growth") -> "Growth | None":
-        """The quotient; None where the other is a sum, which has no such form."""
+        """Return the quotient; None if the other growth is a sum of several products."""
         if len(other.products) > 1:
             return None
         return Growth.of(_times(a, other.products[0], -1) for a in self.products)
 
     def is_bounded_by(self, other: "Growth") -> bool:
-        """Whether this is O(other): each product lies below a mean of products of the other.
+        """Whether this is O(other): each product is below a weighted mean of products of the other.
 
-        x^a is O(x^b + x^c), all parameters growing, where a is at most a weighted mean of b and c.
+        If all parameters grow, x^a is O(x^b + x^c) if a is at most a weighted mean of b and c.
         """
         return all(_is_below(product, other.products) for product in self.products)
 
@@ -68,7 +68,7 @@ class Growth:
         return all(any(_is_same(a, b) for b in other.products) for a in self.products)
 
     def at(self, point: Mapping[str, float]) -> float:
-        """The sum of the products at one point, coefficients 1."""
+        """Return the sum of the products at one point, with coefficients of 1."""
         total = 0.0
         for product in self.products:
             value = 1.0
@@ -80,14 +80,14 @@ class Growth:
         return total
 
     def __str__(self) -> str:
-        return f"O({' + '.join(map(_written, self.products))})"
+        return f"O({' + '.join(map(_format_product, self.products))})"
 
 
 CONSTANT = Growth(((),))
 
 
 def growth_of_function(function: Function) -> Growth:
-    """The growth of a function: its terms without coefficients, dominated ones left out."""
+    """Return the growth of a function: its terms without coefficients and dominated terms."""
     products = [term.factors for term in function.terms if term.coefficient]
     if function.constant or not products:
         products.append(())
@@ -95,13 +95,13 @@ def growth_of_function(function: Function) -> Growth:
 
 
 def size(factor: Factor) -> float:
-    """A number that orders factors of one parameter by growth."""
+    """Return a number that orders the factors of a parameter by growth."""
     return EXPONENTIAL * factor.gamma + float(factor.alpha) + LOGARITHM * float(factor.beta)
 
 
 def _sizes(product: Product, names: Iterable[str]) -> list[float]:
-    known = {factor.parameter: size(factor) for factor in product}
-    return [known.get(name, 0.0) for name in names]
+    sizes = {factor.parameter: size(factor) for factor in product}
+    return [sizes.get(name, 0.0) for name in names]
 
 
 def _tidy(product: Product) -> Product:
@@ -118,7 +118,7 @@ def _names(*products: Product) -> list[str]:
 
 def _dominates(a: Product, b: Product) -> bool:
     names = _names(a, b)
-    near = SAME * LOGARITHM
+    near = TOLERANCE * LOGARITHM
     pairs = zip(_sizes(a, names), _sizes(b, names), strict=True)
     return all(more >= less - near for more, less in pairs)
 
@@ -127,56 +127,62 @@ def _is_same(a: Product, b: Product) -> bool:
     absent = Factor("")
     first = {factor.parameter: factor for factor in a}
     second = {factor.parameter: factor for factor in b}
-    return all(
-        abs(float(x) - float(y)) < SAME
-        for name in _names(a, b)
-        for x, y in zip(first.get(name, absent)[1:], second.get(name, absent)[1:], strict=True)
-    )
+    for name in _names(a, b):
+        exponents = zip(first.get(name, absent)[1:], second.get(name, absent)[1:], strict=True)
+        if any(abs(float(x) - float(y)) >= TOLERANCE for x, y in exponents):
+            return False
+    return True
 
 
 def _is_below(product: Product, others: tuple[Product, ...]) -> bool:
+    """Whether a weighted mean of the other products dominates a product."""
     if any(_dominates(other, product) or _is_same(other, product) for other in others):
         return True
     if len(others) == 1:
         return False
+
+    # Find weights (a linear program without objective) whose mean is at least as large everywhere.
     names = _names(product, *others)
     table = np.array([_sizes(other, names) for other in others])
-    found = linprog(
+    solution = linprog(
         np.zeros(len(others)),
         A_ub=-table.T,
         b_ub=-np.array(_sizes(product, names)),
         A_eq=np.ones((1, len(others))),
         b_eq=[1.0],
     )
-    return bool(found.status == 0)
+    return bool(solution.status == 0)
 
 
 def _times(a: Product, b: Product, sign: int) -> Product:
+    """Return the product of two products, or their quotient if `sign` is -1."""
     factors = {factor.parameter: factor for factor in a}
     for factor in b:
-        known = factors.get(factor.parameter, Factor(factor.parameter))
-        sums = (x + sign * y for x, y in zip(known[1:], factor[1:], strict=True))
+        before = factors.get(factor.parameter, Factor(factor.parameter))
+        sums = (x + sign * y for x, y in zip(before[1:], factor[1:], strict=True))
         factors[factor.parameter] = Factor(factor.parameter, *sums)
     return _tidy(tuple(factors.values()))
 
 
-def _written(product: Product) -> str:
-    above: list[str] = []
-    below: list[str] = []
+def _format_product(product: Product) -> str:
+    numerator: list[str] = []
+    denominator: list[str] = []
     for name, alpha, beta, gamma in product:
         for exponent, text in ((alpha, name), (beta, f"log({name})")):
             if exponent:
-                part = text + _power(abs(exponent))
-                (above if exponent > 0 else below).append(part)
+                formatted = text + _format_exponent(abs(exponent))
+                (numerator if exponent > 0 else denominator).append(formatted)
         if gamma:
-            (above if gamma > 0 else below).append(_exponential(abs(gamma), name))
-    text = " * ".join(above) or "1"
-    if len(below) > 1:
-        return f"{text} / ({' * '.join(below)})"
-    return f"{text} / {below[0]}" if below else text
+            exponential = _format_exponential(abs(gamma), name)
+            (numerator if gamma > 0 else denominator).append(exponential)
+
+    text = " * ".join(numerator) or "1"
+    if len(denominator) > 1:
+        return f"{text} / ({' * '.join(denominator)})"
+    return f"{text} / {denominator[0]}" if denominator else text
 
 
-def _power(value: Fraction) -> str:
+def _format_exponent(value: Fraction) -> str:
     if value == 1:
         return ""
     if value.denominator == 1:
@@ -184,7 +190,7 @@ def _power(value: Fraction) -> str:
     return f"^({value})" if value.denominator < 10 else f"^{float(value):.4g}"
 
 
-def _exponential(rate: Fraction, name: str) -> str:
+def _format_exponential(rate: Fraction, name: str) -> str:
     base = 2.0 ** float(rate)
     if math.isclose(base, round(base), rel_tol=1e-4):
         return f"{round(base)}^{name}"

@@ -1,7 +1,7 @@
 """Rules between functions: `MPI_Allreduce <= MPI_Reduce + MPI_Bcast` [VAL §3.1].
 
-What one call does may not cost more than the calls it stands for. The models of both sides are
-combined before they are compared [VAL §2.4], so a violation is seen before it is measured.
+A call must not cost more than the calls that could replace it. The models of both sides are
+combined before they are compared [VAL §2.4], so a violation is predicted before it can be measured.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,35 +14,35 @@ from insitu.expectations.prediction import StudentMixture, first_above, predict
 from insitu.modeling.base import Model
 
 EXAMPLE = "MPI_Allreduce <= MPI_Reduce + MPI_Bcast"
-HORIZON = 16.0  # times the largest measured point, where nothing else is said
-Values = Callable[[str], StudentMixture]
+HORIZON = 16.0  # default target, as a multiple of the largest measured value
+ValueOf = Callable[[str], StudentMixture]
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A sum of products: of each the number before it and the names of functions."""
+    """A sum of products; each is a coefficient and the names of functions."""
 
     products: tuple[tuple[float, tuple[str, ...]], ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The functions, each once."""
+        """The functions, without duplicates."""
         return tuple(dict.fromkeys(name for _, names in self.products for name in names))
 
-    def value(self, of: Values) -> StudentMixture:
-        """The value of the sum from those of its functions."""
+    def value(self, value_of: ValueOf) -> StudentMixture:
+        """Return the value of the sum from the values of its functions."""
         total = StudentMixture.constant(0.0)
         for number, names in self.products:
-            part = StudentMixture.constant(number)
+            term = StudentMixture.constant(number)
             for name in names:
-                part = part * of(name)
-            total = total + part
+                term = term * value_of(name)
+            total = total + term
         return total
 
 
 @dataclass(frozen=True, slots=True)
 class Guideline:
-    """Left may not be more than right."""
+    """A rule: the left side must not be larger than the right side."""
 
     text: str
     left: Side
@@ -56,9 +56,14 @@ class Guideline:
 
 @dataclass(frozen=True, slots=True)
 class Compliance:
-    """How probable a violation is at the largest measured point and further out.
+    """The probabilities of a violation.
 
-    begins: the value of the first parameter from which the models say so, None if nowhere.
+    Attributes:
+        now: at the largest measured point.
+        later: at the target.
+        at: the target.
+        begins: the value of the first parameter from which the models violate the rule, None if
+            they do not.
     """
 
     now: float
@@ -68,15 +73,15 @@ class Compliance:
 
 
 def parse_guideline(text: str) -> Guideline:
-    """Read `f <= g + 2 * h`; functions are separated from `+` and `*` by spaces.
+    """Parse `f <= g + 2 * h`; spaces separate functions from `+` and `*`.
 
     Raises:
-        UsageError: the text is no such rule.
+        UsageError: the text has another form.
     """
     left, mark, right = text.replace("≤", "<=").replace("≼", "<=").partition("<=")
     if not mark or "<=" in right:
         raise UsageError(f"rule '{text}': write one `<=`, as in {EXAMPLE}")
-    return Guideline(text, _side(left, text), _side(right, text))
+    return Guideline(text, _parse_side(left, text), _parse_side(right, text))
 
 
 def check_guideline(
@@ -90,9 +95,9 @@ def check_guideline(
 
     Args:
         guideline: the rule.
-        models: of each function; several call paths of one are added.
+        models: of each call path of a function; their values are added.
         largest: the largest measured point (n_parameters,).
-        at: the target; 16 times the first parameter where it is None.
+        at: the target (n_parameters,); None: 16 times the largest value of the first parameter.
     """
     target = [HORIZON * largest[0], *largest[1:]] if at is None else list(at)
 
@@ -113,11 +118,11 @@ def check_guideline(
     return Compliance(now, later, tuple(target), first_above(float(largest[0]), excess))
 
 
-def _side(text: str, whole: str) -> Side:
+def _parse_side(text: str, whole: str) -> Side:
     products = []
-    for part in _split(text.split(), "+", whole):
+    for term in _split(text.split(), "+", whole):
         number, names = 1.0, []
-        for words in _split(part, "*", whole):
+        for words in _split(term, "*", whole):
             if len(words) != 1:
                 raise UsageError(
                     f"rule '{whole}': '{' '.join(words)}' is not one function; "
@@ -128,18 +133,18 @@ def _side(text: str, whole: str) -> Side:
             except ValueError:
                 names.append(words[0])
         if not np.isfinite(number) or number < 0:
-            raise UsageError(f"rule '{whole}': a number before a function is positive")
+            raise UsageError(f"rule '{whole}': the number before a function must be positive")
         products.append((number, tuple(names)))
     return Side(tuple(products))
 
 
 def _split(words: Sequence[str], sign: str, whole: str) -> list[list[str]]:
-    parts: list[list[str]] = [[]]
+    groups: list[list[str]] = [[]]
     for word in words:
         if word == sign:
-            parts.append([])
+            groups.append([])
         else:
-            parts[-1].append(word)
-    if not all(parts):
+            groups[-1].append(word)
+    if not all(groups):
         raise UsageError(f"rule '{whole}': a function is missing, as in {EXAMPLE}")
-    return parts
+    return groups

@@ -1,4 +1,4 @@
-"""Big-O as people write it: `O(n log n)`, `O(k^3 * 2^k)`, `n^2/p + log(p)`."""
+"""Parses big-O as users write it: `O(n log n)`, `O(k^3 * 2^k)`, `n^2/p + log(p)`."""
 
 import math
 import re
@@ -13,20 +13,20 @@ _TOKEN = re.compile(
 )
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 LOGARITHMS = ("log", "log2", "log10", "lg", "ln", "ld")
-FINEST = 10**6  # denominator of the rate of 3^n and the like
-MOST_PRODUCTS = 64  # after brackets are multiplied out: more is a slip, or meant to harm
+RATE_DENOMINATOR = 10**6  # largest one of the rate of an exponential such as 3^n
+PRODUCTS_LIMIT = 64  # after brackets are multiplied out; protects from hostile input
 
 Terms = tuple[tuple[Fraction, Product], ...]  # coefficient and product of each
 
 
 def parse_growth(text: str) -> Growth:
-    """Read big-O; the letter and coefficients may be there and do not matter.
+    """Parse big-O; the letter O and coefficients are optional and ignored.
 
     Products are written with `*` or side by side, powers with `^` or `**`; `log x`, `log(x)^2`,
-    `log^2 x`, `sqrt(x)`, `2^x`, `exp(x)` and quotients are known.
+    `log^2 x`, `sqrt(x)`, `2^x`, `exp(x)` and quotients are supported.
 
     Raises:
-        UsageError: the text is no such expression; it says where it ends to be one.
+        UsageError: the text is not such an expression; the message says where it fails.
     """
     plain = re.sub(r"[⁰¹²³⁴⁵⁶⁷⁸⁹]+", lambda m: "^" + m.group().translate(_SUPERSCRIPTS), text)
     inside = re.fullmatch(r"\s*[OΘθ]\s*\((.*)\)\s*", plain, re.S)
@@ -39,23 +39,23 @@ def parse_growth(text: str) -> Growth:
 
 
 class _Reader:
-    """A recursive descent over the tokens of one expression."""
+    """A recursive-descent parser of one expression."""
 
     def __init__(self, text: str, whole: str) -> None:
         self.whole, self.position = whole, 0
         self.tokens: list[tuple[str, str]] = []
-        place = 0
-        while place < len(text.rstrip()):
-            found = _TOKEN.match(text, place)
-            if not found:
-                raise self.error(f"'{text[place:].strip()[:10]}' means nothing here")
-            kind = str(found.lastgroup)
-            self.tokens.append((kind, found.group(kind)))
-            place = found.end()
+        offset = 0
+        while offset < len(text.rstrip()):
+            token = _TOKEN.match(text, offset)
+            if not token:
+                raise self.error(f"'{text[offset:].strip()[:10]}' is not understood")
+            kind = str(token.lastgroup)
+            self.tokens.append((kind, token.group(kind)))
+            offset = token.end()
 
     def error(self, reason: str) -> UsageError:
         return UsageError(
-            f"'{self.whole}' is no growth: {reason}; write it as O(p), O(n * log(n)) or O(2^k)"
+            f"'{self.whole}' is not a growth: {reason}; write it as O(p), O(n * log(n)) or O(2^k)"
         )
 
     def peek(self) -> tuple[str, str]:
@@ -86,7 +86,7 @@ class _Reader:
             if self.take("*", "·", "×"):
                 value = self.multiply(value, self.power())
             elif self.take("/"):
-                value = self.multiply(value, self.raised(self.power(), Fraction(-1)))
+                value = self.multiply(value, self.raise_to(self.power(), Fraction(-1)))
             elif self.peek()[0] in ("number", "name") or self.peek()[1] == "(":
                 value = self.multiply(value, self.power())
             else:
@@ -99,7 +99,7 @@ class _Reader:
         sign = -1 if self.take("-") else 1
         exponent = _scaled(self.atom(), sign)
         if len(exponent) == 1 and not exponent[0][1]:
-            return self.raised(base, exponent[0][0])
+            return self.raise_to(base, exponent[0][0])
         return self.exponential(base, exponent)
 
     def atom(self) -> Terms:
@@ -108,68 +108,70 @@ class _Reader:
         if kind == "number":
             return ((Fraction(value), ()),)
         if value == "(":
-            return self.closed(self.sum())
+            return self.close(self.sum())
         if kind != "name":
             raise self.error(f"'{value}' is unexpected" if value else "it ends too early")
         if value in LOGARITHMS:
             power = self.exponent()
-            return self.raised(self.logarithm(self.argument()), power)
+            return self.raise_to(self.logarithm(self.argument()), power)
         if value == "sqrt":
-            return self.raised(self.argument(), Fraction(1, 2))
+            return self.raise_to(self.argument(), Fraction(1, 2))
         if value == "exp":
             return self.exponential(((Fraction(math.e), ()),), self.argument())
         return ((Fraction(1), (Factor(value, Fraction(1)),)),)
 
-    def closed(self, value: Terms) -> Terms:
+    def close(self, value: Terms) -> Terms:
         if not self.take(")"):
             raise self.error("a parenthesis is not closed")
         return value
 
     def exponent(self) -> Fraction:
-        """The power of a logarithm that stands before its argument: log^2 x."""
+        """Parse the power between a logarithm and its argument: log^2 x."""
         if not self.take("^", "**"):
             return Fraction(1)
         value = self.atom()
         if len(value) != 1 or value[0][1]:
-            raise self.error("the power of a logarithm is a number")
+            raise self.error("the power of a logarithm must be a number")
         return value[0][0]
 
     def argument(self) -> Terms:
         if self.take("("):
-            return self.closed(self.sum())
+            return self.close(self.sum())
         kind, _ = self.peek()
         if kind != "name":
             raise self.error("a function lacks its argument, as in log(p)")
         return self.atom()
 
     def logarithm(self, value: Terms) -> Terms:
-        """The logarithm of a product is the sum of those of its factors."""
+        """Return the logarithm of a product: the sum of the logarithms of its factors."""
         if len(value) != 1:
-            raise self.error("the logarithm of a sum has no such form")
-        answer: list[tuple[Fraction, Product]] = []
+            raise self.error("the logarithm of a sum is not supported")
+        terms: list[tuple[Fraction, Product]] = []
         for name, alpha, beta, gamma in value[0][1]:
             if gamma > 0:
-                answer.append((Fraction(1), (Factor(name, Fraction(1)),)))
+                terms.append((Fraction(1), (Factor(name, Fraction(1)),)))
             elif alpha > 0:
-                answer.append((Fraction(1), (Factor(name, beta=Fraction(1)),)))
+                terms.append((Fraction(1), (Factor(name, beta=Fraction(1)),)))
             elif alpha or beta or gamma:
-                raise self.error("a logarithm of a logarithm or of a falling power has no form")
-        return tuple(answer) or ((Fraction(1), ()),)
+                raise self.error(
+                    "the logarithm of a logarithm or of a falling power is not supported"
+                )
+        return tuple(terms) or ((Fraction(1), ()),)
 
     def multiply(self, a: Terms, b: Terms) -> Terms:
-        if len(a) * len(b) > MOST_PRODUCTS:
+        if len(a) * len(b) > PRODUCTS_LIMIT:
             raise self.error("it has too many terms")
-        return tuple((x * y, _joined((*p, *q))) for x, p in a for y, q in b)
+        return tuple((x * y, _merge_factors((*p, *q))) for x, p in a for y, q in b)
 
-    def raised(self, base: Terms, exponent: Fraction) -> Terms:
+    def raise_to(self, base: Terms, exponent: Fraction) -> Terms:
         if len(base) == 1:
             coefficient, product = base[0]
             if coefficient == 0:
-                raise self.error("0 is no growth")
-            raised = tuple(Factor(f[0], *(e * exponent for e in f[1:])) for f in product)
-            return ((_real_power(coefficient, exponent), raised),)
+                raise self.error("0 is not a growth")
+            factors = tuple(Factor(f[0], *(e * exponent for e in f[1:])) for f in product)
+            return ((_real_power(coefficient, exponent), factors),)
         if exponent.denominator != 1 or not 0 < exponent <= 6:
-            raise self.error("a sum may be raised to a small whole number only")
+            raise self.error("the exponent of a sum must be a small whole number")
         value = base
         for _ in range(int(exponent) - 1):
             value = self.multiply(value, base)
@@ -178,10 +180,12 @@ class _Reader:
     def exponential(self, base: Terms, exponent: Terms) -> Terms:
         is_number = len(base) == 1 and not base[0][1] and base[0][0] > 0
         if not is_number or len(exponent) != 1:
-            raise self.error("an exponent is a number, or a parameter above a number as in 2^k")
+            raise self.error(
+                "an exponent must be a number, or a parameter with a number as base, as in 2^k"
+            )
         rate, product = exponent[0]
         if len(product) != 1 or product[0] != Factor(product[0].parameter, Fraction(1)):
-            raise self.error("an exponent holds one parameter as it is, as in 2^(k/2)")
+            raise self.error("an exponent must be a multiple of one parameter, as in 2^(k/2)")
         gamma = rate * _binary_logarithm(base[0][0])
         return ((Fraction(1), (Factor(product[0].parameter, gamma=gamma),)),)
 
@@ -190,11 +194,12 @@ def _scaled(terms: Terms, sign: int) -> Terms:
     return tuple((sign * coefficient, product) for coefficient, product in terms)
 
 
-def _joined(factors: Product) -> Product:
+def _merge_factors(factors: Product) -> Product:
+    """Add the exponents of factors of the same parameter."""
     sums: dict[str, Factor] = {}
     for factor in factors:
-        known = sums.get(factor.parameter, Factor(factor.parameter))
-        exponents = (x + y for x, y in zip(known[1:], factor[1:], strict=True))
+        before = sums.get(factor.parameter, Factor(factor.parameter))
+        exponents = (x + y for x, y in zip(before[1:], factor[1:], strict=True))
         sums[factor.parameter] = Factor(factor.parameter, *exponents)
     return tuple(sums.values())
 
@@ -206,4 +211,4 @@ def _real_power(value: Fraction, exponent: Fraction) -> Fraction:
 
 
 def _binary_logarithm(base: Fraction) -> Fraction:
-    return Fraction(math.log2(base)).limit_denominator(FINEST)
+    return Fraction(math.log2(base)).limit_denominator(RATE_DENOMINATOR)

@@ -1,4 +1,4 @@
-"""The measured values of series, every repetition kept."""
+"""The measured values of series with all repetitions."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,10 +16,13 @@ Parameters = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSeries:
-    """Series on shared coordinates: (n_points, n_parameters), ascending.
+    """Values of series at shared coordinates.
 
-    values: (n_series, n_points, n_repetitions), the mean over the ranks of the class, NaN where
-    not measured.
+    Attributes:
+        keys: of the series.
+        coordinates: (n_points, n_parameters), ascending.
+        values: (n_series, n_points, n_repetitions), mean over the ranks of the class, NaN if not
+            measured.
     """
 
     keys: tuple[SeriesKey, ...]
@@ -30,51 +33,63 @@ class MeasuredSeries:
 def collect_values(
     experiment: Experiment, models: ModelSet, keys: Sequence[SeriesKey]
 ) -> MeasuredSeries:
-    """Gather what was measured of some series, their classes as the models have them."""
-    parts = _ranks_of_classes(models, set(keys))
+    """Collect the measured values of series, with the behaviour classes of the models."""
+    ranks_of_classes = _ranks_of_classes(models, set(keys))
     runs: dict[tuple[float, ...], list[int]] = defaultdict(list)
     for index, (run, _) in enumerate(experiment.runs):
-        at = run.coordinate(models.parameters)
-        if np.all(np.isfinite(at)):
-            runs[at].append(index)
-    places = sorted(runs)
-    values = np.full((len(keys), len(places), max(map(len, runs.values()), default=1)), np.nan)
-    rows = [{path: i for i, path in enumerate(t.callpaths)} for _, t in experiment.runs]
-    for j, place in enumerate(places):
-        for k, index in enumerate(runs[place]):
+        coordinate = run.coordinate(models.parameters)
+        if np.all(np.isfinite(coordinate)):
+            runs[coordinate].append(index)
+
+    points = sorted(runs)
+    values = np.full((len(keys), len(points), max(map(len, runs.values()), default=1)), np.nan)
+    rows = []
+    for _, table in experiment.runs:
+        rows.append({path: row for row, path in enumerate(table.callpaths)})
+    for j, point in enumerate(points):
+        for k, index in enumerate(runs[point]):
             run, table = experiment.runs[index]
             for i, key in enumerate(keys):
-                values[i, j, k] = _mean(run, table, key, rows[index], parts)
-    table_of_places = np.array(places, dtype=float).reshape(len(places), len(models.parameters))
-    return MeasuredSeries(tuple(keys), table_of_places, values)
+                values[i, j, k] = _mean(run, table, key, rows[index], ranks_of_classes)
+
+    coordinates = np.array(points, dtype=float).reshape(len(points), len(models.parameters))
+    return MeasuredSeries(tuple(keys), coordinates, values)
 
 
-_Parts = dict[tuple[SeriesKey, Parameters], IntArray]
+_RanksOfClasses = dict[tuple[SeriesKey, Parameters], IntArray]
 
 
-def _ranks_of_classes(models: ModelSet, keys: set[SeriesKey]) -> _Parts:
+def _ranks_of_classes(models: ModelSet, keys: set[SeriesKey]) -> _RanksOfClasses:
     wanted = {(key.callpath, key.metric) for key in keys}
-    found: _Parts = {}
-    for one in models.clusters:
-        if (one.callpath, one.metric) in wanted:
-            for label, name in enumerate(one.names):
-                key = SeriesKey(one.callpath, one.metric, name)
-                if key in keys:
-                    found[key, one.run.parameters] = np.flatnonzero(one.labels == label)
-    return found
+    ranks: _RanksOfClasses = {}
+    for clusters in models.clusters:
+        if (clusters.callpath, clusters.metric) not in wanted:
+            continue
+        for label, name in enumerate(clusters.names):
+            key = SeriesKey(clusters.callpath, clusters.metric, name)
+            if key in keys:
+                ranks[key, clusters.run.parameters] = np.flatnonzero(clusters.labels == label)
+    return ranks
 
 
 def _mean(
-    run: RunKey, table: RunTable, key: SeriesKey, rows: dict[CallPath, int], parts: _Parts
+    run: RunKey,
+    table: RunTable,
+    key: SeriesKey,
+    rows: dict[CallPath, int],
+    ranks_of_classes: _RanksOfClasses,
 ) -> float:
+    """Return the mean over the ranks of a class in one run; NaN if it was not measured."""
     row, values = rows.get(key.callpath), table.values.get(key.metric)
     if row is None or values is None:
         return float("nan")
-    here = values[row]
+
+    of_ranks = values[row]
     if key.behaviour != ALL:
-        ranks = parts.get((key, run.parameters))
+        ranks = ranks_of_classes.get((key, run.parameters))
         if ranks is None:
             return float("nan")
-        here = here[ranks[ranks < len(here)]]
-    here = here[np.isfinite(here)]
-    return float(here.mean()) if len(here) else float("nan")
+        of_ranks = of_ranks[ranks[ranks < len(of_ranks)]]
+
+    measured = of_ranks[np.isfinite(of_ranks)]
+    return float(measured.mean()) if len(measured) else float("nan")

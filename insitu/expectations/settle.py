@@ -1,8 +1,8 @@
-"""Which further point would settle a doubt: where the competing functions part.
+"""The further measurement that would settle a question: where the competing hypotheses differ.
 
-A measurement that does not exist yet is weighed before it is made: how probable is it that the
-posterior, with it, is right about what is asked? Where functions that answer yes and functions
-that answer no predict values further apart than noise, it is.
+A measurement is weighed before it is made, by the probability that the posterior with it answers
+the question correctly. That probability is high where the hypotheses that answer yes and those that
+answer no predict values that differ by more than the noise.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,22 +19,23 @@ from insitu.modeling.measurement import FloatArray
 from insitu.modeling.spread import Spread
 from insitu.units import percent
 
-AHEAD = (2.0, 4.0, 8.0, 16.0)  # times the largest measured value
-GRID = 600  # values on which predictive densities are compared
-REACH, FAR = 6.0, 40.0  # standard deviations
+SCALE_FACTORS = (2.0, 4.0, 8.0, 16.0)  # candidates, as multiples of the largest measured value
+GRID = 600  # values at which predictive densities are compared
+GRID_DEVIATIONS = 6.0  # standard deviations around each hypothesis that the grid covers
+DEVIATIONS_LIMIT = 40.0  # standard deviations; exp(-x²/2) is about 0 beyond
 TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, slots=True)
 class SettlingPoint:
-    """A point that should be measured, and how probable it then is to be right."""
+    """A point to measure, and the probability that the answer with it is right."""
 
     at: tuple[tuple[str, float], ...]
     probability: float
 
     def __str__(self) -> str:
-        place = ", ".join(f"{name}={number(value)}" for name, value in self.at)
-        return f"measure {place} (right with {percent(self.probability)} then)"
+        point = ", ".join(f"{name}={number(value)}" for name, value in self.at)
+        return f"measure {point} (then right with a probability of {percent(self.probability)})"
 
 
 def find_settling_point(
@@ -45,98 +46,123 @@ def find_settling_point(
     *,
     sure: float,
 ) -> SettlingPoint:
-    """The nearest point beyond those measured that tells yes from no, else the best there is.
+    """Return the nearest point beyond the measured ones that settles a question.
+
+    If no candidate is sure enough, the best one is returned.
 
     Args:
-        spread: k functions. answers: (k,), what each says to the question.
-        coordinates: (n, m) that were measured. sure: the probability that is enough.
+        spread: k hypotheses.
+        answers: (k,), whether each hypothesis answers yes.
+        coordinates: (n, n_parameters), the measured points.
+        parameters: their names.
+        sure: the probability that is enough.
     """
-    largest = coordinates.max(axis=0)
-    places = [
-        tuple(ahead * x if i == j else x for j, x in enumerate(largest.tolist()))
-        for ahead in AHEAD
-        for i in range(len(largest))
+    largest = coordinates.max(axis=0).tolist()
+    candidates = []
+    for factor in SCALE_FACTORS:
+        for i in range(len(largest)):
+            candidates.append((*largest[:i], factor * largest[i], *largest[i + 1 :]))
+
+    is_yes = answers[:, None].astype(float)
+    centre, scale = spread.predictive(np.array(candidates))
+    probabilities = [
+        _probability_right(centre[:, i], scale[:, i], spread.weights, lambda _: is_yes)
+        for i in range(len(candidates))
     ]
-    told = answers[:, None].astype(float)
-    centre, scale = spread.predictive(np.array(places))
-    right = [
-        _probability_of_right(centre[:, i], scale[:, i], spread.weights, lambda _: told)
-        for i in range(len(places))
-    ]
-    return _nearest(places, right, parameters, sure)
+    return _choose_nearest(candidates, probabilities, parameters, sure)
 
 
 def find_settling_point_for_limit(
     model: Model, at: Sequence[float], most: float, *, sure: float
 ) -> SettlingPoint | None:
-    """The nearest point on the way to a place that tells whether a limit is exceeded there.
+    """Return the nearest point that settles whether a limit is exceeded at a target.
 
-    The last point is the place itself. A function's own uncertainty counts too: what is measured
-    on the way moves what it predicts at the place, whose doubt is taken as normal. None where the
-    uncertainty is not known.
+    The candidates lie between the measured points and the target; the last one is the target
+    itself. The uncertainty of each hypothesis counts, too: a measurement changes what the
+    hypothesis predicts at the target, and the remaining uncertainty is taken as normal. The result
+    is None if the uncertainty is unknown.
 
     Args:
-        model: of the series. at: (n_parameters,). most: that is allowed there.
+        model: of the series.
+        at: (n_parameters,), the target.
+        most: the limit.
         sure: the probability that is enough.
     """
-    goal = np.array(at, dtype=float)
-    spread = model.spread_at(goal)
+    target = np.array(at, dtype=float)
+    spread = model.spread_at(target)
     if spread is None:
         return None
+
     largest = model.coordinates.max(axis=0)
-    way = [tuple(np.minimum(goal, ahead * largest).tolist()) for ahead in AHEAD]
-    places = list(dict.fromkeys([*way, tuple(goal.tolist())]))
-    table = np.array(places)
-    beyond = model.doublings_beyond(table)
-    farthest = float(beyond[-1])
-    centre, scale = spread.predictive(table, beyond=beyond)
-    shared = spread.covariance(table, goal, beyond=beyond, beyond_at=farthest)
-    slope = shared / np.maximum(scale, TINY)
-    left = np.maximum(np.sqrt(np.maximum(scale[:, -1:] ** 2 - slope**2, 0.0)), TINY)
+    steps = [tuple(np.minimum(target, factor * largest).tolist()) for factor in SCALE_FACTORS]
+    candidates = list(dict.fromkeys([*steps, tuple(target.tolist())]))
+    points = np.array(candidates)
+    beyond = model.doublings_beyond(points)
+    centre, scale = spread.predictive(points, beyond=beyond)
 
-    def exceeds(i: int) -> Callable[[FloatArray], FloatArray]:
-        def share(standard: FloatArray) -> FloatArray:
-            there = centre[:, -1:] + slope[:, i : i + 1] * standard
-            with np.errstate(over="ignore"):  # functions that predict exactly
-                return np.asarray(special.ndtr((there - most) / left[:, i : i + 1]))
+    # How a measurement, in standard deviations, shifts the prediction at the target.
+    covariance = spread.covariance(points, target, beyond=beyond, beyond_at=float(beyond[-1]))
+    slope = covariance / np.maximum(scale, TINY)
+    remaining = np.maximum(np.sqrt(np.maximum(scale[:, -1:] ** 2 - slope**2, 0.0)), TINY)
 
-        return share
+    def probability_of_excess(i: int) -> Callable[[FloatArray], FloatArray]:
+        def of_deviation(deviation: FloatArray) -> FloatArray:
+            at_target = centre[:, -1:] + slope[:, i : i + 1] * deviation
+            with np.errstate(over="ignore"):  # hypotheses that predict exactly
+                return np.asarray(special.ndtr((at_target - most) / remaining[:, i : i + 1]))
 
-    right = [
-        _probability_of_right(centre[:, i], scale[:, i], spread.weights, exceeds(i))
-        for i in range(len(places))
+        return of_deviation
+
+    probabilities = [
+        _probability_right(centre[:, i], scale[:, i], spread.weights, probability_of_excess(i))
+        for i in range(len(candidates))
     ]
-    return _nearest(places, right, model.parameters, sure)
+    return _choose_nearest(candidates, probabilities, model.parameters, sure)
 
 
-def _nearest(
-    places: Sequence[tuple[float, ...]],
-    right: Sequence[float],
+def _choose_nearest(
+    candidates: Sequence[tuple[float, ...]],
+    probabilities: Sequence[float],
     parameters: Sequence[str],
     sure: float,
 ) -> SettlingPoint:
-    enough = [i for i, value in enumerate(right) if value >= sure]
-    best = enough[0] if enough else int(np.argmax(right))
-    return SettlingPoint(tuple(zip(parameters, places[best], strict=True)), right[best])
+    """Return the first candidate that is sure enough, otherwise the best one."""
+    chosen = int(np.argmax(probabilities))
+    for i, probability in enumerate(probabilities):
+        if probability >= sure:
+            chosen = i
+            break
+    return SettlingPoint(
+        tuple(zip(parameters, candidates[chosen], strict=True)), probabilities[chosen]
+    )
 
 
-def _probability_of_right(
+def _probability_right(
     centre: FloatArray,
     scale: FloatArray,
     weights: FloatArray,
-    yes: Callable[[FloatArray], FloatArray],
+    probability_yes: Callable[[FloatArray], FloatArray],
 ) -> float:
-    """yes: how probable each function finds it once a value is measured that differs by so many
-    standard deviations (k, GRID) from what it predicts.
+    """Return the probability that the more probable answer is right after a measurement.
+
+    Args:
+        centre, scale, weights: (k,), the predictive distribution of each hypothesis.
+        probability_yes: returns how probable yes is under each hypothesis after a measurement that
+            deviates from its prediction by so many standard deviations (k, GRID).
     """
     scale = np.maximum(scale, 1e-9 * np.abs(centre) + 1e-300)
-    edges = np.sort(np.concatenate([centre - REACH * scale, centre, centre + REACH * scale]))
-    grid = np.unique(np.interp(np.linspace(0, len(edges) - 1, GRID), np.arange(len(edges)), edges))
-    with np.errstate(over="ignore"):  # functions that predict exactly
-        standard = (grid - centre[:, None]) / scale[:, None]
-    standard = np.clip(standard, -FAR, FAR)
-    density = weights[:, None] * np.exp(-0.5 * standard**2) / scale[:, None]
-    every, agreeing = density.sum(axis=0), (density * yes(standard)).sum(axis=0)
-    best = np.maximum(agreeing, every - agreeing)
-    total = float(trapezoid(every, grid))
-    return min(float(trapezoid(best, grid)) / total, 1.0) if total > 0 else 0.0
+    reach = GRID_DEVIATIONS * scale
+    edges = np.sort(np.concatenate([centre - reach, centre, centre + reach]))
+    positions = np.linspace(0, len(edges) - 1, GRID)
+    grid = np.unique(np.interp(positions, np.arange(len(edges)), edges))
+
+    with np.errstate(over="ignore"):  # hypotheses that predict exactly
+        deviations = (grid - centre[:, None]) / scale[:, None]
+    deviations = np.clip(deviations, -DEVIATIONS_LIMIT, DEVIATIONS_LIMIT)
+    density = weights[:, None] * np.exp(-0.5 * deviations**2) / scale[:, None]
+
+    total_density = density.sum(axis=0)
+    yes_density = (density * probability_yes(deviations)).sum(axis=0)
+    right_density = np.maximum(yes_density, total_density - yes_density)
+    total = float(trapezoid(total_density, grid))
+    return min(float(trapezoid(right_density, grid)) / total, 1.0) if total > 0 else 0.0

@@ -14,7 +14,10 @@ _WITHIN = re.compile(r"\s*(.+?)\s+within\s+(\d+(?:\.\d+)?)\s*%\s+of\s+(.+?)\s*\Z
 
 @dataclass(frozen=True, slots=True)
 class ClassExpectation:
-    """All ranks alike; or, with names, two classes no further apart than `apart` (0.1 is 10 %)."""
+    """All ranks behave alike; with `names`, two classes differ by at most `apart`.
+
+    apart: relative, 0.1 is 10 %.
+    """
 
     text: str
     names: tuple[str, str] | None = None
@@ -23,56 +26,62 @@ class ClassExpectation:
 
 @dataclass(frozen=True, slots=True)
 class Uniformity:
-    """Whether a rule about classes holds, and where it fails most."""
+    """Whether a rule about classes holds, and where it is violated most."""
 
     is_met: bool
     text: str
 
 
 def parse_class_rule(text: str) -> ClassExpectation:
-    """Read a rule about classes.
+    """Parse a rule about classes.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text has another form.
     """
     if re.fullmatch(r"\s*(one|1)\s+class(\s+only)?\s*", text):
         return ClassExpectation(text)
-    found = _WITHIN.match(text)
-    if not found:
+    fields = _WITHIN.match(text)
+    if not fields:
         raise UsageError(f"classes '{text}': write {EXAMPLE}")
-    return ClassExpectation(text, (found[1], found[3]), float(found[2]) / 100)
+    return ClassExpectation(text, (fields[1], fields[3]), float(fields[2]) / 100)
 
 
 def check_classes(
     rule: ClassExpectation, clusters: Sequence[Clusters], series: Sequence[SeriesModel]
 ) -> Uniformity | None:
-    """Judge one metric of one call path; None where the classes of the rule are not there.
+    """Judge one metric of one call path; return None if it lacks the classes of the rule.
 
     Args:
         rule: what is expected.
-        clusters: of all its runs. series: its classes.
+        clusters: of all its runs.
+        series: of its classes.
     """
     if rule.names is None:
-        several = [one for one in clusters if len(set(one.names)) > 1]
-        if not several:
-            return Uniformity(True, f"all ranks alike in {len(clusters)} runs")
-        most = max(several, key=lambda one: len(set(one.names)))
-        text = f"{len(set(most.names))} classes at {coordinate_name(most.run)}"
-        return Uniformity(False, f"{text}: {', '.join(most.names)}")
-    values = {
-        one.key.behaviour: dict(
-            zip(map(tuple, one.model.coordinates.tolist()), one.model.values.tolist(), strict=True)
-        )
-        for one in series
-    }
+        return _check_single_class(clusters)
+
+    values = {}
+    for of_class in series:
+        points = map(tuple, of_class.model.coordinates.tolist())
+        of_points = zip(points, of_class.model.values.tolist(), strict=True)
+        values[of_class.key.behaviour] = dict(of_points)
     first, second = (values.get(name) for name in rule.names)
     if first is None or second is None:
         return None
+
     ratios = {at: first[at] / second[at] for at in first if second.get(at, 0.0) != 0}
     if not ratios:
         return None
-    at = max(ratios, key=lambda place: abs(ratios[place] - 1))
+    at = max(ratios, key=lambda point: abs(ratios[point] - 1))
     parameters = series[0].model.parameters
-    place = ", ".join(f"{name}={value:g}" for name, value in zip(parameters, at, strict=True))
-    text = f"{rule.names[0]} takes {ratios[at]:.3g} times what {rule.names[1]} takes at {place}"
+    point = ", ".join(f"{name}={value:g}" for name, value in zip(parameters, at, strict=True))
+    text = f"{rule.names[0]} takes {ratios[at]:.3g} times what {rule.names[1]} takes at {point}"
     return Uniformity(abs(ratios[at] - 1) <= rule.apart, text)
+
+
+def _check_single_class(clusters: Sequence[Clusters]) -> Uniformity:
+    split = [run for run in clusters if len(set(run.names)) > 1]
+    if not split:
+        return Uniformity(True, f"all ranks behave alike in {len(clusters)} runs")
+    worst = max(split, key=lambda run: len(set(run.names)))
+    text = f"{len(set(worst.names))} classes at {coordinate_name(worst.run)}"
+    return Uniformity(False, f"{text}: {', '.join(worst.names)}")

@@ -1,8 +1,8 @@
-"""Whether measurements grow as expected: divergence, match and how sure it is [VAL §2.4].
+"""Judges whether measurements grow as expected: divergence, match and probability [VAL §2.4].
 
-[VAL] takes the function that fits best and compares its leading term. Here every function that
-explains the data speaks in proportion to its posterior probability, of which the expectation had
-half before any data: the match is the rank with most probability.
+[VAL] compares the leading term of the function that fits best. Here every hypothesis that explains
+the data counts with its posterior probability, and the expectation has a prior probability of one
+half: the match is the rank with the largest probability.
 """
 
 from collections import defaultdict
@@ -27,15 +27,15 @@ from insitu.modeling.quality import qualities
 from insitu.modeling.series import reduce_repetitions
 from insitu.modeling.spread import Spread
 
-SURE = 0.9  # probability from which a match is told as a fact
-BELIEVED = 10.0  # times the prior of another function over several parameters
-DROWNING = 0.3  # relative noise; 0.4 is the most that is considered
-FINEST = 1000  # denominator of exponents
-Wanted = str | Growth | Expectation
+SURE = 0.9  # probability from which a verdict is settled
+EXPECTED_ODDS = 10.0  # prior of the expectation over that of another hypothesis
+NOISE_LIMIT = 0.3  # relative; posteriors assume at most 0.4
+EXPONENT_DENOMINATOR = 1000  # the largest one
+ExpectationLike = str | Growth | Expectation
 
 
 class Match(StrEnum):
-    """How well growth corresponds to its expectation [VAL §2.4]."""
+    """How well growth matches its expectation [VAL §2.4]."""
 
     TOTAL = "total"
     APPROXIMATE = "approximate"
@@ -44,12 +44,20 @@ class Match(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the measurements of one series say about an expectation.
+    """The comparison of the measurements of one series with an expectation.
 
-    growth: the most probable one of the rank `match`, G; function: with its coefficients;
-    probability: that the rank is right; shares: of each rank; above: the probability that growth is
-    above the upper limit; adjusted_r2: of the function; noise: relative, of one measurement;
-    settling_point: the further point that would settle a doubt, None where nothing is in doubt.
+    Attributes:
+        expectation: E with its limits.
+        growth: G, the most probable one of the rank `match`.
+        function: with this growth, and coefficients.
+        match: the most probable rank.
+        probability: that the rank is right.
+        shares: the probability of each rank.
+        above: the probability that growth is above the upper limit.
+        adjusted_r2: of the function.
+        noise: relative, of one measurement.
+        settling_point: the further measurement that would settle the verdict, None if settled.
+        model: fitted to the measurements under this expectation.
     """
 
     expectation: Expectation
@@ -66,27 +74,27 @@ class Verdict:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the data tell; else the match is only the most probable one."""
+        """Whether the data decide; otherwise the match is only the most probable one."""
         return max(self.violation, 1 - self.violation) >= SURE and not self.is_drowned
 
     @property
     def is_drowned(self) -> bool:
-        """Whether the noise is larger than any that posteriors can be trusted with."""
-        return self.noise >= DROWNING
+        """Whether the noise is too large for the probabilities to be reliable."""
+        return self.noise >= NOISE_LIMIT
 
     @property
     def violation(self) -> float:
-        """The probability that growth is outside the limits; above them, for an upper bound."""
+        """The probability that growth is outside the limits, or above them for an upper bound."""
         return self.above if self.expectation.is_bound else self.shares[Match.NONE]
 
     @property
     def is_violated(self) -> bool:
-        """Whether growth is outside the limits for sure."""
+        """Whether growth is outside the limits with a probability of at least `SURE`."""
         return self.violation >= SURE and not self.is_drowned
 
     @property
     def divergence(self) -> str:
-        """δ = G/E as big-O."""
+        """δ = G/E as big-O text."""
         quotient = self.growth.over(self.expectation.growth)
         if quotient is None:
             return f"{self.growth} / {self.expectation.growth}"
@@ -96,25 +104,25 @@ class Verdict:
 def validate(
     points: ArrayLike,
     values: ArrayLike,
-    expectation: Wanted | Sequence[Wanted],
+    expectation: ExpectationLike | Sequence[ExpectationLike],
     *,
     deviation: str | Growth | None = None,
     parameters: Sequence[str] = ("p",),
     keys: Sequence[SeriesKey] = (),
 ) -> list[Verdict]:
-    """One verdict per series of measurements.
+    """Return one verdict per series of measurements.
 
     Args:
         points: (n_points, n_parameters), or (n_points,) with one parameter.
         values: (n_points,), (n_series, n_points) or (n_series, n_points, n_repetitions), NaN where
-            not measured; series of one call share what is learnt about their noise.
+            not measured. The series of a call share the estimate of their noise.
         expectation: `"O(p log p)"`, the same for all series or one per series.
-        deviation: D, where it is not the default [VAL §2.3].
+        deviation: D; None: the default [VAL §2.3].
         parameters: names of the columns of points.
-        keys: of the series, for pooling noise by metric.
+        keys: of the series, to share the noise by metric.
 
     Raises:
-        UsageError: an expectation that cannot be read or names another parameter.
+        UsageError: an expectation cannot be parsed, or names another parameter.
         ModelingError: points and values do not fit.
     """
     names = tuple(parameters)
@@ -126,54 +134,60 @@ def validate(
         table = table[None]
     if table.ndim == 2:
         table = table[:, :, None]
-    wanted = _per_series(expectation, len(table), deviation)
+
+    # Series with the same expectation are fitted together.
     groups: dict[Expectation, list[int]] = defaultdict(list)
-    for i, one in enumerate(wanted):
-        _check_parameters(one, names)
-        groups[one].append(i)
-    answers: dict[int, Verdict] = {}
-    for one, members in groups.items():
-        chosen = [keys[i] for i in members] if keys else ()
-        models = build_modeler(one, names).fit(
-            reduce_repetitions(names, coordinates, table[members], chosen)
-        )
-        answers |= {i: judge(model, one) for i, model in zip(members, models, strict=True)}
-    return [answers[i] for i in range(len(table))]
+    for i, expected in enumerate(_per_series(expectation, len(table), deviation)):
+        _check_parameters(expected, names)
+        groups[expected].append(i)
+
+    verdicts: dict[int, Verdict] = {}
+    for expected, members in groups.items():
+        member_keys = [keys[i] for i in members] if keys else ()
+        points_of_group = reduce_repetitions(names, coordinates, table[members], member_keys)
+        models = build_modeler(expected, names).fit(points_of_group)
+        for i, model in zip(members, models, strict=True):
+            verdicts[i] = judge(model, expected)
+    return [verdicts[i] for i in range(len(table))]
 
 
 def build_modeler(expectation: Expectation, parameters: tuple[str, ...]) -> Evidence:
-    """The modeler that looks about an expectation: its ruler as search space, itself as belief.
+    """Return the modeler for an expectation: its search space is the ruler, its prior the weights.
 
-    With several parameters the expectation has its part of the prior afterwards, in `judge`.
+    With several parameters, `judge` applies the prior of the expectation afterwards.
     """
     if len(parameters) > 1:
-        return Evidence(exponential=any(f.gamma for p in expectation.growth.products for f in p))
+        is_exponential = False
+        for product in expectation.growth.products:
+            is_exponential |= any(factor.gamma for factor in product)
+        return Evidence(exponential=is_exponential)
+
     (product,) = expectation.growth.products
     factor = product[0] if product else Factor(parameters[0])
     ticks = weighted_ticks(factor) | dict.fromkeys(expectation.further, 1.0)
-    is_exponential = any(one.gamma for one in (factor, *expectation.further))
+    is_exponential = any(tick.gamma for tick in (factor, *expectation.further))
     return Evidence(exponential=is_exponential, expected=Expected(factor, ticks))
 
 
 def judge(model: Model, expectation: Expectation) -> Verdict:
-    """The verdict from the functions that compete in the last segment of a model."""
+    """Return the verdict from the competing hypotheses in the last segment of a model."""
     names = model.parameters
     if not model.spreads:
-        return _unmeasured(model, expectation)
+        return _verdict_without_data(model, expectation)
+
     growths = list_growths(model.spreads[-1], names)
     ranks = [match_of(growth, expectation) for growth in growths]
     if len(names) > 1:
-        model = _believing(model, [rank is Match.TOTAL for rank in ranks])
+        model = _with_prior(model, [rank is Match.TOTAL for rank in ranks])
+
     spread, weights = model.spreads[-1], model.spreads[-1].weights
-    shares = {
-        rank: float(sum(w for w, r in zip(weights, ranks, strict=True) if r is rank))
-        for rank in Match
-    }
-    above = sum(
-        float(weight)
-        for weight, growth in zip(weights, growths, strict=True)
-        if not growth.is_bounded_by(expectation.upper)
-    )
+    is_above = [not growth.is_bounded_by(expectation.upper) for growth in growths]
+    above = 0.0
+    shares = dict.fromkeys(Match, 0.0)
+    for weight, rank, exceeds in zip(weights.tolist(), ranks, is_above, strict=True):
+        shares[rank] += weight
+        above += weight if exceeds else 0.0
+
     best = max(Match, key=lambda rank: shares[rank])
     chosen = _most_probable(growths, weights, [rank is best for rank in ranks])
     same = [i for i, growth in enumerate(growths) if growth == growths[chosen]]
@@ -193,26 +207,24 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
     )
     if verdict.is_settled:
         return verdict
-    if expectation.is_bound:
-        outside = [not growth.is_bounded_by(expectation.upper) for growth in growths]
-    else:
-        outside = [rank is Match.NONE for rank in ranks]
+
+    outside = is_above if expectation.is_bound else [rank is Match.NONE for rank in ranks]
     settling_point = find_settling_point(
         spread, np.array(outside), model.coordinates, names, sure=SURE
     )
     return replace(verdict, settling_point=settling_point)
 
 
-def _believing(model: Model, as_expected: Sequence[bool]) -> Model:
-    """The model of someone to whom the expected growth is more probable than any other."""
+def _with_prior(model: Model, is_expected: Sequence[bool]) -> Model:
+    """Return the model with a larger prior probability of the expected growth."""
     spread = model.spreads[-1]
-    weights = spread.weights * np.where(as_expected, BELIEVED, 1.0)
+    weights = spread.weights * np.where(is_expected, EXPECTED_ODDS, 1.0)
     spread = replace(spread, weights=weights / weights.sum())
     return replace(model, spreads=(*model.spreads[:-1], spread))
 
 
-def _unmeasured(model: Model, expectation: Expectation) -> Verdict:
-    """Nothing was measured: nothing is known."""
+def _verdict_without_data(model: Model, expectation: Expectation) -> Verdict:
+    """Return a verdict in which all ranks are equally probable."""
     return Verdict(
         expectation=expectation,
         growth=expectation.growth,
@@ -229,7 +241,7 @@ def _unmeasured(model: Model, expectation: Expectation) -> Verdict:
 
 
 def match_of(growth: Growth, expectation: Expectation) -> Match:
-    """The rank of one growth: the expected one, within its deviation limits, or outside."""
+    """Return the rank of a growth: the expected one, within the deviation limits, or outside."""
     if growth.is_same(expectation.growth):
         return Match.TOTAL
     if expectation.lower.is_bounded_by(growth) and growth.is_bounded_by(expectation.upper):
@@ -238,23 +250,25 @@ def match_of(growth: Growth, expectation: Expectation) -> Match:
 
 
 def list_growths(spread: Spread, parameters: tuple[str, ...]) -> list[Growth]:
-    """The growth of each function of a spread."""
-    known: dict[bytes, Growth] = {}
-    answer = []
+    """Return the growth of each hypothesis of a spread."""
+    growth_by_key: dict[bytes, Growth] = {}  # hypotheses share few distinct growths
+    growths = []
     for exponents, coefficients in zip(spread.exponents, spread.coefficients, strict=True):
         present = coefficients != 0
         key = exponents.tobytes() + present.tobytes()
-        if key not in known:
+        if key not in growth_by_key:
             products = [
                 _product(exponents[j], parameters) for j in np.flatnonzero(present[1:]).tolist()
             ]
-            known[key] = Growth.of([*products, *([()] if present[0] or not products else [])])
-        answer.append(known[key])
-    return answer
+            if present[0] or not products:
+                products.append(())
+            growth_by_key[key] = Growth.of(products)
+        growths.append(growth_by_key[key])
+    return growths
 
 
 def function_of(spread: Spread, i: int, parameters: tuple[str, ...]) -> Function:
-    """The i-th function of a spread."""
+    """Return the i-th hypothesis of a spread as a function."""
     constant, *coefficients = spread.coefficients[i].tolist()
     terms = [
         Term(coefficient, _product(exponents, parameters))
@@ -265,7 +279,7 @@ def function_of(spread: Spread, i: int, parameters: tuple[str, ...]) -> Function
 
 
 def _adjusted_r2(function: Function, model: Model) -> float:
-    """How well a function fits the points of the last segment; NaN where that is not defined."""
+    """Return the adjusted R² of a function in the last segment; NaN if it is not defined."""
     last = model.coordinates[:, 0] >= model.segments[-1].lower
     points, values = model.coordinates[last], model.values[last]
     columns = 1 + len(function.terms)
@@ -273,26 +287,29 @@ def _adjusted_r2(function: Function, model: Model) -> float:
 
 
 def _per_series(
-    expectation: Wanted | Sequence[Wanted], count: int, deviation: str | Growth | None
+    expectation: ExpectationLike | Sequence[ExpectationLike],
+    count: int,
+    deviation: str | Growth | None,
 ) -> list[Expectation]:
     if isinstance(expectation, str | Growth | Expectation):
         expectation = [expectation] * count
     if len(expectation) != count:
         raise UsageError(f"{len(expectation)} expectations for {count} series; give one per series")
     return [
-        one if isinstance(one, Expectation) else expect(one, deviation=deviation)
-        for one in expectation
+        expected if isinstance(expected, Expectation) else expect(expected, deviation=deviation)
+        for expected in expectation
     ]
 
 
 def _check_parameters(expectation: Expectation, parameters: tuple[str, ...]) -> None:
     if expectation.further and len(parameters) > 1:
         raise UsageError(
-            f"search: the measurements vary {', '.join(parameters)}, and terms can be added to the "
-            "search space of one parameter only; leave search away"
+            f"search: the measurements vary {', '.join(parameters)}, but search extends the search"
+            " space of a single parameter only; remove it"
         )
-    named = (*expectation.growth.parameters, *(one.parameter for one in expectation.further))
-    unknown = [name for name in named if name not in parameters]
+    further = [factor.parameter for factor in expectation.further]
+    names = (*expectation.growth.parameters, *further)
+    unknown = [name for name in names if name not in parameters]
     if unknown:
         raise UsageError(
             f"{expectation}: the measurements vary {', '.join(parameters)}, not {unknown[0]}"
@@ -300,15 +317,17 @@ def _check_parameters(expectation: Expectation, parameters: tuple[str, ...]) -> 
 
 
 def _product(exponents: FloatArray, parameters: tuple[str, ...]) -> Product:
-    rows = zip(parameters, exponents.tolist(), strict=True)
-    factors = (
-        Factor(name, *(Fraction(value).limit_denominator(FINEST) for value in row))
-        for name, row in rows
-    )
-    return tuple(factor for factor in factors if any(factor[1:]))
+    """Return the factors with exponents (n_parameters, 3); those without effect are left out."""
+    factors = []
+    for name, row in zip(parameters, exponents.tolist(), strict=True):
+        rounded = [Fraction(value).limit_denominator(EXPONENT_DENOMINATOR) for value in row]
+        if any(rounded):
+            factors.append(Factor(name, *rounded))
+    return tuple(factors)
 
 
 def _most_probable(growths: list[Growth], weights: FloatArray, allowed: list[bool]) -> int:
+    """Return the index of a hypothesis with the most probable growth among the allowed ones."""
     total: dict[Growth, float] = defaultdict(float)
     for growth, weight, is_allowed in zip(growths, weights, allowed, strict=True):
         total[growth] += float(weight) if is_allowed else 0.0

@@ -57,13 +57,13 @@ def test_a_violated_expectation_ends_with_1_and_says_which(insitu, heat, expecta
     ("text", "reason"),
     [
         ("[[expect]\n", "not TOML"),
-        ("", "nothing is expected"),
+        ("", "there is no expectation"),
         ("other = 1", "unknown key 'other'"),
-        (entry('growth = "O(p)"'), ":1: say which call paths growth is about"),
-        (entry(REDUCE), ":1: say one of growth, limit, rule, classes"),
+        (entry('growth = "O(p)"'), ":1: growth needs the call paths it is about"),
+        (entry(REDUCE), ":1: an entry needs exactly one of growth, limit, rule, classes"),
         (entry(REDUCE, 'growth = "O(p"'), "a parenthesis is not closed"),
-        (entry(REDUCE, 'growth = "O(p)"', 'colour = "red"'), "'colour' means nothing beside"),
-        (entry(REDUCE, "growth = 3"), "growth is not a text"),
+        (entry(REDUCE, 'growth = "O(p)"', 'colour = "red"'), "'colour' does not apply to"),
+        (entry(REDUCE, "growth = 3"), "growth must be text"),
         (entry('callpath = "residul"', 'growth = "O(p)"'), "no call path 'residul' has a model"),
         (entry(REDUCE, 'growth = "O(n)"'), "the measurements vary p, not n"),
         (
@@ -199,7 +199,7 @@ def test_a_limit_within_the_bounds_of_its_prediction_cannot_be_told(insitu, heat
     (row,) = [json.loads(line) for line in answer.lines]
     assert answer.code == 0
     assert row["status"] == "unsettled"
-    assert "cannot tell yet, above the limit with a probability of" in row["text"]
+    assert "undecided, above the limit with a probability of" in row["text"]
     assert 64 < row["settle"]["at"]["p"] <= 1024
 
 

@@ -43,8 +43,8 @@ def test_what_is_written_is_read_back(text):
     ("text", "reason"),
     [
         ("O(", "ends too early"),
-        ("p^n", "an exponent is a number"),
-        ("p $ q", "'$ q' means nothing"),
+        ("p^n", "an exponent must be a number"),
+        ("p $ q", "'$ q' is not understood"),
         ("n - p", "never negative"),
         ("(n", "not closed"),
         ("log(log(p))", "logarithm of a logarithm"),
