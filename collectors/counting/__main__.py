@@ -1,4 +1,4 @@
-"""`python -m insitu.collectors.counting SCRIPT [ARGUMENT]...`: run a program that counts."""
+"""`python -m insitu.collectors.counting SCRIPT [ARGUMENT]...`: run a program with counting."""
 
 import atexit
 import os
@@ -11,45 +11,50 @@ from insitu.collectors.counting import counters, rewrite
 
 
 def main(arguments: list[str]) -> None:
-    """Become the program: `SCRIPT ARGUMENT...` or `-m MODULE ARGUMENT...`."""
-    directory = _leave()
+    """Run the program: `SCRIPT ARGUMENT...` or `-m MODULE ARGUMENT...`."""
+    directory = _restore_environment()
     rewriter = rewrite.Rewriter
     if "INSITU_LABELS" in os.environ:
         from insitu.collectors.counting import labelling, labels
 
         rewriter = labelling.Labeller
-        arguments = labels.begin(arguments)
+        arguments = labels.label_arguments(arguments)
+
+    # Set up sys.path and sys.argv as Python does.
     spec = None
     if arguments[0] == "-m":
         sys.path[0] = os.getcwd()
         rewrite.install(sys.path[0], rewriter)
-        spec = _find(arguments[1])
+        spec = _find_module(arguments[1])
         path, arguments = spec.origin or "", arguments[1:]
     else:
         path = arguments[0]
         sys.path[0] = os.path.dirname(os.path.abspath(path))
         rewrite.install(sys.path[0], rewriter)
     sys.argv = [path, *arguments[1:]]
+
     module = ModuleType("__main__")
     vars(module).update(rewrite.namespace(rewriter), __file__=path, __builtins__=__builtins__)
     if spec is not None:
         vars(module).update(__spec__=spec, __package__=spec.parent)
     sys.modules["__main__"] = module
-    sys.excepthook = _end_all
+    sys.excepthook = _abort_on_error
+
     with open(path, "rb") as file:
         code = rewrite.compile_counted(file.read(), path, rewriter)
-    atexit.register(counters.write, directory)
-    before = counters.enter(os.path.basename(path))
+    atexit.register(counters.write_counts, directory)
+    caller = counters.enter(os.path.basename(path))
     try:
         exec(code, vars(module))
     finally:
-        counters.leave(before)
+        counters.leave(caller)
 
 
-def _leave() -> str:
-    """Take out of the environment what brought us here; answers where counts go."""
+def _restore_environment() -> str:
+    """Remove what started the counting from the environment; return the directory for counts."""
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+
     original = os.environ.pop("INSITU_PYTHONPATH", "")
     os.environ.pop("PYTHONPATH", None)
     if original:
@@ -58,8 +63,8 @@ def _leave() -> str:
     return os.environ.pop(counters.VARIABLE)
 
 
-def _find(name: str) -> ModuleSpec:
-    """The module that -m names; of a package its __main__."""
+def _find_module(name: str) -> ModuleSpec:
+    """The module that -m names; for a package its __main__."""
     spec = find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = find_spec(f"{name}.__main__")
@@ -68,9 +73,11 @@ def _find(name: str) -> ModuleSpec:
     return spec
 
 
-def _end_all(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+def _abort_on_error(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """Print an error as Python does, and end the other ranks, which would wait for this one."""
-    sys.__excepthook__(kind, error, where)
+    sys.__excepthook__(kind, error, trace)
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and mpi.COMM_WORLD.Get_size() > 1:
         sys.stderr.flush()

@@ -1,6 +1,6 @@
-"""What rewritten code calls: counters per call path, written to a file at the end.
+"""The functions that rewritten code calls: counters per call path, written to a file at the end.
 
-The functions here run inside the program, in its innermost loops: they are short rather than fine.
+They run in the innermost loops of the program, so they are written for speed.
 """
 
 import json
@@ -16,137 +16,196 @@ if TYPE_CHECKING:
 VARIABLE = "INSITU_COUNTS"
 SCALARS = frozenset({int, float, bool, str, complex, type(None)})
 CONTAINERS = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray, range})
-# Builtin functions and methods whose work does not grow with the sizes of their arguments.
-CONSTANT = frozenset(
-    (
-        *("abs", "append", "appendleft", "add", "bool", "callable"),
-        *("chr", "clear_overloads", "delattr", "discard", "divmod", "enumerate"),
-        *("filter", "float", "format", "get", "getattr", "getsizeof"),
-        *("hasattr", "hash", "id", "int", "isinstance", "issubclass"),
-        *("item", "items", "iter", "keys", "len", "map"),
-        *("next", "open", "ord", "perf_counter", "pop", "popitem"),
-        *("popleft", "print", "process_time", "range", "reshape", "reversed"),
-        *("round", "setattr", "setdefault", "slice", "squeeze", "staticmethod"),
-        *("swapaxes", "time", "transpose", "type", "values", "view"),
-        *("zip"),
-    )
+# Functions and methods whose work does not grow with the sizes of their arguments.
+CONSTANT_TIME = frozenset(
+    [
+        "abs",
+        "append",
+        "appendleft",
+        "add",
+        "bool",
+        "callable",
+        "chr",
+        "clear_overloads",
+        "delattr",
+        "discard",
+        "divmod",
+        "enumerate",
+        "filter",
+        "float",
+        "format",
+        "get",
+        "getattr",
+        "getsizeof",
+        "hasattr",
+        "hash",
+        "id",
+        "int",
+        "isinstance",
+        "issubclass",
+        "item",
+        "items",
+        "iter",
+        "keys",
+        "len",
+        "map",
+        "next",
+        "open",
+        "ord",
+        "perf_counter",
+        "pop",
+        "popitem",
+        "popleft",
+        "print",
+        "process_time",
+        "range",
+        "reshape",
+        "reversed",
+        "round",
+        "setattr",
+        "setdefault",
+        "slice",
+        "squeeze",
+        "staticmethod",
+        "swapaxes",
+        "time",
+        "transpose",
+        "type",
+        "values",
+        "view",
+    ]
 )
 COLLECTIVES = frozenset(
-    (
-        *("allgather", "allgatherv", "allreduce", "alltoall", "alltoallv", "alltoallw"),
-        *("barrier", "bcast", "exscan", "gather", "gatherv", "reduce"),
-        *("reduce_scatter", "reduce_scatter_block", "scan", "scatter", "scatterv"),
-    )
+    [
+        "allgather",
+        "allgatherv",
+        "allreduce",
+        "alltoall",
+        "alltoallv",
+        "alltoallw",
+        "barrier",
+        "bcast",
+        "exscan",
+        "gather",
+        "gatherv",
+        "reduce",
+        "reduce_scatter",
+        "reduce_scatter_block",
+        "scan",
+        "scatter",
+        "scatterv",
+    ]
 )
 
 
-class Node:
-    """A call path: what was counted there, and the functions called from there."""
+class PathNode:
+    """A call path: its counts, and the call paths below it."""
 
     __slots__ = ("callees", "children", "counts", "name", "parent")
 
-    def __init__(self, name: str, parent: "Node | None" = None) -> None:
+    def __init__(self, name: str, parent: "PathNode | None" = None) -> None:
         self.name, self.parent = name, parent
-        self.children: dict[str, Node] = {}
-        self.callees: dict[str, Node] = {}  # children, and where recursion leads back to
+        self.children: dict[str, PathNode] = {}
+        self.callees: dict[str, PathNode] = {}  # children, and ancestors that recursion leads to
         self.counts: dict[str, float] = {}
 
-    def child(self, name: str) -> "Node":
-        """The call path of a function called from here; recursion goes back to where it began."""
-        found = self.callees.get(name)
-        if found is None:
-            found = self._again(name)
-            if found is None:
-                found = self.children[name] = Node(name, self)
-            self.callees[name] = found
-        return found
+    def child(self, name: str) -> "PathNode":
+        """The call path of a function called from here. Recursion leads back to where it began."""
+        node = self.callees.get(name)
+        if node is None:
+            node = self._ancestor(name)
+            if node is None:
+                node = self.children[name] = PathNode(name, self)
+            self.callees[name] = node
+        return node
 
-    def _again(self, name: str) -> "Node | None":
-        """The nearest call path of that name from here up."""
-        at: Node | None = self
-        while at is not None and at.name != name:
-            at = at.parent
-        return at
+    def _ancestor(self, name: str) -> "PathNode | None":
+        """The nearest call path with this name, from here upwards."""
+        node: PathNode | None = self
+        while node is not None and node.name != name:
+            node = node.parent
+        return node
 
     def add(self, site: str, amount: float) -> None:
-        """Count."""
+        """Add to the count of a site, a line of the program or a kind of count."""
         self.counts[site] = self.counts.get(site, 0) + amount
 
 
-class State(threading.local):
-    """Where a thread is; other threads than the first begin at a path of their own."""
+class ThreadState(threading.local):
+    """The call path that a thread executes. Other threads than the first have their own root."""
 
     def __init__(self) -> None:
-        self.node = root if threading.current_thread() is threading.main_thread() else other
+        is_main = threading.current_thread() is threading.main_thread()
+        self.node = root if is_main else thread_root
 
 
-root = Node("")
-other = root.child("(thread)")
-state = State()
-rewritten: set[str] = set()  # files whose functions count by themselves
+root = PathNode("")
+thread_root = root.child("(thread)")
+state = ThreadState()
+rewritten: set[str] = set()  # files whose functions count for themselves
 
 
-def enter(name: str) -> Node:
-    """A function begins; answers what `leave` wants."""
-    before: Node = state.node
-    node = before.child(name)
+def enter(name: str) -> PathNode:
+    """Begin a function; return the caller's path, which `leave` takes."""
+    caller: PathNode = state.node
+    node = caller.child(name)
     node.add("visits", 1)
     state.node = node
-    return before
+    return caller
 
 
-def leave(before: Node) -> None:
-    """The function that began ends."""
-    state.node = before
+def leave(caller: PathNode) -> None:
+    """End a function."""
+    state.node = caller
 
 
-class Asked:
-    """A generator that began: where it was asked from, None while it waits; its call path."""
+class GeneratorState:
+    """A running generator: its call path, and that of its caller, None while it is suspended."""
 
-    __slots__ = ("before", "name", "node")
+    __slots__ = ("caller", "name", "node")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.resume()
 
     def resume(self) -> None:
-        """It goes on, for whoever asks now."""
-        self.before: Node | None = state.node
+        """Continue the generator for its current caller."""
+        self.caller: PathNode | None = state.node
         self.node = state.node = state.node.child(self.name)
 
     def suspend(self) -> None:
-        """Whoever asked goes on."""
-        if self.before is not None:
-            state.node, self.before = self.before, None
+        """Continue the caller."""
+        if self.caller is not None:
+            state.node, self.caller = self.caller, None
 
 
-def start(name: str) -> Asked:
-    """A generator is asked for the first time; answers what `suspend`, `resume`, `end` want."""
-    asked = Asked(name)
-    asked.node.add("visits", 1)
-    return asked
+def start(name: str) -> GeneratorState:
+    """Begin a generator; return the state that the next four functions take."""
+    generator = GeneratorState(name)
+    generator.node.add("visits", 1)
+    return generator
 
 
-def suspend(asked: Asked, value: "Any") -> "Any":
-    """It gives a value, which is answered."""
-    asked.suspend()
+def suspend(generator: GeneratorState, value: "Any") -> "Any":
+    """Suspend a generator that yields a value; return the value."""
+    generator.suspend()
     return value
 
 
-def resume(asked: Asked, value: "Any") -> "Any":
-    """It is asked again, and sent a value, which is answered."""
-    asked.resume()
+def resume(generator: GeneratorState, value: "Any") -> "Any":
+    """Resume a generator that is sent a value; return the value."""
+    generator.resume()
     return value
 
 
-def end(asked: Asked) -> None:
-    """It ends, or is closed while it waits."""
-    asked.suspend()
+def end(generator: GeneratorState) -> None:
+    """End a generator, or close it while it is suspended."""
+    generator.suspend()
 
 
-def add_to(asked: Asked, site: str, amount: int) -> None:
-    """Count iterations of a loop of a generator."""
-    asked.node.add(site, amount)
+def add_to(generator: GeneratorState, site: str, amount: int) -> None:
+    """Count iterations of a loop in a generator."""
+    generator.node.add(site, amount)
 
 
 def add(site: str, amount: int) -> None:
@@ -155,7 +214,7 @@ def add(site: str, amount: int) -> None:
 
 
 def result(site: str, value: "Any") -> "Any":
-    """Count the elements of an array or list that an operation made; answers it."""
+    """Count the elements of an array or a container; return it."""
     if type(value) not in SCALARS:
         size = len(value) if type(value) in CONTAINERS else getattr(value, "size", None)
         if type(size) is int:
@@ -164,32 +223,34 @@ def result(site: str, value: "Any") -> "Any":
 
 
 def product(site: str, left: "Any", right: "Any") -> "Any":
-    """Multiply matrices, and count elements: of the first times the columns of the second."""
+    """Multiply two matrices and count their multiplications."""
     columns = right.shape[-1] if len(getattr(right, "shape", ())) > 1 else 1
     state.node.add(site, _size(left) * columns)
     return left @ right
 
 
 def iterate(site: str, values: "Any") -> "Any":
-    """Count what a comprehension runs over; answers something that gives the same."""
+    """Count the elements that a comprehension iterates over; return an equal iterable."""
     if type(values) in CONTAINERS or hasattr(values, "__len__"):
         state.node.add(site, len(values))
         return values
-    return _counted(site, values)
+    return _count_elements(site, values)
 
 
 def call(site: str, function: "Any", /, *args: "Any", **keywords: "Any") -> "Any":
-    """Call it; where it is no function of the program, count the sizes it is given and gives."""
+    """Call a function. If it is not part of the program, count the sizes of what it processes."""
     if type(function) is FunctionType and function.__code__.co_filename in rewritten:
         return function(*args, **keywords)
     code: CodeType | None = getattr(getattr(function, "__func__", None), "__code__", None)
     if code is not None and code.co_filename in rewritten:
         return function(*args, **keywords)
+
     owner = getattr(function, "__self__", None)
     if type(owner).__module__.startswith("mpi4py."):
-        return _message(function, owner, args, keywords)
+        return _call_mpi(function, owner, args, keywords)
+
     value = function(*args, **keywords)
-    if getattr(function, "__name__", "") not in CONSTANT:
+    if getattr(function, "__name__", "") not in CONSTANT_TIME:
         amount = _size(value) + sum(map(_size, args)) + sum(map(_size, keywords.values()))
         if not isinstance(function, type) and owner is not None:
             amount += _size(owner)
@@ -198,65 +259,70 @@ def call(site: str, function: "Any", /, *args: "Any", **keywords: "Any") -> "Any
     return value
 
 
-def write(directory: str) -> None:
-    """Leave what was counted for whoever asked, as one file of this process."""
+def write_counts(directory: str) -> None:
+    """Write the counts of this process as one file, a row per call path and site."""
     rows: list[tuple[list[str], str, float]] = []
     _collect(root, [], rows)
     name = os.path.join(directory, f"{os.getpid()}.json")
     with open(name + ".part", "w", encoding="utf-8") as file:
         json.dump(rows, file)
-    os.rename(name + ".part", name)
+    os.rename(name + ".part", name)  # readers never see an incomplete file
 
 
-def _collect(node: Node, path: list[str], rows: list[tuple[list[str], str, float]]) -> None:
+def _collect(node: PathNode, path: list[str], rows: list[tuple[list[str], str, float]]) -> None:
     rows += [(path, site, amount) for site, amount in node.counts.items()]
     for name, child in node.children.items():
         _collect(child, [*path, name], rows)
 
 
-def _counted(site: str, values: "Iterator[Any]") -> "Iterator[Any]":
+def _count_elements(site: str, values: "Iterator[Any]") -> "Iterator[Any]":
     for value in values:
         state.node.add(site, 1)
         yield value
 
 
 def _size(value: "Any") -> int:
-    """How many elements; 0 for what has none."""
+    """The number of elements; 0 for a value without elements."""
     kind = type(value)
     if kind in SCALARS and kind is not str:
         return 0
     if kind in CONTAINERS:
         return len(value)
     if kind.__module__.startswith("mpi4py."):
-        return 0  # the size of a communicator is ranks, and handing it on is no work
+        return 0  # the size of a communicator is its ranks, and passing it on is no work
     size = getattr(value, "size", None)
     return size if type(size) is int else 0
 
 
-def _whole_size(value: "Any") -> int:
-    """How many elements, those of its parts included."""
+def _nested_size(value: "Any") -> int:
+    """The number of elements, including those of the items of a list or tuple."""
     return _size(value) + (sum(map(_size, value)) if type(value) in (list, tuple) else 0)
 
 
-def _message(
+def _call_mpi(
     function: "Callable[..., Any]",
     owner: "Any",
     args: "tuple[Any, ...]",
     keywords: "dict[str, Any]",
 ) -> "Any":
-    """An MPI call: its visits, the elements it moves, and the ranks that a collective spans."""
+    """Call MPI; count visits, the elements that are moved, and the ranks of a collective."""
     name = getattr(function, "__name__", "")
     node = state.node.child(f"MPI_{name.capitalize()}")
     node.add("visits", 1)
-    parts = [*args, *keywords.values()]
-    if name[:1].isupper():  # buffers, each alone or first of its description
-        moved = sum(_size(p[0] if type(p) in (list, tuple) and p else p) for p in parts)
-    else:
-        moved = sum(map(_whole_size, parts))
+
+    elements = 0
+    is_buffer_call = name[:1].isupper()  # mpi4py sends buffers with Send, objects with send
+    for value in [*args, *keywords.values()]:
+        if is_buffer_call:  # a buffer, or a list that describes one and begins with it
+            is_description = type(value) in (list, tuple) and value
+            elements += _size(value[0] if is_description else value)
+        else:
+            elements += _nested_size(value)
+
     value = function(*args, **keywords)
-    moved += _whole_size(value) if type(value) in CONTAINERS else 0
-    if moved:
-        node.add("elements", moved)
+    elements += _nested_size(value) if type(value) in CONTAINERS else 0
+    if elements:
+        node.add("elements", elements)
     if name.lower().lstrip("i") in COLLECTIVES:
         node.add("ranks", owner.Get_size())
     return value

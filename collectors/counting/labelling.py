@@ -1,4 +1,4 @@
-"""Rewriting a program's source so that values carry labels, see `labels`."""
+"""Rewrites the source of a program so that values carry labels, see `labels`."""
 
 import ast
 
@@ -6,68 +6,83 @@ from insitu.collectors.counting import labels
 from insitu.collectors.counting.rewrite import (
     Comprehension,
     Rewriter,
+    as_value,
+    has_side_effects,
     has_slice,
     invoke,
-    may_do_more,
 )
 
-SIZES = frozenset({"size", "shape", "nbytes", "T", "flat", "real", "imag"})
-OPERATORS: dict[type, str] = {
-    **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Pow: "pow"},
-    **{ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.MatMult: "matmul", ast.USub: "neg"},
-    **{ast.LShift: "lshift", ast.RShift: "rshift", ast.UAdd: "pos", ast.Invert: "invert"},
-    **{ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor"},
+# Attributes that are a size of an array, or the same array in another shape.
+SIZE_ATTRIBUTES = frozenset({"size", "shape", "nbytes", "T", "flat", "real", "imag"})
+OPERATORS: dict[type, str] = {  # functions of the module operator
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "truediv",
+    ast.Pow: "pow",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.MatMult: "matmul",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+    ast.BitAnd: "and_",
+    ast.BitOr: "or_",
+    ast.BitXor: "xor",
+    ast.USub: "neg",
+    ast.UAdd: "pos",
+    ast.Invert: "invert",
 }
 
 
 class Labeller(Rewriter):
-    """Makes operators, calls, parts and sizes of arrays, loops and decisions pass labels on."""
+    """Propagates labels through operators, calls, indexing, sizes of arrays, loops and branches."""
 
     runtime = labels
     functions = (
-        *(
-            "enter",
-            "leave",
-            "start",
-            "suspend",
-            "resume",
-            "end",
-            "attribute",
-            "call",
-            "decide",
-            "gather",
-            "gathering",
-            "get",
-        ),
-        *("iterate", "operate", "over", "section"),
+        "enter",
+        "leave",
+        "start",
+        "suspend",
+        "resume",
+        "end",
+        "attribute",
+        "begin_comprehension",
+        "call",
+        "decide",
+        "end_comprehension",
+        "get",
+        "iterate",
+        "iterate_comprehension",
+        "operate",
+        "section",
     )
 
     def visit_For(self, node: ast.For) -> ast.AST:
-        """Mark by what it runs over."""
+        """Mark by the values that the loop iterates over."""
         self.generic_visit(node)
         node.iter = invoke("iterate", node.iter)
         return node
 
     def visit_While(self, node: ast.While) -> ast.AST:
-        """Mark by what decides."""
+        """Mark by the condition."""
         return self._decision(node)
 
     def visit_If(self, node: ast.If) -> ast.AST:
-        """Mark by what decides."""
+        """Mark by the condition."""
         return self._decision(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        """Mark by what decides."""
+        """Mark by the condition."""
         return self._decision(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """The result has the labels of both."""
+        """Give the result the labels of both operands."""
         self.generic_visit(node)
         name = ast.Constant(OPERATORS[type(node.op)])
         return ast.copy_location(invoke("operate", name, node.left, node.right), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        """The result has the labels of the operand."""
+        """Give the result the labels of the operand."""
         self.generic_visit(node)
         if isinstance(node.operand, ast.Constant):
             return node
@@ -78,48 +93,53 @@ class Labeller(Rewriter):
         return ast.copy_location(invoke("operate", name, node.operand), node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """Mark by what is compared."""
+        """Mark by the operands."""
         self.generic_visit(node)
         node.left = invoke("decide", node.left)
-        node.comparators = [invoke("decide", one) for one in node.comparators]
+        node.comparators = [invoke("decide", operand) for operand in node.comparators]
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> "ast.AST | list[ast.stmt]":
-        """What changes in place has the labels of both, where it is a name or an attribute."""
+        """Give a name or attribute that is modified in place the labels of both operands."""
         target = node.target
+
+        # Other targets are evaluated only once, by the statement itself.
         is_plain = isinstance(target, ast.Name) or (
             isinstance(target, ast.Attribute)
             and isinstance(target.value, ast.Name)
             and not target.attr.startswith("__")
         )
         if not is_plain:
-            return self._looked_at(node, target)
+            return self._marked_by_size(node, target)
+
         name = ast.Constant("i" + OPERATORS[type(node.op)].rstrip("_"))
-        before = ast.parse(ast.unparse(target), mode="eval").body
-        value = invoke("operate", name, before, self.visit(node.value))
+        value = invoke("operate", name, as_value(target), self.visit(node.value))
         return ast.copy_location(ast.Assign([target], value), node)
 
     def visit_Assign(self, node: ast.Assign) -> "ast.AST | list[ast.stmt]":
-        """A slice that is assigned to is work."""
+        """Mark by the size of a slice that is assigned to."""
         target = node.targets[0]
         if isinstance(target, ast.Subscript) and has_slice(target):
-            return self._looked_at(node, target)
+            return self._marked_by_size(node, target)
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """A part has the labels of the whole and of the index."""
+        """Give an element or a slice the labels of the container and of the index."""
         self.generic_visit(node)
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if not isinstance(node.ctx, ast.Load) or any(isinstance(o, ast.Starred) for o in parts):
+        is_tuple = isinstance(node.slice, ast.Tuple)
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        has_star = any(isinstance(item, ast.Starred) for item in items)
+        if not isinstance(node.ctx, ast.Load) or has_star:
             return node
-        index = [_index(part) for part in parts]
-        whole = ast.Tuple(index, ast.Load()) if isinstance(node.slice, ast.Tuple) else index[0]
-        return ast.copy_location(invoke("get", node.value, whole), node)
+
+        values = [_index_value(item) for item in items]
+        index = ast.Tuple(values, ast.Load()) if is_tuple else values[0]
+        return ast.copy_location(invoke("get", node.value, index), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """Sizes have the labels of what they are sizes of."""
+        """Give a size the labels of the array."""
         self.generic_visit(node)
-        if node.attr not in SIZES or not isinstance(node.ctx, ast.Load):
+        if node.attr not in SIZE_ATTRIBUTES or not isinstance(node.ctx, ast.Load):
             return node
         return ast.copy_location(invoke("attribute", node.value, ast.Constant(node.attr)), node)
 
@@ -128,30 +148,34 @@ class Labeller(Rewriter):
         node.test = invoke("decide", node.test)
         return node
 
-    def _looked_at(self, node: "ast.Assign | ast.AugAssign", target: ast.expr) -> list[ast.stmt]:
-        """A statement, then a mark by the size of what it changed."""
-        look = ast.parse(ast.unparse(target), mode="eval").body
+    def _marked_by_size(
+        self, node: "ast.Assign | ast.AugAssign", target: ast.expr
+    ) -> list[ast.stmt]:
+        """A statement, followed by a mark by the size of its target."""
+        value = as_value(target)
         self.generic_visit(node)
-        if self._in_class or may_do_more(look):
+        if self._in_class or has_side_effects(value):
             return [node]
-        mark = ast.Expr(invoke("iterate", self.visit(look)))
+        mark = ast.Expr(invoke("iterate", self.visit(value)))
         return [node, ast.copy_location(mark, node)]
 
     def _comprehension(self, node: Comprehension) -> ast.AST:
-        """What it makes is as long as what it runs over."""
+        """Give the length of the result the labels of what the comprehension iterates over."""
         self.generic_visit(node)
         is_lazy = isinstance(node, ast.GeneratorExp)
-        for one in node.generators:
-            if not one.is_async:
-                one.iter = invoke("iterate" if is_lazy else "over", one.iter)
+        function = "iterate" if is_lazy else "iterate_comprehension"
+        for generator in node.generators:
+            if not generator.is_async:
+                generator.iter = invoke(function, generator.iter)
         if is_lazy:
             return node
-        return ast.copy_location(invoke("gather", invoke("gathering"), node), node)
+        begin = invoke("begin_comprehension")
+        return ast.copy_location(invoke("end_comprehension", begin, node), node)
 
 
-def _index(part: ast.expr) -> ast.expr:
-    """An index as a value: slices by the name that builds them."""
-    if not isinstance(part, ast.Slice):
-        return part
-    ends = [end or ast.Constant(None) for end in (part.lower, part.upper, part.step)]
-    return ast.copy_location(invoke("section", *ends), part)
+def _index_value(index: ast.expr) -> ast.expr:
+    """An index as an expression; a slice as a call that creates it."""
+    if not isinstance(index, ast.Slice):
+        return index
+    bounds = [bound or ast.Constant(None) for bound in (index.lower, index.upper, index.step)]
+    return ast.copy_location(invoke("section", *bounds), index)

@@ -1,10 +1,12 @@
-"""What labelled code calls: numbers and shapes that carry the parameters they come from.
+"""The functions that labelled code calls: values carry the names of parameters they depend on.
 
-Words of the command line and the size of a communicator are labelled to begin with. What is
-computed from them carries their labels on: numbers and texts in types of their own, arrays and
-containers in a table beside them, an array with labels for each of its axes. A call path gets the
-labels of how often its loops run, of how large its arrays are, and of what it decides by. These
-are reasons to look farther, no more: a label says that a parameter may matter, not that it does.
+Words of the command line and the size of a communicator are labelled at the beginning. Whatever is
+computed from them has their labels, too: numbers and strings have types with a field for labels;
+for arrays and containers a table beside them holds labels, one set for each axis of an array. A
+call path gets the labels of the number of its iterations, of the sizes of its arrays, and of the
+values that decide its branches.
+
+A label says that a parameter may matter, not that it does.
 """
 
 import json
@@ -17,7 +19,7 @@ from types import FunctionType
 
 from insitu.collectors.counting import counters
 from insitu.collectors.counting.counters import (
-    CONSTANT,
+    CONSTANT_TIME,
     end,
     enter,
     leave,
@@ -26,14 +28,8 @@ from insitu.collectors.counting.counters import (
     suspend,
 )
 
-__all__ = [
-    "end",
-    "enter",
-    "leave",
-    "resume",
-    "start",
-    "suspend",
-]  # rewritten code finds all it calls here
+# Rewritten code looks up all its functions in this module.
+__all__ = ["end", "enter", "leave", "resume", "start", "suspend"]
 
 TYPE_CHECKING = False  # typing is not loaded in a rank
 if TYPE_CHECKING:
@@ -41,144 +37,156 @@ if TYPE_CHECKING:
 
 VARIABLE = "INSITU_LABELS"
 SITE = "label:"
-KEPT = 20_000  # containers that are remembered, those last looked at
-ELEMENTS = 16  # of a list or tuple that are asked for their labels
-NONE: frozenset[str] = frozenset()
+MAX_CONTAINERS = 20_000  # containers whose labels are kept, the most recently used ones
+MAX_ITEMS = 16  # items of a list or tuple whose labels are looked up
 SIZED = (list, tuple, dict, set, frozenset, range, bytes, bytearray)
 STREAMS = (enumerate, zip, map, filter, reversed)
+
 Labels = frozenset[str]
+NONE: Labels = frozenset()
 
 
-class Int(int):
-    """A whole number with labels."""
-
-    labels: Labels
-
-
-class Real(float):
-    """A number with labels."""
+class LabelledInt(int):
+    """An integer with labels."""
 
     labels: Labels
 
 
-class Text(str):
-    """A text with labels, which its parts keep."""
+class LabelledFloat(float):
+    """A floating-point number with labels."""
+
+    labels: Labels
+
+
+class LabelledStr(str):
+    """A string with labels, which its substrings inherit."""
 
     labels: Labels
 
     def split(self, *args: "Any", **keywords: "Any") -> list[str]:
         """As str.split."""
-        return [labelled(one, self.labels) for one in str.split(self, *args, **keywords)]
+        return [with_labels(word, self.labels) for word in str.split(self, *args, **keywords)]
 
     def partition(self, separator: str) -> tuple[str, str, str]:
         """As str.partition."""
-        one, middle, other = str.partition(self, separator)
-        return labelled(one, self.labels), middle, labelled(other, self.labels)
+        head, middle, tail = str.partition(self, separator)
+        return with_labels(head, self.labels), middle, with_labels(tail, self.labels)
 
     def strip(self, characters: str | None = None) -> str:
         """As str.strip."""
-        return labelled(str.strip(self, characters), self.labels)  # type: ignore[no-any-return]
+        return with_labels(str.strip(self, characters), self.labels)  # type: ignore[no-any-return]
 
     def __getitem__(self, key: "Any") -> str:
-        return labelled(str.__getitem__(self, key), self.labels)  # type: ignore[no-any-return]
+        return with_labels(str.__getitem__(self, key), self.labels)  # type: ignore[no-any-return]
 
 
 section = slice
-CARRIERS: "dict[type, type[Any]]" = {int: Int, float: Real, str: Text}
+LABELLED_TYPES: "dict[type, type[Any]]" = {
+    int: LabelledInt,
+    float: LabelledFloat,
+    str: LabelledStr,
+}
 
 
-class Known:
-    """Labels of objects that cannot carry them: of each axis, and of what they hold."""
+class LabelTable:
+    """Labels of objects that have no field for them: those of each axis, and of the elements."""
 
     def __init__(self) -> None:
         self._weak: dict[int, tuple[Any, tuple[Labels, ...], Labels]] = {}
         self._strong: OrderedDict[int, tuple[Any, tuple[Labels, ...], Labels]] = OrderedDict()
 
-    def put(self, value: "Any", axes: tuple[Labels, ...], held: Labels) -> None:
-        """Remember the labels of an object as long as it lives, or as long as there is room."""
-        at = id(value)
+    def put(self, value: "Any", axes: tuple[Labels, ...], elements: Labels) -> None:
+        """Store the labels of an object, as long as it lives or there is room."""
+        key = id(value)
         try:
-            self._weak[at] = (weakref.ref(value, lambda _: self._weak.pop(at, None)), axes, held)
-        except TypeError:
-            self._strong[at] = (value, axes, held)
-            if len(self._strong) > KEPT:
+            reference = weakref.ref(value, lambda _: self._weak.pop(key, None))
+            self._weak[key] = (reference, axes, elements)
+        except TypeError:  # lists and other builtin containers have no weak references
+            self._strong[key] = (value, axes, elements)
+            if len(self._strong) > MAX_CONTAINERS:
                 self._strong.popitem(last=False)
 
-    def of(self, value: "Any") -> "tuple[tuple[Labels, ...], Labels] | None":
-        """Labels of the axes and of what is held; None where there are none."""
-        at = id(value)
-        found = self._weak.get(at)
-        if found is not None:
-            return found[1:] if found[0]() is value else None
-        found = self._strong.get(at)
-        if found is None:
+    def get(self, value: "Any") -> "tuple[tuple[Labels, ...], Labels] | None":
+        """Labels of the axes and of the elements; None if there are none."""
+        key = id(value)
+        entry = self._weak.get(key)
+        if entry is not None:
+            return entry[1:] if entry[0]() is value else None
+        entry = self._strong.get(key)
+        if entry is None:
             return None
-        self._strong.move_to_end(at)
-        return found[1:]
+        self._strong.move_to_end(key)
+        return entry[1:]
 
 
 class Sources:
-    """The parameter that is the number of ranks; what comprehensions under way run over."""
+    """Where labels come from."""
 
     def __init__(self) -> None:
-        self.ranks = NONE
-        self.gathered: list[Labels] = []
+        self.ranks = NONE  # labels of the number of ranks
+        # For each comprehension that is being evaluated, the labels of what it iterates over.
+        self.comprehensions: list[Labels] = []
 
 
-known = Known()
+label_table = LabelTable()
 sources = Sources()
 
 
-def begin(arguments: list[str]) -> list[str]:
-    """Label the words of the command line as the environment says, counted from the last."""
-    said = json.loads(os.environ.pop(VARIABLE))
-    sources.ranks = frozenset(said["ranks"])
+def label_arguments(arguments: list[str]) -> list[str]:
+    """Label words of the command line as the environment variable says.
+
+    It is a JSON object: `words` maps positions, counted from the last word, to names of parameters;
+    `ranks` lists the parameters that the number of ranks stands for.
+    """
+    settings = json.loads(os.environ.pop(VARIABLE))
+    sources.ranks = frozenset(settings["ranks"])
     words = list(arguments)
-    for at, names in said["words"].items():
-        if -int(at) <= len(words):
-            words[int(at)] = labelled(words[int(at)], frozenset(names))
+    for position, names in settings["words"].items():
+        i = int(position)
+        if -i <= len(words):
+            words[i] = with_labels(words[i], frozenset(names))
     return words
 
 
-def labelled(value: "Any", labels: Labels) -> "Any":
-    """A number or text with labels; anything else as it is."""
-    kind = CARRIERS.get(type(value))
+def with_labels(value: "Any", labels: Labels) -> "Any":
+    """A number or string with labels; any other value unchanged."""
+    kind = LABELLED_TYPES.get(type(value))
     if kind is None or not labels:
         return value
-    found = kind(value)
-    found.labels = labels
-    return found
+    copy = kind(value)
+    copy.labels = labels
+    return copy
 
 
 def labels_of(value: "Any") -> Labels:
-    """All labels of a value: its own, of its axes, of what it holds."""
-    if type(value) in (Int, Real, Text):
-        found: Labels = value.labels
-        return found
-    noted = known.of(value)
-    if noted is not None:
-        return NONE.union(noted[1], *noted[0])
+    """All labels of a value, its axes and its elements."""
+    if type(value) in (LabelledInt, LabelledFloat, LabelledStr):
+        labels: Labels = value.labels
+        return labels
+    entry = label_table.get(value)
+    if entry is not None:
+        return NONE.union(entry[1], *entry[0])
     if type(value) in (list, tuple):
-        return NONE.union(*map(labels_of, value[:ELEMENTS]))
+        return NONE.union(*map(labels_of, value[:MAX_ITEMS]))
     if type(value) is slice:
         return NONE.union(*map(labels_of, (value.start, value.stop, value.step)))
     return NONE
 
 
 def size_labels(value: "Any") -> Labels:
-    """Labels of how much a value holds."""
-    noted = known.of(value)
-    return NONE if noted is None else NONE.union(*noted[0])
+    """Labels of the number of elements of a value."""
+    entry = label_table.get(value)
+    return NONE if entry is None else NONE.union(*entry[0])
 
 
 def mark(labels: Iterable[str]) -> None:
-    """The call path that runs may depend on these parameters."""
+    """Note that the current call path may depend on these parameters."""
     for name in labels:
         counters.state.node.add(SITE + name, 1)
 
 
 def decide(value: "Any") -> "Any":
-    """Something is decided by a value; answers it."""
+    """Mark by a value that decides a branch; return it."""
     labels = labels_of(value)
     if labels:
         mark(labels)
@@ -186,158 +194,171 @@ def decide(value: "Any") -> "Any":
 
 
 def iterate(values: "Any") -> "Any":
-    """A loop over values begins; answers them."""
-    noted = known.of(values)
-    if noted is not None:
-        mark(noted[0][0] if noted[0] else noted[1])
+    """Mark by the values that a loop iterates over; return them."""
+    entry = label_table.get(values)
+    if entry is not None:
+        axes, elements = entry
+        mark(axes[0] if axes else elements)
     return values
 
 
-def gathering() -> None:
-    """A comprehension begins."""
-    sources.gathered.append(NONE)
+def begin_comprehension() -> None:
+    """Begin a comprehension."""
+    sources.comprehensions.append(NONE)
 
 
-def over(values: "Any") -> "Any":
-    """A comprehension runs over values; answers them."""
-    if sources.gathered:
-        sources.gathered[-1] |= size_labels(values)
+def iterate_comprehension(values: "Any") -> "Any":
+    """Mark by the values that a comprehension iterates over; return them."""
+    if sources.comprehensions:
+        sources.comprehensions[-1] |= size_labels(values)
     return iterate(values)
 
 
-def gather(_began: None, values: "Any") -> "Any":
-    """A comprehension made these values; answers them."""
-    labels = sources.gathered.pop() if sources.gathered else NONE
+def end_comprehension(_began: None, values: "Any") -> "Any":
+    """Label the result of a comprehension; return it."""
+    labels = sources.comprehensions.pop() if sources.comprehensions else NONE
     if labels and len(values):
-        known.put(values, (labels,), NONE)
+        label_table.put(values, (labels,), NONE)
     return values
 
 
 def operate(name: str, *operands: "Any") -> "Any":
-    """Do what an operator does."""
-    return _of_parts(getattr(operator, name)(*operands), operands, is_work=True)
+    """Apply an operator."""
+    return _derive(getattr(operator, name)(*operands), operands, is_work=True)
 
 
 def get(container: "Any", index: "Any") -> "Any":
-    """An element or a part of a container."""
-    return _of_parts(container[index], (container, index), is_work=False)
+    """Return an element or a slice of a container."""
+    return _derive(container[index], (container, index), is_work=False)
 
 
 def attribute(owner: "Any", name: str) -> "Any":
-    """An attribute that tells a size, or gives an array in another shape."""
+    """Return an attribute that is a size, or the same array in another shape."""
     value = getattr(owner, name)
     if name == "size" and type(owner).__module__.startswith("mpi4py."):
-        return labelled(value, sources.ranks)
-    noted = known.of(owner)
-    if noted is None:
+        return with_labels(value, sources.ranks)
+    entry = label_table.get(owner)
+    if entry is None:
         return value
+
+    axes, _ = entry
     if name == "shape":
-        return tuple(labelled(one, of) for one, of in zip(value, noted[0], strict=False))
+        return tuple(with_labels(n, labels) for n, labels in zip(value, axes, strict=False))
     if type(value) is int:
-        return labelled(value, NONE.union(*noted[0]))
-    return _of_parts(value, (owner,), is_work=False)
+        return with_labels(value, NONE.union(*axes))
+    return _derive(value, (owner,), is_work=False)
 
 
 def call(_site: str, function: "Any", /, *args: "Any", **keywords: "Any") -> "Any":
-    """Call it; where it is no function of the program, what it answers gets labels."""
+    """Call a function. If it is not part of the program, label its result."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is not None and code.co_filename in counters.rewritten:
         return function(*args, **keywords)
+
     owner = getattr(function, "__self__", None)
     name = getattr(function, "__name__", "")
     if type(owner).__module__.startswith("mpi4py."):
-        return _message(function, owner, args, keywords)
+        return _call_mpi(function, owner, args, keywords)
+
     if function is map and args:
-        args = (_carrying(args[0]), *args[1:])
-    if "type" in keywords:  # as argparse has it
-        keywords["type"] = _carrying(keywords["type"])
+        args = (_keep_labels(args[0]), *args[1:])
+    if "type" in keywords:  # an option of argparse
+        keywords["type"] = _keep_labels(keywords["type"])
     value = function(*args, **keywords)
-    parts = [*args, *keywords.values()]
+
+    inputs = [*args, *keywords.values()]
     if owner is not None and not isinstance(function, type):
-        parts.append(owner)
+        inputs.append(owner)
     if function is len:
-        noted = known.of(args[0])
-        return labelled(value, noted[0][0] if noted and noted[0] else labels_of(args[0]))
-    return _of_parts(value, parts, is_work=name not in CONSTANT)
+        entry = label_table.get(args[0])
+        labels = entry[0][0] if entry and entry[0] else labels_of(args[0])
+        return with_labels(value, labels)
+    return _derive(value, inputs, is_work=name not in CONSTANT_TIME)
 
 
-def _carrying(kind: "Any") -> "Callable[[Any], Any]":
-    """A constructor that keeps labels, for a library to call."""
+def _keep_labels(kind: "Any") -> "Callable[[Any], Any]":
+    """A constructor like int, float or str that keeps labels, for a library to call."""
     if kind not in (int, float, str):
         return kind  # type: ignore[no-any-return]
 
     def construct(value: "Any") -> "Any":
-        return labelled(kind(value), labels_of(value))
+        return with_labels(kind(value), labels_of(value))
 
     construct.__name__ = kind.__name__
     return construct
 
 
-def _of_parts(value: "Any", parts: "Iterable[Any]", *, is_work: bool) -> "Any":
-    """A value with the labels of what it was made of.
+def _derive(value: "Any", inputs: "Iterable[Any]", *, is_work: bool) -> "Any":
+    """Label a value that was computed from inputs.
 
-    An axis that is as long as a number or an axis among the parts has that one's labels; one of
-    another length has all, but for a length of 1.
+    An axis with the same length as an axis or a number among the inputs has the labels of that one.
+    An axis with another length has all labels, unless its length is 1.
     """
-    everything = NONE.union(*map(labels_of, parts))
-    if not everything or type(value) is FunctionType:
+    all_labels = NONE.union(*map(labels_of, inputs))
+    if not all_labels or type(value) is FunctionType:
         return value
-    if type(value) in CARRIERS:
+
+    if type(value) in LABELLED_TYPES:
         if is_work:
-            mark(NONE.union(*map(size_labels, parts)))
-        return labelled(value, everything)
+            mark(NONE.union(*map(size_labels, inputs)))
+        return with_labels(value, all_labels)
+
     shape = getattr(value, "shape", None)
     if type(shape) is not tuple:
-        if type(value) in SIZED:
-            shape = (len(value),)
-        elif type(value) in STREAMS:
-            known.put(value, (NONE.union(*map(size_labels, parts)),), everything)
+        if type(value) in STREAMS:
+            axis = NONE.union(*map(size_labels, inputs))
+            label_table.put(value, (axis,), all_labels)
             return value
-        else:
+        if type(value) not in SIZED:
             return value
+        shape = (len(value),)
     if shape and not shape[0]:
-        return value  # an empty container may be shared
-    lengths: dict[int, Labels] = {}
-    for part in parts:
-        for length, labels in _lengths(part):
-            lengths[length] = lengths.get(length, NONE) | labels
-    axes = tuple(lengths.get(one, everything if one > 1 else NONE) for one in shape)
-    known.put(value, axes, everything)
+        return value  # an empty container may be a shared object
+
+    labels_by_length: dict[int, Labels] = {}
+    for source in inputs:
+        for length, labels in _lengths(source):
+            labels_by_length[length] = labels_by_length.get(length, NONE) | labels
+
+    axes = tuple(labels_by_length.get(n, all_labels if n > 1 else NONE) for n in shape)
+    label_table.put(value, axes, all_labels)
     if is_work:
-        mark(NONE.union(*axes, *map(size_labels, parts)))
+        mark(NONE.union(*axes, *map(size_labels, inputs)))
     return value
 
 
-def _lengths(part: "Any") -> "Iterable[tuple[int, Labels]]":
-    """Numbers and lengths of axes with their labels."""
-    if isinstance(part, int):
-        yield int(part), labels_of(part)
+def _lengths(value: "Any") -> "Iterable[tuple[int, Labels]]":
+    """Numbers and lengths of axes in a value, with their labels."""
+    if isinstance(value, int):
+        yield int(value), labels_of(value)
         return
-    noted = known.of(part)
-    shape = getattr(part, "shape", None)
+
+    entry = label_table.get(value)
+    shape = getattr(value, "shape", None)
     if type(shape) is tuple:
-        yield from zip(shape, noted[0] if noted else (NONE,) * len(shape), strict=False)
-    elif noted is not None and type(part) in SIZED:
-        yield len(part), NONE.union(*noted[0])
-    elif type(part) in (list, tuple):
-        for one in part[:ELEMENTS]:
-            yield from _lengths(one)
+        yield from zip(shape, entry[0] if entry else (NONE,) * len(shape), strict=False)
+    elif entry is not None and type(value) in SIZED:
+        yield len(value), NONE.union(*entry[0])
+    elif type(value) in (list, tuple):
+        for item in value[:MAX_ITEMS]:
+            yield from _lengths(item)
 
 
-def _message(
+def _call_mpi(
     function: "Callable[..., Any]",
     owner: "Any",
     args: "tuple[Any, ...]",
     keywords: "dict[str, Any]",
 ) -> "Any":
-    """An MPI call: the sizes it moves, and the ranks that a collective spans."""
+    """Call MPI; mark by the sizes that are moved and by the ranks of a collective."""
     name = getattr(function, "__name__", "")
     value = function(*args, **keywords)
     if name == "Get_size":
-        return labelled(value, sources.ranks)
+        return with_labels(value, sources.ranks)
+
     labels = NONE.union(*map(size_labels, args))
     if name.lower().lstrip("i") in counters.COLLECTIVES:
         labels |= sources.ranks
-    for one in labels:
-        counters.state.node.child(f"MPI_{name.capitalize()}").add(SITE + one, 1)
-    return _of_parts(value, args, is_work=False)
+    for label in labels:
+        counters.state.node.child(f"MPI_{name.capitalize()}").add(SITE + label, 1)
+    return _derive(value, args, is_work=False)

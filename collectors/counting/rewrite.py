@@ -1,4 +1,4 @@
-"""Rewriting a program's source so that it counts, and the import hook that does it."""
+"""Rewrites the source of a program so that it counts, in a hook of the import system."""
 
 import ast
 import os
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "_insitu_"
-TOKEN = PREFIX + "before"  # of a function: where it was called from
-# These look at the frame that calls them.
+TOKEN = PREFIX + "caller"  # a local variable of each function: its caller's path
+# These functions inspect the frame of their caller, so they must be called directly.
 FRAME_BOUND = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "breakpoint"})
 Loop = ast.For | ast.While
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -24,33 +24,43 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 class Rewriter(ast.NodeTransformer):
-    """Makes loops, functions, comprehensions, array operations and calls count."""
+    """Adds counting to loops, functions, comprehensions, array operations and calls."""
 
-    runtime = counters  # where the functions are that rewritten code calls
+    runtime = counters  # the module with the functions that rewritten code calls
     functions: tuple[str, ...] = (
-        *("enter", "leave", "add", "result", "product", "iterate", "call"),
-        *("start", "suspend", "resume", "end", "add_to"),
+        "enter",
+        "leave",
+        "add",
+        "result",
+        "product",
+        "iterate",
+        "call",
+        "start",
+        "suspend",
+        "resume",
+        "end",
+        "add_to",
     )
 
     def __init__(self, module: str = "") -> None:
         self._loops = 0
         self._in_class = False
         self._in_generator = False
-        self._names = [module] if module else []  # as a function's __qualname__ has them
+        self._names = [module] if module else []  # the parts of __qualname__
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """Count visits, and let what happens inside count for this call path."""
+        """Count visits, and count what happens inside for this call path."""
         return self._function(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        """As any function."""
+        """Rewrite like any function."""
         return self._function(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """A body of a class keeps its names to itself: no counters of loops there."""
+        """Rewrite the methods; add no counters to loops, whose variables would be attributes."""
         before, self._in_class = self._in_class, True
         self._names.append(node.name)
-        node.body = [self.visit(one) for one in node.body]
+        node.body = [self.visit(statement) for statement in node.body]
         self._names.pop()
         self._in_class = before
         return node
@@ -66,36 +76,36 @@ class Rewriter(ast.NodeTransformer):
         return self._loop(node, node.lineno)
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        """A yield in it is its own; what it does counts where it is called."""
+        """Count what it does where it is called. A yield in it does not belong to this function."""
         before, self._in_generator = self._in_generator, False
         self.generic_visit(node)
         self._in_generator = before
         return node
 
     def visit_Yield(self, node: ast.Yield) -> ast.AST:
-        """A generator is left while it waits to be asked."""
+        """Suspend the generator while its caller runs."""
         self.generic_visit(node)
-        return self._left_meanwhile(node)
+        return self._suspended(node)
 
     def visit_YieldFrom(self, node: ast.YieldFrom) -> ast.AST:
-        """Whom a generator asks in its place counts where it is asked itself."""
+        """Suspend the generator: the inner one counts for the caller, which asks for values."""
         self.generic_visit(node)
-        return self._left_meanwhile(node)
+        return self._suspended(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        """Annotations stay as they are."""
+        """Rewrite the value, not the annotation."""
         if node.value is not None:
             node.value = self.visit(node.value)
         return node
 
     def visit_match_case(self, node: ast.match_case) -> ast.AST:
-        """Patterns stay as they are."""
+        """Rewrite guard and body, not the pattern."""
         node.guard = self.visit(node.guard) if node.guard else None
         node.body = self._body(node.body)
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """Count the elements of a result; a product of matrices counts what it is given."""
+        """Count the elements of the result, or the multiplications of a matrix product."""
         self.generic_visit(node)
         if isinstance(node.op, ast.MatMult):
             site = ast.Constant(f"array:{node.lineno}")
@@ -103,18 +113,18 @@ class Rewriter(ast.NodeTransformer):
         return _result(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        """Count the elements of a result."""
+        """Count the elements of the result."""
         self.generic_visit(node)
         is_constant = isinstance(node.operand, ast.Constant)
         return node if is_constant else _result(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """Count the elements of a result."""
+        """Count the elements of the result."""
         self.generic_visit(node)
         return _result(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> "ast.AST | list[ast.stmt]":
-        """Count the elements of an array that is changed in place."""
+        """Count the elements of an array that is modified in place."""
         self.generic_visit(node)
         return self._with_target(node, node.target)
 
@@ -127,7 +137,7 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Count what a function of a library is given."""
+        """Count the sizes of arguments of library functions."""
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id in FRAME_BOUND:
             return node
@@ -153,31 +163,35 @@ class Rewriter(ast.NodeTransformer):
 
     def _function(self, node: Function) -> ast.AST:
         before = self._in_class, self._in_generator
-        node.decorator_list = [self.visit(one) for one in node.decorator_list]
-        node.args.defaults = [self.visit(one) for one in node.args.defaults]
-        node.args.kw_defaults = [one and self.visit(one) for one in node.args.kw_defaults]
+        # Decorators and defaults are evaluated outside the function.
+        node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
+        node.args.defaults = [self.visit(default) for default in node.args.defaults]
+        node.args.kw_defaults = [
+            default and self.visit(default) for default in node.args.kw_defaults
+        ]
+
         is_coroutine = isinstance(node, ast.AsyncFunctionDef)
         is_generator = not is_coroutine and _yields(node)
         self._in_class, self._in_generator = False, is_generator
         name = ".".join([*self._names, node.name])
         self._names += [node.name, "<locals>"]
-        has_text = ast.get_docstring(node, clean=False) is not None
-        text, rest = node.body[:has_text], node.body[has_text:]
-        rest = self._body(rest)
+
+        has_docstring = ast.get_docstring(node, clean=False) is not None
+        docstring, body = node.body[:has_docstring], self._body(node.body[has_docstring:])
         if not is_coroutine:
             first, last = ("start", "end") if is_generator else ("enter", "leave")
             begin = ast.Assign([ast.Name(TOKEN, ast.Store())], invoke(first, ast.Constant(name)))
             end: list[ast.stmt] = [ast.Expr(invoke(last, ast.Name(TOKEN, ast.Load())))]
-            rest = [
-                begin,
-                ast.Try(body=rest or [ast.Pass()], handlers=[], orelse=[], finalbody=end),
-            ]
-        node.body = [*text, *rest]
+            counted = ast.Try(body=body or [ast.Pass()], handlers=[], orelse=[], finalbody=end)
+            body = [begin, counted]
+        node.body = [*docstring, *body]
+
         del self._names[-2:]
         self._in_class, self._in_generator = before
         return node
 
-    def _left_meanwhile(self, node: "ast.Yield | ast.YieldFrom") -> ast.AST:
+    def _suspended(self, node: "ast.Yield | ast.YieldFrom") -> ast.AST:
+        """Call `suspend` before and `resume` after a yield."""
         if not self._in_generator:
             return node
         value = node.value or ast.Constant(None)
@@ -185,94 +199,105 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(invoke("resume", ast.Name(TOKEN, ast.Load()), node), node)
 
     def _body(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        found: list[ast.stmt] = []
-        for one in body:
-            new = self.visit(one)
-            found += new if isinstance(new, list) else [new]
-        return found
+        rewritten: list[ast.stmt] = []
+        for statement in body:
+            new = self.visit(statement)
+            rewritten += new if isinstance(new, list) else [new]
+        return rewritten
 
     def _loop(self, node: Loop, line: int) -> "ast.AST | list[ast.stmt]":
+        """Count iterations in a local variable, and add them when the loop ends.
+
+        The counter is added in a `finally` block: a loop may end by break, return or an exception.
+        """
         if self._in_class:
             return node
+
         self._loops += 1
         name = f"{PREFIX}n{self._loops}"
         start = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(0))
         step = ast.AugAssign(ast.Name(name, ast.Store()), ast.Add(), ast.Constant(1))
         node.body = [step, *node.body]
-        how: tuple[str, list[ast.expr]] = ("add", [])
-        if self._in_generator:  # which may be closed by somebody who has nothing to do with it
-            how = ("add_to", [ast.Name(TOKEN, ast.Load())])
-        sites = (f"loop:{line}", ast.Name(name, ast.Load())), (f"entries:{line}", ast.Constant(1))
-        done: list[ast.stmt] = [
-            ast.Expr(invoke(how[0], *how[1], ast.Constant(site), amount)) for site, amount in sites
-        ]
-        counted = ast.Try(body=[node], handlers=[], orelse=[], finalbody=done)
-        return [ast.copy_location(one, node) for one in (start, counted)]
+
+        function, target = "add", []
+        if self._in_generator:  # it may be closed, and its loops ended, from another call path
+            function, target = "add_to", [ast.Name(TOKEN, ast.Load())]
+        counts = (
+            (f"loop:{line}", ast.Name(name, ast.Load())),
+            (f"entries:{line}", ast.Constant(1)),
+        )
+        adding: list[ast.stmt] = []
+        for site, amount in counts:
+            adding.append(ast.Expr(invoke(function, *target, ast.Constant(site), amount)))
+        counted = ast.Try(body=[node], handlers=[], orelse=[], finalbody=adding)
+        return [ast.copy_location(start, node), ast.copy_location(counted, node)]
 
     def _with_target(self, node: ast.stmt, target: ast.expr) -> "ast.AST | list[ast.stmt]":
-        """A statement, then a look at what it changed; not where looking would do more."""
-        if self._in_class or may_do_more(target):
+        """A statement, followed by a call that counts the elements of its target.
+
+        The target is evaluated a second time, so it must have no side effects.
+        """
+        if self._in_class or has_side_effects(target):
             return node
-        look = _loading(target)
+        value = as_value(target)
         site = ast.Constant(f"array:{target.lineno}")
-        return [node, ast.copy_location(ast.Expr(invoke("result", site, look)), node)]
+        return [node, ast.copy_location(ast.Expr(invoke("result", site, value)), node)]
 
     def _comprehension(self, node: Comprehension) -> ast.AST:
         self.generic_visit(node)
-        for one in node.generators:
-            if not one.is_async:
-                site = ast.Constant(f"loop:{node.lineno}:{one.iter.col_offset}")
-                one.iter = invoke("iterate", site, one.iter)
+        for generator in node.generators:
+            if not generator.is_async:
+                site = ast.Constant(f"loop:{node.lineno}:{generator.iter.col_offset}")
+                generator.iter = invoke("iterate", site, generator.iter)
         return node
 
 
 def _result(node: ast.expr) -> ast.expr:
-    """A call around an expression, which counts the elements of its value and answers it."""
+    """A call around an expression that counts the elements of its value."""
     site = ast.Constant(f"array:{node.lineno}")
     return ast.copy_location(invoke("result", site, node), node)
 
 
 def invoke(name: str, *args: ast.expr) -> ast.Call:
-    """A call of one of the functions of the runtime."""
+    """A call of a function of the runtime module."""
     return ast.Call(ast.Name(PREFIX + name, ast.Load()), list(args), [])
 
 
-def may_do_more(target: ast.expr) -> bool:
-    """Whether evaluating it a second time could change something."""
-    return any(isinstance(one, ast.Call | ast.NamedExpr) for one in ast.walk(target))
+def has_side_effects(target: ast.expr) -> bool:
+    """Whether evaluating the expression a second time could change something."""
+    return any(isinstance(node, ast.Call | ast.NamedExpr) for node in ast.walk(target))
 
 
 def has_slice(target: ast.Subscript) -> bool:
-    """Whether a part of an array is meant."""
-    parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
-    return any(isinstance(part, ast.Slice) for part in parts)
+    """Whether a subscript contains a slice."""
+    indices = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    return any(isinstance(index, ast.Slice) for index in indices)
 
 
-def _loading(target: ast.expr) -> ast.expr:
-    """The same expression as a value."""
-    text = ast.unparse(target)
-    return ast.parse(text, mode="eval").body
+def as_value(target: ast.expr) -> ast.expr:
+    """The target of an assignment as an expression that is evaluated."""
+    return ast.parse(ast.unparse(target), mode="eval").body
 
 
 def _yields(node: Function) -> bool:
-    """Whether it is a generator."""
-    waiting: list[ast.AST] = list(node.body)
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, ast.Yield | ast.YieldFrom):
+    """Whether a function is a generator."""
+    pending: list[ast.AST] = list(node.body)
+    while pending:
+        child = pending.pop()
+        if isinstance(child, ast.Yield | ast.YieldFrom):
             return True
-        if not isinstance(one, Function | ast.Lambda | ast.ClassDef):
-            waiting += ast.iter_child_nodes(one)
+        if not isinstance(child, Function | ast.Lambda | ast.ClassDef):
+            pending += ast.iter_child_nodes(child)
     return False
 
 
 def compile_counted(
     source: bytes | str, path: str, rewriter: type[Rewriter] = Rewriter, module: str = ""
 ) -> CodeType:
-    """Compile a module so that it counts; its functions are called `module.name`.
+    """Compile a module with counting; its functions are named `module.name`.
 
     Raises:
-        SyntaxError: as compile does.
+        SyntaxError: the source is not valid.
     """
     tree = ast.parse(source, path)
     counters.rewritten.add(path)
@@ -281,39 +306,39 @@ def compile_counted(
 
 
 def namespace(rewriter: type[Rewriter] = Rewriter) -> "dict[str, Any]":
-    """The names that rewritten code uses."""
+    """The functions that rewritten code calls, by the names that it uses."""
     return {PREFIX + name: getattr(rewriter.runtime, name) for name in rewriter.functions}
 
 
 class CountedLoader(SourceFileLoader):
-    """Loads a module of the program so that it counts; compiled files are neither used nor made."""
+    """Loads a module of the program with counting; reads and writes no .pyc files."""
 
     def __init__(self, fullname: str, path: str, rewriter: type[Rewriter]) -> None:
         super().__init__(fullname, path)
         self._rewriter = rewriter
 
     def path_stats(self, path: str) -> "dict[str, Any]":
-        """There is no compiled file to compare with.
+        """Refuse, so that no .pyc file is used.
 
         Raises:
-            OSError: always, as where a file has no dates.
+            OSError: always.
         """
-        raise OSError("counted modules have no compiled file")
+        raise OSError("counted modules have no .pyc file")
 
-    def source_to_code(  # type: ignore[override]  # one of its bases has it static
+    def source_to_code(  # type: ignore[override]  # static in a base class
         self, data: "Any", path: "Any", *, _optimize: int = -1
     ) -> CodeType:
-        """Compile what counts."""
+        """Compile the module with counting."""
         return compile_counted(data, os.fspath(path), self._rewriter, self.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run it with the names that it uses."""
+        """Run the module with the functions that it calls."""
         vars(module).update(namespace(self._rewriter))
         super().exec_module(module)
 
 
 class CountedFinder(MetaPathFinder):
-    """Finds the program's own modules, those below `top`, and lets them count."""
+    """Finds the program's own modules, those below `top`, and loads them with counting."""
 
     def __init__(self, top: str, rewriter: type[Rewriter]) -> None:
         self._top = os.path.join(os.path.realpath(top), "")
@@ -322,18 +347,20 @@ class CountedFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As the usual finder; others find what is not the program's."""
+        """Find a module of the program; None for any other, which the next finder finds."""
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or not isinstance(spec.loader, SourceFileLoader) or not spec.origin:
             return None
-        place = os.path.realpath(spec.origin)
-        is_library = any(part in place for part in ("site-packages", "dist-packages"))
-        if is_library or not place.startswith(self._top) or fullname.startswith("insitu."):
+
+        file = os.path.realpath(spec.origin)
+        is_library = "site-packages" in file or "dist-packages" in file
+        if is_library or not file.startswith(self._top) or fullname.startswith("insitu."):
             return None
+
         spec.loader = CountedLoader(fullname, spec.origin, self._rewriter)
         return spec
 
 
 def install(top: str, rewriter: type[Rewriter] = Rewriter) -> None:
-    """Let all modules below the folder `top` count from now on."""
+    """Load all modules below the folder `top` with counting from now on."""
     sys.meta_path.insert(0, CountedFinder(top, rewriter))

@@ -9,7 +9,7 @@ from insitu.collectors.counting import counters, labels
 from insitu.collectors.counting.labelling import Labeller
 from insitu.collectors.counting.rewrite import compile_counted, namespace
 
-N, M = labels.labelled(12, frozenset("n")), labels.labelled(7, frozenset("m"))
+N, M = labels.with_labels(12, frozenset("n")), labels.with_labels(7, frozenset("m"))
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def run(tmp_path):
 
     def run(text, **given):
         source = "def f(n, m):\n" + textwrap.indent(textwrap.dedent(text), "    ")
-        before, counters.state.node = counters.state.node, counters.Node("test")
+        before, counters.state.node = counters.state.node, counters.PathNode("test")
         try:
             names = namespace(Labeller) | {"np": np, **given}
             exec(compile_counted(source, str(tmp_path / "f.py"), Labeller), names)
@@ -84,7 +84,7 @@ def test_values_stay_what_they_are(run):
 
 def test_words_of_the_command_line_begin_it(monkeypatch):
     monkeypatch.setenv(labels.VARIABLE, '{"words": {"-1": ["n"], "-9": ["m"]}, "ranks": ["p"]}')
-    words = labels.begin(["app.py", "--n=12"])
+    words = labels.label_arguments(["app.py", "--n=12"])
     assert words == ["app.py", "--n=12"]
     assert labels.labels_of(words[0]) == set()
     assert labels.labels_of(words[1].partition("=")[2]) == {"n"}
