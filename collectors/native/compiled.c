@@ -151,6 +151,7 @@ static inline int is_throttled(uint64_t key) {
   return atomic_load_explicit(slot_of(key), memory_order_relaxed) == key;
 }
 
+/* Measure the length of a tick and the cost of an event: two readings of the clock and a constant. */
 static void calibrate(uint64_t now) {
   const struct insitu_header *header = insitu_table->header;
   uint64_t first = insitu_ticks(), last = first;
@@ -161,7 +162,9 @@ static void calibrate(uint64_t now) {
   began = checked_at = now;
 }
 
+/* Whether a thread is inside the function of this row: its end would otherwise not be recorded. */
 static int is_open(uint32_t row) {
+  /* Acquire: areas below threads_used are reserved. */
   uint32_t used = atomic_load_explicit(&insitu_table->header->threads_used, memory_order_acquire);
   for (uint32_t i = 0; i < used; i++)
     for (uint32_t depth = 0; depth < insitu_table->threads[i].depth && depth < INSITU_DEPTH; depth++)
@@ -191,6 +194,7 @@ static uint32_t find_to_throttle(uint32_t used, const uint32_t *new_visits, doub
     if (rows[i].kind != INSITU_COMPILED || rows[i].flags & ROW_IS_THROTTLED || !rows[i].visits) continue;
     double cost = (double)new_visits[i] * event_ticks, each = (double)rows[i].time / (double)rows[i].visits;
     if (cost < NEGLIGIBLE * allowed * window || event_ticks < allowed * each || is_open(i)) continue;
+    /* Relaxed: only the holder of `is_checking` fills slots. */
     uint64_t other = atomic_load_explicit(slot_of(rows[i].key), memory_order_relaxed);
     if (!other && (!best || each < least)) {
       best = i;
@@ -203,6 +207,7 @@ static uint32_t find_to_throttle(uint32_t used, const uint32_t *new_visits, doub
 static void enforce_budget(uint64_t now) {
   static uint32_t new_visits[INSITU_ROWS]; /* since the last check */
   struct insitu_row *rows = insitu_table->rows;
+  /* Acquire: rows below rows_used are complete. */
   uint32_t row, used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_acquire);
   double events = 0, window = (double)(now - checked_at), elapsed = (double)(now - began);
   double allowed = insitu_table->header->budget;
@@ -226,6 +231,7 @@ static void enforce_budget(uint64_t now) {
 
 static void check_budget_and_loop(uint64_t now) {
   enforce_budget(now);
+  /* Acquire: rows below rows_used are complete. */
   uint32_t used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_acquire);
   insitu_loop_find(used, (double)(now - began), tick_ns);
 }
@@ -248,6 +254,7 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
   uint32_t here = stack_position(frame), from = site_flags(call_site), row, flags = 0;
   uint64_t key = (uint64_t)(uintptr_t)function;
   if (__builtin_expect(is_throttled(key), 0)) return;
+
   uint64_t now = insitu_ticks();
   close_left_frames(self, here, from, now);
   const struct insitu_row *rows = insitu_table->rows;
@@ -259,8 +266,10 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
     if (__builtin_expect(row || flags || self->overflow || !was_left(top, frame, (uintptr_t)call_site), 1)) break;
     insitu_pop(self, now);
   }
+
   if (__builtin_expect(!row && !flags, 0) && !(row = add_row(insitu_top(self)->row, function)))
     flags = INSITU_FOLDED | INSITU_UNNAMED, row = insitu_top(self)->row;
+  /* Relaxed: a thread that sees the flag late misses an iteration. */
   if (__builtin_expect(__atomic_load_n(&rows[row].flags, __ATOMIC_RELAXED) & ROW_IS_LOOP, 0) && !flags)
     insitu_loop_iteration(self, now);
   if (!(flags & INSITU_UNNAMED)) {
@@ -268,6 +277,8 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
     uint64_t *visits = &insitu_table->rows[row].visits;
     __atomic_store_n(visits, *visits + 1, __ATOMIC_RELAXED);
   }
+
+  /* The frame has a stack position only if there was room for it. */
   uint32_t depth = self->depth;
   insitu_push(self, row, flags | from, now);
   if (__builtin_expect(self->depth != depth, 1)) insitu_top(self)->stack = here;

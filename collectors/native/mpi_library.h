@@ -118,6 +118,7 @@ const struct insitu_comm *insitu_mpi_query_comm(A handle, struct insitu_comm *co
 static inline uint64_t insitu_mpi_type_bytes(A type) {
   const struct insitu_mpi_thread *mine = insitu_mpi_mine;
   type = insitu_mpi_handle(type);
+  /* Relaxed, as insitu_mpi_types_freed explains. */
   uint32_t age = atomic_load_explicit(&insitu_mpi_types_freed, memory_order_relaxed);
   unsigned at = (unsigned)(((uint64_t)type * 0x9E3779B97F4A7C15u) >> 58);
   if (__builtin_expect(mine->types[at].handle == type && mine->types[at].age == age, 1)) return mine->types[at].bytes;
@@ -127,6 +128,7 @@ static inline uint64_t insitu_mpi_type_bytes(A type) {
 /* Return what is known of a communicator. */
 static inline const struct insitu_comm *insitu_mpi_comm(A handle) {
   handle = insitu_mpi_handle(handle);
+  /* Relaxed, as insitu_mpi_comms_freed explains. */
   uint32_t age = atomic_load_explicit(&insitu_mpi_comms_freed, memory_order_relaxed);
   struct insitu_comm *comm = &insitu_mpi_mine->comms[((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 60];
   if (__builtin_expect(comm->handle == handle && comm->age == age, 1)) return comm;

@@ -84,6 +84,7 @@ static inline void add(A handle, uint64_t flags, const struct insitu_traffic *mo
   if (__builtin_expect(used >= slots / 2, 0) && !grow()) return; /* out of memory: its bytes are not counted */
   uint64_t at = insert(&(struct request){handle, number, flags});
   if (moves) persistent_traffic[at] = *moves;
+  /* Relaxed: written under the lock; insitu_requests_any reads it without. */
   __atomic_store_n(&used, used + 1, __ATOMIC_RELAXED);
 }
 
@@ -112,7 +113,7 @@ static __attribute__((noinline)) void close_gap(uint64_t gap) {
 static inline void remove_request(struct request *request) {
   uint64_t at = (uint64_t)(request - table);
   request->number = 0;
-  __atomic_store_n(&used, used - 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&used, used - 1, __ATOMIC_RELAXED); /* relaxed, as in `add` */
   if (__builtin_expect(table[(at + 1) & (slots - 1)].number != 0, 0)) close_gap(at);
 }
 

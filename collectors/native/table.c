@@ -143,6 +143,7 @@ struct insitu_thread *insitu_thread_enter(void) {
   if (!self->root) self->root = insitu_row_add(0, 0, INSITU_THREAD, "(thread)", 8, "", 0, 0);
   if (!self->root) {
     has_no_area = 1;
+    /* Release: as at the end of a thread. */
     atomic_store_explicit(&self->is_live, 0, memory_order_release);
     return NULL;
   }
