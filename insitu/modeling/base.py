@@ -1,4 +1,4 @@
-"""What a modeler takes and what it answers."""
+"""Modelers, the models that they make, and the model set of a campaign."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,11 @@ from insitu.modeling.spread import Spread
 
 Exponents = tuple[Fraction, Fraction]  # alpha, beta of x^alpha * log2(x)^beta
 
-
-FARTHEST_DOUBLINGS = 20.0  # outside the coordinates measured, that widen an interval
+MAX_DOUBLINGS_BEYOND = 20.0  # outside the measured coordinates; more do not widen an interval
 
 
 class Segment(NamedTuple):
-    """A function and where it holds; bounds are values of the parameter, infinite at the ends.
+    """A function and where it applies; bounds are values of the parameter, infinite at the ends.
 
     Between two segments lies a gap in which behaviour changes; see `Model.change_points`.
     """
@@ -34,7 +33,7 @@ class Segment(NamedTuple):
 
 
 class ChangePoint(NamedTuple):
-    """The gap between two segments: behaviour changes after `low` and not later than `high`."""
+    """The gap between two segments: behaviour changes after `low` and by `high` at the latest."""
 
     low: float
     high: float
@@ -44,8 +43,8 @@ class ChangePoint(NamedTuple):
 class Quality:
     """How well a model fits the points it was made from.
 
-    smape in percent; adjusted_r2 is NaN where it is not defined (values that do not differ); rss
-    is in the square of the unit of the values.
+    smape: in percent. adjusted_r2: NaN if it is not defined, because the values do not differ.
+    rss: in the square of the unit of the values.
     """
 
     smape: float
@@ -54,24 +53,24 @@ class Quality:
 
 
 class Modeler(Protocol):
-    """Pure: arrays in, models out."""
+    """Fits models to series; pure, so the same series give the same models."""
 
     name: str
     min_points: int
-    shares_noise: bool  # whether a series' model depends on the other series of its metric
+    shares_noise: bool  # whether the model of a series depends on the other series of its metric
 
     def fit(self, series: Series) -> list["Model"]:
-        """All series that share these coordinates, at once; one model per series, in order."""
+        """Fit all series at once, and return one model per series, in order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """The answer for a series: one or more segments, quality, the modeler's name, the points used.
+    """The model of a series: one or more segments, and the points that they were fitted to.
 
-    coordinates: (n_points, n_parameters) and values: (n_points,) that were used, repetitions
-    reduced to one value; spreads: one per segment, empty where a modeler knows no uncertainty;
-    probability: posterior of the exponents of the leading term at four times the largest
-    coordinate, NaN where not known; change_probabilities: one per change point.
+    modeler: its name. coordinates: (n_points, n_parameters). values: (n_points,), repetitions
+    reduced to one value. spreads: one per segment, empty if the modeler does not quantify
+    uncertainty. probability: posterior of the exponents of the leading term at four times the
+    largest coordinate, NaN if unknown. change_probabilities: one per change point.
     """
 
     parameters: tuple[str, ...]
@@ -98,69 +97,75 @@ class Model:
 
     @property
     def function(self) -> Function:
-        """The function that holds at the largest values of the parameter."""
+        """The function that applies at the largest values of the parameter."""
         return self.segments[-1].function
 
     def predict(self, points: ArrayLike) -> FloatArray:
-        """The most likely value at points of shape (n, n_parameters) or (n,); answers (n,).
+        """Return the most likely value at each point: (n, n_parameters) or (n,) to (n,).
 
-        Never below zero for values that never are.
+        It is not negative if no measured value is.
 
         Raises:
-            ModelingError: if the points do not fit the parameters.
+            ModelingError: the points do not fit the parameters.
         """
         table = columns(points, self.parameters)
-        answer = np.empty(len(table))
-        which = self._segment_of(table)
+        predicted = np.empty(len(table))
+        index = self._segment_of(table)
         for i, segment in enumerate(self.segments):
-            answer[which == i] = segment.function(table[which == i])
-        return np.maximum(answer, 0.0) if (self.values >= 0).all() else answer
+            predicted[index == i] = segment.function(table[index == i])
+        return np.maximum(predicted, 0.0) if (self.values >= 0).all() else predicted
 
     def interval(self, points: ArrayLike, level: float = 0.95) -> FloatArray:
-        """Between which bounds a measurement at each point lies with this probability; (n, 2).
+        """Return the bounds between which a measurement lies with this probability: (n, 2).
 
-        Beyond the coordinates measured they are wider than coefficients and noise alone make them:
-        each doubling of a parameter adds once the noise, since what a function misses grows.
+        Beyond the measured coordinates they are wider than coefficients and noise alone make them:
+        each doubling of a parameter adds the noise once more, since what a function misses grows.
 
-        NaN where the modeler knows no uncertainty. Never below zero for values that never are.
+        NaN if the modeler does not quantify uncertainty. Not negative if no measured value is.
+
+        Args:
+            points: (n, n_parameters) or (n,). level: 0.95 for 95 %.
 
         Raises:
-            ModelingError: if the points do not fit the parameters, or level is not in (0, 1).
+            ModelingError: the points do not fit the parameters, or level is not in (0, 1).
         """
         if not 0 < level < 1:
             raise ModelingError(f"interval: level {level} is not between 0 and 1, as in 0.95")
         table = columns(points, self.parameters)
-        answer = np.full((len(table), 2), np.nan)
-        which, beyond = self._segment_of(table), self.doublings_beyond(table)
+        bounds = np.full((len(table), 2), np.nan)
+        index, beyond = self._segment_of(table), self.doublings_beyond(table)
         for i in range(len(self.segments)):
-            here = which == i
-            spread = self.spread_at(table[here][0]) if here.any() else None
+            in_segment = index == i
+            spread = self.spread_at(table[in_segment][0]) if in_segment.any() else None
             if spread is not None:
-                answer[here] = spread.interval(table[here], level=level, beyond=beyond[here])
-        return np.maximum(answer, 0.0) if (self.values >= 0).all() else answer
+                bounds[in_segment] = spread.interval(
+                    table[in_segment], level=level, beyond=beyond[in_segment]
+                )
+        return np.maximum(bounds, 0.0) if (self.values >= 0).all() else bounds
 
     def leading(self, at: ArrayLike) -> tuple[Exponents, ...]:
-        """Exponents (alpha, beta) per parameter of the term that is largest at one point."""
+        """Return exponents (alpha, beta) per parameter of the largest term at one point."""
         point = columns(np.reshape(np.asarray(at, dtype=float), (1, -1)), self.parameters)
         return self.segments[int(self._segment_of(point)[0])].function.leading(point)
 
     def spread_at(self, point: FloatArray) -> Spread | None:
-        """The functions that compete at one point (n_parameters,); None where nothing is known."""
+        """Return the functions that compete at one point (n_parameters,), None if unknown."""
         if len(self.spreads) != len(self.segments):
             return None
         return self.spreads[int(self._segment_of(point[None])[0])]
 
     def doublings_beyond(self, table: FloatArray) -> FloatArray:
-        """How far points lie outside the coordinates measured, as a distance in doublings: (n,)."""
+        """Return the distance of points from the measured coordinates, in doublings: (n,)."""
         if len(self.coordinates) == 0:
             return np.zeros(len(table))
         low, high = self.coordinates.min(axis=0), self.coordinates.max(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             steps = np.maximum(np.log2(table / high), np.log2(low / table))
-        steps = np.where(np.isfinite(steps), np.clip(steps, 0.0, FARTHEST_DOUBLINGS), 0.0)
+        steps = np.where(np.isfinite(steps), np.clip(steps, 0.0, MAX_DOUBLINGS_BEYOND), 0.0)
         return np.asarray(np.sqrt((steps**2).sum(axis=1)))
 
     def _segment_of(self, table: FloatArray) -> FloatArray:
+        """The index of the segment of each point; a gap is divided in its middle."""
         if len(self.segments) == 1:
             return np.zeros(len(table))
         uppers = [(point.low + point.high) / 2 for point in self.change_points]
@@ -170,18 +175,16 @@ class Model:
         if len(self.segments) == 1:
             return str(self.function)
         name = self.parameters[0]
-        return "; ".join(
-            f"{segment.function} for "
-            + (
-                f"{name} <= {number(segment.upper)}"
-                if np.isfinite(segment.upper)
-                else f"{name} >= {number(segment.lower)}"
-            )
-            for segment in self.segments
-        )
+        texts = []
+        for segment in self.segments:
+            condition = f"{name} >= {number(segment.lower)}"
+            if np.isfinite(segment.upper):
+                condition = f"{name} <= {number(segment.upper)}"
+            texts.append(f"{segment.function} for {condition}")
+        return "; ".join(texts)
 
     def to_dict(self) -> dict[str, Any]:  # Any: JSON
-        """A form that JSON can hold; `from_dict` reads it back exactly."""
+        """Return a form that JSON can hold; `from_dict` reads it back exactly."""
         return {
             "parameters": list(self.parameters),
             "modeler": self.modeler,
@@ -209,7 +212,7 @@ class Model:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Model":
-        """Read what `to_dict` wrote."""
+        """Read what `to_dict` has written."""
         parameters = tuple(data["parameters"])
         quality = data["quality"]
         return cls(
@@ -254,7 +257,7 @@ def _number(value: float | None, absent: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SeriesModel:
-    """A model with the name of the series it describes."""
+    """A model with the key and the metric of its series."""
 
     key: SeriesKey
     metric: Metric
@@ -263,10 +266,10 @@ class SeriesModel:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The ranks of one metric of one call path at one coordinate, partitioned.
+    """The clusters of the ranks, for one metric of one call path at one coordinate.
 
-    labels: one per rank, 0 for the smallest values, -1 where the rank has none; names[label] is
-    the behaviour class.
+    labels: (n_ranks,), 0 for the smallest values, -1 if the rank has no value. names[label] is the
+    behaviour class.
     """
 
     callpath: CallPath
@@ -280,8 +283,8 @@ class Clusters:
 class ModelSet:
     """All models, classes and findings of a campaign.
 
-    rest: call paths whose exclusive time has no model though others have one, the dearest first,
-    with their share (0 to 1) of the time of all ranks in the largest run.
+    rest: call paths whose exclusive time has no model although others have one, with their share
+    (0 to 1) of the time of all ranks in the largest run, the most expensive first.
     """
 
     parameters: tuple[str, ...] = ()

@@ -19,8 +19,9 @@ ONE = Fraction(1)
 
 
 class Factor(NamedTuple):
-    """`x^alpha · log2(x)^beta · 2^(gamma·x)` of one parameter; gamma is zero but for exponential
-    growth.
+    """`x^alpha · log2(x)^beta · 2^(gamma·x)` of one parameter.
+
+    gamma is zero except for exponential growth.
     """
 
     parameter: str
@@ -29,7 +30,7 @@ class Factor(NamedTuple):
     gamma: Fraction = ZERO
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """Evaluate at values of the parameter; a logarithm of values below 1 counts as 0."""
+        """Evaluate at values of the parameter; the logarithm of a value below 1 counts as 0."""
         return power(x, float(self.alpha), float(self.beta), float(self.gamma))
 
     def __str__(self) -> str:
@@ -63,18 +64,18 @@ class Function:
     terms: tuple[Term, ...] = ()
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        """For other processes, faster than what a dataclass brings along."""
+        """Pickle faster than a dataclass does by default."""
         return Function, (self.parameters, self.constant, self.terms)
 
     def __call__(self, points: ArrayLike) -> FloatArray:
-        """Evaluate at points of shape (n, n_parameters), or (n,) with one parameter; answers (n,).
+        """Evaluate at points: (n, n_parameters), or (n,) with one parameter, to (n,).
 
         Raises:
-            ModelingError: if the points have another number of columns than there are parameters.
+            ModelingError: the number of columns differs from the number of parameters.
         """
         table = columns(points, self.parameters)
         total = np.full(len(table), float(self.constant))
-        with np.errstate(over="ignore", invalid="ignore"):  # infinite where no number is as large
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite if too large
             for term in self.terms:
                 value = np.full(len(table), float(term.coefficient))
                 for factor in term.factors:
@@ -89,8 +90,9 @@ class Function:
         return " + ".join(parts).replace("+ -", "- ")
 
     def leading_term(self, at: ArrayLike) -> Term | None:
-        """The term with the largest absolute value at one point (n_parameters,); None if the
-        function is constant.
+        """Return the term with the largest absolute value at one point (n_parameters,).
+
+        None if the function is constant.
         """
         if not self.terms:
             return None
@@ -99,7 +101,7 @@ class Function:
         return self.terms[int(np.argmax(sizes))]
 
     def leading(self, at: ArrayLike) -> tuple[tuple[Fraction, Fraction], ...]:
-        """Exponents (alpha, beta) of the leading term at one point, one pair per parameter."""
+        """Return (alpha, beta) of the leading term at one point, one pair per parameter."""
         term = self.leading_term(at)
         factors = {factor.parameter: factor for factor in term.factors} if term else {}
         absent = Factor("")
@@ -109,7 +111,7 @@ class Function:
         )
 
     def to_dict(self) -> dict[str, Any]:  # Any: JSON
-        """A form that JSON can hold, exponents as text; `from_dict` reads it back exactly."""
+        """Return a form that JSON can hold, exponents as text; `from_dict` reads it exactly."""
         return {
             "parameters": list(self.parameters),
             "constant": None if self.constant != self.constant else self.constant,
@@ -132,7 +134,7 @@ class Function:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Function":
-        """Read what `to_dict` wrote."""
+        """Read what `to_dict` has written."""
         return cls(
             tuple(data["parameters"]),
             float("nan") if data["constant"] is None else float(data["constant"]),
@@ -156,7 +158,10 @@ EXPONENT_NAMES = ("exponent", "log", "exponential")
 
 
 def power(x: FloatArray, alpha: float, beta: float, gamma: float = 0.0) -> FloatArray:
-    """`x^alpha · log2(x)^beta · 2^(gamma·x)` in the shape of x; below 1 a logarithm counts as 0."""
+    """Return `x^alpha · log2(x)^beta · 2^(gamma·x)` in the shape of x.
+
+    The logarithm of a value below 1 counts as 0.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         value = np.power(x, alpha) if alpha else np.ones_like(x)
         if beta:
@@ -167,7 +172,7 @@ def power(x: FloatArray, alpha: float, beta: float, gamma: float = 0.0) -> Float
 
 
 def powers(x: FloatArray, exponents: FloatArray) -> FloatArray:
-    """`power` of many exponents (…, 3) at once; x broadcasts against (…)."""
+    """Return `power` for many exponents (…, 3) at once; x broadcasts against (…)."""
     alpha, beta, gamma = exponents[..., 0], exponents[..., 1], exponents[..., 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         value = np.power(x, alpha) * np.power(np.log2(np.maximum(x, 1.0)), beta)
@@ -177,10 +182,10 @@ def powers(x: FloatArray, exponents: FloatArray) -> FloatArray:
 
 
 def columns(points: ArrayLike, parameters: Sequence[str]) -> FloatArray:
-    """Points as an array of shape (n, n_parameters).
+    """Return points as an array of shape (n, n_parameters).
 
     Raises:
-        ModelingError: if they have another shape.
+        ModelingError: they have another shape.
     """
     table = np.asarray(points, dtype=np.float64)
     if table.ndim <= 1 and len(parameters) == 1:

@@ -86,7 +86,7 @@ def test_models_of_several_parameters_cross_along_the_one_that_is_free():
     assert crossings(communication, compute, 1, 1e4, at={"n": 640}) == pytest.approx(
         (640,), rel=0.05
     )
-    with pytest.raises(ModelingError, match="hold all parameters but one"):
+    with pytest.raises(ModelingError, match="fix all parameters but one"):
         crossings(communication, compute, 1, 1e4)
 
 
