@@ -1,4 +1,4 @@
-"""What people see of a campaign while it is measured: made for as long as somebody watches."""
+"""The board of a campaign, computed while somebody subscribes to it."""
 
 import asyncio
 import json
@@ -16,57 +16,65 @@ from insitu.server.writer import CampaignWriter
 
 
 class Boards:
-    """The board of a campaign, made anew only where something has changed."""
+    """Computes the board of a campaign; a part that has not changed is reused."""
 
     def __init__(self, writer: CampaignWriter, refitter: Refitter) -> None:
-        """Of what is kept, and of the models that are shown."""
-        self.took_s = 0.0  # of this thread, the last board; without what is made once for a run
+        """Show the runs of `writer` with the models of `refitter`."""
+        self.took_s = 0.0  # CPU time of this thread for the last board, without forecasts
         self._writer = writer
         self._refitter = refitter
-        self._board = b""  # as it was made last, of `_shown`
-        self._shown: tuple[list[RunRecord], ModelSet, list[LiveRun]] | None = None
-        self._seen: dict[str, tuple[tuple[object, ...], LiveRun]] = {}
-        self._foreseen: dict[str, tuple[ModelSet, Forecast]] = {}
+        self._board = b""  # the last board
+        self._inputs: tuple[list[RunRecord], ModelSet, list[LiveRun]] | None = None  # of `_board`
+        self._live_runs: dict[str, tuple[tuple[object, ...], LiveRun]] = {}  # by progress
+        self._forecasts: dict[str, tuple[ModelSet, Forecast]] = {}
 
-    async def made(self) -> bytes:
-        """The board of now, as JSON."""
+    async def compute(self) -> bytes:
+        """The present board, as JSON."""
         self.took_s = 0.0
         begun = time.thread_time()
-        runs = self._writer.state.runs
-        live = [self._live(run) for run in runs.values() if run.state is not RunState.INCOMPLETE]
-        self._seen = {run.id: self._seen[run.id] for run in live}
-        shown = (self._writer.records, self._refitter.shown, live)
-        if self._shown is None or not all(map(_is_same, self._shown, shown)):
+
+        runs = self._writer.state.runs.values()
+        live = [self._live_run(run) for run in runs if run.state is not RunState.INCOMPLETE]
+        self._live_runs = {run.id: self._live_runs[run.id] for run in live}
+
+        inputs = (self._writer.records, self._refitter.shown, live)
+        if self._inputs is None or not all(map(_is_same, self._inputs, inputs)):
             self.took_s = time.thread_time() - begun
-            foreseen = {run.id: await self._forecast(run) for run in live}
+            forecasts = {run.id: await self._forecast(run) for run in live}
             begun = time.thread_time()
-            board = make_board(*shown, foreseen)
+
+            board = make_board(*inputs, forecasts)
             self._board = json.dumps(board.to_dict(), allow_nan=False).encode()
-            self._shown = shown
+            self._inputs = inputs
+
         self.took_s += time.thread_time() - begun
         return self._board
 
     async def _forecast(self, run: LiveRun) -> Forecast:
-        """What the models say of a run; asked once, and again when there are others."""
+        """The forecast of a run, computed once per set of models."""
         models = self._refitter.models
-        known = self._foreseen.get(run.id)
-        if known is None or known[0] is not models:
-            self._foreseen = {id: one for id, one in self._foreseen.items() if id in self._seen}
-            found = await asyncio.to_thread(make_forecast, models, run.key)
-            known = self._foreseen[run.id] = (models, found)
-        return known[1]
+        cached = self._forecasts.get(run.id)
+        if cached is not None and cached[0] is models:
+            return cached[1]
 
-    def _live(self, run: Run) -> LiveRun:
-        """A run as it is shown; made anew only when something arrived."""
+        self._forecasts = {
+            run_id: entry for run_id, entry in self._forecasts.items() if run_id in self._live_runs
+        }
+        expected = await asyncio.to_thread(make_forecast, models, run.key)
+        self._forecasts[run.id] = (models, expected)
+        return expected
+
+    def _live_run(self, run: Run) -> LiveRun:
+        """A run as the board shows it, computed again only when a message has arrived."""
         progress = (run.state, *run.progress())
-        known = self._seen.get(run.id)
-        if known is None or known[0] != progress:
-            known = self._seen[run.id] = (progress, live_of(run))
-        return known[1]
+        cached = self._live_runs.get(run.id)
+        if cached is None or cached[0] != progress:
+            cached = self._live_runs[run.id] = (progress, live_of(run))
+        return cached[1]
 
 
 def _is_same(before: object, now: object) -> bool:
-    """Whether nothing was made anew: records, models and live runs are replaced, not changed."""
+    """Whether nothing was replaced: records, models and live runs never change in place."""
     if isinstance(before, list) and isinstance(now, list):
         return len(before) == len(now) and all(map(operator.is_, before, now))
     return before is now

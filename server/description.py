@@ -1,4 +1,4 @@
-"""What agents say a run is: its parameters, and all else that was set."""
+"""Read a run's parameters and configuration from the Hello messages of its agents."""
 
 import json
 import math
@@ -11,43 +11,47 @@ from insitu.wire.messages import Bye, Hello
 
 
 def parameters_of(hello: Hello) -> dict[str, float]:
-    """The parameters that were set for the run; the number of ranks is known otherwise.
+    """The parameters of the run, without the number of ranks, which is `Hello.size`.
 
     Raises:
-        WireError: its configuration is not a JSON object whose parameters are numbers.
+        WireError: the configuration is not a JSON object whose parameters are numbers.
     """
-    parameters = _described(hello).get("parameters", {})
+    parameters = _parse_configuration(hello).get("parameters", {})
     if not isinstance(parameters, dict):
-        raise WireError("the parameters in Hello.configuration are no JSON object")
-    return {name: _number(name, value) for name, value in parameters.items() if name != RANKS}
+        raise WireError("the parameters in Hello.configuration are not a JSON object")
+    return {
+        name: _finite_number(name, value) for name, value in parameters.items() if name != RANKS
+    }
 
 
-def configuration_of(said: Iterable[tuple[Hello, Bye | None]]) -> Configuration:
-    """What was set besides the parameters; values that differ between nodes are listed.
+def configuration_of(sessions: Iterable[tuple[Hello, Bye | None]]) -> Configuration:
+    """The configuration of the run, without its parameters.
 
-    `cost` is what measuring cost, one JSON object of its agent per node.
+    Values that differ between nodes are listed, separated by commas. The value `cost` is the
+    measurement overhead: one JSON object per node, as its agent reports it in Bye.
     """
-    values: dict[str, dict[str, None]] = {}
-    for hello, bye in said:
-        for name, value in _described(hello).items():
+    values: dict[str, dict[str, None]] = {}  # texts by name, in the order of arrival
+    for hello, bye in sessions:
+        for name, value in _parse_configuration(hello).items():
             if name != "parameters":
-                values.setdefault(name, {})[_text(value)] = None
+                values.setdefault(name, {})[_as_text(value)] = None
         if bye is not None:
             values.setdefault("cost", {})[f"{hello.node} {bye.cost}"] = None
+
     return Configuration.of({name: ", ".join(texts) for name, texts in values.items()})
 
 
-def _described(hello: Hello) -> dict[str, object]:
+def _parse_configuration(hello: Hello) -> dict[str, object]:
     try:
-        described = json.loads(hello.configuration or "{}")
+        configuration = json.loads(hello.configuration or "{}")
     except (ValueError, RecursionError) as error:
-        raise WireError(f"Hello.configuration is no JSON: {error}") from error
-    if not isinstance(described, dict):
-        raise WireError("Hello.configuration is no JSON object")
-    return described
+        raise WireError(f"Hello.configuration is not JSON: {error}") from error
+    if not isinstance(configuration, dict):
+        raise WireError("Hello.configuration is not a JSON object")
+    return configuration
 
 
-def _number(name: str, value: object) -> float:
+def _finite_number(name: str, value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             number = float(value)
@@ -55,10 +59,10 @@ def _number(name: str, value: object) -> float:
             number = math.inf
         if math.isfinite(number):
             return number
-    raise WireError(f"parameter {name!r:.40} in Hello.configuration is no finite number")
+    raise WireError(f"parameter {name!r:.40} in Hello.configuration is not a finite number")
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, list):
-        return shlex.join(str(part) for part in value)
+        return shlex.join(str(word) for word in value)
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,79 +1,43 @@
-"""Where agents and eyes find the aggregator of a campaign: lock, token, address, sockets."""
+"""How agents and views find the aggregator of a campaign: lock, token, address file, sockets."""
 
 import fcntl
 import hashlib
-import json
 import os
 import secrets
 import socket
-import stat
-from dataclasses import asdict, dataclass
 from typing import Self
 
+from insitu import private_files
+from insitu.campaign.layout import AGGREGATOR_ADDRESS, AGGREGATOR_LOCK, KEYS, TOKEN
+from insitu.campaign.listener import ListenerAddress, load_address
 from insitu.errors import CampaignError
 
-LOCK = "aggregator.lock"
-ADDRESS = "aggregator.json"
-COMING = "aggregator.coming"  # there while agents may hope for an address
-KEYS = "keys"
-RELAYS = "relays"  # a directory with an address and a lock of each
-TOKEN = "token"
-MAX_SOCKET_PATH = 107  # bytes of a UNIX socket's path, unix(7)
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """The content of aggregator.json; its mode is 0600, for it holds the token."""
-
-    pid: int
-    host: str
-    instance: str
-    endpoint: str  # agents connect here
-    boards: str  # eyes subscribe here
-    token: str
-    started: float  # seconds since 1970
-    curve: str = ""  # directory of the keys, where the sockets are encrypted
-
-    def write(self, campaign: str, name: str = ADDRESS) -> None:
-        """Let others find this aggregator."""
-        write_secret(os.path.join(campaign, name), json.dumps(asdict(self), indent=1) + "\n")
-
-
-def load_aggregator_address(campaign: str) -> Address | None:
-    """Where the aggregator of a campaign listens; None where none is running.
-
-    Raises:
-        CampaignError: somebody else may have written what is there.
-    """
-    path = os.path.join(campaign, ADDRESS)
-    try:
-        return Address(**json.loads(read_secret(path))) if os.path.exists(path) else None
-    except (ValueError, TypeError) as error:
-        raise CampaignError(f"{path}: no address that this insitu reads: {error}") from error
-
-
-def remove_address(campaign: str, name: str = ADDRESS) -> None:
-    """Say that no aggregator is running."""
-    try:
-        os.unlink(os.path.join(campaign, name))
-    except FileNotFoundError:
-        return
+MAX_SOCKET_PATH = 107  # bytes in the path of a UNIX socket, unix(7)
+SOCKET_NAME_BYTES = 32  # room for "/", 16 hexadecimal digits and a suffix
 
 
 class WriterLock:
-    """One writer of a campaign: held from making to `close`, and let go by the kernel at a kill."""
+    """The lock of a campaign's only writer, or of a relay.
 
-    def __init__(self, campaign: str, name: str = LOCK) -> None:
-        """Take the lock; that of the campaign, or another one in it.
+    It is held from construction to `close`. The kernel releases it when the process is killed.
+    """
+
+    def __init__(self, campaign: str, name: str = AGGREGATOR_LOCK) -> None:
+        """Acquire the lock.
+
+        Args:
+            campaign: the campaign's directory.
+            name: the lock file in the campaign.
 
         Raises:
-            CampaignError: another aggregator has it.
+            CampaignError: another process holds the lock.
         """
         path = os.path.join(campaign, name)
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise CampaignError(f"{path}: {error.strerror}") from error
+
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -83,102 +47,121 @@ class WriterLock:
                 f"{campaign}: another aggregator ({holder or 'just starting'}) is running;"
                 " use it, or stop it first"
             ) from error
+
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"pid {os.getpid()} on host {socket.gethostname()}\n".encode(), 0)
 
     def close(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         os.ftruncate(self._file, 0)
         os.close(self._file)
 
     def __enter__(self) -> Self:
-        """For `with`."""
+        """Return the lock itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close."""
+        """Release the lock."""
         self.close()
 
 
-def load_token(campaign: str) -> str:
-    """The campaign's token: agents that outlive an aggregator are known to the next one.
+def load_aggregator_address(campaign: str) -> ListenerAddress | None:
+    """The address of the campaign's aggregator; None if no aggregator is running.
 
     Raises:
-        CampaignError: the file is another's or open to others.
+        CampaignError: the address file is not private to this user, or is malformed.
+    """
+    path = os.path.join(campaign, AGGREGATOR_ADDRESS)
+    if not os.path.exists(path):
+        return None
+
+    try:
+        return load_address(path)
+    except OSError as error:
+        raise CampaignError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise CampaignError(f"{path}: not an address that this insitu can read: {error}") from error
+
+
+def remove_address(campaign: str, name: str = AGGREGATOR_ADDRESS) -> None:
+    """Remove an address file, if it exists: nobody listens there any more."""
+    try:
+        os.unlink(os.path.join(campaign, name))
+    except FileNotFoundError:
+        return
+
+
+def load_token(campaign: str) -> str:
+    """The campaign's token, created on first use.
+
+    It belongs to the campaign, not to an aggregator: agents that outlive one aggregator are
+    admitted by the next.
+
+    Raises:
+        CampaignError: the file is not private to this user.
     """
     directory = os.path.join(campaign, KEYS)
     make_private_directory(directory)
+
     path = os.path.join(directory, TOKEN)
     if not os.path.exists(path):
-        write_secret(path, secrets.token_hex(32) + "\n")
-    return read_secret(path).strip()
+        private_files.write_private_file(path, secrets.token_hex(32) + "\n")
+    return read_private_file(path).strip()
 
 
 def socket_directory(environment: dict[str, str]) -> str:
-    """The directory of this user's sockets on this machine.
+    """The directory of this user's sockets on this machine, created if necessary.
 
     Raises:
-        CampaignError: it is another's or open to others.
+        CampaignError: it is not private to this user.
     """
     fallback = f"/tmp/insitu-{os.getuid()}"
-    base = environment.get("XDG_RUNTIME_DIR", "")
-    directory = os.path.join(base, "insitu") if os.path.isdir(base) else fallback
-    if len(os.fsencode(directory)) > MAX_SOCKET_PATH - 32:
+    runtime_directory = environment.get("XDG_RUNTIME_DIR", "")
+
+    directory = fallback
+    if os.path.isdir(runtime_directory):
+        directory = os.path.join(runtime_directory, "insitu")
+    if len(os.fsencode(directory)) > MAX_SOCKET_PATH - SOCKET_NAME_BYTES:
         directory = fallback
+
     make_private_directory(directory)
     return directory
 
 
 def socket_paths(campaign: str, directory: str, relay: str = "") -> tuple[str, str]:
-    """The sockets for agents and for boards: the same at every start of this campaign."""
-    known = os.fsencode(os.path.realpath(campaign)) + b"\0" * bool(relay) + relay.encode()
-    name = hashlib.sha256(known).hexdigest()[:16]
+    """The paths of the sockets for agents and for boards, the same at every start.
+
+    Args:
+        campaign: the campaign's directory; every path to the same directory gives the same sockets.
+        directory: the directory of the sockets.
+        relay: the name of a relay, which has sockets of its own.
+    """
+    identity = os.fsencode(os.path.realpath(campaign))
+    if relay:
+        identity += b"\0" + relay.encode()
+    name = hashlib.sha256(identity).hexdigest()[:16]
     return os.path.join(directory, f"{name}.agents"), os.path.join(directory, f"{name}.boards")
 
 
-def make_private_directory(directory: str) -> None:
-    """Make a directory that only this user may enter, or see that it is one.
+def make_private_directory(path: str) -> None:
+    """Create a directory that only this user can enter, or check that an existing one is private.
 
     Raises:
-        CampaignError: it is no directory, another user's, or open to others.
+        CampaignError: it cannot be created, or is not private to this user.
     """
     try:
-        os.mkdir(directory, 0o700)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise CampaignError(f"{directory}: {error.strerror}") from error
-    found = os.lstat(directory)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise CampaignError(
-            f"{directory}: must be a directory of yours that only you may enter"
-            " (mode 0700); remove it or correct it"
-        )
-
-
-def write_secret(path: str, text: str) -> None:
-    """Write a file that only this user may read, whole or not at all."""
-    fresh = f"{path}.{os.getpid()}"
-    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with open(file, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(file)
-    os.replace(fresh, path)
-
-
-def read_secret(path: str) -> str:
-    """Read a file that only this user may read.
-
-    Raises:
-        CampaignError: it is another's or open to others.
-    """
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        private_files.make_private_directory(path)
     except OSError as error:
         raise CampaignError(f"{path}: {error.strerror}") from error
-    with open(file, encoding="utf-8") as stream:
-        found = os.fstat(file)
-        if found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise CampaignError(f"{path}: must be yours and readable by you alone (mode 0600)")
-        return stream.read()
+
+
+def read_private_file(path: str) -> str:
+    """Return the text of a file that only this user can read.
+
+    Raises:
+        CampaignError: it cannot be read, or is not private to this user.
+    """
+    try:
+        return private_files.read_private_file(path)
+    except OSError as error:
+        raise CampaignError(f"{path}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""What happens to the aggregator's state, with what the loop is to do about it."""
+"""The events that the state machines handle, and the effects that they return."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ from insitu.wire.messages import Message
 
 @dataclass(frozen=True, slots=True)
 class MessageArrived:
-    """A message from an agent, or from the files that a dead one left.
+    """A message from an agent, from the journal, or from the tables that an agent left.
 
-    `is_trusted` messages come from the campaign's journal or this user's tables: no token is asked.
+    A trusted message needs no token: it comes from the campaign's journal or this user's tables.
     """
 
     peer: bytes
@@ -22,14 +22,14 @@ class MessageArrived:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A beat has passed."""
+    """The timer has fired."""
 
     now: float  # seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
 class JournalSynced:
-    """What `AppendToJournal` asked for is synced to disk."""
+    """The messages of an `AppendToJournal` are durable."""
 
     run: str
     node: str
@@ -38,29 +38,29 @@ class JournalSynced:
 
 @dataclass(frozen=True, slots=True)
 class RunStored:
-    """What `StoreRun` asked for is in the store, durable, whether the run is whole or partial."""
+    """The run of a `StoreRun` is in the store, and durable."""
 
     run: str
-    is_partial: bool
+    is_incomplete: bool
 
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """No more is to come: what is not complete is partial."""
+    """No more messages will come: runs that are not complete become incomplete."""
 
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class SketchRequested:
-    """A relay should say what its nodes have measured so far."""
+    """A relay is to send sketches of what its nodes have measured so far."""
 
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerArrived:
-    """The aggregator has answered a relay, on the connection that it has now."""
+    """The aggregator has answered a relay on its present connection."""
 
     message: Message
     at: float
@@ -68,7 +68,7 @@ class AnswerArrived:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
-    """A relay has lost its connection to the aggregator, or found another aggregator."""
+    """A relay has lost its connection to the aggregator, or there is another aggregator."""
 
     at: float
 
@@ -81,7 +81,7 @@ RelayEvent = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Send a message to an agent; if it is gone, it will ask again."""
+    """Send a message to an agent. An agent that does not receive it asks again."""
 
     peer: bytes
     message: Message
@@ -89,7 +89,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class AppendToJournal:
-    """Write the last messages of a node to the journal and sync it; then `JournalSynced`."""
+    """Write the final messages of a node to the journal and sync it; then `JournalSynced`."""
 
     run: str
     node: str
@@ -99,7 +99,7 @@ class AppendToJournal:
 
 @dataclass(frozen=True, slots=True)
 class StoreRun:
-    """Put a run into the store; then `RunStored`. The repetition is for the store to number."""
+    """Put a run into the store, which numbers its repetition; then `RunStored`."""
 
     record: RunRecord
     table: RunTable
@@ -114,28 +114,28 @@ class DropFromJournal:
 
 @dataclass(frozen=True, slots=True)
 class RefitModels:
-    """Make the models that a sealed run touches anew."""
+    """Fit the models again that a complete run affects."""
 
     run: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Tell people."""
+    """Report a finding to the user."""
 
     finding: Finding
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a message to the aggregator; if it is gone, the conversation begins again."""
+    """Send a message to the aggregator. If it is gone, the request fails and is repeated."""
 
     message: Message
 
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Speak to the aggregator on a new connection: answers to what was said before do not count."""
+    """Open a new connection to the aggregator: answers to earlier messages no longer count."""
 
 
 Effect = Reply | AppendToJournal | StoreRun | DropFromJournal | RefitModels | Report

@@ -1,4 +1,4 @@
-"""What dead agents would have said, brought into their campaign without a socket."""
+"""Bring messages into a campaign without a socket: from tables that agents left behind."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -10,7 +10,7 @@ from insitu.errors import CampaignError, WireError
 from insitu.server.discovery import remove_address
 from insitu.server.events import Effect, MessageArrived, Report, StopRequested
 from insitu.server.refitter import Refitter
-from insitu.server.runs import named
+from insitu.server.runs import format_ranks
 from insitu.server.writer import CampaignWriter
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Bye, Hello, Message, Totals
@@ -20,8 +20,8 @@ INSTANCE = "ingest"
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
-    """What became of a run."""
+class IngestedRun:
+    """The state of a run after `Ingestion.finish`."""
 
     run: str
     name: str  # p=4,n=256#0
@@ -31,94 +31,111 @@ class Ingested:
 
 
 class Ingestion:
-    """A campaign that takes what was left behind; through the same state as live messages."""
+    """A campaign that receives messages from files; the aggregator's state machine handles them."""
 
     def __init__(self, campaign: str, *, now: float) -> None:
-        """Open the campaign, making it where it is not there yet.
+        """Open the campaign, which is created if necessary.
 
         Raises:
-            CampaignError: an aggregator is running on the campaign, or it cannot be written.
+            CampaignError: an aggregator is running for it, or it cannot be written.
         """
         self._now = now
         with ExitStack() as stack:
-            self._writer = stack.enter_context(
-                CampaignWriter(campaign, instance=INSTANCE, heartbeat_s=1.0)
-            )
-            self._before = frozenset(self._writer.state.sealed)
+            writer = CampaignWriter(campaign, instance=INSTANCE, heartbeat_s=1.0)
+            self._writer = stack.enter_context(writer)
+            self._complete_before = frozenset(writer.state.complete)
             self._runs: dict[str, None] = {}
-            _raise_failures(self._writer.replay(now))
+            _raise_failures(writer.replay(now))
             self._stack = stack.pop_all()
 
-    def take(self, place: str, messages: Iterable[Message]) -> bool:
-        """Take all messages of one node; whether they are safe on the disk now.
+    def take(self, source: str, messages: Iterable[Message]) -> bool:
+        """Take all messages of one node; return whether they are durable now.
 
-        They go through the codec: what is refused on the wire does not come in by the back door.
+        They pass through the codec, so that its limits hold as for messages from a socket.
+
+        Args:
+            source: the file or directory, for messages.
+            messages: a Hello and what follows it.
 
         Raises:
             WireError: they are malformed or do not fit their run.
-            CampaignError: they cannot be kept.
+            CampaignError: they cannot be written.
         """
         hello: Hello | None = None
-        for message in _framed(messages):
+        for message in _fit_into_frames(messages):
             checked = decode(encode(message))
             if isinstance(checked, Hello):
                 hello = checked
-            event = MessageArrived(place.encode(), checked, self._now, is_trusted=True)
+            event = MessageArrived(source.encode(), checked, self._now, is_trusted=True)
             _raise_failures(self._writer.handle(event))
-        if hello is None:
-            raise WireError(f"{place}: nothing in it says Hello")
-        self._runs[hello.run] = None
-        return self._writer.state.has(hello)
 
-    def finish(self) -> list[Ingested]:
-        """StoreRun what is complete, show the rest as partial, make the models that were touched.
+        if hello is None:
+            raise WireError(f"{source}: no session header found; nothing to ingest")
+        self._runs[hello.run] = None
+        return self._writer.state.is_durable(hello)
+
+    def finish(self) -> list[IngestedRun]:
+        """Store the runs, complete or incomplete, and fit the models that they affect.
 
         Raises:
             CampaignError: the campaign cannot be written.
         """
         _raise_failures(self._writer.handle(StopRequested(self._now)))
+
         refitter = Refitter(self._writer.store, self._writer.campaign)
         if refitter.is_due:
-            refitter.finish(refitter.begin()())
-        remove_address(self._writer.campaign)
-        return [self._became(run) for run in self._runs]
+            fit = refitter.begin()
+            refitter.finish(fit())
 
-    def _became(self, run: str) -> Ingested:
-        record = next((one for one in self._writer.store.runs() if one.id == run), None)
+        remove_address(self._writer.campaign)  # of an aggregator that was killed
+        return [self._describe(run_id) for run_id in self._runs]
+
+    def _describe(self, run_id: str) -> IngestedRun:
+        record = next((run for run in self._writer.store.runs() if run.id == run_id), None)
         if record is None:
-            text = "partial, too few of its ranks to be shown; they wait for the others"
-            return Ingested(run, run, RunState.INCOMPLETE, text)
+            text = "incomplete, too few ranks to show; they wait in the journal for the others"
+            return IngestedRun(run_id, run_id, RunState.INCOMPLETE, text)
+
         size, missing = record.key.size, record.missing
-        text = "was sealed before" if run in self._before else f"sealed, {size} of {size} ranks"
         if record.state is not RunState.COMPLETE:
-            text = f"partial, {size - len(missing)} of {size} ranks; missing: {named(missing)}"
-        return Ingested(run, str(record.key), record.state, text, missing)
+            arrived = size - len(missing)
+            text = f"incomplete, {arrived} of {size} ranks; missing: {format_ranks(missing)}"
+        elif run_id in self._complete_before:
+            text = "was complete before"
+        else:
+            text = f"complete, {size} of {size} ranks"
+        return IngestedRun(run_id, str(record.key), record.state, text, missing)
 
     def __enter__(self) -> Self:
-        """For `with`."""
+        """Return the ingestion itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Let go of the campaign."""
+        """Close the campaign."""
         self._stack.close()
 
 
-def _framed(messages: Iterable[Message]) -> Iterator[Message]:
-    """Messages that fit into frames: totals in parts, and the end after the last of them."""
-    later = 0
+def _fit_into_frames(messages: Iterable[Message]) -> Iterator[Message]:
+    """Split totals that are too large for a frame, and adjust the sequence numbers after them."""
+    shift = 0
     for message in messages:
         if isinstance(message, Totals):
-            sent = split_totals(replace(message, seq=message.seq + later))
-            later += len(sent) - 1
-            yield from sent
+            chunks = split_totals(replace(message, seq=message.seq + shift))
+            shift += len(chunks) - 1
+            yield from chunks
         elif isinstance(message, Bye):
-            yield replace(message, final_seq=message.final_seq + later)
+            yield replace(message, final_seq=message.final_seq + shift)
         else:
             yield message
 
 
 def _raise_failures(effects: Iterable[Effect]) -> None:
-    """Nobody else is there to hear of them."""
+    """Turn reported failures into exceptions, since there is no agent to answer.
+
+    Raises:
+        CampaignError: something could not be written.
+        WireError: a message was refused.
+    """
     for effect in effects:
         match effect:
             case Report(finding) if finding.code == "not-kept":

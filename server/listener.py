@@ -1,4 +1,4 @@
-"""What the aggregator and a relay do alike: hear agents in bursts, answer them, say things once."""
+"""What the aggregator and a relay share: receive messages in bursts, answer, report once."""
 
 import asyncio
 import contextlib
@@ -14,127 +14,138 @@ from typing import ClassVar
 
 import zmq
 
+from insitu.campaign.layout import AGGREGATOR_ADDRESS
+from insitu.campaign.listener import ListenerAddress
 from insitu.errors import WireError
-from insitu.server.discovery import ADDRESS, Address, remove_address
+from insitu.server.discovery import remove_address
 from insitu.server.events import MessageArrived, Reply
 from insitu.server.sockets import Sockets
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import REFUSED, Reject
 
-BURST = 256  # messages before the timer gets its turn
-LOOK_S = 1.0  # people want to see something, however rarely agents speak
-SAID_AT_MOST = 1_000  # different sentences; a flood must not fill a log
+BURST = 256  # messages before the timer runs again
+MAX_INTERVAL_S = 1.0  # boards are updated this often even if agents report less often
+MAX_REPORTS = 1_000  # different messages to the log, so that a flood of messages cannot fill it
 
 
 @dataclass(slots=True, kw_only=True)
 class Listener(ABC):
-    """A process that agents speak to."""
+    """A process that agents connect to."""
 
-    WHO: ClassVar[str]
+    NAME: ClassVar[str]
 
     sockets: Sockets
     heartbeat_s: float
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    answers: list[list[bytes]] = field(default_factory=list)  # that have not been sent yet
-    failures: int = 0  # of the process itself; each is said
-    said: set[str] = field(default_factory=set)
+    answers: list[list[bytes]] = field(default_factory=list)  # not sent yet
+    failures: int = 0  # unexpected exceptions; each is reported
+    reported: set[str] = field(default_factory=set)
     started: float = field(default_factory=time.time)
     started_monotonic: float = field(default_factory=time.monotonic)
 
     def now(self) -> float:
-        """Seconds since 1970, without the jumps of a clock that is set."""
+        """Seconds since 1970; unlike `time.time`, this clock never jumps."""
         return self.started + time.monotonic() - self.started_monotonic
 
     @contextlib.contextmanager
     def announced(
-        self, campaign: str, *, instance: str, token: str, boards: str = "", file: str = ADDRESS
+        self,
+        campaign: str,
+        *,
+        instance: str,
+        token: str,
+        boards: str = "",
+        file: str = AGGREGATOR_ADDRESS,
     ) -> Iterator[None]:
-        """While the block lasts, others find this process, and a signal asks it to stop.
+        """Publish this process's address for the duration of the block; stop it at a signal.
 
         Args:
-            campaign: its directory.
-            instance: tells this process from those before and after it.
-            token: what agents show to be let in.
-            boards: where boards are published; empty where none are.
-            file: the name of the address in the campaign.
+            campaign: the campaign's directory.
+            instance: differs from that of every earlier or later process.
+            token: the token that agents must present.
+            boards: the endpoint where boards are published; empty if none are.
+            file: the name of the address file in the campaign.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.ask_to_stop)
-        Address(
+            loop.add_signal_handler(number, self.request_stop)
+
+        address = ListenerAddress(
+            endpoint=self.sockets.endpoint,
+            token=token,
+            boards=boards,
+            curve=self.sockets.curve,
+            instance=instance,
             pid=os.getpid(),
             host=socket.gethostname(),
-            instance=instance,
-            endpoint=self.sockets.endpoint,
-            boards=boards,
-            token=token,
             started=self.started,
-            curve=self.sockets.curve,
-        ).write(campaign, file)
+        )
+        address.save(os.path.join(campaign, file))
         try:
             yield
         finally:
             remove_address(campaign, file)
 
-    def ask_to_stop(self) -> None:
-        """A signal: end soon."""
+    def request_stop(self) -> None:
+        """Handle a signal: stop soon."""
         self.stop.set()
 
     @abstractmethod
-    async def _arrive(self, event: MessageArrived) -> None:
-        """Do what a message asks for."""
+    async def _handle_message(self, event: MessageArrived) -> None:
+        """Handle one message of an agent."""
 
-    async def _burst(self) -> None:
-        """Wait for messages and take them: a wait for each would cost more than it.
+    async def _receive_burst(self) -> None:
+        """Wait for messages and handle those that are there.
 
-        `_answer` then sends the answers, all at once: each that is sent alone wakes the thread of
-        the socket, which takes longer than to make it.
+        Waiting for each message separately would cost more than handling it. `_send_answers` sends
+        the answers together for the same reason: each separate send wakes the thread of the socket.
         """
         agents: zmq.Socket[bytes] = zmq.Socket.shadow(self.sockets.agents)
         await self.sockets.agents.poll()
         with contextlib.suppress(zmq.Again):
             for _ in range(BURST):
-                await self._take(agents.recv_multipart(zmq.NOBLOCK))
+                await self._handle_frames(agents.recv_multipart(zmq.NOBLOCK))
 
-    async def _take(self, frames: list[bytes]) -> None:
-        """One message of an agent; what is none is refused."""
+    async def _handle_frames(self, frames: list[bytes]) -> None:
+        """Decode and handle one message; a malformed one is refused."""
         peer = frames[0]
         try:
             if len(frames) != 2:
-                raise WireError(f"a message of {len(frames)} frames, not of 1 behind the peer")
+                raise WireError(f"a message has {len(frames) - 1} frames, not 1")
             event = MessageArrived(peer, decode(frames[1]), self.now())
         except WireError as error:
-            self._say_once(f"a message was refused: {error}")
-            self._reply(Reply(peer, Reject(REFUSED, str(error))))
+            self._report_once(f"a message was refused: {error}")
+            self._queue_answer(Reply(peer, Reject(REFUSED, str(error))))
             return
-        await self._guard(self._arrive(event))
 
-    def _reply(self, reply: Reply) -> None:
-        """Have an answer sent with the next ones."""
+        await self._guard(self._handle_message(event))
+
+    def _queue_answer(self, reply: Reply) -> None:
+        """Send an answer with the next `_send_answers`."""
         self.answers.append([reply.peer, encode(reply.message)])
 
-    async def _answer(self) -> None:
-        """Send the answers; an agent that is gone or does not read them will ask again."""
+    async def _send_answers(self) -> None:
+        """Send the queued answers. An agent that does not receive its answer asks again."""
         answers, self.answers = self.answers, []
         for frames in answers:
             with contextlib.suppress(zmq.ZMQError):
                 await self.sockets.agents.send_multipart(frames, flags=zmq.NOBLOCK)
 
     async def _pause(self) -> None:
-        """Until people want to see something again."""
-        await asyncio.sleep(min(self.heartbeat_s, LOOK_S))
+        """Wait until boards are due again."""
+        await asyncio.sleep(min(self.heartbeat_s, MAX_INTERVAL_S))
 
     async def _guard(self, work: Awaitable[None]) -> None:
-        """The top of a loop: a failure in one thing must not end the others."""
+        """Keep the loop running when one event fails: report the exception and continue."""
         try:
             await work
         except Exception:
             self.failures += 1
-            self._say_once(f"failure of the {self.WHO} itself:\n{traceback.format_exc()}")
+            self._report_once(f"internal error in the {self.NAME}:\n{traceback.format_exc()}")
 
-    def _say_once(self, text: str) -> None:
-        """Say what has not been said yet."""
-        if text not in self.said and len(self.said) < SAID_AT_MOST:
-            self.said.add(text)
-            self.say(text)
+    def _report_once(self, text: str) -> None:
+        """Report a message unless it has been reported before."""
+        if text not in self.reported and len(self.reported) < MAX_REPORTS:
+            self.reported.add(text)
+            self.report(text)

@@ -1,4 +1,4 @@
-"""The aggregator's loop: sockets, a timer, signals; it carries out what the state wants."""
+"""The aggregator's loop: sockets, a timer and signals around the state machine."""
 
 import asyncio
 import contextlib
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import zmq
 
+from insitu.campaign.layout import AGGREGATOR_EXPECTED
 from insitu.entities import RunState
 from insitu.errors import InsituError, ModelingError
 from insitu.modeling.base import ModelSet
-from insitu.server.discovery import COMING, remove_address
+from insitu.server.discovery import remove_address
 from insitu.server.events import (
     Effect,
     Event,
@@ -35,96 +36,100 @@ from insitu.server.writer import CampaignWriter
 if TYPE_CHECKING:
     from insitu.server.boards import Boards
 
-DRAIN_S = 0.2  # without a message, after a signal, before the runs are closed
-DRAIN_AT_MOST_S = 2.0
-REFIT_AT_MOST_S = 2.0  # after a signal
-BOARD_SHARE = 10  # a board may take this part of the time: of a large run it comes less often
+DRAIN_S = 0.2  # after a signal: stop when no message has arrived for this long
+MAX_DRAIN_S = 2.0
+MAX_REFIT_S = 2.0  # after a signal: how long to wait for a refit
+BOARD_INTERVALS = 10  # a board that takes 1 s is computed every 10 s at most
 
 
 @dataclass(slots=True)
 class Aggregator(Listener):
-    """One campaign being measured."""
+    """Receives the measurements of one campaign, stores them, and fits models."""
 
-    WHO = "aggregator"
+    NAME = "aggregator"
 
     writer: CampaignWriter
     refitter: Refitter
     exit_with: str = ""
     parent: int = 0
-    signalled: asyncio.Event = field(default_factory=asyncio.Event)
-    refitting: "asyncio.Task[None] | None" = None
-    board_due: float = 0.0  # when it may be made again
-    board: bytes = b""  # as it was made last
+    signal_received: asyncio.Event = field(default_factory=asyncio.Event)
+    refit_task: "asyncio.Task[None] | None" = None
+    next_board_at: float = 0.0  # monotonic
+    board: bytes = b""  # the last one
     boards: "Boards | None" = None
-    is_watched: bool = False
+    has_subscribers: bool = False
 
-    def ask_to_stop(self) -> None:
-        """A signal: end soon."""
-        self.signalled.set()
+    def request_stop(self) -> None:
+        """Handle a signal: stop soon."""
+        self.signal_received.set()
         self.stop.set()
 
     async def run(self) -> None:
-        """Serve until it is asked to stop."""
+        """Serve until a stop is requested."""
         await self._guard(self._carry_out(self.writer.replay(self.now())))
-        self.answers.clear()  # to agents of the aggregator before
+        self.answers.clear()  # they are for agents of an earlier aggregator
         if self.refitter.is_due:
-            self._begin_refit()
-        receiving, beating = (asyncio.create_task(work()) for work in (self._receive, self._beat))
-        await self.stop.wait()
-        await _ended(receiving)
-        if self.signalled.is_set():
-            await self._drain()
-        await _ended(beating)
-        await self._turn(StopRequested(self.now()))
-        await self._end_refit()
-        self.board_due = 0.0
-        await self._guard(self._publish())
+            self._start_refit()
 
-    async def _receive(self) -> None:
+        receive_task = asyncio.create_task(self._receive_messages())
+        timer_task = asyncio.create_task(self._run_timer())
+        await self.stop.wait()
+
+        await _cancel(receive_task)
+        if self.signal_received.is_set():
+            await self._drain()
+        await _cancel(timer_task)
+
+        await self._process(StopRequested(self.now()))
+        await self._finish_refit()
+        self.next_board_at = 0.0
+        await self._guard(self._publish_board())
+
+    async def _receive_messages(self) -> None:
         while True:
-            await self._burst()
+            await self._receive_burst()
             await self._guard(self._sync())
-            await self._answer()
+            await self._send_answers()
             self._stop_if_over()
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # let the timer run
 
     async def _drain(self) -> None:
-        """Let what is on its way arrive."""
-        end = time.monotonic() + DRAIN_AT_MOST_S
+        """Receive the messages that are still on their way."""
+        end = time.monotonic() + MAX_DRAIN_S
         while time.monotonic() < end and await self.sockets.agents.poll(int(1000 * DRAIN_S)):
-            await self._take(await self.sockets.agents.recv_multipart())
+            await self._handle_frames(await self.sockets.agents.recv_multipart())
             await self._guard(self._sync())
-            await self._answer()
+            await self._send_answers()
 
-    async def _arrive(self, event: MessageArrived) -> None:
-        await self._carry_out(self.writer.take(event))
+    async def _handle_message(self, event: MessageArrived) -> None:
+        await self._carry_out(self.writer.handle_unsynced(event))
 
     async def _sync(self) -> None:
-        """Those whose end arrived in this burst are told that it is durable."""
+        """Make the final messages of this burst durable, and tell their agents."""
         await self._carry_out(self.writer.sync())
 
-    async def _turn(self, event: Event) -> None:
-        await self._guard(self._happen(event))
-        await self._answer()
+    async def _process(self, event: Event) -> None:
+        await self._guard(self._carry_out_effects_of(event))
+        await self._send_answers()
 
-    async def _happen(self, event: Event) -> None:
+    async def _carry_out_effects_of(self, event: Event) -> None:
         await self._carry_out(self.writer.handle(event))
 
     async def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Reply():
-                    self._reply(effect)
+                    self._queue_answer(effect)
                 case RefitModels(run):
                     self.refitter.add_run(run)
-                    self._begin_refit()
+                    self._start_refit()
                 case Report(finding):
-                    self._say_once(finding.text)
+                    self._report_once(finding.text)
 
-    async def _beat(self) -> None:
+    async def _run_timer(self) -> None:
         while True:
-            await self._turn(Tick(self.now()))
-            await self._guard(self._publish())
+            await self._process(Tick(self.now()))
+            await self._guard(self._publish_board())
             self._stop_if_over()
             await self._pause()
 
@@ -133,80 +138,92 @@ class Aggregator(Listener):
             self.stop.set()
 
     def _is_over(self) -> bool:
-        """Whether the run that this process was started for is, or nobody waits for it any more."""
+        """Whether the run that this process was started for is over, or its parent is gone."""
         state = self.writer.state
         is_settled = state.state_of(self.exit_with) in (RunState.COMPLETE, RunState.INCOMPLETE)
         return (is_settled or os.getppid() != self.parent) and not state.is_measuring()
 
-    async def _publish(self) -> None:
-        """Send the board of now, if somebody watches."""
-        self._hear_eyes()
-        if not self.is_watched:
+    async def _publish_board(self) -> None:
+        """Send the present board if somebody subscribes to it."""
+        self._update_subscribers()
+        if not self.has_subscribers:
             return
-        if time.monotonic() >= self.board_due:
-            boards = self._boards()
-            self.board = await boards.made()
-            self.board_due = time.monotonic() + BOARD_SHARE * boards.took_s
+
+        if time.monotonic() >= self.next_board_at:
+            boards = self._load_boards()
+            self.board = await boards.compute()
+            self.next_board_at = time.monotonic() + BOARD_INTERVALS * boards.took_s
+
         with contextlib.suppress(zmq.ZMQError):
             await self.sockets.boards.send(self.board, flags=zmq.NOBLOCK)
 
-    def _hear_eyes(self) -> None:
-        """Whether somebody watches: the first who comes is told of, and the last who goes."""
-        eyes: zmq.Socket[bytes] = zmq.Socket.shadow(self.sockets.boards)
+    def _update_subscribers(self) -> None:
+        """Read from the XPUB socket whether anybody subscribes.
+
+        The socket reports the first subscription (b"\\1") and the end of the last one (b"\\0").
+        """
+        boards: zmq.Socket[bytes] = zmq.Socket.shadow(self.sockets.boards)
         with contextlib.suppress(zmq.ZMQError):
             while True:
-                self.is_watched = eyes.recv(zmq.NOBLOCK)[:1] == b"\x01"
+                self.has_subscribers = boards.recv(zmq.NOBLOCK)[:1] == b"\x01"
 
-    def _boards(self) -> "Boards":
+    def _load_boards(self) -> "Boards":
         if self.boards is None:
-            from insitu.server.boards import Boards  # half of the modules: not unless it is used
+            # This loads half of all modules, which an aggregator without viewers does not need.
+            from insitu.server.boards import Boards
 
             self.boards = Boards(self.writer, self.refitter)
         return self.boards
 
-    def _begin_refit(self) -> None:
-        if self.refitting is None or self.refitting.done():
-            self.refitting = asyncio.create_task(self._guard(self._refit()))
+    def _start_refit(self) -> None:
+        if self.refit_task is None or self.refit_task.done():
+            self.refit_task = asyncio.create_task(self._guard(self._refit()))
 
     async def _refit(self) -> None:
-        """Make models in a thread of their own; what is sealed meanwhile has its turn after it."""
+        """Fit models in a thread; runs that are completed meanwhile are fitted afterwards."""
         while self.refitter.is_due:
             try:
-                work = self.refitter.begin()
+                fit = self.refitter.begin()
                 await self._show_preview()
-                for finding in self.refitter.finish(await _apart(work)):
-                    self.writer.read_records()  # they say so from now on
-                    self._say_once(finding.text)
+                findings = self.refitter.finish(await _run_in_thread(fit))
+                for finding in findings:
+                    self.writer.read_records()  # the findings are in the records now
+                    self._report_once(finding.text)
             except InsituError as error:
-                self._say_once(f"models were not made: {error}")
+                self._report_once(f"models could not be fitted: {error}")
                 self.refitter.shown = self.refitter.models
                 return
 
     async def _show_preview(self) -> None:
-        """What boards show until the models are made; without it they show the models before."""
+        """Show a preview of the models until they are fitted; without it, the models before."""
         try:
-            self.refitter.shown = await _apart(self.refitter.preview())
+            self.refitter.shown = await _run_in_thread(self.refitter.preview())
         except InsituError as error:
-            self._say_once(f"models could not be previewed: {error}")
+            self._report_once(f"models could not be previewed: {error}")
 
-    async def _end_refit(self) -> None:
-        """Let the models be made; after a signal, only if they come at once."""
-        if self.refitting is None:
+    async def _finish_refit(self) -> None:
+        """Wait for the refit; after a signal, only for a short time."""
+        if self.refit_task is None:
             return
-        signal_arrived = asyncio.create_task(self.signalled.wait())
-        await asyncio.wait((self.refitting, signal_arrived), return_when=asyncio.FIRST_COMPLETED)
-        _, unfinished = await asyncio.wait((self.refitting,), timeout=REFIT_AT_MOST_S)
-        signal_arrived.cancel()
+
+        signal_task = asyncio.create_task(self.signal_received.wait())
+        await asyncio.wait((self.refit_task, signal_task), return_when=asyncio.FIRST_COMPLETED)
+        _, unfinished = await asyncio.wait((self.refit_task,), timeout=MAX_REFIT_S)
+        signal_task.cancel()
+
         if unfinished:
-            await _ended(self.refitting)
-            self.say("models are behind the runs; the next aggregator or insitu refit makes them")
+            await _cancel(self.refit_task)
+            self.report(
+                "the models do not include the latest runs; the next aggregator or `insitu refit`"
+                " fits them"
+            )
 
 
-async def _apart(work: Callable[[], ModelSet]) -> ModelSet:
-    """Do pure work in a thread that the end of the process does not wait for.
+async def _run_in_thread(work: Callable[[], ModelSet]) -> ModelSet:
+    """Run a pure function in a thread that does not keep the process alive.
 
     Raises:
-        InsituError: what the work raised, or that it failed otherwise: its thread says how.
+        InsituError: `work` raised it, or failed otherwise, in which case its thread prints why.
     """
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
@@ -223,13 +240,14 @@ async def _apart(work: Callable[[], ModelSet]) -> ModelSet:
 
     threading.Thread(target=run, daemon=True).start()
     await done.wait()
-    result = outcome[0] if outcome else ModelingError("a failure of insitu itself, shown above")
+
+    result = outcome[0] if outcome else ModelingError("an internal error, shown above")
     if isinstance(result, InsituError):
         raise result
     return result
 
 
-async def _ended(task: "asyncio.Task[None]") -> None:
+async def _cancel(task: "asyncio.Task[None]") -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -239,49 +257,49 @@ async def serve(
     campaign: str,
     *,
     heartbeat_s: float,
-    say: Callable[[str], None],
-    up: Callable[[], None] | None = None,
+    report: Callable[[str], None],
+    on_ready: Callable[[], None] | None = None,
     address: str = "",
     exit_with: str = "",
     parent: int = 0,
 ) -> None:
-    """Aggregate the runs of a campaign until a signal, or until one run is over.
+    """Aggregate the runs of a campaign until a signal, or until a given run is over.
 
     Args:
-        campaign: its directory, made where it is not there yet.
+        campaign: the campaign's directory, which is created if necessary.
         heartbeat_s: seconds between two messages of an agent.
-        say: takes sentences for people.
-        up: called when agents and eyes may come.
-        address: `tcp://HOST:PORT` for agents on other machines.
-        exit_with: the id of the run after which to end.
-        parent: the process that waits for that run; without it nobody does.
+        report: takes messages for the user.
+        on_ready: called when agents and viewers can connect.
+        address: `tcp://HOST:PORT` to listen to other machines; default: UNIX sockets.
+        exit_with: the id of a run; serve until it is over.
+        parent: the id of the process that waits for that run; serve until it is gone.
 
     Raises:
         CampaignError: another aggregator is running, or the campaign cannot be written.
-        UsageError: an address of an unknown kind.
+        UsageError: the address is of an unknown kind.
     """
     instance = secrets.token_hex(8)
     with ExitStack() as stack:
-        writer = stack.enter_context(
-            CampaignWriter(campaign, instance=instance, heartbeat_s=heartbeat_s)
-        )
+        writer = CampaignWriter(campaign, instance=instance, heartbeat_s=heartbeat_s)
+        stack.enter_context(writer)
         sockets = stack.enter_context(bind(campaign, address))
         aggregator = Aggregator(
             writer,
             Refitter(writer.store, campaign),
             sockets=sockets,
             heartbeat_s=heartbeat_s,
-            say=say,
+            report=report,
             exit_with=exit_with,
             parent=parent,
         )
-        stack.callback(remove_address, campaign, COMING)
+
+        stack.callback(remove_address, campaign, AGGREGATOR_EXPECTED)
         stack.enter_context(
             aggregator.announced(
                 campaign, instance=instance, token=writer.token, boards=sockets.boards_endpoint
             )
         )
-        say(f"{campaign}: waiting for runs at {sockets.endpoint}; end with Ctrl-C or SIGTERM")
-        if up is not None:
-            up()
+        report(f"{campaign}: waiting for runs at {sockets.endpoint}; stop with Ctrl-C or SIGTERM")
+        if on_ready is not None:
+            on_ready()
         await aggregator.run()

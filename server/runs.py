@@ -1,4 +1,4 @@
-"""The life of one run: which ranks spoke, which have ended, which are silent, what is missing."""
+"""The life of one run: which ranks have reported, which have ended, what is missing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -15,108 +15,118 @@ from insitu.modeling.measurement import RunTable
 from insitu.server import sketches
 from insitu.server.description import configuration_of, parameters_of
 from insitu.server.dictionary import CallPaths, Dictionary
-from insitu.server.sketches import View
+from insitu.server.sketches import RelayView
 from insitu.server.totals import (
-    Arrival,
+    MatrixMemory,
     Register,
     Source,
-    lines_of,
-    rows_needed,
+    dictionary_rows_needed,
+    locate_ranks,
     table_of,
     totals_of,
 )
 from insitu.wire.messages import Bye, Digest, Hello, Message, Paths, RankEnd, Sketches, Totals
 
-STATUS_UNKNOWN = -1000  # of a rank whose end nobody told; no exit code and no signal
-SESSION_BYTES, ROW_BYTES, RANK_BYTES = 4_096, 512, 64  # about, in this Python
-NAMED_AT_MOST = 8  # ranks named in a sentence before it says how many more there are
+STATUS_UNKNOWN = -1000  # of a rank whose end was not reported; neither an exit code nor a signal
+MAX_RANKS_IN_TEXT = 8  # further ranks are only counted
+
+# Estimates of memory in CPython 3.11, for the limit on the memory of all runs.
+SESSION_BYTES, ROW_BYTES, RANK_BYTES = 4_096, 512, 64
 
 
 @dataclass(slots=True)
-class Session:
-    """One agent's life: its Hello, its dictionary, how far it came."""
+class NodeSession:
+    """One incarnation of an agent or a relay: its Hello, its dictionary and its progress."""
 
     hello: Hello
-    heard_at: float
+    heard_at: float  # seconds since 1970
     source: Source
     last_seq: int = 0
     time_ns: int = 0
     bye: Bye | None = None
-    peer: bytes = b""  # where its agent is reached
-    is_kept: bool = False  # its end is synced to disk
+    peer: bytes = b""  # the connection of the agent
+    is_durable: bool = False  # everything that arrived is synced to disk
     is_silent: bool = False
-    spoken: set[int] = field(default_factory=set)  # ranks whose totals it has brought
-    view: View = field(default_factory=View)  # what a relay has told
+    ranks: set[int] = field(default_factory=set)  # ranks whose totals have arrived
+    view: RelayView = field(default_factory=RelayView)  # the sketches of a relay
 
     @classmethod
-    def of(cls, hello: Hello, at: float, callpaths: CallPaths) -> "Session":
+    def of(cls, hello: Hello, at: float, callpaths: CallPaths) -> "NodeSession":
         """The session that a Hello opens in a run with these call paths."""
         return cls(hello, at, Source(hello.columns, Dictionary(callpaths)))
 
     @property
-    def is_whole(self) -> bool:
-        """Whether its end and the totals that the end names are here."""
+    def has_ended(self) -> bool:
+        """Whether its Bye and all totals before that have arrived."""
         return self.bye is not None and self.last_seq == self.bye.final_seq
 
 
 @dataclass(slots=True)
 class Run:
-    """What the aggregator knows of one run that is not sealed."""
+    """A run that is not complete, as far as its messages have arrived."""
 
     id: str
     size: int
     parameters: dict[str, float]
     callpaths: CallPaths = field(default_factory=CallPaths)
-    sessions: dict[str, Session] = field(default_factory=dict)  # by node, the newest incarnation
-    relays: dict[str, Session] = field(default_factory=dict)  # likewise; they have no ranks
+    sessions: dict[str, NodeSession] = field(default_factory=dict)  # newest, by node
+    relays: dict[str, NodeSession] = field(default_factory=dict)  # newest, by name
     registers: dict[int, Register] = field(default_factory=dict)  # by rank
-    ends: dict[int, tuple[tuple[int, int], RankEnd]] = field(default_factory=dict)
+    ends: dict[int, tuple[tuple[int, int], RankEnd]] = field(default_factory=dict)  # by rank
     state: RunState = RunState.EXPECTED
     findings: dict[tuple[str, str], Finding] = field(default_factory=dict)
-    shown: tuple[object, ...] = ()  # its progress when it was last put into the store
-    units: dict[str, tuple[str, str]] = field(default_factory=dict)  # with kind, of each metric
-    columns: int = 0  # that a node has announced, at most
-    held_bytes: int = 0  # its sessions, dictionaries and totals, about
+    stored_progress: tuple[object, ...] = ()  # `progress()` when it was last put into the store
+    units: dict[str, tuple[str, str]] = field(default_factory=dict)  # (unit, kind) by metric
+    columns: int = 0  # the most columns that a node has announced
+    held_bytes: int = 0  # estimated memory of sessions, dictionaries and totals
 
     def table_bytes(self, callpaths: int) -> int:
-        """The memory of a table with every rank's value."""
+        """The memory of a table with every rank's values."""
         return self.size * (8 * callpaths * self.columns + RANK_BYTES)
 
     def missing(self) -> tuple[int, ...]:
-        """The ranks whose whole data are not here, ascending."""
-        whole = {rank for rank, (_, end) in self.ends.items() if end.is_complete}
-        return tuple(rank for rank in range(self.size) if rank not in whole)
+        """The ranks whose data are not complete, ascending."""
+        complete = {rank for rank, (_, end) in self.ends.items() if end.is_complete}
+        return tuple(rank for rank in range(self.size) if rank not in complete)
 
     def is_complete(self) -> bool:
-        """Whether every rank has ended with whole data."""
-        return len(self.ends) == self.size and not self.missing()
+        """Whether every rank has ended and its data are complete."""
+        return self.has_ended() and not self.missing()
 
     def has_ended(self) -> bool:
-        """Whether every rank has an end, whole or not: nothing more can come by itself."""
+        """Whether every rank has ended, with complete data or not: no agent will send more."""
         return len(self.ends) == self.size
 
-    def live(self) -> list[Session]:
-        """The sessions of agents that have not said how their ranks ended, and of their relays."""
-        agents = [session for session in self.sessions.values() if not session.is_whole]
-        return agents + [s for s in self.relays.values() if s.view.ended < s.view.ranks]
+    def live_sessions(self) -> list[NodeSession]:
+        """The sessions of agents and relays that are expected to send more."""
+        agents = [session for session in self.sessions.values() if not session.has_ended]
+        relays = [relay for relay in self.relays.values() if relay.view.ended < relay.view.ranks]
+        return agents + relays
 
     def heard_at(self) -> float:
-        """When anything was heard of this run last."""
-        return max(s.heard_at for s in (*self.sessions.values(), *self.relays.values()))
+        """When the last message of this run arrived, in seconds since 1970."""
+        return max(session.heard_at for session in self.all_sessions())
 
-    def speaks(self, session: Session) -> bool:
-        """Whether no newer agent or relay speaks for the node of a session."""
+    def all_sessions(self) -> list[NodeSession]:
+        """The newest sessions of all agents and relays."""
+        return [*self.sessions.values(), *self.relays.values()]
+
+    def is_current(self, session: NodeSession) -> bool:
+        """Whether no newer session has replaced this one."""
         hello = session.hello
-        return (self.relays if hello.is_relay else self.sessions).get(hello.node) is session
+        sessions = self.relays if hello.is_relay else self.sessions
+        return sessions.get(hello.node) is session
 
     def progress(self) -> tuple[object, ...]:
-        """What changes whenever something arrives that counts."""
-        everyone = (*self.sessions.values(), *self.relays.values())
-        return tuple((s.hello.incarnation, s.last_seq, s.bye) for s in everyone)
+        """A value that changes whenever a message changes the state of the run."""
+        return tuple(
+            (session.hello.incarnation, session.last_seq, session.bye)
+            for session in self.all_sessions()
+        )
 
 
 def open_run(hello: Hello) -> Run:
-    """The run that a first Hello describes.
+    """The run that its first Hello describes.
 
     Raises:
         WireError: its configuration is not a JSON object whose parameters are numbers.
@@ -124,41 +134,55 @@ def open_run(hello: Hello) -> Run:
     return Run(hello.run, hello.size, parameters_of(hello))
 
 
-def welcome(run: Run, hello: Hello, at: float) -> Session:
-    """Let an agent speak for the run: a new session, or the one it had.
+def open_session(run: Run, hello: Hello, at: float) -> NodeSession:
+    """The session of an agent or relay: a new one, or the present one if it reconnects.
 
     Raises:
-        WireError: it describes another run than the agents before it, or is not the newest.
+        WireError: the Hello contradicts earlier ones, or a newer agent has replaced this one.
     """
-    if hello.size != run.size or parameters_of(hello) != run.parameters:
-        raise WireError(f"run {run.id} has {run.size} ranks and {run.parameters}; Hello says other")
-    speakers = run.relays if hello.is_relay else run.sessions
-    known = speakers.get(hello.node)
-    if known is not None and known.hello.incarnation > hello.incarnation:
-        raise WireError(f"a newer agent speaks for node {hello.node}")
-    for column in hello.columns:
-        if run.units.get(column.name, (column.unit, column.kind)) != (column.unit, column.kind):
-            raise WireError(f"metric {column.name} has another unit on other nodes of this run")
-    if known is None and len(speakers) >= run.size:
-        raise WireError(f"run {run.id} of {run.size} ranks has {len(speakers)} nodes already")
-    if known is None or known.hello.incarnation < hello.incarnation:
-        if known is not None and hello.is_relay:
-            run.held_bytes -= known.view.size_bytes
-        known = speakers[hello.node] = Session.of(hello, at, run.callpaths)
-        run.held_bytes += room_for(hello)
-    elif known.hello.columns != hello.columns:
+    sessions = run.relays if hello.is_relay else run.sessions
+    session = sessions.get(hello.node)
+    _check_hello(run, hello, session)
+
+    if session is None or session.hello.incarnation < hello.incarnation:
+        if session is not None and hello.is_relay:
+            run.held_bytes -= session.view.size_bytes
+        session = sessions[hello.node] = NodeSession.of(hello, at, run.callpaths)
+        run.held_bytes += memory_for(hello)
+    elif session.hello.columns != hello.columns:
         raise WireError(f"the agent of node {hello.node} changed its columns")
+
     run.columns = max(run.columns, len(hello.columns))
     run.units |= {column.name: (column.unit, column.kind) for column in hello.columns}
-    known.hello = hello  # it may know of more ranks by now
-    known.heard_at = at
+    session.hello = hello  # it may list more ranks than before
+    session.heard_at = at
     if run.state is RunState.EXPECTED:
         run.state = RunState.MEASURING
-    return known
+    return session
 
 
-def take(run: Run, session: Session, message: Paths | Digest | Totals | Sketches | Bye) -> None:
-    """Take what an agent or a relay says after its Hello.
+def _check_hello(run: Run, hello: Hello, session: NodeSession | None) -> None:
+    if hello.size != run.size or parameters_of(hello) != run.parameters:
+        raise WireError(
+            f"run {run.id} has {run.size} ranks and parameters {run.parameters}; Hello differs"
+        )
+    if session is not None and session.hello.incarnation > hello.incarnation:
+        raise WireError(f"a newer agent of node {hello.node} has connected")
+
+    for column in hello.columns:
+        unit_and_kind = (column.unit, column.kind)
+        if run.units.get(column.name, unit_and_kind) != unit_and_kind:
+            raise WireError(f"metric {column.name} has another unit on other nodes of this run")
+
+    nodes = len(run.relays if hello.is_relay else run.sessions)
+    if session is None and nodes >= run.size:
+        raise WireError(f"run {run.id} of {run.size} ranks has {nodes} nodes already")
+
+
+def take_message(
+    run: Run, session: NodeSession, message: Paths | Digest | Totals | Sketches | Bye
+) -> None:
+    """Apply a message of a session to its run.
 
     Raises:
         WireError: it does not fit the session.
@@ -174,119 +198,98 @@ def take(run: Run, session: Session, message: Paths | Digest | Totals | Sketches
             take_bye(run, session, message)
 
 
-def take_paths(run: Run, session: Session, message: Paths | Digest) -> None:
+def take_paths(run: Run, session: NodeSession, message: Paths | Digest) -> None:
     """Add rows to the dictionary of a session.
 
     Raises:
-        WireError: the rows make no tree.
+        WireError: the rows are not a tree.
     """
     dictionary = session.source.dictionary
-    before = len(dictionary)
+    rows_before = len(dictionary)
     if isinstance(message, Paths):
         dictionary.extend(message)
     else:
         dictionary.adopt(message.rows, message.digest)
-    if len(dictionary) > before:
-        run.held_bytes += room_for(message)
+    if len(dictionary) > rows_before:
+        run.held_bytes += memory_for(message)
 
 
-def take_totals(run: Run, session: Session, totals: Totals) -> bool:
-    """Let the newest totals of each rank stand; False where the dictionary is too short for them.
+def take_totals(run: Run, session: NodeSession, totals: Totals) -> bool:
+    """Replace the totals of each rank by newer ones; False if the dictionary lacks rows for them.
 
     Raises:
         WireError: the message does not fit the session.
     """
     if totals.seq <= session.last_seq:
-        return True  # doubled or overtaken by a newer one
-    if rows_needed(totals) > len(session.source.dictionary):
+        return True  # a duplicate, or older than totals that have arrived
+    if dictionary_rows_needed(totals) > len(session.source.dictionary):
         return False
+
     order = (session.hello.incarnation, totals.seq)
-    arrival = Arrival.of(totals)
-    for rank, lines in lines_of(totals, session.source, run.size).items():
+    memory = MatrixMemory.of(totals)
+    for rank, rows in locate_ranks(totals, session.source, run.size).items():
         register = run.registers.get(rank)
         if register is None or register.order < order:
-            run.registers[rank] = Register(order, session.source, tuple(lines), arrival)
-            arrival.ranks += 1
-            session.spoken.add(rank)
-            run.held_bytes += _let_go(register)
-    if arrival.ranks:
-        run.held_bytes += arrival.size_bytes
+            run.registers[rank] = Register(order, session.source, tuple(rows), memory)
+            memory.ranks += 1
+            session.ranks.add(rank)
+            run.held_bytes -= _release(register)
+    if memory.ranks:
+        run.held_bytes += memory.size_bytes
+
     session.last_seq = totals.seq
     session.time_ns = totals.time_ns
-    session.is_kept = False
-    _take_ends(run, session)
+    session.is_durable = False
+    _apply_bye(run, session)
     return True
 
 
-def take_sketches(run: Run, session: Session, message: Sketches) -> None:
-    """Let the newest sketch of each metric stand, where the dictionary is long enough for it.
+def _release(register: Register | None) -> int:
+    """The bytes of memory that are freed when a register is replaced."""
+    if register is None:
+        return 0
+    register.memory.ranks -= 1
+    return 0 if register.memory.ranks else register.memory.size_bytes
+
+
+def take_sketches(run: Run, session: NodeSession, message: Sketches) -> None:
+    """Replace the sketches of a relay by newer ones, unless its dictionary lacks rows for them.
 
     Raises:
         WireError: the message does not fit the session.
     """
-    if message.seq > session.last_seq and session.view.take(message, session.source):
-        run.held_bytes += session.view.grown()
+    if message.seq > session.last_seq and session.view.update(message, session.source):
+        run.held_bytes += session.view.added_bytes()
         session.last_seq, session.time_ns = message.seq, message.time_ns
 
 
-def unkept(run: Run) -> list[Session]:
-    """The sessions of nodes that have brought what is not on the disk, ended or not."""
-    return [s for s in run.sessions.values() if s.last_seq and not s.is_kept]
+def take_bye(run: Run, session: NodeSession, bye: Bye) -> None:
+    """Record how the ranks of a node ended; it applies once all totals before it have arrived.
 
-
-def _let_go(register: Register | None) -> int:
-    """What is no longer held when a register is replaced, as a number below zero."""
-    if register is None:
-        return 0
-    register.arrival.ranks -= 1
-    return 0 if register.arrival.ranks else -register.arrival.size_bytes
-
-
-def room_for(message: Message) -> int:
-    """The memory that a message will take, at most."""
-    match message:
-        case Hello():
-            return SESSION_BYTES + len(message.configuration) + 32 * len(message.ranks)
-        case Paths():
-            text = sum(map(len, message.names)) + sum(map(len, message.files))
-            return ROW_BYTES * len(message.names) + 4 * text
-        case Digest():
-            return ROW_BYTES * message.rows
-        case Totals():
-            return Arrival.of(message).size_bytes
-        case Sketches():
-            return sketches.size_of(message)
-        case Bye():
-            texts = sum(len(text) for finding in message.findings for text in finding)
-            return len(message.cost) + 256 * len(message.ends) + 4 * texts
-        case _:
-            return 0
-
-
-def take_bye(run: Run, session: Session, bye: Bye) -> None:
-    """Report how the ranks of a node ended; it counts once the totals it names are here.
-
-    One that names totals before those that are here came late, and is nothing any more.
+    A Bye with an older sequence number is stale and ignored.
 
     Raises:
         WireError: it names ranks that the run does not have.
     """
     if any(not 0 <= end.rank < run.size for end in bye.ends):
-        raise WireError(f"Bye names a rank that the run of {run.size} has not")
+        raise WireError(f"Bye names a rank that a run of {run.size} ranks does not have")
     if bye.final_seq < session.last_seq:
         return
-    if session.bye is None or (session.bye != bye and session.bye.final_seq <= bye.final_seq):
+
+    known = session.bye
+    if known is None or (known != bye and known.final_seq <= bye.final_seq):
         session.bye = bye
-        session.is_kept = False
-        run.held_bytes += room_for(bye)
+        session.is_durable = False
+        run.held_bytes += memory_for(bye)
     if run.state is RunState.MEASURING:
         run.state = RunState.CLOSING
-    _take_ends(run, session)
+    _apply_bye(run, session)
 
 
-def _take_ends(run: Run, session: Session) -> None:
-    if session.bye is None or not session.is_whole:
+def _apply_bye(run: Run, session: NodeSession) -> None:
+    if session.bye is None or not session.has_ended:
         return
+
     order = (session.hello.incarnation, session.bye.final_seq)
     for end in session.bye.ends:
         known = run.ends.get(end.rank)
@@ -296,46 +299,85 @@ def _take_ends(run: Run, session: Session) -> None:
         run.findings[code, f"{session.hello.node} {where}"] = Finding(code, text, where)
 
 
-def last_words(run: Run, session: Session) -> tuple[Message, ...]:
-    """What the journal must hold of a session to make it again, without its token."""
-    all_of_them = ((rank, run.registers[rank]) for rank in session.spoken)
-    own = {rank: found for rank, found in all_of_them if found.source is session.source}
-    words: list[Message] = [replace(session.hello, token="")]
-    words += session.source.dictionary.to_paths()
+def memory_for(message: Message) -> int:
+    """The memory in bytes that a message will need, at most."""
+    match message:
+        case Hello():
+            return SESSION_BYTES + len(message.configuration) + 32 * len(message.ranks)
+        case Paths():
+            text = sum(map(len, message.names)) + sum(map(len, message.files))
+            return ROW_BYTES * len(message.names) + 4 * text
+        case Digest():
+            return ROW_BYTES * message.rows
+        case Totals():
+            return MatrixMemory.of(message).size_bytes
+        case Sketches():
+            return sketches.memory_for(message)
+        case Bye():
+            texts = sum(len(text) for finding in message.findings for text in finding)
+            return len(message.cost) + 256 * len(message.ends) + 4 * texts
+        case _:
+            return 0
+
+
+def undurable_sessions(run: Run) -> list[NodeSession]:
+    """The sessions of nodes with totals that are not on the disk."""
+    return [
+        session for session in run.sessions.values() if session.last_seq and not session.is_durable
+    ]
+
+
+def own_registers(run: Run, session: NodeSession) -> dict[int, Register]:
+    """The registers of the ranks whose newest totals came from this session."""
+    registers = {rank: run.registers[rank] for rank in session.ranks}
+    return {
+        rank: register for rank, register in registers.items() if register.source is session.source
+    }
+
+
+def final_messages(run: Run, session: NodeSession) -> tuple[Message, ...]:
+    """The messages from which a session can be restored, without its token."""
+    messages: list[Message] = [replace(session.hello, token="")]
+    messages += session.source.dictionary.to_paths()
     if session.last_seq:
-        words += totals_of(own, session.last_seq, session.time_ns)
+        messages += totals_of(own_registers(run, session), session.last_seq, session.time_ns)
     if session.bye is not None:
-        words.append(session.bye)
-    return tuple(words)
+        messages.append(session.bye)
+    return tuple(messages)
 
 
-def result(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTable]:
-    """The run as the store keeps it; its repetition is not numbered yet."""
+def to_record(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTable]:
+    """The run as it is stored; the store numbers its repetition."""
+    sessions = list(run.sessions.values())
     missing = run.missing()
+
     findings = list(run.findings.values())
     if missing:
-        text = f"{run.size - len(missing)} of {run.size} ranks are whole; missing: {named(missing)}"
+        text = (
+            f"{run.size - len(missing)} of {run.size} ranks are complete; missing:"
+            f" {format_ranks(missing)}"
+        )
         findings.append(Finding("rank-lost", text, run.id))
-    statuses = {rank: end.status for rank, (_, end) in run.ends.items()}
-    byes = [session.bye.ended_ns for session in run.sessions.values() if session.bye is not None]
+
+    status_of = {rank: end.status for rank, (_, end) in run.ends.items()}
+    ended_ns = [session.bye.ended_ns for session in sessions if session.bye is not None]
     record = RunRecord(
         id=run.id,
         key=RunKey.of({**run.parameters, RANKS: float(run.size)}),
         state=state,
-        started_at=min(session.hello.started_ns for session in run.sessions.values()) / 1e9,
-        ended_at=max(byes) / 1e9 if byes else now,
-        configuration=configuration_of(
-            (session.hello, session.bye) for session in run.sessions.values()
-        ),
-        exit_status=tuple(statuses.get(rank, STATUS_UNKNOWN) for rank in range(run.size)),
+        started_at=min(session.hello.started_ns for session in sessions) / 1e9,
+        ended_at=max(ended_ns) / 1e9 if ended_ns else now,
+        configuration=configuration_of((session.hello, session.bye) for session in sessions),
+        exit_status=tuple(status_of.get(rank, STATUS_UNKNOWN) for rank in range(run.size)),
         missing=missing,
         findings=tuple(findings),
     )
     return record, table_of(run.size, run.registers)
 
 
-def named(ranks: Iterable[int]) -> str:
-    """Ranks for a sentence: `1, 2, 5` or `0, 1, 2, 3, 4, 5, 6, 7 and 92 more`."""
+def format_ranks(ranks: Iterable[int]) -> str:
+    """Ranks for a message: `1, 2, 5` or `0, 1, 2, 3, 4, 5, 6, 7 and 92 more`."""
     numbers = [str(rank) for rank in ranks]
-    more = len(numbers) - NAMED_AT_MOST
-    return ", ".join(numbers[:NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+    text = ", ".join(numbers[:MAX_RANKS_IN_TEXT])
+    more = len(numbers) - MAX_RANKS_IN_TEXT
+    return f"{text} and {more} more" if more > 0 else text

@@ -1,4 +1,4 @@
-"""The state of a campaign while it is measured: events in, effects out, nothing else touched."""
+"""The state machine of a campaign that is being measured: events in, effects out."""
 
 import hmac
 from collections.abc import Collection
@@ -21,7 +21,7 @@ from insitu.server.events import (
     StoreRun,
     Tick,
 )
-from insitu.server.runs import Run, Session
+from insitu.server.runs import NodeSession, Run
 from insitu.wire.messages import (
     MAX_ROWS,
     NO_SESSION,
@@ -39,23 +39,24 @@ from insitu.wire.messages import (
     Welcome,
 )
 
-SILENT_BEATS = 5  # before a node is said to be silent
-GRACE_S = 5.0  # beyond the silence, before a run is called partial
-MAX_RUNS = 4_096  # not sealed, at one time
-ROOM_BYTES = 4 << 30  # for all runs, where nobody says how much there is
-SMALL, SPOKEN = 4_096, 0.1  # a larger run is shown as partial when this part of it has spoken
-OF_RANKS = (Totals, Bye)  # which a relay has not
-Said = Paths | Digest | Totals | Sketches | Bye  # by an agent that has said Hello
-EVERYTHING = 1 << 62  # acknowledged of a sealed run, whatever is said
+SILENT_HEARTBEATS = 5  # a node is silent after this many heartbeats without a message
+GRACE_S = 5.0  # after all nodes of a run are silent, before it becomes incomplete
+MAX_RUNS = 4_096  # that are being measured at the same time
+MEMORY_BYTES = 4 << 30  # for all runs together, by default
+SMALL_RUN = 4_096  # ranks; a larger incomplete run is shown once MIN_SHARE of them have reported
+MIN_SHARE = 0.1
+FROM_AGENTS_ONLY = (Totals, Bye)  # a relay has no ranks
+SessionMessage = Paths | Digest | Totals | Sketches | Bye  # what follows a Hello
+EVERYTHING = 1 << 62  # acknowledges every sequence number of a run that is complete
 
 
 class CampaignState:
-    """All runs that are not sealed, and who speaks for them.
+    """All runs that are not complete, and the agents and relays that report them.
 
-    Pure and synchronous; time comes in the events. Whoever calls `handle` carries out the effects
-    in their order and reports `JournalSynced` and `RunStored` only for what is on the disk. What
-    could not be written is asked for again at the next `Tick`. A `StoreRun` of a run that is sealed
-    may be left out.
+    The state machine is pure and synchronous; events carry the time. The caller of `handle` carries
+    out the effects in their order, and reports `JournalSynced` and `RunStored` only for what is
+    durable. An effect that failed is requested again at the next `Tick`. A `StoreRun` of a run that
+    is complete already may be skipped.
     """
 
     def __init__(
@@ -64,287 +65,329 @@ class CampaignState:
         instance: str,
         token: str,
         heartbeat_s: float,
-        room_bytes: int = ROOM_BYTES,
-        sealed: Collection[str] = (),
-        partial: Collection[str] = (),
+        memory_bytes: int = MEMORY_BYTES,
+        complete: Collection[str] = (),
+        incomplete: Collection[str] = (),
     ) -> None:
-        """Begin with the ids of the runs that the store has, and memory for those to come."""
+        """Start without runs.
+
+        Args:
+            instance: differs from that of every earlier or later aggregator.
+            token: the token that a Hello must present.
+            heartbeat_s: seconds between two messages of an agent.
+            memory_bytes: the limit on the memory of all runs together.
+            complete: the ids of complete runs in the store.
+            incomplete: the ids of incomplete runs in the store, which may be completed.
+        """
         self.instance = instance
         self.heartbeat_s = heartbeat_s
-        self._room_bytes = room_bytes
         self.runs: dict[str, Run] = {}
-        self.held_bytes = 0  # by all of them
-        self.sealed = set(sealed)
-        self._partial = frozenset(partial)  # in the store: they are not measured any more
+        self.held_bytes = 0  # by all runs
+        self.complete = set(complete)
+        self._incomplete = frozenset(incomplete)
+        self._memory_bytes = memory_bytes
         self._token = token.encode()
-        self._peers: dict[bytes, tuple[str, Session | None]] = {}
+        self._peers: dict[bytes, tuple[str, NodeSession | None]] = {}
 
     def handle(self, event: Event) -> list[Effect]:
-        """What is to be done about an event."""
+        """Handle an event; return the effects that the caller must carry out."""
         match event:
             case MessageArrived():
-                return self._arrived(event)
+                return self._handle_message(event)
             case Tick(now):
-                return self._ticked(now)
+                return self._handle_tick(now)
             case JournalSynced():
-                return self._kept(event)
-            case RunStored(run_id, is_partial):
-                return self._sealed(run_id, is_partial=is_partial)
+                return self._handle_synced(event)
+            case RunStored(run_id, is_incomplete):
+                return self._handle_stored(run_id, is_incomplete=is_incomplete)
             case StopRequested(now):
-                return [
-                    effect for run in list(self.runs.values()) for effect in self._end(run, now)
-                ]
+                effects: list[Effect] = []
+                for run in list(self.runs.values()):
+                    effects += self._end(run, now)
+                return effects
 
     def state_of(self, run_id: str) -> RunState:
-        """How far a run is; expected where nothing was heard of it."""
-        if run_id in self.sealed:
+        """The state of a run; EXPECTED if no message of it has arrived."""
+        if run_id in self.complete:
             return RunState.COMPLETE
         run = self.runs.get(run_id)
         if run is not None:
             return run.state
-        return RunState.INCOMPLETE if run_id in self._partial else RunState.EXPECTED
+        return RunState.INCOMPLETE if run_id in self._incomplete else RunState.EXPECTED
 
     def is_measuring(self) -> bool:
-        """Whether any run is under way."""
+        """Whether any run is in progress."""
         return any(run.state is not RunState.INCOMPLETE for run in self.runs.values())
 
-    def has(self, hello: Hello) -> bool:
-        """Whether all that the agent of a Hello had to say is on the disk."""
-        if hello.run in self.sealed:
+    def is_durable(self, hello: Hello) -> bool:
+        """Whether everything that the agent of a Hello sends is on the disk, up to its Bye."""
+        if hello.run in self.complete:
             return True
         run = self.runs.get(hello.run)
         session = run.sessions.get(hello.node) if run is not None else None
         return (
             session is not None
             and session.hello.incarnation == hello.incarnation
-            and session.is_whole
-            and session.is_kept
+            and session.has_ended
+            and session.is_durable
         )
 
-    def _arrived(self, event: MessageArrived) -> list[Effect]:
+    def _handle_message(self, event: MessageArrived) -> list[Effect]:
+        peer, message = event.peer, event.message
         try:
-            if isinstance(event.message, Hello):
-                return self._hello(event, event.message)
-            if not isinstance(event.message, Said):
-                raise WireError(f"{type(event.message).__name__} is not for the aggregator")
-            if event.peer not in self._peers:
-                return [Reply(event.peer, Reject(NO_SESSION, "no session: Hello first"))]
-            run_id, session = self._peers[event.peer]
+            if isinstance(message, Hello):
+                return self._handle_hello(event, message)
+            if not isinstance(message, SessionMessage):
+                raise WireError(f"{type(message).__name__} is not a message to an aggregator")
+            if peer not in self._peers:
+                return [Reply(peer, Reject(NO_SESSION, "no session: Hello first"))]
+
+            run_id, session = self._peers[peer]
+            if run_id in self.complete:
+                return self._acknowledge_complete(peer, message)
             run = self.runs.get(run_id)
-            if run_id in self.sealed:
-                return self._sealed_ack(event.peer, event.message)
             if run is None or session is None:
-                return [Reply(event.peer, Reject(NO_SESSION, "no such run: Hello first"))]
-            return self._spoken(run, session, event, event.message)
+                return [Reply(peer, Reject(NO_SESSION, "no such run: Hello first"))]
+            return self._handle_session_message(run, session, event, message)
         except WireError as error:
             return [
-                Reply(event.peer, Reject(REFUSED, str(error))),
+                Reply(peer, Reject(REFUSED, str(error))),
                 Report(Finding("message-refused", str(error))),
             ]
 
-    def _hello(self, event: MessageArrived, hello: Hello) -> list[Effect]:
+    def _handle_hello(self, event: MessageArrived, hello: Hello) -> list[Effect]:
         if not 1 <= hello.schema <= SCHEMA:
-            text = f"the agent speaks schema {hello.schema}, this aggregator up to {SCHEMA}"
-            raise WireError(f"{text}; update insitu where the aggregator runs")
+            raise WireError(
+                f"the agent uses schema {hello.schema}, this aggregator knows schemas up to"
+                f" {SCHEMA}; update insitu where the aggregator runs"
+            )
         if not event.is_trusted and not hmac.compare_digest(hello.token.encode(), self._token):
             raise WireError("the token is not that of this campaign")
-        if hello.run in self.sealed:
+        if hello.run in self.complete:
             self._peers[event.peer] = (hello.run, None)
             return [Reply(event.peer, self._welcome(MAX_ROWS, 0))]
+
         run = self.runs.get(hello.run)
         if run is None:
-            self._make_place(event.at)
+            self._limit_runs(event.at)
             run = runs.open_run(hello)
         if not event.is_trusted:
-            self._check_room(run, hello)
-        before = run.held_bytes
-        session = runs.welcome(run, hello, event.at)
+            self._check_memory(run, hello)
+
+        held_before = run.held_bytes
+        session = runs.open_session(run, hello, event.at)
         self.runs[run.id] = run
-        self.held_bytes += run.held_bytes - before
-        if event.is_trusted and run.id in self._partial:
-            run.state = RunState.INCOMPLETE
+        self.held_bytes += run.held_bytes - held_before
+        if event.is_trusted and run.id in self._incomplete:
+            run.state = RunState.INCOMPLETE  # its agents are gone: it is not being measured
+
         if session.peer != event.peer:
-            self._let_go(session)
+            self._disconnect(session)
             session.peer = event.peer
         self._peers[event.peer] = (run.id, session)
-        known = len(session.source.dictionary)
-        return [Reply(event.peer, self._welcome(known, session.last_seq))]
+        known_rows = len(session.source.dictionary)
+        return [Reply(event.peer, self._welcome(known_rows, session.last_seq))]
 
-    def _make_place(self, now: float) -> None:
-        """DropFromJournal the oldest run that brought nothing, where there are too many.
+    def _limit_runs(self, now: float) -> None:
+        """Make sure there is room for another run: forget the oldest that has brought nothing.
 
         Raises:
-            WireError: all of them have brought something, or have just begun.
+            WireError: there are too many runs, and all have brought something or just begun.
         """
         if len(self.runs) < MAX_RUNS:
             return
+
         empty = [run for run in self.runs.values() if not run.registers and not run.relays]
         oldest = min(empty, key=lambda run: run.heard_at(), default=None)
         if oldest is None or now - oldest.heard_at() < GRACE_S:
-            raise WireError(f"{MAX_RUNS} runs are being measured; that is the limit")
+            raise WireError(f"{MAX_RUNS} runs are being measured, which is the limit")
         self._forget(oldest)
 
     def _forget(self, run: Run) -> None:
-        """Drop a run that brought nothing; whoever speaks for it says Hello again."""
-        self._drop(run)
-        for session in (*run.sessions.values(), *run.relays.values()):
-            self._let_go(session)
+        """Remove a run; its agents, if there are any, must say Hello again."""
+        self._remove(run)
+        for session in run.all_sessions():
+            self._disconnect(session)
 
-    def _drop(self, run: Run) -> None:
+    def _remove(self, run: Run) -> None:
         del self.runs[run.id]
         self.held_bytes -= run.held_bytes
 
-    def _let_go(self, session: Session) -> None:
-        """Whoever speaks for this session says Hello again; its peer may be another's by now."""
-        if self._peers.get(session.peer, ("", None))[1] is session:
+    def _disconnect(self, session: NodeSession) -> None:
+        """Make the agent of a session say Hello again, unless its peer has a new session."""
+        _, session_of_peer = self._peers.get(session.peer, ("", None))
+        if session_of_peer is session:
             del self._peers[session.peer]
 
-    def _check_room(self, run: Run, message: Hello | Said) -> None:
-        """See that a message, and the table it leads to, fit beside all that is here.
+    def _check_memory(self, run: Run, message: Hello | SessionMessage) -> None:
+        """Check that there is memory for a message and for the table that will follow from it.
 
         Raises:
-            WireError: they do not.
+            WireError: there is not enough memory.
         """
-        wanted = runs.room_for(message)
+        wanted = runs.memory_for(message)
         if isinstance(message, Paths):
             wanted += self._table_bytes(run, len(message.names))
         needed = self.held_bytes + wanted + self._table_bytes(run, len(run.callpaths.all))
-        if needed > self._room_bytes:
+
+        if needed > self._memory_bytes:
             raise WireError(
-                f"with run {run.id} the aggregator needs {needed >> 20} MiB of memory and may take"
-                f" {self._room_bytes >> 20}: serve the campaign on a larger machine, or bring the"
-                " tables in with insitu ingest there"
+                f"run {run.id} would increase the aggregator's memory to {needed >> 20} MiB; the"
+                f" limit is {self._memory_bytes >> 20} MiB. Serve the campaign on a larger machine,"
+                " or bring the tables in with `insitu ingest` there"
             )
 
     def _table_bytes(self, run: Run, callpaths: int) -> int:
-        """The memory of the table that a run leads to, one at a time; of sketches none is made."""
+        """The memory of the table of a run; none while only sketches of it have arrived."""
         return 0 if run.relays and not run.sessions else run.table_bytes(callpaths)
 
-    def _spoken(
-        self,
-        run: Run,
-        session: Session,
-        event: MessageArrived,
-        message: Said,
+    def _handle_session_message(
+        self, run: Run, session: NodeSession, event: MessageArrived, message: SessionMessage
     ) -> list[Effect]:
-        """A message of a session that is known."""
-        if not run.speaks(session):
-            raise WireError(f"a newer agent speaks for node {session.hello.node}")
+        if not run.is_current(session):
+            raise WireError(f"a newer agent of node {session.hello.node} has connected")
+
         session.heard_at = event.at
         if session.is_silent:
             session.is_silent = False
             run.findings.pop(("rank-silent", session.hello.node), None)
         if run.state is RunState.INCOMPLETE and not event.is_trusted:
             run.state = RunState.MEASURING
-        if not event.is_trusted:  # what was promised before is taken, whatever it needs
-            self._check_room(run, message)
-        if isinstance(message, OF_RANKS if session.hello.is_relay else Sketches):
-            raise WireError(f"{type(message).__name__} is not for {session.hello.node} to say")
-        before = run.held_bytes
+
+        if not event.is_trusted:  # what was durable before is taken, however large it is
+            self._check_memory(run, message)
+        if isinstance(message, FROM_AGENTS_ONLY if session.hello.is_relay else Sketches):
+            sender = "a relay" if session.hello.is_relay else "an agent"
+            raise WireError(f"{type(message).__name__} is not a message from {sender}")
+
+        held_before = run.held_bytes
         try:
-            runs.take(run, session, message)
+            runs.take_message(run, session, message)
         finally:
-            self.held_bytes += run.held_bytes - before
-        if session.is_whole and not session.is_kept:
-            return [self._keep(run, session)]  # the answer follows when it is kept
+            self.held_bytes += run.held_bytes - held_before
+
+        if session.has_ended and not session.is_durable:
+            return [self._append_to_journal(run, session)]  # the answer follows once it is durable
         if isinstance(message, Bye) and message.final_seq > session.last_seq:
             text = f"totals up to {message.final_seq} have not arrived: Hello first"
             return [Reply(event.peer, Reject(NO_SESSION, text))]
-        return [self._ack(session, is_durable=message == session.bye and session.is_whole)]
+        is_durable = session.has_ended and message == session.bye
+        return [self._acknowledge(session, is_durable=is_durable)]
 
-    def _kept(self, event: JournalSynced) -> list[Effect]:
+    def _handle_synced(self, event: JournalSynced) -> list[Effect]:
         run = self.runs.get(event.run)
         session = run.sessions.get(event.node) if run is not None else None
         if run is None or session is None or session.hello.incarnation != event.incarnation:
             return []
-        session.is_kept = True
-        if not session.is_whole:
+
+        session.is_durable = True
+        if not session.has_ended:
             return []
-        return [self._ack(session, is_durable=True), *self._settle(run, session.heard_at)]
+        return [
+            self._acknowledge(session, is_durable=True),
+            *self._store_if_ended(run, session.heard_at),
+        ]
 
-    def _settle(self, run: Run, now: float) -> list[Effect]:
-        """Put the run into the store if nothing more can come by itself."""
+    def _store_if_ended(self, run: Run, now: float) -> list[Effect]:
+        """Store a run if no agent will send more."""
         if run.is_complete():
-            return [StoreRun(*runs.result(run, RunState.COMPLETE, now))]
-        return self._part(run, now) if run.has_ended() else []
+            return [StoreRun(*runs.to_record(run, RunState.COMPLETE, now))]
+        return self._store_incomplete(run, now) if run.has_ended() else []
 
-    def _part(self, run: Run, now: float) -> list[Effect]:
-        """AppendToJournal what is here of a run that is not complete, and show it as partial.
+    def _store_incomplete(self, run: Run, now: float) -> list[Effect]:
+        """Store what has arrived of an incomplete run.
 
-        A run that brought nothing is forgotten: its tables, if there are any, are where they were.
-        What came of a tiny part of very many ranks waits in the journal: the work of showing it
-        would follow from a number that somebody has said, not from what is here.
+        A run that brought nothing is forgotten; its tables, if any, are still on its nodes. A large
+        run of which few ranks have reported stays in the journal only: the cost of its table would
+        follow from the size that an agent claims, not from the data that have arrived.
         """
         if not run.registers and not run.ends:
             self._forget(run)
             return []
-        if run.shown == run.progress():
+        if run.stored_progress == run.progress():
             run.state = RunState.INCOMPLETE
             return []
-        unkept = runs.unkept(run)
-        kept: list[Effect] = [self._keep(run, one) for one in unkept if not one.is_whole]
-        if run.size > SMALL and len(run.registers) < SPOKEN * run.size:
-            run.state, run.shown = RunState.INCOMPLETE, run.progress()
-            return kept
-        return [*kept, StoreRun(*runs.result(run, RunState.INCOMPLETE, now))]
+
+        effects: list[Effect] = []
+        for session in runs.undurable_sessions(run):
+            if not session.has_ended:
+                effects.append(self._append_to_journal(run, session))
+
+        if run.size > SMALL_RUN and len(run.registers) < MIN_SHARE * run.size:
+            run.state, run.stored_progress = RunState.INCOMPLETE, run.progress()
+            return effects
+        return [*effects, StoreRun(*runs.to_record(run, RunState.INCOMPLETE, now))]
 
     def _end(self, run: Run, now: float) -> list[Effect]:
-        """Nothing more will come: what is not complete is partial."""
-        return [*self._retry(run), *(self._settle(run, now) or self._part(run, now))]
+        """Store a run of which no more messages will come."""
+        retried = self._retry_journal(run)
+        return [*retried, *(self._store_if_ended(run, now) or self._store_incomplete(run, now))]
 
-    def _retry(self, run: Run) -> list[Effect]:
-        whole = [s for s in run.sessions.values() if s.is_whole and not s.is_kept]
-        return [self._keep(run, session) for session in whole]
+    def _retry_journal(self, run: Run) -> list[Effect]:
+        """Write the sessions to the journal that have ended but are not durable."""
+        effects: list[Effect] = []
+        for session in run.sessions.values():
+            if session.has_ended and not session.is_durable:
+                effects.append(self._append_to_journal(run, session))
+        return effects
 
-    def _sealed(self, run_id: str, *, is_partial: bool) -> list[Effect]:
+    def _handle_stored(self, run_id: str, *, is_incomplete: bool) -> list[Effect]:
         run = self.runs.get(run_id)
         if run is None:
             return []
-        if is_partial:
+        if is_incomplete:
             run.state = RunState.INCOMPLETE
-            run.shown = run.progress()
+            run.stored_progress = run.progress()
             return []
-        self.sealed.add(run_id)
-        self._drop(run)
+        self.complete.add(run_id)
+        self._remove(run)
         return [DropFromJournal(run_id), RefitModels(run_id)]
 
-    def _ticked(self, now: float) -> list[Effect]:
+    def _handle_tick(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        silence_s = SILENT_BEATS * self.heartbeat_s
+        silence_s = SILENT_HEARTBEATS * self.heartbeat_s
+
         for run in list(self.runs.values()):
-            effects += self._retry(run)
+            effects += self._retry_journal(run)
             if run.is_complete():
-                effects += self._settle(run, now)
+                effects += self._store_if_ended(run, now)
                 continue
-            for session in run.live() if run.state is not RunState.INCOMPLETE else ():
+            if run.state is RunState.INCOMPLETE:
+                continue
+
+            for session in run.live_sessions():
                 if not session.is_silent and now - session.heard_at > silence_s:
                     session.is_silent = True
-                    effects += self._silent(run, session)
-            if run.state is not RunState.INCOMPLETE and now - run.heard_at() > silence_s + GRACE_S:
-                effects += self._part(run, now)
+                    effects += self._report_silent(run, session)
+            if now - run.heard_at() > silence_s + GRACE_S:
+                effects += self._store_incomplete(run, now)
+
         return effects
 
-    def _silent(self, run: Run, session: Session) -> list[Effect]:
-        node, ranks = session.hello.node, session.hello.ranks
-        whose = f"ranks {runs.named(ranks)}"
-        if session.hello.is_relay:
-            whose = f"a relay of {session.view.ranks} ranks"
-        text = f"nothing heard of node {node} ({whose}) for {SILENT_BEATS} beats"
-        finding = run.findings["rank-silent", node] = Finding("rank-silent", text, run.id)
+    def _report_silent(self, run: Run, session: NodeSession) -> list[Effect]:
+        hello = session.hello
+        if hello.is_relay:
+            ranks = f"a relay of {session.view.ranks} ranks"
+        else:
+            ranks = f"ranks {runs.format_ranks(hello.ranks)}"
+        text = f"no message from node {hello.node} ({ranks}) for {SILENT_HEARTBEATS} heartbeats"
+        finding = Finding("rank-silent", text, run.id)
+        run.findings["rank-silent", hello.node] = finding
         return [Report(finding)]
 
-    def _keep(self, run: Run, session: Session) -> AppendToJournal:
+    def _append_to_journal(self, run: Run, session: NodeSession) -> AppendToJournal:
         hello = session.hello
-        return AppendToJournal(run.id, hello.node, hello.incarnation, runs.last_words(run, session))
+        messages = runs.final_messages(run, session)
+        return AppendToJournal(run.id, hello.node, hello.incarnation, messages)
 
-    def _welcome(self, known: int, last_seq: int) -> Message:
-        return Welcome(self.instance, known, last_seq, round(1000 * self.heartbeat_s))
+    def _welcome(self, known_rows: int, last_seq: int) -> Message:
+        return Welcome(self.instance, known_rows, last_seq, round(1000 * self.heartbeat_s))
 
-    def _ack(self, session: Session, *, is_durable: bool) -> Reply:
-        known = len(session.source.dictionary)
-        return Reply(session.peer, Ack(self.instance, session.last_seq, known, is_durable))
+    def _acknowledge(self, session: NodeSession, *, is_durable: bool) -> Reply:
+        known_rows = len(session.source.dictionary)
+        return Reply(session.peer, Ack(self.instance, session.last_seq, known_rows, is_durable))
 
-    def _sealed_ack(self, peer: bytes, message: Said) -> list[Effect]:
-        """Everything of a sealed run is in the store."""
+    def _acknowledge_complete(self, peer: bytes, message: SessionMessage) -> list[Effect]:
+        """Acknowledge any message of a complete run: all its data are in the store."""
         ack = Ack(self.instance, EVERYTHING, MAX_ROWS, is_durable=isinstance(message, Bye))
         return [Reply(peer, ack)]

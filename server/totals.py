@@ -1,7 +1,7 @@
 """From the totals of every rank to the table of a run.
 
-A rank's totals stay in the matrices in which they arrived; arriving costs checks, not copies. The
-table is made by one scatter per matrix when somebody wants to see it.
+A rank's totals stay in the matrices in which they arrived: an arrival costs checks, but no copies.
+A table is computed with one scatter operation per matrix when it is needed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,79 +17,93 @@ from insitu.wire.messages import Column, Group, Totals
 
 DTYPES = {"u8": np.dtype("<u8"), "f8": np.dtype("<f8")}
 SECONDS = "s"
-LONGEST_TICK_S = 1.0  # clocks tick in nanoseconds; what is slower was never a clock
-LARGEST = 1e300  # sums over the rows of a call path stay finite
+MAX_TICK_S = 1.0  # clocks tick in nanoseconds; a slower one is an error
+MAX_VALUE = 1e300  # so that sums over the rows of a call path stay finite
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How the columns of one session are to be read."""
+    """How to read the matrices of one session."""
 
     columns: tuple[Column, ...]
     dictionary: Dictionary
 
 
 @dataclass(slots=True)
-class Arrival:
-    """What a message brought; it stays in memory as long as a rank's register points to it."""
+class MatrixMemory:
+    """The memory of a message's matrices, held as long as the register of any rank uses them."""
 
     size_bytes: int
-    ranks: int = 0
+    ranks: int = 0  # registers that use them
 
     @classmethod
-    def of(cls, totals: Totals) -> "Arrival":
-        """The room that a message takes."""
-        columns = (len(matrix) for group in totals.groups for matrix in group.matrices)
-        return cls(sum(columns) + sum(len(group.rows) + 512 for group in totals.groups))
+    def of(cls, totals: Totals) -> "MatrixMemory":
+        """The estimated memory of a message."""
+        size = 0
+        for group in totals.groups:
+            size += len(group.rows) + 512  # of its Python objects
+            size += sum(len(matrix) for matrix in group.matrices)
+        return cls(size)
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """The last totals of one rank: its lines in the groups of the message that brought them."""
+    """The last totals of one rank: its rows in the matrices of the message that brought them."""
 
-    order: tuple[int, int]  # incarnation, seq: the highest wins
+    order: tuple[int, int]  # (incarnation, seq): the highest wins
     source: Source
-    lines: tuple[tuple[Group, int], ...]
-    arrival: Arrival = field(default_factory=lambda: Arrival(0))
+    rows: tuple[tuple[Group, int], ...]
+    memory: MatrixMemory = field(default_factory=lambda: MatrixMemory(0))
 
 
-def rows_needed(totals: Totals) -> int:
-    """How many rows the dictionary must have for a message to be read."""
-    return max(
-        (int(np.frombuffer(g.rows, "<u4").max()) + 1 for g in totals.groups if g.rows), default=0
-    )
+def dictionary_rows_needed(totals: Totals) -> int:
+    """How many rows the dictionary must have to read a message."""
+    needed = 0
+    for group in totals.groups:
+        if group.rows:
+            needed = max(needed, int(np.frombuffer(group.rows, "<u4").max()) + 1)
+    return needed
 
 
-def lines_of(totals: Totals, source: Source, size: int) -> dict[int, list[tuple[Group, int]]]:
-    """Where each rank's totals stand in a message; what does not fit the session is refused.
+def locate_ranks(totals: Totals, source: Source, size: int) -> dict[int, list[tuple[Group, int]]]:
+    """Find each rank's rows in the matrices of a message, and check the message.
+
+    Args:
+        totals: the message.
+        source: how to read it.
+        size: the number of ranks of the run.
 
     Raises:
-        WireError: unknown ranks or columns, a rank twice in a group, numbers too large.
+        WireError: unknown ranks or columns, a rank twice in a group, or numbers out of range.
     """
-    found: dict[int, list[tuple[Group, int]]] = {}
+    rows_by_rank: dict[int, list[tuple[Group, int]]] = {}
     for group in totals.groups:
         ranks = np.frombuffer(group.ranks, "<i4")
         if ranks.size and not 0 <= int(ranks.min()) <= int(ranks.max()) < size:
-            raise WireError(f"Totals {totals.seq} has a rank that the run of {size} has not")
+            raise WireError(
+                f"Totals {totals.seq} has a rank that a run of {size} ranks does not have"
+            )
         _check_numbers(group, source)
+
         numbers = ranks.tolist()
         if len(set(numbers)) != len(numbers):
             raise WireError(f"Totals {totals.seq} has a rank twice in one group")
-        for line, rank in enumerate(numbers):
-            found.setdefault(rank, []).append((group, line))
-    return found
+        for row, rank in enumerate(numbers):
+            rows_by_rank.setdefault(rank, []).append((group, row))
+    return rows_by_rank
 
 
 def _check_numbers(group: Group, source: Source) -> None:
     ticks = np.frombuffer(group.tick_s, "<f8")
-    if not ((ticks >= 0) & (ticks <= LONGEST_TICK_S)).all():
-        raise WireError(f"a tick that is not 0 to {LONGEST_TICK_S} seconds long")
-    for column, matrix in zip(group.columns, group.matrices, strict=True):
-        if column >= len(source.columns):
-            raise WireError(f"column {column} was not announced in Hello")
-        is_float = source.columns[column].dtype == "f8"
-        if is_float and (np.abs(np.frombuffer(matrix, "<f8")) > LARGEST).any():
-            raise WireError(f"a value of {source.columns[column].name} beyond {LARGEST}")
+    if not ((ticks >= 0) & (ticks <= MAX_TICK_S)).all():
+        raise WireError(f"a clock tick is not between 0 and {MAX_TICK_S} seconds")
+
+    for index, matrix in zip(group.columns, group.matrices, strict=True):
+        if index >= len(source.columns):
+            raise WireError(f"column {index} was not announced in Hello")
+        column = source.columns[index]
+        if column.dtype == "f8" and (np.abs(np.frombuffer(matrix, "<f8")) > MAX_VALUE).any():
+            raise WireError(f"a value of {column.name} is larger than {MAX_VALUE}")
 
 
 def totals_of(registers: Mapping[int, Register], last_seq: int, time_ns: int) -> list[Totals]:
@@ -97,175 +111,214 @@ def totals_of(registers: Mapping[int, Register], last_seq: int, time_ns: int) ->
     by_seq: dict[int, dict[int, Register]] = {last_seq: {}}
     for rank, register in registers.items():
         by_seq.setdefault(register.order[1], {})[rank] = register
-    return [
-        Totals(seq, time_ns, tuple(_part(g, lines) for g, _, lines, _ in _chosen(by_seq[seq])))
-        for seq in sorted(by_seq)
-    ]
+
+    messages = []
+    for seq in sorted(by_seq):
+        groups = [_select_rows(used.group, used.rows) for used in _used_groups(by_seq[seq])]
+        messages.append(Totals(seq, time_ns, tuple(groups)))
+    return messages
 
 
 def table_of(size: int, registers: Mapping[int, Register]) -> RunTable:
-    """The values of a run as they are known: one row per call path, one column per rank.
+    """The values of a run so far: one row per call path, one column per rank.
 
-    Call paths of different nodes are joined by their frames; rows that stand for the same call path
-    are summed; a row that a rank never visited is NaN for that rank.
+    Call paths of different nodes are the same if their frames are. Rows of a node with the same
+    call path are summed. A value is NaN if the rank never visited the call path.
+
+    Args:
+        size: the number of ranks of the run.
+        registers: by rank.
     """
-    chosen = _chosen(registers)
-    callpaths = _callpaths_of(chosen)
-    sources = {id(source): source for _, source, _, _ in chosen}.values()
-    metrics = {
-        c.name: Metric(c.name, c.unit, MetricKind(c.kind)) for s in sources for c in s.columns
-    }
+    used_groups = _used_groups(registers)
+    callpaths = _callpaths_of(used_groups)
+
+    metrics: dict[str, Metric] = {}
+    for source in _sources_of(registers):
+        for column in source.columns:
+            metrics[column.name] = Metric(column.name, column.unit, MetricKind(column.kind))
+
     values = {name: np.full((len(callpaths), size), np.nan) for name in metrics}
-    for group, source, lines, ranks in chosen:
-        _scatter(values, _read(group, source, lines), ranks)
-    return _without_blanks(RunTable(callpaths, tuple(metrics.values()), values))
+    for used in used_groups:
+        _scatter(values, _read_matrices(used), used.ranks)
+    return _without_empty_rows(RunTable(callpaths, tuple(metrics.values()), values))
 
 
 def arrays_of(registers: Mapping[int, Register], callpaths: int) -> dict[str, FloatArray]:
-    """The values of some ranks, ascending, by metric: a row for each place of a call path."""
-    chosen = _chosen(registers)
-    columns = {id(source): {c.name for c in source.columns} for _, source, _, _ in chosen}
-    names = set[str]().union(*columns.values())
-    place = {rank: i for i, rank in enumerate(sorted(registers))}
-    values = {name: np.full((callpaths, len(place)), np.nan) for name in names}
-    for group, source, lines, ranks in chosen:
-        _scatter(values, _read(group, source, lines), [place[rank] for rank in ranks])
+    """The values of some ranks by metric, each of shape (callpaths, n_ranks).
+
+    Rows are path ids of the run, columns are the given ranks in ascending order.
+    """
+    names = {column.name for source in _sources_of(registers) for column in source.columns}
+    column_of = {rank: i for i, rank in enumerate(sorted(registers))}
+
+    values = {name: np.full((callpaths, len(column_of)), np.nan) for name in names}
+    for used in _used_groups(registers):
+        _scatter(values, _read_matrices(used), [column_of[rank] for rank in used.ranks])
     return values
 
 
-def _callpaths_of(chosen: "_Chosen") -> tuple[CallPath, ...]:
-    """The call paths that the sources of a run share."""
-    return tuple(chosen[0][1].dictionary.callpaths.all) if chosen else ()
-
-
 def means_of(registers: Mapping[int, Register], names: Sequence[str]) -> dict[CallPath, FloatArray]:
-    """The means over ranks of some metrics, without the table that they would be read from.
+    """The means over ranks of some metrics, without computing the table.
 
-    For each call path one number per name, 0 where no rank has a value, NaN where none has one of
-    any call path, and at last the number of ranks that have a value of the first name. Where
-    several rows of a node stand for one call path, the ranks that visited the most visited of them
-    are counted.
+    Returns:
+        For each call path, one mean per name and then the number of ranks that have a value of the
+        first name: shape (len(names) + 1,). A mean is 0 if no rank has a value of this call path,
+        and NaN if none has a value of any call path. If several rows of a node have the same call
+        path, the ranks are counted in the row that most ranks visited.
     """
-    chosen = _chosen(registers)
-    callpaths = _callpaths_of(chosen)
-    sums, counts = np.zeros((len(names), len(callpaths))), np.zeros((len(names), len(callpaths)))
-    for group, source, lines, _ in chosen:
-        numbers = _read(group, source, lines, only=names)
+    used_groups = _used_groups(registers)
+    callpaths = _callpaths_of(used_groups)
+    shape = (len(names), len(callpaths))
+    sums, counts = np.zeros(shape), np.zeros(shape)
+
+    for used in used_groups:
+        matrices = _read_matrices(used, only=names)
         for i, name in enumerate(names):
-            array = numbers.columns.get(name)
-            if array is not None:
-                there = ~np.isnan(array)
-                here = np.zeros(len(callpaths))
-                np.maximum.at(here, numbers.places, there.sum(axis=1))
-                np.add.at(sums[i], numbers.places, np.where(there, array, 0.0).sum(axis=1))
-                counts[i] += here
-    sums[~counts.any(axis=1)] = np.nan  # not measured
+            array = matrices.columns.get(name)
+            if array is None:
+                continue
+            has_value = ~np.isnan(array)
+            ranks = np.zeros(len(callpaths))
+            np.maximum.at(ranks, matrices.path_ids, has_value.sum(axis=1))
+            np.add.at(sums[i], matrices.path_ids, np.where(has_value, array, 0.0).sum(axis=1))
+            counts[i] += ranks
+
+    sums[~counts.any(axis=1)] = np.nan  # the metric was not measured
     means: FloatArray = np.vstack([sums / np.maximum(counts, 1.0), counts[:1]])
     return {callpath: means[:, i] for i, callpath in enumerate(callpaths)}
 
 
-def names_in(registers: Mapping[int, Register]) -> set[str]:
-    """The metrics that some ranks may have, except where a rank is."""
-    sources = {id(register.source): register.source for register in registers.values()}
-    columns = (column for source in sources.values() for column in source.columns)
-    return {column.name for column in columns if column.kind != MetricKind.POSITION}
+def metric_names(registers: Mapping[int, Register]) -> set[str]:
+    """The metrics that the sources of some ranks announced, except grid positions."""
+    names = set()
+    for source in _sources_of(registers):
+        for column in source.columns:
+            if column.kind != MetricKind.POSITION:
+                names.add(column.name)
+    return names
 
 
-def _without_blanks(table: RunTable) -> RunTable:
-    """Leave out metrics and call paths for which no rank has a value."""
-    known = {name: ~np.isnan(array).all(axis=1) for name, array in table.values.items()}
-    metrics = tuple(metric for metric in table.metrics if known[metric.name].any())
-    filled = np.zeros(len(table.callpaths), dtype=bool)
+def _sources_of(registers: Mapping[int, Register]) -> list[Source]:
+    """The different sources of some ranks, ordered by rank."""
+    sources = {id(register.source): register.source for _, register in sorted(registers.items())}
+    return list(sources.values())
+
+
+def _without_empty_rows(table: RunTable) -> RunTable:
+    """Remove metrics and call paths for which no rank has a value."""
+    has_values = {name: ~np.isnan(array).all(axis=1) for name, array in table.values.items()}
+    metrics = tuple(metric for metric in table.metrics if has_values[metric.name].any())
+
+    is_used = np.zeros(len(table.callpaths), dtype=bool)
     for metric in metrics:
-        filled |= known[metric.name]
-    return RunTable(
-        tuple(
-            callpath
-            for callpath, is_filled in zip(table.callpaths, filled, strict=True)
-            if is_filled
-        ),
-        metrics,
-        {metric.name: table.values[metric.name][filled] for metric in metrics},
-    )
+        is_used |= has_values[metric.name]
+
+    callpaths = [table.callpaths[i] for i in np.flatnonzero(is_used)]
+    values = {metric.name: table.values[metric.name][is_used] for metric in metrics}
+    return RunTable(tuple(callpaths), metrics, values)
 
 
-_Chosen = list[tuple[Group, Source, list[int], list[int]]]
+@dataclass(frozen=True, slots=True)
+class _UsedGroup:
+    """A group of a message, and the rows of its matrices that are the last totals of a rank."""
+
+    group: Group
+    source: Source
+    rows: list[int]
+    ranks: list[int]  # of these rows
 
 
-def _chosen(registers: Mapping[int, Register]) -> _Chosen:
-    """Each group with its source, the lines of it that count, and the ranks they belong to."""
-    found: dict[int, tuple[Group, Source, list[int], list[int]]] = {}
+def _used_groups(registers: Mapping[int, Register]) -> list[_UsedGroup]:
+    """The groups that registers refer to, each once, ordered by their first rank."""
+    by_group: dict[int, _UsedGroup] = {}
     for rank, register in sorted(registers.items()):
-        for group, line in register.lines:
-            entry = found.setdefault(id(group), (group, register.source, [], []))
-            entry[2].append(line)
-            entry[3].append(rank)
-    return list(found.values())
+        for group, row in register.rows:
+            used = by_group.get(id(group))
+            if used is None:
+                used = by_group[id(group)] = _UsedGroup(group, register.source, [], [])
+            used.rows.append(row)
+            used.ranks.append(rank)
+    return list(by_group.values())
 
 
-def _part(group: Group, lines: Sequence[int]) -> Group:
-    """These lines of a group as a group of their own."""
+def _callpaths_of(used_groups: Sequence[_UsedGroup]) -> tuple[CallPath, ...]:
+    """The call paths of a run, which all its sources share."""
+    return tuple(used_groups[0].source.dictionary.callpaths.all) if used_groups else ()
+
+
+def _select_rows(group: Group, rows: Sequence[int]) -> Group:
+    """The group with only these rows of its matrices."""
     ranks = np.frombuffer(group.ranks, "<i4")
-    if len(lines) == ranks.size:
+    if len(rows) == ranks.size:
         return group
+
     shape = (ranks.size, len(group.rows) // 4)
+    matrices = [np.frombuffer(matrix, "<u8").reshape(shape) for matrix in group.matrices]
     return Group(
-        ranks[lines].tobytes(),
-        group.rows,
-        np.frombuffer(group.tick_s, "<f8")[lines].tobytes(),
-        group.columns,
-        tuple(np.frombuffer(m, "<u8").reshape(shape)[lines].tobytes() for m in group.matrices),
+        ranks=ranks[rows].tobytes(),
+        rows=group.rows,
+        tick_s=np.frombuffer(group.tick_s, "<f8")[rows].tobytes(),
+        columns=group.columns,
+        matrices=tuple(matrix[rows].tobytes() for matrix in matrices),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbers:
-    """Some lines of a group as numbers (call path × rank), NaN where there is none."""
+class _Matrices:
+    """The used rows of a group as numbers, shape (n_rows of the dictionary, n_ranks)."""
 
-    places: IntArray  # of its call paths, one for each row
-    columns: dict[str, FloatArray]
+    path_ids: IntArray  # shape (n_rows,)
+    columns: dict[str, FloatArray]  # by metric; NaN if a rank has no value
 
 
-def _read(group: Group, source: Source, lines: Sequence[int], only: Sequence[str] = ()) -> _Numbers:
-    places = source.dictionary.places[np.frombuffer(group.rows, "<u4")]
-    ticks = np.frombuffer(group.tick_s, "<f8")[lines]
-    shape = (len(group.ranks) // 4, places.size)
+def _read_matrices(used: _UsedGroup, only: Sequence[str] = ()) -> _Matrices:
+    group, source = used.group, used.source
+    path_ids = source.dictionary.path_ids[np.frombuffer(group.rows, "<u4")]
+    ticks = np.frombuffer(group.tick_s, "<f8")[used.rows]
+    shape = (len(group.ranks) // 4, path_ids.size)
+
     columns: dict[str, FloatArray] = {}
-    levels = {column.name for column in source.columns if column.kind == MetricKind.GAUGE}
     for index, matrix in zip(group.columns, group.matrices, strict=True):
         column = source.columns[index]
         if only and column.name not in only:
             continue
-        raw = np.frombuffer(matrix, DTYPES[column.dtype]).reshape(shape)[lines]
+        raw = np.frombuffer(matrix, DTYPES[column.dtype]).reshape(shape)[used.rows]
         numbers = raw.T.astype(np.float64)
         if column.dtype == "u8" and column.unit == SECONDS:
             numbers *= ticks
         columns[column.name] = numbers
+
     visits = columns.get(VISITS.name)
     if visits is not None:
-        absent = visits == 0
-        for name, numbers in columns.items():  # memory may be known of a row that was not entered
-            numbers[absent & ~(numbers > 0) if name in levels else absent] = np.nan
-    return _Numbers(places, columns)
+        gauges = {column.name for column in source.columns if column.kind == MetricKind.GAUGE}
+        not_visited = visits == 0
+        for name, numbers in columns.items():
+            # A gauge such as memory may have a value although the rank never entered the row.
+            is_absent = not_visited & ~(numbers > 0) if name in gauges else not_visited
+            numbers[is_absent] = np.nan
+
+    return _Matrices(path_ids, columns)
 
 
-def _scatter(values: Mapping[str, FloatArray], numbers: _Numbers, ranks: Sequence[int]) -> None:
-    """Add numbers to the arrays of a run; where nothing was yet, NaN gives way to the number."""
-    targets, inverse = np.unique(numbers.places, return_inverse=True)
+def _scatter(values: Mapping[str, FloatArray], matrices: _Matrices, ranks: Sequence[int]) -> None:
+    """Add matrices to the arrays of a run, where NaN counts as 0 if there is a value to add."""
+    targets, inverse = np.unique(matrices.path_ids, return_inverse=True)
     at = np.ix_(targets, np.asarray(ranks, dtype=np.intp))
-    is_plain = targets.size == numbers.places.size  # each row stands for a call path of its own
-    for name, array in numbers.columns.items():
-        there = ~np.isnan(array)
-        sums, known = np.where(there, array, 0.0), there
-        if is_plain:
-            order = np.argsort(numbers.places)
-            sums, known = sums[order], there[order]
+    is_one_to_one = targets.size == matrices.path_ids.size  # no two rows have the same call path
+
+    for name, array in matrices.columns.items():
+        has_value = ~np.isnan(array)
+        sums, has_sum = np.where(has_value, array, 0.0), has_value
+        if is_one_to_one:
+            order = np.argsort(matrices.path_ids)
+            sums, has_sum = sums[order], has_value[order]
         else:
-            plain = sums
+            summands = sums
             sums = np.zeros((targets.size, len(ranks)))
-            known = np.zeros(sums.shape, dtype=bool)
-            np.add.at(sums, inverse, plain)
-            np.logical_or.at(known, inverse, there)
+            has_sum = np.zeros(sums.shape, dtype=bool)
+            np.add.at(sums, inverse, summands)
+            np.logical_or.at(has_sum, inverse, has_value)
+
         before = values[name][at]
-        merged = np.where(np.isnan(before), 0.0, before) + sums
-        values[name][at] = np.where(known, merged, before)
+        after = np.where(np.isnan(before), 0.0, before) + sums
+        values[name][at] = np.where(has_sum, after, before)

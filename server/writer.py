@@ -1,4 +1,4 @@
-"""The campaign's files while it is written: carries out what the state wants to be durable."""
+"""The only writer of a campaign: carries out the effects that concern its files."""
 
 import os
 from collections import deque
@@ -29,13 +29,18 @@ from insitu.wire.messages import Hello
 
 
 class CampaignWriter:
-    """A campaign under this process's lock, with its store, its journal and its state."""
+    """A campaign locked by this process: its state machine, its store and its journal."""
 
     def __init__(self, campaign: str, *, instance: str, heartbeat_s: float) -> None:
-        """Open the campaign, making it where it is not there yet.
+        """Open the campaign, which is created if necessary.
+
+        Args:
+            campaign: the campaign's directory.
+            instance: differs from that of every earlier or later writer.
+            heartbeat_s: seconds between two messages of an agent.
 
         Raises:
-            CampaignError: another aggregator has it, or its files cannot be used.
+            CampaignError: another process has the campaign locked, or its files cannot be used.
         """
         self.campaign = campaign
         with ExitStack() as stack:
@@ -44,131 +49,155 @@ class CampaignWriter:
             self._journal = stack.enter_context(Journal(campaign))
             self.token = load_token(campaign)
             self._stack = stack.pop_all()
+
         self.records = self.store.runs()
-        records = self.records
-        self._keys = {record.id: record.key for record in records}
-        self._told: set[str] = set()  # what could not be done is said once
-        self._appended: list[JournalSynced] = []  # to the journal, and not synced yet
+        self._keys = {record.id: record.key for record in self.records}
+        self._reported: set[str] = set()  # failures that were reported since the last success
+        self._unsynced: list[JournalSynced] = []  # events to handle after the next sync
         self.state = CampaignState(
             instance=instance,
             token=self.token,
             heartbeat_s=heartbeat_s,
-            room_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2,
-            sealed=[record.id for record in records if record.state is RunState.COMPLETE],
-            partial=[record.id for record in records if record.state is RunState.INCOMPLETE],
+            memory_bytes=usable_memory_bytes(),
+            complete=self._ids(RunState.COMPLETE),
+            incomplete=self._ids(RunState.INCOMPLETE),
         )
 
+    def _ids(self, state: RunState) -> list[str]:
+        return [record.id for record in self.records if record.state is state]
+
     def replay(self, now: float) -> list[Effect]:
-        """Take up what an earlier aggregator promised to keep; what is left to do is returned."""
+        """Handle the messages in the journal; return the effects that do not concern files."""
         sessions: dict[JournalSynced, None] = {}
         peer = b""
         for message in self._journal.replay():
             if isinstance(message, Hello):
-                kept = JournalSynced(message.run, message.node, message.incarnation)
                 peer = f"journal {len(sessions)}".encode()
-                sessions[kept] = None
+                sessions[JournalSynced(message.run, message.node, message.incarnation)] = None
             self.state.handle(MessageArrived(peer, message, now, is_trusted=True))
-        for run in {kept.run for kept in sessions} & self.state.sealed:
-            self._journal.forget(run)
-        return self._carry_out(effect for kept in sessions for effect in self.state.handle(kept))
+
+        for run in {session.run for session in sessions} & self.state.complete:
+            self._journal.drop(run)
+        return self._handle_all(sessions)
 
     def handle(self, event: Event) -> list[Effect]:
-        """Let something happen; the files are written, the effects that are left are returned."""
-        return self.take(event) + self.sync()
+        """Handle an event, with its effects on files; return the other effects."""
+        return self.handle_unsynced(event) + self.sync()
 
-    def take(self, event: Event) -> list[Effect]:
-        """The same, but what is to be kept is durable, and answered, only after `sync`.
+    def handle_unsynced(self, event: Event) -> list[Effect]:
+        """Handle an event as `handle` does, but leave it to `sync` to make the journal durable.
 
-        Many nodes end at one time: a sync for all of them costs hardly more than for one.
+        Agents are answered after `sync`. When many nodes end at the same time, one sync for all of
+        them takes hardly longer than a sync for one.
         """
         return self._carry_out(self.state.handle(event))
 
     def sync(self) -> list[Effect]:
-        """Make durable what was to be kept; the effects that are left are returned."""
-        appended, self._appended = self._appended, []
+        """Make the journal durable; return the effects of that which do not concern files."""
+        synced, self._unsynced = self._unsynced, []
         try:
             self._journal.sync()
         except CampaignError as error:
-            return self._tell(error)
-        if appended:
-            self._told.clear()
-        return self._carry_out(effect for kept in appended for effect in self.state.handle(kept))
+            return self._report_failure(error)
+
+        if synced:
+            self._reported.clear()
+        return self._handle_all(synced)
 
     def read_records(self) -> None:
-        """Look what is kept of the runs after somebody else than this has added to it."""
+        """Read the runs again, after the refitter has added findings to them."""
         self.records = self.store.runs()
 
     def close(self) -> None:
-        """Let go of the campaign."""
+        """Close the files and release the lock."""
         self._stack.close()
 
     def __enter__(self) -> Self:
-        """For `with`."""
+        """Return the writer itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close."""
+        """Close the files and release the lock."""
         self.close()
 
-    def _carry_out(self, effects: Iterable[Effect]) -> list[Effect]:
-        left: list[Effect] = []
-        todo = deque(effects)
-        while todo:
-            effect = todo.popleft()
-            try:
-                done = self._done(effect)
-            except CampaignError as error:
-                left += self._tell(error)
-                continue
-            if done is None:
-                left.append(effect)
-                continue
-            todo.extendleft(reversed(done))
-        return left
+    def _handle_all(self, events: Iterable[Event]) -> list[Effect]:
+        effects: list[Effect] = []
+        for event in events:
+            effects += self.state.handle(event)
+        return self._carry_out(effects)
 
-    def _tell(self, error: CampaignError) -> list[Effect]:
-        """Say once what could not be done."""
-        if str(error) in self._told:
+    def _carry_out(self, effects: Iterable[Effect]) -> list[Effect]:
+        """Carry out effects on files in order, including those that follow; return the others."""
+        remaining: list[Effect] = []
+        queue = deque(effects)
+
+        while queue:
+            effect = queue.popleft()
+            try:
+                following = self._carry_out_on_files(effect)
+            except CampaignError as error:
+                remaining += self._report_failure(error)
+                continue
+            if following is None:
+                remaining.append(effect)
+            else:
+                queue.extendleft(reversed(following))
+
+        return remaining
+
+    def _report_failure(self, error: CampaignError) -> list[Effect]:
+        """Report a failure unless it has been reported since the last success."""
+        if str(error) in self._reported:
             return []
-        self._told.add(str(error))
+        self._reported.add(str(error))
         return [Report(Finding("not-kept", str(error)))]
 
-    def _done(self, effect: Effect) -> list[Effect] | None:
-        """What follows from an effect on the files; None for effects on something else."""
+    def _carry_out_on_files(self, effect: Effect) -> list[Effect] | None:
+        """Carry out an effect on files and return what follows; None for any other effect."""
         match effect:
             case AppendToJournal(run, node, incarnation, messages):
                 self._journal.append(run, messages)
-                self._appended.append(JournalSynced(run, node, incarnation))
+                self._unsynced.append(JournalSynced(run, node, incarnation))
                 return []
             case StoreRun():
-                before = self.sync()  # who ended before is told so, which a sealed run forgets
-                return before + (
-                    [] if effect.record.id in self.state.sealed else self._seal(effect)
-                )
+                # Answer the agents that ended before: a stored run forgets who they are.
+                following = self.sync()
+                if effect.record.id not in self.state.complete:
+                    following += self._store_run(effect)
+                return following
             case DropFromJournal(run):
-                self._journal.forget(run)
+                self._journal.drop(run)
                 return []
             case _:
                 return None
 
-    def _seal(self, seal: StoreRun) -> list[Effect]:
-        record = seal.record
+    def _store_run(self, effect: StoreRun) -> list[Effect]:
+        record = effect.record
         key = self._keys.get(record.id)
         if key is None:
             parameters = dict(record.key.parameters)
             key = RunKey.of(parameters, self.store.next_repetition(parameters))
+
         record = replace(record, key=key)
-        self.store.add_run(record, seal.table)
+        self.store.add_run(record, effect.table)
         self._keys[record.id] = key
-        self._told.clear()
+        self._reported.clear()
         self.records = self.store.runs()
-        is_partial = record.state is RunState.INCOMPLETE
-        size, rows = record.key.size, len(seal.table.callpaths)
-        text = f"run {key}: sealed, {rows} call paths of {size} rank{'s' if size > 1 else ''}"
-        if is_partial:
-            text = f"run {key}: partial; " + record.findings[-1].text
-        code = "run-partial" if is_partial else "run-sealed"
+
+        is_incomplete = record.state is RunState.INCOMPLETE
+        if is_incomplete:
+            code = "run-partial"
+            text = f"run {key}: incomplete; " + record.findings[-1].text
+        else:
+            code = "run-sealed"
+            size, rows = record.key.size, len(effect.table.callpaths)
+            text = f"run {key}: complete, {rows} call paths of {size} rank{'s' if size > 1 else ''}"
         return [
             Report(Finding(code, text, record.id)),
-            *self.state.handle(RunStored(record.id, is_partial)),
+            *self.state.handle(RunStored(record.id, is_incomplete)),
         ]
+
+
+def usable_memory_bytes() -> int:
+    """The memory that runs may take in this process: half of the machine's."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from insitu.campaign.layout import AGGREGATOR_JOURNAL
 from insitu.campaign.store import open_store
 from insitu.collectors import leftovers
 from insitu.entities import RunState
 from insitu.server.ingest import Ingestion
-from insitu.server.journal import FILE, Journal
+from insitu.server.journal import Journal
 from insitu.wire.codec import encode
 from tests.support.campaigns import heat_run
 from tests.support.nodes import ModelNode, column
@@ -42,7 +43,7 @@ def test_a_table_of_every_version_comes_in_whole(kept, tmp_path):
 
 
 def test_a_journal_of_every_version_is_replayed(kept):
-    assert (kept / "aggregator.journal").name == FILE
+    assert (kept / "aggregator.journal").name == AGGREGATOR_JOURNAL
     truth = ModelNode("n0", [0, 1], 3)
     truth.work("solve")
 

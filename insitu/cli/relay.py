@@ -28,5 +28,7 @@ def command(campaign: str, name: str, address: str, heartbeat_s: float) -> None:
     from insitu.server.relay.loop import relay
 
     asyncio.run(
-        relay(campaign, name=name, heartbeat_s=heartbeat_s, say=speaker("relay"), address=address)
+        relay(
+            campaign, name=name, heartbeat_s=heartbeat_s, report=speaker("relay"), address=address
+        )
     )

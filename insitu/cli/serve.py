@@ -61,8 +61,8 @@ def command(
             serve(
                 campaign,
                 heartbeat_s=heartbeat_s,
-                say=say,
-                up=page.start if web else None,
+                report=say,
+                on_ready=page.start if web else None,
                 address=address,
                 exit_with=exit_with,
                 parent=parent or os.getppid(),

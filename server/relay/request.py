@@ -1,7 +1,7 @@
-"""One conversation of a relay with the aggregator: a pure state machine from answers to messages.
+"""One request of a relay to the aggregator: a pure state machine from answers to messages.
 
-It begins with Hello and ends when all that there was to say has been acknowledged. Whatever else
-happens, the request has failed and is begun again, from Hello, on a new connection.
+A request begins with Hello and is done when the aggregator has acknowledged everything in it.
+After any other answer the request has failed; it is repeated from Hello on a new connection.
 """
 
 from collections import deque
@@ -23,85 +23,93 @@ from insitu.wire.messages import (
     Welcome,
 )
 
-Word = Totals | Sketches | Bye
+Payload = Totals | Sketches | Bye
 
 
 class Outcome(StrEnum):
-    """How an request stands."""
+    """The state of a request."""
 
     OPEN = "open"
-    DONE = "done"  # all is acknowledged; a Bye as durable
-    LOST = "lost"  # to be begun again
-    REFUSED = "refused"  # the aggregator does not want it
-    OUTDATED = "outdated"  # it has heard of the node's later life elsewhere
+    DONE = "done"  # everything is acknowledged, a Bye as durable
+    FAILED = "failed"  # to be repeated
+    REFUSED = "refused"  # the aggregator rejects it
+    OUTDATED = "outdated"  # the aggregator has newer data of this node from elsewhere
 
 
 @dataclass(slots=True)
 class Request:
-    """What is to be said, in order: Hello, rows of the dictionary, words with their seq."""
+    """The messages of a request in order: Hello, rows of the dictionary, the payload."""
 
     hello: Hello
     paths: tuple[Paths, ...]  # all rows
-    digest: Digest | None  # of all rows, where other nodes may have sent the same
-    words: Iterable[Word]
+    digest: Digest | None  # of all rows, if another node may have sent the same ones
+    payload: Iterable[Payload]
     outcome: Outcome = Outcome.OPEN
     refusal: str = ""
     instance: str = ""  # of the aggregator
-    _left: "deque[Word]" = field(default_factory=deque)
+    _queue: "deque[Payload]" = field(default_factory=deque)
     _sent: Message | None = None
-    _has_asked: bool = False  # whether the digest is known
+    _has_sent_digest: bool = False
 
     def begin(self) -> Message:
         """The first message."""
-        self._left = deque(self.words)
+        self._queue = deque(self.payload)
         self._sent = self.hello
         return self.hello
 
-    def answered(self, answer: Message) -> Message | None:
-        """What follows an answer; None where the request is over, as its outcome says."""
+    def handle_answer(self, answer: Message) -> Message | None:
+        """The message that follows an answer; None if the request is over, see `outcome`."""
         match answer:
-            case Welcome(instance, known, last_seq, _) if isinstance(self._sent, Hello):
+            case Welcome(instance, known_rows, last_seq, _) if isinstance(self._sent, Hello):
                 self.instance = instance
-                heard = [w for w in self._left if not isinstance(w, Bye) and w.seq <= last_seq]
-                for word in heard:
-                    self._left.remove(word)
-                return self._next(known)
-            case Ack(instance, seq, known, is_durable) if instance == self.instance:
-                return self._acknowledged(seq, known, is_durable=is_durable)
+                self._skip_known(last_seq)
+                return self._next(known_rows)
+            case Ack(instance, seq, known_rows, is_durable) if instance == self.instance:
+                return self._handle_ack(seq, known_rows, is_durable=is_durable)
             case Reject(code, text) if code != NO_SESSION:
                 self.outcome, self.refusal = Outcome.REFUSED, text
             case _:
-                self.outcome = Outcome.LOST
+                self.outcome = Outcome.FAILED
         return None
 
-    def _acknowledged(self, seq: int, known: int, *, is_durable: bool) -> Message | None:
+    def _skip_known(self, last_seq: int) -> None:
+        """Remove totals and sketches that the aggregator has."""
+        self._queue = deque(
+            message for message in self._queue if isinstance(message, Bye) or message.seq > last_seq
+        )
+
+    def _handle_ack(self, seq: int, known_rows: int, *, is_durable: bool) -> Message | None:
         match self._sent:
             case Totals() | Sketches() if seq >= self._sent.seq:
-                self._left.popleft()
+                self._queue.popleft()
             case Bye() if is_durable:
-                self._left.popleft()
+                self._queue.popleft()
             case Bye(final_seq) if seq > final_seq:
                 self.outcome = Outcome.OUTDATED
                 return None
-            case Paths() if known > self._sent.first:
+            case Paths() if known_rows > self._sent.first:
                 pass
             case Digest():
                 pass
             case _:
-                self.outcome = Outcome.LOST
+                self.outcome = Outcome.FAILED
                 return None
-        return self._next(known)
+        return self._next(known_rows)
 
-    def _next(self, known: int) -> Message | None:
-        """Rows that are not known go before words, and their digest before the rows."""
-        rows = max((part.first + len(part.names) for part in self.paths), default=0)
-        if not self._left:
+    def _next(self, known_rows: int) -> Message | None:
+        """The next message: rows that are unknown precede the payload, their digest the rows."""
+        if not self._queue:
             self.outcome = Outcome.DONE
             return None
-        if known >= rows:
-            self._sent = self._left[0]
-        elif self.digest is not None and not self._has_asked:
-            self._has_asked, self._sent = True, self.digest
+
+        rows = max((paths.first + len(paths.names) for paths in self.paths), default=0)
+        if known_rows >= rows:
+            self._sent = self._queue[0]
+        elif self.digest is not None and not self._has_sent_digest:
+            self._has_sent_digest = True
+            self._sent = self.digest
         else:
-            self._sent = next(p for p in self.paths if p.first + len(p.names) > known)
+            self._sent = next(
+                paths for paths in self.paths if paths.first + len(paths.names) > known_rows
+            )
         return self._sent

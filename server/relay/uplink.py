@@ -1,4 +1,4 @@
-"""The connection of a relay to the aggregator, found through the campaign's aggregator.json."""
+"""The connection of a relay to the aggregator that the campaign's address file names."""
 
 import asyncio
 import contextlib
@@ -10,8 +10,9 @@ import zmq.asyncio
 import zmq.auth
 import zmq.utils.monitor
 
-from insitu.server.discovery import Address, load_aggregator_address, read_secret
-from insitu.server.sockets import CLIENT_KEY, SERVER_KEY
+from insitu.campaign.layout import CLIENT_KEY, SERVER_KEY
+from insitu.campaign.listener import ListenerAddress
+from insitu.server.discovery import load_aggregator_address, read_private_file
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import MAX_FRAME_BYTES, Message
 
@@ -28,83 +29,90 @@ OPTIONS = (
 
 @dataclass(slots=True)
 class Uplink:
-    """A socket that is made anew whenever a conversation has failed."""
+    """A socket that is replaced whenever a request has failed."""
 
     campaign: str
     context: zmq.asyncio.Context
-    address: Address | None = None
+    address: ListenerAddress | None = None
     socket: zmq.asyncio.Socket | None = None
     monitor: zmq.asyncio.Socket | None = None
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    replaced: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def look(self) -> bool:
-        """Connect to the aggregator that runs now; whether it is another one than before.
+    def find_aggregator(self) -> bool:
+        """Read the aggregator's address; whether it is another aggregator than before.
 
         Raises:
-            CampaignError: its address or its keys may have been written by somebody else.
+            CampaignError: the address file is not private to this user.
         """
-        found = load_aggregator_address(self.campaign)
-        if found is None or found == self.address:
+        address = load_aggregator_address(self.campaign)
+        if address is None or address == self.address:
             return False
-        self.address = found
+        self.address = address
         return True
 
     def reconnect(self) -> None:
-        """Begin a new connection; answers to the old one are not heard any more."""
+        """Open a new connection; answers on the old one are not received any more."""
         self.close()
         if self.address is None:
             return
-        fresh = self.context.socket(zmq.DEALER)
-        for option, value in OPTIONS:
-            fresh.setsockopt(option, value)
-        if self.address.curve:
-            self._secure(fresh, self.address.curve)
-        self.monitor = fresh.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        fresh.connect(self.address.endpoint)
-        self.socket = fresh
-        self.changed.set()
 
-    def _secure(self, fresh: zmq.asyncio.Socket, keys: str) -> None:
-        secret_file = os.path.join(keys, f"{CLIENT_KEY}.key_secret")
-        read_secret(secret_file)
-        fresh.curve_serverkey, _ = zmq.auth.load_certificate(
-            os.path.join(keys, f"{SERVER_KEY}.key")
-        )
-        fresh.curve_publickey, fresh.curve_secretkey = zmq.auth.load_certificate(secret_file)
+        new_socket = self.context.socket(zmq.DEALER)
+        for option, value in OPTIONS:
+            new_socket.setsockopt(option, value)
+        if self.address.curve:
+            _load_client_keys(new_socket, self.address.curve)
+
+        self.monitor = new_socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        new_socket.connect(self.address.endpoint)
+        self.socket = new_socket
+        self.replaced.set()
 
     async def send(self, message: Message) -> None:
-        """Say something; where nobody is connected, waiting for the answer will end it."""
+        """Send a message. A message that cannot be sent is dropped: its answer will time out."""
         if self.socket is not None:
             with contextlib.suppress(zmq.Again):
                 await self.socket.send(encode(message), flags=zmq.NOBLOCK)
 
-    async def heard(self, wait_s: float) -> tuple[list[Message], bool]:
-        """What arrived within so many seconds, and whether the connection was lost."""
+    async def receive(self, wait_s: float) -> tuple[list[Message], bool]:
+        """Wait up to `wait_s` seconds; return the messages and whether the connection was lost."""
         messages: list[Message] = []
-        self.changed.clear()
-        heard, watched = self.socket, self.monitor
-        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self.changed.wait())]
-        waits += [asyncio.ensure_future(one.poll()) for one in (heard, watched) if one is not None]
+        self.replaced.clear()
+        socket, monitor = self.socket, self.monitor
+
+        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self.replaced.wait())]
+        if socket is not None:
+            waits.append(asyncio.ensure_future(socket.poll()))
+        if monitor is not None:
+            waits.append(asyncio.ensure_future(monitor.poll()))
         await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-        for one in waits:
-            one.cancel()
-        if heard is None or watched is None or heard is not self.socket:
+        for wait in waits:
+            wait.cancel()
+
+        if socket is None or monitor is None or socket is not self.socket:
             return messages, False
+
         was_lost = False
         with contextlib.suppress(zmq.Again):
             while True:
-                await zmq.utils.monitor.recv_monitor_message(watched, zmq.NOBLOCK)
+                await zmq.utils.monitor.recv_monitor_message(monitor, zmq.NOBLOCK)
                 was_lost = True
         with contextlib.suppress(zmq.Again):
             while True:
-                messages.append(decode(await heard.recv(zmq.NOBLOCK)))
+                messages.append(decode(await socket.recv(zmq.NOBLOCK)))
         return messages, was_lost
 
     def close(self) -> None:
-        """Drop the connection."""
+        """Close the connection."""
         if self.socket is not None:
             self.socket.disable_monitor()
             self.socket.close(0)
         if self.monitor is not None:
             self.monitor.close(0)
         self.socket = self.monitor = None
+
+
+def _load_client_keys(socket: zmq.asyncio.Socket, keys: str) -> None:
+    secret_file = os.path.join(keys, f"{CLIENT_KEY}.key_secret")
+    read_private_file(secret_file)  # fails unless it is private
+    socket.curve_serverkey, _ = zmq.auth.load_certificate(os.path.join(keys, f"{SERVER_KEY}.key"))
+    socket.curve_publickey, socket.curve_secretkey = zmq.auth.load_certificate(secret_file)

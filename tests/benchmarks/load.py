@@ -105,7 +105,7 @@ def formats() -> None:
 def ranks(beats: int) -> None:
     """100,000 ranks on 1,000 nodes, 200 call paths × 6 metrics: CPU of a beat."""
     nodes, per_node, rows = 1_000, 100, 200
-    state = CampaignState(instance="i", token=TOKEN, heartbeat_s=1.0, room_bytes=1 << 36)
+    state = CampaignState(instance="i", token=TOKEN, heartbeat_s=1.0, memory_bytes=1 << 36)
     matrices = matrices_of(per_node, rows)
     made = [node_of(k, per_node, nodes * per_node, rows) for k in range(nodes)]
     first = replace(made[0].hello(), columns=COLUMNS)

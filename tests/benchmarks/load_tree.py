@@ -187,7 +187,9 @@ def counting_relay(campaign: str, name: str, heartbeat_s: str, log: str) -> None
         await send(self, message)
 
     uplink.Uplink.send = counted  # type: ignore[method-assign]
-    asyncio.run(relay(campaign, name=name, heartbeat_s=float(heartbeat_s), say=lambda text: None))
+    asyncio.run(
+        relay(campaign, name=name, heartbeat_s=float(heartbeat_s), report=lambda text: None)
+    )
     Path(log).write_text(json.dumps(counts))
 
 

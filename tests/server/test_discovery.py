@@ -1,4 +1,4 @@
-"""Where agents find the aggregator, and that nobody else does."""
+"""Agents find the aggregator, and other users cannot pretend to be it."""
 
 import os
 import stat
@@ -7,19 +7,19 @@ import tempfile
 import pytest
 
 from insitu.errors import CampaignError
+from insitu.private_files import write_private_file
 from insitu.server.discovery import (
     MAX_SOCKET_PATH,
     WriterLock,
     load_token,
     make_private_directory,
-    read_secret,
+    read_private_file,
     socket_directory,
     socket_paths,
-    write_secret,
 )
 
 
-def test_the_lock_is_for_one(tmp_path):
+def test_one_process_holds_the_lock(tmp_path):
     with (
         WriterLock(str(tmp_path)),
         pytest.raises(CampaignError, match=rf"another aggregator \(pid {os.getpid()} on host"),
@@ -27,7 +27,7 @@ def test_the_lock_is_for_one(tmp_path):
         WriterLock(str(tmp_path))
 
 
-def test_the_lock_can_be_taken_again(tmp_path):
+def test_a_released_lock_can_be_acquired_again(tmp_path):
     with WriterLock(str(tmp_path)):
         pass
 
@@ -44,20 +44,20 @@ def test_the_token_is_the_same_at_every_start(tmp_path):
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
 def test_a_secret_that_others_can_read_is_refused(tmp_path, mode):
     path = str(tmp_path / "secret")
-    write_secret(path, "word")
+    write_private_file(path, "word")
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     os.chmod(path, mode)
 
     with pytest.raises(CampaignError, match="mode 0600"):
-        read_secret(path)
+        read_private_file(path)
 
 
 def test_a_secret_behind_a_link_is_refused(tmp_path):
-    write_secret(str(tmp_path / "secret"), "word")
+    write_private_file(str(tmp_path / "secret"), "word")
     os.symlink(tmp_path / "secret", tmp_path / "link")
 
     with pytest.raises(CampaignError):
-        read_secret(str(tmp_path / "link"))
+        read_private_file(str(tmp_path / "link"))
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
@@ -78,12 +78,12 @@ def test_a_link_instead_of_a_directory_is_refused(tmp_path):
         make_private_directory(str(tmp_path / "link"))
 
 
-def test_sockets_lie_in_the_runtime_directory():
+def test_sockets_are_in_the_runtime_directory():
     with tempfile.TemporaryDirectory(dir="/tmp") as short:
         assert socket_directory({"XDG_RUNTIME_DIR": short}) == f"{short}/insitu"
 
 
-def test_sockets_lie_in_tmp_where_the_runtime_directory_is_too_long_or_absent(tmp_path):
+def test_sockets_are_in_tmp_if_the_runtime_directory_is_too_long_or_absent(tmp_path):
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
 
@@ -91,7 +91,7 @@ def test_sockets_lie_in_tmp_where_the_runtime_directory_is_too_long_or_absent(tm
         assert socket_directory(environment) == f"/tmp/insitu-{os.getuid()}"
 
 
-def test_the_sockets_of_a_campaign_are_found_under_every_name_of_it(tmp_path, monkeypatch):
+def test_every_path_to_a_campaign_gives_the_same_sockets(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to("a")

@@ -1,4 +1,4 @@
-"""The journal: what was kept is read again, whatever happened to the file behind it."""
+"""The journal returns everything that was synced, even if the file is damaged after that."""
 
 import os
 import resource
@@ -7,17 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from insitu.campaign.layout import AGGREGATOR_JOURNAL
 from insitu.errors import CampaignError, WireError
-from insitu.server.journal import FILE, Journal
+from insitu.server.journal import Journal
 from tests.support.nodes import ModelNode
 
 
-def keep(journal, run, messages):
+def append(journal, run, messages):
     journal.append(run, messages)
     journal.sync()
 
 
-def words(run):
+def messages_of(run):
     return ModelNode("n0", [0, 1], 2, run=run).messages()
 
 
@@ -25,7 +26,7 @@ def fill(campaign, *runs):
     with Journal(str(campaign)) as journal:
         list(journal.replay())
         for run in runs:
-            keep(journal, run, words(run))
+            append(journal, run, messages_of(run))
 
 
 def read(campaign):
@@ -36,104 +37,106 @@ def read(campaign):
 A, B, C = ("0" * 31 + digit for digit in "abc")
 
 
-def test_what_was_kept_is_read_again(tmp_path):
+def test_appended_messages_are_read_again(tmp_path):
     fill(tmp_path, A, B)
 
-    assert read(tmp_path) == [*words(A), *words(B)]
+    assert read(tmp_path) == [*messages_of(A), *messages_of(B)]
 
 
-def test_more_can_be_kept_after_reading(tmp_path):
+def test_messages_can_be_appended_after_a_replay(tmp_path):
     fill(tmp_path, A)
     fill(tmp_path, B)
 
-    assert read(tmp_path) == [*words(A), *words(B)]
+    assert read(tmp_path) == [*messages_of(A), *messages_of(B)]
 
 
 @settings(max_examples=40, deadline=None)
 @given(cut=st.integers(0, 4_000), garbage=st.binary(max_size=30))
-def test_whole_records_before_a_torn_tail_are_read(tmp_path_factory, cut, garbage):
+def test_intact_records_before_a_torn_record_are_read(tmp_path_factory, cut, garbage):
     campaign = tmp_path_factory.mktemp("journal")
     fill(campaign, A, B)
-    path = campaign / FILE
+    path = campaign / AGGREGATOR_JOURNAL
     whole = path.read_bytes()
     torn = whole[: max(len(whole) - cut, 8)]
     path.write_bytes(torn + (garbage if cut else b""))
 
-    found = read(campaign)
+    messages = read(campaign)
 
-    expected = [*words(A), *words(B)]
-    assert found == expected[: len(found)]
-    assert cut or found == expected
+    expected = [*messages_of(A), *messages_of(B)]
+    assert messages == expected[: len(messages)]
+    assert cut or messages == expected
 
 
-def test_a_record_is_kept_after_a_torn_tail(tmp_path):
+def test_a_torn_record_is_replaced_by_the_next(tmp_path):
     fill(tmp_path, A)
-    with open(tmp_path / FILE, "ab") as file:
+    with open(tmp_path / AGGREGATOR_JOURNAL, "ab") as file:
         file.write(b"torn")
     fill(tmp_path, B)
 
-    assert read(tmp_path) == [*words(A), *words(B)]
+    assert read(tmp_path) == [*messages_of(A), *messages_of(B)]
 
 
-def test_a_damaged_byte_hides_what_is_behind_it(tmp_path):
+def test_a_damaged_byte_ends_the_replay(tmp_path):
     fill(tmp_path, A, B)
-    path = tmp_path / FILE
+    path = tmp_path / AGGREGATOR_JOURNAL
     data = bytearray(path.read_bytes())
     data[len(data) // 2 + 40] ^= 1
     path.write_bytes(data)
 
-    assert read(tmp_path) == words(A)
+    assert read(tmp_path) == messages_of(A)
 
 
-def test_the_journal_is_emptied_with_its_last_run(tmp_path):
+def test_the_journal_is_emptied_when_its_last_run_is_dropped(tmp_path):
     with Journal(str(tmp_path)) as journal:
         for run in (A, B):
-            keep(journal, run, words(run))
-        journal.forget(A)
-        journal.forget(B)
+            append(journal, run, messages_of(run))
+        journal.drop(A)
+        journal.drop(B)
 
-        assert os.path.getsize(tmp_path / FILE) == 0
-    assert not (tmp_path / FILE).exists()
+        assert os.path.getsize(tmp_path / AGGREGATOR_JOURNAL) == 0
+    assert not (tmp_path / AGGREGATOR_JOURNAL).exists()
 
 
-def test_runs_that_are_needed_stay_when_others_are_dropped(tmp_path):
+def test_the_other_runs_stay_when_a_run_is_dropped(tmp_path):
     with Journal(str(tmp_path)) as journal:
         for run in (A, B, C):
-            keep(journal, run, words(run))
-        before = os.path.getsize(tmp_path / FILE)
-        journal.forget(A)
-        journal.forget(C)
-        keep(journal, A, words(A))
+            append(journal, run, messages_of(run))
+        before = os.path.getsize(tmp_path / AGGREGATOR_JOURNAL)
+        journal.drop(A)
+        journal.drop(C)
+        append(journal, A, messages_of(A))
 
-        assert os.path.getsize(tmp_path / FILE) < before
-    assert read(tmp_path) == [*words(B), *words(A)]
+        assert os.path.getsize(tmp_path / AGGREGATOR_JOURNAL) < before
+    assert read(tmp_path) == [*messages_of(B), *messages_of(A)]
 
 
-def test_a_journal_of_another_version_is_not_touched(tmp_path):
-    (tmp_path / FILE).write_bytes(b"INSJ0002 something newer")
+def test_a_journal_of_another_version_is_left_unchanged(tmp_path):
+    (tmp_path / AGGREGATOR_JOURNAL).write_bytes(b"INSJ0002 something newer")
 
     with pytest.raises(CampaignError, match="update insitu"):
         read(tmp_path)
-    assert (tmp_path / FILE).read_bytes() == b"INSJ0002 something newer"
+    assert (tmp_path / AGGREGATOR_JOURNAL).read_bytes() == b"INSJ0002 something newer"
 
 
-def test_what_cannot_be_kept_leaves_the_journal_as_it_was(tmp_path):
+def test_a_failed_append_leaves_the_journal_unchanged(tmp_path):
     fill(tmp_path, A)
     with Journal(str(tmp_path)) as journal:
         list(journal.replay())
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(tmp_path / FILE) + 50, hard))
+        resource.setrlimit(
+            resource.RLIMIT_FSIZE, (os.path.getsize(tmp_path / AGGREGATOR_JOURNAL) + 50, hard)
+        )
         try:
-            with pytest.raises(CampaignError, match="make room"):
-                keep(journal, B, words(B))
+            with pytest.raises(CampaignError, match="free some space"):
+                append(journal, B, messages_of(B))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        keep(journal, C, words(C))
+        append(journal, C, messages_of(C))
 
-    assert read(tmp_path) == [*words(A), *words(C)]
+    assert read(tmp_path) == [*messages_of(A), *messages_of(C)]
 
 
 def test_a_message_that_cannot_be_written_is_refused(tmp_path):
     node = ModelNode("\udcff", [0], 1)
     with Journal(str(tmp_path)) as journal, pytest.raises(WireError):
-        keep(journal, A, [node.hello()])
+        append(journal, A, [node.hello()])

@@ -1,4 +1,4 @@
-"""The loop's end: what it waits for, and what it does not."""
+"""What the aggregator waits for when it stops, and boards during a refit."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from tests.support.campaigns import heat_campaign, heat_run
 
 
 class SlowRefitter(Refitter):
-    """Models that take a minute."""
+    """Its refits take a minute."""
 
     def begin(self):
         work = super().begin()
@@ -26,58 +26,65 @@ class SlowRefitter(Refitter):
 
 
 async def serve_and_stop(campaign, refitter, *, is_signalled):
-    said = []
+    reports = []
     with (
         CampaignWriter(campaign, instance="i1", heartbeat_s=0.05) as writer,
         bind(campaign) as sockets,
     ):
-        kept = refitter(writer.store, campaign)
-        aggregator = Aggregator(writer, kept, sockets=sockets, heartbeat_s=0.05, say=said.append)
-        stop = aggregator.ask_to_stop if is_signalled else aggregator.stop.set
+        aggregator = Aggregator(
+            writer,
+            refitter(writer.store, campaign),
+            sockets=sockets,
+            heartbeat_s=0.05,
+            report=reports.append,
+        )
+        stop = aggregator.request_stop if is_signalled else aggregator.stop.set
         asyncio.get_running_loop().call_later(0.2, stop)
         await aggregator.run()
-    return said
+    return reports
 
 
-def test_a_signal_does_not_wait_for_models_that_take_long(tmp_path):
+def test_a_signal_does_not_wait_for_a_long_refit(tmp_path):
     campaign = str(tmp_path / "test.insitu")
     heat_campaign(campaign, 1).close()
 
-    said = asyncio.run(serve_and_stop(campaign, SlowRefitter, is_signalled=True))
+    reports = asyncio.run(serve_and_stop(campaign, SlowRefitter, is_signalled=True))
 
-    assert said == ["models are behind the runs; the next aggregator or insitu refit makes them"]
+    assert reports == [
+        "the models do not include the latest runs; the next aggregator or `insitu refit` fits them"
+    ]
     with open_store(campaign) as store:
         assert store.unmodelled() != []
 
 
-def test_who_ends_with_a_run_makes_its_models_first(tmp_path):
+def test_an_aggregator_that_ends_with_a_run_fits_its_models_first(tmp_path):
     campaign = str(tmp_path / "test.insitu")
     heat_campaign(campaign, 1).close()
 
-    said = asyncio.run(serve_and_stop(campaign, Refitter, is_signalled=False))
+    reports = asyncio.run(serve_and_stop(campaign, Refitter, is_signalled=False))
 
-    assert said == []
+    assert reports == []
     with open_store(campaign) as store:
         assert store.unmodelled() == []
         assert store.models().models
 
 
 class WaitingRefitter(Refitter):
-    """Models that are not made before somebody allows it."""
+    """Its refits wait until the test allows them."""
 
-    allowed = threading.Event()
+    is_allowed = threading.Event()
 
     def begin(self):
         work = super().begin()
-        return lambda: self.allowed.wait(20) and work()
+        return lambda: self.is_allowed.wait(20) and work()
 
 
 async def watch_a_refit(campaign, refitter):
-    """A board while models are made, and one when they are."""
+    """Return a board during the refit, and one after it."""
 
     async def board(is_wanted):
         while True:
-            seen = Board.from_dict(json.loads(await eyes.recv()))
+            seen = Board.from_dict(json.loads(await viewer.recv()))
             if is_wanted(any(row.text.startswith("preview: ") for row in seen.series)):
                 return seen
 
@@ -85,26 +92,31 @@ async def watch_a_refit(campaign, refitter):
         CampaignWriter(campaign, instance="i1", heartbeat_s=0.05) as writer,
         bind(campaign) as sockets,
         zmq.asyncio.Context() as context,
-        context.socket(zmq.SUB) as eyes,
+        context.socket(zmq.SUB) as viewer,
     ):
-        eyes.subscribe(b"")
-        eyes.connect(sockets.boards_endpoint)
-        kept = refitter(writer.store, campaign)
-        aggregator = Aggregator(writer, kept, sockets=sockets, heartbeat_s=0.05, say=print)
+        viewer.subscribe(b"")
+        viewer.connect(sockets.boards_endpoint)
+        aggregator = Aggregator(
+            writer,
+            refitter(writer.store, campaign),
+            sockets=sockets,
+            heartbeat_s=0.05,
+            report=print,
+        )
         running = asyncio.create_task(aggregator.run())
         during = await asyncio.wait_for(board(bool), 20)
-        kept.allowed.set()
+        refitter.is_allowed.set()
         after = await asyncio.wait_for(board(lambda is_preview: not is_preview), 20)
         aggregator.stop.set()
         await running
     return during, after
 
 
-def test_boards_show_a_preview_until_the_models_of_a_run_are_made(tmp_path):
+def test_boards_show_a_preview_until_the_models_are_fitted(tmp_path):
     campaign = str(tmp_path / "test.insitu")
     with heat_campaign(campaign, 1) as store:
-        before = Refitter(store, campaign)
-        before.finish(before.begin()())
+        refitter = Refitter(store, campaign)
+        refitter.finish(refitter.begin()())
         store.add_run(*heat_run(32))
 
     during, after = asyncio.run(watch_a_refit(campaign, WaitingRefitter))
@@ -113,8 +125,8 @@ def test_boards_show_a_preview_until_the_models_of_a_run_are_made(tmp_path):
     assert "preview" not in [finding.code for finding in after.findings]
     with open_store(campaign) as store:
         assert store.unmodelled() == []
-        kept = store.models()
-    assert "preview" not in {found.code for one in kept.models for found in one.model.findings}
+        models = store.models().models
+    assert "preview" not in {finding.code for model in models for finding in model.model.findings}
 
 
 def test_several_new_runs_are_not_previewed(tmp_path):

@@ -1,4 +1,4 @@
-"""What a relay says in one conversation, and what it makes of the answers."""
+"""The messages of a request, and what follows from the answers."""
 
 import pytest
 
@@ -18,25 +18,25 @@ from insitu.wire.messages import (
 from tests.support.nodes import ModelNode
 
 
-def errand_of(*seqs):
+def request_of(*seqs):
     node = ModelNode("n0", [0], 1)
     node.work("solve")
-    words = [node.totals(seq) for seq in seqs]
-    return Request(node.hello(), (node.dictionary(),), node.digest(), (*words, node.bye(seqs[-1])))
+    totals = [node.totals(seq) for seq in seqs]
+    return Request(node.hello(), (node.dictionary(),), node.digest(), (*totals, node.bye(seqs[-1])))
 
 
 def play(request, *answers):
-    """All that it says."""
-    said = [request.begin()]
+    """Return all messages that the request sends."""
+    sent = [request.begin()]
     for answer in answers:
-        said.append(request.answered(answer))
-    return said
+        sent.append(request.handle_answer(answer))
+    return sent
 
 
-def test_all_is_said_in_order_and_is_done_when_the_end_is_durable():
-    request = errand_of(3, 4)
+def test_a_request_is_sent_in_order_and_is_done_when_its_end_is_durable():
+    request = request_of(3, 4)
 
-    said = play(
+    sent = play(
         request,
         Welcome("i", 0, 0, 1000),
         Ack("i", 0, 0, False),
@@ -46,30 +46,30 @@ def test_all_is_said_in_order_and_is_done_when_the_end_is_durable():
         Ack("i", 4, 2, True),
     )
 
-    assert [type(m) for m in said[:-1]] == [Hello, Digest, Paths, Totals, Totals, Bye]
-    assert [m.seq for m in said if isinstance(m, Totals)] == [3, 4]
-    assert (said[-1], request.outcome) == (None, Outcome.DONE)
+    assert [type(m) for m in sent[:-1]] == [Hello, Digest, Paths, Totals, Totals, Bye]
+    assert [m.seq for m in sent if isinstance(m, Totals)] == [3, 4]
+    assert (sent[-1], request.outcome) == (None, Outcome.DONE)
 
 
-def test_what_the_aggregator_has_is_not_said_again():
-    request = errand_of(3, 4)
+def test_known_totals_are_not_sent_again():
+    request = request_of(3, 4)
 
-    said = play(request, Welcome("i", 2, 3, 1000), Ack("i", 4, 2, False))
+    sent = play(request, Welcome("i", 2, 3, 1000), Ack("i", 4, 2, False))
 
-    assert [type(m) for m in said] == [Hello, Totals, Bye]
-    assert said[1].seq == 4
+    assert [type(m) for m in sent] == [Hello, Totals, Bye]
+    assert sent[1].seq == 4
 
 
-def test_a_digest_that_is_known_spares_the_names():
-    said = play(errand_of(1), Welcome("i", 0, 0, 1000), Ack("i", 0, 2, False))
+def test_rows_with_a_known_digest_are_not_sent():
+    sent = play(request_of(1), Welcome("i", 0, 0, 1000), Ack("i", 0, 2, False))
 
-    assert [type(m) for m in said] == [Hello, Digest, Totals]
+    assert [type(m) for m in sent] == [Hello, Digest, Totals]
 
 
 @pytest.mark.parametrize(
     "answers",
     [
-        [Ack("i", 9, 9, True)],  # to something that was said before
+        [Ack("i", 9, 9, True)],  # to an earlier message
         [Welcome("i", 2, 1, 1000), Ack("i", 1, 2, False)],  # an end that is not on a disk
         [Welcome("i", 2, 1, 1000), Ack("other", 1, 2, True)],
         [Welcome("i", 2, 0, 1000), Ack("i", 0, 2, False)],
@@ -78,22 +78,22 @@ def test_a_digest_that_is_known_spares_the_names():
         [Welcome("i", 2, 0, 1000), Welcome("i", 2, 0, 1000)],
     ],
 )
-def test_an_answer_out_of_place_loses_the_request(answers):
-    request = errand_of(1)
+def test_an_unexpected_answer_fails_the_request(answers):
+    request = request_of(1)
 
     assert play(request, *answers)[-1] is None
-    assert request.outcome is Outcome.LOST
+    assert request.outcome is Outcome.FAILED
 
 
-def test_an_end_that_came_too_late_is_outdated():
-    request = errand_of(1)
+def test_a_bye_older_than_the_aggregators_totals_is_outdated():
+    request = request_of(1)
 
     assert play(request, Welcome("i", 2, 7, 1000), Ack("i", 7, 2, False))[-1] is None
     assert request.outcome is Outcome.OUTDATED
 
 
 def test_a_refusal_is_final():
-    request = errand_of(1)
+    request = request_of(1)
 
     play(request, Reject(REFUSED, "no room"))
 

@@ -18,8 +18,8 @@ from insitu.server.events import (
     StoreRun,
     Tick,
 )
-from insitu.server.runs import named
-from insitu.server.state import GRACE_S, SILENT_BEATS, CampaignState
+from insitu.server.runs import format_ranks
+from insitu.server.state import GRACE_S, SILENT_HEARTBEATS, CampaignState
 from insitu.server.totals import table_of
 from insitu.wire.messages import (
     NO_SESSION,
@@ -35,15 +35,15 @@ from insitu.wire.messages import (
 )
 from tests.support.nodes import RUN, TOKEN, ModelNode, column
 
-LOST_S = SILENT_BEATS + GRACE_S + 1.0
+LOST_S = SILENT_HEARTBEATS + GRACE_S + 1.0
 
 
 def state_of(**more):
     return CampaignState(instance="i1", token=TOKEN, heartbeat_s=1.0, **more)
 
 
-def say(state, peer, *messages, at=0.0, is_trusted=False):
-    """Let messages arrive; the effects of the last one, what is to be kept and sealed done."""
+def send(state, peer, *messages, at=0.0, is_trusted=False):
+    """Let messages arrive; return the effects of the last one and what followed from them."""
     effects = []
     for message in messages:
         effects = settle(state, state.handle(MessageArrived(peer, message, at, is_trusted)))
@@ -51,7 +51,7 @@ def say(state, peer, *messages, at=0.0, is_trusted=False):
 
 
 def settle(state, effects):
-    """Carry out what is durable, as a disk without faults does."""
+    """Carry out the effects on files, as a disk without faults does."""
     done = []
     for effect in effects:
         done.append(effect)
@@ -59,8 +59,8 @@ def settle(state, effects):
             case AppendToJournal(run, node, incarnation, _):
                 done += settle(state, state.handle(JournalSynced(run, node, incarnation)))
             case StoreRun(record, _):
-                is_partial = record.state is RunState.INCOMPLETE
-                done += settle(state, state.handle(RunStored(record.id, is_partial)))
+                is_incomplete = record.state is RunState.INCOMPLETE
+                done += settle(state, state.handle(RunStored(record.id, is_incomplete)))
     return done
 
 
@@ -72,28 +72,28 @@ def kinds(effects):
     return [type(effect) for effect in effects]
 
 
-def seal_of(effects):
-    (seal,) = [effect for effect in effects if isinstance(effect, StoreRun)]
-    return seal.record
+def record_of(effects):
+    (effect,) = [effect for effect in effects if isinstance(effect, StoreRun)]
+    return effect.record
 
 
 def two_nodes():
     return ModelNode("n0", [0, 1], 4), ModelNode("n1", [2, 3], 4)
 
 
-def test_an_agent_that_says_hello_is_welcome():
+def test_a_hello_is_answered_with_welcome():
     state = state_of()
 
-    effects = say(state, b"a", ModelNode("n0", [0], 1).hello())
+    effects = send(state, b"a", ModelNode("n0", [0], 1).hello())
 
     assert answers(effects) == [Welcome("i1", 0, 0, 1000)]
     assert state.state_of(RUN) is RunState.MEASURING
 
 
-def test_each_totals_is_acknowledged_with_what_is_known():
+def test_totals_are_acknowledged_with_the_known_rows():
     node = ModelNode("n0", [0], 1)
 
-    effects = say(state_of(), b"a", node.hello(), node.dictionary(), node.totals(1))
+    effects = send(state_of(), b"a", node.hello(), node.dictionary(), node.totals(1))
 
     assert answers(effects) == [Ack("i1", 1, 1, False)]
 
@@ -103,13 +103,13 @@ def test_call_paths_of_another_node_of_the_run_are_known_by_their_digest():
     for node in (a, b):
         node.work("solve")
     state = state_of()
-    say(state, b"a", a.hello(), a.dictionary())
+    send(state, b"a", a.hello(), a.dictionary())
     a.work("late")
 
-    known = say(state, b"b", b.hello(), b.digest())
-    unknown = say(state, b"a", a.digest())
-    say(state, b"a", a.dictionary(2), a.totals(1))
-    say(state, b"b", b.totals(1))
+    known = send(state, b"b", b.hello(), b.digest())
+    unknown = send(state, b"a", a.digest())
+    send(state, b"a", a.dictionary(2), a.totals(1))
+    send(state, b"b", b.totals(1))
 
     assert [answers(known)[-1].known, answers(unknown)[-1].known] == [2, 2]
     table = table_of(4, state.runs[RUN].registers)
@@ -118,7 +118,7 @@ def test_call_paths_of_another_node_of_the_run_are_known_by_their_digest():
 
 
 def test_an_agent_of_the_first_schema_is_welcome():
-    effects = say(state_of(), b"a", replace(two_nodes()[0].hello(), schema=1))
+    effects = send(state_of(), b"a", replace(two_nodes()[0].hello(), schema=1))
 
     assert isinstance(answers(effects)[0], Welcome)
 
@@ -126,27 +126,27 @@ def test_an_agent_of_the_first_schema_is_welcome():
 def test_totals_beyond_the_dictionary_are_not_acknowledged():
     node = ModelNode("n0", [0], 1)
 
-    effects = say(state_of(), b"a", node.hello(), node.totals(1))
+    effects = send(state_of(), b"a", node.hello(), node.totals(1))
 
     assert answers(effects) == [Ack("i1", 0, 0, False)]
 
 
-def test_a_stranger_is_told_to_say_hello():
-    (reject,) = answers(say(state_of(), b"a", ModelNode("n0", [0], 1).totals(1)))
+def test_a_peer_without_a_session_must_say_hello():
+    (reject,) = answers(send(state_of(), b"a", ModelNode("n0", [0], 1).totals(1)))
 
     assert reject.code == NO_SESSION
 
 
-def test_the_run_is_sealed_when_the_last_node_has_ended():
+def test_the_run_is_stored_when_the_last_node_has_ended():
     state = state_of()
     a, b = two_nodes()
-    say(state, b"a", *a.messages())
+    send(state, b"a", *a.messages())
 
-    effects = say(state, b"b", *b.messages())
+    effects = send(state, b"b", *b.messages())
 
     assert kinds(effects) == [AppendToJournal, Reply, StoreRun, DropFromJournal, RefitModels]
     assert answers(effects) == [Ack("i1", 1, 1, True)]
-    record = seal_of(effects)
+    record = record_of(effects)
     assert record.state is RunState.COMPLETE
     assert str(record.key) == "p=4,n=4#0"
     assert record.exit_status == (0, 0, 0, 0)
@@ -155,27 +155,27 @@ def test_the_run_is_sealed_when_the_last_node_has_ended():
     assert state.state_of(RUN) is RunState.COMPLETE
 
 
-def test_an_end_is_safe_only_when_it_is_kept():
+def test_an_end_is_durable_only_when_it_is_in_the_journal():
     state, node = state_of(), ModelNode("n0", [0, 1], 4)
-    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
 
     effects = state.handle(MessageArrived(b"a", node.bye(1), 0.0))
 
     assert kinds(effects) == [AppendToJournal]
-    assert not state.has(node.hello())
+    assert not state.is_durable(node.hello())
 
 
-def test_what_could_not_be_kept_is_tried_again_each_beat():
+def test_a_failed_journal_write_is_retried_at_each_tick():
     state, node = state_of(), ModelNode("n0", [0, 1], 4)
-    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
     state.handle(MessageArrived(b"a", node.bye(1), 0.0))
 
     assert kinds(state.handle(Tick(1.0))) == [AppendToJournal]
 
 
-def test_a_run_that_could_not_be_sealed_is_tried_again_each_beat():
+def test_a_failed_store_of_a_run_is_retried_at_each_tick():
     state, node = state_of(), ModelNode("n0", [0], 1)
-    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
     state.handle(MessageArrived(b"a", node.bye(1), 0.0))
     state.handle(JournalSynced(RUN, "n0", 1))
 
@@ -185,128 +185,128 @@ def test_a_run_that_could_not_be_sealed_is_tried_again_each_beat():
 def test_the_journal_holds_no_token():
     state, node = state_of(), ModelNode("n0", [0], 1)
 
-    effects = say(state, b"a", *node.messages())
+    effects = send(state, b"a", *node.messages())
 
-    (keep,) = [effect for effect in effects if isinstance(effect, AppendToJournal)]
-    assert TOKEN not in repr(keep)
+    (append,) = [effect for effect in effects if isinstance(effect, AppendToJournal)]
+    assert TOKEN not in repr(append)
 
 
-def test_an_end_whose_totals_are_missing_starts_the_session_anew():
+def test_a_bye_without_its_totals_requires_a_new_hello():
     node = ModelNode("n0", [0], 1)
 
-    (reject,) = answers(say(state_of(), b"a", node.hello(), node.bye(3)))
+    (reject,) = answers(send(state_of(), b"a", node.hello(), node.bye(3)))
 
     assert reject.code == NO_SESSION
 
 
-def test_agents_of_a_sealed_run_are_told_that_all_is_safe():
+def test_everything_of_a_complete_run_is_acknowledged_as_durable():
     node = ModelNode("n0", [0], 1)
-    state = state_of(sealed=[RUN])
+    state = state_of(complete=[RUN])
 
-    (welcome,) = answers(say(state, b"a", node.hello()))
-    (ack,) = answers(say(state, b"a", node.bye(1)))
+    (welcome,) = answers(send(state, b"a", node.hello()))
+    (ack,) = answers(send(state, b"a", node.bye(1)))
 
     assert isinstance(welcome, Welcome)
     assert ack.is_durable
 
 
-def test_a_killed_rank_makes_the_run_partial_and_is_named():
+def test_a_killed_rank_makes_the_run_incomplete_and_is_named():
     state, node = state_of(), ModelNode("n0", [0, 1, 2], 3, statuses={1: -9})
 
-    effects = say(state, b"a", *node.messages())
+    effects = send(state, b"a", *node.messages())
 
-    record = seal_of(effects)
+    record = record_of(effects)
     assert record.state is RunState.INCOMPLETE
     assert record.missing == (1,)
     assert record.exit_status == (0, -9, 0)
-    assert "2 of 3 ranks are whole; missing: 1" in record.findings[-1].text
+    assert "2 of 3 ranks are complete; missing: 1" in record.findings[-1].text
     assert RefitModels not in kinds(effects)
 
 
-def test_a_partial_run_is_completed_by_a_later_end():
+def test_an_incomplete_run_is_completed_by_a_later_end():
     state = state_of()
     a, b = two_nodes()
-    say(state, b"a", *a.messages())
-    assert seal_of(settle(state, state.handle(StopRequested(9.0)))).state is RunState.INCOMPLETE
+    send(state, b"a", *a.messages())
+    assert record_of(settle(state, state.handle(StopRequested(9.0)))).state is RunState.INCOMPLETE
 
-    effects = say(state, b"b", *b.messages(), is_trusted=True)
+    effects = send(state, b"b", *b.messages(), is_trusted=True)
 
-    assert seal_of(effects).state is RunState.COMPLETE
+    assert record_of(effects).state is RunState.COMPLETE
 
 
-def test_a_silent_node_is_named_after_five_beats():
+def test_a_silent_node_is_reported_after_five_heartbeats():
     state, node = state_of(), ModelNode("n0", [0, 1], 2)
-    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
 
     assert state.handle(Tick(5.0)) == []
-    (note,) = state.handle(Tick(5.1))
+    (report,) = state.handle(Tick(5.1))
 
-    assert isinstance(note, Report)
-    assert note.finding.code == "rank-silent"
-    assert "n0 (ranks 0, 1)" in note.finding.text
+    assert isinstance(report, Report)
+    assert report.finding.code == "rank-silent"
+    assert "n0 (ranks 0, 1)" in report.finding.text
 
 
-def test_a_node_that_speaks_again_is_not_called_silent_in_the_end():
+def test_a_node_that_reports_again_is_not_silent_in_the_record():
     state, node = state_of(), ModelNode("n0", [0, 1], 2)
-    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
     state.handle(Tick(5.1))
 
-    effects = say(state, b"a", node.totals(2), node.bye(2))
+    effects = send(state, b"a", node.totals(2), node.bye(2))
 
-    assert seal_of(effects).findings == ()
+    assert record_of(effects).findings == ()
 
 
-def test_a_run_of_which_nothing_is_heard_becomes_partial_with_its_data_kept():
+def test_a_silent_run_becomes_incomplete_and_keeps_its_data():
     state = state_of()
     a, b = two_nodes()
-    say(state, b"a", *a.messages())
-    say(state, b"b", b.hello(), b.dictionary(), b.totals(1))
+    send(state, b"a", *a.messages())
+    send(state, b"b", b.hello(), b.dictionary(), b.totals(1))
 
     effects = settle(state, state.handle(Tick(LOST_S)))
 
     assert AppendToJournal in kinds(effects)
-    assert seal_of(effects).missing == (2, 3)
+    assert record_of(effects).missing == (2, 3)
     assert state.state_of(RUN) is RunState.INCOMPLETE
     assert not state.is_measuring()
 
 
-def test_a_partial_run_is_not_sealed_again_at_every_beat():
+def test_an_incomplete_run_is_stored_once():
     state, node = state_of(), ModelNode("n0", [0], 2)
-    say(state, b"a", *node.messages())
+    send(state, b"a", *node.messages())
     settle(state, state.handle(Tick(LOST_S)))
 
     assert state.handle(Tick(2 * LOST_S)) == []
 
 
-def test_a_run_is_measured_while_one_of_its_nodes_speaks():
+def test_a_run_is_measured_while_one_of_its_nodes_reports():
     state = state_of()
     a, b = two_nodes()
-    say(state, b"a", a.hello(), a.dictionary(), a.totals(1))
-    say(state, b"b", b.hello(), b.dictionary(), b.totals(1))
+    send(state, b"a", a.hello(), a.dictionary(), a.totals(1))
+    send(state, b"b", b.hello(), b.dictionary(), b.totals(1))
 
-    say(state, b"b", b.totals(2), at=LOST_S)
+    send(state, b"b", b.totals(2), at=LOST_S)
     state.handle(Tick(LOST_S + 0.1))
 
     assert state.state_of(RUN) is RunState.MEASURING
 
 
-def test_a_newer_agent_takes_the_place_of_an_older_one():
+def test_a_newer_agent_replaces_an_older_one():
     state, old = state_of(), ModelNode("n0", [0], 1)
-    say(state, b"a", old.hello(), old.dictionary(), old.totals(7))
+    send(state, b"a", old.hello(), old.dictionary(), old.totals(7))
     new = replace(old, incarnation=2)
     new.work("solve")
 
-    say(state, b"b", new.hello(), new.dictionary(), new.totals(1))
-    (reject,) = answers(say(state, b"a", old.totals(8)))
-    effects = say(state, b"b", new.bye(1))
+    send(state, b"b", new.hello(), new.dictionary(), new.totals(1))
+    (reject,) = answers(send(state, b"a", old.totals(8)))
+    effects = send(state, b"b", new.bye(1))
 
     assert reject.code == REFUSED
     assert [str(c) for c in seal_of_table(effects).callpaths] == ["main", "main->solve"]
 
 
 def seal_of_table(effects):
-    (seal,) = [effect for effect in effects if isinstance(effect, StoreRun)]
-    return seal.table
+    (effect,) = [effect for effect in effects if isinstance(effect, StoreRun)]
+    return effect.table
 
 
 @pytest.mark.parametrize(
@@ -316,13 +316,13 @@ def seal_of_table(effects):
         ({"token": "é"}, "token"),
         ({"schema": 99}, "schema 99"),
         ({"size": 5}, "has 4 ranks"),
-        ({"configuration": '{"parameters": {"n": 5}}'}, "Hello says other"),
-        ({"configuration": "["}, "no JSON"),
-        ({"configuration": "[]"}, "no JSON object"),
-        ({"configuration": '{"parameters": 3}'}, "no JSON object"),
-        ({"configuration": '{"parameters": {"n": "four"}}'}, "no finite number"),
-        ({"configuration": '{"parameters": {"n": NaN}}'}, "no finite number"),
-        ({"configuration": '{"parameters": {"n": 1' + 400 * "0" + "}}"}, "no finite number"),
+        ({"configuration": '{"parameters": {"n": 5}}'}, "Hello differs"),
+        ({"configuration": "["}, "not JSON"),
+        ({"configuration": "[]"}, "not a JSON object"),
+        ({"configuration": '{"parameters": 3}'}, "not a JSON object"),
+        ({"configuration": '{"parameters": {"n": "four"}}'}, "not a finite number"),
+        ({"configuration": '{"parameters": {"n": NaN}}'}, "not a finite number"),
+        ({"configuration": '{"parameters": {"n": 1' + 400 * "0" + "}}"}, "not a finite number"),
         ({"columns": (Column("time", "ms", "total", "u8"),)}, "another unit"),
         ({"node": "n0", "incarnation": 0}, "newer agent"),
     ],
@@ -330,9 +330,9 @@ def seal_of_table(effects):
 def test_an_agent_that_does_not_belong_to_the_run_is_refused(changes, reason):
     state = state_of()
     a, b = two_nodes()
-    say(state, b"a", a.hello())
+    send(state, b"a", a.hello())
 
-    (reject,) = answers(say(state, b"b", replace(b.hello(), **changes)))
+    (reject,) = answers(send(state, b"b", replace(b.hello(), **changes)))
 
     assert reject.code == REFUSED
     assert reason in reject.text
@@ -346,11 +346,11 @@ def test_an_agent_that_does_not_belong_to_the_run_is_refused(changes, reason):
         Bye(0, (RankEnd(9, 0, True),), 1, "{}"),
     ],
 )
-def test_a_message_that_makes_no_sense_is_refused_and_noted(message):
+def test_an_invalid_message_is_refused_and_reported(message):
     state = state_of()
-    say(state, b"a", ModelNode("n0", [0], 1).hello())
+    send(state, b"a", ModelNode("n0", [0], 1).hello())
 
-    effects = say(state, b"a", message)
+    effects = send(state, b"a", message)
 
     assert answers(effects)[0].code == REFUSED
     assert kinds(effects) == [Reply, Report]
@@ -358,92 +358,92 @@ def test_a_message_that_makes_no_sense_is_refused_and_noted(message):
 
 def test_an_agent_cannot_change_its_columns():
     state, node = state_of(), ModelNode("n0", [0], 1)
-    say(state, b"a", node.hello())
+    send(state, b"a", node.hello())
 
-    (reject,) = answers(say(state, b"b", replace(node.hello(), columns=node.hello().columns[:1])))
+    (reject,) = answers(send(state, b"b", replace(node.hello(), columns=node.hello().columns[:1])))
 
     assert reject.code == REFUSED
 
 
-def test_ranks_that_appear_later_are_named_when_their_node_is_silent():
+def test_ranks_that_appear_later_are_named_in_the_report_of_a_silent_node():
     state, node = state_of(), ModelNode("n0", [0, 1], 2)
-    say(state, b"a", replace(node.hello(), ranks=(0,)), node.hello())
+    send(state, b"a", replace(node.hello(), ranks=(0,)), node.hello())
 
-    (note,) = state.handle(Tick(5.1))
+    (report,) = state.handle(Tick(5.1))
 
-    assert "ranks 0, 1" in note.finding.text
+    assert "ranks 0, 1" in report.finding.text
 
 
 def test_a_run_is_measured_again_when_its_agents_come_back():
     state, node = state_of(), ModelNode("n0", [0], 1)
-    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
     settle(state, state.handle(Tick(LOST_S)))
 
-    say(state, b"b", node.hello(), node.totals(2), at=LOST_S)
+    send(state, b"b", node.hello(), node.totals(2), at=LOST_S)
 
     assert state.state_of(RUN) is RunState.MEASURING
 
 
 def test_more_nodes_than_ranks_are_refused():
     state = state_of()
-    say(state, b"a", ModelNode("n0", [0], 1).hello())
+    send(state, b"a", ModelNode("n0", [0], 1).hello())
 
-    (answer,) = answers(say(state, b"b", ModelNode("n1", [0], 1).hello()))
+    (answer,) = answers(send(state, b"b", ModelNode("n1", [0], 1).hello()))
 
     assert isinstance(answer, Reject)
 
 
-def test_a_run_that_needs_more_memory_than_there_is_is_refused_before_it_takes_it():
-    state = state_of(room_bytes=1 << 20)
+def test_a_run_that_would_need_too_much_memory_is_refused_before_it_uses_it():
+    state = state_of(memory_bytes=1 << 20)
     small = ModelNode("n0", [0], 1)
     huge = ModelNode("n0", [0], 4_000_000, run="f" * 32)
     huge.paths = [f"f{i}" for i in range(50)]
-    say(state, b"a", small.hello(), small.dictionary())
+    send(state, b"a", small.hello(), small.dictionary())
 
-    refused = answers(say(state, b"b", huge.hello()))
+    refused = answers(send(state, b"b", huge.hello()))
 
-    assert "serve the campaign on a larger machine" in refused[0].text
-    assert answers(say(state, b"a", small.totals(1))) == [Ack("i1", 1, 1, False)]
+    assert "Serve the campaign on a larger machine" in refused[0].text
+    assert answers(send(state, b"a", small.totals(1))) == [Ack("i1", 1, 1, False)]
 
 
-def test_totals_that_are_replaced_are_let_go():
+def test_replaced_totals_free_their_memory():
     state, node = state_of(), ModelNode("n0", [0, 1], 4)
-    say(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
     held = state.runs[RUN].held_bytes
 
-    say(state, b"a", *[node.totals(seq) for seq in range(2, 50)])
+    send(state, b"a", *[node.totals(seq) for seq in range(2, 50)])
 
     assert state.runs[RUN].held_bytes == held
 
 
-def test_runs_that_brought_nothing_give_way_to_new_ones(monkeypatch):
+def test_runs_that_brought_nothing_are_forgotten_when_there_are_too_many(monkeypatch):
     monkeypatch.setattr("insitu.server.state.MAX_RUNS", 2)
     state = state_of()
     brings = ModelNode("n0", [0], 2)
-    say(state, b"a", brings.hello(), brings.dictionary(), brings.totals(1))
-    say(state, b"b", ModelNode("n0", [0], 2, run="e" * 32).hello())
+    send(state, b"a", brings.hello(), brings.dictionary(), brings.totals(1))
+    send(state, b"b", ModelNode("n0", [0], 2, run="e" * 32).hello())
 
-    early = say(state, b"c", ModelNode("n0", [0], 2, run="f" * 32).hello(), at=1.0)
-    late = say(state, b"c", ModelNode("n0", [0], 2, run="f" * 32).hello(), at=2 * GRACE_S)
+    early = send(state, b"c", ModelNode("n0", [0], 2, run="f" * 32).hello(), at=1.0)
+    late = send(state, b"c", ModelNode("n0", [0], 2, run="f" * 32).hello(), at=2 * GRACE_S)
 
     assert isinstance(answers(early)[0], Reject)
     assert isinstance(answers(late)[0], Welcome)
     assert RUN in state.runs
 
 
-def test_nobody_is_told_that_all_is_safe_of_a_run_that_was_forgotten():
+def test_a_forgotten_run_is_not_acknowledged_as_durable():
     state, node = state_of(), ModelNode("n0", [0], 1)
-    say(state, b"a", node.hello())
+    send(state, b"a", node.hello())
     settle(state, state.handle(Tick(1000.0)))
 
-    effects = [say(state, b"a", one, at=1001.0) for one in node.messages()[1:]]
-    again = say(state, b"a", node.hello(), at=1002.0)
+    effects = [send(state, b"a", message, at=1001.0) for message in node.messages()[1:]]
+    again = send(state, b"a", node.hello(), at=1002.0)
 
-    assert RUN not in state.sealed
-    assert [answers(one)[0].code for one in effects] == [NO_SESSION] * 3
+    assert RUN not in state.complete
+    assert [answers(each)[0].code for each in effects] == [NO_SESSION] * 3
     assert isinstance(answers(again)[0], Welcome)
 
 
-def test_ranks_are_named_as_far_as_a_person_reads():
-    assert named(range(3)) == "0, 1, 2"
-    assert named(range(100)) == "0, 1, 2, 3, 4, 5, 6, 7 and 92 more"
+def test_a_list_of_ranks_is_shortened():
+    assert format_ranks(range(3)) == "0, 1, 2"
+    assert format_ranks(range(100)) == "0, 1, 2, 3, 4, 5, 6, 7 and 92 more"

@@ -1,4 +1,4 @@
-"""From totals to tables: joined by call path, scaled, summed, absent where nothing was visited."""
+"""The table of a run from its totals: same call paths merged, ticks scaled, absent values NaN."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from insitu.server.dictionary import CallPaths, Dictionary
 from insitu.server.totals import (
     Register,
     Source,
-    lines_of,
+    dictionary_rows_needed,
+    locate_ranks,
     means_of,
-    rows_needed,
     table_of,
     totals_of,
 )
@@ -36,11 +36,11 @@ def group_of(ranks, rows, columns):
 
 
 def registers_of(source, *groups, size=8, seq=1):
-    found = lines_of(Totals(seq, 1, groups), source, size)
-    return {rank: Register((1, seq), source, tuple(lines)) for rank, lines in found.items()}
+    rows_by_rank = locate_ranks(Totals(seq, 1, groups), source, size)
+    return {rank: Register((1, seq), source, tuple(rows)) for rank, rows in rows_by_rank.items()}
 
 
-def test_each_value_stands_in_the_row_of_its_call_path_and_the_column_of_its_rank():
+def test_a_value_is_in_the_row_of_its_call_path_and_the_column_of_its_rank():
     source = source_of(["main", "solve"])
     visits = np.array([[1, 10], [1, 20]], "<u8")
 
@@ -70,7 +70,7 @@ def test_a_row_without_visits_has_no_values():
     assert np.isnan(table.values["time"][1]).tolist() == [True, False]
 
 
-def test_an_id_that_occurs_twice_is_summed():
+def test_rows_with_the_same_id_are_summed():
     source = source_of(["main"])
     group = group_of([0], [0, 0], {0: np.array([[3, 4]], "<u8")})
 
@@ -86,7 +86,7 @@ def test_two_rows_of_one_call_path_are_summed():
     assert column(table, 0) == {"main": 1, "main->solve": 7}
 
 
-def test_nodes_with_other_dictionaries_are_joined_by_call_path():
+def test_nodes_with_different_dictionaries_share_call_paths():
     run = CallPaths()
     a = source_of(["main", "solve", "halo"], callpaths=run)
     b = source_of(["main", "halo", "io"], callpaths=run)
@@ -100,7 +100,7 @@ def test_nodes_with_other_dictionaries_are_joined_by_call_path():
     assert column(table, 1) == {"main": 1, "main->halo": 2, "main->io": 3}
 
 
-def test_a_rank_may_stand_in_several_groups_of_a_message():
+def test_a_rank_may_be_in_several_groups_of_a_message():
     source = source_of(["main", "solve"])
     visits = group_of([0, 1], [0, 1], {0: np.array([[1, 2], [1, 3]], "<u8")})
     memory = group_of([1], [0], {2: np.array([[5e6]])})
@@ -111,7 +111,7 @@ def test_a_rank_may_stand_in_several_groups_of_a_message():
     assert column(table, 1, "memory_rss") == {"main": 5e6}
 
 
-def test_a_metric_that_no_rank_has_is_absent():
+def test_a_metric_without_values_is_absent():
     source = source_of(["main"])
     group = group_of([0], [0], {0: np.array([[1]], "<u8"), 2: np.array([[np.nan]])})
 
@@ -135,13 +135,13 @@ def test_the_means_over_ranks_are_those_of_the_table():
         assert means[callpath][2] == np.count_nonzero(~np.isnan(table.values["visits"][row]))
 
 
-def test_an_arrow_in_a_frame_does_not_part_it():
+def test_an_arrow_in_a_frame_does_not_split_it():
     callpaths = source_of(["main", "operator->"]).dictionary.callpaths
 
     assert callpaths.all[1].frames == ("main", "operator→")
 
 
-def test_rows_behind_a_gap_wait():
+def test_rows_after_a_gap_are_ignored():
     dictionary = Dictionary(CallPaths())
 
     dictionary.extend(Paths(2, bytes(4), ("solve",), ("",), bytes(4)))
@@ -149,7 +149,7 @@ def test_rows_behind_a_gap_wait():
     assert len(dictionary) == 0
 
 
-def test_rows_that_are_known_are_not_taken_again():
+def test_known_rows_are_not_added_again():
     source = source_of(["main", "solve"])
 
     source.dictionary.extend(Paths(1, bytes(8), ("solve", "halo"), ("", ""), bytes(8)))
@@ -160,27 +160,31 @@ def test_rows_that_are_known_are_not_taken_again():
 def test_a_row_that_is_its_own_parent_is_another_root():
     source = source_of(["main", "other", "solve"], [0, 1, 1])
 
-    found = [str(source.dictionary.callpaths.all[place]) for place in source.dictionary.places]
-    assert found == ["main", "other", "other->solve"]
+    callpaths = source.dictionary.callpaths.all
+    assert [str(callpaths[path_id]) for path_id in source.dictionary.path_ids] == [
+        "main",
+        "other",
+        "other->solve",
+    ]
 
 
 @pytest.mark.parametrize("parent", [2, 7, 2**32 - 1])
-def test_a_row_below_a_later_one_is_refused(parent):
+def test_a_parent_that_follows_its_child_is_refused(parent):
     with pytest.raises(WireError, match="names row"):
         source_of(["main", "solve"], [0, parent])
 
 
-def test_a_recursion_without_end_is_refused_before_it_fills_the_memory():
+def test_an_endless_recursion_is_refused_before_it_fills_the_memory():
     names = ["f"] * 10_000
 
-    with pytest.raises(WireError, match="frames in the call paths"):
+    with pytest.raises(WireError, match="the call paths of a run have more than"):
         source_of(names, [0, *range(len(names) - 1)])
 
 
-def test_a_message_says_how_many_rows_it_needs():
+def test_the_rows_that_a_message_needs_are_counted():
     group = group_of([0], [0, 5], {0: np.array([[1, 1]], "<u8")})
 
-    assert rows_needed(Totals(1, 1, (group,))) == 6
+    assert dictionary_rows_needed(Totals(1, 1, (group,))) == 6
 
 
 @pytest.mark.parametrize(
@@ -197,10 +201,10 @@ def test_a_message_says_how_many_rows_it_needs():
 )
 def test_what_does_not_fit_the_session_is_refused(group):
     with pytest.raises(WireError):
-        lines_of(Totals(1, 1, (group,)), source_of(["main"]), 8)
+        locate_ranks(Totals(1, 1, (group,)), source_of(["main"]), 8)
 
 
-def test_registers_written_as_messages_and_read_again_give_the_same_table():
+def test_registers_survive_a_round_trip_through_messages():
     node = ModelNode("n0", [0, 1, 2], 3)
     node.work("solve")
     source = source_of(node.paths)
@@ -212,29 +216,29 @@ def test_registers_written_as_messages_and_read_again_give_the_same_table():
 
     again: dict[int, Register] = {}
     for message in totals_of(registers, last_seq=3, time_ns=1):
-        for rank, lines in lines_of(message, source, 3).items():
-            again[rank] = Register((1, message.seq), source, tuple(lines))
+        for rank, rows in locate_ranks(message, source, 3).items():
+            again[rank] = Register((1, message.seq), source, tuple(rows))
 
-    one, two = table_of(3, registers), table_of(3, again)
-    assert one.callpaths == two.callpaths
-    for name, values in one.values.items():
-        np.testing.assert_array_equal(values, two.values[name])
+    before, after = table_of(3, registers), table_of(3, again)
+    assert before.callpaths == after.callpaths
+    for name, values in before.values.items():
+        np.testing.assert_array_equal(values, after.values[name])
 
 
 def test_a_large_dictionary_is_written_in_several_messages():
     names = [f"f{i}" for i in range(9000)]
     source = source_of(names)
 
-    parts = source.dictionary.to_paths()
+    messages = source.dictionary.to_paths()
 
     again = Dictionary(CallPaths())
-    for part in parts:
-        again.extend(part)
-    assert len(parts) > 1
+    for message in messages:
+        again.extend(message)
+    assert len(messages) > 1
     assert again.names == names
 
 
-def test_columns_of_other_nodes_are_joined_by_name():
+def test_columns_of_different_nodes_are_matched_by_name():
     swapped = (Column("time", "s", "total", "u8"), Column("visits", "1", "total", "u8"))
     a = source_of(["main"])
     b = Source(swapped, source_of(["main"]).dictionary)

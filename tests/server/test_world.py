@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from insitu.campaign.layout import AGGREGATOR_JOURNAL
 from insitu.collectors.session import AgentSession, Step
 from insitu.entities import RunState
 from insitu.server.events import (
@@ -26,7 +27,6 @@ from insitu.server.events import (
     SketchRequested,
     Tick,
 )
-from insitu.server.journal import FILE
 from insitu.server.relay.state import RelayState
 from insitu.server.totals import table_of
 from insitu.server.writer import CampaignWriter
@@ -211,7 +211,7 @@ class World(RuleBasedStateMachine):
         """Only files survive, perhaps with a torn record behind what was synced."""
         self.writer.close()
         if tail:
-            path = os.path.join(self.campaign, FILE)
+            path = os.path.join(self.campaign, AGGREGATOR_JOURNAL)
             with open(path, "ab") as journal:
                 if os.path.getsize(path):
                     journal.write(tail)
@@ -238,7 +238,7 @@ class World(RuleBasedStateMachine):
             return
         for agent in self.agents:
             if agent.session.is_durable:
-                assert self.writer.state.has(agent.node.hello())
+                assert self.writer.state.is_durable(agent.node.hello())
 
     def teardown(self):
         if not hasattr(self, "writer"):
@@ -310,7 +310,7 @@ class RelayedWorld(World):
             instance=f"r{self.connections}",
             token=self.writer.token,
             heartbeat_s=1.0,
-            room_bytes=1 << 30,
+            memory_bytes=1 << 30,
         )
         return ModelRelay(state, self.new_peer())
 

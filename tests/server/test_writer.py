@@ -1,4 +1,4 @@
-"""The files of a campaign while it is written: what is safe, and what is said when it is not."""
+"""What the writer of a campaign makes durable, and what it reports when it cannot."""
 
 import os
 import resource
@@ -14,7 +14,7 @@ from insitu.wire.messages import Ack
 from tests.support.nodes import RUN, ModelNode, column
 
 
-def open_keeper(campaign):
+def open_writer(campaign):
     writer = CampaignWriter(str(campaign), instance="i1", heartbeat_s=1.0)
     writer.replay(0.0)
     return writer
@@ -28,18 +28,18 @@ def live(writer, node, *, seq=1):
     return effects
 
 
-def is_told_safe(effects):
+def has_durable_ack(effects):
     acks = [e.message for e in effects if isinstance(e, Reply) and isinstance(e.message, Ack)]
     return any(ack.is_durable for ack in acks)
 
 
-def notes(effects):
+def findings_of(effects):
     return [effect.finding for effect in effects if isinstance(effect, Report)]
 
 
 @contextmanager
 def full_disk():
-    """No file may grow."""
+    """Let no file grow."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
@@ -48,8 +48,8 @@ def full_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_repetitions_are_numbered_as_they_are_sealed(tmp_path):
-    with open_keeper(tmp_path) as writer:
+def test_repetitions_are_numbered_in_the_order_of_storing(tmp_path):
+    with open_writer(tmp_path) as writer:
         for run in "abc":
             live(writer, ModelNode("n0", [0], 1, run=run * 32))
 
@@ -62,7 +62,7 @@ def test_repetitions_are_numbered_as_they_are_sealed(tmp_path):
 
 def test_a_run_that_is_completed_keeps_its_number(tmp_path):
     a, b = ModelNode("n0", [0], 2), ModelNode("n1", [1], 2)
-    with open_keeper(tmp_path) as writer:
+    with open_writer(tmp_path) as writer:
         live(writer, a)
         writer.handle(StopRequested(1.0))
         live(writer, ModelNode("n0", [0, 1], 2, run="f" * 32))
@@ -74,13 +74,13 @@ def test_a_run_that_is_completed_keeps_its_number(tmp_path):
 
 def test_the_totals_of_a_lost_node_survive_in_the_journal(tmp_path):
     a, b = ModelNode("n0", [0], 2), ModelNode("n1", [1], 2)
-    with open_keeper(tmp_path) as writer:
+    with open_writer(tmp_path) as writer:
         a.token = writer.token
         for message in a.messages()[:3]:  # it is killed before its end
             writer.handle(MessageArrived(b"a", message, 0.0))
         writer.handle(StopRequested(1.0))
 
-    with open_keeper(tmp_path) as writer:
+    with open_writer(tmp_path) as writer:
         live(writer, b)
         writer.handle(StopRequested(2.0))
 
@@ -89,45 +89,45 @@ def test_the_totals_of_a_lost_node_survive_in_the_journal(tmp_path):
         assert column(writer.store.table(RUN), 0) == a.truth(0)
 
 
-def test_nobody_is_told_that_data_are_safe_while_the_disk_is_full(tmp_path):
-    with open_keeper(tmp_path) as writer:
+def test_nothing_is_acknowledged_as_durable_while_the_disk_is_full(tmp_path):
+    with open_writer(tmp_path) as writer:
         with full_disk():
             effects = live(writer, ModelNode("n0", [0], 1))
         later = writer.handle(Tick(1.0))
 
-        assert not is_told_safe(effects)
-        assert [finding.code for finding in notes(effects)] == ["not-kept"]
-        assert is_told_safe(later)
+        assert not has_durable_ack(effects)
+        assert [finding.code for finding in findings_of(effects)] == ["not-kept"]
+        assert has_durable_ack(later)
         assert writer.store.runs()[0].state is RunState.COMPLETE
 
 
-def test_a_full_disk_is_said_once(tmp_path):
-    with open_keeper(tmp_path) as writer, full_disk():
+def test_a_full_disk_is_reported_once(tmp_path):
+    with open_writer(tmp_path) as writer, full_disk():
         live(writer, ModelNode("n0", [0], 1))
         writer.handle(Tick(1.0))
 
-        assert notes(writer.handle(Tick(2.0))) == []
+        assert findings_of(writer.handle(Tick(2.0))) == []
 
 
-def test_a_sealed_run_leaves_no_journal(tmp_path):
-    with open_keeper(tmp_path) as writer:
+def test_a_complete_run_leaves_no_journal(tmp_path):
+    with open_writer(tmp_path) as writer:
         live(writer, ModelNode("n0", [0], 1))
 
     assert "aggregator.journal" not in os.listdir(tmp_path)
 
 
 def test_an_aggregator_that_cannot_start_removes_nothing(tmp_path):
-    with open_keeper(tmp_path) as writer:
+    with open_writer(tmp_path) as writer:
         live(writer, ModelNode("n0", [0], 2))
         size = os.path.getsize(tmp_path / "aggregator.journal")
         with pytest.raises(CampaignError, match="another aggregator"):
-            open_keeper(tmp_path)
+            open_writer(tmp_path)
 
     assert os.path.getsize(tmp_path / "aggregator.journal") == size
 
 
-def test_values_that_do_not_vary_between_nodes_are_said_once(tmp_path):
-    with open_keeper(tmp_path) as writer:
+def test_values_that_are_equal_on_all_nodes_are_listed_once(tmp_path):
+    with open_writer(tmp_path) as writer:
         live(writer, ModelNode("n0", [0], 2))
         live(writer, ModelNode("n1", [1], 2))
 

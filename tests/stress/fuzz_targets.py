@@ -16,11 +16,11 @@ from insitu.analysis.board import Board
 from insitu.campaign import vectors
 from insitu.campaign.config import FILE as CONFIG
 from insitu.campaign.config import load_config
+from insitu.campaign.layout import AGGREGATOR_JOURNAL
 from insitu.collectors import leftovers
 from insitu.errors import CampaignError, WireError
 from insitu.formats.jsonl import JsonLines
 from insitu.server.events import MessageArrived, StopRequested, Tick
-from insitu.server.journal import FILE as JOURNAL
 from insitu.server.journal import Journal
 from insitu.server.state import CampaignState
 from insitu.wire.codec import decode, encode
@@ -77,7 +77,7 @@ def table(data: bytes) -> None:
 
 def journal(data: bytes) -> None:
     """The journal of an aggregator that was killed."""
-    folder = folder_with(JOURNAL, data)
+    folder = folder_with(AGGREGATOR_JOURNAL, data)
     with suppress(CampaignError), Journal(folder) as opened:
         for _ in opened.replay():
             pass

@@ -141,7 +141,7 @@ def test_a_run_is_sealed_and_the_aggregator_ends_with_a_signal(serve, speak, cam
 
     assert all(answer.is_durable for answer in answers)
     assert code == 0
-    assert "run p=3,n=4#0: sealed, 1 call paths of 3 ranks" in said
+    assert "run p=3,n=4#0: complete, 1 call paths of 3 ranks" in said
     (record,) = runs(campaign)
     assert record.state is RunState.COMPLETE
     assert not (campaign / "aggregator.json").exists()
@@ -156,7 +156,7 @@ def test_what_is_not_complete_at_the_end_is_partial_and_completed_later(serve, s
     speak(address).live(a)
     code, said = first.end(signal.SIGINT)
     assert (code, runs(campaign)[0].state) == (0, RunState.INCOMPLETE)
-    assert "partial; 2 of 3 ranks are whole; missing: 2" in said
+    assert "incomplete; 2 of 3 ranks are complete; missing: 2" in said
 
     second = serve()
     speak(second.address()).live(b)
