@@ -13,6 +13,7 @@ import click
 
 from insitu.analysis.progress import Agenda
 from insitu.campaign.attempts import AttemptRecord, append_attempt
+from insitu.campaign.layout import AGGREGATOR_ADDRESS, AGGREGATOR_JOURNAL
 from insitu.campaign.lock import RunsLock
 from insitu.cli.output import print_json
 from insitu.cli.work import State, Work
@@ -26,8 +27,6 @@ from insitu.units import quantity
 
 FAILED = 1
 LOG = os.path.join("logs", "runs.log")
-JOURNAL = "aggregator.journal"
-ADDRESS = "aggregator.json"
 POLL_S = 0.5
 
 
@@ -102,11 +101,11 @@ def _bring_in(path: str) -> None:
     """Let `insitu ingest` seal what earlier runs left behind, once their ranks have ended."""
     from insitu.collectors.leftovers import find_leftovers, has_live_ranks
 
-    if os.path.exists(os.path.join(path, ADDRESS)) and _is_served(path):
+    if os.path.exists(os.path.join(path, AGGREGATOR_ADDRESS)) and _is_served(path):
         return
     while any(map(has_live_ranks, find_leftovers(path))):
         time.sleep(POLL_S)
-    if find_leftovers(path) or os.path.exists(os.path.join(path, JOURNAL)):
+    if find_leftovers(path) or os.path.exists(os.path.join(path, AGGREGATOR_JOURNAL)):
         words = [sys.executable, "-m", "insitu", "ingest", path]
         with open(os.path.join(path, "logs", "serve.log"), "ab") as log:
             subprocess.run(words, env=importable(os.environ), check=False, stdout=log, stderr=log)

@@ -86,7 +86,7 @@ def command(
         return
     if once:
         with BoardClient(campaign) as client:
-            board = client.newest(FIRST_S) or client.kept() or Board()
+            board = client.newest(FIRST_S) or client.read_stored() or Board()
             if is_json:
                 print_json([board.to_dict()])
             else:

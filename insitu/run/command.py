@@ -4,6 +4,7 @@ application."""
 import os
 import sys
 
+from insitu.campaign.layout import AGGREGATOR_ADDRESS
 from insitu.collectors import rank
 from insitu.errors import InsituError
 from insitu.run.environment import campaign_directory, preload, rank_environment
@@ -42,7 +43,7 @@ def _job(campaign: str) -> str:
 
 
 def _tell_where(campaign: str) -> None:
-    if not os.path.exists(os.path.join(campaign, "aggregator.json")):
+    if not os.path.exists(os.path.join(campaign, AGGREGATOR_ADDRESS)):
         print(
             f"insitu: no aggregator serves {campaign}; afterwards run: insitu ingest {campaign}",
             file=sys.stderr,

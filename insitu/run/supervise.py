@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from insitu.campaign import layout
 from insitu.campaign.catalogue import open_catalogue
+from insitu.campaign.listener import ListenerAddress, peek_address
 from insitu.collectors import table_directory
 from insitu.collectors.bootstrap import start_agent
 from insitu.entities import RunRecord, RunState
@@ -207,16 +208,15 @@ class Aggregator:
             poll.poll(1000 * seconds)
             os.close(end)
 
-    def address(self) -> Mapping[str, object] | None:
-        """aggregator.json, if the process that wrote it lives."""
-        try:
-            with open(os.path.join(self.campaign, "aggregator.json"), encoding="utf-8") as file:
-                found = json.load(file)
-            if found["host"] == os.uname().nodename:
-                os.kill(int(found["pid"]), 0)
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return dict(found)
+    def address(self) -> ListenerAddress | None:
+        """The address of an aggregator whose process is alive; None if there is none."""
+        address = peek_address(os.path.join(self.campaign, layout.AGGREGATOR_ADDRESS))
+        if address is not None and address.host == os.uname().nodename:
+            try:
+                os.kill(address.pid, 0)  # only checks that the process exists
+            except OSError:
+                return None
+        return address
 
     def is_running(self) -> bool:
         """Whether there is still somebody who can seal the run."""
