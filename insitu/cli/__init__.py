@@ -1,6 +1,6 @@
-"""The insitu command: which commands there are; the only place that prints errors and exits.
+"""The insitu command line: its commands, and the only code that prints errors and exits.
 
-A command is a module of this folder with a click command called `command`, imported when asked for.
+Each command is a module of this folder with a click command named `command`, imported when needed.
 """
 
 import os
@@ -15,112 +15,114 @@ import click
 from insitu import __version__
 from insitu.errors import InsituError
 
-# name: (group, what it does in a few words); the module is insitu.cli.NAME unless named below
+# name: (group, short help); the module is insitu.cli.NAME unless listed below
 COMMANDS = {
     "run": ("Measure", "run a program and measure each of its ranks"),
-    "serve": ("Measure", "gather the runs of a campaign as they are measured"),
-    "relay": ("Measure", "stand between the agents of many nodes and the aggregator"),
-    "ingest": ("Measure", "bring in what ranks left behind when nobody listened"),
-    "import": ("Measure", "bring in measurements of other tools"),
-    "watch": ("Look", "see runs, call paths and models grow, live in the terminal or a browser"),
-    "models": ("Look", "how each call path grows with the scale, costliest first"),
-    "classes": ("Look", "which ranks behave alike"),
-    "predict": ("Look", "what the models say for a scale not measured yet"),
-    "report": ("Look", "what a campaign tells, on one page (HTML, Markdown)"),
-    "check": ("Look", "whether call paths grow as expected, for tests (exit code 1 if not)"),
+    "serve": ("Measure", "collect the runs of a campaign as they are measured"),
+    "relay": ("Measure", "relay between the agents of many nodes and the aggregator"),
+    "ingest": ("Measure", "ingest the tables that ranks left without an aggregator"),
+    "import": ("Measure", "import measurements of other tools"),
+    "watch": ("Look", "watch runs, call paths and models, in a terminal or a browser"),
+    "models": ("Look", "show how each call path grows, the most expensive first"),
+    "classes": ("Look", "show which ranks behave alike"),
+    "predict": ("Look", "predict values at scales that were not measured"),
+    "report": ("Look", "write a report on one page (HTML, Markdown)"),
+    "check": ("Look", "check whether call paths grow as expected (exit code 1 if not)"),
     "plot": ("Look", "draw measured points with their models (PNG, SVG, PDF)"),
-    "detect": ("Plan", "learn which call path depends on which parameter, from tiny runs"),
-    "design": ("Plan", "the fewest runs that show how a program scales"),
-    "campaign": ("Plan", "make all runs that campaign.toml asks for; go on where it stopped"),
-    "advise": ("Plan", "which run tells most per core-hour about a scale not measured"),
-    "export": ("Keep", "write a campaign for other tools: Extra-P, tables, functions"),
-    "refit": ("Keep", "make classes and models anew from the measured runs"),
-    "omit": ("Keep", "leave disturbed runs out of the models, or take them back"),
-    "doctor": ("Keep", "tell what works on this machine, what to do about the rest"),
+    "detect": ("Plan", "detect which call path depends on which parameter"),
+    "design": ("Plan", "design the smallest experiment that shows how a program scales"),
+    "campaign": ("Plan", "make all runs that campaign.toml requests"),
+    "advise": ("Plan", "propose the run that improves a prediction most per core hour"),
+    "export": ("Keep", "export a campaign for other tools: Extra-P, tables, functions"),
+    "refit": ("Keep", "fit classes and models again from the measured runs"),
+    "omit": ("Keep", "leave disturbed runs out of the models, or use them again"),
+    "doctor": ("Keep", "check what works on this machine, and what to do about the rest"),
 }
-_MODULES = {"import": "insitu.cli.importing"}  # import is a word of Python
-COMPLETE = "_INSITU_COMPLETE"  # what a shell asks for, as in bash_source
-INTERRUPTED = 130  # as a shell says it: 128 + SIGINT
+_MODULES = {"import": "insitu.cli.import_"}  # `import` is a keyword of Python
+COMPLETE = "_INSITU_COMPLETE"  # set by a shell that requests completions, as in bash_source
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 HELP = """Scalability models of MPI programs, made while they run.
 
 \b
-Measure a program at several scales, then look at how it grows:
+Measure a program at several scales, then show how it grows:
     insitu run -n 4 --campaign heat.insitu -- ./heat.py --cells 256
     insitu models heat.insitu
 """
 
 
-class Commands(click.Group):
-    """The table as a click group: names and help are known without importing a command."""
+class CommandTable(click.Group):
+    """The table as a click group. Listing the commands imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the table."""
+        """Return the names, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
+        """Import a command."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(_MODULES.get(cmd_name, f"insitu.cli.{cmd_name}"))
-        found: click.Command = module.command
-        return found
+        command: click.Command = module.command
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; where there is none, name those that are spelt alike.
+        """Find a command by its name; for an unknown name, suggest similar ones.
 
         Raises:
-            click.UsageError: there is none.
+            click.UsageError: there is no such command.
         """
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            like = get_close_matches(args[0], COMMANDS, 2, 0.5)
-            hint = f"; did you mean {' or '.join(like)}?" if like else ""
+            similar = get_close_matches(args[0], COMMANDS, 2, 0.5)
+            hint = f"; did you mean {' or '.join(similar)}?" if similar else ""
             ctx.fail(f"no command '{args[0]}'{hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by group."""
-        groups = dict.fromkeys(group for group, _ in COMMANDS.values())
-        for group in groups:
-            with formatter.section(group):
-                formatter.write_dl(
-                    [(name, text) for name, (of, text) in COMMANDS.items() if of == group],
-                    col_max=10,
-                )
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for name, (group_name, short_help) in COMMANDS.items():
+            groups.setdefault(group_name, []).append((name, short_help))
+
+        for group_name, rows in groups.items():
+            with formatter.section(group_name):
+                formatter.write_dl(rows, col_max=10)
 
 
 @click.group(
-    cls=Commands,
+    cls=CommandTable,
     help=HELP,
-    epilog="`insitu COMMAND --help` tells more. A campaign is a directory, by custom NAME.insitu.",
+    epilog="See `insitu COMMAND --help` for a command. A campaign is a directory, usually named"
+    " NAME.insitu.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=True,
 )
 @click.version_option(__version__, message="insitu %(version)s")
 @click.pass_context
 def group(ctx: click.Context) -> None:
-    """Show the help when nothing is asked for; the text above is what people see."""
+    """Print the help if there is no command; users see HELP instead of this text."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line, or complete one for a shell; ends with its exit code."""
-    asked = os.environ.get(COMPLETE)
-    if asked is not None:
+    """Run the command line, or complete it for a shell, and exit."""
+    instruction = os.environ.get(COMPLETE)
+    if instruction is not None:
         from click.shell_completion import shell_complete
 
-        sys.exit(shell_complete(group, {}, "insitu", COMPLETE, asked))
+        sys.exit(shell_complete(group, {}, "insitu", COMPLETE, instruction))
+
     if not sys.warnoptions:
-        warnings.simplefilter("ignore")  # those of libraries tell nobody here anything
+        warnings.simplefilter("ignore")  # warnings of libraries do not help users of a command
     sys.exit(call(sys.argv[1:] if arguments is None else list(arguments)))
 
 
 def call(arguments: Sequence[str]) -> int:
-    """Run one command, its errors printed; answers the exit code."""
+    """Run one command, print its errors, and return the exit code."""
     try:
         with group.make_context("insitu", list(arguments)) as context:
             group.invoke(context)
@@ -129,21 +131,22 @@ def call(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except InsituError as error:
-        _say(str(error))
+        _print_error(str(error))
         return error.exit_code
     except click.ClickException as error:
-        asked = getattr(error, "ctx", None)
-        hint = f"; see `{asked.command_path} --help`" if asked is not None else ""
-        _say(error.format_message().rstrip(".") + hint)
+        failed = getattr(error, "ctx", None)
+        hint = f"; see `{failed.command_path} --help`" if failed is not None else ""
+        _print_error(error.format_message().rstrip(".") + hint)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing to flush at exit
+        # Python flushes standard output at exit, which would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
 
 
-def _say(text: str) -> None:
-    from insitu.text import printable
+def _print_error(text: str) -> None:
+    from insitu.cli.messages import print_error
 
-    click.echo(f"insitu: {printable(' '.join(text.split()))}", err=True)
+    print_error(text)

@@ -1,33 +1,19 @@
 """`insitu advise`: what to run next."""
 
 import math
-import os
-from collections.abc import Sequence
 
 import click
 
 from insitu.analysis.callpaths import last_frames
-from insitu.analysis.summary import TARGET_FACTOR
-from insitu.campaign.config import find_dependencies_file, load_settings
-from insitu.campaign.load import load_experiment
-from insitu.campaign.schema import FILE
-from insitu.campaign.store import open_store
-from insitu.cli.output import campaign_argument, json_option, print_json
-from insitu.cli.predict import coordinate
+from insitu.cli.options import campaign_argument, json_option
+from insitu.cli.output import print_json
 from insitu.design.campaign_plan import GOAL
-from insitu.design.dependencies import Dependency, at_callpaths
-from insitu.design.dependency_file import load_structure
-from insitu.design.factorial import Levels
 from insitu.design.levels import parse_levels
-from insitu.design.measured_runs import MeasuredRuns, collect_measured_runs
-from insitu.design.proposals import Proposal, Proposals, default_levels, propose_runs
-from insitu.entities import RANKS
-from insitu.errors import UsageError
-from insitu.modeling.measurement import Experiment
+from insitu.design.proposals import Proposal, Proposals
 from insitu.units import percent, quantity
+from insitu.workflows.advise import advise_runs
 
-NAME_WIDTH = 60
-FEW = 3  # runs that a report proposes
+NAME_WIDTH = 60  # columns for a call path
 
 
 @click.command(name="advise")
@@ -36,34 +22,35 @@ FEW = 3  # runs that a report proposes
     "--at",
     "at",
     metavar="NAME=VALUE,...",
-    help="What is to be predicted; 16 times the largest scale if not said.",
+    help="The point to predict (default: 16 times the largest measured scale).",
 )
 @click.option(
     "--levels",
     "levels",
     multiple=True,
     metavar="NAME=VALUES",
-    help="What may be run, as in n=32,64 or p=8..128:5; else [levels] of campaign.toml, else what "
-    "was run and up to four times as much.",
+    help="The values that runs may have, such as n=32,64 or p=8..128:5; may be repeated (default:"
+    " [levels] of campaign.toml, else the measured values and up to four times as much).",
 )
 @click.option(
     "--dependencies",
     type=click.Path(),
-    help="What `insitu detect` found, if not in CAMPAIGN; tells much for little.",
+    help="Dependencies written by `insitu detect`, which save runs (default: dependencies.json of"
+    " CAMPAIGN).",
 )
 @click.option(
     "--goal",
     type=click.FloatRange(min=0.001),
     default=GOAL,
     show_default=True,
-    help="Relative uncertainty of the prediction that is enough.",
+    help="Relative uncertainty of the prediction at which no further run is needed.",
 )
 @click.option(
     "--count",
     type=click.IntRange(1, 50),
     default=1,
     show_default=True,
-    help="How many runs, each chosen as if those before it had been made.",
+    help="How many runs to propose, each as if those before it had been made.",
 )
 @json_option
 def command(
@@ -76,115 +63,37 @@ def command(
     count: int,
     is_json: bool,
 ) -> None:
-    """Say which run tells most per core-hour about the run time at a scale not measured.
+    """Propose the run that improves a prediction most per core hour.
 
-    Begins with runs that differ in everything; then it is the run that lowers the uncertainty of
-    the prediction most for its cost, until that is below the goal.
+    The first proposals differ from each other in all parameters. After that, each proposal is the
+    run that lowers the uncertainty of the prediction most for its cost, until the uncertainty is
+    below the goal.
     """
-    given = dict(map(parse_levels, levels)) or kept_levels(campaign)
-    experiment = measured_in(campaign, is_planning=bool(given) and at is not None)
-    known = collect_measured_runs(experiment, tuple(given) or experiment.parameters)
-    target = farther(known) if at is None else coordinate(at, known.names)
-    found = propose_runs(
-        known,
-        target,
-        given or default_levels(known, target),
-        dependencies=dependencies_in(
-            dependencies or find_dependencies_file(os.path.abspath(campaign)), known.callpaths
-        ),
+    proposals = advise_runs(
+        campaign,
+        at=at,
+        levels=dict(map(parse_levels, levels)),
+        dependencies=dependencies,
         goal=goal,
         count=count,
     )
     if is_json:
-        print_json([_row(found, one) for one in found.runs] or [_row(found, None)])
+        runs = proposals.runs or [None]
+        print_json(_row(proposals, run) for run in runs)
     else:
-        _print(found)
+        _print(proposals)
 
 
-def measured_in(campaign: str, *, is_planning: bool) -> Experiment:
-    """The runs of a campaign; none of one that is not there yet, for who plans its first ones.
-
-    Raises:
-        UsageError: there is no such campaign, and nothing is planned.
-        CampaignError: it cannot be read.
-    """
-    if os.path.exists(os.path.join(campaign, FILE)):
-        with open_store(campaign) as store:
-            return load_experiment(store)
-    if is_planning:
-        return Experiment((RANKS,), ())
-    raise UsageError(
-        f"{campaign}: no campaign here; name one that is, or say what is planned as in"
-        " --at p=1024 --levels p=8..128:5"
-    )
-
-
-def proposals_of(
-    campaign: str, experiment: Experiment, target: Sequence[float]
-) -> Proposals | None:
-    """The next runs for a prediction at `target`; None where run times are not known.
-
-    Raises:
-        UsageError: campaign.toml has too many levels.
-    """
-    known = collect_measured_runs(experiment, experiment.parameters)
-    if not known.callpaths:
-        return None
-    given = kept_levels(campaign)
-    levels = given if set(given) == set(known.names) else {}
-    ordered = {name: levels[name] for name in known.names} if levels else {}
-    return propose_runs(
-        known,
-        target,
-        ordered or default_levels(known, target),
-        dependencies=dependencies_in(
-            find_dependencies_file(os.path.abspath(campaign)), known.callpaths
-        ),
-        count=FEW,
-    )
-
-
-def kept_levels(campaign: str) -> Levels:
-    """What campaign.toml says may be run; empty where it says nothing.
-
-    Raises:
-        UsageError: it says what makes no sense.
-    """
-    data = load_settings(os.path.abspath(campaign)).get("levels")
-    if not isinstance(data, dict):
-        return {}
-    return dict(
-        parse_levels(f"{name}={of if isinstance(of, str) else ','.join(map(str, of))}")
-        for name, of in data.items()
-    )
-
-
-def farther(known: MeasuredRuns) -> list[float]:
-    """The target where none is said: the first parameter far beyond what was run.
-
-    Raises:
-        UsageError: nothing was run.
-    """
-    if not len(known.points):
-        raise UsageError("say what is to be predicted, as in --at p=1024: nothing was run yet")
-    first, *others = known.points.max(axis=0).tolist()
-    return [TARGET_FACTOR * first, *others]
-
-
-def dependencies_in(file: str | None, callpaths: Sequence[str]) -> dict[str, Dependency]:
-    """What a file of `insitu detect` says of call paths; nothing where there is none."""
-    return {} if not file else at_callpaths(load_structure(file), callpaths)
-
-
-def _row(found: Proposals, one: Proposal | None) -> dict[str, object]:
+def _row(proposals: Proposals, run: Proposal | None) -> dict[str, object]:
+    """Return a proposal as JSON; without a run, only the prediction."""
     return {
-        "params": None if one is None else dict(one.point.values),
-        "prediction": _finite(found.seconds),
-        "uncertainty": _finite(found.uncertainty),
-        "goal": found.goal,
-        "seconds": None if one is None else _finite(one.seconds),
-        "uncertainty_then": None if one is None else _finite(one.uncertainty),
-        "callpath": one.callpath or None if one is not None else None,
+        "params": None if run is None else dict(run.point.values),
+        "prediction": _finite(proposals.seconds),
+        "uncertainty": _finite(proposals.uncertainty),
+        "goal": proposals.goal,
+        "seconds": None if run is None else _finite(run.seconds),
+        "uncertainty_then": None if run is None else _finite(run.uncertainty),
+        "callpath": None if run is None else run.callpath or None,
     }
 
 
@@ -192,24 +101,26 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _print(found: Proposals) -> None:
-    """The prediction with its relative uncertainty, where there is one, and what to run."""
-    if math.isfinite(found.uncertainty):
+def _print(proposals: Proposals) -> None:
+    """Print the prediction with its uncertainty, if there is one, and the proposed runs."""
+    if math.isfinite(proposals.uncertainty):
         click.echo(
-            f"{quantity(found.seconds, 's')} at {found.target} by the runs so far, uncertain by "
-            f"{percent(found.uncertainty)}; the goal is {percent(found.goal)}"
+            f"predicted from the runs so far: {quantity(proposals.seconds, 's')} at"
+            f" {proposals.target}, uncertainty {percent(proposals.uncertainty)}, goal"
+            f" {percent(proposals.goal)}"
         )
-    for one in found.runs:
-        takes = f"; takes about {quantity(one.seconds, 's')}" if one.seconds > 0 else ""
-        click.echo(f"run next: {one.point}{takes}{_why(one)}")
-    if found.is_enough:
+    for run in proposals.runs:
+        duration = f"; takes about {quantity(run.seconds, 's')}" if run.seconds > 0 else ""
+        click.echo(f"run next: {run.point}{duration}{_reason(run)}")
+
+    if proposals.is_enough:
         click.echo("no further run is needed")
-    elif found.is_exhausted:
-        click.echo("every configuration of --levels was run; give others")
+    elif proposals.is_exhausted:
+        click.echo("all configurations of --levels have been run; allow more values")
 
 
-def _why(one: Proposal) -> str:
-    if not one.callpath:
-        return ", to have runs that differ in everything"
-    name = last_frames(one.callpath, NAME_WIDTH)
-    return f", leaves {percent(one.uncertainty)}; tells most of {name}"
+def _reason(run: Proposal) -> str:
+    if not run.callpath:
+        return "; the first runs should differ in all parameters"
+    name = last_frames(run.callpath, NAME_WIDTH)
+    return f"; lowers the uncertainty to {percent(run.uncertainty)}, mostly that of {name}"

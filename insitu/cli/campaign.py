@@ -2,21 +2,25 @@
 
 import math
 import os
-from dataclasses import replace
 
 import click
 
-from insitu.campaign.config import FILE, load_settings
+from insitu.analysis.progress import Agenda
+from insitu.campaign.layout import RUNS_LOG
 from insitu.campaign.lock import find_lock_holder
-from insitu.cli.jobs import batch_system, jobs, submit_jobs
-from insitu.cli.making import make_runs, remaining
-from insitu.cli.output import campaign_argument, json_option, print_json
-from insitu.cli.work import Work
-from insitu.design.campaign_plan import LAUNCHERS, PSIJ, parse_campaign_plan
-from insitu.errors import UsageError
-from insitu.launch.pilots import fill
+from insitu.cli.options import campaign_argument, json_option
+from insitu.cli.output import print_json
+from insitu.design.campaign_plan import LAUNCHERS, PSIJ
+from insitu.design.factorial import Point
+from insitu.design.schedule import Progress
+from insitu.launch.batch import BatchSystem
+from insitu.launch.pilots import LATE
 from insitu.units import quantity
-from insitu.workflows.progress import design_of
+from insitu.workflows.campaign import CampaignStatus, PlannedCampaign, plan_campaign
+from insitu.workflows.jobs import SubmittedJob, batch_system_of, plan_jobs, submit_jobs
+from insitu.workflows.runner import FinishedRun, RunnerOptions, RunReporter, make_runs
+
+FAILED_EXIT_CODE = 1
 
 
 @click.command(name="campaign")
@@ -26,14 +30,17 @@ from insitu.workflows.progress import design_of
     "--launcher",
     type=click.Choice([*LAUNCHERS, *PSIJ]),
     metavar="NAME",
-    help="Another than campaign.toml says.",
+    help="Use this launcher instead of the one in campaign.toml.",
 )
 @click.option(
-    "--ranks", type=int, metavar="N", help="Only the runs with N ranks; job scripts say so."
+    "--ranks", type=int, metavar="N", help="Make only the runs with N ranks, as job scripts do."
 )
-@click.option("--once", "is_once", is_flag=True, help="Each configuration once at most.")
+@click.option("--once", "is_once", is_flag=True, help="Run each configuration at most once.")
 @click.option(
-    "--wait", "waits", is_flag=True, help="Wait while another makes runs of this campaign."
+    "--wait",
+    "is_waiting",
+    is_flag=True,
+    help="Wait while another process makes runs of this campaign.",
 )
 @json_option
 def command(
@@ -43,91 +50,188 @@ def command(
     launcher: str | None,
     ranks: int | None,
     is_once: bool,
-    waits: bool,
+    is_waiting: bool,
     is_json: bool,
 ) -> None:
-    """Make all runs that campaign.toml of CAMPAIGN asks for.
+    """Make all runs that campaign.toml of CAMPAIGN requests.
 
     \b
-    plan     what would be run, with estimates and job scripts; nothing is started
-    run      make the runs that are missing; goes on over runs that fail
-    resume   the same, and try again what failed
-    status   how far it has come, who makes runs of it, which jobs wait
+    plan     print what would be run, with estimates and job scripts
+    run      make the missing runs; continue after runs that fail
+    resume   like run, but also retry what failed
+    status   print how far the campaign is, who makes runs, and queued jobs
 
-    No configuration is run more often than asked for: runs that are kept count, whoever made them,
-    and one process at a time makes them. The file looks like this:
+    No configuration is run more often than requested: all stored runs count, whoever made them,
+    and only one process at a time makes runs. The file looks like this:
 
     \b
     [levels]
     p = [1, 2, 4, 8]                   # numbers of ranks
     n = "64..512:4"                    # four values in equal ratios
     [run]
-    command = "./heat.py --cells {n}"  # as behind `insitu run --`
+    command = "./heat.py --cells {n}"  # as after `insitu run --`
     repetitions = 3                    # or "auto"
     launcher = "mpiexec"               # or srun, flux, sbatch, psij:pbs
 
-    psij:lsf, psij:flux and others go through PSI/J as well. The file may say in [run] mpiexec,
-    timeout_s, budget_core_h, lists of words srun, flux, sbatch and setup, a table psij, and
-    design: "full", "sparse", "deduced" (with dependencies =
-    "dependencies.json", check points included), or "advise": one run after the other, each where
-    it tells most per core-hour, until predict = "p=1024, n=4096" is known to goal = 0.05.
+    Launchers named psij: use PSI/J; psij:lsf, psij:flux and others work as well. Further keys of
+    [run] are mpiexec, timeout_s, budget_core_h, the lists of words srun, flux, sbatch and setup,
+    the table psij, and design: "full", "sparse", "deduced" (requires dependencies =
+    "dependencies.json"; includes check points), or "advise", which makes one run after the other,
+    each the one that improves a prediction most per core hour, until predict = "p=1024, n=4096" is
+    known to goal = 0.05.
     """
-    path = os.path.abspath(campaign)
-    if not os.path.exists(os.path.join(campaign, FILE)):
-        raise UsageError(
-            f"{campaign}: no {FILE} in it; it says what to run: see `insitu campaign --help`"
-        )
-    study = parse_campaign_plan(load_settings(path), os.path.join(campaign, FILE))
-    fill(study.command, {name: values[0] for name, values in study.levels.items()})
-    if launcher:
-        study = replace(study, launcher=launcher)
-    work = Work(path, study, design_of(study, path), ranks)
+    plan = plan_campaign(campaign, launcher=launcher, ranks=ranks)
+    batch = batch_system_of(plan)
     is_retrying = action == "resume"
     if action in ("plan", "status"):
-        _show(work, is_json=is_json, is_plan=action == "plan")
-    elif batch_system(work) is not None:
-        submit_jobs(work, is_retrying=is_retrying, is_json=is_json)
-    else:
-        code = make_runs(
-            work, is_retrying=is_retrying, is_once=is_once, waits=waits, is_json=is_json
-        )
-        if code:
-            raise click.exceptions.Exit(code)
-
-
-def _show(work: Work, *, is_json: bool, is_plan: bool) -> None:
-    state = work.state()
-    agenda = state.agenda
-    if is_json:
-        print_json(
-            {
-                "params": dict(one.point.values),
-                "done": one.done,
-                "wanted": one.wanted,
-                "failed": one.failed,
-                "seconds": None if math.isnan(one.seconds) else one.seconds,
-            }
-            for one in agenda.lines
-        )
+        _print_status(plan, batch, is_json=is_json, is_plan=action == "plan")
         return
-    for one in agenda.lines:
-        time_text = "?" if math.isnan(one.seconds) else quantity(one.seconds, "s")
-        times = "once" if one.failed == 1 else f"{one.failed} times"
-        failures = f", failed {times}" if one.failed else ""
-        click.echo(
-            f"{one.point}: {one.done} of {one.wanted} runs{failures}, about {time_text} each"
-        )
-    click.echo(f"\n{agenda.done} of {agenda.done + agenda.left} runs made{remaining(agenda)}")
-    if is_plan or state.is_advised:
-        for text in state.insights:
-            click.echo(f"- {text}")
-    making = find_lock_holder(work.path)
-    if making:
-        click.echo(f"runs are being made by {making}")
-    batch = batch_system(work)
+    if batch is not None:
+        _submit(plan, batch, is_retrying=is_retrying, is_json=is_json)
+        return
+
+    options = RunnerOptions(is_retrying, is_once, is_waiting)
+    result = make_runs(plan, options, _RunPrinter(plan.path, is_json=is_json))
+    _print_conclusion(plan, result.status, is_once=is_once)
+    if result.has_failures:
+        raise click.exceptions.Exit(FAILED_EXIT_CODE)
+
+
+class _RunPrinter(RunReporter):
+    """Prints the progress on standard error and, with --json, each run on standard output."""
+
+    def __init__(self, path: str, *, is_json: bool) -> None:
+        self._path = path
+        self._is_json = is_json
+
+    def waiting(self, holder: str) -> None:
+        """Print who makes runs now."""
+        who = holder or "another insitu campaign"
+        _print_message(f"waiting for {who}, which makes runs of this campaign")
+
+    def started(self, point: Point, number: int, total: int) -> None:
+        """Begin a line for this run."""
+        _print_message(f"[{number}/{total}] {point} …", is_line_end=False)
+
+    def finished(self, run: FinishedRun, agenda: Agenda) -> None:
+        """End the line of this run."""
+        duration = quantity(run.seconds, "s")
+        if run.code:
+            reason = "timed out" if run.code == LATE else f"failed with exit code {run.code}"
+            log = os.path.join(self._path, RUNS_LOG)
+            _print_message(f" {reason} after {duration}; see {log}")
+        else:
+            _print_message(f" {duration}{_remaining_time(agenda)}")
+        if self._is_json:
+            row = {"params": dict(run.point.values), "code": run.code, "seconds": run.seconds}
+            print_json([row])
+
+    def interrupted(self) -> None:
+        """Print how to continue."""
+        path = os.path.relpath(self._path)
+        _print_message(f" interrupted; continue with: insitu campaign run {path}")
+
+
+def _submit(plan: PlannedCampaign, batch: BatchSystem, *, is_retrying: bool, is_json: bool) -> None:
+    def report(job: SubmittedJob) -> None:
+        _print_message(f"{job.script}: job {job.id}")
+        if is_json:
+            print_json([{"script": job.script, "ranks": job.ranks, "job": job.id}])
+
+    submission = submit_jobs(plan, batch, is_retrying=is_retrying, report=report)
+    if submission.status is None:
+        queued = ", ".join(submission.queued)
+        _print_message(f"jobs of this campaign are queued already ({queued}) and will continue")
+    elif submission.jobs:
+        _print_message(f"follow them with: insitu campaign status {plan.path}")
+    else:
+        _print_conclusion(plan, submission.status)
+
+
+def _print_status(
+    plan: PlannedCampaign, batch: BatchSystem | None, *, is_json: bool, is_plan: bool
+) -> None:
+    status = plan.load_status()
+    agenda = status.agenda
+    if is_json:
+        print_json(map(_row, agenda.lines))
+        return
+
+    for entry in agenda.lines:
+        click.echo(_progress_line(entry))
+    total = agenda.done + agenda.left
+    click.echo(f"\n{agenda.done} of {total} runs made{_remaining_time(agenda)}")
+    if is_plan or status.is_advised:
+        for insight in status.insights:
+            click.echo(f"- {insight}")
+
+    holder = find_lock_holder(plan.path)
+    if holder:
+        click.echo(f"runs are being made by {holder}")
     if batch is not None and is_plan:
-        for job in jobs(work, state, is_retrying=True):
+        for job in plan_jobs(plan, status, is_retrying=True):
             click.echo(f"\n# {job.path}\n{batch.preview(job)}", nl=False)
     elif batch is not None:
-        for line in batch.queued():
-            click.echo(f"job {line}")
+        for job_state in batch.queued():
+            click.echo(f"job {job_state}")
+
+
+def _row(entry: Progress) -> dict[str, object]:
+    return {
+        "params": dict(entry.point.values),
+        "done": entry.done,
+        "wanted": entry.wanted,
+        "failed": entry.failed,
+        "seconds": None if math.isnan(entry.seconds) else entry.seconds,
+    }
+
+
+def _progress_line(entry: Progress) -> str:
+    failures = ""
+    if entry.failed:
+        failures = ", failed once" if entry.failed == 1 else f", failed {entry.failed} times"
+    duration = "duration unknown"
+    if not math.isnan(entry.seconds):
+        duration = f"about {quantity(entry.seconds, 's')} each"
+    return f"{entry.point}: {entry.done} of {entry.wanted} runs{failures}, {duration}"
+
+
+def _print_conclusion(
+    plan: PlannedCampaign, status: CampaignStatus, *, is_once: bool = False
+) -> None:
+    """Print how far the campaign is, and what to do next."""
+    agenda = status.agenda
+    failed = [str(entry.point) for entry in agenda.lines if entry.left and entry.failed]
+    if status.is_advised:
+        for insight in status.insights:
+            _print_message(insight)
+
+    if not agenda.left:
+        _print_message(
+            f"{agenda.done} runs are in {plan.path}; show their models with: insitu models"
+            f" {plan.path}"
+        )
+    elif failed:
+        _print_message(
+            f"{agenda.left} runs are missing, failed: {'; '.join(failed)}; try again with: insitu"
+            f" campaign resume {plan.path}"
+        )
+    elif is_once:
+        _print_message(f"{agenda.left} runs are left for other tasks of the job array")
+    else:
+        budget = plan.study.budget_core_h
+        _print_message(
+            f"{agenda.left} runs are missing: they would exceed the budget of {budget:g} core hours"
+        )
+
+
+def _remaining_time(agenda: Agenda) -> str:
+    """Return the time that the remaining runs will take; empty if it is not known."""
+    if not agenda.left or math.isnan(agenda.seconds):
+        return ""
+    return f"; about {quantity(agenda.seconds, 's')} and {agenda.core_hours:.2g} core hours to go"
+
+
+def _print_message(text: str, *, is_line_end: bool = True) -> None:
+    """Print on standard error; standard output is for data."""
+    click.echo(text, err=True, nl=is_line_end)

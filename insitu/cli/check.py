@@ -1,35 +1,24 @@
 """`insitu check`: whether a campaign grows as expected, for people and for tests."""
 
+from collections.abc import Sequence
+
 import click
 
-from insitu.campaign.load import load_experiment
-from insitu.campaign.store import SqliteStore, open_store
-from insitu.cli.output import (
-    Block,
-    Column,
-    campaign_argument,
-    json_option,
-    print_blocks,
-    print_json,
-    why_none,
-)
-from insitu.errors import CampaignError, UsageError
-from insitu.expectations.assess import Result, Status, assess
-from insitu.expectations.baseline import bounds_from_baseline
-from insitu.expectations.entries import load_entries
+from insitu.cli.messages import print_note
+from insitu.cli.options import campaign_argument, json_option
+from insitu.cli.output import Block, TableColumn, print_blocks, print_json
+from insitu.expectations.assess import Result, Status
 from insitu.formats.verdicts import (
     MARKS,
     OPEN,
-    Report,
     annotations,
     describe,
     result_row,
     sentence,
     table_cells,
-    write_report,
 )
-from insitu.modeling.base import ModelSet
 from insitu.text import printable
+from insitu.workflows.check import check_expectations
 
 COLOURS = {
     MARKS[Status.MET]: "green",
@@ -38,16 +27,16 @@ COLOURS = {
     MARKS[Status.UNSETTLED]: "cyan",
 }
 COLUMNS = (
-    Column("", colours=COLOURS),
-    Column("metric"),
-    Column("class"),
-    Column("expected"),
-    Column("found", is_wide=True),
-    Column("δ"),
-    Column("R²", is_right=True),
-    Column("sure", is_right=True),
+    TableColumn("", colours=COLOURS),
+    TableColumn("metric"),
+    TableColumn("class"),
+    TableColumn("expected"),
+    TableColumn("found", is_wide=True),
+    TableColumn("δ"),
+    TableColumn("R²", is_right=True),
+    TableColumn("sure", is_right=True),
 )
-VIOLATED = 1
+VIOLATED_EXIT_CODE = 1
 
 
 @click.command(name="check")
@@ -65,9 +54,11 @@ VIOLATED = 1
     multiple=True,
     type=click.Path(),
     metavar="FILE",
-    help="Also write FILE: JUnit .xml, .sarif or Markdown .md; may be given several times.",
+    help="Also write the results to FILE: JUnit .xml, .sarif or Markdown .md; may be repeated.",
 )
-@click.option("--github", is_flag=True, help="Print annotations for GitHub instead of a table.")
+@click.option(
+    "--github", "is_github", is_flag=True, help="Print GitHub annotations instead of a table."
+)
 @json_option
 def command(
     campaign: str,
@@ -75,56 +66,39 @@ def command(
     *,
     baseline: str | None,
     outputs: tuple[str, ...],
-    github: bool,
+    is_github: bool,
     is_json: bool,
 ) -> None:
-    """Judge whether CAMPAIGN grows as EXPECTATIONS.toml says, or no faster than --baseline.
+    """Check whether CAMPAIGN grows as EXPECTATIONS.toml says, or no faster than --baseline.
 
-    Exit code 0: as expected, or too early to tell; 1: an expectation is violated; 2: the
-    expectations make no sense. A doubt names the point that would settle it.
+    The exit code is 0 if everything is as expected or the measurements do not decide yet, 1 if an
+    expectation is violated, and 2 if the expectations make no sense. If the measurements do not
+    decide, the output names the point to measure next.
     """
-    if expectations is None and baseline is None:
-        raise UsageError("name a file of expectations, or an accepted campaign with --baseline")
-    entries = load_entries(expectations) if expectations else []
-    notes: list[str] = []
-    with open_store(campaign) as store:
-        models = _models(store)
-        experiment = load_experiment(store)
-    if baseline is not None:
-        with open_store(baseline) as store:
-            bounds, notes = bounds_from_baseline(_models(store), models, entries)
-        entries = [*entries, *bounds]
-    results = assess(entries, experiment, models)
-    report = Report(campaign, expectations or "", tuple(results))
-    for output in outputs:
-        write_report(report, output)
+    outcome = check_expectations(campaign, expectations, baseline=baseline, outputs=outputs)
     if is_json:
-        print_json(result_row(one) for one in results)
-    elif github:
-        for line in annotations(report):
+        print_json(map(result_row, outcome.results))
+    elif is_github:
+        for line in annotations(outcome.report):
             click.echo(line)
     else:
-        _print(results)
-        click.echo(sentence(results))
-    for note in notes:
-        click.echo(f"note: {printable(note)}", err=True)
-    if any(one.status is Status.VIOLATED for one in results):
-        raise click.exceptions.Exit(VIOLATED)
+        _print_table(outcome.results)
+        click.echo(sentence(outcome.results))
+
+    for note in outcome.notes:
+        print_note(note)
+    if outcome.is_violated:
+        raise click.exceptions.Exit(VIOLATED_EXIT_CODE)
 
 
-def _models(store: SqliteStore) -> ModelSet:
-    models = store.models()
-    if not models.models:
-        raise CampaignError(why_none(store, models))
-    return models
+def _print_table(results: Sequence[Result]) -> None:
+    """Print a table of all results, then a sentence for each that is violated or undecided."""
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    for result in results:
+        rows.setdefault(result.subject, []).append(table_cells(result))
+    print_blocks("", COLUMNS, [Block("", subject, lines) for subject, lines in rows.items()])
 
-
-def _print(results: list[Result]) -> None:
-    blocks: dict[str, list[tuple[str, ...]]] = {}
-    for one in results:
-        blocks.setdefault(one.subject, []).append(table_cells(one))
-    print_blocks("", COLUMNS, [Block("", subject, rows) for subject, rows in blocks.items()])
-    for one in results:
-        if one.status in OPEN:
-            mark = click.style(MARKS[one.status], fg=COLOURS[MARKS[one.status]])
-            click.echo(f"{mark} {printable(describe(one))}")
+    for result in results:
+        if result.status in OPEN:
+            mark = MARKS[result.status]
+            click.echo(f"{click.style(mark, fg=COLOURS[mark])} {printable(describe(result))}")

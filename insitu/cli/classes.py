@@ -1,51 +1,41 @@
 """`insitu classes`: which ranks behave alike."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import click
-import numpy as np
 
-from insitu.analysis.cost import measured_shares, metric_order
-from insitu.campaign.config import load_config
-from insitu.campaign.selection import select_runs
-from insitu.campaign.store import open_store
+from insitu.analysis.predict import format_point
+from insitu.cli.messages import print_error
+from insitu.cli.options import campaign_argument, json_option, series_filter_of, series_options
 from insitu.cli.output import (
     Block,
-    Column,
-    about,
-    campaign_argument,
-    dearest,
-    is_chosen,
-    json_option,
-    kept_models,
-    none_chosen,
-    place,
+    TableColumn,
+    count_text,
     print_blocks,
     print_findings,
+    print_hidden_callpaths,
     print_json,
-    print_left_out,
-    series_options,
 )
-from insitu.cli.plot import check_picture
 from insitu.entities import CallPath, number
-from insitu.errors import UsageError
-from insitu.formats.table import segments
-from insitu.modeling.base import Clusters, Model
-from insitu.modeling.classes.domain import find_domain
-from insitu.modeling.classes.run_groups import mean_over_runs
-from insitu.modeling.classes.sizes import size_laws
-from insitu.modeling.measurement import FloatArray, RunTable, SeriesKey
+from insitu.modeling.base import Clusters
+from insitu.modeling.measurement import SeriesKey
 from insitu.units import percent
+from insitu.workflows.classes import (
+    ClassListing,
+    class_row,
+    class_sizes,
+    draw_classes,
+    list_classes,
+)
+from insitu.workflows.selection import SeriesFilter
 
-MOST_DRAWN = 3  # call paths in a picture
-PLACES = 10  # scales in the table, the largest ones
+SHOWN_COORDINATES = 10  # in the table; the largest ones
 COLUMNS = (
-    Column("class"),
-    Column("ranks"),
-    Column("their number"),
-    Column("of", is_wide=True),
+    TableColumn("class"),
+    TableColumn("ranks"),
+    TableColumn("model"),
+    TableColumn("metrics", is_wide=True),
 )
 Parameters = tuple[tuple[str, float], ...]
 
@@ -56,7 +46,7 @@ Parameters = tuple[tuple[str, float], ...]
     "--plot",
     "picture",
     metavar="FILE",
-    help="Draw the ranks of the largest run, coloured by class (PNG, SVG, PDF).",
+    help="Draw the ranks of the largest run, coloured by class, into FILE (PNG, SVG, PDF).",
 )
 @json_option
 @series_options
@@ -69,180 +59,80 @@ def command(
     metric: str | None,
     top: int | None,
 ) -> None:
-    """Show which ranks of CAMPAIGN behave alike, and how their number grows.
+    """Show which ranks of CAMPAIGN behave alike, and how the number of such ranks grows.
 
-    Counts decide, times confirm; a class keeps its name across runs. With --json a line per call
-    path, metric and scale tells the class of every rank. With --plot FILE the ranks of the
-    costliest call paths are drawn by their value and, where the program laid them out with
-    MPI_Cart_create, by their place.
+    Classes are based on counts, confirmed by times. A class has the same name in all runs. With
+    --json, each line has the class of every rank for one call path, metric and coordinate. With
+    --plot, the picture shows the ranks of the most expensive call paths by value and, if the
+    program calls MPI_Cart_create, by grid position.
     """
-    with open_store(campaign) as store:
-        models = kept_models(store)
-        _, left_out_runs = select_runs(store.runs())
-        share = measured_shares(models)
-    chosen = [one for one in models.clusters if is_chosen(key_of(one), callpath, metric)]
-    if models.clusters and not chosen:
-        raise none_chosen((one.metric for one in models.clusters), callpath, metric)
-    chosen.sort(key=lambda one: _order(one, share))
-    shown, left_out = dearest((one.callpath for one in chosen), top, is_json=is_json)
-    rows = [one for one in chosen if one.callpath in shown]
     if picture is not None:
-        _draw(rows, campaign, picture, most=top or MOST_DRAWN)
+        plot = draw_classes(campaign, picture, SeriesFilter(callpath, metric, top or 0))
+        click.echo(f"{plot.file}: {plot.shown} of {plot.matching} call paths with several classes")
         return
-    numbers = size_laws(rows, models.parameters)
+
+    listing = list_classes(campaign, series_filter_of(callpath, metric, top, is_json=is_json))
+    if listing.missing:
+        print_error(listing.missing)
     if is_json:
-        print_json(class_row(one, numbers) for one in rows)
+        print_json(class_row(clusters, listing.size_models) for clusters in listing.clusters)
         return
-    _print(rows, numbers, share)
-    print_left_out(left_out)
-    print_findings([*left_out_runs, *about(models, shown)])
+    _print_table(listing)
+    print_hidden_callpaths(listing.hidden_callpaths)
+    print_findings(listing.findings)
 
 
-def _draw(rows: Sequence[Clusters], campaign: str, file: str, *, most: int) -> None:
-    """Draw one metric of each of the dearest call paths whose ranks part, at the largest scale.
+def _print_table(listing: ClassListing) -> None:
+    """Print the call paths with several classes; only count the others."""
+    split_series = {_series_of(entry) for entry in listing.clusters if len(entry.names) > 1}
+    split: dict[CallPath, list[Clusters]] = defaultdict(list)
+    coordinates: set[Parameters] = set()
+    for entry in listing.clusters:
+        if _series_of(entry) in split_series:
+            split[entry.callpath].append(entry)
+            coordinates.add(entry.run.parameters)
 
-    Raises:
-        UsageError: nothing to draw, no matplotlib, or a file that cannot be written.
-    """
-    check_picture(file)
-    from insitu.views.ranks import RankValues, draw_ranks
+    shown = sorted(coordinates)[-SHOWN_COORDINATES:]
+    if split:
+        click.echo(f"ranks per class at {_format_coordinates(shown)}\n")
+        blocks = []
+        for path, clusters in split.items():
+            share = percent(listing.share.get(path, 0.0))
+            blocks.append(Block(share, str(path), _lines(clusters, listing, shown)))
+        print_blocks("share", COLUMNS, blocks)
 
-    parted = [one for one in rows if len(one.names) > 1]
-    chosen: dict[CallPath, Clusters] = {}
-    for one in parted:
-        known = chosen.setdefault(one.callpath, one)
-        if one.metric == known.metric and one.run.parameters > known.run.parameters:
-            chosen[one.callpath] = one
-    if not chosen:
-        raise UsageError(f"{campaign}: all ranks behave alike in what was asked for: no picture")
-    fields = []
-    with open_store(campaign) as store:
-        records, _ = select_runs(store.runs())
-        for one in list(chosen.values())[:most]:
-            run = one.run.parameters
-            tables = [store.table(record.id) for record in records if record.key.parameters == run]
-            unit, values = _values(tables, one)
-            fields.append(
-                RankValues(
-                    str(one.callpath),
-                    one.metric,
-                    unit,
-                    place(run),
-                    values,
-                    one.labels,
-                    one.names,
-                    find_domain(tables),
-                )
-            )
-    try:
-        draw_ranks(fields, title=f"{load_config(campaign).name}: classes of ranks", file=file)
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
-    click.echo(f"{file}: {len(fields)} of {len(chosen)} call paths whose ranks part")
+    uniform = len({entry.callpath for entry in listing.clusters}) - len(split)
+    if uniform:
+        kind = "more call path" if split else "call path"
+        click.echo(f"{count_text(uniform, kind)} on which all ranks behave alike")
 
 
-def _values(tables: Sequence[RunTable], one: Clusters) -> tuple[str, FloatArray]:
-    """The unit, and the mean of each rank over repetitions."""
-    found = [
-        table.values[one.metric][table.callpaths.index(one.callpath)][None]
-        for table in tables
-        if one.metric in table.values and one.callpath in table.callpaths
-    ]
-    units = [metric.unit for table in tables for metric in table.metrics]
-    names = [metric.name for table in tables for metric in table.metrics]
-    return units[names.index(one.metric)], mean_over_runs(found)[0]
+def _series_of(clusters: Clusters) -> tuple[CallPath, str]:
+    return clusters.callpath, clusters.metric
 
 
-def key_of(clusters: Clusters) -> SeriesKey:
-    """The series of all ranks of these clusters."""
-    return SeriesKey(clusters.callpath, clusters.metric)
-
-
-def counts_of(clusters: Clusters) -> dict[str, int]:
-    """How many ranks each class has."""
-    counts = np.bincount(clusters.labels[clusters.labels >= 0], minlength=len(clusters.names))
-    return dict(zip(clusters.names, counts.tolist(), strict=True))
-
-
-def class_row(clusters: Clusters, numbers: Mapping[SeriesKey, Model]) -> dict[str, Any]:
-    """One line of JSON: the class of every rank at one scale.
-
-    `labels` are indices into `classes`, -1 where a rank has no value.
-    """
-    counts = counts_of(clusters)
-    models: dict[str, dict[str, Any]] = {}
-    for name in clusters.names:
-        model = numbers.get(SeriesKey(clusters.callpath, clusters.metric, name))
-        if model is not None:
-            models[name] = {"text": str(model), "segments": segments(model)}
-    return {
-        "callpath": str(clusters.callpath),
-        "metric": clusters.metric,
-        "params": {
-            name: int(value) if value.is_integer() else value
-            for name, value in clusters.run.parameters
-        },
-        "labels": clusters.labels.tolist(),
-        "classes": list(clusters.names),
-        "ranks": counts,
-        "ranks_model": models,
-    }
-
-
-def _order(clusters: Clusters, share: Mapping[CallPath, float]) -> tuple[object, ...]:
-    path = clusters.callpath
-    return (-share.get(path, 0.0), path, metric_order(clusters.metric), clusters.metric)
-
-
-def _print(
-    rows: Sequence[Clusters],
-    numbers: Mapping[SeriesKey, Model],
-    share: Mapping[CallPath, float],
-) -> None:
-    """Call paths whose ranks part; the others are only counted."""
-    parting = {key_of(one) for one in rows if len(one.names) > 1}
-    parted: dict[CallPath, list[Clusters]] = defaultdict(list)
-    for one in rows:
-        if key_of(one) in parting:
-            parted[one.callpath].append(one)
-    shown = [one for clusters in parted.values() for one in clusters]
-    places = sorted({one.run.parameters for one in shown})[-PLACES:]
-    if parted:
-        click.echo(f"ranks per class at {_named(places)}\n")
-        print_blocks(
-            "share",
-            COLUMNS,
-            [
-                Block(percent(share.get(path, 0.0)), str(path), _lines(clusters, numbers, places))
-                for path, clusters in parted.items()
-            ],
-        )
-    alike = len({one.callpath for one in rows}) - len(parted)
-    if alike:
-        paths = "call path" if alike == 1 else "call paths"
-        click.echo(f"{alike} {paths}{' more' if parted else ''}, on which all ranks behave alike")
-
-
-def _named(places: Sequence[Parameters]) -> str:
-    """`p = 4, 8, 16`; with several parameters each place in full."""
-    if all(len(parameters) == 1 for parameters in places):
-        name = places[0][0][0]
-        return f"{name} = {', '.join(number(parameters[0][1]) for parameters in places)}"
-    return "; ".join(map(place, places))
+def _format_coordinates(coordinates: Sequence[Parameters]) -> str:
+    """Return `p = 4, 8, 16`, or each coordinate in full if there are several parameters."""
+    if all(len(parameters) == 1 for parameters in coordinates):
+        name = coordinates[0][0][0]
+        values = [number(parameters[0][1]) for parameters in coordinates]
+        return f"{name} = {', '.join(values)}"
+    return "; ".join(map(format_point, coordinates))
 
 
 def _lines(
-    clusters: Sequence[Clusters], numbers: Mapping[SeriesKey, Model], places: Sequence[Parameters]
+    clusters: Sequence[Clusters], listing: ClassListing, coordinates: Sequence[Parameters]
 ) -> list[tuple[str, ...]]:
-    """A line per class; metrics whose classes are of the same sizes share it."""
-    counts: dict[str, dict[str, dict[Parameters, int]]] = defaultdict(lambda: defaultdict(dict))
-    for one in clusters:
-        for name, count in counts_of(one).items():
-            counts[one.metric][name][one.run.parameters] = count
+    """Return a line per class; metrics whose classes have the same sizes share a line."""
+    sizes: dict[str, dict[str, dict[Parameters, int]]] = defaultdict(lambda: defaultdict(dict))
+    for entry in clusters:
+        for name, size in class_sizes(entry).items():
+            sizes[entry.metric][name][entry.run.parameters] = size
+
     metrics: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for metric, classes in counts.items():
-        for name, at in sorted(classes.items()):
-            model = numbers.get(SeriesKey(clusters[0].callpath, metric, name))
-            sizes = " ".join(str(at.get(parameters, "–")) for parameters in places)
-            metrics[name, sizes, "" if model is None else str(model)].append(metric)
-    return [(*line, ", ".join(of)) for line, of in metrics.items()]
+    for metric, classes in sizes.items():
+        for name, by_coordinate in sorted(classes.items()):
+            model = listing.size_models.get(SeriesKey(clusters[0].callpath, metric, name))
+            text = " ".join(str(by_coordinate.get(at, "–")) for at in coordinates)
+            metrics[name, text, "" if model is None else str(model)].append(metric)
+    return [(*line, ", ".join(names)) for line, names in metrics.items()]

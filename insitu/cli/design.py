@@ -2,7 +2,8 @@
 
 import click
 
-from insitu.cli.output import json_option, print_json
+from insitu.cli.options import json_option
+from insitu.cli.output import print_json
 from insitu.design.deduce import Pairing, Rule
 from insitu.design.dependency_file import parse_derived
 from insitu.design.factorial import ExperimentDesign, Point

@@ -1,41 +1,26 @@
-"""`insitu detect`: which call path depends on which parameter, from counted pilot runs."""
+"""`insitu detect`: which call path depends on which parameter, from pilot runs that count."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from itertools import pairwise
+import sys
+from collections.abc import Sequence
 
 import click
 
-from insitu.cli.output import Block, Column, json_option, print_blocks, print_json
-from insitu.cli.pilots import Pilots
-from insitu.design.blackbox import MainLoop, deduce_structure
-from insitu.design.dependencies import Dependency, DependencyStatus, Structure, add_labels
+from insitu.cli.options import json_option
+from insitu.cli.output import Block, TableColumn, print_blocks, print_json
+from insitu.design.blackbox import MainLoop
+from insitu.design.dependencies import Dependency, DependencyStatus, Structure
 from insitu.design.dependency_file import parse_derived
 from insitu.design.levels import parse_levels
-from insitu.design.pilot import far_configurations, pilot_configurations
 from insitu.errors import UsageError
 from insitu.units import percent
+from insitu.workflows.detect import TIMEOUT_S, Detection, DetectOptions, detect_dependencies
 
 OUTPUT = "dependencies.json"
-TIMEOUT_S = 60.0
-RANK_OPTIONS = ("-n", "-np", "--ntasks", "--n", "-c")
-RANK_NAMES = ("p", "procs", "ranks", "nprocs", "np")
 COLUMNS = (
-    Column("depends on"),
-    Column("how", is_wide=True),
-    Column("status"),
+    TableColumn("depends on"),
+    TableColumn("how", is_wide=True),
+    TableColumn("status"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Three tiny values by parameter, values farther out, the number of ranks, what follows."""
-
-    levels: dict[str, tuple[float, ...]]
-    farther: dict[str, float]
-    ranks: str
-    derived: tuple[tuple[str, tuple[tuple[str, Fraction], ...]], ...]
 
 
 @click.command(name="detect")
@@ -45,37 +30,45 @@ class Asked:
     multiple=True,
     required=True,
     metavar="NAME=A,B,C",
-    help="A parameter with three tiny values, the base first; may be repeated.",
+    help="A parameter with three small values, the base first; may be repeated.",
 )
 @click.option(
     "--derived",
     multiple=True,
     metavar="NAME=PRODUCT",
-    help="A parameter that follows from others, as in spacing=vol/cubes.",
+    help="A parameter that follows from others, such as spacing=vol/cubes; may be repeated.",
 )
 @click.option(
     "--taint",
-    "is_tainted",
+    "uses_labels",
     is_flag=True,
-    help="Follow the parameters through one run of a Python program: what else may matter?",
+    help="Also follow the parameters through one run of a Python program, to find further call"
+    " paths that may depend on them.",
 )
 @click.option(
     "--far",
     "far",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Try a parameter farther out, too; with --taint only where it is named and silent.",
+    help="Also try this larger value; with --taint, only if the parameter has a label and no effect"
+    " on any count; may be repeated.",
 )
 @click.option(
     "--timeout",
+    "timeout_s",
     type=click.FloatRange(min=0.1),
     default=TIMEOUT_S,
     show_default=True,
     metavar="SECONDS",
-    help="The longest that a pilot run may take.",
+    help="Time limit of a pilot run.",
 )
 @click.option(
-    "-o", "--output", default=OUTPUT, show_default=True, help="Where to keep what was found."
+    "-o",
+    "--output",
+    default=OUTPUT,
+    show_default=True,
+    metavar="FILE",
+    help="Write the dependencies to FILE.",
 )
 @json_option
 @click.argument("command_line", nargs=-1, required=True, metavar="-- COMMAND...")
@@ -83,14 +76,14 @@ def command(
     *,
     params: tuple[str, ...],
     derived: tuple[str, ...],
-    is_tainted: bool,
+    uses_labels: bool,
     far: tuple[str, ...],
-    timeout: float,
+    timeout_s: float,
     output: str,
     is_json: bool,
     command_line: tuple[str, ...],
 ) -> None:
-    """Learn what each call path depends on, from exact counts of tiny runs.
+    """Detect what each call path depends on, from exact counts of small runs.
 
     COMMAND is the program with its launcher; {NAME} stands for the value of a parameter:
 
@@ -98,155 +91,130 @@ def command(
     insitu detect --param p=2,4,8 --param n=32,64,96 --param iters=10,20,30 \\
         -- mpiexec -n {p} python app.py {n} {iters}
 
-    Runs the base twice, two alternatives per parameter, every pair, and all together: 12 runs for
-    three parameters. A Python program counts by itself, a compiled one where it was built with
-    --coverage (gcc) or -fprofile-instr-generate (clang); of others valgrind counts instructions.
+    This runs the base twice, two alternatives per parameter, every pair, and all together: 12 runs
+    for three parameters. A Python program counts by itself, a compiled one if it was built with
+    --coverage (gcc) or -fprofile-instr-generate (clang); otherwise valgrind counts instructions.
     `insitu design` deduces the smallest experiment from the result.
     """
-    levels = _levels(params)
-    ranks = _rank_parameter(command_line, list(levels))
-    asked = Asked(levels, _far(levels, far), ranks, tuple(map(parse_derived, derived)))
-    structure, loop, seen = _detected(asked, Pilots(command_line, timeout), is_tainted)
+    levels = _parse_params(params)
+    options = DetectOptions(
+        derived=tuple(map(parse_derived, derived)),
+        far=_parse_far(far),
+        uses_labels=uses_labels,
+        timeout_s=timeout_s,
+    )
+    detection = detect_dependencies(command_line, levels, options, _print_progress)
+
     with open(output, "w", encoding="utf-8") as file:
-        file.write(structure.to_json() + "\n")
+        file.write(detection.structure.to_json() + "\n")
     if is_json:
-        print_json(map(_row, structure.dependencies))
+        print_json(map(_row, detection.structure.dependencies))
         return
-    _print(structure, loop)
-    if is_tainted:
-        _say_labels(structure, seen)
-    click.echo(f"\nkept in {output}; next: insitu design {output} --levels {next(iter(levels))}=…")
+    _print_structure(detection.structure, detection.main_loop)
+    if uses_labels:
+        _print_label_advice(detection)
+    first = next(iter(levels))
+    click.echo(f"\nwritten to {output}; next: insitu design {output} --levels {first}=…")
 
 
-def _detected(
-    asked: Asked, pilots: Pilots, is_tainted: bool
-) -> tuple[Structure, MainLoop | None, Collection[str]]:
-    """What counts say, with what labels say besides; the main loop; the labels that were seen.
-
-    Parameters are tried farther out where a label says they may matter and no count does; without
-    labels wherever that is asked for.
-    """
-    ranks, derived, farther = asked.ranks, asked.derived, asked.farther
-    configurations = pilot_configurations(asked.levels)
-    labels = pilots.labels(configurations[0], ranks) if is_tainted else {}
-    counts = pilots.count(configurations)
-    structure, loop = deduce_structure(configurations, counts, ranks=ranks, derived=derived)
-    if is_tainted:
-        structure = add_labels(structure, labels)
-        silent = {name for one in structure.dependencies for name in one.labelled}
-        farther = {name: value for name, value in farther.items() if name in silent}
-    if farther:
-        configurations += far_configurations(asked.levels, farther)
-        counts = pilots.count(configurations)
-        structure, loop = deduce_structure(configurations, counts, ranks=ranks, derived=derived)
-        structure = add_labels(structure, labels, farther)
-    return structure, loop, frozenset().union(*labels.values())
-
-
-def _levels(params: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """Values by parameter in the order in which they were given; the first is the base."""
-    found: dict[str, tuple[float, ...]] = {}
+def _parse_params(params: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """Return the values of each parameter, the base first."""
+    levels: dict[str, tuple[float, ...]] = {}
     for text in params:
         name, values = parse_levels(text)
-        if name in found:
-            raise UsageError(f"--param {text}: '{name}' stands there twice")
-        first = float(text.partition("=")[2].split(",")[0].split("..")[0])
-        found[name] = (first, *(value for value in values if value != first))
-    return found
+        if name in levels:
+            raise UsageError(f"--param {text}: '{name}' is given twice")
+        # parse_levels returns ascending values, but the base is the first value of the text.
+        base = float(text.partition("=")[2].split(",")[0].split("..")[0])
+        levels[name] = (base, *(value for value in values if value != base))
+    return levels
 
 
-def _far(levels: Mapping[str, Sequence[float]], far: Sequence[str]) -> dict[str, float]:
-    """Values farther out by parameter.
-
-    Raises:
-        UsageError: not one value, or none that is farther out.
-    """
-    found = {}
-    for text in far:
+def _parse_far(texts: Sequence[str]) -> dict[str, float]:
+    far = {}
+    for text in texts:
         name, values = parse_levels(text)
         if len(values) != 1:
-            raise UsageError(f"--far {text}: one value, as in {name}=512")
-        found[name] = values[0]
-    far_configurations(levels, found)
-    return found
+            raise UsageError(f"--far {text}: expected one value, such as {name}=512")
+        far[name] = values[0]
+    return far
 
 
-def _rank_parameter(template: Sequence[str], names: Sequence[str]) -> str:
-    """The parameter that is the number of ranks: behind -n of the launcher, or by its name."""
-    for option, value in pairwise(template):
-        if option in RANK_OPTIONS and value.strip("{}") in names:
-            return value.strip("{}")
-    return next((name for name in names if name in RANK_NAMES), "")
+def _print_progress(progress: str) -> None:
+    """Show which run is made in the last line of a terminal; clear the line if there is none."""
+    if sys.stderr.isatty():
+        text = f"\rpilot run {progress} " if progress else "\r" + " " * 40 + "\r"
+        click.echo(text, err=True, nl=False)
 
 
-def _row(one: Dependency) -> dict[str, object]:
+def _row(dependency: Dependency) -> dict[str, object]:
+    nests = []
+    for nest in dependency.nests:
+        powers = {name: None if power is None else str(power) for name, power in nest.factors}
+        nests.append(powers)
     return {
-        "callpath": one.callpath,
-        "share": one.share,
-        "parameters": sorted(one.parameters),
-        "nests": [
-            {name: None if power is None else str(power) for name, power in nest.factors}
-            for nest in one.nests
-        ],
-        "status": str(one.status),
-        "labelled": list(one.labelled),
-        "refuted": list(one.refuted),
+        "callpath": dependency.callpath,
+        "share": dependency.share,
+        "parameters": sorted(dependency.parameters),
+        "nests": nests,
+        "status": str(dependency.status),
+        "labelled": list(dependency.labelled),
+        "refuted": list(dependency.refuted),
     }
 
 
-def _status(one: Dependency) -> str:
-    """How it is known, and what an analysis names besides."""
-    parts = [str(one.status)]
-    if not one.nests and (one.labelled or one.refuted) and one.status is DependencyStatus.OBSERVED:
-        parts = []
+def _print_structure(structure: Structure, main_loop: MainLoop | None) -> None:
+    """Print a block per call path, the most expensive first, then the main loop."""
+    blocks = []
+    for dependency in structure.dependencies:
+        row = (
+            ", ".join(sorted(dependency.parameters)) or "–",
+            " + ".join(map(str, dependency.nests)) or "constant",
+            _status_text(dependency),
+        )
+        blocks.append(Block(percent(dependency.share), dependency.callpath, [row]))
+    print_blocks("work", COLUMNS, blocks)
+
+    if main_loop is not None:
+        kind, _, line = main_loop.site.partition(":")
+        site = f"{'line' if kind == 'loop' else kind} {line}"
+        parameter = main_loop.parameter
+        click.echo(
+            f"\nmain loop: {main_loop.callpath}, {site}, runs {parameter} times and contains"
+            f" {percent(main_loop.share)} of the work: {parameter} need not be varied"
+        )
+
+
+def _status_text(dependency: Dependency) -> str:
+    """Return how the dependency is known, and the parameters that only labels name."""
+    texts = [str(dependency.status)]
+    is_label_only = not dependency.nests and (dependency.labelled or dependency.refuted)
+    if is_label_only and dependency.status is DependencyStatus.OBSERVED:
+        texts = []
+
     for status, names in (
-        (DependencyStatus.LABELLED, one.labelled),
-        (DependencyStatus.REFUTED, one.refuted),
+        (DependencyStatus.LABELLED, dependency.labelled),
+        (DependencyStatus.REFUTED, dependency.refuted),
     ):
         if names:
-            parts.append(f"{status}: {', '.join(names)}")
-    return "; ".join(parts)
+            texts.append(f"{status}: {', '.join(names)}")
+    return "; ".join(texts)
 
 
-def _say_labels(structure: Structure, seen: Collection[str]) -> None:
-    """What to try farther out, and what could not be followed."""
+def _print_label_advice(detection: Detection) -> None:
+    """Print which parameters to try farther out, and which could not be followed."""
     click.echo()
+    structure = detection.structure
     for name in structure.parameters:
-        paths = [one.callpath for one in structure.dependencies if name in one.labelled]
-        if name not in seen:
+        paths = [entry.callpath for entry in structure.dependencies if name in entry.labelled]
+        if name not in detection.labelled_parameters:
             click.echo(
-                f"{name} was seen nowhere: nothing that ran asks for it, or it is neither read from"
-                " the command line by int() or float() nor the number of ranks"
+                f"{name} could not be followed: the program does not use it, or it neither reads it"
+                " from the command line with int() or float() nor is it the number of ranks"
             )
         elif paths:
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             click.echo(
-                f"{name} may matter in {paths[0]}{more}, though no count changed with it: try it"
-                f" farther out, --far {name}=…"
+                f"{name} may matter in {paths[0]}{more}, though no count changed with it; try a"
+                f" larger value with --far {name}=…"
             )
-
-
-def _print(structure: Structure, loop: MainLoop | None) -> None:
-    """One block per call path, dearest first; then the main loop."""
-    blocks = [
-        Block(
-            percent(one.share),
-            one.callpath,
-            [
-                (
-                    ", ".join(sorted(one.parameters)) or "–",
-                    " + ".join(map(str, one.nests)) or "constant",
-                    _status(one),
-                )
-            ],
-        )
-        for one in structure.dependencies
-    ]
-    print_blocks("work", COLUMNS, blocks)
-    if loop is not None:
-        kind, _, line = loop.site.partition(":")
-        place = f"{'line' if kind == 'loop' else kind} {line}"
-        click.echo(
-            f"\nmain loop: {loop.callpath}, {place}, runs {loop.parameter} times and does"
-            f" {percent(loop.share)} of the work: {loop.parameter} need not be varied"
-        )

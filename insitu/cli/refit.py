@@ -1,134 +1,101 @@
-"""`insitu refit`: make classes and models anew."""
-
-from collections.abc import Sequence
-from concurrent.futures import Executor
+"""`insitu refit`: fit classes and models again."""
 
 import click
-import numpy as np
 
-from insitu.campaign.config import load_config
-from insitu.campaign.selection import select_runs
-from insitu.campaign.store import SqliteStore, open_store
-from insitu.cli.output import (
-    campaign_argument,
-    counted,
-    json_option,
-    print_findings,
-    print_json,
-)
-from insitu.errors import UsageError
+from insitu.cli.options import campaign_argument, json_option
+from insitu.cli.output import count_text, print_findings, print_json
 from insitu.launch.executors import EXECUTORS, Served, open_executor
 from insitu.modeling.base import ModelSet
-from insitu.modeling.classes.rules import JOINT, PAPER, ClassSettings, Rules, parse_rule
+from insitu.modeling.classes.rules import JOINT, PAPER
 from insitu.modeling.modelers import DEFAULT, MODELERS
-from insitu.server.refit import fit_models, load_refit_inputs
+from insitu.workflows.refit import ClassOptions, refit_campaign
 
 
 @click.command(name="refit")
 @campaign_argument
 @click.option(
-    "--modeler", type=click.Choice(list(MODELERS)), default=DEFAULT, show_default=True, help="How."
+    "--modeler",
+    type=click.Choice(list(MODELERS)),
+    default=DEFAULT,
+    show_default=True,
+    help="The method that fits the models.",
 )
 @click.option(
     "--classes",
+    "method",
     type=click.Choice([JOINT, PAPER]),
-    help="How ranks are grouped, for this time: by all evidence, or as [CLU] does.",
+    help="Group ranks by all evidence, or as in [CLU] (default: as campaign.toml says).",
 )
 @click.option(
-    "--threshold", type=float, metavar="X", help="Relative distance of --classes paper, 0.1."
+    "--threshold",
+    type=float,
+    metavar="X",
+    help="Relative distance at which --classes paper begins a new cluster (default: 0.1).",
 )
 @click.option(
     "--rule",
     "rules",
     multiple=True,
     metavar="NAME: EXPRESSION",
-    help="Ranks for which it is true are this class, as in 'root: rank == 0'.",
+    help="Define a class of ranks, such as 'root: rank == 0'; may be repeated.",
 )
 @click.option(
     "--executor",
-    "where",
+    "executor_name",
     type=click.Choice(EXECUTORS),
     default=EXECUTORS[0],
     show_default=True,
-    help="Who computes: this process, one per core, or the ranks of mpiexec that run this.",
+    help="Compute in this process, in one process per core, or in the ranks of mpiexec.",
 )
 @json_option
 def command(
-    campaign: str,
     *,
+    campaign: str,
     modeler: str,
-    classes: str | None,
+    method: str | None,
     threshold: float | None,
     rules: tuple[str, ...],
-    where: str,
+    executor_name: str,
     is_json: bool,
 ) -> None:
-    """Make the classes and models of CAMPAIGN anew from its measured runs.
+    """Fit the classes and models of CAMPAIGN again from its runs.
 
-    The runs are the truth, classes and models follow from them and may be made again at any time.
-    What campaign.toml says of classes holds for every refit; options hold for this one. Large ones
-    are spread with `mpiexec -n 64 python -m insitu refit CAMPAIGN --executor mpi`.
+    Classes and models follow from the runs and can be fitted again at any time. The settings in
+    campaign.toml apply to every refit, options only to this one. To spread the work over many
+    ranks: `mpiexec -n 64 python -m insitu refit CAMPAIGN --executor mpi`.
     """
-    from insitu.server.discovery import WriterLock
-
+    classes = ClassOptions(method, threshold, rules)
     try:
-        with open_executor(where) as team, open_store(campaign) as store, WriterLock(campaign):
-            said = _said(load_config(campaign).classes, classes, threshold, rules)
-            models = grow(store, modeler=modeler, said=said, executor=team)
-            _, left_out = select_runs(store.runs())
+        with open_executor(executor_name) as executor:
+            refit = refit_campaign(campaign, modeler=modeler, classes=classes, executor=executor)
     except Served:
-        return
-    print_findings([*left_out, *models.findings], is_json=is_json)
+        return  # this rank computed for rank 0, which prints
+    print_findings(refit.findings, is_json=is_json)
     if is_json:
-        print_json([summary(models)])
+        print_json([model_counts(refit.models)])
     else:
-        click.echo(sentence(models))
+        click.echo(model_sentence(refit.models))
 
 
-def _said(
-    kept: ClassSettings, way: str | None, threshold: float | None, texts: Sequence[str]
-) -> ClassSettings:
-    """What is said of classes: by options, else by campaign.toml."""
-    way = way or (PAPER if threshold is not None else kept.method)
-    if threshold is not None and (way != PAPER or not 0 < threshold < np.inf):
-        raise UsageError(f"--threshold is a distance above 0 and belongs to --classes {PAPER}")
-    rules = (Rules(tuple(map(parse_rule, texts))),) if texts else kept.rules
-    return ClassSettings(way, kept.threshold if threshold is None else threshold, rules)
-
-
-def grow(
-    store: SqliteStore,
-    *,
-    modeler: str = DEFAULT,
-    said: ClassSettings | None = None,
-    executor: Executor | None = None,
-) -> ModelSet:
-    """Make all models of a campaign from its runs and keep them.
-
-    `said` of classes is what campaign.toml says, where it is not given.
-
-    Raises:
-        UsageError: its dependencies.json cannot be read.
-    """
-    inputs = load_refit_inputs(store, store.path, classes=said)
-    models = fit_models(inputs, modeler=modeler, executor=executor)
-    store.put_models(models)
-    return models
-
-
-def summary(models: ModelSet) -> dict[str, object]:
-    """How much was made."""
-    classes = {(one.callpath, one.metric, name) for one in models.clusters for name in one.names}
+def model_counts(models: ModelSet) -> dict[str, object]:
+    """Return how many models and classes there are, as JSON."""
     return {
         "models": len(models.models),
-        "classes": len(classes),
+        "classes": _count_classes(models),
         "parameters": list(models.parameters),
     }
 
 
-def sentence(models: ModelSet) -> str:
-    """The same for a person."""
-    made = summary(models)
-    number = counted(made["models"], "model")
-    groups = counted(made["classes"], "class", "classes")
-    return f"{number}, {groups} over {', '.join(models.parameters)}"
+def model_sentence(models: ModelSet) -> str:
+    """Return how many models and classes there are, as in `1 model, 1 class over p`."""
+    model_text = count_text(len(models.models), "model")
+    class_text = count_text(_count_classes(models), "class", "classes")
+    return f"{model_text}, {class_text} over {', '.join(models.parameters)}"
+
+
+def _count_classes(models: ModelSet) -> int:
+    classes = set()
+    for clusters in models.clusters:
+        for name in clusters.names:
+            classes.add((clusters.callpath, clusters.metric, name))
+    return len(classes)

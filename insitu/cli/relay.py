@@ -1,11 +1,12 @@
-"""`insitu relay`: stand between the agents of some nodes and the aggregator."""
+"""`insitu relay`: relay between the agents of some nodes and the aggregator."""
 
-import asyncio
 import socket
 
 import click
 
-from insitu.cli.listening import beat_option, bind_option, speaker
+from insitu.cli.messages import message_printer
+from insitu.cli.options import bind_option, heartbeat_option
+from insitu.workflows.relay import serve_relay
 
 
 @click.command(name="relay")
@@ -14,21 +15,17 @@ from insitu.cli.listening import beat_option, bind_option, speaker
     "--name",
     default=socket.gethostname,
     metavar="NAME",
-    help="What it is called; the default is the name of the host. One at a time has a name.",
+    help="Name of the relay, unique among those that are running (default: the host name).",
 )
 @bind_option
-@beat_option
+@heartbeat_option
 def command(campaign: str, name: str, address: str, heartbeat_s: float) -> None:
     """Relay between agents and the aggregator of CAMPAIGN, for jobs with thousands of nodes.
 
-    Agents speak to one of the relays that are running instead of to the aggregator. While the ranks
-    run, the aggregator gets sketches of their values; when a node's ranks have ended, every value.
-    A relay keeps nothing: started again, under its name, it goes on where it was.
+    Agents connect to one of the running relays instead of the aggregator. While the ranks run, the
+    aggregator receives sketches of their values; when the ranks of a node have ended, it receives
+    every value. A relay stores nothing: started again under the same name, it continues.
     """
-    from insitu.server.relay.loop import relay
-
-    asyncio.run(
-        relay(
-            campaign, name=name, heartbeat_s=heartbeat_s, report=speaker("relay"), address=address
-        )
+    serve_relay(
+        campaign, name, heartbeat_s=heartbeat_s, address=address, report=message_printer("relay")
     )

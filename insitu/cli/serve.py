@@ -1,24 +1,24 @@
-"""`insitu serve`: gather the runs of a campaign as they are measured."""
+"""`insitu serve`: collect the runs of a campaign as they are measured."""
 
-import asyncio
 import os
 import sys
 import threading
 
 import click
 
-from insitu.cli.listening import beat_option, bind_option, speaker
-from insitu.cli.webpage import PageBeside, page_options, refuse_without_page
+from insitu.cli.messages import message_printer
+from insitu.cli.options import bind_option, heartbeat_option, page_options, refuse_page_options
+from insitu.workflows.serve import ServeOptions, serve_campaign
 
 
 @click.command(name="serve")
 @click.argument("campaign", type=click.Path(file_okay=False))
 @bind_option
-@beat_option
+@heartbeat_option
 @page_options
 @click.option(
     "--exit-with",
-    "exit_with",
+    "until_run",
     default="",
     metavar="RUN",
     hidden=True,
@@ -30,46 +30,41 @@ from insitu.cli.webpage import PageBeside, page_options, refuse_without_page
     default=0,
     metavar="PID",
     hidden=True,
-    help="End when this process, which started it, is gone.",
+    help="End when this process, which started the aggregator, is gone.",
 )
 def command(
     *,
     campaign: str,
     address: str,
     heartbeat_s: float,
-    web: bool,
+    is_web: bool,
     port: int | None,
     token_file: str | None,
-    exit_with: str,
+    until_run: str,
     parent: int,
 ) -> None:
-    """Gather the runs of CAMPAIGN as they are measured, and make their models.
+    """Collect the runs of CAMPAIGN as they are measured, and fit their models.
 
-    The directory is made where it is not there yet. Runs until Ctrl-C or SIGTERM: what is complete
-    is sealed then, the rest is kept as partial.
+    Creates the campaign if it does not exist. Runs until Ctrl-C or SIGTERM; then it completes the
+    runs whose ranks have all ended and stores the others as incomplete.
 
-    With --web it also shows the page of `insitu watch --web`, as a process of its own: runs are
-    gathered whatever becomes of it.
+    With --web, the page of `insitu watch --web` runs as a second process. Runs are collected even
+    if that process fails.
     """
-    refuse_without_page(web, port=port, token_file=token_file)
-    from insitu.server.loop import serve
+    refuse_page_options(is_web=is_web, port=port, token_file=token_file)
+    options = ServeOptions(
+        heartbeat_s,
+        address,
+        has_page=is_web,
+        port=port or 0,
+        token_file=token_file,
+        until_run=until_run,
+        parent=parent,
+    )
+    serve_campaign(campaign, options, message_printer("serve"))
 
-    say = speaker("serve")
-    options = ("--port", str(port or 0), *(("--token-file", token_file) if token_file else ()))
-    with PageBeside(campaign, options, say) as page:
-        asyncio.run(
-            serve(
-                campaign,
-                heartbeat_s=heartbeat_s,
-                report=say,
-                on_ready=page.start if web else None,
-                address=address,
-                exit_with=exit_with,
-                parent=parent or os.getppid(),
-            )
-        )
-    # Who started it waits, and taking the modules apart would take 0.1 s; and a thread that still
-    # makes models may be inside C++, where Python's end would end it with an abort.
-    if exit_with or threading.active_count() > 1:
+    # Exit without unloading the interpreter, which takes 0.1 s that `insitu run` would wait for.
+    # And a thread that still fits models may be inside C++ code, which aborts if Python ends.
+    if until_run or threading.active_count() > 1:
         sys.stderr.flush()
         os._exit(0)

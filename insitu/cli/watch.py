@@ -1,24 +1,19 @@
-"""`insitu watch`: see a campaign grow."""
+"""`insitu watch`: watch a campaign as it is measured."""
 
 import sys
-from collections.abc import Iterator
 
 import click
 
 from insitu.analysis.board import Board
 from insitu.analysis.progress import Agenda
+from insitu.cli.options import campaign_argument, json_option, page_options, refuse_page_options
 from insitu.cli.output import (
     Block,
-    Column,
-    campaign_argument,
-    few_of,
-    headlines,
-    json_option,
+    TableColumn,
     print_blocks,
     print_json,
+    summarise_findings,
 )
-from insitu.cli.webpage import page_options, refuse_without_page, serve_page
-from insitu.errors import UsageError
 from insitu.text import printable
 from insitu.units import percent
 from insitu.views.text import (
@@ -31,22 +26,23 @@ from insitu.views.text import (
     sparkline,
 )
 from insitu.workflows.boards import BoardClient
+from insitu.workflows.page import serve_page
+from insitu.workflows.selection import headline_rows
+from insitu.workflows.watch import follow_boards, follow_campaign, load_state
 
-BEAT_S = 1.0
-FIRST_S = 1.5  # for an aggregator that runs to be heard before the files are asked
 SPARK_WIDTH = 10
 COLUMNS = (
-    Column("metric"),
-    Column("class"),
-    Column("points"),
-    Column("model", is_wide=True),
-    Column("error", is_right=True),
+    TableColumn("metric"),
+    TableColumn("class"),
+    TableColumn("points"),
+    TableColumn("model", is_wide=True),
+    TableColumn("error", is_right=True),
 )
 
 
 @click.command(name="watch")
 @campaign_argument
-@click.option("--once", is_flag=True, help="Print what there is to see, then end.")
+@click.option("--once", "is_once", is_flag=True, help="Print the current state and exit.")
 @page_options
 @click.option(
     "--parent",
@@ -60,45 +56,49 @@ COLUMNS = (
 def command(
     *,
     campaign: str,
-    once: bool,
-    web: bool,
+    is_once: bool,
+    is_web: bool,
     port: int | None,
     token_file: str | None,
     parent: int,
     is_json: bool,
 ) -> None:
-    """Watch CAMPAIGN: its runs and ranks, call paths by cost, their models as they grow.
+    """Watch CAMPAIGN: its runs and ranks, its call paths by cost, and their models.
 
-    In a terminal: arrow keys choose a call path, Enter shows its model with picture, candidates and
-    residuals; p predicts all call paths at a scale that arrow keys or the mouse move; / searches, s
-    sorts, m and c choose metric and class, r shows all runs with their ranks, f what is noted, q
-    ends. Where standard output is no terminal, a line for everything that is new.
+    In a terminal, the arrow keys choose a call path, Enter shows its model with a picture,
+    candidates and residuals, p predicts all call paths at a scale that arrow keys or the mouse
+    change, / searches, s sorts, m and c choose the metric and the class, r lists all runs with
+    their ranks, f lists the findings, and q quits. If standard output is not a terminal, each
+    change is printed as a line.
 
-    With --web a page in a browser, at the address that is printed; only who has that address is
-    let in, and only from this machine. From elsewhere: ssh -L N:127.0.0.1:N, with --port N. There
-    /metrics is for Prometheus, which sends the secret of --token-file as its bearer token.
+    With --web, a page in a browser shows the same. Only the printed address opens it, and only from
+    this machine; to open it from another one, choose --port N and use ssh -L N:127.0.0.1:N. The
+    page has /metrics for Prometheus, which sends the secret in --token-file as its bearer token.
     """
-    if web and (once or is_json):
-        raise UsageError("--web shows a page; without --once and --json")
-    refuse_without_page(web, port=port, token_file=token_file)
-    if web:
-        serve_page(campaign, port or 0, token_file, parent=parent)
-        return
-    if once:
-        with BoardClient(campaign) as client:
-            board = client.newest(FIRST_S) or client.read_stored() or Board()
-            if is_json:
-                print_json([board.to_dict()])
-            else:
-                _print_plan(client.agenda(), board, campaign)
-                _print(board)
-        return
-    if is_json:
-        print_json(board.to_dict() for board in boards(campaign))
-        return
-    if not sys.stdout.isatty():
+    if is_web and (is_once or is_json):
+        raise click.UsageError("--web excludes --once and --json")
+    refuse_page_options(is_web=is_web, port=port, token_file=token_file)
+
+    if is_web:
+        serve_page(
+            campaign, port=port or 0, token_file=token_file, parent=parent, report=_print_address
+        )
+    elif is_once:
+        _print_state(campaign, is_json=is_json)
+    elif is_json:
+        print_json(board.to_dict() for board in follow_boards(campaign))
+    elif sys.stdout.isatty():
+        _show_terminal(campaign)
+    else:
         _print_news(campaign)
-        return
+
+
+def _print_address(address: str) -> None:
+    click.echo(address)
+    sys.stdout.flush()  # whoever started this process with a pipe waits for the address
+
+
+def _show_terminal(campaign: str) -> None:
     from insitu.views.terminal.app import Watch
 
     with BoardClient(campaign) as client:
@@ -109,62 +109,68 @@ def command(
 
 
 def _print_news(campaign: str) -> None:
-    """A line for everything that is new, without end."""
-    before: Board | None = None
-    planned: Agenda | None = None
-    with BoardClient(campaign) as client:
-        while True:
-            board, agenda = client.newest(BEAT_S), client.agenda()
-            if before is None and board is not None and not board.runs:
-                click.echo(printable(describe_first_run(campaign, agenda)))
-            for line in list_agenda_changes(planned, agenda):
+    """Print a line for each change, without end."""
+    previous_board: Board | None = None
+    previous_agenda: Agenda | None = None
+    for state in follow_campaign(campaign):
+        board, agenda = state.board, state.agenda
+        if previous_board is None and board is not None and not board.runs:
+            click.echo(printable(describe_first_run(campaign, agenda)))
+
+        for line in list_agenda_changes(previous_agenda, agenda):
+            click.echo(line)
+        previous_agenda = agenda
+
+        if board is not None:
+            for line in list_changes(previous_board, board):
                 click.echo(line)
-            planned = agenda
-            if board is not None:
-                for line in list_changes(before, board):
-                    click.echo(line)
-                before = board
+            previous_board = board
 
 
-def _print_plan(agenda: Agenda | None, board: Board, campaign: str) -> None:
-    """How far the campaign is, and what to do where it has not begun."""
+def _print_state(campaign: str, *, is_json: bool) -> None:
+    state = load_state(campaign)
+    board = state.board or Board()
+    if is_json:
+        print_json([board.to_dict()])
+        return
+
     if not board.runs:
-        click.echo(printable(describe_first_run(campaign, agenda)))
-    for line in list_agenda_changes(None, agenda):
+        click.echo(printable(describe_first_run(campaign, state.agenda)))
+    for line in list_agenda_changes(None, state.agenda):
         click.echo(line)
+    _print_board(board)
 
 
-def boards(campaign: str) -> Iterator[Board]:
-    """All boards of a campaign as they come, without end."""
-    with BoardClient(campaign) as client:
-        while True:
-            board = client.newest(BEAT_S)
-            if board is not None:
-                yield board
-
-
-def _print(board: Board) -> None:
+def _print_board(board: Board) -> None:
     for run in board.runs:
         name = printable(run.name)
         click.echo(f"{name:<24} {run.state:<10} {rank_bar(run, 12)} {describe_ranks(run)}")
-    blocks: dict[str, Block] = {}
-    asked = [(row.callpath, row.metric, row.text) for row in board.series]
-    for row, is_shown in zip(board.series, headlines(asked), strict=True):
-        if not is_shown:
+
+    blocks = _series_blocks(board)
+    if blocks:
+        click.echo()
+        print_blocks("share", COLUMNS, blocks)
+    if board.omitted:
+        click.echo(f"{board.omitted} more; `insitu models` shows all")
+    for line in summarise_findings(board.findings):
+        click.echo(f"note: {printable(line)}")
+
+
+def _series_blocks(board: Board) -> list[Block]:
+    """Return a block per call path with a line per metric of an overview."""
+    headlines = headline_rows([(row.callpath, row.metric, row.text) for row in board.series])
+    lines: dict[str, list[tuple[str, ...]]] = {}
+    shares: dict[str, float] = {}
+    for row, is_headline in zip(board.series, headlines, strict=True):
+        if not is_headline:
             continue
-        cells = (
+        shares.setdefault(row.callpath, row.share)
+        line = (
             row.metric,
             row.behaviour,
             sparkline(point_values(row), SPARK_WIDTH),
             row.text,
             "" if row.smape is None else percent(row.smape / 100),
         )
-        head = blocks.setdefault(row.callpath, Block(percent(row.share), row.callpath, []))
-        blocks[row.callpath] = Block(head.mark, head.heading, [*head.rows, cells])
-    if blocks:
-        click.echo()
-        print_blocks("share", COLUMNS, list(blocks.values()))
-    if board.omitted:
-        click.echo(f"{board.omitted} more; `insitu models` shows all")
-    for line in few_of(board.findings):
-        click.echo(f"note: {printable(line)}")
+        lines.setdefault(row.callpath, []).append(line)
+    return [Block(percent(shares[path]), path, rows) for path, rows in lines.items()]

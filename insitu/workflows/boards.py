@@ -22,7 +22,7 @@ from insitu.campaign.listener import ListenerAddress, peek_address
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
-from insitu.workflows.progress import agenda
+from insitu.workflows.progress import load_agenda
 
 LIVE_S = 3.0  # an aggregator publishes at each heartbeat; after this silence it is busy or gone
 NO_STORE = 0  # stands for `changes()` of a store that does not exist yet; no store returns it
@@ -142,7 +142,7 @@ class BoardClient:
         )
         if version != self._agenda_version:
             runs = [] if store is None else store.runs()
-            self._agenda = agenda(self._campaign, runs)
+            self._agenda = load_agenda(self._campaign, runs)
             self._agenda_version = version
         return self._agenda
 

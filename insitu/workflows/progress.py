@@ -1,4 +1,4 @@
-"""How far a campaign has come: which runs it asked for, which are made, how long the rest takes."""
+"""How far a campaign has come: the runs it requests, and which of them are made."""
 
 import os
 from collections.abc import Sequence
@@ -16,18 +16,22 @@ from insitu.design.schedule import Attempt, Progress, compute_progress
 from insitu.entities import RunRecord, RunState
 
 
-def agenda(campaign: str, runs: Sequence[RunRecord]) -> Agenda | None:
-    """How far the campaign in a directory has come; None where its campaign.toml asks for no runs.
+def load_agenda(campaign: str, runs: Sequence[RunRecord]) -> Agenda | None:
+    """Return how far a campaign has come; None if its campaign.toml requests no runs.
+
+    Args:
+        campaign: directory of the campaign.
+        runs: the stored runs of the campaign.
 
     Raises:
         CampaignError: campaign.toml cannot be read.
-        UsageError: what it asks for makes no sense.
+        UsageError: campaign.toml makes no sense.
     """
     path = os.path.abspath(campaign)
-    table = load_settings(path)
-    if "levels" not in table or "run" not in table:
+    settings = load_settings(path)
+    if "levels" not in settings or "run" not in settings:
         return None
-    study = parse_campaign_plan(table, os.path.join(campaign, FILE))
+    study = parse_campaign_plan(settings, os.path.join(campaign, FILE))
     return make_agenda(progress_in(path, study, design_of(study, path), runs))
 
 
@@ -38,54 +42,63 @@ def progress_in(
     runs: Sequence[RunRecord],
     advised: Sequence[Point] = (),
 ) -> list[Progress]:
-    """How far each configuration has come, by the runs that are kept and the attempts.
+    """Return how far each configuration has come, by the stored runs and the attempts.
 
     Args:
         path: directory of the campaign.
-        study: what campaign.toml asks for.
-        design: its configurations; where runs decide on them, those that were tried, and `advised`.
-        runs: that are kept.
-        advised: configurations that runs decided on.
+        study: what campaign.toml requests.
+        design: its configurations; None if each run decides on the next one. Then the
+            configurations are those that were run or attempted, and `advised`.
+        runs: the stored runs.
+        advised: configurations proposed from the runs made so far.
     """
     names = list(study.levels)
-    attempts = [one for one in read_attempts(path) if set(one.parameters) >= set(names)]
-    tried = [Attempt(Point.of(one.parameters, names), one.seconds, one.code) for one in attempts]
-    sealed: dict[Point, list[float]] = {}
-    loops: dict[Point, list[list[float]]] = {}
-    for run in whole_runs(runs, names, attempts):
+    records = [record for record in read_attempts(path) if set(record.parameters) >= set(names)]
+    attempts = []
+    for record in records:
+        point = Point.of(record.parameters, names)
+        attempts.append(Attempt(point, record.seconds, record.code))
+
+    durations: dict[Point, list[float]] = {}
+    loop_times: dict[Point, list[list[float]]] = {}
+    for run in successful_runs(runs, names, records):
         point = Point.of(dict(run.key.parameters), names)
-        seconds = max(run.ended_at - run.started_at, 0.0)
-        sealed.setdefault(point, []).append(seconds)
-        loops.setdefault(point, []).append(iteration_times(run))
+        durations.setdefault(point, []).append(max(run.ended_at - run.started_at, 0.0))
+        loop_times.setdefault(point, []).append(iteration_times(run))
+
     if design is None:
-        known = {*sealed, *(one.point for one in tried), *advised}
-        design = ExperimentDesign(tuple(sorted(known)))
-    return compute_progress(design, study.repetitions, sealed, tried, loops)
+        points = {*durations, *(attempt.point for attempt in attempts), *advised}
+        design = ExperimentDesign(tuple(sorted(points)))
+    return compute_progress(design, study.repetitions, durations, attempts, loop_times)
 
 
-def whole_runs(
+def successful_runs(
     runs: Sequence[RunRecord], names: Sequence[str], attempts: Sequence[AttemptRecord]
 ) -> list[RunRecord]:
-    """The runs that are whole, not omitted, whose program did not fail, and that say these
-    parameters.
+    """Return the complete runs that are not omitted, succeeded, and have these parameters.
 
-    Whether it failed is told by its ranks, and by its launcher where an attempt made it.
+    A run failed if one of its ranks did or, if an attempt made it, if its launcher did.
     """
-    failed = [(one.began_at, one.began_at + one.seconds) for one in attempts if one.code]
-    return [
-        run
-        for run in runs
-        if run.state is RunState.COMPLETE
-        and not is_omitted(run)
-        and set(dict(run.key.parameters)) >= set(names)
-        and not any(run.exit_status)
-        and not any(began <= run.started_at <= ended for began, ended in failed)
-    ]
+    failed_attempts = [record for record in attempts if record.code]
+
+    successful = []
+    for run in runs:
+        has_parameters = set(dict(run.key.parameters)) >= set(names)
+        has_failed = any(run.exit_status) or any(
+            0 <= run.started_at - record.began_at <= record.seconds for record in failed_attempts
+        )
+        is_usable = run.state is RunState.COMPLETE and not is_omitted(run)
+        if is_usable and has_parameters and not has_failed:
+            successful.append(run)
+    return successful
 
 
 def design_of(study: CampaignPlan, path: str) -> ExperimentDesign | None:
-    """The configurations that a study in the directory of a campaign asks for; None where its runs
-    decide on them, one after another.
+    """Return the configurations that a study requests; None if each run decides on the next one.
+
+    Args:
+        study: what campaign.toml requests.
+        path: directory of the campaign; its file of dependencies is relative to the parent.
 
     Raises:
         CampaignError: the file of dependencies cannot be read.
@@ -98,21 +111,31 @@ def design_of(study: CampaignPlan, path: str) -> ExperimentDesign | None:
         return full_factorial(study.levels, repetitions)
     if study.design == "sparse":
         return sparse_design(study.levels, repetitions)
-    from insitu.design.deduce import deduce_design  # with much of scipy, which few designs need
+
+    # This loads much of scipy, which most designs do not need.
+    from insitu.design.deduce import deduce_design
 
     structure = load_structure(os.path.join(os.path.dirname(path), study.dependencies))
     design = deduce_design(structure, study.levels)
-    return _with_iterations(design, structure.iteration, study.levels)
+    return _set_iterations(design, structure.iteration, study.levels)
 
 
-def _with_iterations(design: ExperimentDesign, name: str, levels: Levels) -> ExperimentDesign:
-    """Give each run the fewest iterations that are enough, where campaign.toml lists some."""
+def _set_iterations(design: ExperimentDesign, name: str, levels: Levels) -> ExperimentDesign:
+    """Set the parameter for iterations of each run to the smallest level that suffices.
+
+    Args:
+        design: the design.
+        name: the parameter for iterations; a name without levels leaves the design unchanged.
+        levels: values per parameter.
+    """
     if name not in levels:
         return design
-    enough = [value for value in sorted(levels[name]) if value >= design.iterations]
-    more = {name: enough[0] if enough else max(levels[name])}
+    sufficient = [value for value in levels[name] if value >= design.iterations]
+    iterations = {name: min(sufficient) if sufficient else max(levels[name])}
 
-    def whole(points: Sequence[Point]) -> tuple[Point, ...]:
-        return tuple(Point.of(dict(point.values) | more, levels) for point in points)
+    def add_iterations(points: Sequence[Point]) -> tuple[Point, ...]:
+        return tuple(Point.of(dict(point.values) | iterations, levels) for point in points)
 
-    return replace(design, points=whole(design.points), checks=whole(design.checks))
+    return replace(
+        design, points=add_iterations(design.points), checks=add_iterations(design.checks)
+    )

@@ -11,7 +11,7 @@ from insitu.analysis.forecast import Forecast, LivePath, compare_with_forecast, 
 from insitu.analysis.shares import Estimate
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
-from insitu.cli.importing import command as import_command
+from insitu.cli.import_ import command as import_command
 from insitu.entities import HEAP_PEAK, MEMORY_RSS, MESSAGES_SENT, TIME, VISITS, CallPath, RunKey
 from insitu.modeling.measurement import RunTable
 from insitu.modeling.pipeline import remodel

@@ -84,9 +84,9 @@ def test_expectations_that_make_no_sense_end_with_2(insitu, heat, expectations, 
     assert answer.out == ""
 
 
-def test_the_expectations_of_the_readme_can_be_read(tmp_path):
-    readme = Path(__file__).resolve().parents[2] / "README.md"
-    (text,) = re.findall(r"```\n(\[\[expect\]\].*?)```", readme.read_text("utf-8"), re.S)
+def test_the_expectations_of_the_reference_can_be_read(tmp_path):
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "expectations-toml.md"
+    (text,) = re.findall(r"```toml[^\n]*\n(\[\[expect\]\].*?)```", page.read_text("utf-8"), re.S)
     path = tmp_path / "expectations.toml"
     path.write_text(text, encoding="utf-8")
 

@@ -11,13 +11,13 @@ import pytest
 
 from insitu import __version__
 from insitu.analysis.board import make_board
+from insitu.analysis.predict import coordinate_of
 from insitu.campaign.selection import OMITTED_CODE
 from insitu.campaign.store import open_store
 from insitu.cli import COMMANDS, group
-from insitu.cli.output import headlines
-from insitu.cli.predict import coordinate
 from insitu.errors import UsageError
 from insitu.server.discovery import WriterLock
+from insitu.workflows.selection import headline_rows
 from tests.cli.conftest import Insitu
 from tests.support.campaigns import HALO, heat_campaign
 
@@ -89,26 +89,26 @@ def test_tables_are_readable_at_80_columns(name: str, insitu: Insitu, heat: str)
         (("models", "nix.insitu"), 3, "nix.insitu: no campaign here"),
         (("models", ""), 3, "the name of the campaign is empty"),
         (("models", "x", "--top", "-1"), 2, "-1 is not in the range"),
-        (("campaign", "run", "nix.insitu"), 2, "nix.insitu: no campaign.toml in it"),
+        (("campaign", "run", "nix.insitu"), 2, "nix.insitu: no campaign.toml here"),
         (("campaign", "rum", "x"), 2, "is not one of 'plan', 'run', 'resume', 'status'"),
         (("refit", "nix.insitu"), 3, "nix.insitu: no campaign here"),
-        (("advise", "x.insitu"), 2, "x.insitu: no campaign here; name one that is, or say what"),
+        (("advise", "x.insitu"), 2, "x.insitu: no campaign here; name an existing one, or plan"),
         (("plot", "nix.insitu", "-o", "a.gif"), 2, "suffix must be one of .png, .svg, .pdf"),
         (("modles", "x"), 2, "no command 'modles'; did you mean models"),
         (("models", "x", "--colour"), 2, "No such option"),
         (("models",), 2, "Missing argument 'CAMPAIGN'; see `insitu models --help`"),
         (("export", "x"), 2, "-: which format? Say --to json|jsonl|csv|extra-p"),
         (("export", "x", "--to", "xml"), 2, "'xml' is not one of"),
-        (("import", "x.insitu", "nix.jsonl"), 2, "nix.jsonl: cannot be read: No such file"),
+        (("import", "x.insitu", "nix.jsonl"), 2, "nix.jsonl: cannot read: No such file"),
         (("predict", "{heat}", "--at", "q=3"), 2, "no parameter 'q'; they are over p"),
         (("predict", "{heat}", "--at", "p=few"), 2, "'few' is not a number, as in n=256"),
         (("predict", "{heat}", "--at", "64"), 2, "as in n=256; the models are over p"),
-        (("predict", "{heat}", "--at", "p=1,p=2"), 2, "'p' stands there twice"),
-        (("predict", "{heat}", "--at", "p=0"), 2, "models hold for values above 0"),
+        (("predict", "{heat}", "--at", "p=1,p=2"), 2, "'p' is given twice"),
+        (("predict", "{heat}", "--at", "p=0"), 2, "models are defined only for values above 0"),
         (
             ("plot", "{heat}", "--metric", "joules"),
             2,
-            "no metric 'joules' here; there are bytes_",
+            "no metric 'joules' here; available: bytes_",
         ),
     ],
 )
@@ -205,8 +205,8 @@ def test_a_table_shows_the_metrics_that_tell_most(insitu: Insitu, heat: str):
     assert "visits" in one.out
     rows = [("a", "time", "1"), ("a", "time_exclusive", "1"), ("a->b", "time", "2")]
     more = [("a->b", "time_exclusive", "2"), ("a->b", "bytes_sent", "0"), ("a->b", "FLOP", "3")]
-    assert headlines(rows + more) == [True, True, True, False, False, True]
-    assert headlines([("a", "visits", "1")]) == [True]
+    assert headline_rows(rows + more) == [True, True, True, False, False, True]
+    assert headline_rows([("a", "visits", "1")]) == [True]
 
 
 def test_the_cost_of_what_has_no_model_yet_is_told(insitu: Insitu):
@@ -249,7 +249,7 @@ def test_ranks_are_drawn_by_value_and_place(insitu: Insitu, heat: str, suffix: s
 
     assert answer.code == 0, answer.err
     assert os.path.getsize(f"ranks.{suffix}") > 1000
-    assert "call paths whose ranks part" in answer.out
+    assert "call paths with several classes" in answer.out
 
 
 def test_a_picture_of_no_classes_and_of_an_unknown_kind_is_refused(insitu: Insitu, heat: str):
@@ -257,7 +257,7 @@ def test_a_picture_of_no_classes_and_of_an_unknown_kind_is_refused(insitu: Insit
     unknown = insitu("classes", heat, "--plot", "ranks.gif")
 
     assert (alike.code, unknown.code) == (2, 2)
-    assert "all ranks behave alike" in alike.err
+    assert "have a single class; there is nothing to draw" in alike.err
     assert "must be one of .png, .svg, .pdf" in unknown.err
 
 
@@ -273,13 +273,13 @@ def test_a_run_is_left_out_of_the_models_and_taken_back(insitu: Insitu, heat: st
     with WriterLock(own):
         assert insitu("omit", own, "p=8#1").code == 3
     assert (several.code, none.code) == (2, 2)
-    assert "'p=8' is 2 runs; say which of p=8#0, p=8#1" in several.err
-    assert "no run 'p=8#7' among p=4#0, p=4#1" in none.err
+    assert "'p=8' is 2 runs; name one of p=8#0, p=8#1" in several.err
+    assert "no run 'p=8#7'; the runs are p=4#0, p=4#1" in none.err
     assert points() == everything
 
     omitted = insitu("omit", own, "p=8#0", "p=8#1")
 
-    assert omitted.out.startswith("2 runs left out: p=8#0, p=8#1; ")
+    assert omitted.out.startswith("2 runs omitted: p=8#0, p=8#1; ")
     assert points() < everything
     assert "run p=8#1: omitted on request" in insitu("models", own).err
     with open_store(own) as store:
@@ -324,8 +324,8 @@ def test_predictions_come_with_their_bounds(insitu: Insitu, heat: str):
 
 
 def test_a_parameter_that_is_missing_is_asked_for():
-    with pytest.raises(UsageError, match=r"the models are over p, n; say n=VALUE as well"):
-        coordinate("p=64", ("p", "n"))
+    with pytest.raises(UsageError, match=r"the models are over p, n; add n=VALUE"):
+        coordinate_of("p=64", ("p", "n"))
 
 
 def test_a_prediction_without_models_says_why_there_are_none(insitu: Insitu):
@@ -413,7 +413,7 @@ def test_tables_show_the_dearest_call_paths_and_say_what_they_leave_out(insitu: 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--metric", "tme"), "no metric 'tme' here; did you mean time? There are "),
+        (("--metric", "tme"), "no metric 'tme' here; did you mean time? Available: "),
         (("--callpath", "none"), "no call path matches --callpath none; `insitu models"),
     ],
 )

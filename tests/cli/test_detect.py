@@ -187,7 +187,7 @@ def find(lines, text):
     ("words", "said"),
     [
         (("--far", "n=20"), "the pilot runs have this value already; give a larger one"),
-        (("--far", "n=50,60"), "one value, as in n=512"),
+        (("--far", "n=50,60"), "expected one value, such as n=512"),
         (("--far", "q=50"), "no such parameter; the parameters are n"),
         (("--taint",), "follows values through Python programs only"),
     ],

@@ -61,7 +61,7 @@ def test_bad_lines_are_told_and_the_good_ones_kept(insitu: Insitu):
     assert answer.code == 2
     assert "-: line 6: not JSON" in answer.err
     assert "-: line 7: \"value\" holds 'x', which is not a number" in answer.err
-    assert "2 of 7 lines were left out" in answer.err
+    assert "2 of 7 lines were skipped" in answer.err
     assert model_texts(insitu, "a.insitu") == {"time": "2 * p"}
 
 
@@ -69,7 +69,7 @@ def test_a_file_without_any_good_line_makes_no_campaign(insitu: Insitu):
     answer = insitu("import", "a.insitu", "-", given=b"p,time\n1,2\n")
 
     assert answer.code == 2
-    assert "no line that can be read; nothing was imported" in answer.err
+    assert "has no line that can be read; nothing was imported" in answer.err
     assert insitu("models", "a.insitu").code == 3
 
 

@@ -113,8 +113,8 @@ def main() -> None:
     parser.add_argument("--flags", default="-O1", help="of the C compiler")
     options = parser.parse_args()
     sys.path.insert(0, str(HERE))
-    from insitu.cli.pilots import Pilots
     from insitu.design.pilot import pilot_configurations
+    from insitu.workflows.pilots import Pilots
 
     print(f"{'program':26}{'dependencies':>22}{'interactions':>22}{'CPU':>7}")
     sums: dict[str, list[float]] = {}

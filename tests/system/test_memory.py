@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from insitu.cli.doctor import counters
+from insitu.workflows.doctor import counters
 from tests.system.conftest import BINARIES
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]

@@ -103,19 +103,22 @@ def test_who_knows_the_secret_gets_metrics_and_nobody_else(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "mode", "said"),
-    [("short", 0o600, "no secret"), ("0123456789abcdef", 0o644, "others may read it")],
+    [
+        ("short", 0o600, "does not contain a secret"),
+        ("0123456789abcdef", 0o644, "other users have access"),
+    ],
 )
 def test_a_file_that_is_no_secret_is_refused(tmp_path, content, mode, said):
     pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")
-    from insitu.cli.webpage import _token
     from insitu.errors import UsageError
+    from insitu.workflows.page import load_token
 
     file = tmp_path / "secret"
     file.write_text(content)
     file.chmod(mode)
 
     with pytest.raises(UsageError, match=said):
-        _token(str(file))
+        load_token(str(file))
 
 
 def test_the_dashboard_asks_for_what_there_is():

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from insitu.errors import UsageError
-from insitu.workflows.progress import agenda
+from insitu.workflows.progress import load_agenda
 from tests.support.campaigns import heat_run
 
 ASKED = """
@@ -20,7 +20,7 @@ def test_a_campaign_says_what_is_made_and_what_is_left(tmp_path):
     (tmp_path / "campaign.toml").write_text(ASKED)
     runs = [heat_run(p)[0] for p in (2, 2, 4)]
 
-    found = agenda(str(tmp_path), runs)
+    found = load_agenda(str(tmp_path), runs)
 
     assert found is not None
     assert (found.done, found.left) == (3, 3)
@@ -31,7 +31,7 @@ def test_a_campaign_says_what_is_made_and_what_is_left(tmp_path):
 def test_a_run_whose_program_failed_is_none(tmp_path):
     (tmp_path / "campaign.toml").write_text(ASKED)
 
-    found = agenda(str(tmp_path), [replace(heat_run(2)[0], exit_status=(0, 3))])
+    found = load_agenda(str(tmp_path), [replace(heat_run(2)[0], exit_status=(0, 3))])
 
     assert found is not None
     assert (found.done, found.left) == (0, 6)
@@ -39,11 +39,11 @@ def test_a_run_whose_program_failed_is_none(tmp_path):
 
 
 def test_without_a_design_there_is_nothing_to_come(tmp_path):
-    assert agenda(str(tmp_path), []) is None
+    assert load_agenda(str(tmp_path), []) is None
 
 
 def test_a_design_that_makes_no_sense_is_named(tmp_path):
     (tmp_path / "campaign.toml").write_text(ASKED.replace("[2, 4, 8]", '"x"'))
 
     with pytest.raises(UsageError, match=r"campaign\.toml"):
-        agenda(str(tmp_path), [])
+        load_agenda(str(tmp_path), [])

@@ -1,0 +1,83 @@
+"""Points at which models predict: parsed, and compared with what was measured."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from insitu.analysis.summary import DOUBTFUL_FACTOR
+from insitu.entities import number, parse_assignment
+from insitu.errors import UsageError
+from insitu.modeling.base import SeriesModel
+
+Point = str | Mapping[str, float]
+
+
+def coordinate_of(point: Point, parameters: Sequence[str]) -> list[float]:
+    """Return a point as a coordinate: one value per parameter, in their order.
+
+    Args:
+        point: `"p=1024,n=256"`, or a mapping from parameter to value.
+        parameters: the parameters of the models.
+
+    Raises:
+        UsageError: the text is not NAME=VALUE, or a parameter is unknown, missing, given twice or
+            not positive.
+    """
+    text = point if isinstance(point, str) else format_point(point.items())
+    values = _parse_point(point, parameters) if isinstance(point, str) else dict(point)
+    available = ", ".join(parameters)
+
+    for name in values:
+        if name not in parameters:
+            raise UsageError(
+                f"--at {text}: the models have no parameter '{name}'; they are over {available}"
+            )
+    missing = [name for name in parameters if name not in values]
+    if missing:
+        example = ",".join(f"{name}=VALUE" for name in missing)
+        raise UsageError(f"--at {text}: the models are over {available}; add {example}")
+    if min(values.values()) <= 0:
+        raise UsageError(f"--at {text}: models are defined only for values above 0")
+    return [values[name] for name in parameters]
+
+
+def _parse_point(text: str, parameters: Sequence[str]) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for assignment in text.split(","):
+        try:
+            name, value = parse_assignment(assignment)
+        except ValueError as error:
+            available = ", ".join(parameters)
+            raise UsageError(f"--at {text}: {error}; the models are over {available}") from error
+        if name in values:
+            raise UsageError(f"--at {text}: '{name}' is given twice")
+        values[name] = value
+    return values
+
+
+def format_point(values: Iterable[tuple[str, float]]) -> str:
+    """Return `p=16, n=256` for pairs of parameter and value."""
+    return ", ".join(f"{name}={number(value)}" for name, value in values)
+
+
+def extrapolation_notes(
+    coordinates: Iterable[Sequence[float]], series: Sequence[SeriesModel]
+) -> list[str]:
+    """Return a note for each parameter value too far beyond the measurements to be trusted.
+
+    Args:
+        coordinates: where the models predict, each (n_parameters,).
+        series: the models, all over the same parameters; at least one.
+    """
+    parameters = series[0].model.parameters
+    largest = np.max([entry.model.coordinates.max(axis=0) for entry in series], axis=0)
+
+    notes = []
+    for coordinate in coordinates:
+        for name, value, limit in zip(parameters, coordinate, largest, strict=True):
+            if value > DOUBTFUL_FACTOR * limit:
+                notes.append(
+                    f"{name}={number(value)} is {value / limit:.3g} times the largest measured"
+                    f" value; beyond {DOUBTFUL_FACTOR:g} times, trust the bounds, not the value"
+                )
+    return notes

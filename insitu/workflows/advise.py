@@ -1,0 +1,153 @@
+"""Proposing the runs that lower the uncertainty of a prediction most for their cost."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from insitu.analysis.predict import Point, coordinate_of
+from insitu.analysis.summary import TARGET_FACTOR
+from insitu.campaign.config import find_dependencies_file, load_settings
+from insitu.campaign.load import load_experiment
+from insitu.campaign.schema import FILE
+from insitu.campaign.store import open_store
+from insitu.design.campaign_plan import GOAL
+from insitu.design.dependencies import Dependency, at_callpaths
+from insitu.design.dependency_file import load_structure
+from insitu.design.factorial import Levels
+from insitu.design.levels import parse_levels
+from insitu.design.measured_runs import MeasuredRuns, collect_measured_runs
+from insitu.design.proposals import Proposals, default_levels, propose_runs
+from insitu.entities import RANKS
+from insitu.errors import UsageError
+from insitu.modeling.measurement import Experiment
+
+REPORTED_RUNS = 3  # proposals in a report
+
+
+def advise_runs(
+    campaign: str,
+    *,
+    at: Point | None = None,
+    levels: Levels | None = None,
+    dependencies: str | None = None,
+    goal: float = GOAL,
+    count: int = 1,
+) -> Proposals:
+    """Propose the next runs of a campaign.
+
+    The first proposals differ from each other in all parameters. Then each proposal is the run that
+    lowers the uncertainty of the prediction most for its core hours, until the goal is reached.
+
+    Args:
+        campaign: directory of the campaign; it need not exist if `at` and `levels` are given.
+        at: the point to predict; default: 16 times the largest value of the first parameter.
+        levels: values per parameter that runs may have; default: [levels] of campaign.toml, else
+            the measured values and up to four times as much.
+        dependencies: file written by `insitu detect`; default: dependencies.json of the campaign.
+        goal: relative uncertainty of the prediction at which no further run is needed.
+        count: how many runs to propose, each as if those before it had been made.
+
+    Raises:
+        CampaignError: the campaign cannot be read.
+        UsageError: there is no campaign, or an argument does not fit its parameters.
+    """
+    levels = levels or load_levels(campaign)
+    experiment = _load_runs(campaign, is_planning=bool(levels) and at is not None)
+    runs = collect_measured_runs(experiment, tuple(levels) or experiment.parameters)
+    target = _default_target(runs) if at is None else coordinate_of(at, runs.names)
+
+    file = dependencies or find_dependencies_file(os.path.abspath(campaign))
+    return propose_runs(
+        runs,
+        target,
+        levels or default_levels(runs, target),
+        dependencies=load_callpath_dependencies(file, runs.callpaths),
+        goal=goal,
+        count=count,
+    )
+
+
+def propose_toward(
+    campaign: str, experiment: Experiment, target: Sequence[float]
+) -> Proposals | None:
+    """Propose the next runs for a prediction at a coordinate; None if no run times are known.
+
+    Args:
+        campaign: directory of the campaign.
+        experiment: its runs.
+        target: the coordinate, (n_parameters,).
+
+    Raises:
+        UsageError: campaign.toml has too many levels.
+    """
+    runs = collect_measured_runs(experiment, experiment.parameters)
+    if not runs.callpaths:
+        return None
+
+    levels = load_levels(campaign)
+    if set(levels) == set(runs.names):
+        levels = {name: levels[name] for name in runs.names}
+    else:
+        levels = default_levels(runs, target)
+
+    file = find_dependencies_file(os.path.abspath(campaign))
+    return propose_runs(
+        runs,
+        target,
+        levels,
+        dependencies=load_callpath_dependencies(file, runs.callpaths),
+        count=REPORTED_RUNS,
+    )
+
+
+def load_levels(campaign: str) -> Levels:
+    """Return the levels that campaign.toml lists; empty if it lists none.
+
+    Raises:
+        CampaignError: campaign.toml cannot be read.
+        UsageError: a level is not a number or a range.
+    """
+    table = load_settings(os.path.abspath(campaign)).get("levels")
+    if not isinstance(table, dict):
+        return {}
+
+    levels = {}
+    for name, values in table.items():
+        text = values if isinstance(values, str) else ",".join(map(str, values))
+        _, levels[name] = parse_levels(f"{name}={text}")
+    return levels
+
+
+def load_callpath_dependencies(
+    file: str | None, callpaths: Sequence[str]
+) -> Mapping[str, Dependency]:
+    """Return the dependency of each call path by a file of `insitu detect`; empty without a file.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    return at_callpaths(load_structure(file), callpaths) if file else {}
+
+
+def _load_runs(campaign: str, *, is_planning: bool) -> Experiment:
+    """Load the runs of a campaign; if `is_planning`, a campaign that does not exist has none."""
+    if os.path.exists(os.path.join(campaign, FILE)):
+        with open_store(campaign) as store:
+            return load_experiment(store)
+    if is_planning:
+        return Experiment((RANKS,), ())
+    raise UsageError(
+        f"{campaign}: no campaign here; name an existing one, or plan a new one with"
+        " --at p=1024 --levels p=8..128:5"
+    )
+
+
+def _default_target(runs: MeasuredRuns) -> list[float]:
+    """Return the largest measured values, the first of them times TARGET_FACTOR.
+
+    Raises:
+        UsageError: there are no runs.
+    """
+    if not len(runs.points):
+        raise UsageError("there are no runs yet; name the point to predict, such as --at p=1024")
+    first, *others = runs.points.max(axis=0).tolist()
+    return [TARGET_FACTOR * first, *others]

@@ -1,0 +1,70 @@
+"""Judging whether a campaign grows as expected, or no faster than an accepted one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import open_store
+from insitu.errors import UsageError
+from insitu.expectations.assess import Result, Status, assess
+from insitu.expectations.baseline import bounds_from_baseline
+from insitu.expectations.entries import load_entries
+from insitu.formats.verdicts import Report, write_report
+from insitu.workflows.selection import load_models
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """The result of each expectation, and notes on what the baseline does not cover."""
+
+    report: Report
+    notes: tuple[str, ...]
+
+    @property
+    def results(self) -> Sequence[Result]:
+        """One result per expectation and series."""
+        return self.report.results
+
+    @property
+    def is_violated(self) -> bool:
+        """Whether at least one expectation is violated."""
+        return any(result.status is Status.VIOLATED for result in self.results)
+
+
+def check_expectations(
+    campaign: str,
+    expectations: str | None = None,
+    *,
+    baseline: str | None = None,
+    outputs: Sequence[str] = (),
+) -> CheckOutcome:
+    """Compare the models of a campaign with expectations, an accepted campaign, or both.
+
+    Args:
+        campaign: directory of the campaign.
+        expectations: TOML file of expectations.
+        baseline: directory of an accepted campaign; nothing may grow faster than there.
+        outputs: files to write as well: JUnit .xml, .sarif or Markdown .md.
+
+    Raises:
+        CampaignError: a campaign cannot be read, or has no models.
+        UsageError: neither expectations nor a baseline, or expectations that make no sense.
+    """
+    if expectations is None and baseline is None:
+        raise UsageError("name a file of expectations, or an accepted campaign with --baseline")
+    entries = load_entries(expectations) if expectations else []
+    with open_store(campaign) as store:
+        models = load_models(store)
+        experiment = load_experiment(store)
+
+    notes: list[str] = []
+    if baseline is not None:
+        with open_store(baseline) as store:
+            bounds, notes = bounds_from_baseline(load_models(store), models, entries)
+        entries = [*entries, *bounds]
+
+    results = assess(entries, experiment, models)
+    report = Report(campaign, expectations or "", tuple(results))
+    for output in outputs:
+        write_report(report, output)
+    return CheckOutcome(report, tuple(notes))

@@ -1,0 +1,112 @@
+"""Detecting which call path depends on which parameter, from pilot runs that count."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+
+from insitu.design.blackbox import MainLoop, deduce_structure
+from insitu.design.dependencies import Structure, add_labels
+from insitu.design.pilot import far_configurations, pilot_configurations
+from insitu.workflows.pilots import Pilots
+
+TIMEOUT_S = 60.0
+RANK_OPTIONS = ("-n", "-np", "--ntasks", "--n", "-c")
+RANK_NAMES = ("p", "procs", "ranks", "nprocs", "np")
+
+DerivedParameter = tuple[str, tuple[tuple[str, Fraction], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class DetectOptions:
+    """What `detect_dependencies` runs.
+
+    Attributes:
+        derived: parameters that follow from others, each a product of powers.
+        far: one value per parameter, farther out than its pilot values, that is tried as well.
+        uses_labels: follow the parameters through one run of a Python program; then the values of
+            `far` are tried only for parameters that have a label and no effect on any count.
+        timeout_s: the longest that a pilot run may take.
+    """
+
+    derived: tuple[DerivedParameter, ...] = ()
+    far: Mapping[str, float] = field(default_factory=dict)
+    uses_labels: bool = False
+    timeout_s: float = TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """The dependencies of each call path.
+
+    Attributes:
+        structure: dependencies by counts and, if they were used, labels.
+        main_loop: the loop that contains most of the work; None if there is none.
+        labelled_parameters: parameters whose label reached any call path.
+    """
+
+    structure: Structure
+    main_loop: MainLoop | None
+    labelled_parameters: frozenset[str]
+
+
+def detect_dependencies(
+    command: Sequence[str],
+    levels: Mapping[str, Sequence[float]],
+    options: DetectOptions = DetectOptions(),
+    report: Callable[[str], None] = lambda progress: None,
+) -> Detection:
+    """Detect which call path depends on which parameter by counting the work of small runs.
+
+    This runs the base configuration twice, two alternatives per parameter, every pair of
+    parameters, and all parameters together.
+
+    Args:
+        command: the program with its launcher; `{NAME}` stands for the value of a parameter.
+        levels: three small values per parameter, the base first.
+        options: what to run besides.
+        report: called with the progress, as in "3 of 12", and with "" at the end of each run.
+
+    Raises:
+        LaunchError: a run failed or counted nothing.
+        UsageError: the command names a parameter that has no value, or an option makes no sense.
+    """
+    far_configurations(levels, options.far)  # refuses values that are not farther out
+    ranks = find_rank_parameter(command, list(levels))
+    pilots = Pilots(command, options.timeout_s, report)
+
+    configurations = pilot_configurations(levels)
+    labels = pilots.labels(configurations[0], ranks) if options.uses_labels else {}
+    counts = pilots.count(configurations)
+    structure, main_loop = deduce_structure(
+        configurations, counts, ranks=ranks, derived=options.derived
+    )
+
+    far = dict(options.far)
+    if options.uses_labels:
+        structure = add_labels(structure, labels)
+        without_effect: set[str] = set()
+        for dependency in structure.dependencies:
+            without_effect.update(dependency.labelled)
+        far = {name: value for name, value in far.items() if name in without_effect}
+
+    if far:
+        configurations += far_configurations(levels, far)
+        counts = pilots.count(configurations)
+        structure, main_loop = deduce_structure(
+            configurations, counts, ranks=ranks, derived=options.derived
+        )
+        structure = add_labels(structure, labels, far)
+    return Detection(structure, main_loop, frozenset().union(*labels.values()))
+
+
+def find_rank_parameter(command: Sequence[str], parameters: Sequence[str]) -> str:
+    """Return the parameter that is the number of ranks: by the launcher's option, or by its name.
+
+    Empty if there is none.
+    """
+    for option, value in pairwise(command):
+        name = value.strip("{}")
+        if option in RANK_OPTIONS and name in parameters:
+            return name
+    return next((name for name in parameters if name in RANK_NAMES), "")

@@ -1,0 +1,259 @@
+"""Checking what works on this machine, and what to do about the rest."""
+
+import ctypes
+import errno
+import importlib.util
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+
+from insitu.errors import LaunchError
+from insitu.units import quantity
+
+OK, MISSING, LIMITED = "ok", "missing", "limited"
+ENOUGH_SHARED_BYTES = 64 << 20  # tables of 4,000 call paths on a hundred ranks
+VERSION_TIMEOUT_S = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that insitu uses.
+
+    Attributes:
+        name: of the thing.
+        state: OK, MISSING or LIMITED.
+        found: what was found, such as a version and a path.
+        advice: what to do if it does not work fully.
+    """
+
+    name: str
+    state: str
+    found: str
+    advice: str = ""
+
+
+def check_machine() -> list[Check]:
+    """Check everything that insitu uses on this machine."""
+    return [check() for check in CHECKS]
+
+
+def python() -> Check:
+    """Check which hook the interpreter offers."""
+    version = "{}.{}.{}".format(*sys.version_info[:3])
+    hook = "sys.monitoring" if sys.version_info >= (3, 12) else "frame evaluation"
+    return Check("Python", OK, f"{version} ({hook}) at {sys.executable}")
+
+
+def compiler() -> Check:
+    """Check for a C compiler, which only the installation needs."""
+    preferred = os.environ.get("CC", "").split(" ")[0]
+    for name in filter(None, (preferred, "cc", "gcc", "clang")):
+        path = shutil.which(name)
+        if path:
+            return Check("C compiler", OK, _first_line([path, "--version"]) or path)
+    return Check(
+        "C compiler", MISSING, "no cc, gcc or clang", "apt install gcc libc6-dev, or load a module"
+    )
+
+
+def native() -> Check:
+    """Check the native library of the collectors."""
+    from insitu.collectors import library
+
+    path, reason = library.find(), library.why_unusable()
+    if path and not reason:
+        return Check("native library", OK, path)
+    return Check(
+        "native library",
+        LIMITED,
+        reason or "not built",
+        "insitu uses the hook written in Python, which costs several times as much"
+        + ("" if reason else "; to avoid this, install insitu again with a C compiler"),
+    )
+
+
+def preload() -> Check:
+    """Check whether LD_PRELOAD has an effect."""
+    from insitu.collectors import library
+
+    path = library.find()
+    if not path:
+        return Check("preload", MISSING, "no native library", "see native library")
+
+    completed = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", "print(open('/proc/self/maps').read())"],
+        env=os.environ | {"LD_PRELOAD": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if os.path.basename(path) in completed.stdout and completed.returncode == 0:
+        return Check("preload", OK, "LD_PRELOAD reaches programs")
+    return Check(
+        "preload",
+        MISSING,
+        "LD_PRELOAD has no effect",
+        "compiled programs cannot be measured",
+    )
+
+
+def mpi() -> Check:
+    """Check for a launcher of MPI programs."""
+    from insitu.launch.find import family_of, find_mpiexec
+
+    path = find_mpiexec()
+    if not path:
+        return Check(
+            "MPI", MISSING, "no mpiexec", "pip install 'insitu[mpich]', or load an MPI module"
+        )
+    try:
+        family = {"openmpi": "Open MPI", "mpich": "MPICH"}.get(family_of(path), "unknown")
+    except LaunchError as error:
+        return Check("MPI", MISSING, str(error), "load the module of this MPI")
+
+    version = _version_in(_output([path, "--version"]))
+    return Check("MPI", OK, f"{family} {version} at {path}".replace("  ", " "))
+
+
+def bindings() -> Check:
+    """Check for mpi4py."""
+    if importlib.util.find_spec("mpi4py") is None:
+        return Check(
+            "mpi4py",
+            MISSING,
+            "not installed",
+            "pip install mpi4py, for Python programs",
+        )
+    return Check("mpi4py", OK, metadata.version("mpi4py"))
+
+
+def tables() -> Check:
+    """Check the room for the tables of ranks."""
+    from insitu.collectors import table_directory
+
+    shared = "/dev/shm"
+    if not os.access(shared, os.W_OK):
+        others = ", ".join(table_directory.base_directories())
+        return Check("/dev/shm", LIMITED, "cannot be written", f"insitu uses {others} instead")
+
+    status = os.statvfs(shared)
+    free = status.f_bavail * status.f_frsize
+    size = f"{quantity(float(free), 'B')} free"
+    if free < ENOUGH_SHARED_BYTES:
+        advice = "free some space, or name another directory with INSITU_TABLES"
+        return Check("/dev/shm", LIMITED, size, advice)
+    return Check("/dev/shm", OK, size)
+
+
+def memory() -> Check:
+    """Check whether the proportional memory (PSS) of a rank can be read."""
+    path = "/proc/self/smaps_rollup"
+    try:
+        with open(path, encoding="ascii") as file:
+            file.read()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return Check("memory", LIMITED, f"{path}: {reason}", "insitu measures RSS only, not PSS")
+    return Check("memory", OK, "PSS and RSS can be read")
+
+
+def counters() -> Check:
+    """Check whether the instructions of ranks can be counted."""
+    level = _read("/proc/sys/kernel/perf_event_paranoid") or "unknown"
+    reason = _count_instructions()
+    if not reason:
+        return Check("counters", OK, f"instructions can be counted, perf_event_paranoid is {level}")
+    advice = {
+        errno.EACCES: "sysctl kernel.perf_event_paranoid=2, as root",
+        errno.EPERM: "sysctl kernel.perf_event_paranoid=2, as root; a container may forbid it",
+        errno.ENOENT: "this machine has no hardware counters, as many virtual ones",
+    }.get(reason, "the kernel has no performance events, or the container forbids them")
+    return Check("counters", LIMITED, f"no instructions: {os.strerror(reason)}", advice)
+
+
+PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}  # the number of the system call
+HARDWARE_INSTRUCTIONS = struct.pack("<IIQ", 0, 112, 1)  # type, size of the structure, config
+USER_ONLY = 1 << 5 | 1 << 6  # exclude the kernel and the hypervisor
+
+
+def _count_instructions() -> int:
+    """Open a counter of the instructions of this process; return 0, or the errno if that fails."""
+    number = PERF_EVENT_OPEN.get(os.uname().machine)
+    if number is None:
+        return errno.ENOSYS
+
+    attributes = HARDWARE_INSTRUCTIONS + bytes(24) + struct.pack("<Q", USER_ONLY)
+    attributes = attributes.ljust(112, b"\0")
+    library = ctypes.CDLL(None, use_errno=True)
+    counter = library.syscall(number, attributes, 0, -1, -1, 0)
+    if counter < 0:
+        return ctypes.get_errno()
+    os.close(counter)
+    return 0
+
+
+def clock() -> Check:
+    """Check which clock the kernel uses."""
+    path = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    source = _read(path) or "unknown"
+    if source == "tsc" or os.uname().machine == "aarch64":
+        return Check("clock", OK, f"{source}, read without a system call")
+    return Check(
+        "clock",
+        LIMITED,
+        source,
+        "reading it is a system call: timing costs more",
+    )
+
+
+def _read(path: str) -> str:
+    """Return the content of a kernel file; empty if it cannot be read."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _output(argv: list[str]) -> str:
+    try:
+        completed = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=VERSION_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return completed.stdout + completed.stderr
+
+
+def _first_line(argv: list[str]) -> str:
+    return _output(argv).strip().partition("\n")[0]
+
+
+def _version_in(text: str) -> str:
+    words = text.replace("(", " ").replace(")", " ").split()
+    return next((word for word in words if word[0].isdigit() and "." in word), "")
+
+
+CHECKS: tuple[Callable[[], Check], ...] = (
+    python,
+    compiler,
+    native,
+    preload,
+    mpi,
+    bindings,
+    tables,
+    memory,
+    counters,
+    clock,
+)

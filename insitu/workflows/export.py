@@ -1,0 +1,39 @@
+"""Writing a campaign in a format of another tool."""
+
+import os
+from typing import BinaryIO
+
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import open_store
+from insitu.errors import UsageError
+from insitu.formats.base import load_exporter, load_exporter_for
+
+
+def export_campaign(campaign: str, output: str | BinaryIO, form: str | None = None) -> None:
+    """Write the measurements and models of a campaign.
+
+    Args:
+        campaign: directory of the campaign.
+        output: a file name, or a stream of bytes. A file is complete or unchanged.
+        form: name of the format, see `insitu.formats.base.EXPORTERS`; default: by the suffix of
+            the file.
+
+    Raises:
+        CampaignError: there is no campaign, or it cannot be read.
+        UsageError: no such format, or the file cannot be written.
+    """
+    name = output if isinstance(output, str) else "-"
+    chosen = load_exporter(form) if form else load_exporter_for(name)
+    with open_store(campaign) as store:
+        experiment, models = load_experiment(store), store.models()
+
+    if not isinstance(output, str):
+        chosen.write(experiment, models, output)
+        return
+    unfinished = f"{output}.part"
+    try:
+        with open(unfinished, "wb") as file:
+            chosen.write(experiment, models, file)
+        os.replace(unfinished, output)
+    except OSError as error:
+        raise UsageError(f"{output}: cannot write: {error.strerror}; name another FILE") from error

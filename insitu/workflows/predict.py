@@ -1,0 +1,66 @@
+"""Predicting the values of series at points that were not measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from insitu.analysis.cost import measured_shares
+from insitu.analysis.predict import Point, coordinate_of, extrapolation_notes
+from insitu.campaign.store import open_store
+from insitu.formats.table import predictions
+from insitu.modeling.base import SeriesModel
+from insitu.workflows.selection import (
+    EVERY_SERIES,
+    SeriesFilter,
+    SeriesSelection,
+    load_models,
+    select_series,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPrediction:
+    """Predictions of one series.
+
+    `values` has one mapping per point with `at` (value per parameter), `value`, `low`, `high`
+    (bounds of the 95 % interval, None if unknown) and `level`.
+    """
+
+    series: SeriesModel
+    values: tuple[dict[str, Any], ...]  # Any: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Predictions of the selected series, and notes on points far beyond the measurements."""
+
+    series: tuple[SeriesPrediction, ...]
+    selection: SeriesSelection
+    notes: tuple[str, ...]
+
+
+def predict_series(
+    campaign: str, points: Sequence[Point], series_filter: SeriesFilter = EVERY_SERIES
+) -> Predictions:
+    """Predict the selected series per rank, those of the most expensive call path first.
+
+    Args:
+        campaign: directory of the campaign.
+        points: `"p=1024,n=256"`, or a mapping from parameter to value.
+        series_filter: which series to predict.
+
+    Raises:
+        CampaignError: there is no campaign, it cannot be read, or it has no models.
+        UsageError: a point does not fit the parameters, or no series passes the filter.
+    """
+    with open_store(campaign) as store:
+        models = load_models(store)
+    coordinates = [coordinate_of(point, models.parameters) for point in points]
+
+    selection = select_series(models, measured_shares(models), series_filter)
+    predicted = tuple(
+        SeriesPrediction(series, tuple(predictions(series.model, coordinates)))
+        for series in selection.series
+    )
+    notes = extrapolation_notes(coordinates, selection.series)
+    return Predictions(predicted, selection, tuple(notes))
