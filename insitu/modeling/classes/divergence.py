@@ -13,162 +13,188 @@ from insitu.modeling.classes.match import ALL
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.measurement import SeriesKey
 
-FAR = 65_536.0  # ranks; more where runs come near it
-AHEAD = 16.0  # times the largest run, at least
-TIMES = 2.0  # how much longer the slowest class must take there
-APART = 1.1  # how much longer it must take at the largest run
-WORSE = 1.5  # how much worse that must be than at the largest run
-FIRST = ("time", "time_exclusive", "visits", "bytes_sent", "bytes_received")
-WHOLE = 0.1  # relative, by which the ranks of all classes may miss their number
-GOOD = 10.0  # percent SMAPE: worse models tell nothing about growth
-WORDS = {  # by unit, of the ranks that have more of it
+MIN_TARGET = 65_536.0  # ranks at which classes are compared, unless runs come near it
+TARGET_TIMES_MEASURED = 16.0  # the least ratio of that to the largest run
+MIN_RATIO = 2.0  # of the slowest class to the fastest there
+MIN_MEASURED_RATIO = 1.1  # the same at the largest run
+MIN_GROWTH = 1.5  # of that ratio from the largest run on
+MAX_SMAPE = 10.0  # percent: worse models show nothing about growth
+MAX_MISSING_RANKS = 0.1  # relative, by which size laws may miss the number of all ranks
+METRIC_ORDER = ("time", "time_exclusive", "visits", "bytes_sent", "bytes_received")
+COMPARISONS = {  # by unit, of the ranks that have more of it
     "s": ("take", "as long"),
     "B": ("have", "as much"),
     "1": ("do", "as many"),
 }
 
+_ClassModels = list[SeriesModel]  # of the classes of one metric of one call path
+_SizeLaws = Mapping[SeriesKey, Model]
+
 
 @dataclass(frozen=True, slots=True)
-class _Outlook:
-    """The classes of one metric of one call path at a number of ranks that was not measured.
+class _Projection:
+    """The classes of one metric of one call path at some number of ranks.
 
-    values: mean per class; ranks: how many have it, NaN where no law is known; imbalance: the
-    slowest class over the mean of all ranks, 1 where all are equal, NaN where laws of size are
-    not about all ranks.
+    values: mean per class; ranks: how many have it, NaN without a size law; imbalance: the slowest
+    class over the mean of all ranks, NaN where size laws do not cover all ranks.
     """
 
     values: tuple[float, ...]
     ranks: tuple[float, ...]
     imbalance: float
 
-
-def find_divergences(models: Sequence[SeriesModel], clusters: Sequence[Clusters]) -> list[Finding]:
-    """Name the call paths whose slowest class grows away from its fastest.
-
-    One finding per call path, about its time where that diverges, else its visits and so on; none
-    where that of a caller says the same of a metric that tells as much.
-    """
-    mine = [one for one in models if one.metric.unit in WORDS]
-    several = {(one.key.callpath, one.key.metric) for one in mine if one.key.behaviour != ALL}
-    chosen = [one for one in clusters if (one.callpath, one.metric) in several]
-    found: dict[CallPath, _Divergence] = {}
-    for group, laws in _groups(mine, chosen):
-        one = _divergence(group, laws)
-        if one is not None and (
-            one.path not in found or _place(one.metric) < _place(found[one.path].metric)
-        ):
-            found[one.path] = one
-    return [one.finding for one in found.values() if not _is_said(one, found)]
+    def ratio(self, slow: int, fast: int) -> float:
+        """How many times larger the value of one class is than that of another."""
+        return self.values[slow] / max(self.values[fast], 1e-300)
 
 
 @dataclass(frozen=True, slots=True)
 class _Divergence:
-    """Which classes of a call path diverge, and how they grow."""
+    """Which classes of a call path diverge; growth: class and exponents, the slow class first."""
 
     path: CallPath
     metric: str
-    how: tuple[tuple[str, Exponents], ...]
+    growth: tuple[tuple[str, Exponents], ...]
     finding: Finding
 
 
-def _place(metric: str) -> tuple[int, str]:
-    return (FIRST.index(metric) if metric in FIRST else len(FIRST), metric)
+def find_divergences(models: Sequence[SeriesModel], clusters: Sequence[Clusters]) -> list[Finding]:
+    """Name the call paths whose slowest class grows away from its fastest.
+
+    One finding per call path: about its time if that diverges, else about its visits and so on.
+    There is none if that of a caller says the same about the same or a more important metric.
+
+    Args:
+        models: of all series.
+        clusters: of all series, for the size laws.
+    """
+    by_path: dict[CallPath, _Divergence] = {}
+    for class_models, laws in _group_by_series(models, clusters):
+        new = _find_divergence(class_models, laws)
+        if new is not None:
+            known = by_path.get(new.path)
+            if known is None or _importance(new.metric) < _importance(known.metric):
+                by_path[new.path] = new
+
+    return [
+        divergence.finding
+        for divergence in by_path.values()
+        if not _is_reported_by_caller(divergence, by_path)
+    ]
 
 
-def _is_said(one: _Divergence, found: Mapping[CallPath, _Divergence]) -> bool:
-    above = (found.get(CallPath(one.path.frames[:end])) for end in range(1, len(one.path.frames)))
-    return any(
-        caller is not None
-        and caller.how == one.how
-        and _place(caller.metric)[0] <= _place(one.metric)[0]
-        for caller in above
-    )
+def _importance(metric: str) -> tuple[int, str]:
+    """A key that sorts the most important metric first."""
+    rank = METRIC_ORDER.index(metric) if metric in METRIC_ORDER else len(METRIC_ORDER)
+    return rank, metric
 
 
-Group = list[SeriesModel]
-Laws = dict[SeriesKey, Model]
+def _is_reported_by_caller(
+    divergence: _Divergence, by_path: Mapping[CallPath, _Divergence]
+) -> bool:
+    frames = divergence.path.frames
+    for end in range(1, len(frames)):
+        caller = by_path.get(CallPath(frames[:end]))
+        if caller is None or caller.growth != divergence.growth:
+            continue
+        if _importance(caller.metric)[0] <= _importance(divergence.metric)[0]:
+            return True
+    return False
 
 
-def _groups(
+def _group_by_series(
     models: Sequence[SeriesModel], clusters: Sequence[Clusters]
-) -> list[tuple[Group, Laws]]:
+) -> list[tuple[_ClassModels, _SizeLaws]]:
     """Models of several classes of one metric of one call path, with their size laws."""
-    groups: dict[tuple[CallPath, str], Group] = defaultdict(list)
-    for one in models:
-        if one.key.behaviour != ALL and one.model.parameters == (RANKS,):
-            groups[one.key.callpath, one.key.metric].append(one)
+    groups: dict[tuple[CallPath, str], _ClassModels] = defaultdict(list)
+    for series in models:
+        is_class = series.key.behaviour != ALL and series.metric.unit in COMPARISONS
+        if is_class and series.model.parameters == (RANKS,):
+            groups[series.key.callpath, series.key.metric].append(series)
     several = {key: group for key, group in groups.items() if len(group) > 1}
-    laws = size_laws([one for one in clusters if (one.callpath, one.metric) in several], (RANKS,))
+
+    used = [entry for entry in clusters if (entry.callpath, entry.metric) in several]
+    laws = size_laws(used, (RANKS,))
     return [(group, laws) for group in several.values()]
 
 
-def _outlook(group: Group, laws: Laws, at: float) -> _Outlook:
+def _project(class_models: _ClassModels, laws: _SizeLaws, at: float) -> _Projection:
+    """Predict values and sizes of the classes at a number of ranks."""
     point = np.array([[at]])
-    values = np.array([float(one.model.predict(point)[0]) for one in group])
-    ranks = np.full(len(group), np.nan)
-    for index, one in enumerate(group):
-        if one.key in laws:
-            ranks[index] = max(float(laws[one.key].predict(point)[0]), 0.0)
-    is_whole = abs(ranks.sum() - at) <= WHOLE * at  # no class is missing, no law far off
-    mean = float(values @ ranks / ranks.sum()) if is_whole else float("nan")
-    return _Outlook(
-        tuple(values.tolist()),
-        tuple(ranks.tolist()),
-        float(values.max()) / mean if mean > 0 else float("nan"),
+    values = np.array([float(series.model.predict(point)[0]) for series in class_models])
+    ranks = np.full(len(class_models), np.nan)
+    for index, series in enumerate(class_models):
+        if series.key in laws:
+            ranks[index] = max(float(laws[series.key].predict(point)[0]), 0.0)
+
+    covers_all = abs(ranks.sum() - at) <= MAX_MISSING_RANKS * at
+    mean = float(values @ ranks / ranks.sum()) if covers_all else float("nan")
+    return _Projection(
+        values=tuple(values.tolist()),
+        ranks=tuple(ranks.tolist()),
+        imbalance=float(values.max()) / mean if mean > 0 else float("nan"),
     )
 
 
-def _divergence(group: Group, laws: Laws) -> _Divergence | None:
-    measured = max(float(one.model.coordinates.max()) for one in group)
-    smallest = max(float(one.model.coordinates.min()) for one in group)
-    at = max(FAR, AHEAD * measured)
-    far, near = _outlook(group, laws, at), _outlook(group, laws, measured)
-    begun = _outlook(group, laws, smallest)
+def _find_divergence(class_models: _ClassModels, laws: _SizeLaws) -> _Divergence | None:
+    """The divergence of the slowest class from the fastest, if there is one."""
+    smallest = max(float(series.model.coordinates.min()) for series in class_models)
+    largest = max(float(series.model.coordinates.max()) for series in class_models)
+    target = max(MIN_TARGET, TARGET_TIMES_MEASURED * largest)
+
+    far = _project(class_models, laws, target)
     slow, fast = int(np.argmax(far.values)), int(np.argmin(far.values))
-    lowest, now = far.values[fast], near.values[slow] / max(near.values[fast], 1e-300)
-    before = begun.values[slow] / max(begun.values[fast], 1e-300)
-    exponents = [group[index].model.leading([at])[0] for index in (slow, fast)]
-    if (
-        lowest <= 0
-        or far.ranks[slow] < 0.5
-        or far.values[slow] < TIMES * lowest
-        or far.values[slow] / lowest < WORSE * now
-        or now < max(APART, before)
-        or exponents[0] <= exponents[1]
-        or max(group[index].model.smape for index in (slow, fast)) > GOOD
-    ):
+    if far.values[fast] <= 0 or far.ranks[slow] < 0.5:  # no rank is slow there
         return None
-    key, names = group[slow].key, [one.key.behaviour for one in group]
-    share = f" ({far.ranks[slow]:,.0f} of them)" if np.isfinite(far.ranks[slow]) else ""
-    verb, much = WORDS[group[slow].metric.unit]
-    cost = (
-        f"; they {verb} {far.imbalance:.3g} times the mean of all"
-        if np.isfinite(far.imbalance)
-        else ""
+
+    ratio_far = far.values[slow] / far.values[fast]
+    ratio_now = _project(class_models, laws, largest).ratio(slow, fast)
+    ratio_before = _project(class_models, laws, smallest).ratio(slow, fast)
+    is_small = far.values[slow] < MIN_RATIO * far.values[fast] or ratio_now < MIN_MEASURED_RATIO
+    is_steady = ratio_far < MIN_GROWTH * ratio_now or ratio_now < ratio_before
+
+    slow_growth = class_models[slow].model.leading([target])[0]
+    fast_growth = class_models[fast].model.leading([target])[0]
+    is_no_faster = slow_growth <= fast_growth
+    is_imprecise = max(class_models[index].model.smape for index in (slow, fast)) > MAX_SMAPE
+    if is_small or is_steady or is_no_faster or is_imprecise:
+        return None
+
+    slow_key, fast_name = class_models[slow].key, class_models[fast].key.behaviour
+    verb, much = COMPARISONS[class_models[slow].metric.unit]
+    count = f" ({far.ranks[slow]:,.0f} of them)" if np.isfinite(far.ranks[slow]) else ""
+    cost = ""
+    if np.isfinite(far.imbalance):
+        cost = f"; they {verb} {far.imbalance:.3g} times the mean of all"
+    text = (
+        f"{slow_key.metric} of {slow_key.callpath.name}: ranks of class {slow_key.behaviour} "
+        f"{_growth_text(slow_growth)} while those of class {fast_name} "
+        f"{_growth_text(fast_growth)}: at p = {target:,.0f} they{count} {verb} "
+        f"{ratio_far:.3g} times {much}, {ratio_now:.3g} times at p = {number(largest)}{cost}"
     )
-    finding = Finding(
-        "classes-diverge",
-        f"{key.metric} of {key.callpath.name}: ranks of class {names[slow]} "
-        f"{_growth(exponents[0])} while those of class {names[fast]} "
-        f"{_growth(exponents[1])}: at p = {at:,.0f} they{share} {verb} "
-        f"{far.values[slow] / lowest:.3g} times {much}, {now:.3g} times at p = "
-        f"{number(measured)}{cost}",
-        str(key.callpath),
+    return _Divergence(
+        path=slow_key.callpath,
+        metric=slow_key.metric,
+        growth=((slow_key.behaviour, slow_growth), (fast_name, fast_growth)),
+        finding=Finding("classes-diverge", text, str(slow_key.callpath)),
     )
-    how = tuple((names[index], group[index].model.leading([at])[0]) for index in (slow, fast))
-    return _Divergence(key.callpath, key.metric, how, finding)
 
 
-def _growth(exponents: Exponents) -> str:
-    """Words for a leading term: `stay constant`, `grow as p^½`."""
+def _growth_text(exponents: Exponents) -> str:
+    """A leading term in words: `stay constant`, `grow as p^½`."""
     alpha, beta = exponents
     if not alpha and not beta:
         return "stay constant"
-    parts = [f"p{_power(alpha)}" if alpha else "", f"log{_power(beta)} p" if beta else ""]
-    verb = "fall" if alpha < 0 or (not alpha and beta < 0) else "grow"
-    return f"{verb} as {' '.join(part for part in parts if part)}"
+
+    factors = []
+    if alpha:
+        factors.append(f"p{_power_text(alpha)}")
+    if beta:
+        factors.append(f"log{_power_text(beta)} p")
+    is_falling = alpha < 0 or (not alpha and beta < 0)
+    return f"{'fall' if is_falling else 'grow'} as {' '.join(factors)}"
 
 
-def _power(exponent: Fraction) -> str:
-    known = {Fraction(1): "", Fraction(1, 2): "^½", Fraction(1, 3): "^⅓", Fraction(2, 3): "^⅔"}
-    return known.get(exponent, f"^{exponent}")
+def _power_text(exponent: Fraction) -> str:
+    symbols = {Fraction(1): "", Fraction(1, 2): "^½", Fraction(1, 3): "^⅓", Fraction(2, 3): "^⅔"}
+    return symbols.get(exponent, f"^{exponent}")

@@ -1,4 +1,4 @@
-"""Names of behaviour classes that stay when runs are added: by place, by rank, or by appearance."""
+"""Names of behaviour classes that stay when runs are added: by walls, by rank, or by letters."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,13 +11,13 @@ from insitu.modeling.classes.match import ALL, Matching
 from insitu.modeling.classes.run_groups import mean_over_runs
 from insitu.modeling.measurement import FloatArray, IntArray
 
-MOSTLY = 0.8  # share of a class's ranks that must be of one kind for the class to have its name
-BOUNDARY = "boundary"  # whatever owns a wall
+MAJORITY = 0.8  # share of its ranks that must be of one kind for a class to have its name
+BOUNDARY = "boundary"  # the class of all ranks with a wall, whichever it is
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """One way to tell the ranks of a place apart: codes (n_ranks,), -1 where unknown, and names."""
+class RankKinds:
+    """One classification of the ranks of a run group: codes (n_ranks,), -1 where unknown."""
 
     codes: IntArray
     names: tuple[str, ...]
@@ -25,208 +25,231 @@ class View:
 
 @dataclass(slots=True)
 class Namer:
-    """Names classes of an experiment.
+    """Names the classes of an experiment.
 
-    views: per way to look at ranks one view per place, None where that way sees nothing there;
-    known: what was named already, by the labels of all places.
+    classifications: each has the kinds of ranks per run group, None where it does not apply; cache:
+    matchings by the labels of all groups, because many call paths have the same.
     """
 
-    views: list[list[View | None]]
-    known: dict[tuple[object, ...], Matching] = field(default_factory=dict)
+    classifications: list[list[RankKinds | None]]
+    cache: dict[tuple[object, ...], Matching] = field(default_factory=dict)
 
     @classmethod
     def of(cls, domains: Sequence[Domain | None], sizes: Sequence[int]) -> "Namer":
-        """Look at the ranks of places with these domains and numbers of ranks."""
-        ways: list[list[View | None]] = [
-            [None if domain is None else way(domain) for domain in domains]
-            for way in (_by_walls, _by_axes, _by_sides)
-        ]
-        if all(domain is None for domain in domains):
-            ways = []
-        ends = [list(one) for one in zip(*(_by_rank(size) for size in sizes), strict=True)]
-        return cls(ways + ends)
+        """A namer for run groups with these domains and numbers of ranks."""
+        classifications: list[list[RankKinds | None]] = []
+        if any(domain is not None for domain in domains):
+            for classify in (_by_walls, _by_axes, _by_sides):
+                classifications.append(
+                    [None if domain is None else classify(domain) for domain in domains]
+                )
+        for by_rank in zip(*map(_by_rank, sizes), strict=True):
+            classifications.append(list(by_rank))
+        return cls(classifications)
 
     def name(self, measured: MetricValues, partition: Partition, *, is_literal: bool) -> Partition:
         """Give the classes names that do not depend on how many there are.
 
-        Where every cluster of every run is one kind of ranks (corner, edge, inner; rank 0), the
-        kinds also say which cluster is which class. Else a class has the name of the kind that most
-        of its ranks are, or a letter, in the order in which classes appear from the smallest run
-        on.
+        If every cluster of every run is one kind of ranks (corner, edge, inner; rank 0), the kinds
+        also decide which cluster is which class. Otherwise a class has the name of the kind that
+        most of its ranks are, or a letter, in the order in which classes appear from the smallest
+        run on.
 
         Args:
             measured: the metric.
             partition: its classes, by number; those that the user named stay.
-            is_literal: keep what was matched with what [CLU §III-B], only name it.
+            is_literal: keep the matching of [CLU §III-B] and only name it.
         """
         matchings = []
         for row, matching in enumerate(partition.matchings):
-            labels = [one[row] for one in partition.labels]
-            if matching.is_given or max((one.max(initial=-1) for one in labels), default=-1) < 1:
+            labels = [group_labels[row] for group_labels in partition.labels]
+            highest = max((group_labels.max(initial=-1) for group_labels in labels), default=-1)
+            if matching.is_given or highest < 1:
                 matchings.append(matching)
                 continue
-            mark = (matching, is_literal, *(one.tobytes() for one in labels))
-            if mark not in self.known:
-                self.known[mark] = self._named(measured, labels, row, matching, is_literal)
-            matchings.append(self.known[mark])
+
+            key = (matching, is_literal, *(group_labels.tobytes() for group_labels in labels))
+            if key not in self.cache:
+                by_kinds = None if is_literal else self._match_kinds(measured, labels, row)
+                self.cache[key] = by_kinds or self._rename(labels, matching)
+            matchings.append(self.cache[key])
         return replace(partition, matchings=matchings)
 
-    def _named(
-        self,
-        measured: MetricValues,
-        labels: Sequence[IntArray],
-        row: int,
-        matching: Matching,
-        is_literal: bool,
-    ) -> Matching:
-        for views in [] if is_literal else self.views:
-            kinds = _kinds_of_clusters(labels, views)
+    def _match_kinds(
+        self, measured: MetricValues, labels: Sequence[IntArray], row: int
+    ) -> Matching | None:
+        """The matching by the first classification whose kinds are the clusters."""
+        for classification in self.classifications:
+            kinds = _kinds_of_clusters(labels, classification)
             if kinds is not None:
-                values = [
-                    mean_over_runs([measured.tables[run][row] for run in place.runs])
-                    for place in measured.groups
-                ]
-                return _matched(kinds, labels, values)
-        names = next(_descriptions(labels, matching, self.views), None)
-        return replace(matching, names=names or _letters(labels, matching))
+                values = []
+                for group in measured.groups:
+                    values.append(mean_over_runs([measured.tables[run][row] for run in group.runs]))
+                return _match_by_kinds(kinds, labels, values)
+        return None
+
+    def _rename(self, labels: Sequence[IntArray], matching: Matching) -> Matching:
+        """The same matching, named by what most ranks of each class are, or by letters."""
+        for classification in self.classifications:
+            names = _majority_names(labels, matching, classification)
+            if names is not None:
+                return replace(matching, names=names)
+        return replace(matching, names=_letters(labels, matching))
 
 
-def _by_walls(domain: Domain) -> View:
+def _by_walls(domain: Domain) -> RankKinds:
     """By the number of walls of a rank: corner, edge, inner."""
     first, last = domain.walls()
     axes = len(domain.shape)
     names = tuple(kind_name(walls, axes) for walls in range(2 * axes + 1))
-    return _seen(domain, (first + last).sum(axis=1), names)
+    return _known_kinds(domain, (first + last).sum(axis=1), names)
 
 
-def _by_axes(domain: Domain) -> View:
-    """By the axes at whose ends it is as well: edge x, edge y."""
+def _by_axes(domain: Domain) -> RankKinds:
+    """By the axes along which it has walls as well: edge x, edge y."""
     first, last = domain.walls()
-    return _coded(domain, first + last, lambda ends: _axes_name(ends, len(domain.shape)))
+    return _by_digits(domain, first + last, lambda walls: _axes_name(walls, len(domain.shape)))
 
 
-def _by_sides(domain: Domain) -> View:
-    """By the very walls: edge x-, edge x+."""
+def _by_sides(domain: Domain) -> RankKinds:
+    """By each of its walls: edge x-, edge x+."""
     first, last = domain.walls()
 
     def name(sides: Sequence[int]) -> str:
-        walls = "".join(
-            AXES[axis] * (side > 0) + ("", "-", "+", "±")[side] for axis, side in enumerate(sides)
-        )
+        walls = ""
+        for axis, side in enumerate(sides):
+            if side:
+                walls += AXES[axis] + ("", "-", "+", "±")[side]
         kind = kind_name(sum((side + 1) // 2 for side in sides), len(domain.shape))
         return f"{kind} {walls}".strip()
 
-    return _coded(domain, first + 2 * last, name)
+    return _by_digits(domain, first + 2 * last, name)
 
 
-def _axes_name(ends: Sequence[int], axes: int) -> str:
-    letters = "".join(AXES[axis] * number for axis, number in enumerate(ends))
-    kind = kind_name(sum(ends), axes)
-    return kind if sum(ends) in (0, axes) and max(ends) < 2 else f"{kind} {letters}"
+def _axes_name(walls: Sequence[int], axes: int) -> str:
+    """The name of a rank with so many walls along each axis: `edge x`; `corner` needs no axes."""
+    letters = "".join(AXES[axis] * number for axis, number in enumerate(walls))
+    kind = kind_name(sum(walls), axes)
+    is_clear = sum(walls) in (0, axes) and max(walls) < 2
+    return kind if is_clear else f"{kind} {letters}"
 
 
-def _coded(domain: Domain, digits: IntArray, name: Callable[[Sequence[int]], str]) -> View:
-    """One code per combination of digits (n_ranks, n_axes) below 4."""
-    codes = digits @ 4 ** np.arange(len(domain.shape))
-    combinations = np.indices((4,) * len(domain.shape)).reshape(len(domain.shape), -1).T[:, ::-1]
-    return _seen(domain, codes, tuple(name(one) for one in combinations.tolist()))
+def _by_digits(domain: Domain, digits: IntArray, name: Callable[[Sequence[int]], str]) -> RankKinds:
+    """One kind per combination of digits below 4, (n_ranks, n_axes)."""
+    axes = len(domain.shape)
+    codes = digits @ 4 ** np.arange(axes)
+    combinations = np.indices((4,) * axes).reshape(axes, -1).T[:, ::-1]
+    names = tuple(name(combination) for combination in combinations.tolist())
+    return _known_kinds(domain, codes, names)
 
 
-def _seen(domain: Domain, codes: IntArray, names: tuple[str, ...]) -> View:
-    return View(np.where(domain.positions[:, 0] < 0, -1, codes), names)
+def _known_kinds(domain: Domain, codes: IntArray, names: tuple[str, ...]) -> RankKinds:
+    """The kinds of the ranks inside of the grid."""
+    return RankKinds(np.where(domain.positions[:, 0] < 0, -1, codes), names)
 
 
-def _by_rank(size: int) -> Iterator[View]:
-    """By the number of the rank: the first, the last, both ends."""
+def _by_rank(size: int) -> Iterator[RankKinds]:
+    """By the number of the rank: the first, both ends, the last."""
     rank = np.arange(size)
-    yield View((rank > 0).astype(np.intp), ("rank 0", "others"))
-    yield View(((rank > 0) & (rank < size - 1)).astype(np.intp), ("end", "inner"))
-    yield View((rank < size - 1).astype(np.intp), ("last rank", "others"))
-    yield View(
-        np.where(rank == 0, 0, np.where(rank < size - 1, 1, 2)), ("rank 0", "between", "last rank")
-    )
+    is_inner = (rank > 0) & (rank < size - 1)
+    yield RankKinds((rank > 0).astype(np.intp), ("rank 0", "others"))
+    yield RankKinds(is_inner.astype(np.intp), ("end", "inner"))
+    yield RankKinds((rank < size - 1).astype(np.intp), ("last rank", "others"))
+    ends = np.where(rank == 0, 0, np.where(rank < size - 1, 1, 2))
+    yield RankKinds(ends, ("rank 0", "between", "last rank"))
 
 
-def _table(labels: IntArray, view: View) -> IntArray:
+def _contingency_table(labels: IntArray, kinds: RankKinds) -> IntArray:
     """How many ranks each cluster has of each kind: (n_clusters, n_kinds)."""
-    used = (labels >= 0) & (view.codes >= 0)
-    kinds, clusters = len(view.names), int(labels.max(initial=-1)) + 1
-    slots = labels[used] * kinds + view.codes[used]
-    counted: IntArray = np.bincount(slots, minlength=clusters * kinds).reshape(clusters, kinds)
-    return counted
+    is_known = (labels >= 0) & (kinds.codes >= 0)
+    n_kinds, n_clusters = len(kinds.names), int(labels.max(initial=-1)) + 1
+    cells = labels[is_known] * n_kinds + kinds.codes[is_known]
+    counts = np.bincount(cells, minlength=n_clusters * n_kinds)
+    table: IntArray = counts.reshape(n_clusters, n_kinds)
+    return table
 
 
 def _kinds_of_clusters(
-    labels: Sequence[IntArray], views: Sequence[View | None]
+    labels: Sequence[IntArray], classification: Sequence[RankKinds | None]
 ) -> list[list[str]] | None:
-    """The kind of each cluster of each place; None unless clusters and kinds are the same."""
+    """The kind of each cluster per run group; None unless clusters and kinds are the same."""
     result: list[list[str]] = []
-    for at_place, view in zip(labels, views, strict=True):
-        if not np.any(at_place >= 0):
+    for group_labels, kinds in zip(labels, classification, strict=True):
+        if not np.any(group_labels >= 0):
             result.append([])
             continue
-        if view is None:
+        if kinds is None:
             return None
-        table = _table(at_place, view) > 0
-        if np.any(table.sum(axis=1) != 1) or np.any(table.sum(axis=0) > 1):
+
+        has_kind = _contingency_table(group_labels, kinds) > 0
+        if np.any(has_kind.sum(axis=1) != 1) or np.any(has_kind.sum(axis=0) > 1):
             return None
-        result.append([view.names[kind] for kind in table.argmax(axis=1).tolist()])
+        result.append([kinds.names[kind] for kind in has_kind.argmax(axis=1).tolist()])
     return result
 
 
-def _matched(
+def _match_by_kinds(
     kinds: Sequence[Sequence[str]], labels: Sequence[IntArray], values: Sequence[FloatArray]
 ) -> Matching:
-    """Clusters of one kind are one class; classes ascend by their value beside the mean of all."""
+    """Clusters of one kind are one class; classes ascend by their value over the mean of all."""
     heights: dict[str, list[float]] = {}
-    for names, at_place, value in zip(kinds, labels, values, strict=True):
-        middle = float(np.mean(value[at_place >= 0])) if names else 0.0
+    for names, group_labels, group_values in zip(kinds, labels, values, strict=True):
+        overall = float(np.mean(group_values[group_labels >= 0])) if names else 0.0
         for index, name in enumerate(names):
-            height = float(np.mean(value[at_place == index]))
-            heights.setdefault(name, []).append(height / middle if middle else height)
+            mean = float(np.mean(group_values[group_labels == index]))
+            heights.setdefault(name, []).append(mean / overall if overall else mean)
+
     order = sorted(heights, key=lambda name: (float(np.mean(heights[name])), name))
     assigned = tuple(tuple(map(order.index, names)) or None for names in kinds)
-    return Matching(tuple(order), assigned, True)
+    return Matching(tuple(order), assigned, is_complete=True)
 
 
-def _descriptions(
-    labels: Sequence[IntArray], matching: Matching, ways: Sequence[Sequence[View | None]]
-) -> Iterator[tuple[str, ...]]:
-    """Names by what the ranks of each class mostly are, for the ways that tell classes apart."""
-    for views in ways:
-        sums: dict[str, FloatArray] = {}
-        total = np.zeros(len(matching.names))
-        for at_place, assigned, view in zip(labels, matching.assigned, views, strict=True):
-            if assigned is None or view is None:
-                continue
-            for kind, column in zip(view.names, _table(at_place, view).T, strict=True):
-                mine = sums.setdefault(kind, np.zeros(len(matching.names)))
-                np.add.at(mine, list(assigned), column)
-                np.add.at(total, list(assigned), column)
-        if not len(total) or not np.all(total):
+def _majority_names(
+    labels: Sequence[IntArray], matching: Matching, classification: Sequence[RankKinds | None]
+) -> tuple[str, ...] | None:
+    """Names by the kind that most ranks of each class are; None unless these differ."""
+    n_classes = len(matching.names)
+    ranks_by_kind: dict[str, FloatArray] = {}
+    total = np.zeros(n_classes)
+    for group_labels, assigned, kinds in zip(
+        labels, matching.assigned, classification, strict=True
+    ):
+        if assigned is None or kinds is None:
             continue
-        kinds = list(sums)
-        table = np.array([sums[kind] for kind in kinds]) / total
-        best = table.argmax(axis=0)
-        if np.all(table.max(axis=0) >= MOSTLY) and len(set(best.tolist())) == len(best):
-            yield tuple(kinds[index] for index in best.tolist())
-        inner = sums.get("inner", np.zeros(len(total))) / total
-        if len(total) == 2 and inner.max() >= MOSTLY and inner.min() <= 1 - MOSTLY:
-            yield tuple("inner" if share >= MOSTLY else BOUNDARY for share in inner.tolist())
+        for name, column in zip(
+            kinds.names, _contingency_table(group_labels, kinds).T, strict=True
+        ):
+            ranks = ranks_by_kind.setdefault(name, np.zeros(n_classes))
+            np.add.at(ranks, list(assigned), column)
+            np.add.at(total, list(assigned), column)
+    if not n_classes or not np.all(total):
+        return None
+
+    names = list(ranks_by_kind)
+    shares = np.array([ranks_by_kind[name] for name in names]) / total
+    best = shares.argmax(axis=0)
+    if np.all(shares.max(axis=0) >= MAJORITY) and len(set(best.tolist())) == n_classes:
+        return tuple(names[index] for index in best.tolist())
+
+    # Two classes may be the inner ranks, and all others.
+    inner = ranks_by_kind.get("inner", np.zeros(n_classes)) / total
+    if n_classes == 2 and inner.max() >= MAJORITY and inner.min() <= 1 - MAJORITY:
+        return tuple("inner" if share >= MAJORITY else BOUNDARY for share in inner.tolist())
+    return None
 
 
 def _letters(labels: Sequence[IntArray], matching: Matching) -> tuple[str, ...]:
     """A, B, C in the order in which classes appear: from the smallest run on, by lowest rank."""
     if len(matching.names) < 2:
         return tuple(ALL for _ in matching.names)
-    order: dict[int, None] = {}
-    for at_place, assigned in zip(labels, matching.assigned, strict=True):
+
+    names: dict[int, str] = {}
+    for group_labels, assigned in zip(labels, matching.assigned, strict=True):
         if assigned:
-            clusters, first = np.unique(at_place[at_place >= 0], return_index=True)
-            for cluster in clusters[np.argsort(first, kind="stable")].tolist():
-                order.setdefault(assigned[cluster])
-    letters = dict(zip(order, map(letter, range(len(order))), strict=True))
-    return tuple(letters[index] for index in range(len(matching.names)))
+            clusters, first = np.unique(group_labels[group_labels >= 0], return_index=True)
+            for index in clusters[np.argsort(first, kind="stable")].tolist():
+                names.setdefault(assigned[index], letter(len(names)))
+    return tuple(names[index] for index in range(len(matching.names)))
 
 
 def letter(index: int) -> str:
