@@ -1,1 +1,1 @@
-"""Bytes on the wire."""
+"""The messages between agents, relays and the aggregator, and their bytes."""

@@ -1,9 +1,9 @@
-"""Message ⇄ bytes: one msgpack array behind the magic, refused where anything is malformed.
+"""Encode messages as bytes and decode them; malformed frames are refused.
 
-The reader walks the fields of the dataclasses of `insitu.wire.messages`, asking msgpack for exactly
-what stands there, so that nothing is built that the protocol does not expect: a header that claims
-a million nested arrays costs nothing. Array columns stay bytes; whether their ids and numbers make
-sense is for the aggregator to see.
+The decoder walks the fields of the dataclasses in `insitu.wire.messages` and asks msgpack for
+exactly the values that belong there. It never builds anything that the protocol does not expect: a
+header that claims a million nested arrays costs nothing. Array columns stay bytes; the aggregator
+checks the ids and numbers in them.
 """
 
 import dataclasses
@@ -22,9 +22,9 @@ from insitu.wire.messages import (
     BUCKET_BYTES,
     DIGEST_BYTES,
     KINDS,
-    LONGEST,
     MAGIC,
     MAX_FRAME_BYTES,
+    MAX_LENGTHS,
     MAX_METRICS,
     MAX_NAME_BYTES,
     MAX_RANKS,
@@ -44,11 +44,11 @@ _PLAIN = frozenset((str, bytes, int, float, bool))
 _INTEGERS = range(-(1 << 63), 1 << 63)
 _DTYPES = ("u8", "f8")
 _KINDS = ("total", "level", "place")
-_HEX = frozenset("0123456789abcdef")
+_HEX_DIGITS = frozenset("0123456789abcdef")
 
 
 class _Unpacker(Protocol):
-    """The part of msgpack's Unpacker that is used here; the package has no types."""
+    """The methods of msgpack's Unpacker that are used here; the package has no types."""
 
     def read_array_header(self) -> int: ...
 
@@ -59,41 +59,41 @@ _Reader = Callable[[_Unpacker], object]
 
 
 def encode(message: Message) -> bytes:
-    """The frame of a message.
+    """Encode a message as a frame.
 
     Raises:
-        WireError: the message is larger than a frame may be or holds what cannot be written.
+        WireError: the message is larger than a frame, or has a value that cannot be encoded.
     """
     number = NUMBERS.get(type(message))
     if number is None:
-        raise WireError(f"{type(message).__name__} is no message of the protocol")
+        raise WireError(f"{type(message).__name__} is not a message of the protocol")
     try:
         frame: bytes = MAGIC + msgpack.packb([number, *_plain(message)], use_bin_type=True)
     except (ValueError, OverflowError, TypeError) as error:
-        raise WireError(f"{type(message).__name__} cannot be written: {error}") from error
+        raise WireError(f"{type(message).__name__} cannot be encoded: {error}") from error
     if len(frame) > MAX_FRAME_BYTES:
         raise WireError(
-            f"{type(message).__name__} of {len(frame)} bytes is larger than a frame of "
-            f"{MAX_FRAME_BYTES}; send it in parts"
+            f"{type(message).__name__} has {len(frame)} bytes, more than the {MAX_FRAME_BYTES} of a"
+            " frame; split it"
         )
     return frame
 
 
 def decode(frame: bytes) -> Message:
-    """The message in a frame.
+    """Decode a frame.
 
     Raises:
-        WireError: for every frame that is not exactly one well-formed message within its limits.
+        WireError: the frame is not exactly one well-formed message within its limits.
     """
     if len(frame) > MAX_FRAME_BYTES:
-        raise WireError(f"a frame of {len(frame)} bytes; the limit is {MAX_FRAME_BYTES}")
+        raise WireError(f"a frame has {len(frame)} bytes; the limit is {MAX_FRAME_BYTES}")
     if frame[: len(MAGIC)] != MAGIC:
-        raise WireError("a frame that does not begin with the magic of insitu")
+        raise WireError("a frame does not begin with the magic of insitu")
     unpacker = msgpack.Unpacker(
         max_buffer_size=MAX_FRAME_BYTES,
         read_size=64,
         raw=False,
-        max_array_len=0,  # arrays are entered by their header, where one is expected
+        max_array_len=0,  # arrays are read by read_array_header, where one is expected
         max_map_len=0,
         max_ext_len=0,
     )
@@ -101,14 +101,14 @@ def decode(frame: bytes) -> Message:
     try:
         message = _read_message(unpacker)
     except (msgpack.exceptions.UnpackException, ValueError) as error:
-        raise WireError(f"a frame that is no message: {error or 'truncated'}") from error
+        raise WireError(f"a frame is not a message: {error or 'truncated'}") from error
     if unpacker.tell() != len(frame) - len(MAGIC):
-        raise WireError("a frame with bytes behind its message")
+        raise WireError("a frame has bytes after its message")
     return message
 
 
 def _plain(value: object) -> list[object]:
-    """The fields of a dataclass as nested lists; fields are never left out."""
+    """The fields of a dataclass as nested lists, without omitting any field."""
     kind: type = type(value)
     return [_plain_value(getattr(value, name)) for name in _names(kind)]
 
@@ -132,7 +132,7 @@ def _read_message(unpacker: _Unpacker) -> Message:
     number = unpacker.unpack() if arity else None
     kind = KINDS.get(number) if type(number) is int else None
     if kind is None:
-        raise WireError(f"a message of the unknown kind {number!r:.40}")
+        raise WireError(f"a message has the unknown kind {number!r:.40}")
     return cast(Message, _read_fields(unpacker, kind, arity - 1))
 
 
@@ -148,7 +148,7 @@ def _read_fields(unpacker: _Unpacker, kind: type, arity: int) -> object:
 
 @functools.cache
 def _plan(kind: type) -> tuple[list[_Reader], int, Callable[[Any], None] | None]:
-    """The readers of a dataclass, the number of fields that must be there, and its own check."""
+    """The readers of a dataclass's fields, the number of required fields, and its check."""
     hints = typing.get_type_hints(kind, vars(messages))
     fields = dataclasses.fields(kind)
     readers = [_reader(hints[field.name], f"{kind.__name__}.{field.name}") for field in fields]
@@ -162,11 +162,12 @@ def _reader(hint: object, where: str) -> _Reader:
     kind = cast(type, hint)
     if dataclasses.is_dataclass(kind):
         return lambda unpacker: _read_fields(unpacker, kind, unpacker.read_array_header())
+
     return _scalar_reader(kind, where)
 
 
 def _scalar_reader(kind: type, where: str) -> _Reader:
-    longest = LONGEST.get(where, MAX_NAME_BYTES)
+    longest = MAX_LENGTHS.get(where, MAX_NAME_BYTES)
 
     def read(unpacker: _Unpacker) -> object:
         value = unpacker.unpack()
@@ -187,7 +188,7 @@ def _scalar_reader(kind: type, where: str) -> _Reader:
 def _tuple_reader(items: tuple[object, ...], where: str) -> _Reader:
     if items[-1] is Ellipsis:
         read_item = _reader(items[0], f"{where}[]")
-        longest = LONGEST[where]
+        longest = MAX_LENGTHS[where]
 
         def read(unpacker: _Unpacker) -> object:
             count = unpacker.read_array_header()
@@ -196,6 +197,7 @@ def _tuple_reader(items: tuple[object, ...], where: str) -> _Reader:
             return tuple([read_item(unpacker) for _ in range(count)])
 
         return read
+
     readers = [_reader(item, f"{where}[]") for item in items]
 
     def read_exactly(unpacker: _Unpacker) -> object:
@@ -208,14 +210,14 @@ def _tuple_reader(items: tuple[object, ...], where: str) -> _Reader:
 
 
 def _check_hello(hello: Hello) -> None:
-    if len(hello.run) != 32 or not _HEX.issuperset(hello.run):
+    if len(hello.run) != 32 or not _HEX_DIGITS.issuperset(hello.run):
         raise WireError("Hello.run is not 32 hexadecimal digits")
     if not 0 < hello.size <= MAX_RANKS:
         raise WireError(f"Hello.size is {hello.size}, not 1 to {MAX_RANKS}")
     if any(not 0 <= rank < hello.size for rank in hello.ranks):
-        raise WireError("Hello.ranks names a rank that the run does not have")
+        raise WireError("Hello.ranks has a rank that the run does not have")
     if len({column.name for column in hello.columns}) != len(hello.columns):
-        raise WireError("Hello.columns names a metric twice")
+        raise WireError("Hello.columns has a metric twice")
     if hello.incarnation < 0 or hello.started_ns < 0:
         raise WireError("Hello has a time before 1970")
 
@@ -223,15 +225,15 @@ def _check_hello(hello: Hello) -> None:
 def _check_column(column: Column) -> None:
     if column.dtype not in _DTYPES or column.kind not in _KINDS or not column.name:
         raise WireError(
-            f"a column needs a name, one of {_DTYPES} and one of {_KINDS}; this has "
-            f"{column.name!r:.40}, {column.dtype!r:.40}, {column.kind!r:.40}"
+            f"a column needs a name, a dtype of {_DTYPES} and a kind of {_KINDS}; this one has "
+            f"{column.name!r:.40}, {column.dtype!r:.40} and {column.kind!r:.40}"
         )
 
 
 def _check_paths(paths: Paths) -> None:
     count = len(paths.names)
     if not 0 <= paths.first <= MAX_ROWS - count:
-        raise WireError(f"Paths leaves the {MAX_ROWS} rows that a node may have")
+        raise WireError(f"Paths exceeds the {MAX_ROWS} rows that a node may have")
     if len(paths.files) != count or not len(paths.parents) == len(paths.lines) == 4 * count:
         raise WireError("Paths has columns of different lengths")
 
@@ -248,14 +250,14 @@ def _check_group(group: Group) -> None:
     if len(group.columns) != len(group.matrices) or len(set(group.columns)) != len(group.columns):
         raise WireError("Group needs one matrix for each column")
     if any(not 0 <= column < MAX_METRICS for column in group.columns):
-        raise WireError("Group.columns names a column that cannot be")
+        raise WireError("Group.columns has a column out of range")
     if any(len(matrix) != 8 * size * rows for matrix in group.matrices):
-        raise WireError(f"Group has a matrix that is not {size} ranks × {rows} rows")
+        raise WireError(f"Group has a matrix whose size is not {size} ranks × {rows} rows")
 
 
 def _check_buckets(buckets: Buckets) -> None:
     if not 0 <= buckets.column < MAX_METRICS:
-        raise WireError("Buckets.column names a column that cannot be")
+        raise WireError("Buckets.column is out of range")
     count = len(buckets.rows) // BUCKET_BYTES["rows"]
     if any(len(getattr(buckets, name)) != count * size for name, size in BUCKET_BYTES.items()):
         raise WireError("Buckets has columns of different lengths")
@@ -263,12 +265,12 @@ def _check_buckets(buckets: Buckets) -> None:
 
 def _check_sketches(sketches: Sketches) -> None:
     if not 0 <= sketches.ended <= sketches.ranks <= MAX_RANKS:
-        raise WireError(f"Sketches of {sketches.ranks} ranks, of which {sketches.ended} have ended")
-    if len({one.column for one in sketches.metrics}) != len(sketches.metrics):
+        raise WireError(f"Sketches claims {sketches.ended} ended of {sketches.ranks} ranks")
+    if len({buckets.column for buckets in sketches.metrics}) != len(sketches.metrics):
         raise WireError("Sketches has a metric twice")
 
 
-_CHECKS: dict[type, Callable[[Any], None]] = {  # Any: each takes its own class
+_CHECKS: dict[type, Callable[[Any], None]] = {  # Any: each check takes its own class
     Hello: _check_hello,
     Column: _check_column,
     Paths: _check_paths,

@@ -1,21 +1,23 @@
 """The protocol between agents and the aggregator: its version, its messages, their fields.
 
-A frame is `MAGIC` and one msgpack array `[kind, field, field, …]` in the order of the dataclass.
-Columns are raw little-endian arrays. Fields are appended with a default, never moved; kinds are
-never renumbered.
+A frame is `MAGIC` followed by one msgpack array `[kind, field, field, …]`, with the fields in the
+order of the dataclass. Columns are raw little-endian arrays. New fields are appended with a default
+and never moved; kinds are never renumbered.
 
-The state of a rank is the message with the highest (incarnation, seq): totals, not deltas, so that
-lost, doubled and reordered messages cannot corrupt it. One message is outstanding per agent; the
-newest replaces older ones. After a reconnect, a `Reject` with code NO_SESSION or a new server
-instance, `Hello` goes first. Each message is answered. Call paths go by their `Digest`, and as
-`Paths` only where the aggregator has not heard them from another node of the run.
+The state of a rank is the message with the highest (incarnation, seq). Messages carry totals, not
+differences, so that lost, duplicated and reordered messages cannot corrupt it. An agent has one
+message outstanding; a newer message replaces an older one that was not sent. Every message is
+answered. An agent sends `Hello` first: at its start, after a reconnect, after a `Reject` with the
+code NO_SESSION, and when an answer comes from another instance of the server. It announces call
+paths by their `Digest`, and sends them as `Paths` only if the aggregator does not know them from
+another node of the run.
 
-A relay speaks for its nodes as their agents would, one conversation after the other on one
-connection, each beginning with `Hello`. Of itself it says `Hello` with `is_relay`, its dictionary,
-and at each beat `Sketches` of what its nodes have measured so far.
+A relay sends the messages of its nodes as their agents would, one request after the other, each of
+which begins with `Hello`. For itself it sends a `Hello` with `is_relay`, its dictionary, and at
+each heartbeat `Sketches` of what its nodes have measured so far.
 
-Schema history: 1, the first; 2 adds `Digest`, and answers `Paths` with `Ack`; 3 adds `Sketches` and
-`Hello.is_relay`.
+Schema history: 1 is the first; 2 adds `Digest`, and answers `Paths` with `Ack`; 3 adds `Sketches`
+and `Hello.is_relay`.
 """
 
 from dataclasses import dataclass, field
@@ -28,18 +30,18 @@ MAX_ROWS = 65_536  # call paths of one node
 MAX_NAME_BYTES = 1_024
 MAX_METRICS = 64
 ROWS_PER_PATHS = MAX_FRAME_BYTES // (2 * MAX_NAME_BYTES + 64)  # the longest names still fit
-MAX_TEXT_BYTES = 65_536  # JSON objects and sentences for people
+MAX_TEXT_BYTES = 65_536  # JSON objects and texts for the user
 MAX_FINDINGS = 4_096  # of one node
 DIGEST_BYTES = 16
 BUCKET_BYTES = {"rows": 4, "keys": 4, "counts": 4, "sums": 8, "lows": 8, "highs": 8}
 
-NO_SESSION = 1  # Hello first
-REFUSED = 2  # wrong token, wrong size, wrong schema: stop sending, keep the tables
+NO_SESSION = 1  # the agent must send Hello first
+REFUSED = 2  # wrong token, size or schema, or no memory: stop sending, keep the tables
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One metric as it travels: `dtype` is u8 or f8; times in u8 are ticks, scaled per rank."""
+    """A metric: `dtype` is u8 or f8; times in u8 are clock ticks, which each rank scales."""
 
     name: str
     unit: str
@@ -49,40 +51,41 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """An agent opens its session: which run, which node, how the columns are to be read."""
+    """An agent opens its session: the run, the node, and how to read its columns."""
 
     schema: int
     run: str  # 32 hexadecimal digits
     token: str
-    node: str  # host name and a number where one host has several agents
-    incarnation: int  # nanoseconds since 1970 at the start of the agent
-    size: int  # ranks of the whole run, from MPI or the launcher
-    ranks: tuple[int, ...]  # those of this node that are known so far
-    started_ns: int  # since 1970, when the first rank's table was made
+    node: str  # host name, with a number if the host has several agents
+    incarnation: int  # start of the agent in nanoseconds since 1970
+    size: int  # number of ranks of the run, from MPI or the launcher
+    ranks: tuple[int, ...]  # ranks of this node that are known so far
+    started_ns: int  # creation of the first rank's table, since 1970
     configuration: str  # JSON object: {"parameters": {...}, "command": [...], "host": ..., ...}
     columns: tuple[Column, ...]
-    is_relay: bool = False  # it has no ranks of its own
+    is_relay: bool = False  # a relay has no ranks of its own
 
 
 @dataclass(frozen=True, slots=True)
 class Paths:
     """New rows of the node's dictionary: row `first + i` is frame `names[i]` below `parents[i]`.
 
-    Row 0 is the root of the program and its own parent. `parents` is an array of u4.
+    Row 0 is the root of the program; a root is its own parent. `parents` and `lines` are arrays of
+    u4.
     """
 
     first: int
     parents: bytes
     names: tuple[str, ...]
     files: tuple[str, ...]
-    lines: bytes  # u4
+    lines: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
     """The first `rows` rows of the node's dictionary have this digest (`insitu.wire.digest`).
 
-    An aggregator that knows these rows takes them; its `Ack` says how many are known.
+    An aggregator that knows these rows adds them; its `Ack` says how many rows it knows.
     """
 
     rows: int
@@ -91,11 +94,12 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ranks that have the same rows: a matrix (ranks × rows) per column.
+    """Ranks with the same rows: one matrix (ranks × rows) per column.
 
-    `ranks` i4, `rows` u4 (ids of the dictionary; one that occurs twice is to be summed), `columns`
-    indices into `Hello.columns`, `matrices` one byte string per column, rank-major; `tick_s` f8 per
-    rank: seconds per tick. A row with zero visits was not visited by that rank.
+    `ranks` is i4. `rows` is u4: rows of the dictionary; values of a row that occurs twice are
+    summed. `columns` are indices into `Hello.columns`. `matrices` has one byte string per column,
+    in row-major order. `tick_s` is f8: seconds per clock tick of each rank. A rank has not visited
+    a row whose visits are zero.
     """
 
     ranks: bytes
@@ -116,10 +120,11 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """One metric of a relay's ranks as a sketch, an element per bucket (see `modeling/classes`).
+    """The sketch of one metric of a relay's ranks (see `insitu.modeling.classes.sketch`).
 
-    `column` is an index into `Hello.columns`. `rows` u4 (ids of the relay's dictionary), `keys` i4,
-    `counts` u4, `sums`, `lows` and `highs` f8 in the unit of the metric; ascending by row and key.
+    `column` is an index into `Hello.columns`. The other fields have one element per bucket, in
+    ascending order of row and key: `rows` u4 (rows of the relay's dictionary), `keys` i4, `counts`
+    u4, and `sums`, `lows` and `highs` f8 in the unit of the metric.
     """
 
     column: int
@@ -133,22 +138,22 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True)
 class Sketches:
-    """The values of a relay's ranks so far; what is large comes in several, each metric whole.
+    """The values of a relay's ranks so far, in several messages if they are large.
 
-    The newest of each metric stands. Sketches are for people to look at: a run is sealed from the
-    `Totals` of its nodes.
+    A metric is never split; its newest sketch replaces older ones. Sketches are only displayed: a
+    run is stored from the `Totals` of its nodes.
     """
 
     seq: int
     time_ns: int
-    ranks: int  # that have spoken
-    ended: int
+    ranks: int  # ranks whose totals have arrived
+    ended: int  # of these
     metrics: tuple[Buckets, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RankEnd:
-    """How a rank ended: exit status (minus the signal that killed it), data whole or not."""
+    """How a rank ended: its exit status or minus its signal; whether its data are complete."""
 
     rank: int
     status: int
@@ -157,23 +162,24 @@ class RankEnd:
 
 @dataclass(frozen=True, slots=True)
 class Bye:
-    """The node's ranks have ended; `final_seq` holds their last totals.
+    """The node's ranks have ended; the message `final_seq` has their last totals.
 
-    Sent again until it is acknowledged as durable.
+    It is sent again until it is acknowledged as durable.
     """
 
     final_seq: int
     ends: tuple[RankEnd, ...]
     ended_ns: int
-    cost: str  # JSON object: what the agent and the hooks cost, beats dropped, rows truncated
+    cost: str  # JSON object: measurement overhead, dropped heartbeats, truncated rows
     findings: tuple[tuple[str, str, str], ...] = field(default=())  # code, text, where
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The aggregator takes the session.
+    """The aggregator accepts the session.
 
-    `known` rows of the dictionary and everything up to `last_seq` need not be sent again.
+    It knows `known` rows of the dictionary and everything up to `last_seq`, which the agent does
+    not need to send again.
     """
 
     instance: str
@@ -184,7 +190,7 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Everything up to `seq` has arrived; durable only once the node's Bye is synced to disk."""
+    """Everything up to `seq` has arrived; it is durable once the node's Bye is synced to disk."""
 
     instance: str
     seq: int
@@ -194,7 +200,7 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A message that was not taken, by code (NO_SESSION, REFUSED) and in words."""
+    """A message was not accepted: the reason as a code (NO_SESSION, REFUSED) and as text."""
 
     code: int
     text: str
@@ -202,7 +208,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Stop measuring; the application goes on."""
+    """Stop measuring; the application continues."""
 
     text: str
 
@@ -212,7 +218,7 @@ KINDS: dict[int, type] = {
     1: Hello,
     2: Paths,
     3: Totals,
-    # 4 is kept for phase marks
+    # 4 is reserved for phase marks
     5: Bye,
     6: Digest,
     7: Sketches,
@@ -222,8 +228,8 @@ KINDS: dict[int, type] = {
     68: Halt,
 }
 
-# The longest that a field may be: elements of a tuple, bytes of a string; else MAX_NAME_BYTES.
-LONGEST: dict[str, int] = {
+# The limit on each field: elements of a tuple or bytes of a string; default MAX_NAME_BYTES.
+MAX_LENGTHS: dict[str, int] = {
     "Hello.ranks": MAX_RANKS,
     "Hello.configuration": MAX_TEXT_BYTES,
     "Hello.columns": MAX_METRICS,

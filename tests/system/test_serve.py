@@ -319,7 +319,7 @@ def test_totals_of_more_parts_than_a_pipe_holds_arrive(serve, campaign, tmp_path
     meta = json.dumps({"run": run, "campaign": str(campaign), "beat": 0.1})
     for rank in range(ranks):
         rank_table(tables, rank, ranks, ["solve"], meta=meta)
-    monkeypatch.setattr(agent, "split_totals", lambda totals: split_totals(totals, room_bytes=1))
+    monkeypatch.setattr(agent, "split_totals", lambda totals: split_totals(totals, max_bytes=1))
 
     agent.Agent(str(tables)).run()
 

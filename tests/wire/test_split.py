@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Group, Totals
-from insitu.wire.split import ROOM_BYTES, split_totals
+from insitu.wire.split import MAX_TOTALS_BYTES, split_totals
 from tests.wire.strategies import groups
 
 
@@ -45,16 +45,16 @@ def test_each_part_fits_into_a_frame_and_says_what_was_said():
 
     assert [decode(encode(part)) for part in sent] == sent
     assert [part.seq for part in sent] == list(range(5, 5 + len(sent)))
-    assert len(sent) > 2 * ranks * rows * 8 // ROOM_BYTES
+    assert len(sent) > 2 * ranks * rows * 8 // MAX_TOTALS_BYTES
     assert lines(sent) == lines([Totals(5, 1, (group,))])
 
 
 @settings(max_examples=200)
 @given(st.lists(groups(), max_size=4), st.integers(0, 200))
-def test_parts_of_any_size_hold_each_rank_once(many, room_bytes):
+def test_chunks_of_any_size_hold_each_rank_once(many, max_bytes):
     totals = Totals(1, 1, tuple(many))
 
-    sent = split_totals(totals, room_bytes)
+    sent = split_totals(totals, max_bytes)
 
     assert lines(sent) == lines([totals])
     for rank in lines([totals]):
