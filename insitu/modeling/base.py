@@ -109,10 +109,12 @@ class Model:
             ModelingError: the points do not fit the parameters.
         """
         table = columns(points, self.parameters)
-        predicted = np.empty(len(table))
         index = self._segment_of(table)
+
+        predicted = np.empty(len(table))
         for i, segment in enumerate(self.segments):
             predicted[index == i] = segment.function(table[index == i])
+
         return np.maximum(predicted, 0.0) if (self.values >= 0).all() else predicted
 
     def interval(self, points: ArrayLike, level: float = 0.95) -> FloatArray:
@@ -131,9 +133,11 @@ class Model:
         """
         if not 0 < level < 1:
             raise ModelingError(f"interval: level {level} is not between 0 and 1, as in 0.95")
+
         table = columns(points, self.parameters)
-        bounds = np.full((len(table), 2), np.nan)
         index, beyond = self._segment_of(table), self.doublings_beyond(table)
+
+        bounds = np.full((len(table), 2), np.nan)
         for i in range(len(self.segments)):
             in_segment = index == i
             spread = self.spread_at(table[in_segment][0]) if in_segment.any() else None
@@ -141,6 +145,7 @@ class Model:
                 bounds[in_segment] = spread.interval(
                     table[in_segment], level=level, beyond=beyond[in_segment]
                 )
+
         return np.maximum(bounds, 0.0) if (self.values >= 0).all() else bounds
 
     def leading(self, at: ArrayLike) -> tuple[Exponents, ...]:

@@ -73,9 +73,9 @@ def models_with_a_change():
 def test_models_cross_where_one_overtakes_the_other_also_by_a_change_of_behaviour():
     _, (jumping, constant) = models_with_a_change()
 
-    [place] = crossings(jumping, constant, 1, 100)
+    [crossing] = crossings(jumping, constant, 1, 100)
 
-    assert jumping.change_points[0].low <= place <= jumping.change_points[0].high
+    assert jumping.change_points[0].low <= crossing <= jumping.change_points[0].high
 
 
 def test_models_of_several_parameters_cross_along_the_one_that_is_free():

@@ -37,7 +37,7 @@ def test_each_segment_has_its_function():
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.37, 1.0, 1.83])
-def test_one_function_is_not_cut_even_off_the_lattice(alpha):
+def test_one_function_is_not_cut_even_outside_the_hypothesis_space(alpha):
     values = noisy(5 + X**alpha, level=0.02, count=50)
 
     models = insitu.fit(X, values)

@@ -94,7 +94,7 @@ def test_exponential_growth_is_found(function, alpha, gamma, exponential):
     models = insitu.fit(x, values, modeler=Evidence(exponential=exponential))
 
     leading = [model.function.leading_term([24.0]).factors[0] for model in models]
-    assert sum((one.alpha, one.gamma) == (alpha, gamma) for one in leading) >= 4
+    assert sum((factor.alpha, factor.gamma) == (alpha, gamma) for factor in leading) >= 4
 
 
 def test_exponential_growth_that_doubles_at_no_simple_rate_is_predicted():
@@ -124,7 +124,7 @@ def test_noise_is_hardly_ever_an_exponential(x, power):
     models = insitu.fit(x, np.median(raw, axis=1))
 
     exponential = [
-        any(f.gamma for part in m.segments for t in part.function.terms for f in t.factors)
+        any(f.gamma for s in m.segments for t in s.function.terms for f in t.factors)
         for m in models
     ]
     assert np.mean(exponential) <= 0.02  # before the last two steps were asked up to 9 %
@@ -181,11 +181,11 @@ def test_the_same_data_give_the_same_models():
 def test_the_law_of_noise_finds_the_level_of_the_series():
     likelihood = -5 * np.log(LEVELS) - 5 * 0.05**2 / (2 * LEVELS**2)
 
-    found = fit_noise_distribution(
+    distribution = fit_noise_distribution(
         np.tile(likelihood, (200, 1)), noise_prior(LEVELS), prior_weight=1.0
     )
 
-    assert abs(np.log(LEVELS[np.argmax(found)] / 0.05)) < 0.3  # the grid has steps of 0.4
+    assert abs(np.log(LEVELS[np.argmax(distribution)] / 0.05)) < 0.3  # the grid has steps of 0.4
 
 
 @pytest.mark.parametrize("values", [[30.1, 42.2, 59.3, 580.5], [30.0, 31, 30, 300], [1.0, 2, 80]])

@@ -17,11 +17,11 @@ def pool() -> Iterator[Executor]:
         yield started
 
 
-def told(models: list[Model]) -> list[tuple[str, ...]]:
+def describe(models: list[Model]) -> list[tuple[str, ...]]:
     far = [[1000.0] * len(models[0].parameters)]
     return [
-        (repr(one.segments), repr(one.predict(far)), repr(one.interval(far)), repr(one.smape))
-        for one in models
+        (repr(m.segments), repr(m.predict(far)), repr(m.interval(far)), repr(m.smape))
+        for m in models
     ]
 
 
@@ -33,7 +33,7 @@ def test_one_parameter_with_repetitions_gaps_and_changes(pool):
     values = values[:, :, None] * random.normal(1, 0.02, (2100, 8, 3))
     values[::5, 2] = np.nan
 
-    assert told(insitu.fit(x, values, executor=pool)) == told(insitu.fit(x, values))
+    assert describe(insitu.fit(x, values, executor=pool)) == describe(insitu.fit(x, values))
 
 
 def test_two_parameters(pool):
@@ -47,7 +47,7 @@ def test_two_parameters(pool):
 
     alone = insitu.fit(at, values, parameters=("p", "n"))
 
-    assert told(insitu.fit(at, values, parameters=("p", "n"), executor=pool)) == told(alone)
+    assert describe(insitu.fit(at, values, parameters=("p", "n"), executor=pool)) == describe(alone)
 
 
 def test_modeler_that_works_alone_says_so(pool):

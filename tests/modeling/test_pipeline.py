@@ -34,22 +34,22 @@ def experiment(*runs, parameters=("p",)):
 
 
 def by_key(models):
-    return {one.key: one.model for one in models.models}
+    return {series.key: series.model for series in models.models}
 
 
-def same(one: ModelSet, two: ModelSet):
+def assert_same(left_set: ModelSet, right_set: ModelSet):
     """Equality of everything; coefficients but for the rounding of larger batches."""
-    assert one.parameters == two.parameters
-    assert one.findings == two.findings
-    assert [model.key for model in one.models] == [model.key for model in two.models]
-    for left, right in zip(one.models, two.models, strict=True):
+    assert left_set.parameters == right_set.parameters
+    assert left_set.findings == right_set.findings
+    assert [model.key for model in left_set.models] == [model.key for model in right_set.models]
+    for left, right in zip(left_set.models, right_set.models, strict=True):
         assert left.metric == right.metric
         assert str(left.model) == str(right.model)
         at = left.model.coordinates
         np.testing.assert_allclose(left.model.predict(at), right.model.predict(at), rtol=1e-9)
         np.testing.assert_array_equal(left.model.values, right.model.values)
-    assert len(one.clusters) == len(two.clusters)
-    for left, right in zip(one.clusters, two.clusters, strict=True):
+    assert len(left_set.clusters) == len(right_set.clusters)
+    for left, right in zip(left_set.clusters, right_set.clusters, strict=True):
         assert (left.callpath, left.metric, left.run) == (right.callpath, right.metric, right.run)
         assert left.names == right.names
         np.testing.assert_array_equal(left.labels, right.labels)
@@ -74,7 +74,7 @@ def test_a_single_class_is_all_ranks():
 
     assert list(by_key(result)) == [SeriesKey(FLUX, "time", "all")]
     assert result.findings == ()
-    assert {one.names for one in result.clusters} == {("all",)}
+    assert {group.names for group in result.clusters} == {("all",)}
 
 
 def test_clusters_say_for_every_rank_its_class():
@@ -92,7 +92,7 @@ def test_where_numbers_differ_the_mean_is_modelled_besides_and_it_is_said():
     result = remodel(experiment(*runs), RefitOptions(classes="paper"))
 
     assert [key.behaviour for key in by_key(result)] == ["all", "end", "inner"]
-    (finding,) = [one for one in result.findings if one.code == "classes-differ"]
+    (finding,) = [item for item in result.findings if item.code == "classes-differ"]
     assert "1 class at p=2; 2 classes at p=4 p=8 p=16 p=32 p=64" in finding.text
 
 
@@ -132,8 +132,10 @@ def test_a_call_path_seen_at_two_coordinates_only_is_named():
 
     result = remodel(experiment(*runs))
 
-    assert [one.key.callpath for one in result.models] == [MAIN]
-    assert [(one.code, one.where) for one in result.findings] == [("too-few-points", str(FLUX))]
+    assert [series.key.callpath for series in result.models] == [MAIN]
+    assert [(finding.code, finding.where) for finding in result.findings] == [
+        ("too-few-points", str(FLUX))
+    ]
 
 
 def test_two_coordinates_are_too_few_for_any_model():
@@ -141,7 +143,7 @@ def test_two_coordinates_are_too_few_for_any_model():
 
     assert result.models == []
     assert len(result.clusters) == 2
-    assert [one.code for one in result.findings] == ["too-few-points"]
+    assert [finding.code for finding in result.findings] == ["too-few-points"]
 
 
 def test_an_empty_experiment_has_no_models():
@@ -168,9 +170,9 @@ def test_odd_values_have_classes_and_models_or_none(values, classes):
 
     result = remodel(experiment(*runs), RefitOptions(classes=classes, modeler="search"))
 
-    for one in result.clusters:
-        assert len(one.labels) == one.run.size
-        assert one.labels.max() == len(one.names) - 1
+    for clusters in result.clusters:
+        assert len(clusters.labels) == clusters.run.size
+        assert clusters.labels.max() == len(clusters.names) - 1
 
 
 def test_one_rank_is_one_class():
@@ -198,7 +200,7 @@ def test_a_run_that_lacks_a_parameter_is_left_out_and_named():
 
     result = remodel(experiment(*runs, lacking, parameters=("n",)))
 
-    assert [one.code for one in result.findings] == ["parameter-missing"]
+    assert [finding.code for finding in result.findings] == ["parameter-missing"]
     assert "p=2#0" in result.findings[0].text
 
 
@@ -241,15 +243,15 @@ def test_any_values_of_any_number_of_ranks_have_classes(values, metric, classes)
     """From one rank on; who has no value is in no class, everybody else is in one."""
     runs = [run({FLUX: values(p)}, metric=metric) for p in (1, 2, 4, 8)]
 
-    found = remodel(experiment(*runs), RefitOptions(classes=classes, modeler="search"))
+    result = remodel(experiment(*runs), RefitOptions(classes=classes, modeler="search"))
 
-    for one in found.clusters:
-        known = np.isfinite(values(one.run.size))
-        assert (one.labels >= 0).tolist() == known.tolist()
-        assert set(one.labels[known].tolist()) == set(range(len(one.names)))
-        assert len(set(one.names)) == len(one.names)
+    for clusters in result.clusters:
+        known = np.isfinite(values(clusters.run.size))
+        assert (clusters.labels >= 0).tolist() == known.tolist()
+        assert set(clusters.labels[known].tolist()) == set(range(len(clusters.names)))
+        assert len(set(clusters.names)) == len(clusters.names)
     if len(set(np.nan_to_num(values(8)).tolist())) == 1:
-        assert {one.names for one in found.clusters} <= {("all",)}
+        assert {group.names for group in result.clusters} <= {("all",)}
 
 
 def test_memory_that_scatters_is_one_class_and_memory_of_rank_0_another():
@@ -258,13 +260,13 @@ def test_memory_that_scatters_is_one_class_and_memory_of_rank_0_another():
     accident = [1e8 * np.exp(0.2 * rng.standard_normal(p)) for p in SIZES]
     tables = [np.where(np.arange(p) == 0, 3e8, 1e8) for p in SIZES]
     runs = [
-        run({FLUX: one, MAIN: other}, metric=MEMORY_RSS)
-        for one, other in zip(accident, tables, strict=True)
+        run({FLUX: of_flux, MAIN: of_main}, metric=MEMORY_RSS)
+        for of_flux, of_main in zip(accident, tables, strict=True)
     ]
 
-    found = {one.callpath: one.names for one in remodel(experiment(*runs)).clusters}
+    result = {group.callpath: group.names for group in remodel(experiment(*runs)).clusters}
 
-    assert found == {FLUX: ("all",), MAIN: ("others", "rank 0")}
+    assert result == {FLUX: ("all",), MAIN: ("others", "rank 0")}
 
 
 @pytest.mark.parametrize("modeler", ["search", "evidence"])
@@ -290,7 +292,7 @@ def test_incremental_equals_from_scratch(seed, classes, modeler):
             touched=touched,
         )
 
-    same(grown, remodel(experiment(*runs), RefitOptions(classes=classes, modeler=modeler)))
+    assert_same(grown, remodel(experiment(*runs), RefitOptions(classes=classes, modeler=modeler)))
 
 
 def test_counts_part_the_times_of_ranks_that_noise_would_hide():
@@ -306,7 +308,7 @@ def test_counts_part_the_times_of_ranks_that_noise_would_hide():
 
     clusters = remodel(experiment(*runs)).clusters
 
-    of_time = [one.labels.tolist() for one in clusters if one.metric == "time"]
+    of_time = [group.labels.tolist() for group in clusters if group.metric == "time"]
     assert of_time == [[1] + [0] * (p - 2) + [1] for p in SIZES] or of_time == [
         [0] + [1] * (p - 2) + [0] for p in SIZES
     ]
@@ -322,12 +324,12 @@ def test_runs_with_fewer_classes_are_matched_by_laws_of_value_and_size():
 
     result = remodel(experiment(*runs))
 
-    assert [one.names for one in result.clusters] == [
+    assert [group.names for group in result.clusters] == [
         ("A",),
         ("B", "A"),
         *[("C", "B", "A")] * 4,
     ]
-    assert [one.code for one in result.findings] == ["classes-matched"]
+    assert [finding.code for finding in result.findings] == ["classes-matched"]
     assert (
         "p=4 has only A (1 call path); p=8 has only B, A (1 call path)" in result.findings[0].text
     )
@@ -356,4 +358,4 @@ def test_models_of_other_parameters_are_made_anew():
 
     fresh = remodel(experiment(*runs, parameters=("n",)), previous=stale, touched=[])
 
-    assert [one.model.parameters for one in fresh.models] == [("n",)]
+    assert [series.model.parameters for series in fresh.models] == [("n",)]

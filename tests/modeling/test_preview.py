@@ -40,9 +40,9 @@ def test_a_preview_is_the_weighted_least_squares_fit_of_all_points(truth):
     for i in range(len(values)):
         function = preview.model(i).function
         expected = least_squares(function, np.append(X, NEW), np.append(values[i], new[i]))
-        found = [function.constant] if function.constant else []
-        found += [term.coefficient for term in function.terms]
-        assert found == pytest.approx(expected, rel=1e-6)
+        coefficients = [function.constant] if function.constant else []
+        coefficients += [term.coefficient for term in function.terms]
+        assert coefficients == pytest.approx(expected, rel=1e-6)
 
 
 def test_several_points_may_follow_each_other():
@@ -56,8 +56,8 @@ def test_several_points_may_follow_each_other():
 
     function = preview.model(0).function
     expected = least_squares(function, np.append(X, ahead), np.append(values[0], later[0]))
-    found = [function.constant, *(term.coefficient for term in function.terms)]
-    assert found == pytest.approx(expected, rel=1e-6)
+    coefficients = [function.constant, *(term.coefficient for term in function.terms)]
+    assert coefficients == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_preview_says_that_it_is_one():
@@ -113,11 +113,11 @@ def test_the_models_of_a_campaign_follow_a_run_before_they_are_made_anew():
     runs = [run(p, 3 + 0.5 * p) for p in (4, 8, 16, 32, 64)]
     models = remodel(Experiment(("p",), tuple(runs)))
 
-    [one] = previewed(models, *run(128, 70.0)).models
+    [series] = previewed(models, *run(128, 70.0)).models
 
-    assert "preview" in [finding.code for finding in one.model.findings]
-    assert one.model.predict([128])[0] == pytest.approx(67 + 3, rel=0.05)
-    assert one.model.predict([128])[0] > models.models[0].model.predict([128])[0]
+    assert "preview" in [finding.code for finding in series.model.findings]
+    assert series.model.predict([128])[0] == pytest.approx(67 + 3, rel=0.05)
+    assert series.model.predict([128])[0] > models.models[0].model.predict([128])[0]
 
 
 def test_a_run_at_no_value_of_the_parameter_changes_no_model():

@@ -24,7 +24,7 @@ def measured(time, sizes=SQUARES):
     runs = []
     for p in sizes:
         key = RunKey.of({"p": p})
-        values = np.array([time(int(one), p) for one in assign(RULES, key)], dtype=float)
+        values = np.array([time(int(label), p) for label in assign(RULES, key)], dtype=float)
         runs.append((key, RunTable((FLUX,), (TIME,), {"time": values[None]})))
     return Experiment(("p",), tuple(runs))
 
@@ -57,7 +57,7 @@ def test_clusters_of_different_orders_of_magnitude_are_told_apart_at_once():
 @pytest.mark.parametrize(("p", "expected"), [(4, 1), (8, 2), (16, 4), (64, 4)])
 def test_the_number_of_classes_depends_on_the_number_of_processes(p, expected):
     """§V: four processes are all corners, eight corners and one kind of edge, 16 have all."""
-    (run,) = measured(lambda one, _: MEDIANS[one], [p]).runs
+    (run,) = measured(lambda label, _: MEDIANS[label], [p]).runs
 
     assert cluster(run[1].values["time"])[0].max() + 1 == expected
 
@@ -72,17 +72,17 @@ def test_there_are_four_corners_and_the_edges_grow_with_the_root_of_p(p):
 
 def test_a_single_cluster_is_modelled_as_before():
     """§III-B: "If a single cluster is detected, the modeling can proceed as before"."""
-    found = literal(measured(lambda _, p: 3.0 + p))
+    result = literal(measured(lambda _, p: 3.0 + p))
 
-    assert [one.key.behaviour for one in found.models] == ["all"]
-    assert found.findings == ()
+    assert [series.key.behaviour for series in result.models] == ["all"]
+    assert result.findings == ()
 
 
 def test_equal_numbers_of_clusters_match_in_ascending_order():
     """§III-B; values as in Table I."""
-    found = literal(measured(lambda one, p: MEDIANS[one] * np.log2(p)))
+    result = literal(measured(lambda label, p: MEDIANS[label] * np.log2(p)))
 
-    models = {one.key.behaviour: one.model for one in found.models}
+    models = {series.key.behaviour: series.model for series in result.models}
     assert list(models) == ["A", "B", "C", "D"]  # corner, top or bottom, left or right, inner
     for name, median in zip("DCBA", sorted(MEDIANS.values()), strict=True):
         assert models[name].predict([[1024.0]])[0] == pytest.approx(10 * median, rel=1e-6)
@@ -90,35 +90,35 @@ def test_equal_numbers_of_clusters_match_in_ascending_order():
 
 def test_with_different_numbers_models_come_from_the_subset_that_agrees():
     """§III-B: "create performance models only using that subset"; §V needs four points at least."""
-    found = literal(measured(lambda one, _: MEDIANS[one], (4, 8, 16, 32, 64, 128, 256)))
+    result = literal(measured(lambda label, _: MEDIANS[label], (4, 8, 16, 32, 64, 128, 256)))
 
-    corner = next(one for one in found.models if one.key.behaviour == "A")
+    corner = next(series for series in result.models if series.key.behaviour == "A")
     assert corner.model.coordinates.ravel().tolist() == [16, 32, 64, 128, 256]
-    (finding,) = [one for one in found.findings if one.code == "classes-differ"]
+    (finding,) = [item for item in result.findings if item.code == "classes-differ"]
     assert "1 class at p=4; 2 classes at p=8; 4 classes at p=16 p=32" in finding.text
 
 
 def test_what_the_paper_leaves_to_the_user_is_matched_by_laws():
     """Beyond the paper: its seven runs make one campaign of four classes."""
-    found = remodel(
-        measured(lambda one, _: MEDIANS[one], (4, 8, 16, 32, 64, 128, 256)),
+    result = remodel(
+        measured(lambda label, _: MEDIANS[label], (4, 8, 16, 32, 64, 128, 256)),
         RefitOptions(modeler="search"),
     )
 
-    names = {one.run.size: one.names for one in found.clusters}
+    names = {group.run.size: group.names for group in result.clusters}
     assert names[4] == ("A",)
     assert names[8] == ("B", "A")  # a grid of 4 x 2 has left and right edges only
-    corner = next(one for one in found.models if one.key.behaviour == "A")
+    corner = next(series for series in result.models if series.key.behaviour == "A")
     assert corner.model.coordinates.ravel().tolist() == [4, 8, 16, 32, 64, 128, 256]
 
 
 def test_tuned_clusters_assign_ranks_by_the_decomposition():
     """§V: noise hides the classes, rules of the domain decomposition bring them back."""
     rng = np.random.default_rng(5)
-    noisy = measured(lambda one, _: MEDIANS[one] * rng.uniform(0.8, 1.2))
+    noisy = measured(lambda label, _: MEDIANS[label] * rng.uniform(0.8, 1.2))
 
-    found = literal(noisy, rules=[Rules(RULES, callpath="density_flux")])
+    result = literal(noisy, rules=[Rules(RULES, callpath="density_flux")])
 
-    assert {one.key for one in found.models} == {
+    assert {series.key for series in result.models} == {
         SeriesKey(FLUX, "time", name) for name in (*(rule.name for rule in RULES), "other")
     }
