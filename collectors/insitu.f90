@@ -1,9 +1,9 @@
-! Marks of a Fortran program: compile this file with it, and say `use insitu`.
+! Phases of a Fortran program: compile this file with the program and write `use insitu`.
 !
 !   call insitu_phase("solve")
 !
-! begins the phase of that name and ends the one before. Without insitu it does nothing: the name is looked for while
-! the program runs, nothing is linked. A C library before 2.34 wants -ldl.
+! begins the phase with that name and ends the previous one. Nothing is linked: the function is looked up while the
+! program runs, and without insitu the call does nothing. A C library before 2.34 needs -ldl.
 module insitu
   use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_procpointer, c_funptr, c_null_char, c_null_ptr, c_ptr
   implicit none
@@ -32,7 +32,7 @@ contains
     character(len=*), intent(in) :: name
     type(c_funptr) :: address
     procedure(marker), pointer :: mark
-    address = dlsym(c_null_ptr, "insitu_phase" // c_null_char) ! a null handle: wherever it is
+    address = dlsym(c_null_ptr, "insitu_phase" // c_null_char) ! a null handle searches all loaded libraries
     if (.not. c_associated(address)) return
     call c_f_procpointer(address, mark)
     call mark(trim(name) // c_null_char)

@@ -1,4 +1,4 @@
-"""Small programs measured in a process of their own, and what stands in their tables."""
+"""Small programs that are measured in a process of their own, and their tables."""
 
 import os
 import subprocess
@@ -58,10 +58,10 @@ def measure(
 
 def paths(table: TableReader) -> list[str]:
     """The call path of each row."""
-    found: list[str] = []
+    call_paths: list[str] = []
     for row in table.rows:
-        found.append(f"{found[row.parent]}->{row.name}" if found else row.name)
-    return found
+        call_paths.append(f"{call_paths[row.parent]}->{row.name}" if call_paths else row.name)
+    return call_paths
 
 
 def visits(table: TableReader) -> dict[str, int]:

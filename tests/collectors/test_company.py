@@ -37,10 +37,10 @@ TOOLS = {
     "bdb": "import bdb; b = bdb.Bdb(); b.set_trace(); b.set_continue(); work()",
     "pdb": """
 import io, pdb
-told = io.StringIO()
-pdb.Pdb(stdin=io.StringIO("step\\nup\\np 6 * 7\\nreturn\\ncontinue\\n"), stdout=told).set_trace()
+output = io.StringIO()
+pdb.Pdb(stdin=io.StringIO("step\\nup\\np 6 * 7\\nreturn\\ncontinue\\n"), stdout=output).set_trace()
 work()
-assert "42" in told.getvalue()
+assert "42" in output.getvalue()
 """,
     "coverage": """
 sys.path.append(SITE)
@@ -241,7 +241,7 @@ def by_hand(tmp_path, python, shared, *, builtins=False, before="", after=""):
 
 
 @pytest.mark.native
-def test_the_profile_function_stands_in_where_other_tools_have_the_rest(tmp_path, python, shared):
+def test_the_profile_function_is_used_where_other_tools_use_the_rest(tmp_path, python, shared):
     source, other = tmp_path / "other.c", tmp_path / "other.so"
     source.write_text(EVALUATOR)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", other, source], check=True)
@@ -257,7 +257,7 @@ def test_the_profile_function_stands_in_where_other_tools_have_the_rest(tmp_path
 
 
 @pytest.mark.native
-def test_c_functions_are_leaves_where_they_are_asked_for(tmp_path, python, shared):
+def test_c_functions_are_leaves_with_the_option_builtins(tmp_path, python, shared):
     counted = visits(by_hand(tmp_path, python, shared, builtins=True))
 
     assert counted["program.py->outer->work->leaf"] == 10

@@ -112,7 +112,7 @@ OTHER = """
 def squares(n):
     return sorted([x * x for x in range(n)])
 """
-SAID = "failed at 3\n   3 2 2 5 __main__ ['6']\n"
+OUTPUT = "failed at 3\n   3 2 2 5 __main__ ['6']\n"
 
 
 def counted(folder: Path, *words: str, python: str = sys.executable) -> tuple[str, dict]:
@@ -147,8 +147,8 @@ def test_counts_are_those_of_the_text(folder, version):
     python = find_python(version)
     if not python:
         pytest.skip(f"no Python {version} on this machine")
-    said, counts = counted(folder, "app.py", "6", python=python)
-    assert said == SAID
+    output, counts = counted(folder, "app.py", "6", python=python)
+    assert output == OUTPUT
     work = "app.py->main->work"
     assert counts[work, "visits"] == 1
     loops = {site: n for (path, site), n in counts.items() if path == work and "loop" in site}
@@ -158,7 +158,7 @@ def test_counts_are_those_of_the_text(folder, version):
     assert counts[f"{work}->numbers", outer] == 5
     assert counts[f"{work}->numbers", inner] == 10
     assert counts["app.py->main->nested", "visits"] == 1
-    assert counts["app.py->main->numbers", outer] == 6  # asked in the place of another
+    assert counts["app.py->main->numbers", outer] == 6  # called through another generator
     assert counts["app.py->main->some->numbers", outer] == 2  # closed while it waits
     assert ("app.py->main->some", outer) not in counts
     assert counts["app.py->main->fails", f"loop:{line_of('range(5)')}"] == 4
@@ -169,15 +169,15 @@ def test_counts_are_those_of_the_text(folder, version):
 
 
 def test_module_that_is_named_with_m(folder):
-    said, counts = counted(folder, "-m", "app", "6")
-    assert said == SAID
+    output, counts = counted(folder, "-m", "app", "6")
+    assert output == OUTPUT
     assert counts["app.py->main->work", "visits"] == 1
 
 
 def test_program_that_fails_fails_the_same_way(tmp_path):
     (tmp_path / "app.py").write_text("def f():\n    1 / 0\n\nf()\n")
-    said, counts = counted(tmp_path, "app.py")
-    assert said.endswith("ZeroDivisionError: division by zero\n")
+    output, counts = counted(tmp_path, "app.py")
+    assert output.endswith("ZeroDivisionError: division by zero\n")
     assert counts["app.py->f", "visits"] == 1
 
 
@@ -188,8 +188,8 @@ def test_children_are_not_counted(tmp_path):
         "sys.stdout.flush()\n"
         "subprocess.run([sys.executable, '-c', 'print(1)'])\n"
     )
-    said, _ = counted(tmp_path, "app.py")
-    assert said == "[] None\n1\n"
+    output, _ = counted(tmp_path, "app.py")
+    assert output == "[] None\n1\n"
 
 
 @pytest.mark.parametrize(

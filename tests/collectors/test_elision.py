@@ -6,7 +6,7 @@ from insitu.wire import codec
 from insitu.wire.messages import MAX_NAME_BYTES, Bye
 
 
-def test_names_of_templates_leave_a_sentence_that_travels():
+def test_long_template_names_leave_a_finding_that_fits_into_a_message():
     names = [f"std::vector<{'a' * MAX_NAME_BYTES}>::{i}" for i in range(MAX_NAMES)]
     throttled = {(name, "", 0): 1000 - i for i, name in enumerate(names)}
 

@@ -54,19 +54,19 @@ def run(tmp_path):
     ],
 )
 def test_a_call_path_has_the_labels_of_its_loops_sizes_and_decisions(run, text, named):
-    _, found = run(text)
-    assert found == set(named)
+    _, parameters = run(text)
+    assert parameters == set(named)
 
 
-def test_a_part_of_constant_length_has_no_label(run):
-    _, found = run("halo = big[:, :1]\nhalo + 1.0", big=np.zeros((3, 12)))
-    assert found == set()
+def test_a_slice_of_constant_length_has_no_label(run):
+    _, parameters = run("halo = big[:, :1]\nhalo + 1.0", big=np.zeros((3, 12)))
+    assert parameters == set()
 
 
 def test_an_axis_keeps_its_own_labels(run):
-    known = []
-    run("u = np.zeros((n, m))\nreturn [send(u[0]), send(u[:, 2]), send(u.T[0])]", send=known.append)
-    assert [labels.size_labels(row) for row in known] == [set("m"), set("n"), set("n")]
+    rows = []
+    run("u = np.zeros((n, m))\nreturn [send(u[0]), send(u[:, 2]), send(u.T[0])]", send=rows.append)
+    assert [labels.size_labels(row) for row in rows] == [set("m"), set("n"), set("n")]
 
 
 def test_values_stay_what_they_are(run):
@@ -82,7 +82,7 @@ def test_values_stay_what_they_are(run):
     assert answer == (66 - 21 + 5, ["012", "7"], 6, [0.0, 1.0, -5.0], -12, 144, -8, 0)
 
 
-def test_words_of_the_command_line_begin_it(monkeypatch):
+def test_words_of_the_command_line_are_labelled(monkeypatch):
     monkeypatch.setenv(labels.VARIABLE, '{"words": {"-1": ["n"], "-9": ["m"]}, "ranks": ["p"]}')
     words = labels.label_arguments(["app.py", "--n=12"])
     assert words == ["app.py", "--n=12"]

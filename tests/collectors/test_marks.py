@@ -136,9 +136,9 @@ def test_the_main_loop_is_found_and_its_iterations_are_timed(tmp_path, python, s
     assert 0.0009 < median_s <= in_main_s / (len(table.iteration_ticks()) // 2)
     assert variation > 0
     assert table.header.iterations >= MIN_ITERATIONS
-    told = json.loads(here.bye(1, {}).cost)["iterations"]
-    assert told["count"] == table.header.iterations + 1
-    assert statistics.median(told["times_s"]) == pytest.approx(median_s, rel=1e-4)
+    sample = json.loads(here.bye(1, {}).cost)["iterations"]
+    assert sample["count"] == table.header.iterations + 1
+    assert statistics.median(sample["times_s"]) == pytest.approx(median_s, rel=1e-4)
 
 
 @pytest.mark.native
@@ -181,7 +181,7 @@ def test_a_phase_with_a_name_is_a_row_that_lasts_to_the_next_one(tmp_path, pytho
 
 
 @pytest.mark.native
-def test_more_phases_than_there_is_room_for_are_told(tmp_path, shared):
+def test_more_phases_than_fit_into_the_table_are_reported(tmp_path, shared):
     program = "import insitu\nfor n in range(100): insitu.phase(f'phase {n}')\nprint('ended')"
 
     table = measure(tmp_path, sys.executable, program, shared)
@@ -200,7 +200,7 @@ def names(here, group):
 
 
 @pytest.mark.native
-def test_a_rank_that_is_killed_is_known_by_its_last_phase(tmp_path, shared):
+def test_the_finding_about_a_killed_rank_names_its_last_phase(tmp_path, shared):
     program = "import insitu, os\ninsitu.phase(7)\nprint('ended', flush=True)\nos._exit(0)"
 
     table = measure(tmp_path, sys.executable, program, shared)

@@ -23,7 +23,7 @@ META = json.dumps({"run": "0" * 32, "campaign": "/nowhere", "parameters": {"n": 
 
 
 class Clock:
-    """Nanoseconds that pass only when told."""
+    """A clock that advances only when a test sets it."""
 
     def __init__(self) -> None:
         self.now = time.monotonic_ns()
@@ -56,18 +56,18 @@ def test_ranks_with_other_call_paths_share_one_dictionary(tmp_path):
     rank_table(tmp_path, 0, 2, ["a", "b"])
     rank_table(tmp_path, 1, 2, ["b", "c"])
 
-    found = by_type(leftovers.read_messages(str(tmp_path)))
+    messages = by_type(leftovers.read_messages(str(tmp_path)))
 
-    assert found[Paths].names == ("app.py", "a", "b", "c")
-    assert (found[Hello].size, found[Hello].ranks) == (2, (0, 1))
+    assert messages[Paths].names == ("app.py", "a", "b", "c")
+    assert (messages[Hello].size, messages[Hello].ranks) == (2, (0, 1))
     rows = [
-        array("I", group.rows).tolist() for group in found[Totals].groups if len(group.rows) > 4
+        array("I", group.rows).tolist() for group in messages[Totals].groups if len(group.rows) > 4
     ]
     assert sorted(rows) == [[0, 1, 2], [0, 2, 3]]
-    assert all(end.is_complete and end.status == 0 for end in found[Bye].ends)
+    assert all(end.is_complete and end.status == 0 for end in messages[Bye].ends)
 
 
-def test_ranks_with_the_same_call_paths_travel_as_one_matrix(tmp_path):
+def test_ranks_with_the_same_call_paths_are_sent_as_one_matrix(tmp_path):
     for number in range(3):
         rank_table(tmp_path, number, 3, ["a", "b"])
 
@@ -82,14 +82,14 @@ def test_ranks_with_the_same_call_paths_travel_as_one_matrix(tmp_path):
     assert array("d", group.tick_s).tolist() == [1e-9] * 3
 
 
-def test_what_a_node_says_survives_the_wire(tmp_path):
+def test_messages_of_a_node_survive_encoding_and_decoding(tmp_path):
     rank_table(tmp_path, 0, 1, ["a"])
 
     for message in leftovers.read_messages(str(tmp_path)):
         assert decode(encode(message)) == message
 
 
-def test_a_rank_that_is_gone_without_an_end_is_lost(tmp_path):
+def test_a_rank_that_ended_without_storing_a_status_is_lost(tmp_path):
     timer, _ = rank_table(tmp_path, 0, 1, ["a"], is_ended=False)
     timer._set("pid", 2**22 + 1)
 
@@ -109,7 +109,7 @@ def test_a_rank_that_is_gone_without_an_end_is_lost(tmp_path):
         (table.RUNNING, 0, table.MPI_FINALISED, True),  # os._exit after MPI_Finalize
     ],
 )
-def test_how_a_rank_ended_decides_whether_its_data_are_whole(
+def test_how_a_rank_ended_decides_whether_its_data_are_complete(
     tmp_path, state, status, mpi_state, is_complete
 ):
     timer, _ = rank_table(tmp_path, 0, 1, ["a"])
@@ -122,7 +122,7 @@ def test_how_a_rank_ended_decides_whether_its_data_are_whole(
     assert end.is_complete is is_complete
 
 
-def test_a_damaged_table_is_named_and_the_others_are_taken(tmp_path):
+def test_a_damaged_table_is_reported_and_the_others_are_read(tmp_path):
     rank_table(tmp_path, 0, 2, ["a"])
     (tmp_path / "rank-000001-1.table").write_bytes(b"rubbish" * 1000)
 
@@ -166,7 +166,7 @@ def test_bytes_changed_anywhere_in_a_table_never_crash_the_reader(tmp_path_facto
     assert len(messages) == 4
 
 
-def test_names_that_are_no_unicode_fit_into_a_message(tmp_path):
+def test_names_that_are_not_unicode_fit_into_a_message(tmp_path):
     rank_table(tmp_path, 0, 1, ["x" * 990 + "\udcff" * 10])
 
     paths = by_type(leftovers.read_messages(str(tmp_path)))[Paths]
@@ -174,17 +174,17 @@ def test_names_that_are_no_unicode_fit_into_a_message(tmp_path):
     assert decode(encode(paths)).names[1].startswith("x" * 990)
 
 
-def test_rows_that_share_one_long_name_are_no_table(tmp_path):
+def test_a_table_whose_rows_share_one_long_name_is_damaged(tmp_path):
     (tmp_path / "rank-000000-1.table").write_bytes((CORPUS / "shared.table").read_bytes())
 
     with pytest.raises(WireError, match="shares its name"):
         leftovers.read_messages(str(tmp_path))
 
 
-def test_two_nodes_with_one_host_name_are_two_nodes(tmp_path):
+def test_nodes_with_the_same_host_name_have_different_names(tmp_path):
     names = []
-    for place in ("a", "b"):
-        directory = tmp_path / place
+    for name in ("a", "b"):
+        directory = tmp_path / name
         directory.mkdir()
         rank_table(directory, 0, 1, ["solve"])
         names.append([node.Node(str(directory)).name for _ in range(2)])
@@ -194,7 +194,7 @@ def test_two_nodes_with_one_host_name_are_two_nodes(tmp_path):
     assert all(name.startswith(f"{socket.gethostname()}-") for name, _ in names)
 
 
-def test_a_folder_of_the_spool_says_which_node_it_is_of(tmp_path):
+def test_a_folder_of_the_spool_keeps_the_name_of_its_node(tmp_path):
     campaign, directory = tmp_path / "c.insitu", tmp_path / ("0" * 32)
     directory.mkdir()
     rank_table(directory, 0, 1, ["solve"])

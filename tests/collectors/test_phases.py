@@ -19,7 +19,7 @@ for name in ("grow", "keep", "end"):
 
 
 @pytest.mark.native
-def test_memory_seen_right_behind_a_mark_is_that_of_the_phase_that_has_ended(tmp_path, shared):
+def test_memory_read_just_after_a_mark_belongs_to_the_phase_that_has_ended(tmp_path, shared):
     script = tmp_path / "program.py"
     script.write_text(WAITS)
     with subprocess.Popen(

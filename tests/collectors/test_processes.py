@@ -7,7 +7,7 @@ import sys
 from insitu.collectors.processes import Processes
 
 
-def test_the_end_of_a_process_is_told_once_however_it_ends():
+def test_the_end_of_a_process_is_reported_once_however_it_ends():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     processes = Processes()
     processes.watch([child.pid, child.pid, 1 << 30])

@@ -63,7 +63,7 @@ def include(request):
 
 
 @pytest.mark.native
-def test_our_declarations_are_those_of_the_stable_abi(tmp_path, include):
+def test_declarations_by_hand_match_the_stable_abi(tmp_path, include):
     lines = [line for struct, fields in STRUCTS.items() for line in offsets(struct, fields)]
     lines += [f'printf("{name} %ld\\n", (long)({name}));' for name in CONSTANTS]
 
@@ -76,7 +76,7 @@ def test_our_declarations_are_those_of_the_stable_abi(tmp_path, include):
 
 @pytest.mark.native
 @pytest.mark.parametrize("include", ["3.11"], indirect=True)
-def test_our_frame_is_that_of_3_11(tmp_path, include):
+def test_the_declared_frame_matches_python_3_11(tmp_path, include):
     lines = [line.replace("struct ", "") for line in offsets("Frame311", FRAME)]
     lines += ['printf("%d %d\\n", FRAME_OWNED_BY_GENERATOR, RETURN_GENERATOR_311);']
 

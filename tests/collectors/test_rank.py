@@ -34,9 +34,9 @@ MPIEXEC_IN_SBATCH = {
     ],
 )
 def test_the_rank_is_read_from_the_launchers_variables(environment, expected):
-    found = rank.find_rank(environment)
+    info = rank.find_rank(environment)
 
-    assert (found and (found.rank, found.size)) == expected
+    assert (info and (info.rank, info.size)) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_ranks_of_one_job_share_its_name(environment, expected):
         (["python"], "python"),
     ],
 )
-def test_the_root_of_all_call_paths_is_called_like_the_program(argv, expected):
+def test_the_root_of_all_call_paths_has_the_name_of_the_program(argv, expected):
     assert program_name(argv) == expected
 
 
-def test_the_package_of_dash_m_is_the_program_wherever_it_lies():
+def test_the_package_of_dash_m_is_the_program_wherever_it_is_installed():
     prefixes = user_prefixes(["python", "-m", "package.tool"]).split("\n")
 
     assert prefixes and all(prefix.endswith("/package/") for prefix in prefixes)
@@ -84,9 +84,7 @@ def test_the_package_of_dash_m_is_the_program_wherever_it_lies():
         ("import sys\ntry: sys.exit(7)\nexcept SystemExit: pass", 0),
     ],
 )
-def test_a_program_that_fails_is_kept_with_its_exit_status(
-    tmp_path, shared, measures, program, status
-):
+def test_the_exit_status_of_a_program_is_stored(tmp_path, shared, measures, program, status):
     library = shared if measures == "native" else ""
 
     table = measure(tmp_path, sys.executable, program, library, prints="", status=status)

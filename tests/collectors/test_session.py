@@ -49,8 +49,8 @@ def test_bye_follows_the_last_totals_until_it_is_durable():
     assert step(session, 3, has_data=False, has_ended=True) is Step.NOTHING
 
 
-def test_welcome_ends_the_waiting_of_hello():
-    """A watchdog that compared with the send time from before Welcome said Hello for ever."""
+def test_after_welcome_totals_do_not_wait_for_the_next_hello():
+    """A watchdog that used the send time from before Welcome would repeat Hello for ever."""
     session = AgentSession()
     step(session, 0)
     session.receive(WELCOME)
@@ -62,7 +62,7 @@ def test_welcome_ends_the_waiting_of_hello():
     assert session.is_welcome
 
 
-def test_after_a_lost_connection_hello_goes_first():
+def test_after_a_lost_connection_hello_is_sent_first():
     """Data sent before Hello after a silent reconnect were refused, and the session never
     finished."""
     session = welcomed()
@@ -74,7 +74,7 @@ def test_after_a_lost_connection_hello_goes_first():
 
 
 @pytest.mark.parametrize("answer", [Ack("b", 1, 5, False), Reject(NO_SESSION, "who are you?")])
-def test_another_aggregator_wants_hello_first(answer):
+def test_a_new_aggregator_gets_hello_first(answer):
     session = welcomed()
     step(session, 1)
 
@@ -83,7 +83,7 @@ def test_another_aggregator_wants_hello_first(answer):
     assert step(session, 1.1) is Step.HELLO
 
 
-def test_silence_means_that_the_session_is_gone():
+def test_an_unanswered_message_ends_the_session():
     session = welcomed()
     step(session, 1)
 
@@ -91,7 +91,7 @@ def test_silence_means_that_the_session_is_gone():
 
 
 @pytest.mark.parametrize("answer", [Reject(REFUSED, "wrong token"), Halt("enough")])
-def test_who_is_refused_stops_sending(answer):
+def test_a_refused_session_sends_nothing(answer):
     session = welcomed()
 
     session.receive(answer)
@@ -110,7 +110,7 @@ def test_an_old_ack_before_welcome_changes_nothing():
     assert session.known_rows == 0
 
 
-def test_the_sequence_goes_on_where_the_aggregator_stands():
+def test_the_sequence_continues_from_the_aggregators():
     session = AgentSession()
     step(session, 0)
     session.receive(Welcome(instance="a", known=7, last_seq=41, beat_ms=500))
@@ -119,7 +119,7 @@ def test_the_sequence_goes_on_where_the_aggregator_stands():
     assert (session.sequence, session.known_rows, session.heartbeat_s) == (42, 7, 0.5)
 
 
-def test_call_paths_go_by_their_digest_first():
+def test_call_paths_are_sent_as_a_digest_first():
     session = welcomed()
 
     first = step(session, 1, rows=5)
@@ -128,7 +128,7 @@ def test_call_paths_go_by_their_digest_first():
     assert [first, step(session, 1.1, rows=5)] == [Step.DIGEST, Step.TOTALS]
 
 
-def test_call_paths_that_nobody_has_sent_go_with_their_names():
+def test_call_paths_unknown_to_the_aggregator_are_sent_with_their_names():
     session = welcomed()
 
     steps = []
@@ -139,7 +139,7 @@ def test_call_paths_that_nobody_has_sent_go_with_their_names():
     assert steps == [Step.DIGEST, Step.PATHS, Step.PATHS, Step.TOTALS]
 
 
-def test_totals_that_were_not_taken_are_due_again():
+def test_totals_that_were_not_accepted_are_due_again():
     session = welcomed()
     step(session, 1)
 
@@ -150,7 +150,7 @@ def test_totals_that_were_not_taken_are_due_again():
     assert (was_behind, session.is_behind) == (True, False)
 
 
-def test_a_second_welcome_says_that_totals_on_their_way_were_not_taken():
+def test_after_a_second_welcome_outstanding_totals_are_due_again():
     """The next part of totals followed a part that was lost, and the Bye covered both."""
     session = welcomed()
     step(session, 1)

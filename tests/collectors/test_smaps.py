@@ -36,16 +36,16 @@ def test_resident_and_proportional_memory_are_read_in_bytes(root):
     assert (memory.rss, memory.rss_peak, memory.pss) == (1024 << 10, 2048 << 10, 512 << 10)
 
 
-def test_private_shared_and_swapped_memory_come_with_it(root):
+def test_private_shared_and_swapped_memory_are_read_with_pss(root):
     memory = smaps.Memory()
 
     smaps.probe(memory, 7, now_s=1.0, root=str(root))
 
-    found = (memory.private, memory.shared, memory.swap)
-    assert found == (704 << 10, 320 << 10, 8 << 10)
+    pages = (memory.private, memory.shared, memory.swap)
+    assert pages == (704 << 10, 320 << 10, 8 << 10)
 
 
-def test_pss_is_read_as_often_as_a_part_of_the_time_allows(root):
+def test_reading_pss_takes_at_most_a_share_of_the_time(root):
     memory = smaps.Memory(pss_took_s=0.03, since_s=5.0)
 
     early = smaps.probe(memory, 7, now_s=9.0, root=str(root))
@@ -56,7 +56,7 @@ def test_pss_is_read_as_often_as_a_part_of_the_time_allows(root):
     assert memory.pss_took_s > 0.03
 
 
-def test_the_end_of_a_phase_is_worth_more(root):
+def test_the_end_of_a_phase_may_cost_more(root):
     memory = smaps.Memory(pss_took_s=0.15, since_s=5.0)
 
     beat = smaps.probe(memory, 7, now_s=9.0, root=str(root))
@@ -75,11 +75,11 @@ def test_what_this_machine_cannot_measure_is_absent_and_not_zero(root):
     assert memory.pss_took_s == float("inf")
 
 
-def test_a_process_that_is_gone_is_no_error(root):
+def test_a_process_that_has_ended_is_no_error(root):
     assert not smaps.probe(smaps.Memory(), 8, now_s=1.0, root=str(root))
 
 
-def test_a_process_is_told_from_another_one_with_its_number():
+def test_a_process_is_distinguished_from_a_later_one_with_its_id():
     with open("/proc/self/stat", encoding="ascii") as file:
         started = int(file.read().rpartition(")")[2].split()[19])
 

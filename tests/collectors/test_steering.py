@@ -47,7 +47,7 @@ WAYS = (
 
 @pytest.mark.native
 @pytest.mark.parametrize("options", WAYS, ids=" ".join)
-def test_the_native_hook_leaves_out_what_its_twin_leaves_out(tmp_path, python, shared, options):
+def test_both_hooks_leave_out_the_same_functions(tmp_path, python, shared, options):
     native = measure(tmp_path, python, PROGRAM, shared, *options)
     twin = measure(tmp_path, python, PROGRAM, "", *options)
 
@@ -55,7 +55,7 @@ def test_the_native_hook_leaves_out_what_its_twin_leaves_out(tmp_path, python, s
 
 
 @pytest.mark.native
-def test_filters_let_callees_stand_below_the_caller(tmp_path, shared):
+def test_callees_of_a_skipped_function_are_below_its_caller(tmp_path, shared):
     table = measure(tmp_path, sys.executable, PROGRAM, shared, "--skip", "Solver")
 
     counted = visits(table)
@@ -65,12 +65,12 @@ def test_filters_let_callees_stand_below_the_caller(tmp_path, shared):
 
 
 @pytest.mark.native
-def test_recursion_is_kept_where_that_is_asked_for(tmp_path, python, shared):
+def test_recursion_is_recorded_with_the_option_recursion(tmp_path, python, shared):
     folded = visits(measure(tmp_path, python, PROGRAM, shared))
-    kept = visits(measure(tmp_path, python, PROGRAM, shared, "--recursion", "keep"))
+    levels = visits(measure(tmp_path, python, PROGRAM, shared, "--recursion", "keep"))
 
     assert folded["program.py->main->fact"] == 10
-    assert kept["program.py->main" + "->fact" * 5] == 2
+    assert levels["program.py->main" + "->fact" * 5] == 2
 
 
 HOT = """
@@ -96,7 +96,7 @@ HOT = """
 
 
 @pytest.mark.native
-def test_the_budget_leaves_out_what_is_called_most_for_least(tmp_path, python, shared):
+def test_the_budget_leaves_out_short_functions_with_many_calls(tmp_path, python, shared):
     table = measure(tmp_path, python, HOT, shared, "--budget", "1%")
 
     left_out = {table.rows[i].name for i in table.throttled()}
@@ -115,7 +115,7 @@ def test_without_a_budget_everything_is_counted(tmp_path, python, shared):
 
 
 @pytest.mark.native
-def test_throttled_functions_are_part_of_their_callers_and_named(tmp_path, shared):
+def test_throttled_functions_count_for_their_callers_and_are_reported(tmp_path, shared):
     table = measure(tmp_path, sys.executable, HOT, shared, "--budget", "0.1%")
     path = table.path.rpartition("/")[0]
 
@@ -132,7 +132,7 @@ def test_throttled_functions_are_part_of_their_callers_and_named(tmp_path, share
 
 
 @pytest.mark.native
-def test_the_time_of_throttled_functions_is_their_callers(tmp_path, shared):
+def test_the_time_of_throttled_functions_counts_for_their_callers(tmp_path, shared):
     table = measure(tmp_path, sys.executable, HOT, shared, "--budget", "0.1%")
     (before,) = [name for name in paths(table) if name == "program.py->main"]
     here = node.Node(table.path.rpartition("/")[0])
@@ -146,16 +146,16 @@ def test_the_time_of_throttled_functions_is_their_callers(tmp_path, shared):
     assert sum(exclusive) == times[0]
 
 
-def test_steering_reaches_the_rank_as_it_was_said():
-    said = parse(
+def test_settings_reach_the_rank_unchanged():
+    settings = parse(
         [
             *("--budget", "5%", "--only", "a.*", "--only", "b", "--skip", "*/x y/*"),
             *("--depth", "4", "--recursion", "keep", "--c-functions", "program.py"),
         ]
     ).steering
 
-    assert str(parse_steering(str(said))) == str(said)
-    assert (said.budget, said.only, said.depth) == (0.05, ("a.*", "b"), 4)
+    assert str(parse_steering(str(settings))) == str(settings)
+    assert (settings.budget, settings.only, settings.depth) == (0.05, ("a.*", "b"), 4)
     assert str(parse_steering("")) == str(Steering())
 
 
@@ -169,6 +169,6 @@ def test_steering_reaches_the_rank_as_it_was_said():
         ["--only", ""],
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(words):
+def test_invalid_options_are_refused_by_name(words):
     with pytest.raises(UsageError, match=words[0]):
         parse([*words, "program.py"])

@@ -30,29 +30,29 @@ def library(tmp_path):
 
 
 def names(path, before_ns):
-    found = elf.read_functions(str(path), before_ns=before_ns).names
+    functions = elf.read_functions(str(path), before_ns=before_ns).names
     table = symbols.Symbols()
-    return {table.name(str(path), f"{address:x}", before_ns=before_ns) for address in found}
+    return {table.name(str(path), f"{address:x}", before_ns=before_ns) for address in functions}
 
 
-def test_functions_are_called_as_people_write_them(library):
+def test_functions_have_the_names_of_the_source(library):
     expected = {"alias", "only_here", "heat::solve(int)", "plate::relax"}
 
     assert expected <= names(library, time.time_ns())
 
 
-def test_a_stripped_file_tells_what_it_exports(library):
+def test_exported_functions_of_a_stripped_file_have_names(library):
     if not shutil.which("strip"):
         pytest.skip("no strip: apt install binutils")
     subprocess.run(["strip", str(library)], check=True)
 
-    found = names(library, time.time_ns())
+    functions = names(library, time.time_ns())
 
-    assert {"alias", "heat::solve(int)", "plate::relax"} <= found
-    assert "only_here" not in found
+    assert {"alias", "heat::solve(int)", "plate::relax"} <= functions
+    assert "only_here" not in functions
 
 
-def test_a_file_that_was_built_anew_since_tells_nothing(library):
+def test_a_file_that_was_rebuilt_later_names_nothing(library):
     table = symbols.Symbols()
 
     assert elf.read_functions(str(library), before_ns=1).names == {}
@@ -69,7 +69,7 @@ def test_a_damaged_file_is_no_error(library, cut):
     assert isinstance(functions, elf.FunctionTable)
 
 
-def test_a_file_that_is_gone_leaves_the_address():
+def test_a_function_of_a_missing_file_is_named_by_its_address():
     name = symbols.Symbols().name("/nowhere/solver", "1136", before_ns=0)
 
     assert name == "solver+0x1136"

@@ -153,7 +153,7 @@ TORTURE = """
 
 
 @pytest.mark.native
-def test_the_native_hook_counts_what_its_twin_counts(tmp_path, python, shared):
+def test_both_hooks_count_the_same_calls(tmp_path, python, shared):
     native = measure(tmp_path, python, TORTURE, shared)
     twin = measure(tmp_path, python, TORTURE, "")
 
@@ -206,7 +206,7 @@ def test_a_recursion_error_leaves_the_native_hook_in_order(tmp_path, python, sha
 
 
 @pytest.mark.native
-def test_the_meta_data_of_the_launcher_stand_in_the_table(tmp_path, shared):
+def test_the_launchers_description_of_the_run_is_in_the_table(tmp_path, shared):
     table = measure(tmp_path, sys.executable, "print('ended')", shared)
 
     assert json.loads(table.meta())["run"] == "0" * 32

@@ -1,4 +1,4 @@
-"""Who waited for whom in collective calls, from what ranks kept of them."""
+"""Waiting times in collective calls, from the events that ranks have sampled."""
 
 import random
 
@@ -21,7 +21,7 @@ def call(begins, ends, needs, key=1):
 
 
 def waited(ranks):
-    return [found[ROW].waited if ROW in found else None for found in sample_waiting(ranks)]
+    return [samples[ROW].waited if ROW in samples else None for samples in sample_waiting(ranks)]
 
 
 @pytest.mark.parametrize(
@@ -33,52 +33,52 @@ def waited(ranks):
         ([NEEDS_ALL, NEEDS_NOBODY, NEEDS_NOBODY], [20, 0, 0]),  # rank 0 gathers
     ],
 )
-def test_a_rank_waits_until_those_whose_part_it_needs_have_come(needs, expected):
+def test_a_rank_waits_until_the_ranks_that_it_needs_have_entered(needs, expected):
     ranks = call([10, 15, 30], [40, 41, 42], needs)
 
-    assert waited([[meeting] for meeting in ranks]) == expected
+    assert waited([[event] for event in ranks]) == expected
 
 
 def test_a_scan_waits_for_the_ranks_before_only():
     ranks = call([30, 10, 15], [40, 41, 42], [NEEDS_LOWER] * 3)
 
-    assert waited([[meeting] for meeting in ranks]) == [0, 20, 15]
+    assert waited([[event] for event in ranks]) == [0, 20, 15]
 
 
-def test_a_call_counts_only_where_all_its_ranks_are_known():
+def test_a_call_counts_only_if_all_its_ranks_are_on_the_node():
     first, second, third = call([10, 15, 30], [40, 41, 42], [NEEDS_ALL] * 3)
 
     assert waited([[first], [second]]) == [None, None]
     assert waited([[first], [second], [third]]) == [20, 15, 0]
 
 
-def test_calls_that_do_not_overlap_are_not_one_call_and_make_the_row_doubtful():
+def test_calls_that_do_not_overlap_are_misfits():
     apart = call([10, 50], [20, 60], [NEEDS_ALL] * 2)
 
-    found = sample_waiting([[meeting] for meeting in apart])
+    samples = sample_waiting([[event] for event in apart])
 
-    assert [(rows[ROW].calls, rows[ROW].misfits) for rows in found] == [(0, 1), (0, 1)]
-    assert found[0][ROW].share(1) is None
+    assert [(rows[ROW].calls, rows[ROW].misfits) for rows in samples] == [(0, 1), (0, 1)]
+    assert samples[0][ROW].share(1) is None
 
 
-def test_few_calls_of_many_tell_nothing():
+def test_few_sampled_calls_do_not_represent_many():
     few = [
         call([10, 20], [30, 30], [NEEDS_ALL] * 2, key=key) for key in range(MIN_CALLS - 1)
-    ]  # fewer than that are told only where these are all
+    ]  # enough only if there are no other calls
 
-    found = sample_waiting([[one[rank] for one in few] for rank in range(2)])
+    samples = sample_waiting([[call_events[rank] for call_events in few] for rank in range(2)])
 
-    assert found[0][ROW].share(1000) is None
-    assert found[0][ROW].share(MIN_CALLS - 1) == 0.5
+    assert samples[0][ROW].share(1000) is None
+    assert samples[0][ROW].share(MIN_CALLS - 1) == 0.5
 
 
-def test_a_sample_that_ranks_take_differently_tells_of_all_calls():
-    """Rank 0 keeps one call of four, rank 1 one of sixteen, by their keys: what both kept counts.
+def test_samples_that_differ_between_ranks_represent_all_calls():
+    """Rank 0 samples one call of four, rank 1 one of sixteen, by key. Calls in both samples count.
 
     Seed 3; the standard deviation of the share over so many calls is 0.011.
     """
     draw = random.Random(3)
-    kept: list[list[CollectiveEvent]] = [[], []]
+    sampled: list[list[CollectiveEvent]] = [[], []]
     waiting = time = 0
     for _ in range(20_000):
         key, late = draw.getrandbits(64), draw.randrange(100)
@@ -86,9 +86,9 @@ def test_a_sample_that_ranks_take_differently_tells_of_all_calls():
         waiting, time = waiting + late, time + 120
         for rank, zeros in ((0, 2), (1, 4)):
             if key >> (64 - zeros) == 0:
-                kept[rank].append(pair[rank])
+                sampled[rank].append(pair[rank])
 
-    share = sample_waiting(kept)[0][ROW].share(20_000)
+    share = sample_waiting(sampled)[0][ROW].share(20_000)
 
     assert share == pytest.approx(waiting / time, abs=0.03)
 
@@ -103,7 +103,7 @@ class Table:
         return self.events
 
 
-def test_waiting_is_told_by_rank_and_row_and_rows_that_are_none_are_left_out():
+def test_waiting_is_reported_by_rank_and_row_and_invalid_rows_are_skipped():
     odd = CollectiveEvent(2, 10, 20, 99, NEEDS_NOBODY, 0, 1)  # of a damaged table
     first, second = call([10, 30], [40, 40], [NEEDS_ALL] * 2)
     ranks = [Rank(Table([first, odd]), 0, tick_s=0.5), Rank(Table([second]), 1, tick_s=0.5)]
@@ -111,6 +111,6 @@ def test_waiting_is_told_by_rank_and_row_and_rows_that_are_none_are_left_out():
     for rank in ranks:
         rank.node_rows.extend(range(ROW + 1))
 
-    told = waiting_gauges(ranks, [(rank, totals) for rank in ranks])
+    gauges = waiting_gauges(ranks, [(rank, totals) for rank in ranks])
 
-    assert told == [(0, ROW, {"time_waiting": 10.0}), (1, ROW, {"time_waiting": 0.0})]
+    assert gauges == [(0, ROW, {"time_waiting": 10.0}), (1, ROW, {"time_waiting": 0.0})]
