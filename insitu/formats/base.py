@@ -1,4 +1,4 @@
-"""What a format can do, which formats there are."""
+"""The protocols of exporters and importers, and the formats that exist."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Exporter(Protocol):
     suffix: str
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
-        """Write everything of the campaign that the format can say."""
+        """Write everything of the campaign that the format can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class ImportedRuns:
-    """What an importer found: runs with their values, and the lines it could not read."""
+    """Imported runs with their values, and the lines that could not be read."""
 
     runs: tuple[tuple[RunKey, RunTable], ...]
     bad: tuple[BadLine, ...]
@@ -44,10 +44,10 @@ class Importer(Protocol):
     name: str
 
     def rows(self, file: str) -> Iterator[Mapping[str, Any]]:  # Any: JSON
-        """What a file or directory says, as the lines that `insitu import` takes (jsonl.py).
+        """Yield the measurements of a file or directory, as rows of JSON Lines (jsonl.py).
 
         Raises:
-            UsageError: it cannot be read, or is of another format.
+            UsageError: the file cannot be read, or has another format.
         """
 
 
@@ -85,49 +85,53 @@ SUFFIXES = {
     ".txt": "extra-p-text",
     ".cubex": "cube",
     ".cali": "caliper",
-}  # what `insitu import` takes a file for; all others are JSON Lines
+}  # format of a file by its suffix; all others are JSON Lines
 
 
 def load_exporter(name: str) -> Exporter:
-    """The exporter of a format.
+    """Return the exporter of a format.
 
     Raises:
         UsageError: there is no such format.
     """
     if name not in EXPORTERS:
-        raise UsageError(f"no format '{name}' to export; there are {', '.join(EXPORTERS)}")
-    found: Exporter = _made(EXPORTERS[name])
-    return found
+        raise UsageError(f"no format '{name}' to export; the formats are {', '.join(EXPORTERS)}")
+    exporter: Exporter = _load(EXPORTERS[name])
+    return exporter
 
 
 def load_importer(name: str) -> Importer:
-    """The importer of a format of other tools.
+    """Return the importer of a format of another tool.
 
     Raises:
         UsageError: there is no such format.
     """
     if name not in IMPORTERS:
-        raise UsageError(f"no format '{name}' to import; there are jsonl, {', '.join(IMPORTERS)}")
-    found: Importer = _made(IMPORTERS[name])
-    return found
-
-
-def _made(place: str) -> Any:  # Any: an exporter or an importer
-    module, _, attribute = place.partition(":")
-    return getattr(import_module(module), attribute)()
+        raise UsageError(
+            f"no format '{name}' to import; the formats are jsonl, {', '.join(IMPORTERS)}"
+        )
+    importer: Importer = _load(IMPORTERS[name])
+    return importer
 
 
 def load_exporter_for(file: str) -> Exporter:
-    """The exporter whose files end as this one does.
+    """Return the exporter whose suffix a file has.
 
     Raises:
-        UsageError: no format is written into such files.
+        UsageError: no format has this suffix.
     """
-    known = [load_exporter(name) for name in EXPORTERS]
-    for one in sorted(known, key=lambda one: -len(one.suffix)):
-        if file.lower().endswith(one.suffix):
-            return one
-    suffixes = ", ".join(one.suffix for one in known)
+    exporters = [load_exporter(name) for name in EXPORTERS]
+    for exporter in sorted(exporters, key=lambda exporter: -len(exporter.suffix)):
+        if file.lower().endswith(exporter.suffix):
+            return exporter
+
+    suffixes = ", ".join(exporter.suffix for exporter in exporters)
     raise UsageError(
-        f"{file}: which format? Say --to {'|'.join(EXPORTERS)}, or end it in one of {suffixes}"
+        f"{file}: the suffix does not determine the format; give --to {'|'.join(EXPORTERS)}, or"
+        f" use one of the suffixes {suffixes}"
     )
+
+
+def _load(path: str) -> Any:  # Any: an exporter or an importer
+    module, _, attribute = path.partition(":")
+    return getattr(import_module(module), attribute)()

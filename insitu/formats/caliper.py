@@ -1,8 +1,9 @@
-"""Measurements of Caliper: .cali files, read by caliper-reader, and its json-split.
+"""Imports measurements of Caliper: .cali files, read by caliper-reader, and its json-split.
 
-A file is one run. Its number of ranks is what Caliper kept as mpi.world.size or jobsize, else how
-many ranks have values; numbers that Adiak kept (problem_size, iterations) are no parameters, since
-many of them are results: name parameters in the file, as in `heat.p16.n256.cali`.
+A file is one run. Its number of ranks is mpi.world.size or jobsize if Caliper recorded them,
+otherwise the number of ranks with values. Numbers that Adiak recorded (problem_size, iterations)
+are not parameters, since many of them are results: put parameters into the name of the file, as in
+`heat.p16.n256.cali`.
 """
 
 import math
@@ -16,7 +17,7 @@ from insitu.formats.reading import Row, load_json, parse_file_name
 
 RANK = "mpi.rank"
 SIZES = ("mpi.world.size", "jobsize")
-NESTED = ("path", "region", "function", "annotation")  # which attribute names the call path
+CALL_PATHS = ("path", "region", "function", "annotation")  # attributes with the call path
 NANOSECONDS = "time.duration.ns"
 OWN = {
     "inclusive#sum#time.duration": (TIME.name, "s"),
@@ -29,7 +30,7 @@ OWN = {
     "count": (VISITS.name, "1"),
     "sum#count": (VISITS.name, "1"),
 }
-# What caliper-reader raises at lines that are no records.
+# What caliper-reader raises for lines that are not records.
 BROKEN = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError)
 Values = dict[tuple[str, str, str], dict[int, float]]
 
@@ -69,14 +70,14 @@ class CaliperJson:
         try:
             records = list(_records(data))
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            raise UsageError(f"{file}: not as Caliper's json-split is: {error!r}") from error
+            raise UsageError(f"{file}: not Caliper's json-split: {error!r}") from error
         yield from _rows(records, data, file)
 
 
 def _records(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Each row of data with the names of its columns; references to nodes as lists of labels."""
+    """Yield each row by the names of its columns; node references become lists of labels."""
     nodes, columns = data["nodes"], data["columns"]
-    are_values = [one.get("is_value", False) for one in data["column_metadata"]]
+    are_values = [column.get("is_value", False) for column in data["column_metadata"]]
 
     def frames(index: int | None) -> list[str]:
         names: list[str] = []
@@ -94,31 +95,32 @@ def _records(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _rows(
-    records: Iterable[Mapping[str, Any]], said: Mapping[str, Any], file: str
+    records: Iterable[Mapping[str, Any]], metadata: Mapping[str, Any], file: str
 ) -> Iterator[Row]:
     values: Values = {}
-    nested: set[str] = set()
     for record in records:
         lists = (value for value in record.values() if isinstance(value, list))
-        frames = next((record[name] for name in NESTED if name in record), next(lists, None))
+        frames = next((record[name] for name in CALL_PATHS if name in record), next(lists, None))
         if not frames:
-            continue  # time outside of every region
-        parts = frames if isinstance(frames, list) else [frames]
-        path = ARROW.join(str(part).replace(ARROW, "→").strip() or "?" for part in parts)
-        nested.add(path)
-        rank = _whole(record.get(RANK, 0), RANK, file)
+            continue  # time outside all regions
+        names = frames if isinstance(frames, list) else [frames]
+        path = ARROW.join(str(name).replace(ARROW, "→").strip() or "?" for name in names)
+        rank = _parse_count(record.get(RANK, 0), RANK, file)
         for name, text in record.items():
-            amount = _amount(text)
+            amount = _parse_number(text)
             if amount is None or name == RANK:
                 continue
             amount *= 1e-9 if name.endswith(NANOSECONDS) else 1.0
-            told = name.removesuffix(".ns")
-            metric, unit = OWN.get(told, (told, "s" if told.endswith("time.duration") else "1"))
-            here = values.setdefault((path, metric, unit), {})
-            here[rank] = here.get(rank, 0.0) + amount
-    seen = {rank for ranks in values.values() for rank in ranks}
-    sizes = [_whole(said[name], name, file) for name in SIZES if name in said]
+            base = name.removesuffix(".ns")
+            default_unit = "s" if base.endswith("time.duration") else "1"
+            metric, unit = OWN.get(base, (base, default_unit))
+            of_ranks = values.setdefault((path, metric, unit), {})
+            of_ranks[rank] = of_ranks.get(rank, 0.0) + amount
+
+    seen = set().union(*values.values())
+    sizes = [_parse_count(metadata[name], name, file) for name in SIZES if name in metadata]
     size = sizes[0] if sizes else max(seen, default=0) + 1
+
     params, repetition = parse_file_name(file)
     for (path, metric, unit), ranks in values.items():
         row: dict[str, Any] = {
@@ -135,20 +137,22 @@ def _rows(
             yield row | {"value": ranks[min(seen)]}
 
 
-def _whole(value: object, name: str, file: str) -> int:
-    """A rank or a number of ranks.
+def _parse_count(value: object, name: str, file: str) -> int:
+    """Return a rank or a number of ranks.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the value is neither.
     """
-    number = _amount(value)
+    number = _parse_number(value)
     if number is None or not 0 <= number <= MAX_RANKS:
-        raise UsageError(f"{file}: {name} is {value!r:.40}, which is no rank and no number of them")
+        raise UsageError(
+            f"{file}: {name} is {value!r:.40}, which is not a rank or a number of ranks"
+        )
     return int(number)
 
 
-def _amount(value: object) -> float | None:
-    """A number, also one that is written as text; None for what is none."""
+def _parse_number(value: object) -> float | None:
+    """Return a finite number, also from text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

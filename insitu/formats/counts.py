@@ -1,4 +1,4 @@
-"""What counted pilot runs leave: insitu's own counters, callgrind's, gcov's and clang's."""
+"""Reads the counts of pilot runs: those of insitu, callgrind, gcov and clang."""
 
 import json
 import os
@@ -11,71 +11,71 @@ from insitu.errors import UsageError
 from insitu.formats.profiles import gcov_counts, proftext_counts
 
 LABEL = "label"
-# What works on as much as it is given, in the C library: what it costs is of who calls it.
-_WORKING = re.compile(
+# Functions of the C library with work proportional to their arguments; it is the caller's.
+_WORK_OF_CALLER = re.compile(
     r"_*(w?mem(cpy|move|set|cmp|chr)|str(len|n?cpy|n?cat|n?cmp|n?dup|r?chr|str)|qsort|bsearch)(?![a-z])"
 )
-_DEEPER = re.compile(r"'\d+\Z")  # behind a function that was called within itself
-_NAMED = re.compile(r"\((\d+)\)(?: (.+))?\Z")
+_DEEPER = re.compile(r"'\d+\Z")  # suffix of a recursive call
+_NUMBERED = re.compile(r"\((\d+)\)(?: (.+))?\Z")
 
 
 def read_counts(directory: str) -> dict[Site, float]:
-    """The greatest count of all ranks by site, from every file of a pilot run.
+    """Return the largest count of all ranks by site, from every file of a pilot run.
 
     Raises:
         UsageError: a file cannot be read.
     """
-    found: dict[Site, float] = {}
+    largest: dict[Site, float] = {}
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
         reader = READERS.get(os.path.splitext(name)[1])
         if reader is None:
             continue
-        rows = reader(path)
+
         totals: dict[Site, float] = {}
-        for site, amount in rows:
+        for site, amount in reader(path):
             totals[site] = totals.get(site, 0.0) + amount
         for site, amount in totals.items():
-            found[site] = max(found.get(site, 0.0), amount)
-    return found
+            largest[site] = max(largest.get(site, 0.0), amount)
+    return largest
 
 
 def read_labels(directory: str) -> dict[str, frozenset[str]]:
-    """The parameters that a labelled run names, by call path: of all ranks.
+    """Return the parameters that label each call path in a labelled run, from all ranks.
 
     Raises:
         UsageError: a file cannot be read.
     """
-    found: dict[str, frozenset[str]] = {}
+    labels: dict[str, frozenset[str]] = {}
     for path, site in read_counts(directory):
         kind, _, name = site.partition(":")
         if kind == LABEL:
-            found[path] = found.get(path, frozenset()) | {name}
-    return found
+            labels[path] = labels.get(path, frozenset()) | {name}
+    return labels
 
 
-def _own(path: str) -> Iterator[tuple[Site, float]]:
-    """Rows of `[[frames], site, amount]`."""
+def _insitu_counts(path: str) -> Iterator[tuple[Site, float]]:
+    """Yield the counts of insitu's own counters, rows of `[[frames], site, amount]`."""
     try:
         with open(path, encoding="utf-8") as file:
             for frames, site, amount in json.load(file):
                 if frames:
                     yield (ARROW.join(frames), str(site)), float(amount)
     except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"{path}: no counts of a pilot run: {error}") from error
+        raise UsageError(f"{path}: not the counts of a pilot run: {error}") from error
 
 
-def _callgrind(path: str) -> Iterator[tuple[Site, float]]:
-    """Instructions of each function of the program itself, without what it calls.
+def _callgrind_counts(path: str) -> Iterator[tuple[Site, float]]:
+    """Yield the instructions of each function of the program itself, without its callees.
 
-    Only the object that was started counts, and what it has the C library copy, fill, compare and
-    sort; other libraries, MPI's polling among them, do not. The format is that of callgrind's
-    manual: names are given once and then called by their number, and the line after `calls=` is the
-    cost of the callee.
+    Only the executable counts, and what the C library copies, fills, compares and sorts for it;
+    other libraries, including MPI's polling, do not. The format is described in callgrind's manual:
+    a name is given once with a number and then referred to by that number, and the line after
+    `calls=` is the cost of the callee.
     """
     objects: dict[str, str] = {}
     functions: dict[str, str] = {}
-    program, here, function, callee, is_callee = "", "", "", "", False
+    program, current_object, function, callee, is_callee = "", "", "", "", False
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             for line in map(str.rstrip, file):
@@ -83,43 +83,45 @@ def _callgrind(path: str) -> Iterator[tuple[Site, float]]:
                 if line.startswith("cmd: "):
                     program = os.path.basename(line.split()[1])
                 elif equals and key == "ob":
-                    here = _name(value, objects)
+                    current_object = _resolve_name(value, objects)
                 elif equals and key == "fn":
-                    function = _DEEPER.sub("", _name(value, functions))
+                    function = _DEEPER.sub("", _resolve_name(value, functions))
                 elif equals and key == "calls":
                     is_callee = True
                 elif equals and key in ("cob", "cfn", "cfi", "cfl", "fl", "fi", "fe"):
                     if key == "cfn":
-                        callee = _name(value, functions)
+                        callee = _resolve_name(value, functions)
                     elif key == "cob":
-                        _name(value, objects)
+                        _resolve_name(value, objects)
                 elif line[:1].isdigit() or line[:1] in "+-*":
-                    parts = line.split()
-                    is_own = os.path.basename(here) == program and not function.startswith("0x")
-                    if is_own and len(parts) > 1 and parts[1].isdigit():
+                    words = line.split()
+                    is_own = os.path.basename(
+                        current_object
+                    ) == program and not function.startswith("0x")
+                    if is_own and len(words) > 1 and words[1].isdigit():
                         if not is_callee:
-                            yield (function, "instructions"), float(parts[1])
-                        elif _WORKING.match(callee):
-                            yield (function, f"library:{callee}"), float(parts[1])
+                            yield (function, "instructions"), float(words[1])
+                        elif _WORK_OF_CALLER.match(callee):
+                            yield (function, f"library:{callee}"), float(words[1])
                     is_callee = False
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _name(text: str, known: dict[str, str]) -> str:
-    """`(3) main` gives number 3 its name, `(3)` calls it by it."""
-    found = _NAMED.match(text)
-    if found is None:
+def _resolve_name(text: str, names: dict[str, str]) -> str:
+    """Return the name: `(3) main` defines number 3, `(3)` refers to it."""
+    fields = _NUMBERED.match(text)
+    if fields is None:
         return text
-    number, name = found.groups()
+    number, name = fields.groups()
     if name:
-        known[number] = name
-    return known.get(number, number)
+        names[number] = name
+    return names.get(number, number)
 
 
 READERS = {
-    ".json": _own,
-    ".callgrind": _callgrind,
+    ".json": _insitu_counts,
+    ".callgrind": _callgrind_counts,
     ".gcov": gcov_counts,
     ".proftext": proftext_counts,
 }

@@ -1,8 +1,8 @@
-"""Measurements of Score-P: its CUBE4 files, read by pycubexr.
+"""Imports measurements of Score-P: CUBE4 files, read by pycubexr.
 
-A file is one run. Its parameters stand in the name of its directory or of itself, as Extra-P has
-it: `heat.p16.n256.r2/profile.cubex`; without `p` the run has as many ranks as the file. Values of
-the threads of a rank are added up.
+A file is one run. Its parameters are part of the name of its directory or its own, as Extra-P has
+it: `heat.p16.n256.r2/profile.cubex`. Without `p`, the number of ranks in the file is used. Values
+of the threads of a rank are added up.
 """
 
 import os
@@ -23,7 +23,7 @@ OWN = {
     "bytes_sent": BYTES_SENT.name,
     "bytes_received": BYTES_RECEIVED.name,
 }
-# What pycubexr raises at a damaged file, from its archive to its numbers.
+# What pycubexr raises for a damaged file.
 BROKEN = (
     OSError,
     EOFError,
@@ -42,7 +42,7 @@ BROKEN = (
 
 
 class Cube:
-    """One file, or a directory that holds a directory with a file per run."""
+    """One file, or a directory of directories with a file per run."""
 
     name = "cube"
 
@@ -59,35 +59,34 @@ class Cube:
             params, repetition = parse_file_name(path)
             try:
                 with CubexParser(path) as parsed:
-                    yield from _of_file(parsed, params, repetition, MissingMetricError)
+                    yield from _file_rows(parsed, params, repetition, MissingMetricError)
             except (*BROKEN, CorruptIndexError) as error:
                 raise UsageError(
-                    f"{path}: cannot be read as CUBE4 ({type(error).__name__}); is it all that"
-                    " Score-P wrote?"
+                    f"{path}: cannot be read as CUBE4 ({type(error).__name__}); the file may be"
+                    " incomplete"
                 ) from error
 
 
 def _files(path: str) -> Sequence[str]:
     if not os.path.isdir(path):
         return [path]
-    found = sorted(
-        os.path.join(folder, name)
-        for folder, _, names in os.walk(path)
-        for name in names
-        if name.endswith(".cubex") and not name.startswith(".")
-    )
-    if not found:
-        raise UsageError(f"{path}: no file in it ends in .cubex")
-    return found
+    files = []
+    for folder, _, names in os.walk(path):
+        for name in names:
+            if name.endswith(".cubex") and not name.startswith("."):
+                files.append(os.path.join(folder, name))
+    if not files:
+        raise UsageError(f"{path}: there is no .cubex file in it")
+    return sorted(files)
 
 
-def _of_file(
+def _file_rows(
     parsed: Any, params: Mapping[str, float], repetition: int | None, missing: type[Exception]
 ) -> Iterator[Row]:  # Any: pycubexr has no types
     ranks = _ranks(parsed.get_locations())
     size = max(ranks) + 1
     callpaths = _callpaths(parsed)
-    said = {RANKS: float(size)} | dict(params)
+    parameters = {RANKS: float(size)} | dict(params)
     for metric in parsed.all_metrics():
         try:
             values = parsed.get_metric_values(metric, cache=False)
@@ -98,21 +97,21 @@ def _of_file(
         kinds = ((TIME.name, True), (TIME_EXCLUSIVE.name, False)) if is_time else (("", False),)
         for cnode in parsed.all_cnodes():
             for name, is_inclusive in kinds:
-                found = values.cnode_values(
+                of_locations = values.cnode_values(
                     cnode,
                     convert_to_inclusive=is_inclusive,
                     convert_to_exclusive=not is_inclusive,
                 )
-                if not all(isinstance(value, Real) for value in found[:1]):
+                if not all(isinstance(value, Real) for value in of_locations[:1]):
                     break  # a metric of minima or of distributions
                 totals = [0.0] * size
-                for rank, value in zip(ranks, found, strict=True):
+                for rank, value in zip(ranks, of_locations, strict=True):
                     totals[rank] += float(value)
                 row: dict[str, Any] = {
                     "callpath": callpaths[cnode.id],
                     "metric": name or OWN.get(metric.name, metric.name),
                     "unit": unit,
-                    "params": said,
+                    "params": parameters,
                     "ranks": totals,
                 }
                 if repetition is not None:
@@ -121,17 +120,17 @@ def _of_file(
 
 
 def _ranks(locations: Sequence[Any]) -> list[int]:
-    """The rank of each location: a location numbered 0 is the first thread of a process."""
+    """Return the rank of each location; location 0 is the first thread of a process."""
     ranks: list[int] = []
     current = -1
-    for one in locations:
-        current += int(one.rank) == 0 or current < 0
+    for location in locations:
+        current += int(location.rank) == 0 or current < 0
         ranks.append(current)
     return ranks
 
 
 def _callpaths(parsed: Any) -> dict[int, str]:
-    """The call path of each node of the call tree; two of the same name get a number."""
+    """Return the call path of each node of the call tree; duplicates get a number."""
     names: dict[int, str] = {}
     used: set[str] = set()
 

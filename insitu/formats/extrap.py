@@ -1,8 +1,8 @@
 """Extra-P's JSON: points with their repetitions, one value per class; models beside them.
 
-Extra-P 4 reads `parameters` and `measurements` (docs/file-formats.md) and passes over the rest. It
-refuses files in which a series lacks a point: such series stand under `incomplete`.
-It knows no classes of ranks: a class is written behind the call path, as in `main->solve [2/3]`.
+Extra-P 4 reads `parameters` and `measurements` (docs/file-formats.md) and ignores the rest. It
+refuses files in which a series lacks a point: such series are under `incomplete`. It has no
+behaviour classes: the class follows the call path, as in `main->solve [2/3]`.
 """
 
 import io
@@ -18,7 +18,7 @@ from insitu.modeling.base import Clusters, ModelSet
 from insitu.modeling.classes.match import ALL
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable, SeriesKey
 
-Place = tuple[CallPath, str, tuple[tuple[str, float], ...]]
+ClusterKey = tuple[CallPath, str, tuple[tuple[str, float], ...]]
 
 
 class ExtrapJson:
@@ -29,11 +29,11 @@ class ExtrapJson:
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter."""
-        complete, rest = split_complete(measurements(experiment, models))
+        complete, incomplete = split_complete(measurements(experiment, models))
         document = {
             "parameters": list(experiment.parameters),
             "measurements": complete,
-            "incomplete": rest,
+            "incomplete": incomplete,
             "models": [model_row(series) for series in models.models],
         }
         text = io.TextIOWrapper(out, encoding="utf-8", newline="\n", write_through=True)
@@ -42,20 +42,26 @@ class ExtrapJson:
         text.detach()
 
 
-def split_complete(found: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:  # Any: JSON
-    """Series measured at every point, and the others, which Extra-P's readers refuse."""
-    series = [(path, metric, points) for path, of in found.items() for metric, points in of.items()]
-    places = {tuple(point["point"]) for _, _, points in series for point in points}
+def split_complete(
+    document: Mapping[str, Any],  # Any: JSON
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the series measured at every point, and the others, which Extra-P refuses."""
+    coordinates: set[tuple[float, ...]] = set()
+    for metrics in document.values():
+        for points in metrics.values():
+            coordinates.update(tuple(point["point"]) for point in points)
+
     complete: dict[str, Any] = {}
-    rest: dict[str, Any] = {}
-    for path, metric, points in series:
-        side = complete if len(points) == len(places) else rest
-        side.setdefault(path, {})[metric] = points
-    return complete, rest
+    incomplete: dict[str, Any] = {}
+    for path, metrics in document.items():
+        for metric, points in metrics.items():
+            selected = complete if len(points) == len(coordinates) else incomplete
+            selected.setdefault(path, {})[metric] = points
+    return complete, incomplete
 
 
 def measurements(experiment: Experiment, models: ModelSet) -> dict[str, Any]:  # Any: JSON
-    """Per call path and metric the points with a value per repetition, as Extra-P's JSON has it."""
+    """Return points with a value per repetition, by call path and metric, as Extra-P has them."""
     keys = [series.key for series in models.models]
     modelled = {(key.callpath, key.metric) for key in keys}
     for _, table in experiment.runs:
@@ -64,10 +70,14 @@ def measurements(experiment: Experiment, models: ModelSet) -> dict[str, Any]:  #
                 if (path, metric.name) not in modelled and metric.kind is not MetricKind.POSITION:
                     keys.append(SeriesKey(path, metric.name, ALL))
                     modelled.add((path, metric.name))
-    clusters: Mapping[Place, Clusters] = {
-        (found.callpath, found.metric, found.run.parameters): found for found in models.clusters
+    clusters: Mapping[ClusterKey, Clusters] = {
+        (of_run.callpath, of_run.metric, of_run.run.parameters): of_run
+        for of_run in models.clusters
     }
-    rows = [{path: row for row, path in enumerate(table.callpaths)} for _, table in experiment.runs]
+    rows = []
+    for _, table in experiment.runs:
+        rows.append({path: row for row, path in enumerate(table.callpaths)})
+
     document: dict[str, Any] = {}
     for key in sorted(keys):
         points: dict[tuple[float, ...], list[float]] = {}
@@ -89,16 +99,18 @@ def _value(
     *,
     table: RunTable,
     row: int | None,
-    clusters: Mapping[Place, Clusters],
+    clusters: Mapping[ClusterKey, Clusters],
 ) -> float | None:
-    """The mean over the ranks of a class in one run; None where it has none."""
+    """Return the mean over the ranks of a class in one run; None if there is no value."""
     if row is None or key.metric not in table.values:
         return None
     values: FloatArray = table.values[key.metric][row]
     if key.behaviour != ALL:
-        found = clusters.get((key.callpath, key.metric, run.parameters))
-        if found is None or key.behaviour not in found.names or found.labels.shape != values.shape:
+        of_run = clusters.get((key.callpath, key.metric, run.parameters))
+        if of_run is None or key.behaviour not in of_run.names:
             return None
-        values = values[found.labels == found.names.index(key.behaviour)]
+        if of_run.labels.shape != values.shape:
+            return None
+        values = values[of_run.labels == of_run.names.index(key.behaviour)]
     present = values[np.isfinite(values)]
     return float(present.mean()) if present.size else None

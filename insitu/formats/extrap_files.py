@@ -1,7 +1,7 @@
-"""Measurements for Extra-P 4: its experiments, its text, its JSON Lines.
+"""Exports measurements to Extra-P 4: its experiments, its text and its JSON Lines.
 
-A class of ranks is written behind the call path, as in `extrap.py`. Extra-P keeps a value per
-repetition; the values of single ranks are for `insitu export --to jsonl`.
+The behaviour class follows the call path, as in `extrap.py`. Extra-P has one value per repetition;
+`insitu export --to jsonl` has the values of all ranks.
 """
 
 import io
@@ -18,15 +18,15 @@ from insitu.formats.extrap import measurements, split_complete
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment
 
-WRITTEN_FOR = "4.2.5"  # of Extra-P; an older one warns
+WRITTEN_FOR = "4.2.5"  # version of Extra-P; older ones print a warning
 VALUES, INDEX = b"Extra-P VALUES\0\0", b"Extra-P INDEX\0\0\0"
-MOST_PARAMETERS = 4  # that Extra-P's text can hold
-YEAR = (1980, 1, 1, 0, 0, 0)  # in the archive, so that the same campaign gives the same bytes
+PARAMETERS_LIMIT = 4  # of Extra-P's text
+TIMESTAMP = (1980, 1, 1, 0, 0, 0)  # fixed, so that the same campaign gives the same bytes
 Series = tuple[str, str, list[dict[str, Any]]]
 
 
 class ExtrapExperiment:
-    """Extra-P's own experiment: a zip archive with every repetition's value."""
+    """Extra-P's experiment: a zip archive with the value of every repetition."""
 
     name = "extra-p"
     suffix = ".extra-p"
@@ -56,7 +56,7 @@ class ExtrapExperiment:
 
 
 class ExtrapText:
-    """Extra-P's text: every series measured at every point; others are named in a comment."""
+    """Extra-P's text. Series that lack a point are left out and listed in comments."""
 
     name = "extra-p-text"
     suffix = ".txt"
@@ -68,23 +68,27 @@ class ExtrapText:
             UsageError: there are more parameters than the format can hold.
         """
         names = experiment.parameters
-        if len(names) > MOST_PARAMETERS:
+        if len(names) > PARAMETERS_LIMIT:
             raise UsageError(
-                f"Extra-P's text holds {MOST_PARAMETERS} parameters, this campaign varies"
+                f"Extra-P's text holds {PARAMETERS_LIMIT} parameters, this campaign varies"
                 f" {', '.join(names)}; use --to extra-p"
             )
         text = io.TextIOWrapper(out, encoding="utf-8", newline="\n", write_through=True)
-        complete, rest = split_complete(measurements(experiment, models))
-        found = list(_series(complete))
-        places = sorted({tuple(point["point"]) for _, _, points in found for point in points})
+        complete, incomplete = split_complete(measurements(experiment, models))
+        series = list(_series(complete))
+        coordinates: set[tuple[float, ...]] = set()
+        for _, _, points in series:
+            coordinates.update(tuple(point["point"]) for point in points)
+
         text.writelines(f"PARAMETER {name}\n" for name in names)
-        shown = (" ".join(map(repr, place)) for place in places)
-        joined = " ".join(f"({place})" if len(names) > 1 else place for place in shown)
-        text.write(f"POINTS {joined}\n")
-        for callpath, metric, _ in _series(rest):
+        formatted = [" ".join(map(repr, coordinate)) for coordinate in sorted(coordinates)]
+        if len(names) > 1:
+            formatted = [f"({values})" for values in formatted]
+        text.write(f"POINTS {' '.join(formatted)}\n")
+        for callpath, metric, _ in _series(incomplete):
             title = " ".join(f"{callpath} {metric}".split())
             text.write(f"# left out, not measured at every point: {title}\n")
-        for callpath, metric, points in found:
+        for callpath, metric, points in series:
             text.write(f"\nREGION {' '.join(callpath.split())}\nMETRIC {metric}\n")
             for point in points:
                 text.write(f"DATA {' '.join(map(repr, point['values']))}\n")
@@ -92,9 +96,9 @@ class ExtrapText:
 
 
 class ExtrapLines:
-    """Extra-P's JSON Lines: one line per point, a list of its repetitions as value.
+    """Extra-P's JSON Lines: one line per point, with the list of its repetitions as value.
 
-    Without series that lack a point, which Extra-P refuses.
+    Series that lack a point are left out, since Extra-P refuses them.
     """
 
     name = "extra-p-jsonl"
@@ -114,8 +118,8 @@ class ExtrapLines:
                 out.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
 
-def _series(found: Mapping[str, Any]) -> Iterator[Series]:
-    for callpath, metrics in found.items():
+def _series(document: Mapping[str, Any]) -> Iterator[Series]:
+    for callpath, metrics in document.items():
         for metric, points in metrics.items():
             yield callpath, metric, points
 
@@ -139,12 +143,12 @@ def _array(values: np.ndarray) -> bytes:
 
 
 def _index(blobs: list[bytes]) -> bytes:
-    """Where each array begins in the file of values."""
+    """Return the index: the offset of each array in the file of values."""
     starts = np.cumsum([len(VALUES), *map(len, blobs[:-1])]).tolist()
     return INDEX + struct.pack(f"<{len(starts) + 1}Q", len(starts), *starts)
 
 
 def _put(archive: zipfile.ZipFile, name: str, data: bytes, *, is_stored: bool = False) -> None:
-    entry = zipfile.ZipInfo(name, YEAR)
+    entry = zipfile.ZipInfo(name, TIMESTAMP)
     entry.compress_type = zipfile.ZIP_STORED if is_stored else zipfile.ZIP_DEFLATED
     archive.writestr(entry, data)

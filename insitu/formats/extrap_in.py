@@ -1,4 +1,4 @@
-"""Measurements from Extra-P: its JSON, its older JSON, its text, its experiments."""
+"""Imports measurements from Extra-P: JSON of versions 4 and 3, text, and experiments."""
 
 import io
 import json
@@ -15,7 +15,7 @@ from insitu.errors import UsageError
 from insitu.formats.extrap_files import INDEX, VALUES
 from insitu.formats.reading import Row, load_json
 
-MOST_BYTES = 1 << 30  # of a member of an archive: a small file can claim to be a large one
+MEMBER_BYTES_LIMIT = 1 << 30  # of an archive; protects from zip bombs
 _POINT = re.compile(r"\(([^()]*)\)")
 
 
@@ -29,21 +29,21 @@ class ExtrapJsonReader:
         data = load_json(file)
         try:
             if isinstance(data, dict) and "callpaths" in data:
-                yield from _numbered(data)
+                yield from _numbered_rows(data)
             elif isinstance(data, dict) and "measurements" in data:
-                for part in (data["measurements"], data.get("incomplete", {})):
-                    yield from _nested(data["parameters"], part, "point", _listed)
+                for measurements in (data["measurements"], data.get("incomplete", {})):
+                    yield from _nested_rows(data["parameters"], measurements, "point", _values)
             else:
                 raise UsageError(
-                    f'{file}: no "measurements" in it, as Extra-P\'s JSON has; for other formats'
+                    f'{file}: no "measurements" as in JSON of Extra-P; for other formats'
                     " see `insitu import --help`"
                 )
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            raise UsageError(f"{file}: not as Extra-P writes it: {error!r}") from error
+            raise UsageError(f"{file}: not JSON of Extra-P: {error!r}") from error
 
 
 class ExtrapExperimentReader:
-    """Extra-P's own experiments; where repetitions were not kept, their mean."""
+    """Extra-P's experiments; the mean if the values of repetitions are missing."""
 
     name = "extra-p"
 
@@ -51,7 +51,7 @@ class ExtrapExperimentReader:
         """See Importer."""
         try:
             with zipfile.ZipFile(file) as archive:
-                data = json.loads(_member(archive, "experiment.json"))
+                data = json.loads(_read_member(archive, "experiment.json"))
                 stored: dict[int, list[list[float]]] = {}
 
                 def values(point: Mapping[str, Any]) -> list[float]:
@@ -59,17 +59,19 @@ class ExtrapExperimentReader:
                         return [float(point["mean"])]
                     chunk, index = point["values"]
                     if chunk not in stored:
-                        stored[chunk] = _chunk(archive, int(chunk))
+                        stored[chunk] = _read_chunk(archive, int(chunk))
                     return stored[chunk][index]
 
-                yield from _nested(data["parameters"], data["measurements"], "coordinate", values)
+                yield from _nested_rows(
+                    data["parameters"], data["measurements"], "coordinate", values
+                )
         except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
             raise UsageError(
-                f"{file}: no experiment of Extra-P 4 ({error}); one of Extra-P 3 becomes one by"
+                f"{file}: not an experiment of Extra-P 4 ({error}); convert one of Extra-P 3 with"
                 f" `extrap --extra-p-3 {file} --save-experiment NEW.extra-p`"
             ) from error
         except (KeyError, TypeError, AttributeError, ValueError, IndexError, struct.error) as error:
-            raise UsageError(f"{file}: no experiment of Extra-P 4: {error!r}") from error
+            raise UsageError(f"{file}: not an experiment of Extra-P 4: {error!r}") from error
 
 
 class ExtrapTextReader:
@@ -85,10 +87,10 @@ class ExtrapTextReader:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{file}: cannot be read: {error}") from error
         if any(line.lstrip().startswith("{") for line in lines[:1]):
-            yield from _talpas(lines, file)
+            yield from _talpas_rows(lines, file)
             return
         names: list[str] = []
-        places: list[tuple[float, ...]] = []
+        coordinates: list[tuple[float, ...]] = []
         callpath, metric, index = "main", "time", 0
         for number, line in enumerate(lines, start=1):
             word, _, rest = " ".join(line.split()).partition(" ")
@@ -98,13 +100,13 @@ class ExtrapTextReader:
                 if word == "PARAMETER":
                     names += rest.split()
                 elif word == "POINTS":
-                    places += _points(rest, len(names))
+                    coordinates += _parse_points(rest, len(names))
                 elif word == "REGION":
                     callpath, index = rest, 0
                 elif word == "METRIC":
                     metric, index = rest, 0
                 elif word == "DATA":
-                    params = dict(zip(names, places[index], strict=True))
+                    params = dict(zip(names, coordinates[index], strict=True))
                     values = [float(value) for value in rest.split()]
                     yield {
                         "callpath": callpath,
@@ -114,44 +116,47 @@ class ExtrapTextReader:
                     }
                     index += 1
                 else:
-                    raise ValueError(f"'{word}' is none of PARAMETER, POINTS, REGION, METRIC, DATA")
+                    raise ValueError(
+                        f"'{word}' is not one of PARAMETER, POINTS, REGION, METRIC, DATA"
+                    )
             except IndexError:
                 raise UsageError(f"{file}: line {number}: more DATA than POINTS") from None
             except ValueError as error:
                 raise UsageError(f"{file}: line {number}: {error}") from error
 
 
-def _talpas(lines: Sequence[str], file: str) -> Iterator[Row]:
-    """An object per line and value, with semicolons between its fields."""
+def _talpas_rows(lines: Sequence[str], file: str) -> Iterator[Row]:
+    """Yield rows of Talpas: an object per line and value, with semicolons between its fields."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line.replace(";", ","))
-            told = {name: row[name] for name in ("callpath", "metric", "value")}
-            yield told | {"params": row["parameters"]}
+            fields = {name: row[name] for name in ("callpath", "metric", "value")}
+            yield fields | {"params": row["parameters"]}
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UsageError(f"{file}: line {number}: no line of Talpas: {error!r}") from error
+            raise UsageError(f"{file}: line {number}: not a line of Talpas: {error!r}") from error
 
 
-def _points(text: str, width: int) -> list[tuple[float, ...]]:
+def _parse_points(text: str, width: int) -> list[tuple[float, ...]]:
     if width == 0:
         raise ValueError("POINTS before any PARAMETER")
     groups = _POINT.findall(text) if "(" in text else text.split()
-    points = [tuple(float(value) for value in re.split(r"[ ,]+", one.strip())) for one in groups]
+    points = [tuple(map(float, re.split(r"[ ,]+", group.strip()))) for group in groups]
     if any(len(point) != width for point in points):
-        raise ValueError(f"a point has not {width} values, one per parameter")
+        raise ValueError(f"a point does not have {width} values, one per parameter")
     return points
 
 
-def _nested(
-    parameters: Sequence[str], measurements: Mapping[str, Any], place: str, values: Any
+def _nested_rows(
+    parameters: Sequence[str], measurements: Mapping[str, Any], coordinate_key: str, values: Any
 ) -> Iterator[Row]:
-    """Call path, metric, points; `values` tells those of a point."""
+    """Yield rows by call path, metric and point; `values` returns the values of a point."""
     for callpath, metrics in measurements.items():
         for metric, points in metrics.items():
             for point in points:
-                at = point[place] if isinstance(point[place], list) else [point[place]]
+                coordinate = point[coordinate_key]
+                at = coordinate if isinstance(coordinate, list) else [coordinate]
                 yield {
                     "callpath": callpath,
                     "metric": metric,
@@ -160,44 +165,43 @@ def _nested(
                 }
 
 
-def _listed(point: Mapping[str, Any]) -> list[float]:
+def _values(point: Mapping[str, Any]) -> list[float]:
     values = point["values"]
     return values if isinstance(values, list) else [values]
 
 
-def _numbered(data: Mapping[str, Any]) -> Iterator[Row]:
-    """Extra-P 3: everything has a number and is called by it."""
-    named = {
-        kind: {one["id"]: str(one["name"]) for one in data[kind]}
-        for kind in ("parameters", "callpaths", "metrics")
-    }
-    places = {
-        one["id"]: {
-            named["parameters"][pair["parameter_id"]]: float(pair["parameter_value"])
-            for pair in one["parameter_value_pairs"]
+def _numbered_rows(data: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield rows of Extra-P 3, where everything has a number and is referred to by it."""
+    names = {}
+    for kind in ("parameters", "callpaths", "metrics"):
+        names[kind] = {entry["id"]: str(entry["name"]) for entry in data[kind]}
+    coordinates = {}
+    for entry in data["coordinates"]:
+        coordinates[entry["id"]] = {
+            names["parameters"][pair["parameter_id"]]: float(pair["parameter_value"])
+            for pair in entry["parameter_value_pairs"]
         }
-        for one in data["coordinates"]
-    }
-    for one in data["measurements"]:
+
+    for entry in data["measurements"]:
         yield {
-            "callpath": named["callpaths"][one["callpath_id"]],
-            "metric": named["metrics"][one["metric_id"]],
-            "params": places[one["coordinate_id"]],
-            "value": float(one["value"]),
+            "callpath": names["callpaths"][entry["callpath_id"]],
+            "metric": names["metrics"][entry["metric_id"]],
+            "params": coordinates[entry["coordinate_id"]],
+            "value": float(entry["value"]),
         }
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     with archive.open(name) as stream:
-        data = stream.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"{name} is larger than {MOST_BYTES >> 20} MiB")
+        data = stream.read(MEMBER_BYTES_LIMIT + 1)
+    if len(data) > MEMBER_BYTES_LIMIT:
+        raise ValueError(f"{name} is larger than {MEMBER_BYTES_LIMIT >> 20} MiB")
     return data
 
 
-def _chunk(archive: zipfile.ZipFile, number: int) -> list[list[float]]:
-    """All arrays of one file of values, in their order."""
-    data, index = (_member(archive, f"values/{number}.{kind}") for kind in ("vals", "indx"))
+def _read_chunk(archive: zipfile.ZipFile, number: int) -> list[list[float]]:
+    """Return all arrays of one file of values, in their order."""
+    data, index = (_read_member(archive, f"values/{number}.{kind}") for kind in ("vals", "indx"))
     if not data.startswith(VALUES) or not index.startswith(INDEX):
         raise ValueError(f"values/{number} does not begin as Extra-P writes it")
     (count,) = struct.unpack_from("<Q", index, len(INDEX))

@@ -1,6 +1,6 @@
-"""One run as a flame graph: folded stacks, and a profile for speedscope.
+"""The largest run as a flame graph: folded stacks, and a profile for speedscope.
 
-The largest run, its newest repetition: exclusive seconds of a mean rank, and of the slowest one.
+Its newest repetition is used: exclusive seconds of the mean rank, and of the slowest rank.
 """
 
 import json
@@ -20,17 +20,17 @@ Stack = tuple[tuple[str, ...], float]
 
 
 class Folded:
-    """Lines `main;solve;MPI_Allreduce 1234` for flamegraph.pl and its kin, in microseconds."""
+    """Lines `main;solve;MPI_Allreduce 1234`, in microseconds, as flamegraph.pl reads them."""
 
     name = "folded"
     suffix = ".folded"
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter."""
-        found = _largest(experiment)
-        if found is None:
+        largest = _largest_run(experiment)
+        if largest is None:
             return
-        _, table, seconds = found
+        _, table, seconds = largest
         for frames, value in _stacks(table, _mean(seconds)):
             stack = ";".join(map(_folded, frames))
             if count := round(value * MICROSECONDS):
@@ -45,13 +45,13 @@ class Speedscope:
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter."""
-        found = _largest(experiment)
+        largest = _largest_run(experiment)
         frames: dict[str, int] = {}
-        profiles = [] if found is None else _profiles(*found, frames)
+        profiles = [] if largest is None else _profiles(*largest, frames)
         document = {
             "$schema": SCHEMA,
             "exporter": f"insitu {__version__}",
-            "name": "no run" if found is None else str(found[0]),
+            "name": "no run" if largest is None else str(largest[0]),
             "shared": {"frames": [{"name": name} for name in frames]},
             "profiles": profiles,
         }
@@ -82,19 +82,19 @@ def _profile(name: str, stacks: list[Stack], frames: dict[str, int]) -> dict[str
     }
 
 
-def _largest(experiment: Experiment) -> tuple[RunKey, RunTable, FloatArray] | None:
-    """The largest run with exclusive times, (n_callpaths, n_ranks) seconds; None without any."""
+def _largest_run(experiment: Experiment) -> tuple[RunKey, RunTable, FloatArray] | None:
+    """Return the largest run with exclusive times, (n_callpaths, n_ranks) in s, or None."""
     timed = [(key, table) for key, table in experiment.runs if TIME_EXCLUSIVE.name in table.values]
     if not timed:
         return None
     key, table = max(
-        timed, key=lambda one: (dict(one[0].parameters).get(RANKS, 0), one[0].repetition)
+        timed, key=lambda run: (dict(run[0].parameters).get(RANKS, 0), run[0].repetition)
     )
     return key, table, table.values[TIME_EXCLUSIVE.name]
 
 
 def _mean(seconds: FloatArray) -> FloatArray:
-    """Of all ranks; one that never called it took no time there."""
+    """Return the mean over all ranks; a rank that never called a function counts as 0 s."""
     return np.asarray(np.nan_to_num(seconds).mean(axis=1))
 
 

@@ -1,6 +1,6 @@
-"""Models as functions to call: a Python module, a C header; as expressions, and as a table.
+"""Models as code: a Python module, a C header, SymPy expressions and a LaTeX table.
 
-A function answers what `insitu predict` says: the most likely value, in the metric's base unit.
+A function returns the same value as `insitu predict`, in the base unit of the metric.
 """
 
 import io
@@ -67,14 +67,17 @@ class PythonModule:
         text = io.TextIOWrapper(out, encoding="utf-8", newline="\n", write_through=True)
         text.write(PYTHON_HEAD.format(version=__version__))
         table = []
-        for index, one in enumerate(models.models):
-            name = _identifier(index, one)
-            arguments = [n + "_" * keyword.iskeyword(n) for n in one.model.parameters]
-            value = _expression(one.model, arguments, "_", "{1} if {0} else {2}")
-            body = f"max({value}, 0.0)" if (one.model.values >= 0).all() else value
-            said = ascii(f"{one.key.callpath}: {one.key.metric} [{one.metric.unit}]")
-            text.write(f"\ndef {name}({', '.join(arguments)}):\n    {said}\n    return {body}\n\n")
-            key = (str(one.key.callpath), one.key.metric, one.key.behaviour)
+        for index, series in enumerate(models.models):
+            model = series.model
+            name = _identifier(index, series)
+            arguments = [n + "_" * keyword.iskeyword(n) for n in model.parameters]
+            value = _expression(model, arguments, "_", "{1} if {0} else {2}")
+            body = f"max({value}, 0.0)" if (model.values >= 0).all() else value
+            docstring = ascii(f"{series.key.callpath}: {series.key.metric} [{series.metric.unit}]")
+            text.write(f"\ndef {name}({', '.join(arguments)}):\n")
+            text.write(f"    {docstring}\n    return {body}\n\n")
+
+            key = (str(series.key.callpath), series.key.metric, series.key.behaviour)
             table.append(f"    {key!a}: {name},\n")
         text.write(f"\n# (call path, metric, class)\nMODELS = {{\n{''.join(table)}}}\n")
         text.detach()
@@ -91,20 +94,22 @@ class CHeader:
         text = io.TextIOWrapper(out, encoding="ascii", newline="\n", write_through=True)
         text.write(C_HEAD.format(version=__version__))
         table = []
-        for index, one in enumerate(models.models):
-            name = f"insitu_{_identifier(index, one)}"
-            arguments = [f"at[{i}]" for i in range(len(one.model.parameters))]
-            value = _expression(one.model, arguments, "insitu_", "({0} ? {1} : {2})")
-            body = f"fmax({value}, 0.0)" if (one.model.values >= 0).all() else value
+        for index, series in enumerate(models.models):
+            model = series.model
+            name = f"insitu_{_identifier(index, series)}"
+            arguments = [f"at[{i}]" for i in range(len(model.parameters))]
+            value = _expression(model, arguments, "insitu_", "({0} ? {1} : {2})")
+            body = f"fmax({value}, 0.0)" if (model.values >= 0).all() else value
             unused = "" if "at[" in body else "    (void)at;\n"
             text.write(f"static inline double {name}(const double *at)\n{{\n{unused}")
             text.write(f"    return {body};\n}}\n\n")
+
             names = (
-                str(one.key.callpath),
-                one.key.metric,
-                one.metric.unit,
-                one.key.behaviour,
-                ",".join(one.model.parameters),
+                str(series.key.callpath),
+                series.key.metric,
+                series.metric.unit,
+                series.key.behaviour,
+                ",".join(model.parameters),
             )
             table.append(f"    {{{', '.join(map(_c_string, names))}, {name}}},\n")
         text.write(f"{C_TABLE}{''.join(table)}    {{0, 0, 0, 0, 0, 0}},\n}};\n#endif\n")
@@ -112,7 +117,7 @@ class CHeader:
 
 
 class Latex:
-    """A table of all models for a paper; needs booktabs, longtable and amsmath."""
+    """A LaTeX table of all models; requires booktabs, longtable and amsmath."""
 
     name = "latex"
     suffix = ".tex"
@@ -122,54 +127,62 @@ class Latex:
         text = io.TextIOWrapper(out, encoding="utf-8", newline="\n", write_through=True)
         text.write("\\begin{longtable}{llll}\n\\toprule\n")
         text.write("Call path & Metric & Class & Model \\\\\n\\midrule\n\\endhead\n")
-        for one in models.models:
-            unit = "" if one.metric.unit in ("1", "") else f" [{one.metric.unit}]"
-            cells = (str(one.key.callpath), one.key.metric + unit, one.key.behaviour)
-            shown = " & ".join(map(_latex, cells))
-            text.write(f"{shown} & ${latex_of(one.model)}$ \\\\\n")
+        for series in models.models:
+            key, unit = series.key, series.metric.unit
+            suffix = "" if unit in ("1", "") else f" [{unit}]"
+            cells = (str(key.callpath), key.metric + suffix, key.behaviour)
+            text.write(" & ".join(map(_latex, cells)))
+            text.write(f" & ${latex_of(series.model)}$ \\\\\n")
         text.write("\\bottomrule\n\\end{longtable}\n")
         text.detach()
 
 
 class Sympy:
-    """JSON Lines, a model each, as an expression for `sympy.parse_expr`."""
+    """JSON Lines with an expression for `sympy.parse_expr` per model."""
 
     name = "sympy"
     suffix = ".sympy.jsonl"
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter."""
-        for one in models.models:
+        for series in models.models:
             row = {
-                "callpath": str(one.key.callpath),
-                "metric": one.key.metric,
-                "unit": one.metric.unit,
-                "class": one.key.behaviour,
-                "parameters": list(one.model.parameters),
-                "expression": sympy_of(one.model),
+                "callpath": str(series.key.callpath),
+                "metric": series.key.metric,
+                "unit": series.metric.unit,
+                "class": series.key.behaviour,
+                "parameters": list(series.model.parameters),
+                "expression": sympy_of(series.model),
             }
             out.write(json.dumps(row).encode() + b"\n")
 
 
-def _identifier(index: int, one: SeriesModel) -> str:
-    """A name of letters that is its own; the end of the call path tells most."""
-    text = f"{one.key.callpath.name}_{one.key.metric}_{one.key.behaviour}"
+def _identifier(index: int, series: SeriesModel) -> str:
+    """Return a unique identifier with the function, metric and class of a series."""
+    text = f"{series.key.callpath.name}_{series.key.metric}_{series.key.behaviour}"
     clean = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")
     return f"m{index}_{clean[:NAME_LENGTH]}"
 
 
 def _expression(model: Model, names: Sequence[str], prefix: str, choice: str) -> str:
-    """A model in the notation that Python and C share; `choice` of condition, then, else."""
-    *before, last = [_sum(one.function, model, names, prefix) for one in model.segments]
-    answer = last
-    for point, text in reversed([*zip(model.change_points, before, strict=True)]):
+    """Return a model in the notation that Python and C share.
+
+    Args:
+        model: the model.
+        names: of the parameters.
+        prefix: of the functions power, log and exp.
+        choice: format of a conditional expression: {0} condition, {1} then, {2} else.
+    """
+    *earlier, last = [_sum(segment.function, model, names, prefix) for segment in model.segments]
+    expression = last
+    for point, text in reversed([*zip(model.change_points, earlier, strict=True)]):
         condition = f"{names[0]} <= {(point.low + point.high) / 2!r}"
-        answer = "(" + choice.format(condition, text, answer) + ")"
-    return answer
+        expression = "(" + choice.format(condition, text, expression) + ")"
+    return expression
 
 
 def _sum(function: Function, model: Model, names: Sequence[str], prefix: str) -> str:
-    parts = [repr(float(function.constant))]
+    terms = [repr(float(function.constant))]
     for term in function.terms:
         factors = [repr(float(term.coefficient))]
         for factor in term.factors:
@@ -177,12 +190,12 @@ def _sum(function: Function, model: Model, names: Sequence[str], prefix: str) ->
             for call, exponent in zip(("power", "log", "exp"), factor[1:], strict=True):
                 if exponent:
                     factors.append(f"{prefix}{call}({x}, {float(exponent)!r})")
-        parts.append(" * ".join(factors))
-    return "(" + " + ".join(parts) + ")"
+        terms.append(" * ".join(factors))
+    return "(" + " + ".join(terms) + ")"
 
 
 def _c_string(text: str) -> str:
-    """A string literal of any text: UTF-8, what is no plain character in octal."""
+    """Return a C string literal in UTF-8, with octal escapes for special characters."""
     plain = (
         chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
         for byte in text.encode("utf-8", "surrogateescape")

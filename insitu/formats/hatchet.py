@@ -1,9 +1,9 @@
-"""JSON of Hatchet and Thicket: a run as a GraphFrame, all runs as a Thicket, and GraphFrames in.
+"""JSON of Hatchet and Thicket: exports a GraphFrame or a Thicket, imports GraphFrames.
 
-Their `time` is that of a function without those it calls, which here is `time_exclusive`, and
-`time (inc)` the other. A GraphFrame has every rank of the largest run, a Thicket of each run the
-mean over its ranks, beside the smallest and the largest. A GraphFrame that is read is one run; its
-parameters stand in the name of its file, as in `heat.p16.n256.json`.
+Their `time` excludes callees and is `time_exclusive` here; their `time (inc)` is `time`. A
+GraphFrame has every rank of the largest run. A Thicket has all runs, with the mean, the smallest
+and the largest value of the ranks. An imported GraphFrame is one run; its parameters are part of
+the name of its file, as in `heat.p16.n256.json`.
 """
 
 import json
@@ -36,16 +36,19 @@ PROFILE = "profile"
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """Nodes in the order of a walk from the roots, with the numbers of their children."""
+    """The call tree: nodes in preorder, with the numbers of their children."""
 
     paths: tuple[tuple[str, ...], ...]
     children: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, callpaths: Sequence[CallPath]) -> "_Tree":
-        """Of all call paths, and of those above them."""
-        wanted = {path.frames[:end] for path in callpaths for end in range(1, len(path.frames) + 1)}
-        paths = tuple(sorted(wanted))
+        """Build the tree of call paths and their callers."""
+        stacks: set[tuple[str, ...]] = set()
+        for callpath in callpaths:
+            for depth in range(1, len(callpath.frames) + 1):
+                stacks.add(callpath.frames[:depth])
+        paths = tuple(sorted(stacks))
         numbers = {path: i for i, path in enumerate(paths)}
         children: list[list[int]] = [[] for _ in paths]
         for path in paths:
@@ -54,7 +57,7 @@ class _Tree:
         return cls(paths, tuple(map(tuple, children)))
 
     def graph(self) -> list[dict[str, Any]]:
-        """As both write it: one object with all nodes."""
+        """Return the JSON of the tree: one object with all nodes."""
         return [
             {
                 str(i): {"data": {"name": path[-1], "type": "function"}, "children": list(below)}
@@ -73,7 +76,7 @@ class Hatchet:
         """See Exporter."""
         _, table = max(experiment.runs, key=_size, default=(None, RunTable((), (), {})))
         tree = _Tree.of(table.callpaths)
-        rows = _placed(tree, table)
+        rows = _rows_of_nodes(tree, table)
         names = _names(table)
         records = []
         for node, path in enumerate(tree.paths):
@@ -84,7 +87,7 @@ class Hatchet:
                     record[theirs] = _json(value)
                 records.append(record)
         document = {"graph": tree.graph(), "dataframe_indices": ["node", "rank"]}
-        document |= {"dataframe": records, **_kinds(names.values())}
+        document |= {"dataframe": records, **_metric_kinds(names.values())}
         out.write(json.dumps(document, allow_nan=False).encode() + b"\n")
 
 
@@ -102,7 +105,7 @@ class Thicket:
         records = []
         for key, table in runs:
             names |= _names(table)
-            rows = _placed(tree, table)
+            rows = _rows_of_nodes(tree, table)
             for node, path in enumerate(tree.paths):
                 if node not in rows:
                     continue
@@ -110,8 +113,8 @@ class Thicket:
                 for ours, theirs in _names(table).items():
                     values = table.values[ours][rows[node]]
                     for suffix, reduce in REDUCTIONS.items():
-                        known = np.isfinite(values).any()
-                        record[theirs + suffix] = _json(reduce(values)) if known else None
+                        has_value = np.isfinite(values).any()
+                        record[theirs + suffix] = _json(reduce(values)) if has_value else None
                 records.append(record)
         profiles = [str(key) for key, _ in runs]
         metadata = [
@@ -119,13 +122,16 @@ class Thicket:
             | {"ranks": table.size}
             for name, (key, table) in zip(profiles, runs, strict=True)
         ]
-        told = [name + suffix for name in names.values() for suffix in REDUCTIONS]
+
+        columns: list[str] = []
+        for name in names.values():
+            columns += [name + suffix for suffix in REDUCTIONS]
         document = {
             "graph": tree.graph(),
             "dataframe_indices": ["node", PROFILE],
             "dataframe": records,
             "metadata": metadata,
-            **_kinds(told),
+            **_metric_kinds(columns),
             "profile_idx_name": PROFILE,
             PROFILE: profiles,
             "profile_mapping": dict(zip(profiles, profiles, strict=True)),
@@ -134,7 +140,7 @@ class Thicket:
 
 
 class HatchetReader:
-    """A GraphFrame as `to_json()` writes it, whatever Hatchet read it from."""
+    """Reads a GraphFrame written by `to_json()`."""
 
     name = "hatchet"
 
@@ -145,30 +151,30 @@ class HatchetReader:
             yield from _read(data, file)
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
             raise UsageError(
-                f"{file}: not what GraphFrame.to_json() of Hatchet writes: {error!r}"
+                f"{file}: not a file of Hatchet's GraphFrame.to_json(): {error!r}"
             ) from error
 
 
 def _read(data: Mapping[str, Any], file: str) -> Iterator[Row]:
     records = data["dataframe"]
-    told = {str(one["node"]): str(one["name"]) for one in records if one.get("name")}
-    callpaths = _callpaths(data["graph"], told)
+    names = {str(row["node"]): str(row["name"]) for row in records if row.get("name")}
+    callpaths = _callpaths(data["graph"], names)
     metrics = [*data["exclusive_metrics"], *data["inclusive_metrics"]]
     values: dict[tuple[str, str], dict[int, float]] = {}
     ranks = set()
-    for one in records:
-        rank = int(one.get("rank") or 0)
+    for record in records:
+        rank = int(record.get("rank") or 0)
         if not 0 <= rank < MAX_RANKS:
-            raise ValueError(f"rank {rank} is none")
+            raise ValueError(f"rank {rank} is out of range")
         ranks.add(rank)
         for metric in dict.fromkeys(metrics):
-            value = one.get(metric)
+            value = record.get(metric)
             if isinstance(value, int | float) and math.isfinite(value):
-                here = values.setdefault((callpaths[str(one["node"])], metric), {})
-                here[rank] = here.get(rank, 0.0) + value  # threads of a rank are added up
+                of_ranks = values.setdefault((callpaths[str(record["node"])], metric), {})
+                of_ranks[rank] = of_ranks.get(rank, 0.0) + value  # threads of a rank are added up
     size = max(ranks, default=0) + 1
     params, repetition = parse_file_name(file)
-    for (path, metric), found in values.items():
+    for (path, metric), of_ranks in values.items():
         name, unit = OURS.get(metric, (metric, "1"))
         row: dict[str, Any] = {
             "callpath": path,
@@ -179,32 +185,37 @@ def _read(data: Mapping[str, Any], file: str) -> Iterator[Row]:
         if repetition is not None:
             row["repetition"] = repetition
         if size > 1:
-            yield row | {"ranks": [found.get(rank) for rank in range(size)]}
+            yield row | {"ranks": [of_ranks.get(rank) for rank in range(size)]}
         else:
-            yield row | {"value": found[0]}
+            yield row | {"value": of_ranks[0]}
 
 
-def _callpaths(graph: Sequence[Mapping[str, Any]], told: Mapping[str, str]) -> dict[str, str]:
-    """The call path of each node, by its first parent; two of the same name get a number."""
-    nodes = {str(key): value for part in graph for key, value in part.items()}
-    below = {str(child) for one in nodes.values() for child in one["children"]}
-    found: dict[str, str] = {}
+def _callpaths(graph: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, str]:
+    """Return the call path of each node by its first parent; duplicates get a number."""
+    nodes: dict[str, Any] = {}
+    for tree in graph:
+        nodes |= {str(key): node for key, node in tree.items()}
+    children: set[str] = set()
+    for node in nodes.values():
+        children.update(map(str, node["children"]))
+
+    callpaths: dict[str, str] = {}
     used: set[str] = set()
-    waiting = [(key, "") for key in nodes if key not in below]
+    waiting = [(key, "") for key in nodes if key not in children]
     while waiting:
         key, before = waiting.pop()
-        if key in found:
+        if key in callpaths:
             continue
-        name = told.get(key) or str(nodes[key]["data"].get("name", "?"))
+        name = names.get(key) or str(nodes[key]["data"].get("name", "?"))
         frame = name.replace(ARROW, "→").strip() or "?"
-        found[key] = make_unique(f"{before}{ARROW}{frame}" if before else frame, used)
-        used.add(found[key])
-        waiting += [(str(child), found[key]) for child in reversed(nodes[key]["children"])]
-    return found
+        callpaths[key] = make_unique(f"{before}{ARROW}{frame}" if before else frame, used)
+        used.add(callpaths[key])
+        waiting += [(str(child), callpaths[key]) for child in reversed(nodes[key]["children"])]
+    return callpaths
 
 
-def _placed(tree: _Tree, table: RunTable) -> dict[int, int]:
-    """Which row of a table each node is."""
+def _rows_of_nodes(tree: _Tree, table: RunTable) -> dict[int, int]:
+    """Return the row of a table for each node that has one."""
     rows = {path.frames: row for row, path in enumerate(table.callpaths)}
     return {node: rows[path] for node, path in enumerate(tree.paths) if path in rows}
 
@@ -213,18 +224,19 @@ def _names(table: RunTable) -> dict[str, str]:
     return {metric.name: THEIRS.get(metric.name, metric.name) for metric in table.metrics}
 
 
-def _kinds(names: Iterable[str]) -> dict[str, list[str]]:
-    """Which metrics count what a function calls, and which do not."""
-    told = list(names)
-    both = [name for name in told if name.startswith(WITH_CALLEES)]
+def _metric_kinds(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the metrics that include callees, and those that do not."""
+    columns = list(names)
+    inclusive = [name for name in columns if name.startswith(WITH_CALLEES)]
     return {
-        "exclusive_metrics": [name for name in told if name not in both],
-        "inclusive_metrics": both,
+        "exclusive_metrics": [name for name in columns if name not in inclusive],
+        "inclusive_metrics": inclusive,
     }
 
 
-def _size(one: tuple[RunKey, RunTable]) -> tuple[int, int]:
-    return one[1].size, one[0].repetition
+def _size(run: tuple[RunKey, RunTable]) -> tuple[int, int]:
+    key, table = run
+    return table.size, key.repetition
 
 
 def _json(value: float | np.floating[Any]) -> float | None:

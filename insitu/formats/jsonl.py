@@ -1,11 +1,12 @@
-"""Measurements as JSON Lines, one line per run, call path and metric; also what Extra-P writes.
+"""Measurements as JSON Lines, one line per run, call path and metric; also Extra-P's own lines.
 
     {"callpath": "main->solve", "metric": "time", "unit": "s", "params": {"p": 64}, "repetition": 0,
      "ranks": [one value per rank, null where there is none]}      or "value": x instead of "ranks"
 
-Lines with the same parameters and repetition make a run. A run that does not say `p` has as many
-ranks as its `ranks` are long. `value` stands for every rank, a list of values for repetitions, as
-in Extra-P. Without `repetition` lines that say the same thing again are repetitions, in order.
+Lines with the same parameters and repetition form a run. Without `p`, the length of `ranks` is the
+number of ranks. `value` applies to every rank; a list of values has one per repetition, as in
+Extra-P. Without `repetition`, lines with the same run, call path and metric are repetitions, in
+order.
 """
 
 import json
@@ -24,15 +25,15 @@ from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 
 MAX_RANKS = 4_000_000
 MAX_REPETITION = 1_000_000
-MAX_VALUES = 2**24  # that a run may have, 128 MiB, where its lines say much less
-MAX_GAPS = 16  # times as many values as its lines say, for a run that is larger
-KNOWN = {metric.name: metric for metric in METRICS}
+MAX_VALUES = 2**24  # of a run, 128 MiB, if its lines have far fewer
+MAX_GAPS = 16  # a larger run may have this many times the values in its lines
+OWN_METRICS = {metric.name: metric for metric in METRICS}
 Parameters = tuple[tuple[str, float], ...]
 
 
 @dataclass(slots=True)
-class Entry:
-    """One value or vector of a run, and the line that said it."""
+class MeasuredEntry:
+    """A value of a run, or a value per rank, and the number of its line."""
 
     line: int
     values: FloatArray  # one per rank, or a single one for all of them
@@ -43,11 +44,11 @@ class Entry:
 class Collection:
     """What was read so far."""
 
-    runs: dict[tuple[Parameters, int], dict[tuple[CallPath, str], Entry]] = field(
+    runs: dict[tuple[Parameters, int], dict[tuple[CallPath, str], MeasuredEntry]] = field(
         default_factory=lambda: defaultdict(dict)
     )
     metrics: dict[str, Metric] = field(default_factory=dict)
-    ranks: dict[tuple[Parameters, int], Entry] = field(
+    ranks: dict[tuple[Parameters, int], MeasuredEntry] = field(
         default_factory=dict
     )  # first vector of a run
 
@@ -59,8 +60,8 @@ class JsonLines:
     suffix = ".jsonl"
 
     def read(self, lines: Iterable[bytes]) -> ImportedRuns:
-        """Read what can be read; what cannot is told line by line."""
-        found = Collection()
+        """Read all valid lines; each invalid line is reported with its number."""
+        collection = Collection()
         bad: list[BadLine] = []
         count = 0
         for number, line in enumerate(lines, start=1):
@@ -68,25 +69,25 @@ class JsonLines:
                 continue
             count += 1
             try:
-                _add(found, number, _parsed(line))
+                _add_row(collection, number, _parse_line(line))
             except ValueError as error:
                 bad.append(BadLine(number, str(error)))
-        return _imported(found, bad, count)
+        return _finish(collection, bad, count)
 
     def take(self, rows: Iterable[Mapping[str, Any]]) -> ImportedRuns:  # Any: JSON
-        """The same of lines that are parsed already, counted from 1."""
-        found = Collection()
+        """Read rows that are parsed already, counted from 1."""
+        collection = Collection()
         bad: list[BadLine] = []
         count = 0
         for count, row in enumerate(rows, start=1):
             try:
-                _add(found, count, row)
+                _add_row(collection, count, row)
             except ValueError as error:
                 bad.append(BadLine(count, str(error)))
-        return _imported(found, bad, count)
+        return _finish(collection, bad, count)
 
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
-        """See Exporter: every rank's values as measured; models are not part of this format."""
+        """See Exporter: the values of all ranks; models are not part of this format."""
         for key, table in experiment.runs:
             params = {name: _short(value) for name, value in key.parameters}
             for metric in table.metrics:
@@ -104,18 +105,18 @@ class JsonLines:
                     out.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
 
-def _imported(found: Collection, bad: list[BadLine], count: int) -> ImportedRuns:
+def _finish(collection: Collection, bad: list[BadLine], count: int) -> ImportedRuns:
     runs = []
-    for place in found.runs:
+    for run in collection.runs:
         try:
-            runs.append(_run(*place, found))
+            runs.append(_build_run(*run, collection))
         except ValueError as error:
-            first = min(entry.line for entry in found.runs[place].values())
+            first = min(entry.line for entry in collection.runs[run].values())
             bad.append(BadLine(first, str(error)))
     return ImportedRuns(tuple(runs), tuple(bad), count)
 
 
-def _parsed(line: bytes) -> Mapping[str, Any]:
+def _parse_line(line: bytes) -> Mapping[str, Any]:
     try:
         data = json.loads(line.decode("utf-8-sig"), parse_constant=_not_finite)
     except RecursionError:
@@ -129,48 +130,53 @@ def _parsed(line: bytes) -> Mapping[str, Any]:
     return data
 
 
-def _add(found: Collection, number: int, data: Mapping[str, Any]) -> None:
-    """Put one line where it belongs; nothing is changed if it is refused.
+def _add_row(collection: Collection, number: int, data: Mapping[str, Any]) -> None:
+    """Add one line to its run; a line that is refused changes nothing.
 
     Raises:
-        ValueError: why the line cannot be taken.
+        ValueError: the line is refused; the text says why.
     """
-    callpath = _callpath(data.get("callpath", "main"))
-    metric = _metric(data, found.metrics)
-    parameters = _parameters(data.get("params"))
-    repetition = _repetition(data)
-    what = (callpath, metric.name)
-    entries = list(_entries(number, data))
+    callpath = _parse_callpath(data.get("callpath", "main"))
+    metric = _parse_metric(data, collection.metrics)
+    parameters = _parse_parameters(data.get("params"))
+    repetition = _parse_repetition(data)
+    series = (callpath, metric.name)
+    entries = list(_parse_entries(number, data))
     if len(entries) > 1 and repetition is not None:
         raise ValueError('a list as "value" is one value per repetition: leave out "repetition"')
     if repetition is None:
         repetition = 0
-        while what in found.runs.get((parameters, repetition), {}):
+        while series in collection.runs.get((parameters, repetition), {}):
             repetition += 1
     for offset, entry in enumerate(entries):
-        _check_fit(found, (parameters, repetition + offset), what, entry)
-    found.metrics[metric.name] = metric
+        _check_consistent(collection, (parameters, repetition + offset), series, entry)
+
+    collection.metrics[metric.name] = metric
     for offset, entry in enumerate(entries):
-        place = (parameters, repetition + offset)
-        found.runs[place][what] = entry
+        run = (parameters, repetition + offset)
+        collection.runs[run][series] = entry
         if entry.is_vector:
-            found.ranks.setdefault(place, entry)
+            collection.ranks.setdefault(run, entry)
 
 
-def _check_fit(
-    found: Collection, place: tuple[Parameters, int], what: tuple[CallPath, str], entry: Entry
+def _check_consistent(
+    collection: Collection,
+    run: tuple[Parameters, int],
+    series: tuple[CallPath, str],
+    entry: MeasuredEntry,
 ) -> None:
-    before = found.runs.get(place, {}).get(what)
+    before = collection.runs.get(run, {}).get(series)
     if before is not None:
-        raise ValueError(f"says again what line {before.line} says")
-    other = found.ranks.get(place)
+        raise ValueError(f"repeats line {before.line}")
+    other = collection.ranks.get(run)
     if entry.is_vector and other is not None and other.values.size != entry.values.size:
         raise ValueError(
-            f"has {entry.values.size} ranks, line {other.line} of the same run {other.values.size}"
+            f"has {entry.values.size} ranks, but line {other.line} of the same run has"
+            f" {other.values.size}"
         )
 
 
-def _entries(number: int, data: Mapping[str, Any]) -> Iterator[Entry]:
+def _parse_entries(number: int, data: Mapping[str, Any]) -> Iterator[MeasuredEntry]:
     if ("ranks" in data) == ("value" in data):
         raise ValueError('needs one of "ranks" (a list, one value per rank) and "value"')
     if "ranks" in data:
@@ -178,41 +184,41 @@ def _entries(number: int, data: Mapping[str, Any]) -> Iterator[Entry]:
         if not isinstance(ranks, list) or not 0 < len(ranks) <= MAX_RANKS:
             raise ValueError('"ranks" is not a list of one value per rank')
         values = [math.nan if value is None else _number(value, '"ranks"') for value in ranks]
-        yield Entry(number, np.array(values), True)
+        yield MeasuredEntry(number, np.array(values), True)
         return
     value = data["value"]
-    several = value if isinstance(value, list) else [value]
-    if not several:
+    repetitions = value if isinstance(value, list) else [value]
+    if not repetitions:
         raise ValueError('"value" is an empty list')
-    for one in several:
-        yield Entry(number, np.array([_number(one, '"value"')]), False)
+    for repetition in repetitions:
+        yield MeasuredEntry(number, np.array([_number(repetition, '"value"')]), False)
 
 
-def _callpath(value: object) -> CallPath:
+def _parse_callpath(value: object) -> CallPath:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError('"callpath" is not a text, as in "main->solve"')
+        raise ValueError('"callpath" must be text, as in "main->solve"')
     callpath = CallPath.parse(value)
     if not all(callpath.frames):
         raise ValueError(f'"callpath" has an empty frame: {value!r:.60}')
     return callpath
 
 
-def _metric(data: Mapping[str, Any], metrics: Mapping[str, Metric]) -> Metric:
+def _parse_metric(data: Mapping[str, Any], metrics: Mapping[str, Metric]) -> Metric:
     name = data.get("metric", TIME.name)
     if not isinstance(name, str) or not name.strip():
-        raise ValueError('"metric" is not a text, as in "time"')
-    known = metrics.get(name) or KNOWN.get(name)
-    unit = data.get("unit", known.unit if known else "1")
+        raise ValueError('"metric" must be text, as in "time"')
+    own = metrics.get(name) or OWN_METRICS.get(name)
+    unit = data.get("unit", own.unit if own else "1")
     if not isinstance(unit, str):
-        raise ValueError('"unit" is not a text, as in "s"')
+        raise ValueError('"unit" must be text, as in "s"')
     if name in metrics and unit != metrics[name].unit:
         raise ValueError(
-            f"{name} has unit {unit!r:.20}, in lines before {metrics[name].unit!r:.20}"
+            f"{name} has unit {unit!r:.20}, but {metrics[name].unit!r:.20} in earlier lines"
         )
-    return Metric(name, unit, known.kind) if known else Metric(name, unit)
+    return Metric(name, unit, own.kind) if own else Metric(name, unit)
 
 
-def _parameters(value: object) -> Parameters:
+def _parse_parameters(value: object) -> Parameters:
     if value is None:
         return ()
     if not isinstance(value, dict):
@@ -220,13 +226,13 @@ def _parameters(value: object) -> Parameters:
     for name in value:
         if not (name.isidentifier() and name.isascii()):
             raise ValueError(f"parameter {name!r:.40} is not a name, as in n or cells_x")
-    numbers = {name: _number(v, f"parameter {name}") for name, v in value.items()}
+    numbers = {name: _number(number, f"parameter {name}") for name, number in value.items()}
     if numbers.get(RANKS, 1) < 1:
         raise ValueError(f"parameter {RANKS}, the number of ranks, is below 1")
     return RunKey.of(numbers).parameters
 
 
-def _repetition(data: Mapping[str, Any]) -> int | None:
+def _parse_repetition(data: Mapping[str, Any]) -> int | None:
     value = data.get("repetition")
     if value is None:
         return None
@@ -251,29 +257,31 @@ def _not_finite(text: str) -> float:
     raise ValueError(f"holds {text}; write null where a rank has no value")
 
 
-def _run(parameters: Parameters, repetition: int, found: Collection) -> tuple[RunKey, RunTable]:
-    """A run as a table of all its call paths, metrics and ranks.
+def _build_run(
+    parameters: Parameters, repetition: int, collection: Collection
+) -> tuple[RunKey, RunTable]:
+    """Return a run as a table of all its call paths, metrics and ranks.
 
     Raises:
-        ValueError: the table is much larger than what the lines say, as few lines can ask for.
+        ValueError: the table is much larger than the number of values in the lines.
     """
-    entries = found.runs[parameters, repetition]
-    longest = found.ranks.get((parameters, repetition))
+    entries = collection.runs[parameters, repetition]
+    longest = collection.ranks.get((parameters, repetition))
     size = longest.values.size if longest else 1
     callpaths = tuple(dict.fromkeys(path for path, _ in entries))
-    metrics = tuple(found.metrics[name] for name in dict.fromkeys(name for _, name in entries))
+    metrics = tuple(collection.metrics[name] for name in dict.fromkeys(name for _, name in entries))
     cells = len(callpaths) * len(metrics) * size
     if cells > max(MAX_VALUES, MAX_GAPS * sum(entry.values.size for entry in entries.values())):
         raise ValueError(
             f"and the lines of the same run make {len(callpaths):,} call paths of {len(metrics):,}"
             f" metrics on {size:,} ranks, most of them without a value: put fewer into one run"
         )
+
     rows = {path: row for row, path in enumerate(callpaths)}
     values = {metric.name: np.full((len(callpaths), size), np.nan) for metric in metrics}
     for (path, name), entry in entries.items():
         values[name][rows[path]] = entry.values
-    named = dict(parameters)
-    key = RunKey.of({RANKS: float(size)} | named, repetition)
+    key = RunKey.of({RANKS: float(size)} | dict(parameters), repetition)
     return key, RunTable(callpaths, metrics, values)
 
 

@@ -1,4 +1,4 @@
-"""Models and predictions as OpenMetrics text, for Prometheus and what reads its format."""
+"""Models and predictions as OpenMetrics text, for Prometheus and compatible tools."""
 
 import math
 from collections import Counter
@@ -10,9 +10,9 @@ from insitu.formats.table import predictions
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.measurement import Experiment
 
-AHEAD = (1.0, 4.0, 16.0)  # predictions at multiples of the largest measured coordinate
+PREDICTED_SCALES = (1.0, 4.0, 16.0)  # multiples of the largest measured coordinate
 END = "# EOF"
-# Each family: its unit, where it has one, and its help.
+# Unit and help text of each metric family.
 FAMILIES = {
     "insitu_runs": ("", "Runs of the campaign by their state."),
     "insitu_findings": ("", "What a person should know, by its kind."),
@@ -22,7 +22,7 @@ FAMILIES = {
 
 
 class OpenMetrics:
-    """Gauges of the newest state: runs, findings, errors of models, predictions."""
+    """Gauges of the current state: runs, findings, errors of models, predictions."""
 
     name = "openmetrics"
     suffix = ".prom"
@@ -35,60 +35,62 @@ class OpenMetrics:
 
 
 def state_lines(states: Mapping[str, int], findings: Iterable[Finding]) -> Iterator[str]:
-    """How many runs there are in each state, and how many findings of each kind."""
+    """Yield the number of runs in each state, and of findings of each kind."""
     yield from family_lines("insitu_runs", *FAMILIES["insitu_runs"])
     for state, count in states.items():
         yield format_sample("insitu_runs", {"state": state}, count)
     yield from family_lines("insitu_findings", *FAMILIES["insitu_findings"])
-    for code, count in sorted(Counter(one.code for one in findings).items()):
+    for code, count in sorted(Counter(finding.code for finding in findings).items()):
         yield format_sample("insitu_findings", {"code": code}, count)
 
 
 def model_lines(models: ModelSet) -> Iterator[str]:
-    """Errors of models and what they predict."""
+    """Yield the errors of models and their predictions."""
     yield from family_lines("insitu_model_error_ratio", *FAMILIES["insitu_model_error_ratio"])
-    for one in models.models:
-        if math.isfinite(one.model.smape):
-            yield format_sample("insitu_model_error_ratio", _labels(one), one.model.smape / 100)
+    for series in models.models:
+        smape = series.model.smape
+        if math.isfinite(smape):
+            yield format_sample("insitu_model_error_ratio", _labels(series), smape / 100)
+
     yield from family_lines("insitu_prediction", *FAMILIES["insitu_prediction"])
-    for one in models.models:
-        yield from _predicted(one)
+    for series in models.models:
+        yield from _prediction_lines(series)
 
 
-def family_lines(name: str, unit: str, told: str) -> Iterator[str]:
-    """The lines above the samples of a gauge."""
+def family_lines(name: str, unit: str, description: str) -> Iterator[str]:
+    """Yield the lines above the samples of a gauge."""
     yield f"# TYPE {name} gauge"
     if unit:
         yield f"# UNIT {name} {unit}"
-    yield f"# HELP {name} {told}"
+    yield f"# HELP {name} {description}"
 
 
 def format_sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    """One value of a gauge."""
-    written = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    return f"{name}{{{written}}} {value!r}" if written else f"{name} {value!r}"
+    """Return one value of a gauge."""
+    formatted = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    return f"{name}{{{formatted}}} {value!r}" if formatted else f"{name} {value!r}"
 
 
-def _predicted(one: SeriesModel) -> Iterator[str]:
-    if not len(one.model.coordinates):
+def _prediction_lines(series: SeriesModel) -> Iterator[str]:
+    if not len(series.model.coordinates):
         return
-    largest = one.model.coordinates.max(axis=0)
-    points = [[largest[0] * times, *largest[1:]] for times in AHEAD]
-    found = predictions(one.model, [list(map(float, point)) for point in points])
-    for times, told in zip(AHEAD, found, strict=True):
-        at = {name: number(value) for name, value in told["at"].items()}
+    largest = series.model.coordinates.max(axis=0)
+    points = [[largest[0] * times, *largest[1:]] for times in PREDICTED_SCALES]
+    rows = predictions(series.model, [list(map(float, point)) for point in points])
+    for scale, row in zip(PREDICTED_SCALES, rows, strict=True):
+        at = {name: number(value) for name, value in row["at"].items()}
         for bound in ("value", "low", "high"):
-            if told[bound] is not None:
-                labels = _labels(one) | at | {"ahead": number(times), "bound": bound}
-                yield format_sample("insitu_prediction", labels, told[bound])
+            if row[bound] is not None:
+                labels = _labels(series) | at | {"ahead": number(scale), "bound": bound}
+                yield format_sample("insitu_prediction", labels, row[bound])
 
 
-def _labels(one: SeriesModel) -> dict[str, str]:
-    key = one.key
+def _labels(series: SeriesModel) -> dict[str, str]:
+    key = series.key
     return {
         "callpath": str(key.callpath),
         "metric": key.metric,
-        "unit": one.metric.unit,
+        "unit": series.metric.unit,
         "class": key.behaviour,
     }
 

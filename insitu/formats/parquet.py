@@ -61,7 +61,8 @@ class Parquet:
                     writer.write_table(pyarrow.table(columns, schema=schema))
 
 
-def _words(pyarrow: Any, places: np.ndarray, words: list[str]) -> Any:  # Any: has no types
+def _words(pyarrow: Any, indices: np.ndarray, words: list[str]) -> Any:
+    """Return a dictionary-encoded column: an index into `words` per row."""
     return pyarrow.DictionaryArray.from_arrays(
-        pyarrow.array(places.astype(np.int32)), pyarrow.array(words, type=pyarrow.string())
+        pyarrow.array(indices.astype(np.int32)), pyarrow.array(words, type=pyarrow.string())
     )

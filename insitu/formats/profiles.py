@@ -1,4 +1,4 @@
-"""Counters that compilers put into programs: gcov's JSON, and clang's profile as text."""
+"""Counters that compilers insert into programs: gcov's JSON, and clang's profile as text."""
 
 import json
 from collections.abc import Iterator
@@ -8,12 +8,13 @@ from insitu.errors import UsageError
 
 
 def gcov_counts(path: str) -> Iterator[tuple[Site, float]]:
-    """How often each line of each function ran, from `gcov --json-format --stdout`.
+    """Yield how often each line of each function ran, from `gcov --json-format --stdout`.
 
-    A line may be the main loop's: `loop:LINE` with `entries:LINE`, how often its function ran.
+    Any line may be the main loop, so each has `loop:LINE`, its count, and `entries:LINE`, the
+    number of calls of its function.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: the file cannot be read.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -22,13 +23,13 @@ def gcov_counts(path: str) -> Iterator[tuple[Site, float]]:
                     yield from _source(source)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"{path}: not what `gcov --json-format` of gcc 9 or newer writes"
+            f"{path}: not a file of `gcov --json-format` of gcc 9 or newer"
             f" ({type(error).__name__}: {error})"
         ) from error
 
 
 def _source(source: dict[str, list[dict[str, object]]]) -> Iterator[tuple[Site, float]]:
-    """Of one source file."""
+    """Yield the counts of one source file."""
     names: dict[object, str] = {}
     visits: dict[str, float] = {}
     for function in source["functions"]:
@@ -49,20 +50,20 @@ def _source(source: dict[str, list[dict[str, object]]]) -> Iterator[tuple[Site, 
 
 
 def proftext_counts(path: str) -> Iterator[tuple[Site, float]]:
-    """How often each region of each function ran, from `llvm-profdata merge -text`.
+    """Yield how often each region of each function ran, from `llvm-profdata merge -text`.
 
-    The first counter of a function is how often it ran. Others may be the main loop's, as in
-    `gcov_counts`.
+    The first counter of a function is its number of calls. Any other one may be the main loop, as
+    in `gcov_counts`.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: the file cannot be read.
     """
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = [line.strip() for line in file if line.strip() and line[:1] not in "#:"]
         at = 0
         while at < len(lines):
-            name, count = _plain(lines[at]), int(lines[at + 2])
+            name, count = _without_file(lines[at]), int(lines[at + 2])
             values = [float(int(word)) for word in lines[at + 3 : at + 3 + count]]
             if len(values) != count:
                 raise ValueError(f"{name} has {len(values)} of {count} counters")
@@ -71,15 +72,13 @@ def proftext_counts(path: str) -> Iterator[tuple[Site, float]]:
                 yield (name, f"region:{number}"), value
                 yield (name, f"entries:{number}"), values[0]
             at += 3 + count
-            at = _beyond_values(lines, at)
+            at = _skip_value_profile(lines, at)
     except (OSError, ValueError, IndexError) as error:
-        raise UsageError(
-            f"{path}: not what `llvm-profdata merge -text` writes ({error})"
-        ) from error
+        raise UsageError(f"{path}: not a file of `llvm-profdata merge -text` ({error})") from error
 
 
-def _beyond_values(lines: list[str], at: int) -> int:
-    """Behind the counters there may be profiles of values: kinds, sites, and `value:count`."""
+def _skip_value_profile(lines: list[str], at: int) -> int:
+    """Skip the value profile that may follow the counters: kinds, sites, and `value:count`."""
     is_end = at >= len(lines) or not lines[at].isdigit()
     if is_end:
         return at
@@ -93,10 +92,10 @@ def _is_value(line: str) -> bool:
     return bool(value) and count.isdigit()
 
 
-def _plain(name: str) -> str:
-    """Functions of one file only stand behind its name: `app.c:sweep`, or `app.c;sweep`."""
+def _without_file(name: str) -> str:
+    """Remove the file name before a static function: `app.c:sweep`, or `app.c;sweep`."""
     for separator in (";", ":"):
-        head, found, tail = name.rpartition(separator)
-        if found and "." in head and tail:
+        head, match, tail = name.rpartition(separator)
+        if match and "." in head and tail:
             return tail
     return name

@@ -1,4 +1,4 @@
-"""What importers read alike: a file of JSON, what its name says of the run, names of call paths."""
+"""What importers share: JSON files, parameters in file names, unique call paths."""
 
 import json
 import os
@@ -8,17 +8,17 @@ from typing import Any
 
 from insitu.errors import UsageError
 
-Row = Mapping[str, Any]  # Any: JSON; a line that `insitu import` takes, see jsonl.py
+Row = Mapping[str, Any]  # Any: JSON; a line of JSON Lines, see jsonl.py
 REPETITION = "r"
 SUFFIXES = (".json", ".hatchet", ".cali", ".cubex")
 _PARAMETER = re.compile(r"([A-Za-z_]+)(\d+(?:[.,]\d+)?)")
 
 
 def load_json(file: str) -> Any:  # Any: JSON
-    """What a file of JSON says.
+    """Return the content of a JSON file.
 
     Raises:
-        UsageError: it cannot be read, or is no JSON.
+        UsageError: the file cannot be read, or is not JSON.
     """
     try:
         with open(file, encoding="utf-8-sig") as stream:
@@ -28,21 +28,21 @@ def load_json(file: str) -> Any:  # Any: JSON
 
 
 def parse_file_name(path: str) -> tuple[dict[str, float], int | None]:
-    """The parameters and the repetition, counted from 0, that the name of a file says."""
+    """Return the parameters and the repetition, from 0, in the name of a file or its directory."""
     file = os.path.basename(path)
-    for suffix in SUFFIXES:
-        file = file.removesuffix(suffix)
+    for ending in SUFFIXES:
+        file = file.removesuffix(ending)
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     name = folder if file.startswith(("profile", "scorep")) else file
-    _, _, told = name.partition(".")  # what stands before the first dot is the program
-    found = _PARAMETER.findall(told or name)
-    values = {name: float(value.replace(",", ".")) for name, value in found}
+    _, _, suffix = name.partition(".")  # the text before the first dot is the program
+    words = _PARAMETER.findall(suffix or name)
+    values = {name: float(value.replace(",", ".")) for name, value in words}
     repetition = values.pop(REPETITION, None)
     return values, None if repetition is None else max(int(repetition) - 1, 0)
 
 
 def make_unique(path: str, used: set[str]) -> str:
-    """A call path that nobody has: with a number where it was used before."""
+    """Return a call path that is not in `used`, with a number appended if necessary."""
     if path not in used:
         return path
     number = 2

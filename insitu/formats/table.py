@@ -1,4 +1,4 @@
-"""Models as rows: for JSON Lines on standard output, for spreadsheets."""
+"""Models as rows of JSON and CSV."""
 
 import csv
 import io
@@ -11,12 +11,12 @@ import numpy as np
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import Experiment
 
-LEVEL = 0.95  # of bounds
-FARTHER = 4.0  # the second interval is that many times beyond the largest measured point
+LEVEL = 0.95  # of intervals
+SECOND_SCALE = 4.0  # of the second interval, as a multiple of the largest measured point
 
 
 def model_row(series: SeriesModel) -> dict[str, Any]:  # Any: JSON
-    """Everything known of a series, as JSON can hold it.
+    """Return the model of a series as a JSON object.
 
     Keys: callpath, metric, unit, class, text, modeler, parameters, segments (terms with exponents
     as "1/2"), change_points, quality, interval (at the largest measured point and at four times
@@ -47,7 +47,7 @@ def model_row(series: SeriesModel) -> dict[str, Any]:  # Any: JSON
 
 
 def segments(model: Model) -> list[dict[str, Any]]:  # Any: JSON
-    """The segments of a model: bounds (null at the ends), constant, terms."""
+    """Return the segments of a model: bounds (null at the ends), constant, terms."""
     rows = []
     for segment in model.segments:
         function = segment.function.to_dict()
@@ -64,7 +64,7 @@ def segments(model: Model) -> list[dict[str, Any]]:  # Any: JSON
 
 
 def predictions(model: Model, points: list[list[float]]) -> list[dict[str, Any]]:  # Any: JSON
-    """The value and the 95 % interval of a model at points, null where not known."""
+    """Return the value and the 95 % interval of a model at points, null if unknown."""
     if not points:
         return []
     table = np.array(points)
@@ -82,7 +82,7 @@ def predictions(model: Model, points: list[list[float]]) -> list[dict[str, Any]]
 
 
 def named(parameters: tuple[str, ...], at: list[float]) -> Mapping[str, float]:
-    """A coordinate as a JSON object; whole numbers as such."""
+    """Return a coordinate as a JSON object; whole numbers as integers."""
     return {
         name: int(value) if float(value).is_integer() else value
         for name, value in zip(parameters, at, strict=True)
@@ -90,7 +90,7 @@ def named(parameters: tuple[str, ...], at: list[float]) -> Mapping[str, float]:
 
 
 def finite(value: float) -> float | None:
-    """A number as JSON can hold it."""
+    """Return a number that JSON can hold: None for NaN and infinity."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -98,7 +98,7 @@ def _ends(model: Model) -> list[list[float]]:
     if not len(model.coordinates):
         return []
     largest = max(model.coordinates.tolist())
-    return [largest, [FARTHER * value for value in largest]]
+    return [largest, [SECOND_SCALE * value for value in largest]]
 
 
 class Csv:

@@ -97,7 +97,11 @@ def test_tables_are_readable_at_80_columns(name: str, insitu: Insitu, heat: str)
         (("modles", "x"), 2, "no command 'modles'; did you mean models"),
         (("models", "x", "--colour"), 2, "No such option"),
         (("models",), 2, "Missing argument 'CAMPAIGN'; see `insitu models --help`"),
-        (("export", "x"), 2, "-: which format? Say --to json|jsonl|csv|extra-p"),
+        (
+            ("export", "x"),
+            2,
+            "-: the suffix does not determine the format; give --to json|jsonl|csv|extra-p",
+        ),
         (("export", "x", "--to", "xml"), 2, "'xml' is not one of"),
         (("import", "x.insitu", "nix.jsonl"), 2, "nix.jsonl: cannot read: No such file"),
         (("predict", "{heat}", "--at", "q=3"), 2, "no parameter 'q'; they are over p"),

@@ -97,10 +97,10 @@ def test_an_unknown_metric_keeps_its_unit():
         ({"value": 1, "ranks": [1]}, 'needs one of "ranks"'),
         ({"ranks": []}, "one value per rank"),
         ({"ranks": 4}, "one value per rank"),
-        ({"value": 1, "callpath": ""}, '"callpath" is not a text'),
+        ({"value": 1, "callpath": ""}, '"callpath" must be text'),
         ({"value": 1, "callpath": "a->->b"}, "empty frame"),
-        ({"value": 1, "metric": 3}, '"metric" is not a text'),
-        ({"value": 1, "unit": 3}, '"unit" is not a text'),
+        ({"value": 1, "metric": 3}, '"metric" must be text'),
+        ({"value": 1, "unit": 3}, '"unit" must be text'),
         ({"value": 1, "params": [4]}, '"params" is not an object'),
         ({"value": 1, "params": {"two words": 4}}, "'two words' is not a name"),
         ({"value": 1, "params": {"n": "big"}}, "parameter n holds 'big'"),
@@ -121,7 +121,7 @@ def test_a_second_value_for_the_same_thing_is_refused():
 
     found = read(line, line)
 
-    assert found.bad[0].reason == "says again what line 1 says"
+    assert found.bad[0].reason == "repeats line 1"
 
 
 def test_another_number_of_ranks_in_one_run_is_refused():
@@ -130,7 +130,7 @@ def test_another_number_of_ranks_in_one_run_is_refused():
         {"params": {"n": 1}, "repetition": 0, "callpath": "g", "ranks": [1, 2, 3]},
     )
 
-    assert found.bad[0].reason == "has 3 ranks, line 1 of the same run 2"
+    assert found.bad[0].reason == "has 3 ranks, but line 1 of the same run has 2"
 
 
 def test_another_unit_for_one_metric_is_refused():

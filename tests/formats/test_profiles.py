@@ -89,5 +89,5 @@ def test_regions_of_functions(tmp_path):
 )
 def test_what_is_no_profile_is_refused(tmp_path, name, text):
     (tmp_path / name).write_text(text)
-    with pytest.raises(UsageError, match=r"not what `(gcov|llvm)"):
+    with pytest.raises(UsageError, match=r"not a file of `(gcov|llvm)"):
         read_counts(str(tmp_path))
