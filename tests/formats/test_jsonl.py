@@ -139,7 +139,7 @@ def test_another_unit_for_one_metric_is_refused():
         {"metric": "m", "unit": "ms", "value": 1, "callpath": "f"},
     )
 
-    assert "has unit 'ms', in lines before 's'" in found.bad[0].reason
+    assert "has unit 'ms', but 's' in earlier lines" in found.bad[0].reason
 
 
 def test_few_lines_cannot_ask_for_a_table_that_fills_the_memory():
