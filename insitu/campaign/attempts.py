@@ -5,9 +5,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from insitu.campaign.layout import ATTEMPTS_LOG
 from insitu.errors import CampaignError
-
-FILE = os.path.join("logs", "attempts.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ def append_attempt(campaign: str, attempt: AttemptRecord) -> None:
     Raises:
         CampaignError: the log cannot be written.
     """
-    path = os.path.join(campaign, FILE)
+    path = os.path.join(campaign, ATTEMPTS_LOG)
     line = json.dumps(
         {
             "params": dict(attempt.parameters),
@@ -51,7 +50,7 @@ def read_attempts(campaign: str) -> list[AttemptRecord]:
     Raises:
         CampaignError: the log cannot be read.
     """
-    path = os.path.join(campaign, FILE)
+    path = os.path.join(campaign, ATTEMPTS_LOG)
     attempts = []
     try:
         with open(path, encoding="utf-8", errors="replace") as file:

@@ -11,8 +11,9 @@ import sys
 from array import array
 from typing import Self
 
-from insitu.campaign import records, schema
+from insitu.campaign import records
 from insitu.campaign.database import connect, explain_errors, make_directory
+from insitu.campaign.layout import DATABASE
 from insitu.entities import CallPath, RunRecord
 from insitu.errors import CampaignError
 
@@ -23,7 +24,7 @@ def open_database(path: str, *, create: bool = False) -> sqlite3.Connection:
     Raises:
         CampaignError: no campaign there, written by a newer insitu, locked, damaged, not permitted.
     """
-    if not os.path.exists(os.path.join(path, schema.FILE)):
+    if not os.path.exists(os.path.join(path, DATABASE)):
         if not path:
             raise CampaignError("the name of the campaign is empty; name its directory")
         if not create:

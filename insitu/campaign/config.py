@@ -20,11 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from insitu.campaign.classes import class_settings
+from insitu.campaign.layout import CAMPAIGN_FILE, DEPENDENCIES_FILE
 from insitu.errors import CampaignError
 from insitu.modeling.classes.rules import ClassSettings
 
-FILE = "campaign.toml"
-DEPENDENCIES = "dependencies.json"
 KEYS = ("name", "parameters", "classes", "levels", "run")
 
 
@@ -48,7 +47,7 @@ def load_config(path: str) -> Config:
     Raises:
         CampaignError: the file cannot be read, or a value is not valid.
     """
-    file = os.path.join(path, FILE)
+    file = os.path.join(path, CAMPAIGN_FILE)
     data = load_settings(path)
 
     default = os.path.basename(os.path.abspath(path)).removesuffix(".insitu")
@@ -72,7 +71,7 @@ def find_dependencies_file(path: str) -> str:
     Raises:
         CampaignError: campaign.toml cannot be read.
     """
-    own_file = os.path.join(path, DEPENDENCIES)
+    own_file = os.path.join(path, DEPENDENCIES_FILE)
     if os.path.exists(own_file):
         return own_file
 
@@ -90,7 +89,7 @@ def load_settings(path: str) -> dict[str, Any]:
     Raises:
         CampaignError: the file cannot be read, or it has an unknown key.
     """
-    file = os.path.join(path, FILE)
+    file = os.path.join(path, CAMPAIGN_FILE)
     try:
         with open(file, "rb") as stream:
             data = tomllib.load(stream)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from insitu.campaign import schema
 from insitu.campaign.filesystem import is_local
+from insitu.campaign.layout import DATABASE
 from insitu.errors import CampaignError
 
 LOCKED_WAIT_S = 10.0
@@ -20,7 +21,7 @@ def connect(path: str) -> sqlite3.Connection:
     Raises:
         CampaignError: written by a newer insitu, locked, damaged, not permitted.
     """
-    file = os.path.join(path, schema.FILE)
+    file = os.path.join(path, DATABASE)
     with explain_errors(path):
         connection = sqlite3.connect(
             file, timeout=LOCKED_WAIT_S, isolation_level=None, check_same_thread=False
@@ -67,9 +68,7 @@ def _check_format(connection: sqlite3.Connection, path: str) -> None:
     application = _pragma(connection, "application_id")
     is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if application != schema.APPLICATION_ID and not (file_format == 0 and is_empty):
-        raise CampaignError(
-            f"{path}: {schema.FILE} is not an insitu campaign; name another directory"
-        )
+        raise CampaignError(f"{path}: {DATABASE} is not an insitu campaign; name another directory")
 
     if file_format > schema.FORMAT:
         raise CampaignError(
@@ -107,7 +106,7 @@ def _upgrade(connection: sqlite3.Connection, path: str) -> None:
             connection.execute("ROLLBACK")
         raise
 
-    os.chmod(os.path.join(path, schema.FILE), 0o600)
+    os.chmod(os.path.join(path, DATABASE), 0o600)
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -137,9 +136,9 @@ _HINTS = {
     "SQLITE_READONLY": "cannot be written; check the permissions of the directory and its files",
     "SQLITE_CANTOPEN": "cannot be opened; check the permissions of the directory and its files",
     "SQLITE_PERM": "access denied; check the permissions of the directory and its files",
-    "SQLITE_NOTADB": f"{schema.FILE} is not a campaign, or is damaged; restore it from a backup",
-    "SQLITE_CORRUPT": f"{schema.FILE} is damaged; restore it from a backup, or recover what is left"
-    f" with `sqlite3 {schema.FILE} .recover`",
+    "SQLITE_NOTADB": f"{DATABASE} is not a campaign, or is damaged; restore it from a backup",
+    "SQLITE_CORRUPT": f"{DATABASE} is damaged; restore it from a backup, or recover what is left"
+    f" with `sqlite3 {DATABASE} .recover`",
     "SQLITE_IOERR": "the disk failed to read or write; check its free space, quota and health",
 }
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Self
 
+from insitu.campaign.layout import RUNS_LOCK
 from insitu.errors import CampaignError
 
-FILE = "runs.lock"
 POLL_S = 0.5
 HELD = (errno.EWOULDBLOCK, errno.EACCES)
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # on some network file systems
@@ -35,7 +35,7 @@ class RunsLock:
         Raises:
             CampaignError: another process holds the lock, or the file cannot be created.
         """
-        path = os.path.join(campaign, FILE)
+        path = os.path.join(campaign, RUNS_LOCK)
         try:
             os.makedirs(campaign, mode=0o700, exist_ok=True)
             self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -92,7 +92,7 @@ class RunsLock:
 
 def find_lock_holder(campaign: str) -> str:
     """Describe the process that makes runs of the campaign now; "" if there is none."""
-    path = os.path.join(campaign, FILE)
+    path = os.path.join(campaign, RUNS_LOCK)
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

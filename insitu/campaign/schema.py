@@ -5,7 +5,6 @@ Format history (append only; a released step never changes):
     1  2026-11  runs with every rank's values, models, classes, findings
 """
 
-FILE = "campaign.db"
 APPLICATION_ID = 0x494E5349  # "INSI": lets file(1) and insitu recognise the file
 
 _FORMAT_1 = """

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from insitu.analysis.predict import Point, coordinate_of
 from insitu.analysis.summary import TARGET_FACTOR
 from insitu.campaign.config import find_dependencies_file, load_settings
+from insitu.campaign.layout import DATABASE
 from insitu.campaign.load import load_experiment
-from insitu.campaign.schema import FILE
 from insitu.campaign.store import open_store
 from insitu.design.campaign_plan import GOAL
 from insitu.design.dependencies import Dependency, at_callpaths
@@ -130,7 +130,7 @@ def load_callpath_dependencies(
 
 def _load_runs(campaign: str, *, is_planning: bool) -> Experiment:
     """Load the runs of a campaign; if `is_planning`, a campaign that does not exist has none."""
-    if os.path.exists(os.path.join(campaign, FILE)):
+    if os.path.exists(os.path.join(campaign, DATABASE)):
         with open_store(campaign) as store:
             return load_experiment(store)
     if is_planning:

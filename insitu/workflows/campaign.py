@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from insitu.analysis.predict import coordinate_of
 from insitu.analysis.progress import Agenda, make_agenda
 from insitu.campaign.attempts import read_attempts
-from insitu.campaign.config import FILE, load_settings
+from insitu.campaign.config import load_settings
+from insitu.campaign.layout import CAMPAIGN_FILE
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.design.campaign_plan import CampaignPlan, parse_campaign_plan
@@ -140,10 +141,11 @@ def plan_campaign(
         UsageError: there is no campaign.toml, or it makes no sense.
     """
     path = os.path.abspath(campaign)
-    file = os.path.join(campaign, FILE)
+    file = os.path.join(campaign, CAMPAIGN_FILE)
     if not os.path.exists(file):
         raise UsageError(
-            f"{campaign}: no {FILE} here, which lists what to run; see `insitu campaign --help`"
+            f"{campaign}: no {CAMPAIGN_FILE} here, which lists what to run;"
+            " see `insitu campaign --help`"
         )
     study = parse_campaign_plan(load_settings(path), file)
     first_values = {name: values[0] for name, values in study.levels.items()}

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from insitu.analysis.progress import Agenda, make_agenda
 from insitu.campaign.attempts import AttemptRecord, read_attempts
-from insitu.campaign.config import FILE, load_settings
+from insitu.campaign.config import load_settings
 from insitu.campaign.iterations import iteration_times
+from insitu.campaign.layout import CAMPAIGN_FILE
 from insitu.campaign.selection import is_omitted
 from insitu.design.campaign_plan import CampaignPlan, parse_campaign_plan
 from insitu.design.dependency_file import load_structure
@@ -31,7 +32,7 @@ def load_agenda(campaign: str, runs: Sequence[RunRecord]) -> Agenda | None:
     settings = load_settings(path)
     if "levels" not in settings or "run" not in settings:
         return None
-    study = parse_campaign_plan(settings, os.path.join(campaign, FILE))
+    study = parse_campaign_plan(settings, os.path.join(campaign, CAMPAIGN_FILE))
     return make_agenda(progress_in(path, study, design_of(study, path), runs))
 
 

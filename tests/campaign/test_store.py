@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from insitu.campaign import schema
+from insitu.campaign.layout import DATABASE
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import TIME, CallPath, RunKey, RunRecord, RunState
 from insitu.errors import CampaignError
@@ -34,7 +35,7 @@ def table(rows: int = 1) -> RunTable:
 
 
 def file_of(path: str) -> str:
-    return os.path.join(path, schema.FILE)
+    return os.path.join(path, DATABASE)
 
 
 def limit_pages(store: SqliteStore, pages: int) -> None:

@@ -14,9 +14,8 @@ import numpy as np
 
 from insitu.analysis.board import Board
 from insitu.campaign import vectors
-from insitu.campaign.config import FILE as CONFIG
 from insitu.campaign.config import load_config
-from insitu.campaign.layout import AGGREGATOR_JOURNAL
+from insitu.campaign.layout import AGGREGATOR_JOURNAL, CAMPAIGN_FILE
 from insitu.collectors import leftovers
 from insitu.errors import CampaignError, WireError
 from insitu.formats.jsonl import JsonLines
@@ -90,7 +89,7 @@ def jsonl(data: bytes) -> None:
 
 def config(data: bytes) -> None:
     """campaign.toml."""
-    folder = folder_with(CONFIG, data)
+    folder = folder_with(CAMPAIGN_FILE, data)
     with suppress(CampaignError):
         load_config(folder)
 
