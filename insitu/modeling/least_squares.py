@@ -6,7 +6,7 @@ import numpy as np
 
 from insitu.modeling.measurement import FloatArray, IntArray
 
-DEPENDENT = 1e-10  # relative pivot below which columns count as dependent
+MIN_PIVOT = 1e-10  # relative pivot below which columns count as dependent
 MIN_UNEXPLAINED = 1e-6  # of a point: 1 - leverage is at least this, so that residuals stay finite
 MIN_SIZE = 1e-3  # errors are relative to at least this share of the largest value of the series
 
@@ -64,7 +64,7 @@ def _decompose(gram: FloatArray) -> tuple[FloatArray, np.ndarray]:
     is_regular = np.ones(gram.shape[:-2], dtype=bool)
     for j in range(size):
         pivot = gram[..., j, j] - (lower[..., j, :j] ** 2).sum(axis=-1)
-        is_sound = pivot > DEPENDENT * gram[..., j, j]
+        is_sound = pivot > MIN_PIVOT * gram[..., j, j]
         is_regular &= is_sound
         root = np.sqrt(np.where(is_sound, pivot, 1.0))
         lower[..., j, j] = root

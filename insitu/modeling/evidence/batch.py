@@ -198,7 +198,7 @@ class Batch:
     def _learn_pool(self, members: IntArray, are_counts: bool, map_: Map) -> Pool:
         """Learn the distribution of noise and the frequency of changes from a sample."""
         levels = noise.COUNT_LEVELS if are_counts else noise.LEVELS
-        is_long = len(self.x) >= change_points.MIN_POINTS
+        is_long = len(self.x) >= change_points.MIN_SERIES_POINTS
         sample_size = noise.SAMPLE_SIZE_LONG if is_long else noise.SAMPLE_SIZE
         stride = max(1, -(-len(members) // sample_size))  # rounded up
         sample = members[::stride]
@@ -311,7 +311,7 @@ class Batch:
         self, rows: IntArray, posterior: Posterior, noise_prior: FloatArray, pool: Pool
     ) -> _Suspects:
         """Those of the series whose behaviour may change."""
-        if len(self.x) < change_points.MIN_POINTS:
+        if len(self.x) < change_points.MIN_SERIES_POINTS:
             return _Suspects(rows[:0], noise_prior[:0])
 
         floored = change_points.apply_noise_floor(noise_prior, pool.levels)

@@ -25,7 +25,7 @@ from insitu.modeling.evidence.segment import (
 )
 from insitu.modeling.measurement import FloatArray, IntArray
 
-MIN_POINTS = 6  # of a series in which a change of behaviour can be recognised [SEG §1]
+MIN_SERIES_POINTS = 6  # of a series in which a change of behaviour can be recognised [SEG §1]
 MIN_SEGMENT, MIN_SEGMENT_OF_LONG = 2, 3  # points of a segment, in short and in long series
 LONG_SERIES = 8  # points
 MAX_CHANGE_POINTS = 4
@@ -250,7 +250,7 @@ def _weigh_segments(
     min_points = min_segment_points(n)
 
     spans: list[Span] = [(0, n)]
-    if n >= MIN_POINTS:
+    if n >= MIN_SERIES_POINTS:
         for i in range(n):
             for j in range(i + min_points, n + 1):
                 is_end = i == 0 or j == n
@@ -373,7 +373,7 @@ def find_suspects(
         bound = np.logaddexp(bound, value)
 
     is_suspect = bound + log_odds > log_evidence + np.log(HARDLY_PROBABLE)
-    return np.flatnonzero(is_suspect & (data.counts >= MIN_POINTS))
+    return np.flatnonzero(is_suspect & (data.counts >= MIN_SERIES_POINTS))
 
 
 def _running_residuals(

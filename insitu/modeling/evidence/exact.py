@@ -19,7 +19,7 @@ from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread
 
 SPARE_POINTS = 1  # that a function must explain besides those that determine it
-MIN_POINTS = 4  # a constant and a term, a spare point, and one more against chance
+MIN_EXACT_POINTS = 4  # a constant and a term, a spare point, and one more against chance
 ROUNDING = 1e-8  # relative error of what is computed from integers
 VANISHING = 1e-12  # the same relative to the largest value, for values of zero
 EXTRAPOLATION = 2.0 ** np.arange(1, 21)  # times the largest coordinate; positive up to there
@@ -50,7 +50,7 @@ def find_exact_functions(
         Answers by index of the series.
     """
     answers: dict[int, Answer] = {}
-    if len(x) < MIN_POINTS:
+    if len(x) < MIN_EXACT_POINTS:
         return answers
 
     terms = space.evaluate_terms(np.concatenate([x, x[-1] * EXTRAPOLATION]))

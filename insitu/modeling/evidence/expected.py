@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from insitu.modeling.evidence.hypothesis_space import PAIRED_RISING, Exponents, HypothesisSpace
+from insitu.modeling.evidence.hypothesis_space import PAIRED_RISING, HypothesisSpace, TermExponents
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import ZERO, Factor
 
@@ -19,7 +19,7 @@ EXPECTED_PRIOR = 0.4  # of the expected growth
 RULER_PRIOR = 0.2  # of the ticks together, relative to that of all other growth
 ACCOMPANIED_SHARE = 0.03  # of the expected prior, for the expected term beside a smaller one
 NEAR = 0.02  # exponents nearer than this to the expected ones count as the same growth
-CONSTANT: Exponents = (ZERO, ZERO, ZERO)
+CONSTANT: TermExponents = (ZERO, ZERO, ZERO)
 ALL_HYPOTHESES = 64  # more than the evidence is ever computed for
 
 
@@ -70,13 +70,15 @@ def apply_expectation(space: HypothesisSpace, expected: Expected) -> HypothesisS
     )
 
 
-def _weights_without_expected(space: HypothesisSpace, expected: Expected) -> dict[Exponents, float]:
+def _weights_without_expected(
+    space: HypothesisSpace, expected: Expected
+) -> dict[TermExponents, float]:
     """The weights of all terms and ticks; zero for what cannot be told from the expected term."""
     leading = expected.leading[1:]
-    keys: list[Exponents] = [shape[0][1:] for shape in space.shapes]
+    keys: list[TermExponents] = [shape[0][1:] for shape in space.shapes]
     weights = dict(zip(keys, np.exp(space.log_prior_terms).tolist(), strict=True))
 
-    ticks: dict[Exponents, float] = {}
+    ticks: dict[TermExponents, float] = {}
     for factor, weight in expected.ticks.items():
         if factor[1:] not in (leading, CONSTANT):
             ticks[factor[1:]] = weight
@@ -91,7 +93,7 @@ def _weights_without_expected(space: HypothesisSpace, expected: Expected) -> dic
     return weights
 
 
-def _smaller_terms(leading: Exponents, keys: list[Exponents]) -> IntArray:
+def _smaller_terms(leading: TermExponents, keys: list[TermExponents]) -> IntArray:
     """Pairs (index, index) of a term that grows more slowly, and the leading term: (P, 2)."""
     index = {key: i for i, key in enumerate(keys)}
     pairs = [
@@ -102,11 +104,11 @@ def _smaller_terms(leading: Exponents, keys: list[Exponents]) -> IntArray:
     return np.array(pairs, dtype=np.intp).reshape(-1, 2)
 
 
-def _is_near(a: Exponents, b: Exponents) -> bool:
+def _is_near(a: TermExponents, b: TermExponents) -> bool:
     return all(abs(float(x) - float(y)) < NEAR for x, y in zip(a, b, strict=True))
 
 
-def _grows_slower(paired: tuple[Fraction, Fraction], leading: Exponents) -> bool:
+def _grows_slower(paired: tuple[Fraction, Fraction], leading: TermExponents) -> bool:
     alpha, beta, gamma = leading
     return (ZERO, *paired) < (gamma, alpha, beta)
 

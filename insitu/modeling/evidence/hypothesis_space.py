@@ -18,7 +18,7 @@ from insitu.modeling.pmnf import ONE, ZERO, Factor, powers
 from insitu.modeling.search_space import FALLING, Shape
 
 HALF = Fraction(1, 2)
-Exponents = tuple[Fraction, Fraction, Fraction]  # alpha, beta, gamma of one term
+TermExponents = tuple[Fraction, Fraction, Fraction]  # alpha, beta, gamma of one term
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +136,10 @@ def build_hypothesis_space(
             or x^α · 2^(γ·x); rates γ double the term once to 64 times over the range.
         weights: prior weights of the exponents.
     """
-    rising: dict[Exponents, float] = {
+    rising: dict[TermExponents, float] = {
         (alpha, beta, ZERO): weight for (alpha, beta), weight in _rising_weights(weights).items()
     }
-    falling: dict[Exponents, float] = {
+    falling: dict[TermExponents, float] = {
         (alpha, ZERO, ZERO): weights.denominators[alpha.denominator - 1] for alpha in FALLING
     }
     families = [(rising, 1 - FALLING_SHARE), (falling, FALLING_SHARE)]
@@ -147,7 +147,7 @@ def build_hypothesis_space(
         families = [(family, share * (1 - EXPONENTIAL_SHARE)) for family, share in families]
         families.append((_steep_weights(exponential), EXPONENTIAL_SHARE))
 
-    prior: dict[Exponents, float] = {}
+    prior: dict[TermExponents, float] = {}
     for family, share in families:
         total = sum(family.values())
         prior |= {key: share * weight / total for key, weight in family.items()}
@@ -211,7 +211,7 @@ def build_dense_space(parameter: str) -> HypothesisSpace:
     Exponents are multiples of 1⁄8 and 1⁄3, powers of logarithms multiples of 1⁄4.
     """
     alphas = {Fraction(i, 8) for i in range(8 * MAX_EXPONENT)} | {Fraction(i, 3) for i in range(12)}
-    keys: list[Exponents] = []
+    keys: list[TermExponents] = []
     for alpha in sorted(alphas):
         keys += [(alpha, Fraction(b, 4), ZERO) for b in range(9) if alpha or b]
 
@@ -226,7 +226,7 @@ def build_dense_space(parameter: str) -> HypothesisSpace:
     )
 
 
-def _as_floats(keys: Sequence[Exponents]) -> FloatArray:
+def _as_floats(keys: Sequence[TermExponents]) -> FloatArray:
     return np.array([list(map(float, key)) for key in keys])
 
 
@@ -248,7 +248,7 @@ def _rising_weights(weights: PriorWeights) -> dict[tuple[Fraction, Fraction], fl
     return result
 
 
-def _steep_weights(span: float) -> dict[Exponents, float]:
+def _steep_weights(span: float) -> dict[TermExponents, float]:
     """The weight of each exponential and of each steep power over this range of x."""
     low, high = (
         RATES_PER_DECADE * np.log10(doublings / span)
@@ -258,7 +258,7 @@ def _steep_weights(span: float) -> dict[Exponents, float]:
     rates = {_round_rate(10 ** (step / RATES_PER_DECADE)) for step in steps}
     other_rates = rates - {*SIMPLE_RATES}
 
-    weights: dict[Exponents, float] = {}
+    weights: dict[TermExponents, float] = {}
     for rate in SIMPLE_RATES:
         for alpha, weight in POWERS_BESIDE_SIMPLE_RATES.items():
             weights[Fraction(alpha), ZERO, rate] = weight

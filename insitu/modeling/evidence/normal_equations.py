@@ -243,6 +243,7 @@ class PairEquations:
     ) -> list[Candidates]:
         """Return fits of the best pairs (q, s), with the constant and without."""
         first, second = self.pairs[best, 0], self.pairs[best, 1]
+        shares = self.normal.largest_share(first), self.normal.largest_share(second)
 
         cross = np.zeros(first.shape)  # Σw t₁ t₂
         points = zip(self.normal.terms.T, self.normal.data.weights.T, strict=True)
@@ -250,12 +251,20 @@ class PairEquations:
             cross += column[first] * column[second] * weights
 
         return [
-            self._fit_with_constant(best, cross, log_prior, levels),
-            self._fit_without_constant(best, cross, log_prior, levels, invisible=invisible),
+            self._fit_with_constant(best, cross, log_prior, levels, shares=shares),
+            self._fit_without_constant(
+                best, cross, log_prior, levels, shares=shares, invisible=invisible
+            ),
         ]
 
     def _fit_with_constant(
-        self, best: IntArray, cross: FloatArray, log_prior: FloatArray, levels: FloatArray
+        self,
+        best: IntArray,
+        cross: FloatArray,
+        log_prior: FloatArray,
+        levels: FloatArray,
+        *,
+        shares: tuple[FloatArray, FloatArray],
     ) -> Candidates:
         normal = self.normal
         first, second = self.pairs[best, 0], self.pairs[best, 1]
@@ -282,11 +291,7 @@ class PairEquations:
             log_determinant=np.log(normal.sum_w * solution.determinant),
             estimates=(offset, solution.first, solution.second),
             deviations=(np.sqrt(v00), np.sqrt(v11), np.sqrt(v22)),
-            largest=(
-                np.broadcast_to(normal.largest, best.shape),
-                normal.largest_share(first),
-                normal.largest_share(second),
-            ),
+            largest=(np.broadcast_to(normal.largest, best.shape), *shares),
         )
         are_independent = _take(normal.is_independent, first) & _take(normal.is_independent, second)
         is_feasible = solution.is_feasible & (offset >= 0) & (normal.counts >= 3) & are_independent
@@ -303,6 +308,7 @@ class PairEquations:
         log_prior: FloatArray,
         levels: FloatArray,
         *,
+        shares: tuple[FloatArray, FloatArray],
         invisible: FloatArray,
     ) -> Candidates:
         normal = self.normal
@@ -323,7 +329,7 @@ class PairEquations:
             log_determinant=np.log(solution.determinant),
             estimates=(solution.first, solution.second),
             deviations=(np.sqrt(v11), np.sqrt(v22)),
-            largest=(normal.largest_share(first), normal.largest_share(second)),
+            largest=shares,
         )
         is_feasible = solution.is_feasible & (normal.counts >= 2)
         log_prior_here = log_prior[best] + _log_indicator(is_feasible)
