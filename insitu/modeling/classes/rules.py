@@ -1,4 +1,4 @@
-"""Rules of the user: which ranks are which class, by where they are in the domain."""
+"""Class rules of the user: which ranks are which class, by their number and grid position."""
 
 import ast
 import operator
@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from insitu.entities import RANKS, RunKey
+from insitu.entities import RANKS, CallPath, RunKey
 from insitu.errors import UsageError
 from insitu.modeling.classes.behaviour import MetricValues, Partition
 from insitu.modeling.classes.cluster import THRESHOLD, cluster
@@ -17,10 +17,10 @@ from insitu.modeling.classes.match import Matching, match_equal
 from insitu.modeling.classes.run_groups import mean_over_runs
 from insitu.modeling.measurement import IntArray
 
-JOINT, PAPER = "joint", "paper"  # ways to find behaviour classes
-OTHER = "other"  # ranks that no rule names
-HUGE = 1e300  # what longer numbers count as
-LONGEST = 400  # characters of an expression
+JOINT, PAPER = "joint", "paper"  # methods that find behaviour classes
+OTHER = "other"  # the class of ranks that no rule covers
+HUGE = 1e300  # larger numbers in an expression are cut to it: they would overflow
+MAX_LENGTH = 400  # characters of a rule
 Value = np.ndarray  # of bool, int or float, one per rank or one for all
 OPERATORS: Mapping[type[ast.AST], Callable[[Value, Value], Value]] = {
     ast.Add: operator.add,
@@ -39,7 +39,7 @@ OPERATORS: Mapping[type[ast.AST], Callable[[Value, Value], Value]] = {
 
 @dataclass(frozen=True, slots=True)
 class ClassRule:
-    """Ranks for which the expression is true belong to the class of this name."""
+    """Ranks for which the expression is true belong to the class with this name."""
 
     name: str
     text: str
@@ -48,11 +48,11 @@ class ClassRule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the user knows of the classes of some call paths and metrics.
+    """The rules for the classes of some call paths and metrics.
 
-    callpath, metric: patterns as of file names; a call path is compared whole and by its last
-    frame. classes: first match wins, ranks that none names are `other`. threshold: another relative
-    distance for these, where there are no classes.
+    classes: the first match wins, ranks without a match are `other`; callpath, metric: patterns as
+    of file names, a call path is compared whole and by its last frame; threshold: the relative
+    distance for these call paths, if there are no classes.
     """
 
     classes: tuple[ClassRule, ...] = ()
@@ -63,7 +63,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class ClassSettings:
-    """What the user says about classes: the method to find them, the distance [CLU], the rules."""
+    """The settings of a campaign: the method, its relative distance [CLU], and the rules."""
 
     method: str = JOINT
     threshold: float = THRESHOLD
@@ -73,19 +73,21 @@ class ClassSettings:
 def parse_rule(text: str) -> ClassRule:
     """Read `corner: x in (0, nx-1) and y in (0, ny-1)`.
 
-    An expression may use `rank`, `p` and every other parameter of the run; `x`, `y`, `z`, `t`, the
-    place of the rank as MPI_Cart_coords gives it, and `nx`, `ny`, `nz`, `nt`, how many ranks the
-    domain is long; numbers, `+ - * // %`, comparisons, `in (…)`, `and`, `or`, `not`. Where the
-    program made no Cartesian communicator, the grid is what MPI_Dims_create makes of p in as many
-    dimensions as are named. A rank outside the grid is at -1.
+    An expression may use
+
+    - `rank`, `p` and every other parameter of the run;
+    - `x`, `y`, `z`, `t`, the grid position of the rank as MPI_Cart_coords returns it, -1 outside of
+      the grid, and `nx`, `ny`, `nz`, `nt`, the number of ranks along each axis. Without a Cartesian
+      communicator the grid is what MPI_Dims_create makes of p, in as many dimensions as are used;
+    - numbers, `+ - * // %`, comparisons, `in (…)`, `and`, `or`, `not`.
 
     Raises:
-        UsageError: if it is no such rule.
+        UsageError: the text is no such rule.
     """
-    name, colon, expression = (part.strip() for part in text.partition(":"))
-    if not colon or not name or not expression or len(text) > LONGEST:
+    name, colon, expression = (token.strip() for token in text.partition(":"))
+    if not colon or not name or not expression or len(text) > MAX_LENGTH:
         raise UsageError(
-            f"rule '{text[:60]}': write NAME: EXPRESSION of at most {LONGEST} characters, as in "
+            f"rule '{text[:60]}': write NAME: EXPRESSION of at most {MAX_LENGTH} characters, as in "
             "corner: x in (0, nx-1) and y in (0, ny-1)"
         )
     try:
@@ -93,15 +95,20 @@ def parse_rule(text: str) -> ClassRule:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UsageError(f"rule '{name}': cannot read '{expression}': {error}") from error
     names = {node.id: np.array([2]) for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    _evaluate(tree, names, name)  # refuses at once what is not allowed
+
+    # Evaluate once, so that what is not allowed is refused here and not in the middle of a refit.
+    _evaluate(tree, names, name)
     return ClassRule(name, expression, tree)
 
 
 def assign(classes: Sequence[ClassRule], run: RunKey, domain: Domain | None = None) -> IntArray:
-    """The class of each rank of a run, (n_ranks,): index into `classes`, its length where none is.
+    """The class of each rank of a run, by the first rule that is true.
+
+    Returns:
+        Shape (n_ranks,): index into `classes`, or its length where no rule is true.
 
     Raises:
-        UsageError: if an expression names what the run does not have.
+        UsageError: an expression uses a parameter that the run does not have.
     """
     names = _names(classes, run, domain)
     labels = np.full(run.size, len(classes), dtype=np.intp)
@@ -118,77 +125,110 @@ def apply_rules(
     rules: Iterable[Rules],
     domains: Sequence[Domain | None],
 ) -> Partition:
-    """Replace what was found by what the user says, for the call paths and metric it is said of."""
-    labels = [one.copy() for one in partition.labels]
+    """Replace the classes of the call paths and metrics that have rules.
+
+    Args:
+        measured: one metric.
+        partition: its classes without rules.
+        rules: the first that matches a call path and the metric applies.
+        domains: of each run group, None where it is not known.
+
+    Raises:
+        UsageError: an expression uses a parameter that a run does not have.
+    """
+    labels = [group_labels.copy() for group_labels in partition.labels]
     matchings = list(partition.matchings)
     findings = list(partition.findings)
-    chosen = [one for one in rules if fnmatchcase(measured.metric.name, one.metric)]
+    applicable = [rule for rule in rules if fnmatchcase(measured.metric.name, rule.metric)]
+
     for row, path in enumerate(measured.paths):
-        rule = next((one for one in chosen if _is_about(one.callpath, str(path), path.name)), None)
+        rule = next((rule for rule in applicable if _matches_path(rule.callpath, path)), None)
         if rule is None:
             continue
-        findings = [one for one in findings if one.where != str(path)]
-        for place, one, domain in zip(measured.groups, labels, domains, strict=True):
-            value = mean_over_runs([measured.tables[run][row] for run in place.runs])
+        findings = [finding for finding in findings if finding.where != str(path)]
+
+        for group, group_labels, domain in zip(measured.groups, labels, domains, strict=True):
+            values = mean_over_runs([measured.tables[run][row] for run in group.runs])
             if rule.classes:
-                one[row] = np.where(np.isfinite(value), assign(rule.classes, place.key, domain), -1)
+                classes = assign(rule.classes, group.key, domain)
+                group_labels[row] = np.where(np.isfinite(values), classes, -1)
             elif rule.threshold is not None:
-                one[row] = cluster(value, rule.threshold)
+                group_labels[row] = cluster(values, rule.threshold)
+
+        path_labels = [group_labels[row] for group_labels in labels]
         if rule.classes:
-            names = (*(one.name for one in rule.classes), OTHER)
-            matchings[row] = _named(names, [one[row] for one in labels])
+            names = (*(class_rule.name for class_rule in rule.classes), OTHER)
+            matchings[row] = _match_by_name(names, path_labels)
         elif rule.threshold is not None:
-            counts = [int(one[row].max(initial=-1)) + 1 for one in labels]
-            matchings[row] = match_equal(counts, [place.coordinate for place in measured.groups])
+            counts = [int(group_labels.max(initial=-1)) + 1 for group_labels in path_labels]
+            matchings[row] = match_equal(counts, [group.coordinate for group in measured.groups])
     return Partition(labels, matchings, findings)
 
 
-def _is_about(pattern: str, path: str, name: str) -> bool:
-    return fnmatchcase(path, pattern) or fnmatchcase(name, pattern)
+def _matches_path(pattern: str, path: CallPath) -> bool:
+    return fnmatchcase(str(path), pattern) or fnmatchcase(path.name, pattern)
 
 
-def _named(names: Sequence[str], labels: Sequence[IntArray]) -> Matching:
-    """Make labels dense per run, in place, and say which class each then is."""
-    used = sorted({int(label) for one in labels for label in one if label >= 0})
+def _match_by_name(names: Sequence[str], labels: Sequence[IntArray]) -> Matching:
+    """Match classes by name. The labels of each run group are made dense, in place.
+
+    Args:
+        names: of all classes, by label.
+        labels: per run group (n_ranks,).
+    """
+    used = sorted({int(label) for group_labels in labels for label in group_labels if label >= 0})
     assigned: list[tuple[int, ...] | None] = []
-    for one in labels:
-        here = [label for label in used if np.any(one == label)]
-        one[one >= 0] = np.searchsorted(here, one[one >= 0])
-        assigned.append(tuple(used.index(label) for label in here) or None)
-    return Matching(tuple(names[label] for label in used), tuple(assigned), True, is_given=True)
+    for group_labels in labels:
+        present = [label for label in used if np.any(group_labels == label)]
+        has_class = group_labels >= 0
+        group_labels[has_class] = np.searchsorted(present, group_labels[has_class])
+        assigned.append(tuple(used.index(label) for label in present) or None)
+
+    return Matching(
+        names=tuple(names[label] for label in used),
+        assigned=tuple(assigned),
+        is_complete=True,
+        is_given=True,
+    )
 
 
 def _names(classes: Sequence[ClassRule], run: RunKey, domain: Domain | None) -> dict[str, Value]:
-    """What expressions may name, for all ranks of a run."""
+    """The values of all names that expressions may use, for all ranks of a run."""
     rank = np.arange(run.size)
     names = {name: np.array([value]) for name, value in run.parameters}
     names |= {"rank": rank, RANKS: np.array([run.size])}
-    used = {
-        node.id
-        for one in classes
-        for node in ast.walk(one.expression)
-        if isinstance(node, ast.Name)
-    }
-    wanted = used - set(names)  # what the user calls t is no axis
-    dimensions = max(
-        (index + 1 for index, axis in enumerate(AXES) if {axis, f"n{axis}"} & wanted), default=0
-    )
-    if dimensions:
-        domain = domain or default_domain(run.size, dimensions)
-        for index, axis in enumerate(AXES[:dimensions]):
-            is_known = index < len(domain.shape)
-            at = (
-                domain.positions[:, index]
-                if is_known
-                else np.where(domain.positions[:, 0] < 0, -1, 0)
-            )
-            names.setdefault(axis, at)
-            names.setdefault(f"n{axis}", np.array([domain.shape[index] if is_known else 1]))
+
+    # A parameter of the user that is called t is no axis.
+    axis_names = _used_names(classes) - set(names)
+    dimensions = 0
+    for index, axis in enumerate(AXES):
+        if {axis, f"n{axis}"} & axis_names:
+            dimensions = index + 1
+    if not dimensions:
+        return names
+
+    domain = domain or default_domain(run.size, dimensions)
+    for index, axis in enumerate(AXES[:dimensions]):
+        if index < len(domain.shape):
+            position, length = domain.positions[:, index], domain.shape[index]
+        else:  # an axis that the program's domain does not have is one rank wide
+            position, length = np.where(domain.positions[:, 0] < 0, -1, 0), 1
+        names.setdefault(axis, position)
+        names.setdefault(f"n{axis}", np.array([length]))
     return names
 
 
+def _used_names(classes: Sequence[ClassRule]) -> set[str]:
+    used = set()
+    for rule in classes:
+        for node in ast.walk(rule.expression):
+            if isinstance(node, ast.Name):
+                used.add(node.id)
+    return used
+
+
 def _evaluate(node: ast.expr, names: Mapping[str, Value], rule: str) -> Value:
-    """Evaluate an expression for all ranks; only what a rule may say is understood."""
+    """Evaluate an expression for all ranks. Python syntax that rules do not have is an error."""
     match node:
         case ast.Constant(value=bool() | int() | float() as value):
             return np.array([float(min(value, HUGE))])
@@ -201,8 +241,8 @@ def _evaluate(node: ast.expr, names: Mapping[str, Value], rule: str) -> Value:
         case ast.BoolOp(op=operation, values=values):
             join = np.logical_and if isinstance(operation, ast.And) else np.logical_or
             result = _evaluate(values[0], names, rule)
-            for part in values[1:]:
-                result = join(result, _evaluate(part, names, rule))
+            for operand in values[1:]:
+                result = join(result, _evaluate(operand, names, rule))
             return result
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return np.asarray(np.logical_not(_evaluate(operand, names, rule)))
@@ -228,15 +268,15 @@ def _compare(
     names: Mapping[str, Value],
     rule: str,
 ) -> Value:
-    """`a < b <= c`, `a in (b, c)`."""
+    """Evaluate `a < b <= c`, `a in (b, c)`."""
     result = np.array([True])
     for operation, right in zip(operations, rights, strict=True):
         value = _evaluate(left, names, rule)
         if isinstance(operation, ast.In | ast.NotIn) and isinstance(right, ast.Tuple | ast.List):
-            found = np.zeros(value.shape, dtype=bool)
+            is_in = np.zeros(value.shape, dtype=bool)
             for item in right.elts:
-                found = np.logical_or(found, np.equal(value, _evaluate(item, names, rule)))
-            step = found if isinstance(operation, ast.In) else np.logical_not(found)
+                is_in = np.logical_or(is_in, np.equal(value, _evaluate(item, names, rule)))
+            step = is_in if isinstance(operation, ast.In) else np.logical_not(is_in)
         elif type(operation) in OPERATORS:
             step = OPERATORS[type(operation)](value, _evaluate(right, names, rule))
         else:
