@@ -1,4 +1,4 @@
-"""A client with key and token may say anything well-formed: it spoils its own run at worst."""
+"""A client with key and token that sends any well-formed message spoils only its own run."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ ADMITTED = hellos().map(
 
 @st.composite
 def nearly_fitting(draw):
-    """Totals and dictionaries whose ids are small enough to be taken now and then."""
+    """Totals and dictionaries with ids small enough to be accepted sometimes."""
     ranks = draw(st.lists(st.integers(0, 4), max_size=3))
     rows = draw(st.lists(st.integers(0, 3), max_size=3))
     if draw(st.booleans()):
@@ -51,19 +51,19 @@ def nearly_fitting(draw):
     return Totals(draw(st.integers(0, 9)), 1, (group,) * draw(st.integers(1, 2)))
 
 
-def carried_out(state, effects):
-    """Do what effects ask for as the writer does: keep through the codec, seal what is whole."""
+def carry_out(state, effects):
+    """Carry out effects as the writer does: encode what is journaled, check what is stored."""
     for effect in effects:
         match effect:
             case AppendToJournal(run, node, incarnation, messages):
                 for message in messages:
                     decode(encode(message))
-                carried_out(state, state.handle(JournalSynced(run, node, incarnation)))
+                carry_out(state, state.handle(JournalSynced(run, node, incarnation)))
             case StoreRun(record, table):
                 for array in table.values.values():
                     assert array.shape == (len(table.callpaths), record.key.size)
                     assert not np.isinf(array).any()
-                carried_out(state, state.handle(RunStored(record.id, bool(record.missing))))
+                carry_out(state, state.handle(RunStored(record.id, bool(record.missing))))
 
 
 @settings(max_examples=300, deadline=None)
@@ -76,11 +76,11 @@ def test_whatever_is_said_after_a_valid_hello_the_other_run_stands(hello, messag
 
     for message in (hello, *messages):
         theirs = replace(message, run=THEIRS) if isinstance(message, Hello) else message
-        carried_out(state, state.handle(MessageArrived(b"hostile", theirs, 1.0)))
-    carried_out(state, state.handle(Tick(2.0)))
+        carry_out(state, state.handle(MessageArrived(b"hostile", theirs, 1.0)))
+    carry_out(state, state.handle(Tick(2.0)))
 
     assert state.held_bytes == sum(run.held_bytes for run in state.runs.values())
     table = table_of(3, state.runs[RUN].registers)
     assert [column(table, rank) for rank in node.ranks] == [node.truth(0), node.truth(1)]
     assert np.isnan(table.values["visits"][:, 2]).all()
-    carried_out(state, state.handle(StopRequested(3.0)))
+    carry_out(state, state.handle(StopRequested(3.0)))

@@ -1,4 +1,4 @@
-"""Agents, a network that loses, doubles and reorders, an aggregator that is killed: what must hold.
+"""Agents, a network that loses, duplicates and reorders messages, and an aggregator that is killed.
 
 The agents' side is the real session of the collectors; the aggregator's is the real writer with its
 files. The truth is what the ranks of the nodes have measured.
@@ -58,12 +58,12 @@ class ModelAgent:
         """What it sends now, as collectors/agent.py does; totals in two parts."""
         session, node = self.session, self.node
         if session.is_behind:
-            self.begin_again()
+            self.restart_totals()
         has_data = bool(self.unsent) or not self.is_final
         step = session.step(now, has_data=has_data, has_ended=self.has_ended, rows=len(node.paths))
         match step:
             case Step.HELLO:
-                self.begin_again()
+                self.restart_totals()
                 return [node.hello()]
             case Step.DIGEST:
                 return [node.digest()]
@@ -78,12 +78,12 @@ class ModelAgent:
                 return [node.bye(session.sequence)]
         return []
 
-    def begin_again(self):
+    def restart_totals(self):
         self.unsent.clear()
         self.is_final = False
 
 
-class World(RuleBasedStateMachine):
+class FaultyWorld(RuleBasedStateMachine):
     """Two nodes of two ranks each, one run."""
 
     @initialize(killed=st.sampled_from([(), (), (), (2,)]))
@@ -112,7 +112,7 @@ class World(RuleBasedStateMachine):
         self.writer = CampaignWriter(self.campaign, instance=f"i{self.instances}", heartbeat_s=1.0)
         for agent in self.agents:
             agent.node.token = self.writer.token
-        self.carry(self.writer.replay(self.now))
+        self.collect_answers(self.writer.replay(self.now))
 
     def new_peer(self):
         self.connections += 1
@@ -123,7 +123,7 @@ class World(RuleBasedStateMachine):
             for rank in agent.node.ranks:
                 self.history[rank].append(agent.node.truth(rank))
 
-    def carry(self, effects):
+    def collect_answers(self, effects):
         for effect in effects:
             if isinstance(effect, Reply):
                 self.answers.append((effect.peer, encode(effect.message)))
@@ -156,35 +156,35 @@ class World(RuleBasedStateMachine):
         self.agents[k].has_ended = True
 
     @rule(k=st.integers(0, NODES - 1), beats=st.lists(BEAT, min_size=1, max_size=9))
-    def speak(self, k, beats):
-        """An agent speaks some times; each of its messages, and the answers, have a fate."""
+    def send(self, k, beats):
+        """An agent sends messages; each message may be lost, delayed or doubled, as its answers."""
         for wait_s, fate, is_answered in beats:
-            for sent in self.say(k, wait_s):
+            for sent in self.next_messages(k, wait_s):
                 if fate in ("late", "twice"):
                     self.late.append(sent)
                 if fate in ("arrive", "twice"):
-                    self.arrive(sent)
-            self.answer(is_answered=is_answered)
+                    self.deliver(sent)
+            self.deliver_answers(is_answered=is_answered)
             self.tick(0.1)
 
     @rule(at=st.integers(0, 30), is_answered=st.booleans())
-    def overtaken(self, at, is_answered):
-        """A message of any age arrives."""
+    def deliver_late(self, at, is_answered):
+        """A delayed message arrives."""
         if self.late:
-            self.arrive(self.late.pop(at % len(self.late)))
-            self.answer(is_answered=is_answered)
+            self.deliver(self.late.pop(at % len(self.late)))
+            self.deliver_answers(is_answered=is_answered)
 
-    def say(self, k, wait_s):
+    def next_messages(self, k, wait_s):
         self.now += wait_s
         agent = self.agents[k]
         return [(agent.peer, encode(message)) for message in agent.step(self.now)]
 
-    def arrive(self, sent):
+    def deliver(self, sent):
         peer, frame = sent
-        self.carry(self.writer.handle(MessageArrived(peer, decode(frame), self.now)))
+        self.collect_answers(self.writer.handle(MessageArrived(peer, decode(frame), self.now)))
 
-    def answer(self, *, is_answered):
-        """What the aggregator said reaches who is still connected."""
+    def deliver_answers(self, *, is_answered):
+        """Deliver the answers to agents that are still connected."""
         for peer, frame in self.answers:
             for agent in self.agents:
                 if agent.peer == peer and is_answered:
@@ -193,22 +193,22 @@ class World(RuleBasedStateMachine):
 
     def tick(self, wait_s):
         self.now += wait_s
-        self.carry(self.writer.handle(Tick(self.now)))
+        self.collect_answers(self.writer.handle(Tick(self.now)))
 
     def disconnect(self, k):
-        """The connection breaks; what was on its way may still arrive, no answer does."""
+        """The connection breaks: messages may still arrive, answers do not."""
         self.agents[k].peer = self.new_peer()
         self.agents[k].session.lose()
 
     def restart_agent(self, k):
-        """The agent is killed; another one finds the tables and speaks for them."""
+        """The agent is killed; another one finds its tables and continues."""
         agent = self.agents[k]
         agent.node.incarnation += 1
         agent.session, agent.peer = AgentSession(), self.new_peer()
-        agent.begin_again()
+        agent.restart_totals()
 
     def kill_aggregator(self, tail):
-        """Only files survive, perhaps with a torn record behind what was synced."""
+        """Only files survive, perhaps with a torn record after those that were synced."""
         self.writer.close()
         if tail:
             path = os.path.join(self.campaign, AGGREGATOR_JOURNAL)
@@ -229,11 +229,11 @@ class World(RuleBasedStateMachine):
             for rank in run.registers:
                 values = column(table, rank)
                 assert values in self.history[rank]
-                assert sum(values.values()) >= self.shown.get(rank, 0.0)  # time does not go back
+                assert sum(values.values()) >= self.shown.get(rank, 0.0)  # totals never decrease
                 self.shown[rank] = sum(values.values())
 
     @invariant()
-    def what_an_agent_was_told_is_safe(self):
+    def what_is_acknowledged_as_durable_is_on_the_disk(self):
         if not hasattr(self, "writer"):
             return
         for agent in self.agents:
@@ -251,26 +251,26 @@ class World(RuleBasedStateMachine):
             shutil.rmtree(self.campaign)
 
     def heal(self):
-        """From now on nothing is lost and everything ends; what is late comes before the end."""
+        """Stop all faults: deliver delayed messages, end all ranks, wait until all is durable."""
         for k in range(NODES):
             self.end(k)
         while self.late:
-            self.overtaken(0, is_answered=True)
+            self.deliver_late(0, is_answered=True)
         for _ in range(MANY):
             if all(agent.session.is_durable for agent in self.agents):
                 return
             for k in range(NODES):
-                for sent in self.say(k, 0.2):
-                    self.arrive(sent)
-            self.pass_on()
-            self.answer(is_answered=True)
-        raise AssertionError(f"not at rest after {MANY} rounds: {self.agents}")
+                for sent in self.next_messages(k, 0.2):
+                    self.deliver(sent)
+            self.run_relays()
+            self.deliver_answers(is_answered=True)
+        raise AssertionError(f"not durable after {MANY} rounds: {self.agents}")
 
-    def pass_on(self):
-        """What stands between agents and the aggregator goes on."""
+    def run_relays(self):
+        """Let relays between agents and the aggregator continue, if there are any."""
 
     def check_the_end(self):
-        self.carry(self.writer.handle(Tick(self.now)))
+        self.collect_answers(self.writer.handle(Tick(self.now)))
         (record,) = self.writer.store.runs()
         assert record.state is (RunState.INCOMPLETE if self.killed else RunState.COMPLETE)
         assert record.missing == self.killed
@@ -289,14 +289,14 @@ class ModelRelay:
     peer: bytes
 
 
-class RelayedWorld(World):
-    """The same behind two relays, which die too, and between which agents go over."""
+class RelayedFaultyWorld(FaultyWorld):
+    """The same with two relays, which are killed as well, and between which agents change."""
 
     def open(self):
         if not hasattr(self, "relays"):
             self.fates: list[str] = []
-            self.rising: list[tuple[bytes, bytes]] = []
-            self.way = dict.fromkeys(range(NODES), 0)  # the relay of each agent
+            self.to_aggregator: list[tuple[bytes, bytes]] = []
+            self.relay_of = dict.fromkeys(range(NODES), 0)  # the relay of each agent
             self.relays = []
         super().open()
         if not self.relays:
@@ -314,16 +314,16 @@ class RelayedWorld(World):
         )
         return ModelRelay(state, self.new_peer())
 
-    def arrive(self, sent):
-        """A message of an agent arrives at the relay that the agent spoke to then."""
+    def deliver(self, sent):
+        """Deliver a message to the relay that its agent was connected to."""
         peer, frame = sent
         relay = self.relays[peer.endswith(b"1")]
-        self.relayed(relay, MessageArrived(peer, decode(frame), self.now))
+        self.handle(relay, MessageArrived(peer, decode(frame), self.now))
 
     def new_peer(self):
         return super().new_peer() + b" at 0"
 
-    def relayed(self, relay, event):
+    def handle(self, relay, event):
         for effect in relay.state.handle(event):
             match effect:
                 case Reply(peer, message):
@@ -340,15 +340,15 @@ class RelayedWorld(World):
         """A message goes up; it has a fate as well."""
         fate = self.fates.pop() if self.fates else "arrive"
         if fate in ("late", "twice"):
-            self.rising.append(sent)
+            self.to_aggregator.append(sent)
         if fate in ("arrive", "twice"):
             self.come_up(sent)
 
     def come_up(self, sent):
         peer, frame = sent
-        self.carry(self.writer.handle(MessageArrived(peer, decode(frame), self.now)))
+        self.collect_answers(self.writer.handle(MessageArrived(peer, decode(frame), self.now)))
 
-    def carry(self, effects):
+    def collect_answers(self, effects):
         """The aggregator's answers reach a relay that still has the connection."""
         for effect in effects:
             relay = None
@@ -356,13 +356,13 @@ class RelayedWorld(World):
                 relay = next((one for one in self.relays if one.peer == effect.peer), None)
             if relay is not None and (not self.fates or self.fates.pop() != "lost"):
                 answer = decode(encode(effect.message))
-                self.relayed(relay, AnswerArrived(answer, self.now))
+                self.handle(relay, AnswerArrived(answer, self.now))
 
     def tick(self, wait_s):
         super().tick(wait_s)
         for relay in self.relays:
-            self.relayed(relay, Tick(self.now))
-            self.relayed(relay, SketchRequested(self.now))
+            self.handle(relay, Tick(self.now))
+            self.handle(relay, SketchRequested(self.now))
 
     @rule(fates=st.lists(FATES, max_size=12))
     def weather(self, fates):
@@ -370,53 +370,53 @@ class RelayedWorld(World):
         self.fates = fates
 
     @rule(at=st.integers(0, 30))
-    def overtaken_above(self, at):
-        if self.rising:
-            self.come_up(self.rising.pop(at % len(self.rising)))
+    def deliver_late_to_aggregator(self, at):
+        if self.to_aggregator:
+            self.come_up(self.to_aggregator.pop(at % len(self.to_aggregator)))
 
     @rule(i=st.integers(0, 1), what=st.sampled_from(["kill", "disconnect", "stall"]))
-    def fault_above(self, i, what):
+    def relay_fault(self, i, what):
         relay = self.relays[i]
         match what:
             case "kill":
                 self.relays[i] = self.new_relay(i)
-                for k, way in self.way.items():
-                    if way == i:
+                for k, relay_index in self.relay_of.items():
+                    if relay_index == i:
                         self.disconnect(k)
             case "disconnect":
                 relay.peer = self.new_peer()
-                self.relayed(relay, ConnectionLost(self.now))
+                self.handle(relay, ConnectionLost(self.now))
             case "stall":
                 self.tick(11.0)
 
     @rule(k=st.integers(0, NODES - 1))
-    def go_over(self, k):
-        """An agent speaks to the other relay from now on."""
-        self.way[k] = 1 - self.way[k]
+    def change_relay(self, k):
+        """An agent connects to the other relay."""
+        self.relay_of[k] = 1 - self.relay_of[k]
         self.disconnect(k)
 
     def disconnect(self, k):
         super().disconnect(k)
-        self.agents[k].peer = self.agents[k].peer[:-1] + b"%d" % self.way[k]
+        self.agents[k].peer = self.agents[k].peer[:-1] + b"%d" % self.relay_of[k]
 
     def restart_agent(self, k):
         super().restart_agent(k)
-        self.agents[k].peer = self.agents[k].peer[:-1] + b"%d" % self.way[k]
+        self.agents[k].peer = self.agents[k].peer[:-1] + b"%d" % self.relay_of[k]
 
     def heal(self):
         self.fates = []
-        while self.rising:
-            self.overtaken_above(0)
-        self.now += 11.0  # what was lost above is said again in time
+        while self.to_aggregator:
+            self.deliver_late_to_aggregator(0)
+        self.now += 11.0  # messages that were lost on the way to the aggregator are repeated
         super().heal()
 
-    def pass_on(self):
+    def run_relays(self):
         for relay in self.relays:
-            self.relayed(relay, Tick(self.now))
+            self.handle(relay, Tick(self.now))
 
 
 def schedules(number):
-    """So many of them, always the same, or as many others as INSITU_SCHEDULES says."""
+    """Settings for `number` fixed schedules, or INSITU_SCHEDULES random ones."""
     return settings(
         max_examples=int(os.environ.get("INSITU_SCHEDULES", number)),
         derandomize="INSITU_SCHEDULES" not in os.environ,
@@ -426,7 +426,7 @@ def schedules(number):
     )
 
 
-World.TestCase.settings = schedules(100)
-RelayedWorld.TestCase.settings = schedules(40)
-test_no_schedule_of_faults_loses_or_spoils_what_was_measured = World.TestCase
-test_nor_does_one_with_relays = RelayedWorld.TestCase
+FaultyWorld.TestCase.settings = schedules(100)
+RelayedFaultyWorld.TestCase.settings = schedules(40)
+test_no_schedule_of_faults_loses_or_changes_values = FaultyWorld.TestCase
+test_no_schedule_of_faults_with_relays_loses_or_changes_values = RelayedFaultyWorld.TestCase
