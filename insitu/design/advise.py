@@ -90,6 +90,7 @@ def choose_first_runs(
             index = (i * k) % count
             values[name] = ordered[round(index * (len(ordered) - 1) / max(count - 1, 1))]
         points.append(Point.of(values, levels))
+
     return sorted(dict.fromkeys(points), key=lambda point: dict(point.values).get(ranks, 1.0))
 
 
@@ -143,6 +144,7 @@ def variance_reductions(
     """
     points = np.array([[value for _, value in point.values] for point in candidates])
     reductions = np.zeros((len(laws), len(candidates)))
+
     for row, law in zip(reductions, laws, strict=True):
         at_points, at_target = law.at(points), law.at(target)
         deviations = at_points - at_points.mean(axis=0)
@@ -150,6 +152,7 @@ def variance_reductions(
         noise_variance = (max(noise, LEAST_NOISE) * at_points.mean(axis=0)) ** 2
         variance = at_points.var(axis=0) + noise_variance
         row[:] = (covariance**2).sum(axis=1) / np.maximum(variance, TINY)
+
     return reductions
 
 

@@ -97,11 +97,13 @@ def deduce_nests(configurations: Configurations, counts: FloatArray) -> tuple[Ne
 
     pairs = _interacting_pairs(configurations, counts, names)
     cliques = _maximal_cliques(names, pairs)
+
     nests = []
     for clique in cliques:
         others = set().union(*cliques) - clique
         powers = _fit_exponents(configurations, counts, sorted(clique), others)
         nests.append(Nest.of(powers) if powers else Nest.of(clique))
+
     return tuple(nests)
 
 
@@ -208,6 +210,7 @@ def _has_triple_interaction(
         excess = whole + sum(sign * count for sign, count in zip(signs, counts, strict=True))
         if abs(excess) > 2 * TOLERANCE * max(map(abs, (whole, *counts))):
             return True
+
     return False
 
 
@@ -257,6 +260,7 @@ def _fit_exponents(
         allowed = np.maximum(TOLERANCE / 2 * np.abs(values), ROUNDING * np.max(np.abs(values)))
         if np.all(np.abs(fitted - values) <= allowed):
             return dict(zip(names, powers, strict=True))
+
     return {}
 
 
@@ -289,6 +293,7 @@ def _rank_exponents(
         misfit = float(np.max(np.abs(fitted - values))) / size
         if misfit <= TOLERANCE / 2:
             fits.append((round(misfit, 4), simplicity, power))
+
     return [power for _, _, power in sorted(fits)[:EXPONENTS_TRIED]]
 
 
@@ -309,6 +314,7 @@ def _find_main_loop(
 ) -> MainLoop | None:
     """Find the loop that is entered once, runs as a parameter says, and does most of the work."""
     total = sum(values[0] for values in work.values())
+
     for name in configurations[0]:
         iterations = np.array([configuration[name] for configuration in configurations])
         for (path, site), values in sites.items():
@@ -330,6 +336,7 @@ def _find_main_loop(
             share = sum(filter(None, slopes)) * iterations[0] / total if total else 0.0
             if share >= LOOP_SHARE:
                 return MainLoop(name, path, site, float(share))
+
     return None
 
 

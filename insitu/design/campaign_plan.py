@@ -108,6 +108,7 @@ def parse_campaign_plan(data: Mapping[str, Any], where: str) -> CampaignPlan:
                 f"{where}: no table [{table}]; add it, as in {example};"
                 " see `insitu campaign --help`"
             )
+
     run = data["run"]
     _check_types(run, where)
     if not run.get("command"):

@@ -141,6 +141,7 @@ def find_hidden_interactions(
                 law=law,
             )
         )
+
     return interactions
 
 
@@ -165,6 +166,7 @@ def _best_pair(
 ) -> tuple[Pair, Dependency, Law]:
     """Return the pair that explains all runs best, with the extended dependency and its law."""
     values = measured.values[row : row + 1]
+
     fits = []
     for pair in pairs:
         extended = add_interaction(dependency, pair)

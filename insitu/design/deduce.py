@@ -189,6 +189,7 @@ def _lock_step(
                     cheapest = price, steps[index]
             if cheapest:
                 steps[index] = cheapest[1]
+
     return _grid(steps, levels)
 
 
@@ -262,6 +263,7 @@ def _cover(dependencies: Sequence[Dependency], levels: Levels) -> list[Point]:
         if not any(name in run for run in runs):
             for run in runs or [{}]:
                 run[name] = levels[name][0]
+
     return list(dict.fromkeys(_complete(run, levels) for run in runs))
 
 
@@ -284,6 +286,7 @@ def _required(
                 partial = base | dict(zip(names, values, strict=True))
                 partials[tuple(sorted(partial.items()))] = partial
         required.append(list(partials.values()))
+
     return required
 
 
@@ -346,6 +349,7 @@ def _orthogonal_array(dependencies: Sequence[Dependency], levels: Levels) -> lis
     """
     strength = max((len(nest) for nests in _nest_sets(dependencies) for nest in nests), default=0)
     prime = max((len(values) for values in levels.values()), default=0)
+
     while not _is_prime(prime):
         prime += 1
     if not 2 <= strength < len(levels) <= prime + 1:
@@ -360,6 +364,7 @@ def _orthogonal_array(dependencies: Sequence[Dependency], levels: Levels) -> lis
             for (name, of_parameter), symbol in zip(levels.items(), symbols, strict=True)
         }
         points[Point.of(values, levels)] = None
+
     return list(points)
 
 
@@ -416,6 +421,7 @@ def _check_points(
             high = (of_parameter[1:-1] or of_parameter)[-1]
             values[name] = high if high_at.get(name) == number else of_parameter[0]
         points[Point.of(values, levels)] = None
+
     return tuple(point for point in points if point not in existing)
 
 
@@ -432,6 +438,7 @@ def _explain(
             f"{structure.iteration} acts linearly through the main loop: it is not varied, and runs"
             " are not repeated"
         )
+
     for name, powers in structure.derived:
         sources = ", ".join(base for base, _ in powers)
         reasons.append(f"{name} follows from {sources}: it is not varied")
@@ -447,6 +454,7 @@ def _explain(
         reasons.append("an orthogonal array contains a full grid for each call path")
 
     unused = set(structure.parameters) - {structure.iteration}
+
     for dependency in dependencies:
         unused -= dependency.parameters
     reasons += [f"no call path depends on {name}" for name in sorted(unused)]

@@ -131,6 +131,7 @@ class Structure:
             UsageError: a call path depends on a parameter that is not declared.
         """
         derived = {name: dict(powers) for name, powers in self.derived}
+
         resolved = []
         for dependency in self.dependencies:
             nests = [nest.substitute(derived) for nest in dependency.nests]
@@ -147,6 +148,7 @@ class Structure:
                 if factors:
                     varied[Nest(factors)] = None
             resolved.append(replace(dependency, nests=tuple(varied)))
+
         return tuple(resolved)
 
     def to_json(self) -> str:
@@ -184,6 +186,7 @@ def add_labels(
                 refuted=tuple(name for name in without_count if name in tried),
             )
         )
+
     return replace(structure, dependencies=tuple(dependencies))
 
 
@@ -207,6 +210,7 @@ def at_callpaths(structure: Structure, callpaths: Iterable[str]) -> dict[str, De
         dependency = by_name.get(counted_path) or functions.get(function)
         if dependency is not None:
             dependencies[path] = replace(dependency, callpath=path)
+
     return dependencies
 
 

@@ -51,6 +51,7 @@ def read_structure(text: str, where: str) -> Structure:
         data = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{where}: not JSON: {error}") from error
+
     try:
         if "functions" in data:
             return parse_taint_profile(data)
@@ -86,6 +87,7 @@ def load_products(
 
     measured = list(callpaths)
     dependencies = at_callpaths(structure, [str(callpath) for callpath in measured])
+
     products_by_path = {}
     for callpath in measured:
         dependency = dependencies.get(str(callpath))
@@ -100,6 +102,7 @@ def load_products(
             if product:
                 products[product] = None
         products_by_path[callpath] = tuple(products)
+
     return products_by_path
 
 
@@ -110,6 +113,7 @@ def parse_derived(text: str) -> tuple[str, tuple[tuple[str, Fraction], ...]]:
         UsageError: the text has another form.
     """
     name, equals, product = (word.strip() for word in text.partition("="))
+
     powers: dict[str, Fraction] = {}
     sign = 1
     for word in product.replace("*", " * ").replace("/", " / ").split():
@@ -119,6 +123,7 @@ def parse_derived(text: str) -> tuple[str, tuple[tuple[str, Fraction], ...]]:
             powers[word] = powers.get(word, Fraction(0)) + sign
         elif word != "1":
             raise UsageError(f"'{text}': '{word}' is not a parameter; write spacing=vol/cubes")
+
     if not equals or not name.isidentifier() or not powers:
         raise UsageError(f"'{text}' is not NAME=PRODUCT, as in spacing=vol/cubes")
     return name, tuple(sorted(powers.items()))

@@ -94,6 +94,7 @@ def sparse_design(levels: Levels, repetitions: int = REPETITIONS) -> ExperimentD
     configurations = []
     for name, values in levels.items():
         configurations += [lowest | {name: value} for value in sorted(values)]
+
     for first, second in combinations(levels, 2):
         pair = {first: _second_lowest(levels[first]), second: _second_lowest(levels[second])}
         configurations.append(lowest | pair)

@@ -182,6 +182,7 @@ def _fit_hypotheses(
 
     # Try the exponents from counts first. If the data refute them, leave the exponents free.
     free_nests = tuple(Nest.of(nest.parameters) for nest in dependency.nests)
+
     for nests in dict.fromkeys((dependency.nests, free_nests)):
         features, prior_weights = _list_features(nests, names)
         rows = [np.ones(len(points)), *(feature.of(points) for feature in features)]
@@ -265,6 +266,7 @@ def _draw(hypotheses: _Hypotheses, tilt_weights: FloatArray, centre: FloatArray,
     random = np.random.default_rng(seed)
     coefficients = np.zeros((SAMPLES, TERMS_LIMIT))
     tilts = np.zeros((SAMPLES, len(centre)))
+
     terms_of_samples = []
 
     for i, tilt in enumerate(random.choice(len(TILTS), SAMPLES, p=tilt_weights)):
@@ -380,6 +382,7 @@ def _rank_hypotheses(
 
     count = rows.shape[1]
     gram, right = rows @ rows.T, rows @ np.ones(count)
+
     squares: list[float] = []
     penalties: list[float] = []
     terms: list[NDArray[np.intp]] = []

@@ -28,6 +28,7 @@ def pilot_configurations(levels: Levels) -> list[dict[str, float]]:
                 f"--param {name}: pilot runs need {VALUES} different values, the base first,"
                 f" as in {name}=2,4,8"
             )
+
     if not 1 <= len(levels) <= PARAMETERS_LIMIT:
         raise UsageError(f"pilot runs take 1 to {PARAMETERS_LIMIT} parameters, not {len(levels)}")
 
@@ -37,6 +38,7 @@ def pilot_configurations(levels: Levels) -> list[dict[str, float]]:
     configurations = [base, dict(base)]
     for name, values in levels.items():
         configurations += [base | {name: float(value)} for value in values[1:]]
+
     for pair in combinations(levels, 2):
         configurations.append(base | {name: second[name] for name in pair})
     if len(levels) > 2:
@@ -58,6 +60,7 @@ def far_configurations(levels: Levels, far: Mapping[str, float]) -> list[dict[st
         UsageError: there is no such parameter, or the pilot runs have this value already.
     """
     base = {name: float(values[0]) for name, values in levels.items()}
+
     configurations = []
     for name, value in far.items():
         if name not in levels:
@@ -73,6 +76,7 @@ def far_configurations(levels: Levels, far: Mapping[str, float]) -> list[dict[st
         for other in levels:
             if other != name:
                 configurations.append(alone | {other: float(levels[other][1])})
+
     return configurations
 
 

@@ -202,6 +202,7 @@ def _choose_runs(
             )
         )
         remaining.remove(point)
+
     return runs
 
 

@@ -84,6 +84,7 @@ def compute_progress(
 
     progress = []
     points = (*design.points, *design.checks)
+
     for point in sorted(points, key=lambda point: (point[RANKS], point.values)):
         seconds = complete.get(point, ())
         wanted = repetitions
@@ -100,6 +101,7 @@ def compute_progress(
                 seconds=expected,
             )
         )
+
     return progress
 
 
@@ -177,12 +179,14 @@ def choose_next_run(
         for configuration in progress
         if configuration.left and configuration.point not in tried
     ]
+
     for configuration in sorted(candidates, key=lambda configuration: configuration.done):
         if configuration.failed and not is_retrying:
             continue
         cost = configuration.seconds * configuration.point[RANKS] / 3600
         if math.isnan(cost) or cost <= budget_core_h:
             return configuration
+
     return None
 
 

@@ -34,6 +34,7 @@ def parse_taint_profile(data: Mapping[str, object]) -> Structure:
 
 def _parse_perf_taint(data: Mapping[str, object], functions: Mapping[str, object]) -> Structure:
     names = [str(name) for name in _list(data["functions_names"], "functions_names")]
+
     nests_by_path: dict[str, dict[Nest, None]] = {}
     for value in functions.values():
         function = _mapping(value, "a function")

@@ -91,6 +91,7 @@ def assess(entries: Sequence[Entry], experiment: Experiment, models: ModelSet) -
             results.append(_judge_guideline(entry, entry.subject, models))
         else:
             results += _judge_classes(entry, entry.subject, models)
+
     return results
 
 
@@ -196,6 +197,7 @@ def _judge_growth(
             pairs_by_metric.setdefault(entry.metric, []).append((entry, series))
 
     results: dict[int, list[Result]] = {id(entry): [] for entry in entries}
+
     for pairs in pairs_by_metric.values():
         measured = collect_values(experiment, models, [series.key for _, series in pairs])
         verdicts = validate(
@@ -207,6 +209,7 @@ def _judge_growth(
         )
         for (entry, series), verdict in zip(pairs, verdicts, strict=True):
             results[id(entry)].append(growth_result(entry, series.key, verdict))
+
     return results
 
 
@@ -363,4 +366,5 @@ def _judge_classes(entry: Entry, rule: ClassExpectation, models: ModelSet) -> li
                 text=uniformity.text,
             )
         )
+
     return results

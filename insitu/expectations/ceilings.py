@@ -75,6 +75,7 @@ def parse_ceiling(text: str) -> Ceiling:
         raise UsageError(f"limit '{text}': write it as in `{EXAMPLE}`")
 
     assignments = [word for word in (fields["at"] or "").split(",") if word.strip()]
+
     try:
         at = tuple(map(parse_assignment, assignments))
         most, unit = parse_quantity(fields["value"])

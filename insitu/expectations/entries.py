@@ -105,12 +105,14 @@ def load_entries(path: str) -> list[Entry]:
     # tomllib does not return line numbers: count the lines before each header.
     lines = [text.count("\n", 0, header.start()) + 1 for header in _HEADER.finditer(text)]
     lines += [0] * (len(entries) - len(lines))
+
     parsed = []
     for entry, line in zip(entries, lines, strict=False):
         try:
             parsed.append(_parse_entry(entry, line))
         except UsageError as error:
             raise UsageError(f"{path}:{line}: {error}") from error
+
     return parsed
 
 
@@ -133,6 +135,7 @@ def _parse_entry(entry: object, line: int) -> Entry:
 
     kind = kinds[0]
     allowed = OTHER_KEYS[kind] | {kind}
+
     for key, value in entry.items():
         if key not in allowed:
             raise UsageError(

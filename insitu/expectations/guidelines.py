@@ -135,6 +135,7 @@ def _parse_side(text: str, whole: str) -> Side:
         if not np.isfinite(number) or number < 0:
             raise UsageError(f"rule '{whole}': the number before a function must be positive")
         products.append((number, tuple(names)))
+
     return Side(tuple(products))
 
 

@@ -95,6 +95,7 @@ def ruler(factor: Factor, halvings: int = HALVINGS) -> tuple[Factor, ...]:
         return tuple(_factor(name, 1, tick) for tick in ticks)
 
     lower_exponents = _lower_class_exponents(factor.alpha if kind == 3 else factor.beta)
+
     factors = {factor, last}
     for tick in ticks:
         for lower in lower_exponents:
@@ -102,6 +103,7 @@ def ruler(factor: Factor, halvings: int = HALVINGS) -> tuple[Factor, ...]:
             has_sign = size(candidate) >= 0 if exponent > 0 else size(candidate) <= 0
             if has_sign and abs(size(candidate)) <= abs(size(last)):
                 factors.add(candidate)
+
     return tuple(sorted(factors, key=size))
 
 
@@ -114,12 +116,14 @@ def weighted_ticks(factor: Factor) -> dict[Factor, float]:
     """
     kind = class_of(factor)
     expected_exponent, expected_lower = _class_exponents(factor, kind)
+
     weights = {}
     for tick in ruler(factor):
         exponent, lower = _class_exponents(tick, kind)
         is_long = not expected_exponent or (2 * exponent / expected_exponent).denominator == 1
         is_same = lower == expected_lower
         weights[tick] = (1.0 if is_long else SHORTER) * (1.0 if is_same else SHORTER)
+
     return weights
 
 

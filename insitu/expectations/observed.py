@@ -36,6 +36,7 @@ def collect_values(
     """Collect the measured values of series, with the behaviour classes of the models."""
     ranks_of_classes = _ranks_of_classes(models, set(keys))
     runs: dict[tuple[float, ...], list[int]] = defaultdict(list)
+
     for index, (run, _) in enumerate(experiment.runs):
         coordinate = run.coordinate(models.parameters)
         if np.all(np.isfinite(coordinate)):
@@ -43,9 +44,11 @@ def collect_values(
 
     points = sorted(runs)
     values = np.full((len(keys), len(points), max(map(len, runs.values()), default=1)), np.nan)
+
     rows = []
     for _, table in experiment.runs:
         rows.append({path: row for row, path in enumerate(table.callpaths)})
+
     for j, point in enumerate(points):
         for k, index in enumerate(runs[point]):
             run, table = experiment.runs[index]

@@ -86,12 +86,14 @@ def first_above(low: float, difference: Callable[[float], float]) -> float | Non
 
     high = above[0]
     below = max((float(x) for x in grid if x < high), default=high)
+
     for _ in range(BISECTIONS):
         middle = (below + high) / 2
         if difference(middle) > 0:
             high = middle
         else:
             below = middle
+
     return high
 
 

@@ -64,6 +64,7 @@ def check_classes(
         points = map(tuple, of_class.model.coordinates.tolist())
         of_points = zip(points, of_class.model.values.tolist(), strict=True)
         values[of_class.key.behaviour] = dict(of_points)
+
     first, second = (values.get(name) for name in rule.names)
     if first is None or second is None:
         return None

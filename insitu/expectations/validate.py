@@ -137,6 +137,7 @@ def validate(
 
     # Series with the same expectation are fitted together.
     groups: dict[Expectation, list[int]] = defaultdict(list)
+
     for i, expected in enumerate(_per_series(expectation, len(table), deviation)):
         _check_parameters(expected, names)
         groups[expected].append(i)
@@ -148,6 +149,7 @@ def validate(
         models = build_modeler(expected, names).fit(points_of_group)
         for i, model in zip(members, models, strict=True):
             verdicts[i] = judge(model, expected)
+
     return [verdicts[i] for i in range(len(table))]
 
 
@@ -184,6 +186,7 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
     is_above = [not growth.is_bounded_by(expectation.upper) for growth in growths]
     above = 0.0
     shares = dict.fromkeys(Match, 0.0)
+
     for weight, rank, exceeds in zip(weights.tolist(), ranks, is_above, strict=True):
         shares[rank] += weight
         above += weight if exceeds else 0.0
@@ -264,6 +267,7 @@ def list_growths(spread: Spread, parameters: tuple[str, ...]) -> list[Growth]:
                 products.append(())
             growth_by_key[key] = Growth.of(products)
         growths.append(growth_by_key[key])
+
     return growths
 
 

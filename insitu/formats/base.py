@@ -121,6 +121,7 @@ def load_exporter_for(file: str) -> Exporter:
         UsageError: no format has this suffix.
     """
     exporters = [load_exporter(name) for name in EXPORTERS]
+
     for exporter in sorted(exporters, key=lambda exporter: -len(exporter.suffix)):
         if file.lower().endswith(exporter.suffix):
             return exporter

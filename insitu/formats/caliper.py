@@ -50,12 +50,14 @@ class Caliper:
                 f"{file}: Caliper's files need caliper-reader ({error});"
                 " pip install 'insitu[import]'"
             ) from error
+
         try:
             records, globals_ = caliperreader.read_caliper_contents(file)
         except (*BROKEN, OSError, ReaderError) as error:
             raise UsageError(
                 f"{file}: cannot be read as a .cali file: {type(error).__name__}: {error!s:.100}"
             ) from error
+
         yield from _rows(records, globals_, file)
 
 
@@ -122,6 +124,7 @@ def _rows(
     size = sizes[0] if sizes else max(seen, default=0) + 1
 
     params, repetition = parse_file_name(file)
+
     for (path, metric, unit), ranks in values.items():
         row: dict[str, Any] = {
             "callpath": path,

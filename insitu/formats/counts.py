@@ -37,6 +37,7 @@ def read_counts(directory: str) -> dict[Site, float]:
             totals[site] = totals.get(site, 0.0) + amount
         for site, amount in totals.items():
             largest[site] = max(largest.get(site, 0.0), amount)
+
     return largest
 
 
@@ -76,6 +77,7 @@ def _callgrind_counts(path: str) -> Iterator[tuple[Site, float]]:
     objects: dict[str, str] = {}
     functions: dict[str, str] = {}
     program, current_object, function, callee, is_callee = "", "", "", "", False
+
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             for line in map(str.rstrip, file):

@@ -55,6 +55,7 @@ class Cube:
             raise UsageError(
                 f"{file}: Score-P's files need pycubexr ({error}); pip install 'insitu[import]'"
             ) from error
+
         for path in _files(file):
             params, repetition = parse_file_name(path)
             try:
@@ -87,6 +88,7 @@ def _file_rows(
     size = max(ranks) + 1
     callpaths = _callpaths(parsed)
     parameters = {RANKS: float(size)} | dict(params)
+
     for metric in parsed.all_metrics():
         try:
             values = parsed.get_metric_values(metric, cache=False)

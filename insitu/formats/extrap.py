@@ -57,6 +57,7 @@ def split_complete(
         for metric, points in metrics.items():
             selected = complete if len(points) == len(coordinates) else incomplete
             selected.setdefault(path, {})[metric] = points
+
     return complete, incomplete
 
 
@@ -64,16 +65,19 @@ def measurements(experiment: Experiment, models: ModelSet) -> dict[str, Any]:  #
     """Return points with a value per repetition, by call path and metric, as Extra-P has them."""
     keys = [series.key for series in models.models]
     modelled = {(key.callpath, key.metric) for key in keys}
+
     for _, table in experiment.runs:
         for path in table.callpaths:
             for metric in table.metrics:
                 if (path, metric.name) not in modelled and metric.kind is not MetricKind.POSITION:
                     keys.append(SeriesKey(path, metric.name, ALL))
                     modelled.add((path, metric.name))
+
     clusters: Mapping[ClusterKey, Clusters] = {
         (of_run.callpath, of_run.metric, of_run.run.parameters): of_run
         for of_run in models.clusters
     }
+
     rows = []
     for _, table in experiment.runs:
         rows.append({path: row for row, path in enumerate(table.callpaths)})
@@ -90,6 +94,7 @@ def measurements(experiment: Experiment, models: ModelSet) -> dict[str, Any]:  #
             document.setdefault(name, {})[key.metric] = [
                 {"point": list(at), "values": values} for at, values in sorted(points.items())
             ]
+
     return document
 
 

@@ -42,6 +42,7 @@ class ExtrapExperiment:
                 rows.append(_statistics(point["point"], values) | {"values": [0, len(blobs)]})
                 blobs.append(_array(values))
             content.setdefault(callpath, {})[metric] = rows
+
         document = {
             "Extra-P": WRITTEN_FOR,
             "parameters": list(experiment.parameters),
@@ -76,6 +77,7 @@ class ExtrapText:
         text = io.TextIOWrapper(out, encoding="utf-8", newline="\n", write_through=True)
         complete, incomplete = split_complete(measurements(experiment, models))
         series = list(_series(complete))
+
         coordinates: set[tuple[float, ...]] = set()
         for _, _, points in series:
             coordinates.update(tuple(point["point"]) for point in points)
@@ -85,13 +87,16 @@ class ExtrapText:
         if len(names) > 1:
             formatted = [f"({values})" for values in formatted]
         text.write(f"POINTS {' '.join(formatted)}\n")
+
         for callpath, metric, _ in _series(incomplete):
             title = " ".join(f"{callpath} {metric}".split())
             text.write(f"# left out, not measured at every point: {title}\n")
+
         for callpath, metric, points in series:
             text.write(f"\nREGION {' '.join(callpath.split())}\nMETRIC {metric}\n")
             for point in points:
                 text.write(f"DATA {' '.join(map(repr, point['values']))}\n")
+
         text.detach()
 
 

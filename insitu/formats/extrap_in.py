@@ -27,6 +27,7 @@ class ExtrapJsonReader:
     def rows(self, file: str) -> Iterator[Row]:
         """See Importer."""
         data = load_json(file)
+
         try:
             if isinstance(data, dict) and "callpaths" in data:
                 yield from _numbered_rows(data)
@@ -86,12 +87,14 @@ class ExtrapTextReader:
                 lines = stream.readlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{file}: cannot be read: {error}") from error
+
         if any(line.lstrip().startswith("{") for line in lines[:1]):
             yield from _talpas_rows(lines, file)
             return
         names: list[str] = []
         coordinates: list[tuple[float, ...]] = []
         callpath, metric, index = "main", "time", 0
+
         for number, line in enumerate(lines, start=1):
             word, _, rest = " ".join(line.split()).partition(" ")
             if not word or word.startswith("#"):
@@ -175,6 +178,7 @@ def _numbered_rows(data: Mapping[str, Any]) -> Iterator[Row]:
     names = {}
     for kind in ("parameters", "callpaths", "metrics"):
         names[kind] = {entry["id"]: str(entry["name"]) for entry in data[kind]}
+
     coordinates = {}
     for entry in data["coordinates"]:
         coordinates[entry["id"]] = {
@@ -209,9 +213,11 @@ def _read_chunk(archive: zipfile.ZipFile, number: int) -> list[list[float]]:
         raise ValueError(f"values/{number}.indx claims {count} arrays")
     starts = struct.unpack_from(f"<{count}Q", index, len(INDEX) + 8)
     stream = io.BytesIO(data)
+
     arrays = []
     for start in starts:
         stream.seek(start)
         array = np.lib.format.read_array(stream, allow_pickle=False, max_header_size=1000)
         arrays.append(array.astype(np.float64).ravel().tolist())
+
     return arrays

@@ -40,11 +40,13 @@ class ScorepFilter:
                     calls[name], seconds[name] = count / table.size, spent / max(count, 1.0)
 
         out.write(b"SCOREP_REGION_NAMES_BEGIN\n")
+
         for name in sorted(calls, key=lambda name: (-calls[name], name)):
             is_mpi = name.startswith(("MPI_", "PMPI_"))
             if calls[name] >= FREQUENT and seconds[name] < SHORT_S and not is_mpi:
                 reason = f"{calls[name]:.0f} calls per rank of {seconds[name] * 1e6:.2g} us"
                 out.write(f"  EXCLUDE {_pattern(name)} # {reason}\n".encode("utf-8", "replace"))
+
         out.write(b"SCOREP_REGION_NAMES_END\n")
 
 

@@ -66,6 +66,7 @@ class PythonModule:
         """See Exporter."""
         text = io.TextIOWrapper(out, encoding="utf-8", newline="\n", write_through=True)
         text.write(PYTHON_HEAD.format(version=__version__))
+
         table = []
         for index, series in enumerate(models.models):
             model = series.model
@@ -79,6 +80,7 @@ class PythonModule:
 
             key = (str(series.key.callpath), series.key.metric, series.key.behaviour)
             table.append(f"    {key!a}: {name},\n")
+
         text.write(f"\n# (call path, metric, class)\nMODELS = {{\n{''.join(table)}}}\n")
         text.detach()
 
@@ -93,6 +95,7 @@ class CHeader:
         """See Exporter."""
         text = io.TextIOWrapper(out, encoding="ascii", newline="\n", write_through=True)
         text.write(C_HEAD.format(version=__version__))
+
         table = []
         for index, series in enumerate(models.models):
             model = series.model
@@ -112,6 +115,7 @@ class CHeader:
                 ",".join(model.parameters),
             )
             table.append(f"    {{{', '.join(map(_c_string, names))}, {name}}},\n")
+
         text.write(f"{C_TABLE}{''.join(table)}    {{0, 0, 0, 0, 0, 0}},\n}};\n#endif\n")
         text.detach()
 

@@ -78,6 +78,7 @@ class Hatchet:
         tree = _Tree.of(table.callpaths)
         rows = _rows_of_nodes(tree, table)
         names = _names(table)
+
         records = []
         for node, path in enumerate(tree.paths):
             for rank in range(table.size):
@@ -86,6 +87,7 @@ class Hatchet:
                     value = table.values[ours][rows[node], rank] if node in rows else math.nan
                     record[theirs] = _json(value)
                 records.append(record)
+
         document = {"graph": tree.graph(), "dataframe_indices": ["node", "rank"]}
         document |= {"dataframe": records, **_metric_kinds(names.values())}
         out.write(json.dumps(document, allow_nan=False).encode() + b"\n")
@@ -101,6 +103,7 @@ class Thicket:
         """See Exporter."""
         runs = experiment.runs
         tree = _Tree.of([path for _, table in runs for path in table.callpaths])
+
         names: dict[str, str] = {}
         records = []
         for key, table in runs:
@@ -116,6 +119,7 @@ class Thicket:
                         has_value = np.isfinite(values).any()
                         record[theirs + suffix] = _json(reduce(values)) if has_value else None
                 records.append(record)
+
         profiles = [str(key) for key, _ in runs]
         metadata = [
             {PROFILE: name, **dict(key.parameters), "repetition": key.repetition}
@@ -159,6 +163,7 @@ def _read(data: Mapping[str, Any], file: str) -> Iterator[Row]:
     records = data["dataframe"]
     names = {str(row["node"]): str(row["name"]) for row in records if row.get("name")}
     callpaths = _callpaths(data["graph"], names)
+
     metrics = [*data["exclusive_metrics"], *data["inclusive_metrics"]]
     values: dict[tuple[str, str], dict[int, float]] = {}
     ranks = set()
@@ -172,8 +177,10 @@ def _read(data: Mapping[str, Any], file: str) -> Iterator[Row]:
             if isinstance(value, int | float) and math.isfinite(value):
                 of_ranks = values.setdefault((callpaths[str(record["node"])], metric), {})
                 of_ranks[rank] = of_ranks.get(rank, 0.0) + value  # threads of a rank are added up
+
     size = max(ranks, default=0) + 1
     params, repetition = parse_file_name(file)
+
     for (path, metric), of_ranks in values.items():
         name, unit = OURS.get(metric, (metric, "1"))
         row: dict[str, Any] = {
@@ -195,6 +202,7 @@ def _callpaths(graph: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> 
     nodes: dict[str, Any] = {}
     for tree in graph:
         nodes |= {str(key): node for key, node in tree.items()}
+
     children: set[str] = set()
     for node in nodes.values():
         children.update(map(str, node["children"]))
@@ -202,6 +210,7 @@ def _callpaths(graph: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> 
     callpaths: dict[str, str] = {}
     used: set[str] = set()
     waiting = [(key, "") for key in nodes if key not in children]
+
     while waiting:
         key, before = waiting.pop()
         if key in callpaths:
@@ -211,6 +220,7 @@ def _callpaths(graph: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> 
         callpaths[key] = make_unique(f"{before}{ARROW}{frame}" if before else frame, used)
         used.add(callpaths[key])
         waiting += [(str(child), callpaths[key]) for child in reversed(nodes[key]["children"])]
+
     return callpaths
 
 

@@ -148,10 +148,12 @@ def _add_row(collection: Collection, number: int, data: Mapping[str, Any]) -> No
         repetition = 0
         while series in collection.runs.get((parameters, repetition), {}):
             repetition += 1
+
     for offset, entry in enumerate(entries):
         _check_consistent(collection, (parameters, repetition + offset), series, entry)
 
     collection.metrics[metric.name] = metric
+
     for offset, entry in enumerate(entries):
         run = (parameters, repetition + offset)
         collection.runs[run][series] = entry
@@ -190,6 +192,7 @@ def _parse_entries(number: int, data: Mapping[str, Any]) -> Iterator[MeasuredEnt
     repetitions = value if isinstance(value, list) else [value]
     if not repetitions:
         raise ValueError('"value" is an empty list')
+
     for repetition in repetitions:
         yield MeasuredEntry(number, np.array([_number(repetition, '"value"')]), False)
 
@@ -279,6 +282,7 @@ def _build_run(
 
     rows = {path: row for row, path in enumerate(callpaths)}
     values = {metric.name: np.full((len(callpaths), size), np.nan) for metric in metrics}
+
     for (path, name), entry in entries.items():
         values[name][rows[path]] = entry.values
     key = RunKey.of({RANKS: float(size)} | dict(parameters), repetition)

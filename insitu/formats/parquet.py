@@ -28,6 +28,7 @@ class Parquet:
             raise UsageError(
                 f"Parquet needs pyarrow ({error}); pip install 'insitu[tables]'"
             ) from error
+
         words = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
         names = experiment.parameters
         schema = pyarrow.schema(
@@ -41,6 +42,7 @@ class Parquet:
                 ("value", pyarrow.float64()),
             ]
         )
+
         with parquet.ParquetWriter(out, schema, compression="zstd") as writer:
             for key, table in experiment.runs:
                 paths = [str(path) for path in table.callpaths]

@@ -36,14 +36,17 @@ def _source(source: dict[str, list[dict[str, object]]]) -> Iterator[tuple[Site, 
         name = str(function.get("demangled_name") or function["name"]).partition("(")[0]
         names[function["name"]] = name
         visits[name] = visits.get(name, 0.0) + float(str(function["execution_count"]))
+
     counts: dict[Site, float] = {}
     for line in source["lines"]:
         owner = names.get(line.get("function_name"))
         if owner is not None:
             site = (owner, f"loop:{line['line_number']}")
             counts[site] = counts.get(site, 0.0) + float(str(line["count"]))
+
     for name, count in visits.items():
         yield (name, "visits"), count
+
     for (name, kind), count in counts.items():
         yield (name, kind), count
         yield (name, "entries:" + kind.partition(":")[2]), visits[name]

@@ -122,6 +122,7 @@ def _csv_rows(series: SeriesModel) -> Iterator[list[object]]:
     model = series.model
     if not len(model.coordinates):
         return
+
     head = [str(series.key.callpath), series.key.metric, series.metric.unit, series.key.behaviour]
     fitted = model.predict(model.coordinates).tolist()
     tail = [str(model), finite(model.smape), finite(model.adjusted_r2)]

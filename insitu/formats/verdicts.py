@@ -122,6 +122,7 @@ def write_report(report: Report, path: str) -> None:
         raise UsageError(
             f"{path}: no report has this suffix; the suffixes are {', '.join(WRITERS)}"
         )
+
     try:
         with open(path, "w", encoding="utf-8") as stream:
             stream.write(WRITERS[suffix](report))
@@ -205,6 +206,7 @@ def markdown(report: Report) -> str:
     open_results = [result for result in report.results if result.status in OPEN]
     if open_results:
         lines.append("")
+
     for result in open_results:
         lines.append(f"- {MARKS[result.status]} {_markdown_cell(describe(result))}")
     return "\n".join(lines) + "\n"

@@ -145,6 +145,7 @@ def compare_check_points(
     if not design.checks:
         raise UsageError("this design has no check points, since it varies nothing together")
     names = tuple(name for name, _ in design.points[0].values)
+
     with open_store(campaign) as store:
         experiment = load_experiment(store)
 

@@ -37,9 +37,15 @@ def measured(folder, runs, cores, calls):
             rows = [0.01 * n, 0.1 * p, 1e-3 * p * n]
             visits = [n / 100, calls(p, n), p]
             key = RunKey.of({"p": p, "n": n})
-            said = Configuration.of({"command": "app.py", "host": "a", "cores": str(cores)})
+            configuration = Configuration.of(
+                {"command": "app.py", "host": "a", "cores": str(cores)}
+            )
             record = RunRecord(
-                f"{number:04d}", key, RunState.COMPLETE, started_at=1.8e9, configuration=said
+                f"{number:04d}",
+                key,
+                RunState.COMPLETE,
+                started_at=1.8e9,
+                configuration=configuration,
             )
             values = {
                 "visits": np.outer(visits, np.ones(int(p))),
@@ -64,9 +70,9 @@ def test_counts_decide_on_crowded_runs(insitu, tmp_path, planned, calls, named):
     measured(tmp_path, planned, 2, calls)
     words = ("design", "deps.json", *LEVELS, "--compare", "c.insitu")
     rows = [json.loads(line) for line in insitu(*words, "--json").lines]
-    said = [(row["finding"], row.get("callpath")) for row in rows if "finding" in row]
+    findings = [(row["finding"], row.get("callpath")) for row in rows if "finding" in row]
     expected = [("ranks-crowded", None)] + [("hidden-interaction", path) for path in named]
-    assert said == expected
+    assert findings == expected
     text = insitu(*words).out
     assert ("check points agree with" in text) is not bool(named)
     assert ("is called" in text) is bool(named)
@@ -81,7 +87,7 @@ def test_times_decide_where_every_rank_has_a_core(insitu, tmp_path, planned):
     assert "main->share->MPI_Recv" in {row["callpath"] for row in kept}
 
 
-def test_models_of_a_campaign_are_told_what_counts_say(insitu, tmp_path, planned):
+def test_models_of_a_campaign_use_its_dependencies(insitu, tmp_path, planned):
     measured(tmp_path, planned[:5], 64, lambda p, n: p)
     where = tmp_path / "c.insitu" / "dependencies.json"
     where.write_text(json.dumps(DEPENDENCIES))

@@ -28,12 +28,12 @@ from insitu.modeling.pmnf import Factor, Function, Term
         ("log(n^3)", "O(log(n))"),
     ],
 )
-def test_big_o_is_read_as_people_write_it(text, written):
+def test_big_o_is_parsed_as_users_write_it(text, written):
     assert str(parse_growth(text)) == written
 
 
 @pytest.mark.parametrize("text", ["O(n log n)", "O(k^3 * 2^(k/2))", "n^2/p + log(p)", "(n+p)^2"])
-def test_what_is_written_is_read_back(text):
+def test_printed_growth_parses_back(text):
     growth = parse_growth(text)
 
     assert parse_growth(str(growth)).is_same(growth)
@@ -51,7 +51,7 @@ def test_what_is_written_is_read_back(text):
         ("p)", "unexpected"),
     ],
 )
-def test_what_is_no_growth_is_refused_with_a_reason(text, reason):
+def test_other_texts_are_refused_with_a_reason(text, reason):
     with pytest.raises(UsageError, match=reason.replace("$", r"\$")):
         parse_growth(text)
 

@@ -45,12 +45,12 @@ def test_quantities_are_read_into_base_units(text, value):
 
 
 @pytest.mark.parametrize("text", ["", "s", "2 apples", "-1 s", "nan"])
-def test_what_is_no_quantity_is_refused(text):
+def test_texts_that_are_not_quantities_are_refused(text):
     with pytest.raises(ValueError, match="is not a quantity"):
         parse_quantity(text)
 
 
-def test_a_limit_says_metric_place_and_value():
+def test_a_limit_has_metric_coordinate_and_value():
     found = parse_ceiling("time at p=65536, n=256 < 2 s")
 
     assert (found.metric, found.at, found.most) == ("time", (("p", 65536.0), ("n", 256.0)), 2.0)
@@ -59,19 +59,19 @@ def test_a_limit_says_metric_place_and_value():
 @pytest.mark.parametrize(
     "text", ["memory per node with 8 ranks < 24 GB", "< 24 GB per node with 8 ranks"]
 )
-def test_a_limit_may_be_that_of_a_node(text):
+def test_a_limit_may_apply_to_a_node(text):
     found = parse_ceiling(text)
 
     assert (found.ranks, found.most, found.unit) == (8, 24e9, "B")
 
 
 @pytest.mark.parametrize("text", ["time", "time > 2 s", "time at p < 2 s", "< 3 apples"])
-def test_what_is_no_limit_is_refused(text):
+def test_texts_that_are_not_limits_are_refused(text):
     with pytest.raises(UsageError, match=f"limit '{text}'"):
         parse_ceiling(text)
 
 
-def test_memory_that_grows_says_where_a_node_is_full():
+def test_growing_memory_shows_where_a_node_is_full():
     """As [VAL §4.2]: 0.56 MB per connection fills 24 GB with 8 ranks near p = 8192."""
     found = compare_with_ceiling(
         parse_ceiling("< 24 GB per node with 8 ranks"), model(16e6 + 0.36e6 * P)
@@ -98,7 +98,7 @@ def test_a_prediction_exceeds_its_limit_or_does_not():
     at=st.sampled_from([1.0, 16.0, 64.0, 1024.0]),
     level=st.floats(0.01, 0.999),
 )
-def test_the_certainty_of_a_limit_is_the_level_of_the_bound_that_meets_it(
+def test_the_probability_of_a_limit_at_a_bound_is_the_level_of_the_bound(
     seed, count, power, noise, modeler, at, level
 ):
     points = 2.0 ** np.arange(2, 2 + count)
@@ -130,7 +130,7 @@ def test_a_limit_within_wide_bounds_is_not_violated_for_sure():
     assert 0.025 < above < below < 0.975
 
 
-def test_the_point_that_settles_a_limit_lies_on_the_way_to_its_place():
+def test_the_settling_point_of_a_limit_lies_before_its_target():
     growing = model(0.1 + 0.01 * P, noise=0.02)
     most = float(growing.predict([1024])[0])
 
@@ -142,7 +142,7 @@ def test_the_point_that_settles_a_limit_lies_on_the_way_to_its_place():
     assert settling_point.probability > 0.8
 
 
-def test_what_is_measured_at_the_place_of_a_limit_tells_most():
+def test_a_measurement_at_the_target_of_a_limit_settles_most():
     growing = model(0.1 + 0.01 * P, noise=0.02)
     most = float(growing.predict([1024])[0])
 
@@ -155,7 +155,7 @@ def test_what_is_measured_at_the_place_of_a_limit_tells_most():
     assert find_settling_point_for_limit(growing, [1024.0], most, sure=1.0).at == (("p", 1024.0),)
 
 
-def test_without_a_degree_of_freedom_nobody_is_sure_of_a_limit():
+def test_without_a_degree_of_freedom_a_limit_is_undecided():
     (found,) = insitu.fit(np.array([4.0, 8, 16]), np.array([[1.0, 2.0, 4.5]]), modeler="search")
     exact = replace(found, spreads=())
 
@@ -163,7 +163,7 @@ def test_without_a_degree_of_freedom_nobody_is_sure_of_a_limit():
     assert find_settling_point_for_limit(exact, [1024.0], 2.0, sure=0.9) is None
 
 
-def test_a_place_that_the_models_do_not_know_is_refused():
+def test_a_target_with_other_parameters_is_refused():
     with pytest.raises(UsageError, match="the models are over p"):
         compare_with_ceiling(parse_ceiling("at n=4 < 2 s"), model(P))
 
@@ -176,7 +176,7 @@ def test_a_rule_is_a_comparison_of_sums_of_products():
 
 
 @pytest.mark.parametrize("text", ["a", "a <= ", "a <= b <= c", "a b <= c", "a <= b + + c"])
-def test_what_is_no_rule_is_refused(text):
+def test_texts_that_are_not_rules_are_refused(text):
     with pytest.raises(UsageError, match="rule"):
         parse_guideline(text)
 
@@ -222,10 +222,10 @@ def test_mixtures_add_and_multiply_as_their_means():
 
 def test_the_difference_of_uncertain_values_has_the_tails_of_welch():
     """Means of four and nine values with standard errors 1 and 0.5, whose difference is 2."""
-    one = np.ones(1)
+    ones = np.ones(1)
     first, second = (
-        StudentMixture(one, 3 * one, one, 3 * one),
-        StudentMixture(one, one, 0.5 * one, 8 * one),
+        StudentMixture(ones, 3 * ones, ones, 3 * ones),
+        StudentMixture(ones, ones, 0.5 * ones, 8 * ones),
     )
     degrees = (1 + 0.25) ** 2 / (1 / 3 + 0.25**2 / 8)
 
@@ -234,13 +234,13 @@ def test_the_difference_of_uncertain_values_has_the_tails_of_welch():
     assert above == pytest.approx(stats.t.cdf(2 / np.sqrt(1.25), degrees))
 
 
-def test_the_first_place_above_is_found_to_rounding():
+def test_the_first_crossing_is_exact_to_rounding():
     assert first_above(4.0, lambda x: x - 1000.5) == pytest.approx(1000.5)
     assert first_above(4.0, lambda x: -x) is None
 
 
 @pytest.mark.parametrize("text", ["two classes", "a near b", ""])
-def test_what_is_no_rule_about_classes_is_refused(text):
+def test_texts_that_are_not_rules_about_classes_are_refused(text):
     with pytest.raises(UsageError, match="classes"):
         parse_class_rule(text)
 

@@ -23,7 +23,7 @@ def noisy(values: np.ndarray, level: float, seed: int = 1) -> np.ndarray:
         (np.full(5, 7.0), Match.NONE),
     ],
 )
-def test_growth_is_ranked_beside_what_was_expected(truth, match):
+def test_growth_has_the_right_rank(truth, match):
     (verdict,) = validate(P, noisy(truth, 0.005), "O(p)")
 
     assert verdict.match is match
@@ -31,7 +31,7 @@ def test_growth_is_ranked_beside_what_was_expected(truth, match):
 
 
 @pytest.mark.parametrize(
-    ("search", "said"),
+    ("search", "message"),
     [
         ("p * q", "not a term of one parameter"),
         ("1", "not a term"),
@@ -39,8 +39,8 @@ def test_growth_is_ranked_beside_what_was_expected(truth, match):
         ("p^^", "p^^"),
     ],
 )
-def test_terms_that_cannot_be_looked_for_are_named(search, said):
-    with pytest.raises(UsageError, match=re.escape(said)):
+def test_invalid_search_terms_are_refused(search, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
         validate(P, P, expect("O(p)", search=search))
 
 
@@ -59,14 +59,14 @@ def test_the_divergence_is_the_quotient_of_growth_and_expectation():
     assert verdict.is_violated
 
 
-def test_growth_below_an_upper_bound_is_welcome():
+def test_growth_below_an_upper_bound_is_met():
     (both, bound) = validate(P, np.tile(noisy(np.full(5, 7.0), 0.01), (2, 1)), ["O(p)", "<= O(p)"])
 
     assert both.is_violated
     assert not bound.is_violated
 
 
-def test_a_doubt_is_told_with_the_point_that_settles_it():
+def test_an_undecided_verdict_has_a_settling_point():
     (verdict,) = validate(P, noisy(2 + P**1.6, 0.05), "O(p)")
 
     assert not verdict.is_settled
@@ -77,7 +77,7 @@ def test_a_doubt_is_told_with_the_point_that_settles_it():
     assert verdict.settling_point.probability > max(verdict.violation, 1 - verdict.violation)
 
 
-def test_the_point_that_settles_brings_nearer_to_the_truth():
+def test_the_settling_point_improves_the_verdict():
     truth = lambda p: 2 + p**1.6  # noqa: E731
     (before,) = validate(P, noisy(truth(P), 0.05), "O(p)")
     x = np.append(P, before.settling_point.at[0][1])
@@ -87,7 +87,7 @@ def test_the_point_that_settles_brings_nearer_to_the_truth():
     assert before.violation < 0.5 < after.violation
 
 
-def test_measurements_that_scatter_by_orders_of_magnitude_tell_nothing():
+def test_measurements_that_scatter_by_orders_of_magnitude_are_undecided():
     (verdict,) = validate(P, [2e-8, 1.7e-7, 8.4e-4, 1.4e-2, 5.3e-6], "O(log p)")
 
     assert verdict.is_drowned
@@ -104,7 +104,7 @@ def test_repetitions_count():
     assert often.violation > once.violation
 
 
-def test_the_shares_of_the_ranks_make_one():
+def test_the_probabilities_of_the_ranks_sum_to_1():
     (verdict,) = validate(P, noisy(2 + P, 0.05), "O(p)")
 
     assert sum(verdict.shares.values()) == pytest.approx(1)
@@ -147,7 +147,7 @@ def test_one_expectation_per_series_or_one_for_all():
         validate(P, P, ["O(p)", "O(1)"])
 
 
-def test_nothing_measured_settles_nothing():
+def test_without_measurements_nothing_is_settled():
     (verdict,) = validate(P, np.full(5, np.nan), "O(p)")
 
     assert not verdict.is_settled

@@ -57,13 +57,13 @@ def test_lines_of_one_run_make_one_table():
     assert np.array_equal(table.values["memory_rss"], [[math.nan] * 2, [7, 7]], equal_nan=True)
 
 
-def test_a_run_that_does_not_say_p_has_as_many_ranks_as_values():
+def test_without_p_the_number_of_values_is_the_number_of_ranks():
     found = read({"params": {"n": 8}, "ranks": [1.0, 2.0, 3.0]})
 
     assert found.runs[0][0] == RunKey.of({"p": 3, "n": 8})
 
 
-def test_lines_that_say_the_same_thing_again_are_repetitions():
+def test_repeated_lines_are_repetitions():
     found = read({"params": {"p": 4}, "value": 1.0}, {"params": {"p": 4}, "value": [2.0, 3.0]})
 
     assert [(key.repetition, table.values["time"].item()) for key, table in found.runs] == [
@@ -107,7 +107,7 @@ def test_an_unknown_metric_keeps_its_unit():
         ({"value": 1, "repetition": -1}, '"repetition" is not a number'),
     ],
 )
-def test_a_bad_line_is_told_by_its_number_and_the_others_are_kept(line: object, reason: str):
+def test_a_bad_line_is_reported_by_number_and_the_others_are_imported(line: object, reason: str):
     found = read({"value": 1.0}, b"", line, {"value": 2.0, "callpath": "main->f"})
 
     assert [bad.number for bad in found.bad] == [3]
@@ -116,7 +116,7 @@ def test_a_bad_line_is_told_by_its_number_and_the_others_are_kept(line: object, 
     assert len(found.runs[0][1].callpaths) == 2
 
 
-def test_a_second_value_for_the_same_thing_is_refused():
+def test_a_second_value_of_a_repetition_is_refused():
     line = {"params": {"p": 4}, "repetition": 2, "value": 1.0}
 
     found = read(line, line)
@@ -142,7 +142,7 @@ def test_another_unit_for_one_metric_is_refused():
     assert "has unit 'ms', but 's' in earlier lines" in found.bad[0].reason
 
 
-def test_few_lines_cannot_ask_for_a_table_that_fills_the_memory():
+def test_few_lines_cannot_create_a_table_that_fills_the_memory():
     sparse = [{"callpath": f"f{i}", "metric": f"m{i}", "value": i} for i in range(5_000)]
 
     found = read({"params": {"p": 2}, "value": 1.0}, *sparse)
@@ -153,11 +153,11 @@ def test_few_lines_cannot_ask_for_a_table_that_fills_the_memory():
 
 
 @given(st.lists(st.binary(max_size=60), max_size=5))
-def test_no_bytes_at_all_break_the_reader(lines: list[bytes]):
+def test_the_reader_survives_any_bytes(lines: list[bytes]):
     JsonLines().read(lines)
 
 
-def test_what_is_written_reads_back_as_it_was():
+def test_reading_after_writing_is_the_identity():
     runs = [heat_run(2), heat_run(2, 1), heat_run(4)]
     experiment = Experiment(("p",), tuple((record.key, table) for record, table in runs))
     out = io.BytesIO()

@@ -45,7 +45,7 @@ def campaign(tmp_path_factory) -> tuple[Experiment, ModelSet]:
 
 @pytest.fixture
 def hostile() -> ModelSet:
-    """A model of two parameters and one with a change, under a name that is no name."""
+    """A model of two parameters and one with a change, under a hostile name."""
     half = Factor("p", Fraction(1, 2), Fraction(1))
     both = Function(("p", "n"), 1.5, (Term(0.25, (half, Factor("n", Fraction(2)))),))
     low = Function(("p",), 1.0, (Term(2.0, (Factor("p", Fraction(-1)),)),))
@@ -80,7 +80,7 @@ def written(name: str, experiment: Experiment, models: ModelSet, file: Path) -> 
 
 
 @pytest.mark.parametrize("name", OF_EXTRAP)
-def test_what_extrap_reads_reads_back_as_it_was(name, campaign, tmp_path):
+def test_exports_for_extrap_import_unchanged(name, campaign, tmp_path):
     file = written(name, *campaign, tmp_path / f"heat{OF_EXTRAP[name]}")
 
     found = JsonLines().take(load_importer(name).rows(str(file)))
@@ -94,7 +94,7 @@ def test_what_extrap_reads_reads_back_as_it_was(name, campaign, tmp_path):
     assert again == before
 
 
-def test_extrap_lines_are_lines_that_import_takes(campaign, tmp_path):
+def test_extrap_lines_can_be_imported(campaign, tmp_path):
     file = written("extra-p-jsonl", *campaign, tmp_path / "heat.extra-p.jsonl")
 
     with file.open("rb") as lines:
@@ -104,7 +104,7 @@ def test_extrap_lines_are_lines_that_import_takes(campaign, tmp_path):
     assert (found.bad, again) == ((), split_complete(measurements(*campaign))[0])
 
 
-def test_extrap_gets_no_series_that_it_would_refuse(campaign, tmp_path):
+def test_series_that_extrap_refuses_are_left_out(campaign, tmp_path):
     data = json.loads(written("json", *campaign, tmp_path / "a.json").read_text())
 
     counts = {len(points) for of in data["measurements"].values() for points in of.values()}
@@ -113,12 +113,12 @@ def test_extrap_gets_no_series_that_it_would_refuse(campaign, tmp_path):
 
 
 def test_the_same_campaign_gives_the_same_experiment(campaign, tmp_path):
-    one, two = (written("extra-p", *campaign, tmp_path / name) for name in "ab")
+    first, second = (written("extra-p", *campaign, tmp_path / name) for name in "ab")
 
-    assert one.read_bytes() == two.read_bytes()
+    assert first.read_bytes() == second.read_bytes()
 
 
-def test_a_series_without_all_points_is_named_in_the_text(tmp_path):
+def test_a_series_without_all_points_is_listed_in_the_text(tmp_path):
     table = RunTable((CallPath(("main",)),), (TIME,), {"time": np.array([[1.0]])})
     both = RunTable((*table.callpaths, CallPath(("b",))), (TIME,), {"time": np.ones((2, 1))})
     runs = ((RunKey.of({"p": 1}), table), (RunKey.of({"p": 2}), both))
@@ -147,7 +147,7 @@ def test_a_series_without_all_points_is_named_in_the_text(tmp_path):
         ("hatchet", b"[1]"),
     ],
 )
-def test_files_that_make_no_sense_are_refused_by_name(name, content, tmp_path):
+def test_invalid_files_are_refused_by_name(name, content, tmp_path):
     file = tmp_path / "bad"
     file.write_bytes(content)
 
@@ -166,13 +166,13 @@ def test_lines_of_talpas_are_repetitions(tmp_path):
     assert [table.values["flops"].item() for _, table in found.runs] == [1.5, 2.5, 3.0]
 
 
-def test_extrap_3_calls_everything_by_number(tmp_path):
-    place = [{"parameter_id": 1, "parameter_value": 8}]
+def test_extrap_3_refers_to_everything_by_number(tmp_path):
+    pairs = [{"parameter_id": 1, "parameter_value": 8}]
     data = {
         "parameters": [{"id": 1, "name": "p"}],
         "callpaths": [{"id": 1, "name": "main->a"}],
         "metrics": [{"id": 1, "name": "time"}],
-        "coordinates": [{"id": 1, "parameter_value_pairs": place}],
+        "coordinates": [{"id": 1, "parameter_value_pairs": pairs}],
         "measurements": [
             {"id": i, "coordinate_id": 1, "callpath_id": 1, "metric_id": 1, "value": i}
             for i in (1, 2)
@@ -186,21 +186,21 @@ def test_extrap_3_calls_everything_by_number(tmp_path):
     assert [table.values["time"].tolist() for _, table in found.runs] == [[[1.0]], [[2.0]]]
 
 
-def test_a_python_module_answers_what_models_predict(campaign, hostile, tmp_path):
+def test_a_python_module_returns_the_predictions_of_the_models(campaign, hostile, tmp_path):
     for number, models in enumerate((campaign[1], hostile)):
         file = written("python", campaign[0], models, tmp_path / f"m{number}.py")
         functions = runpy.run_path(str(file))["MODELS"]
 
         assert len(functions) == len(models.models)
-        for one in models.models:
-            key = (str(one.key.callpath), one.key.metric, one.key.behaviour)
+        for series in models.models:
+            key = (str(series.key.callpath), series.key.metric, series.key.behaviour)
             for x in (0.5, 4.0, 6.0, 6.5, 100.0):
-                at = [x, 3 * x][: len(one.model.parameters)]
-                expected = one.model.predict([at])[0]
+                at = [x, 3 * x][: len(series.model.parameters)]
+                expected = series.model.predict([at])[0]
                 assert functions[key](*at) == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_c_header_answers_what_models_predict(campaign, hostile, tmp_path):
+def test_a_c_header_returns_the_predictions_of_the_models(campaign, hostile, tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("there is no C compiler")
@@ -223,8 +223,8 @@ def test_a_c_header_answers_what_models_predict(campaign, hostile, tmp_path):
     answer = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
 
     expected = [
-        one.model.predict([[x, 3 * x][: len(one.model.parameters)]])[0]
-        for one in models.models
+        series.model.predict([[x, 3 * x][: len(series.model.parameters)]])[0]
+        for series in models.models
         for x in places
     ]
     assert [float(line) for line in answer.stdout.split()] == pytest.approx(expected, rel=1e-12)
@@ -254,7 +254,7 @@ def test_open_metrics_are_lines_with_an_end(hostile, campaign, tmp_path):
     assert any('at"' not in line and 'bound="value"' in line for line in lines)
 
 
-def test_a_filter_for_scorep_leaves_out_what_is_short_and_frequent(tmp_path):
+def test_a_filter_for_scorep_excludes_short_and_frequent_functions(tmp_path):
     paths = tuple(CallPath(("main", name)) for name in ("tiny[T*]", "long", "MPI_Test", "rare"))
     table = RunTable(
         paths,
@@ -287,7 +287,7 @@ def test_a_parquet_table_has_every_value(campaign, tmp_path):
     assert sum(table["value"].to_pylist()) == pytest.approx(totals)
 
 
-def test_latex_escapes_what_it_would_obey(hostile, campaign, tmp_path):
+def test_latex_escapes_its_special_characters(hostile, campaign, tmp_path):
     text = written("latex", campaign[0], hostile, tmp_path / "a.tex").read_text(encoding="utf-8")
 
     (row, _) = [line for line in text.splitlines() if "time" in line]
@@ -321,7 +321,7 @@ def test_json_split_of_caliper_keeps_ranks(tmp_path):
         ("a/heat.p4.cubex", {"p": 4}, None),
     ],
 )
-def test_names_of_directories_tell_parameters(path, params, repetition):
+def test_directory_names_contain_parameters(path, params, repetition):
     assert parse_file_name(path) == (params, repetition)
 
 
@@ -331,7 +331,7 @@ def test_each_suffix_names_one_format():
     )
 
 
-def test_hatchet_gets_every_rank_of_the_largest_run_and_gives_it_back(campaign, tmp_path):
+def test_every_rank_of_the_largest_run_survives_hatchet(campaign, tmp_path):
     file = written("hatchet", *campaign, tmp_path / "heat.p16.r2.hatchet.json")
 
     ((key, table),) = JsonLines().take(load_importer("hatchet").rows(str(file))).runs
@@ -344,7 +344,7 @@ def test_hatchet_gets_every_rank_of_the_largest_run_and_gives_it_back(campaign, 
         np.testing.assert_array_equal(table.values[name][order], values)
 
 
-def test_a_graph_of_hatchet_has_the_nodes_above_and_tells_namesakes_apart(tmp_path):
+def test_a_graph_of_hatchet_has_callers_and_distinguishes_equal_names(tmp_path):
     path = CallPath(("main", "solve", "MPI_Test"))
     table = RunTable((path,), (TIME,), {"time": np.array([[2.0]])})
     experiment = Experiment(("p",), ((RunKey.of({"p": 1}), table),))
@@ -357,7 +357,7 @@ def test_a_graph_of_hatchet_has_the_nodes_above_and_tells_namesakes_apart(tmp_pa
 
     rows = list(load_importer("hatchet").rows(str(tmp_path / "b.json")))
 
-    assert [one["data"]["name"] for one in graph.values()][:3] == ["main", "solve", "MPI_Test"]
+    assert [node["data"]["name"] for node in graph.values()][:3] == ["main", "solve", "MPI_Test"]
     assert {row["callpath"]: row["value"] for row in rows} == {
         "main->solve->MPI_Test": 2.0,
         "main->solve->MPI_Test #2": 3.0,
@@ -368,19 +368,23 @@ def test_a_thicket_has_a_row_per_run_and_what_varies(campaign, tmp_path):
     data = json.loads(written("thicket", *campaign, tmp_path / "a").read_text())
 
     assert len(data["profile"]) == len(campaign[0].runs) == len(data["metadata"])
-    assert {one["p"] for one in data["metadata"]} == {1.0, 2.0, 4.0, 8.0, 16.0}
-    halo = [one for one in data["dataframe"] if one["name"] == "MPI_Sendrecv"]
-    (one,) = [row for row in halo if row["profile"] == "p=16#0"]
-    assert (one["visits (min)"], one["visits"], one["visits (max)"]) == (100, 187.5, 200)
+    assert {run["p"] for run in data["metadata"]} == {1.0, 2.0, 4.0, 8.0, 16.0}
+    halo = [row for row in data["dataframe"] if row["name"] == "MPI_Sendrecv"]
+    (largest,) = [row for row in halo if row["profile"] == "p=16#0"]
+    assert (largest["visits (min)"], largest["visits"], largest["visits (max)"]) == (
+        100,
+        187.5,
+        200,
+    )
 
 
-def test_expressions_of_sympy_mean_what_models_say(campaign, hostile, tmp_path):
+def test_expressions_of_sympy_equal_the_models(campaign, hostile, tmp_path):
     sympy = pytest.importorskip("sympy", reason="SymPy is not installed")
     for models in (campaign[1], hostile):
         lines = written("sympy", campaign[0], models, tmp_path / "a").read_text().splitlines()
 
         assert len(lines) == len(models.models)
-        for line, one in zip(lines, models.models, strict=True):
+        for line, series in zip(lines, models.models, strict=True):
             row = json.loads(line)
             symbols = {name: sympy.Symbol(name, positive=True) for name in row["parameters"]}
             expression = sympy.parse_expr(row["expression"], local_dict=symbols)
@@ -388,5 +392,5 @@ def test_expressions_of_sympy_mean_what_models_say(campaign, hostile, tmp_path):
                 at = [x, 3 * x][: len(symbols)]
                 value = float(expression.subs(dict(zip(symbols.values(), at, strict=True))))
                 assert max(value, 0.0) == pytest.approx(
-                    max(one.model.predict([at])[0], 0), rel=1e-9
+                    max(series.model.predict([at])[0], 0), rel=1e-9
                 )

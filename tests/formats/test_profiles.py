@@ -54,7 +54,7 @@ def gcov(lines):
     return json.dumps({"files": [{"file": "a.cc", "functions": [sweep], "lines": lines}]})
 
 
-def test_lines_of_functions_and_the_greatest_of_all_ranks(tmp_path):
+def test_counts_of_lines_are_the_largest_of_all_ranks(tmp_path):
     (tmp_path / "1.gcov").write_text(gcov([line(3, 10), line(4, 7), line(9, 1, "gone")]) + "\n")
     (tmp_path / "2.gcov").write_text(gcov([line(3, 8), line(4, 9), line(4, 1)]) + "\n")
     found = read_counts(str(tmp_path))
@@ -87,7 +87,7 @@ def test_regions_of_functions(tmp_path):
         ("1.proftext", "main\n"),
     ],
 )
-def test_what_is_no_profile_is_refused(tmp_path, name, text):
+def test_other_files_are_refused(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=r"not a file of `(gcov|llvm)"):
         read_counts(str(tmp_path))
