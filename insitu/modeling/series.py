@@ -96,7 +96,14 @@ def reduce_repetitions(
 
     counts = (~np.isnan(values)).sum(axis=2).astype(float)
     centre, deviations = _summarize(values, counts)
-    return Series(tuple(parameters), distinct, centre, counts, deviations, keys)
+    return Series(
+        parameters=tuple(parameters),
+        coordinates=distinct,
+        values=centre,
+        counts=counts,
+        deviations=deviations,
+        keys=keys,
+    )
 
 
 def _merge_points(values: FloatArray, index: IntArray, n_points: int) -> FloatArray:
