@@ -125,7 +125,7 @@ static void wake_agent(void) {
 
   size_t folder = (size_t)(slash + 1 - insitu_table->path);
   memcpy(path, insitu_table->path, folder);
-  strcpy(path + folder, "wake"); /* WAKE of places.py */
+  strcpy(path + folder, "wake"); /* WAKE of table_directory.py */
   /* Opened for both ends: if the agent ended right now, writing to its pipe would raise SIGPIPE in the program. */
   int saved = errno, pipe = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
   if (pipe >= 0) {
