@@ -96,7 +96,7 @@ def screens(directory: str, size: tuple[int, int]) -> dict[str, str]:
     path = os.path.join(directory, "heat.insitu")
     open_store(path, create=True).close()
     with Silent(path) as client:
-        asyncio.run(run(Watch(client, "heat.insitu", beat_s=0.02)))
+        asyncio.run(run(Watch(client, "heat.insitu", wait_s=0.02)))
     return found
 
 

@@ -18,7 +18,7 @@ from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.spread import Spread
 from insitu.views.terminal.braille import Curve, plot
-from insitu.views.terminal.portrait import facts, formulas, picture, strip, subject_of
+from insitu.views.terminal.portrait import facts, formulas, make_subject, picture, strip
 from tests.support.campaigns import HALO
 
 
@@ -73,7 +73,7 @@ def models() -> ModelSet:
 
 
 def told(models: ModelSet, width: int = 100) -> list[str]:
-    return [str(one) for one in facts(subject_of(models, str(HALO), "time_exclusive"), width)]
+    return [str(one) for one in facts(make_subject(models, str(HALO), "time_exclusive"), width)]
 
 
 def test_candidates_stand_with_their_weights(models):
@@ -100,7 +100,7 @@ def test_ranks_are_a_strip_of_marks_and_who_has_no_value_is_told(models):
 
 
 def test_each_class_has_its_formula(models):
-    lines = formulas(subject_of(models, str(HALO), "time_exclusive"))
+    lines = formulas(make_subject(models, str(HALO), "time_exclusive"))
 
     assert [str(one) for one in lines] == [
         "● corner  1 * p",
@@ -110,7 +110,7 @@ def test_each_class_has_its_formula(models):
 
 @pytest.mark.parametrize(("width", "height"), [(78, 12), (40, 6), (130, 30)])
 def test_a_picture_fills_its_place_and_no_more(models, width, height):
-    subject = subject_of(models, str(HALO), "time_exclusive", now=(32.0, 20.0))
+    subject = make_subject(models, str(HALO), "time_exclusive", now=(32.0, 20.0))
 
     lines = [str(one) for one in picture(subject, width, height)]
 
@@ -120,7 +120,7 @@ def test_a_picture_fills_its_place_and_no_more(models, width, height):
 
 
 def test_a_picture_of_nothing_says_so(models):
-    assert "no model yet" in str(picture(subject_of(models, "main", "time"), 60, 10)[0])
+    assert "no model yet" in str(picture(make_subject(models, "main", "time"), 60, 10)[0])
 
 
 @pytest.mark.parametrize("values", [[0.0, 0.0], [-1.0, 3.0], [1e-300, 1e300], [math.nan, 1.0]])

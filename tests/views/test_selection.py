@@ -27,7 +27,7 @@ ROWS = (
 
 
 def names(selection: Selection, ahead: Outlook | None = None) -> list[str]:
-    found = selection.of(ROWS, ahead or Outlook())
+    found = selection.apply(ROWS, ahead or Outlook())
     return [f"{one.callpath.split('->')[-1]} {one.behaviour}" for one in found]
 
 

@@ -54,7 +54,7 @@ def watch(
             await look(app, pilot)
 
     with BoardClient(store.path) as client:
-        app = Watch(client, "heat.insitu", beat_s=0.05)
+        app = Watch(client, "heat.insitu", wait_s=0.05)
         asyncio.run(run(app))
     return app
 
@@ -87,7 +87,7 @@ def test_the_dearest_call_path_stands_first_with_its_model_and_trend(store: Sqli
         assert rows[0][-1] == "▄▄▄▄▄"
         solve = next(row for row in rows if row[2] == "main->solve")
         assert "p^(-1)" in solve[4]
-        assert "time_exclusive over p · by cost" in text_of(app, "asked")
+        assert "time_exclusive over p · by cost" in text_of(app, "selection")
         assert "p=64#0 sealed" in text_of(app, "runs")
 
     watch(store, SMALL, look)
@@ -107,7 +107,7 @@ def test_m_shows_the_next_metric_and_at_last_all_of_them(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         seen = []
         for _ in range(5):
-            seen.append(text_of(app, "asked").split(" · ")[0])
+            seen.append(text_of(app, "selection").split(" · ")[0])
             await pilot.press("m")
         assert [name.split(" over")[0] for name in seen] == [
             "time_exclusive",
@@ -163,7 +163,7 @@ def test_findings_are_shown_on_demand_and_always_where_there_is_room(store: Sqli
         await pilot.pause()
         assert app.screen.query_one("#findings").display
         assert "classes-differ: 2 and 3" in text_of(app, "findings")
-        assert "… and 2 more like this" in text_of(app, "findings")
+        assert "… and 2 more of these" in text_of(app, "findings")
 
     watch(store, SMALL, small)
     watch(store, WIDE, wide)
@@ -212,7 +212,7 @@ def test_a_text_is_searched_while_it_is_typed_and_escape_shows_all_again(store: 
         everything = len(rows_of(app))
         await pilot.press("slash", *"Allreduce")
         await until(pilot, lambda: len(rows_of(app)) == 1)
-        assert "holding Allreduce" in text_of(app, "asked")
+        assert "matching Allreduce" in text_of(app, "selection")
         await pilot.press("enter", "escape")
         await until(pilot, lambda: len(rows_of(app)) == everything)
 
@@ -222,9 +222,9 @@ def test_a_text_is_searched_while_it_is_typed_and_escape_shows_all_again(store: 
 def test_s_changes_the_order_and_c_the_class(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         await pilot.press("s")
-        await until(pilot, lambda: "by tree" in text_of(app, "asked"))
+        await until(pilot, lambda: "by tree" in text_of(app, "selection"))
         assert [row[2] for row in rows_of(app)][:2] == ["main", "  solve"]
-        while "class end" not in text_of(app, "asked"):
+        while "class end" not in text_of(app, "selection"):
             await pilot.press("c")
             await pilot.pause()
         assert {row[3] for row in rows_of(app)} == {"end"}
@@ -238,7 +238,7 @@ def test_the_mouse_sorts_by_a_column_and_opens_a_row(store: SqliteStore):
         await until(pilot, lambda: table.row_count > 2 and table.virtual_size.height > 2)
         await pilot.pause()
         await pilot.click(table, offset=(16, 0))
-        await until(pilot, lambda: "by name" in text_of(app, "asked"))
+        await until(pilot, lambda: "by name" in text_of(app, "selection"))
         await pilot.click(table, offset=(16, 2))
         await pilot.click(table, offset=(16, 2))
         await until(pilot, lambda: isinstance(app.screen, ModelPage))

@@ -1,4 +1,4 @@
-"""A campaign in a terminal, redrawn as it grows."""
+"""The terminal application: shows a campaign and follows it while it grows."""
 
 import gc
 import threading
@@ -22,7 +22,7 @@ from insitu.views.terminal.overview import Overview
 from insitu.views.terminal.prospects import Prospects
 from insitu.views.terminal.view import WIDE, Shown, View
 
-BEAT_S = 1.0
+WAIT_S = 1.0  # how long the reading thread waits for a board
 PAGES: dict[str, type[View]] = {"ahead": Prospects, "runs": RunsPage, "findings": FindingsPage}
 
 CSS = """
@@ -31,7 +31,7 @@ Screen { layout: vertical; }
 #runs { height: auto; max-height: 6; padding: 0 1; border-bottom: solid $primary 40%; }
 #side { height: auto; }
 #main { height: 1fr; }
-#asked { height: 1; padding: 0 1; color: $text-muted; }
+#selection { height: 1; padding: 0 1; color: $text-muted; }
 #search { display: none; height: 1; border: none; padding: 0 1; }
 .-searching #search { display: block; }
 #series, #prospects { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
@@ -59,7 +59,7 @@ ModelPage.-wide #right { border-left: solid $primary 40%; }
 
 
 class Watch(App[None]):
-    """The screens of a campaign, and what they show."""
+    """The application. Holds the data that its screens draw, and reads it in a thread."""
 
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
@@ -68,75 +68,77 @@ class Watch(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "ahead", "ahead"),
         Binding("r", "runs", "runs"),
-        Binding("f", "findings", "notes"),
+        Binding("f", "findings", "findings"),
         Binding("q", "quit", "quit"),
     ]
 
-    def __init__(self, client: BoardSource, campaign: str, *, beat_s: float = BEAT_S) -> None:
-        """Show what `client` reads of `campaign`; whoever made the client closes it."""
+    def __init__(self, source: BoardSource, campaign: str, *, wait_s: float = WAIT_S) -> None:
+        """Show `campaign`, read from `source`. The caller closes the source."""
         super().__init__()
         self.trouble: InsituError | None = None
         self.shown = Shown(campaign)
-        self._client = client
-        self._beat_s = beat_s
-        self._asked: tuple[ModelSet, tuple[float, ...]] | None = None  # to look ahead at
-        self._wish = threading.Event()
+        self._source = source
+        self._wait_s = wait_s
+        self._outlook_request: tuple[ModelSet, tuple[float, ...]] | None = None
+        self._has_request = threading.Event()
 
     def get_default_screen(self) -> Screen[None]:
-        """The first one."""
+        """The first screen."""
         return Overview(self.shown)
 
     def on_mount(self) -> None:
-        """Begin to listen."""
+        """Start the reading threads."""
         self._listen()
-        self._look_ahead()
+        self._compute_outlooks()
 
     @work(thread=True, exclusive=True, group="listen")
     def _listen(self) -> None:
-        """Read boards until the end; a thread of its own, for reading waits."""
+        """Read boards until the application ends. Runs in a thread, because reading blocks."""
         worker = get_current_worker()
         while not worker.is_cancelled:
             try:
-                board = self._client.newest(self._beat_s)
-                models = self._client.models()
-                agenda = self._client.agenda()
+                board = self._source.newest(self._wait_s)
+                models = self._source.models()
+                agenda = self._source.agenda()
             except InsituError as error:
                 self.trouble = error
                 self.call_from_thread(self.exit)
                 return
+
             if models is not None:
                 gc.collect()
-                gc.freeze()  # they are many and stay: not to be looked through with each board
+                gc.freeze()  # models are many and long-lived: keep them out of every collection
+
             is_new = board is not None or models is not None or agenda != self.shown.agenda
             if is_new and not worker.is_cancelled:
                 self.call_from_thread(self.show, board, models, agenda)
 
     @work(thread=True, exclusive=True, group="ahead")
-    def _look_ahead(self) -> None:
-        """Ask the models of the place that is wanted last; many take a moment."""
+    def _compute_outlooks(self) -> None:
+        """Compute the outlook that was requested last. Many models take a moment."""
         worker = get_current_worker()
         while not worker.is_cancelled:
-            if not self._wish.wait(self._beat_s):
+            if not self._has_request.wait(self._wait_s):
                 continue
-            self._wish.clear()
-            asked = self._asked
-            if asked is not None:
-                found = make_outlook(*asked)
+            self._has_request.clear()
+            request = self._outlook_request
+            if request is not None:
+                outlook = make_outlook(*request)
                 if not worker.is_cancelled:
-                    self.call_from_thread(self._seen_ahead, found)
+                    self.call_from_thread(self._show_outlook, outlook)
 
     def show(
         self, board: Board | None, models: ModelSet | None = None, agenda: Agenda | None = None
     ) -> None:
-        """Draw a board; where models are given, these are new, too."""
+        """Draw what has changed: the board, the models, the agenda."""
         shown = self.shown
-        shown.is_live, shown.agenda = self._client.is_live, agenda
+        shown.is_live, shown.agenda = self._source.is_live, agenda
         if board is not None:
             shown.board = board
         if models is not None:
-            knows = models.parameters == shown.models.parameters and bool(shown.target)
+            keeps_target = models.parameters == shown.models.parameters and bool(shown.target)
             shown.models = models
-            self._want(shown.target if knows else outlook_target(models))
+            self._request_outlook(shown.target if keeps_target else outlook_target(models))
         self._draw()
 
     @on(Overview.Opened)
@@ -145,34 +147,34 @@ class Watch(App[None]):
 
     @on(Prospects.Chosen)
     def _choose(self, event: Prospects.Chosen) -> None:
-        self._want(event.at)
+        self._request_outlook(event.at)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """No screen leads to itself."""
+        """Disable the key of the screen that is open."""
         page = PAGES.get(action)
         return page is None or not isinstance(self.screen, page)
 
     def action_ahead(self) -> None:
-        """Show what the models predict."""
+        """Open the screen of predictions."""
         if self.shown.models.models:
             self.push_screen(Prospects(self.shown))
 
     def action_runs(self) -> None:
-        """Show all runs with their ranks."""
+        """Open the screen of runs and their ranks."""
         self.push_screen(RunsPage(self.shown))
 
     def action_findings(self) -> None:
-        """Show all findings in full."""
+        """Open the screen of findings."""
         self.push_screen(FindingsPage(self.shown))
 
-    def _want(self, at: tuple[float, ...]) -> None:
-        """Look ahead at another place as soon as there is time."""
+    def _request_outlook(self, at: tuple[float, ...]) -> None:
+        """Compute the outlook at another coordinate as soon as the thread is free."""
         self.shown.target = at
-        self._asked = (self.shown.models, at)
-        self._wish.set()
+        self._outlook_request = (self.shown.models, at)
+        self._has_request.set()
 
-    def _seen_ahead(self, found: Outlook) -> None:
-        self.shown.ahead = found
+    def _show_outlook(self, outlook: Outlook) -> None:
+        self.shown.ahead = outlook
         self._draw()
 
     def _draw(self) -> None:

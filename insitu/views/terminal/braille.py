@@ -1,4 +1,4 @@
-"""Points, models and intervals drawn with characters, for a terminal."""
+"""Plots of points, models and intervals made of characters."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from insitu.text import printable
 from insitu.units import quantity
 from insitu.views.axes import Axis, is_wide
 
-# Classes are told apart by their marks; colours (Okabe and Ito) only help who sees them.
+# The marks distinguish classes; colours (Okabe and Ito) only help.
 MARKS = "●■◆▲○□◇△"
 COLOURS = (
     "#56b4e9",
@@ -27,20 +27,22 @@ COLOURS = (
     "#999999",
 )
 NOW = "✚"  # the run in progress, so far
-LABELS = 9  # columns left of the picture
-DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a cell, from above
+LABEL_WIDTH = 9  # columns left of the plot
+DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # bits of U+2800, by row
 BLANK = 0x2800
-TOO_WIDE = 1e15  # one above which it is none again
-BEYOND = 6.0  # times the largest measured value, that a model is drawn to
-SPARSE = 3  # every so many dots of a bound, to be told from a model
-DASH, GAP = 3, 2  # dots of a model where nothing was measured
+TOO_WIDE = 1e15  # above this ratio, a logarithmic axis shows nothing
+BEYOND = 6.0  # models are drawn up to this multiple of the largest measured value
+BOUND_STEP = 3  # bounds have a dot in every third column, models in every column
+DASH, GAP = 3, 2  # dots of the dashes beyond the measured range
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A class of a series: what was measured, the model at `at` (n,), its bounds (n, 2).
+    """A class of a series.
 
-    changes: gaps of the parameter in which behaviour changes; now: (place, value so far).
+    x, y: measured points, (n_points,). at: (n,), values: the model there (n,), bounds: (n, 2).
+    changes: intervals of the parameter with a change point. now: coordinate and value so far of the
+    run in progress.
     """
 
     x: FloatArray
@@ -54,7 +56,7 @@ class Curve:
 
 @dataclass(slots=True)
 class Canvas:
-    """Cells of a picture: eight dots each, or a character that hides them."""
+    """Cells of eight braille dots each, or of a character that hides the dots."""
 
     width: int
     height: int
@@ -63,7 +65,7 @@ class Canvas:
     signs: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
 
     def dot(self, x: float, y: float, colour: str) -> None:
-        """Set a dot, `x` in half cells from the left, `y` in quarters from above."""
+        """Set a dot: `x` in half cells from the left, `y` in quarter cells from the top."""
         if not math.isfinite(x + y):
             return
         column, row = round(x), round(y)
@@ -73,7 +75,7 @@ class Canvas:
             self.styles[cell] = colour
 
     def sign(self, x: float, y: float, sign: str, colour: str) -> None:
-        """Set a character over the cell of a dot."""
+        """Put a character over the cell of a dot."""
         if not math.isfinite(x + y):
             return
         cell = round(x) // 2, round(y) // 4
@@ -95,40 +97,44 @@ class Canvas:
         return text
 
 
-def mark_of(index: int) -> tuple[str, str]:
-    """The mark and the colour of a class by its place."""
+def class_mark(index: int) -> tuple[str, str]:
+    """Mark and colour of a class by its index."""
     return MARKS[index % len(MARKS)], COLOURS[index % len(COLOURS)]
 
 
 def plot(curves: Sequence[Curve], *, width: int, height: int, unit: str, axis: str) -> list[Text]:
-    """Draw classes over one parameter, each with its mark: `height` lines of `width` columns.
+    """Draw classes over one parameter: `height` lines of `width` columns.
 
-    A line is the model, dashed where nothing was measured; sparse dots are its bounds; `┆` stands
-    in gaps where behaviour changes. Axes are logarithmic where values spread far.
+    Lines are models, dashed beyond the measured range; sparse dots are their bounds; `┆` marks
+    change points. Axes of widely spread values are logarithmic.
     """
-    canvas = Canvas(max(width - LABELS - 1, 8), max(height - 2, 3))
-    x_axis, y_axis = _axes(curves, canvas)
+    canvas = Canvas(max(width - LABEL_WIDTH - 1, 8), max(height - 2, 3))
+    x_axis, y_axis = _make_axes(curves, canvas)
     for curve in curves:
         for low, high in curve.changes:
-            place = float(x_axis(np.array([math.sqrt(low * high) if low > 0 else high])).mean())
+            middle = math.sqrt(low * high) if low > 0 else high
+            x = float(x_axis(np.array([middle]))[0])
             for row in range(canvas.height):
-                canvas.sign(place, 4 * row, "┆", "#999999")
+                canvas.sign(x, 4 * row, "┆", "#999999")
+
     for index, curve in enumerate(curves):
-        _draw_model(canvas, x_axis, y_axis, curve=curve, colour=mark_of(index)[1])
+        _draw_model(canvas, x_axis, y_axis, curve=curve, colour=class_mark(index)[1])
     for index, curve in enumerate(curves):
-        mark, colour = mark_of(index)
+        mark, colour = class_mark(index)
         for x, y in zip(x_axis(curve.x), y_axis(curve.y), strict=True):
             canvas.sign(x, y, mark, colour)
         if curve.now is not None:
-            x, y = (a(np.array([v]))[0] for a, v in zip((x_axis, y_axis), curve.now, strict=True))
+            at, value = curve.now
+            x, y = x_axis(np.array([at]))[0], y_axis(np.array([value]))[0]
             canvas.sign(float(x), float(y), NOW, "default")
-    return _framed(canvas, x_axis, y_axis, unit=unit, axis=axis)
+
+    return _add_frame(canvas, x_axis, y_axis, unit=unit, axis=axis)
 
 
-def _axes(curves: Sequence[Curve], canvas: Canvas) -> tuple[Axis, Axis]:
+def _make_axes(curves: Sequence[Curve], canvas: Canvas) -> tuple[Axis, Axis]:
     now = [curve.now for curve in curves if curve.now is not None]
-    places = [np.concatenate([curve.x, curve.at]) for curve in curves]
-    xs = np.concatenate([*places, np.array([at for at, _ in now])])
+    at = [np.concatenate([curve.x, curve.at]) for curve in curves]
+    xs = np.concatenate([*at, np.array([at for at, _ in now])])
     low, high = float(xs.min()), float(xs.max())
     if low == high:
         low, high = (low / 2, high * 2) if low > 0 else (low - 1, high + 1)
@@ -136,7 +142,8 @@ def _axes(curves: Sequence[Curve], canvas: Canvas) -> tuple[Axis, Axis]:
     measured = _finite([*(curve.y for curve in curves), np.array([value for _, value in now])])
     modelled = _finite([curve.values for curve in curves])
     least, most = (float(measured.min()), float(measured.max())) if len(measured) else (0.0, 1.0)
-    if len(modelled):  # a model may leave the picture, points may not
+
+    if len(modelled):  # models may leave the plot, points may not
         most = max(most, min(float(modelled.max()), BEYOND * abs(most)))
         least = min(least, max(float(modelled.min()), least / BEYOND if least > 0 else least))
     is_log = _is_wide(least, most)
@@ -148,8 +155,8 @@ def _axes(curves: Sequence[Curve], canvas: Canvas) -> tuple[Axis, Axis]:
 
 
 def _finite(values: Sequence[FloatArray]) -> FloatArray:
-    together = np.concatenate(values)
-    return np.asarray(together[np.isfinite(together)])
+    joined = np.concatenate(values)
+    return np.asarray(joined[np.isfinite(joined)])
 
 
 def _is_wide(low: float, high: float) -> bool:
@@ -157,18 +164,18 @@ def _is_wide(low: float, high: float) -> bool:
 
 
 def _draw_model(canvas: Canvas, x_axis: Axis, y_axis: Axis, *, curve: Curve, colour: str) -> None:
-    """The model at every column of dots, and its bounds at some."""
+    """Draw the model in every column of dots and its bounds in some."""
     if not len(curve.at):
         return
-    places = x_axis(curve.at)
+    positions = x_axis(curve.at)
     measured_to = float(x_axis(np.array([curve.x.max()]))[0]) if len(curve.x) else math.inf
-    columns = np.arange(math.ceil(places[0]), math.floor(places[-1]) + 1)
+    columns = np.arange(math.ceil(positions[0]), math.floor(positions[-1]) + 1)
     for side in range(curve.bounds.shape[1]):
-        rows = np.interp(columns, places, y_axis(curve.bounds[:, side]))
-        for column, row in zip(columns[::SPARSE], rows[::SPARSE], strict=True):
+        rows = np.interp(columns, positions, y_axis(curve.bounds[:, side]))
+        for column, row in zip(columns[::BOUND_STEP], rows[::BOUND_STEP], strict=True):
             if math.isfinite(row):
                 canvas.dot(float(column), float(row), colour)
-    rows = np.interp(columns, places, y_axis(curve.values))
+    rows = np.interp(columns, positions, y_axis(curve.values))
     before = rows[0] if len(rows) else 0.0
     for column, row in zip(columns.tolist(), rows.tolist(), strict=True):
         if not (math.isfinite(row) and math.isfinite(before)):
@@ -181,8 +188,8 @@ def _draw_model(canvas: Canvas, x_axis: Axis, y_axis: Axis, *, curve: Curve, col
         before = row
 
 
-def _framed(canvas: Canvas, x_axis: Axis, y_axis: Axis, *, unit: str, axis: str) -> list[Text]:
-    """The picture with values beside and below it."""
+def _add_frame(canvas: Canvas, x_axis: Axis, y_axis: Axis, *, unit: str, axis: str) -> list[Text]:
+    """Add values to the left of the plot and below it."""
     labels: dict[int, str] = {}
     for value in y_axis.ticks(max(canvas.height // 3, 2)):
         row = round(float(y_axis(np.array([value]))[0])) // 4
@@ -191,10 +198,10 @@ def _framed(canvas: Canvas, x_axis: Axis, y_axis: Axis, *, unit: str, axis: str)
     lines = []
     for row in range(canvas.height):
         stop = "┤" if row in labels else "│"
-        label = labels.get(row, "")[: LABELS - 1]
-        lines.append(Text.assemble((f"{label:>{LABELS - 1}} ", "dim"), (stop, "dim")))
+        label = labels.get(row, "")[: LABEL_WIDTH - 1]
+        lines.append(Text.assemble((f"{label:>{LABEL_WIDTH - 1}} ", "dim"), (stop, "dim")))
         lines[-1].append_text(canvas.line(row))
-    lines.append(Text(f"{'':{LABELS}}└{'─' * canvas.width}", "dim"))
+    lines.append(Text(f"{'':{LABEL_WIDTH}}└{'─' * canvas.width}", "dim"))
     below = [" "] * (canvas.width + 8)
     end = -1
     for value in x_axis.ticks(max(canvas.width // 10, 2)):
@@ -203,7 +210,7 @@ def _framed(canvas: Canvas, x_axis: Axis, y_axis: Axis, *, unit: str, axis: str)
         if start > end + 1 and start + len(text) <= canvas.width:
             below[start : start + len(text)] = text
             end = start + len(text)
-    name = printable(axis)[: LABELS - 1]
+    name = printable(axis)[: LABEL_WIDTH - 1]
     ticks = "".join(below).rstrip()
-    lines.append(Text.assemble((f"{name:>{LABELS - 1}}  ", "bold dim"), (ticks, "dim")))
+    lines.append(Text.assemble((f"{name:>{LABEL_WIDTH - 1}}  ", "bold dim"), (ticks, "dim")))
     return lines

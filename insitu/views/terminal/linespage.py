@@ -1,4 +1,4 @@
-"""Screens of lines: all runs with the state of every rank, and all findings."""
+"""Scrollable screens: all runs with the state of every rank, and all findings."""
 
 import time
 from typing import ClassVar
@@ -12,8 +12,8 @@ from textual.widgets import Footer, Static
 from insitu.analysis.board import ENDED, FAILED, LOST, MEASURING, SILENT, RunRow
 from insitu.analysis.progress import Agenda
 from insitu.text import printable
-from insitu.views.terminal.listing import STATES, findings_text
-from insitu.views.terminal.view import View, title_of
+from insitu.views.terminal.listing import STATE_STYLES, findings_text
+from insitu.views.terminal.view import View, make_title
 from insitu.views.text import (
     SIGNS,
     describe_agenda,
@@ -23,16 +23,16 @@ from insitu.views.text import (
     format_duration,
 )
 
-STYLES = {MEASURING: "cyan", SILENT: "yellow", ENDED: "green", FAILED: "red", LOST: "bold red"}
+RANK_STYLES = {MEASURING: "cyan", SILENT: "yellow", ENDED: "green", FAILED: "red", LOST: "bold red"}
 
 
 class LinesPage(View):
-    """Lines that can be scrolled."""
+    """A screen of lines that can be scrolled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,backspace", "back", "back")]
 
     def compose(self) -> ComposeResult:
-        """The parts of the screen."""
+        """The widgets of the screen."""
         yield Static(id="title")
         with VerticalScroll(id="all"):
             yield Static(id="lines")
@@ -40,19 +40,19 @@ class LinesPage(View):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin where it can be scrolled."""
+        """Focus the scrollable part."""
         self.query_one("#all").focus()
         self.draw()
 
     def fill(self, facts: str, lines: list[Text], legend: Text) -> None:
-        """Draw them below a title and above a legend."""
-        self.tell("title", title_of(self.shown, facts, self.size.width))
-        self.tell("lines", Text("\n").join(lines))
-        self.tell("trust", legend)
+        """Draw a title, the lines and a legend."""
+        self.set_text("title", make_title(self.shown, facts, self.size.width))
+        self.set_text("lines", Text("\n").join(lines))
+        self.set_text("trust", legend)
 
 
 class RunsPage(LinesPage):
-    """Every run with a sign for every rank."""
+    """All runs, with a sign for each rank."""
 
     def draw(self) -> None:
         """Draw everything."""
@@ -61,14 +61,16 @@ class RunsPage(LinesPage):
         runs = self.shown.board.runs
         facts = [f"{len(runs)} run{'s' * (len(runs) != 1)}", *describe_agenda(self.shown.agenda)]
         width = max(self.size.width - 4, 10)
-        lines = [line for run in runs for line in _lines(run, width)]
+        lines: list[Text] = []
+        for run in runs:
+            lines += _run_lines(run, width)
         nothing = printable(describe_first_run(self.shown.campaign, self.shown.agenda))
         lines = lines or [Text(nothing, "dim"), Text("")]
         self.fill(" · ".join(facts), [*lines, *_plan(self.shown.agenda)], _legend())
 
 
 class FindingsPage(LinesPage):
-    """Everything that a person should know and that is no error."""
+    """All findings in full."""
 
     def draw(self) -> None:
         """Draw everything."""
@@ -76,12 +78,12 @@ class FindingsPage(LinesPage):
             return
         findings = self.shown.board.findings
         facts = f"{len(findings)} finding{'s' * (len(findings) != 1)}"
-        told = findings_text(findings, most=len(findings))
-        self.fill(facts, [told], Text("README.md says what each kind means", "dim"))
+        text = findings_text(findings, most=len(findings))
+        self.fill(facts, [text], Text("the documentation explains each code", "dim"))
 
 
-def _lines(run: RunRow, width: int) -> list[Text]:
-    """Its name and state, then its ranks in their order."""
+def _run_lines(run: RunRow, width: int) -> list[Text]:
+    """Name and state of a run, then its ranks in order."""
     took = run.ended_at - run.started_at if run.ended_at and run.started_at else 0.0
     words = (
         f"{describe_ranks(run)}  {format_duration(took)}"
@@ -90,37 +92,40 @@ def _lines(run: RunRow, width: int) -> list[Text]:
     )
     head = Text.assemble(
         (f"{printable(run.name)}  ", "bold"),
-        (run.state, STATES.get(run.state, "")),
+        (run.state, STATE_STYLES.get(run.state, "")),
         printable(f"  {words}"),
     )
     signs = Text()
-    for state, many in run.ranks:
-        signs.append(SIGNS.get(state, "·") * many, STYLES.get(state, "dim"))
-    return [head, *_wrapped(signs, width), Text("")]
+    for state, n_ranks in run.ranks:
+        signs.append(SIGNS.get(state, "·") * n_ranks, RANK_STYLES.get(state, "dim"))
+    return [head, *_wrap(signs, width), Text("")]
 
 
 def _plan(agenda: Agenda | None) -> list[Text]:
-    """The configurations that campaign.toml asks for, and how often each was made."""
-    lines = [] if agenda is None else agenda.lines
-    head = [Text("asked for by campaign.toml", "bold")] if lines else []
-    return head + [
-        Text(printable(f"{one.point}: {one.done} of {one.wanted} runs{_failed(one.failed)}"))
-        for one in lines
-    ]
+    """The runs that campaign.toml plans, and how many have been made."""
+    if agenda is None or not agenda.lines:
+        return []
+
+    lines = [Text("planned in campaign.toml", "bold")]
+    for progress in agenda.lines:
+        failed = _failures(progress.failed)
+        text = f"{progress.point}: {progress.done} of {progress.wanted} runs{failed}"
+        lines.append(Text(printable(text)))
+    return lines
 
 
-def _failed(times: int) -> str:
+def _failures(times: int) -> str:
     return f", failed {times} time{'s' * (times != 1)}" if times else ""
 
 
-def _wrapped(signs: Text, width: int) -> list[Text]:
-    """Cut after so many ranks."""
+def _wrap(signs: Text, width: int) -> list[Text]:
+    """Split the signs into lines of `width` ranks."""
     return [signs[start : start + width] for start in range(0, len(signs), width)]
 
 
 def _legend() -> Text:
     text = Text(no_wrap=True)
     for state, sign in SIGNS.items():
-        text.append(f"{sign} ", STYLES.get(state, "dim"))
+        text.append(f"{sign} ", RANK_STYLES.get(state, "dim"))
         text.append(f"{state}  ")
     return text

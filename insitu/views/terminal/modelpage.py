@@ -1,4 +1,4 @@
-"""The screen of one call path: its picture, its classes, what competes, how far points are off."""
+"""The screen of a call path: plot, models, candidates, residuals, classes of the ranks."""
 
 from typing import ClassVar
 
@@ -13,16 +13,16 @@ from insitu.analysis.callpaths import last_frames
 from insitu.analysis.summary import largest_coordinate
 from insitu.text import printable
 from insitu.units import percent
-from insitu.views.terminal.portrait import Subject, facts, formulas, picture, strip, subject_of
-from insitu.views.terminal.view import SCROLLBAR, WIDE, Shown, View, deviation_text, title_of
+from insitu.views.terminal.portrait import Subject, facts, formulas, make_subject, picture, strip
+from insitu.views.terminal.view import SCROLLBAR, WIDE, Shown, View, deviation_text, make_title
 
-FACTS = 64  # columns of what stands beside a picture
-AROUND = 6  # lines of title, keys and distances
-LOW, HIGH = 10, 24  # lines of a picture
+FACTS_WIDTH = 64  # columns beside the plot
+OTHER_LINES = 6  # lines of title, keys and margins
+MIN_PLOT, MAX_PLOT = 10, 24  # lines of the plot
 
 
 class ModelPage(View):
-    """One metric of a call path."""
+    """The screen of one metric of a call path."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace,enter", "back", "back"),
@@ -32,7 +32,7 @@ class ModelPage(View):
     ]
 
     def __init__(self, shown: Shown, callpath: str, metric: str) -> None:
-        """Of a call path; draws what `shown` knows of it."""
+        """Draw the data in `shown` about a metric of a call path."""
         super().__init__(shown)
         self._callpath = callpath
         self._metric = metric
@@ -40,7 +40,7 @@ class ModelPage(View):
         self._drawn: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """The parts of the screen."""
+        """The widgets of the screen."""
         yield Static(id="title")
         with VerticalScroll(id="left"):
             yield Static(id="picture")
@@ -49,7 +49,7 @@ class ModelPage(View):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin where the page can be scrolled."""
+        """Focus the scrollable part."""
         self.query_one("#right").focus()
         self.draw()
 
@@ -64,19 +64,19 @@ class ModelPage(View):
         """Draw along the next parameter."""
         names = list(self.shown.models.parameters)
         if len(names) > 1:
-            place = names.index(self._axis) if self._axis in names else 0
-            self._axis = names[(place + 1) % len(names)]
+            index = names.index(self._axis) if self._axis in names else 0
+            self._axis = names[(index + 1) % len(names)]
             self.draw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Axes can be chosen where there are several parameters."""
+        """Enable the choice of an axis if there are several parameters."""
         return action != "axis" or len(self.shown.models.parameters) > 1
 
     def draw(self) -> None:
         """Draw everything."""
         if not self.is_up:
             return
-        self.tell("title", self._title())
+        self.set_text("title", self._title())
         subject = self._subject()
         drawn = id(self.shown.models), subject.metric, subject.axis, subject.now, self.size
         if drawn != self._drawn:
@@ -85,28 +85,28 @@ class ModelPage(View):
 
     def _draw_subject(self, subject: Subject) -> None:
         is_wide = self.size.width >= WIDE
-        width = self.size.width - 2 - SCROLLBAR - (FACTS + 2 if is_wide else 0)
-        names = [one.key.behaviour for one in subject.series]
+        width = self.size.width - 2 - SCROLLBAR - (FACTS_WIDTH + 2 if is_wide else 0)
+        names = [item.key.behaviour for item in subject.series]
         ranks = [] if subject.ranks is None else strip(subject.ranks, names, width)
         room = self.size.height // 2
         if is_wide:
-            room = self.size.height - AROUND - len(names) - len(ranks)
-        height = max(min(room, HIGH), LOW)
+            room = self.size.height - OTHER_LINES - len(names) - len(ranks)
+        height = max(min(room, MAX_PLOT), MIN_PLOT)
         left = [*picture(subject, width, height), Text(""), *formulas(subject)]
-        right = facts(subject, FACTS - 2 if is_wide else width)
+        right = facts(subject, FACTS_WIDTH - 2 if is_wide else width)
         if is_wide:
             left += [Text(""), *ranks]
         else:
             right += ranks
-        self.tell("picture", Text("\n").join(left))
-        self.tell("facts", Text("\n").join([*self._now(), *right]))
+        self.set_text("picture", Text("\n").join(left))
+        self.set_text("facts", Text("\n").join([*self._now(), *right]))
 
     def _metrics(self) -> list[str]:
         rows = self.shown.board.series
         return list(dict.fromkeys(row.metric for row in rows if row.callpath == self._callpath))
 
     def _subject(self) -> Subject:
-        """What is known, with the run in progress where the other parameters are those drawn."""
+        """The data of the page; includes the run in progress if its other parameters are drawn."""
         run = self.shown.run_now()
         live = next((row.live for row in self._rows() if row.live is not None), None)
         now = None
@@ -114,13 +114,14 @@ class ModelPage(View):
         names = models.parameters
         if run is not None and live is not None and names:
             axis = self._axis or names[0]
-            places, held = (
-                dict(run.parameters),
-                dict(zip(names, largest_coordinate(models), strict=False)),
-            )
-            lies_there = all(places.get(name) == held.get(name) for name in names if name != axis)
-            now = (places[axis], live) if lies_there and axis in places else None
-        return subject_of(self.shown.models, self._callpath, self._metric, axis=self._axis, now=now)
+            at = dict(run.parameters)
+            drawn = dict(zip(names, largest_coordinate(models), strict=False))
+            is_drawn = all(at.get(name) == drawn.get(name) for name in names if name != axis)
+            now = (at[axis], live) if is_drawn and axis in at else None
+
+        return make_subject(
+            self.shown.models, self._callpath, self._metric, axis=self._axis, now=now
+        )
 
     def _rows(self) -> list[SeriesRow]:
         return [
@@ -132,9 +133,9 @@ class ModelPage(View):
     def _title(self) -> Text:
         share = next((row.share for row in self._rows()), 0.0)
         names = self._metrics()
-        place = f" ({names.index(self._metric) + 1} of {len(names)})" if len(names) > 1 else ""
-        facts_text = f"{printable(self._metric)}{place} · {percent(share)} of the cost"
-        title = title_of(self.shown, facts_text, self.size.width)
+        number = f" ({names.index(self._metric) + 1} of {len(names)})" if len(names) > 1 else ""
+        facts_text = f"{printable(self._metric)}{number} · {percent(share)} of the cost"
+        title = make_title(self.shown, facts_text, self.size.width)
         room = max(self.size.width - 2, 20)
         return Text("\n").join([title, Text(last_frames(self._callpath, room), "bold")])
 

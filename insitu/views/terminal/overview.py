@@ -15,12 +15,12 @@ from textual.widgets import DataTable, Footer, Input, Static
 from insitu.analysis.board import SeriesRow
 from insitu.text import printable
 from insitu.views.terminal.listing import (
-    cells,
+    cell_inputs,
     column_widths,
-    detail,
     findings_text,
+    make_cells,
+    make_detail,
     run_line,
-    sources,
 )
 from insitu.views.terminal.selection import (
     COST,
@@ -31,22 +31,22 @@ from insitu.views.terminal.selection import (
     TARGET,
     TREE,
     Selection,
-    key_of,
+    series_id,
 )
-from insitu.views.terminal.view import ROOMY, WIDE, Shown, View, title_of
+from insitu.views.terminal.view import ROOMY, WIDE, Shown, View, make_title
 from insitu.views.text import describe_agenda, describe_first_run
 
-SIDE = 46  # columns of runs and findings beside the call paths
-ORDER_OF = {
+SIDE_WIDTH = 46  # columns of runs and findings beside the call paths
+ORDER_BY_COLUMN = {
     "": DEVIATION,
     "share": COST,
     "ahead": TARGET,
     "call path": NAME,
     "growth": GROWTH,
 }
-RUN_NAME = 18
-ALIKE = 2  # findings of a kind beside the call paths
-DEAREST = None  # the metric of the first row, which is the one that costs are counted in
+MAX_RUN_NAME = 18
+FINDINGS_PER_CODE = 2  # beside the call paths
+COST_METRIC = None  # stands for the metric of the first row, which measures the cost
 
 
 class Overview(View):
@@ -62,102 +62,102 @@ class Overview(View):
     ]
 
     class Opened(Message):
-        """A person wants to see a call path as a whole."""
+        """The user opens the page of a call path."""
 
         def __init__(self, row: SeriesRow) -> None:
-            """Of this row."""
+            """`row` belongs to the call path."""
             super().__init__()
             self.row = row
 
     def __init__(self, shown: Shown) -> None:
-        """Begin with everything, the dearest first."""
+        """Start with all rows, the most expensive first."""
         super().__init__(shown)
-        self._asked = Selection()
-        self._metric: str | None = DEAREST
-        self._drawn_as: tuple[dict[str, int], list[str]] = ({}, [])  # of the table as it is drawn
+        self._selection = Selection()
+        self._metric: str | None = COST_METRIC
+        self._layout: tuple[dict[str, int], list[str]] = ({}, [])  # columns and keys as drawn
         self._lines: list[list[Text]] = []
-        self._made: dict[str, tuple[object, list[Text]]] = {}  # lines, of what they were made
+        self._cache: dict[str, tuple[object, list[Text]]] = {}  # by key: inputs and cells
         self._rows: dict[str, SeriesRow] = {}
 
     def compose(self) -> ComposeResult:
-        """The parts of the screen."""
+        """The widgets of the screen."""
         yield Static(id="title")
         with Vertical(id="side"):
             yield Static(id="runs")
             yield Static(id="findings")
         with Vertical(id="main"):
-            yield Static(id="asked")
-            yield Input(placeholder="part of a call path, or a pattern with * and ?", id="search")
+            yield Static(id="selection")
+            yield Input(placeholder="text in a call path, or a pattern with * and ?", id="search")
             yield DataTable[Text](id="series", cursor_type="row", zebra_stripes=True)
         yield Static(id="detail")
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin at the table."""
+        """Focus the table."""
         self.query_one("#series").focus()
         self.draw()
 
     @on(DataTable.RowHighlighted)
-    def _chosen_another(self) -> None:
+    def _on_highlight(self) -> None:
         if self.is_up:
             self._draw_detail()
 
     @on(DataTable.RowSelected)
-    def _selected(self) -> None:
+    def _on_select(self) -> None:
         self.action_open()
 
     @on(DataTable.HeaderSelected)
     def _sort_by(self, event: DataTable.HeaderSelected) -> None:
-        order = ORDER_OF.get(str(event.label).strip())
+        order = ORDER_BY_COLUMN.get(str(event.label).strip())
         if order is not None:
-            self._ask(replace(self._asked, order=order))
+            self._select(replace(self._selection, order=order))
 
     @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        self._ask(replace(self._asked, text=event.value))
+    def _on_search(self, event: Input.Changed) -> None:
+        self._select(replace(self._selection, text=event.value))
 
     @on(Input.Submitted)
-    def _typed_all(self) -> None:
+    def _on_search_end(self) -> None:
         self.query_one("#series").focus()
 
     def action_open(self) -> None:
-        """Show the chosen call path as a whole; while searching, go to what was found."""
+        """Open the page of the selected call path; while searching, move to the table."""
         if self.query_one("#search").has_focus:
             self.query_one("#series").focus()
             return
-        row = self._rows.get(_chosen(self.query_one("#series", DataTable)))
+        row = self._rows.get(_selected_key(self.query_one("#series", DataTable)))
         if row is not None:
             self.post_message(self.Opened(row))
 
     def action_search(self) -> None:
-        """Show only call paths that hold a text."""
+        """Search call paths by text."""
         self.add_class("-searching")
         self.query_one("#search").focus()
 
     def action_everything(self) -> None:
-        """No search, all classes; the metric and the order stay."""
+        """Show all call paths and classes; metric and order stay."""
         self.remove_class("-searching")
         self.query_one("#search", Input).value = ""
         self.query_one("#series").focus()
-        self._ask(replace(self._asked, text="", behaviour=""))
+        self._select(replace(self._selection, text="", behaviour=""))
 
     def action_order(self) -> None:
-        """Sort by the next thing."""
-        place = ORDERS.index(self._asked.order)
-        self._ask(replace(self._asked, order=ORDERS[(place + 1) % len(ORDERS)]))
+        """Sort by the next criterion."""
+        index = ORDERS.index(self._selection.order)
+        self._select(replace(self._selection, order=ORDERS[(index + 1) % len(ORDERS)]))
 
     def action_metric(self) -> None:
-        """Show the next metric; after the last one all of them."""
+        """Show the next metric; after the last one all metrics."""
         names = [*dict.fromkeys(row.metric for row in self.shown.board.series), ""]
         self._metric = _next(names, self._shown_metric())
-        self._ask(replace(self._asked, behaviour=""))
+        self._select(replace(self._selection, behaviour=""))
 
     def action_behaviour(self) -> None:
-        """Show the next class only; after the last one all of them."""
+        """Show the next class only; after the last one all classes."""
         metric = self._shown_metric()
         rows = [row for row in self.shown.board.series if metric in ("", row.metric)]
         names = ["", *dict.fromkeys(row.behaviour for row in rows)]
-        self._ask(replace(self._asked, behaviour=_next(names, self._asked.behaviour)))
+        self._select(replace(self._selection, behaviour=_next(names, self._selection.behaviour)))
 
     def draw(self) -> None:
         """Draw everything."""
@@ -167,106 +167,108 @@ class Overview(View):
         count, runs = len(board.findings), len(board.runs)
         facts = [f"{runs} run{'s' * (runs != 1)}", *describe_agenda(self.shown.agenda)]
         facts += [f"{count} finding{'s' * (count != 1)}"] if count else []
-        self.tell("title", title_of(self.shown, " · ".join(facts), self.size.width))
+        self.set_text("title", make_title(self.shown, " · ".join(facts), self.size.width))
         self._draw_runs()
-        self.tell("findings", findings_text(board.findings, most=ALIKE))
+        self.set_text("findings", findings_text(board.findings, most=FINDINGS_PER_CODE))
         self._draw_series()
         self._draw_detail()
 
-    def _ask(self, selection: Selection) -> None:
-        self._asked = selection
+    def _select(self, selection: Selection) -> None:
+        self._selection = selection
         self.draw()
 
     def _shown_metric(self) -> str:
         names = dict.fromkeys(row.metric for row in self.shown.board.series)
-        if self._metric is DEAREST or (self._metric and self._metric not in names):
+        if self._metric is COST_METRIC or (self._metric and self._metric not in names):
             return next(iter(names), "")
         return self._metric
 
     def _draw_runs(self) -> None:
-        """As many of the newest runs as there is room for."""
+        """Draw the newest runs, as many as fit."""
         runs, is_wide = self.shown.board.runs, self.size.width >= WIDE
-        width = SIDE - 4 if is_wide else self.size.width - 2
+        width = SIDE_WIDTH - 4 if is_wide else self.size.width - 2
         room = max(1, self.size.height // 2 if is_wide else min(4, self.size.height // 5))
-        names = min(max((len(run.name) for run in runs[:room]), default=0), RUN_NAME)
+        names = min(max((len(run.name) for run in runs[:room]), default=0), MAX_RUN_NAME)
         lines = [run_line(run, names, width) for run in runs[:room]]
         if len(runs) > room:
-            lines[-1] = Text(f"… and {len(runs) - room + 1} runs before; r shows all", "dim")
+            lines[-1] = Text(f"… and {len(runs) - room + 1} earlier runs; r shows all", "dim")
         nothing = printable(describe_first_run(self.shown.campaign, self.shown.agenda))
-        self.tell("runs", Text("\n").join(lines or [Text(nothing, style="dim")]))
+        self.set_text("runs", Text("\n").join(lines or [Text(nothing, style="dim")]))
 
-    def _draw_asked(self, count: int) -> None:
-        """What is shown, in which order."""
+    def _draw_selection(self, count: int) -> None:
+        """Draw the line that says what is shown, in which order."""
         names = ", ".join(self.shown.board.parameters) or "–"
-        metric, asked = self._shown_metric() or "all metrics", self._asked
-        parts = [f"{metric} over {names}", f"by {asked.order}", f"{count} rows"]
-        parts += [f"class {asked.behaviour}"] if asked.behaviour else []
-        parts += [f"holding {asked.text}"] if asked.text else []
+        metric, selection = self._shown_metric() or "all metrics", self._selection
+        words = [f"{metric} over {names}", f"by {selection.order}", f"{count} rows"]
+        if selection.behaviour:
+            words.append(f"class {selection.behaviour}")
+        if selection.text:
+            words.append(f"matching {selection.text}")
         marked = {row.callpath for row in self.shown.board.series if row.verdict}
-        parts += [f"▲▼ {len(marked)} off their prediction"] if marked else []
-        self.tell("asked", Text(printable(" · ".join(parts)), no_wrap=True))
+        if marked:
+            words.append(f"▲▼ {len(marked)} differ from their prediction")
+        self.set_text("selection", Text(printable(" · ".join(words)), no_wrap=True))
 
     def _draw_series(self) -> None:
-        """Change the cells that are new; where rows came or went, fill the table anew."""
+        """Update the cells that changed; refill the table if rows or columns changed."""
         metric = self._shown_metric()
-        asked = replace(self._asked, metric=metric)
-        rows = asked.of(self.shown.board.series, self.shown.ahead)
-        self._draw_asked(len(rows))
+        selection = replace(self._selection, metric=metric)
+        rows = selection.apply(self.shown.board.series, self.shown.ahead)
+        self._draw_selection(len(rows))
         table: DataTable[Text] = self.query_one("#series", DataTable)
         width = max(table.size.width, 40)
         widths = column_widths(width, has_metric=not metric, is_wide=self.size.width >= ROOMY)
-        self._rows = {"\0".join(key_of(row)): row for row in rows}
-        self._made, made, before = {}, self._made, ""
+        self._rows = {"\0".join(series_id(row)): row for row in rows}
+
+        ahead, is_tree = self.shown.ahead, selection.order == TREE
+        cache: dict[str, tuple[object, list[Text]]] = {}
+        previous_path = ""
         for key, row in self._rows.items():
-            facts = sources(row, self.shown.ahead, widths, row.callpath != before, asked.order)
-            known = made.get(key)
-            if known is None or known[0] != facts:
-                line = cells(
-                    row,
-                    widths,
-                    self.shown.ahead,
-                    is_new=row.callpath != before,
-                    is_tree=asked.order == TREE,
-                )
-                known = facts, line
-            self._made[key] = known
-            before = row.callpath
-        lines = [line for _, line in self._made.values()]
+            is_new = row.callpath != previous_path
+            inputs = cell_inputs(row, ahead, widths, is_new, selection.order)
+            entry = self._cache.get(key)
+            if entry is None or entry[0] != inputs:
+                entry = inputs, make_cells(row, widths, ahead, is_new=is_new, is_tree=is_tree)
+            cache[key] = entry
+            previous_path = row.callpath
+        self._cache = cache
+
+        lines = [cells for _, cells in cache.values()]
         layout = (widths, list(self._rows))
-        if layout == self._drawn_as:
+        if layout == self._layout:
             for i, (old, new) in enumerate(zip(self._lines, lines, strict=True)):
                 for j in range(len(new)) if old is not new else ():
                     if old[j] != new[j]:
                         table.update_cell_at(Coordinate(i, j), new[j])
         else:
             self._fill(table, widths, lines)
-        self._drawn_as, self._lines = layout, lines
+        self._layout, self._lines = layout, lines
 
     def _fill(
         self, table: "DataTable[Text]", widths: dict[str, int], lines: list[list[Text]]
     ) -> None:
-        """All rows anew; the chosen one stays chosen."""
-        chosen, top = _chosen(table), table.scroll_y
+        """Fill the table; the selected row stays selected."""
+        selected, top = _selected_key(table), table.scroll_y
         table.clear(columns=True)
         for name, width in widths.items():
             table.add_column(name, width=width)
         for key, line in zip(self._rows, lines, strict=True):
             table.add_row(*line, key=key)
-        if chosen in self._rows:
-            table.move_cursor(row=table.get_row_index(chosen), scroll=False)
+        if selected in self._rows:
+            table.move_cursor(row=table.get_row_index(selected), scroll=False)
             table.scroll_to(y=top, animate=False)
 
     def _draw_detail(self) -> None:
-        row = self._rows.get(_chosen(self.query_one("#series", DataTable)))
+        row = self._rows.get(_selected_key(self.query_one("#series", DataTable)))
         parameters = self.shown.board.parameters
-        self.tell("detail", Text("") if row is None else detail(row, parameters))
+        self.set_text("detail", Text("") if row is None else make_detail(row, parameters))
 
 
 def _next(names: list[str], name: str) -> str:
     return names[(names.index(name) + 1) % len(names)] if name in names else names[0]
 
 
-def _chosen(table: "DataTable[Text]") -> str:
+def _selected_key(table: "DataTable[Text]") -> str:
     if not table.row_count:
         return ""
     key = table.coordinate_to_cell_key(Coordinate(table.cursor_row, 0)).row_key

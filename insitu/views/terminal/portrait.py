@@ -1,8 +1,8 @@
-"""A metric of a call path as a person reads it: picture, formulas, candidates, residuals, ranks."""
+"""The content of a model page: plot, formulas, candidates, residuals, ranks."""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from rich.text import Text
@@ -14,19 +14,20 @@ from insitu.modeling.classes.match import ALL
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.axes import FARTHER, select_evenly
-from insitu.views.terminal.braille import Curve, mark_of, plot
+from insitu.views.terminal.braille import Curve, class_mark, plot
 
-STEPS = 96  # points of a curve
-NOBODY = ("·", "default")
+CURVE_POINTS = 96
+NO_CLASS = ("·", "default")
 BAR = 10  # columns of the weight of a candidate
-BALANCE = 6  # columns on either side of zero in the picture of residuals
+BALANCE = 6  # columns on either side of zero in the bars of residuals
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a page is about: all classes of a metric of a call path along one parameter.
+    """The data of a page: all classes of a metric of a call path along one parameter.
 
-    now: the value of the run in progress so far, at its coordinate.
+    along: index of the parameter. ranks: classes of the ranks of the largest run. now: coordinate
+    and value so far of the run in progress.
     """
 
     callpath: str
@@ -40,11 +41,11 @@ class Subject:
 
     @property
     def axis(self) -> str:
-        """The parameter along which it is drawn."""
+        """Name of the parameter on the horizontal axis."""
         return self.parameters[self.along] if self.parameters else ""
 
 
-def subject_of(
+def make_subject(
     models: ModelSet,
     callpath: str,
     metric: str,
@@ -52,93 +53,98 @@ def subject_of(
     axis: str = "",
     now: tuple[float, float] | None = None,
 ) -> Subject:
-    """Gather what is known of a metric of a call path; without series where nothing is."""
+    """Collect the models of a metric of a call path; `series` is empty if there is none."""
     along = models.parameters.index(axis) if axis in models.parameters else 0
     series = tuple(
-        one
-        for one in models.models
-        if one.key.metric == metric and str(one.key.callpath) == callpath
+        item
+        for item in models.models
+        if item.key.metric == metric and str(item.key.callpath) == callpath
     )
     ranks = [
-        one for one in models.clusters if one.metric == metric and str(one.callpath) == callpath
+        clusters
+        for clusters in models.clusters
+        if clusters.metric == metric and str(clusters.callpath) == callpath
     ]
-    largest = max(ranks[::-1], key=lambda one: len(one.labels)) if ranks else None
+    largest = max(ranks[::-1], key=lambda clusters: len(clusters.labels)) if ranks else None
     unit = series[0].metric.unit if series else ""
     return Subject(callpath, metric, unit, models.parameters, along, series, largest, now)
 
 
 def picture(subject: Subject, width: int, height: int) -> list[Text]:
-    """Points, models and intervals of all classes, and the run in progress."""
-    curves = [curve_of(one, subject.along) for one in subject.series if len(one.model.values)]
+    """The plot: points, models and intervals of all classes, and the run in progress."""
+    curves = [make_curve(item, subject.along) for item in subject.series if len(item.model.values)]
     if not curves:
-        return [Text("no model yet: it takes runs at three coordinates", "dim")]
+        return [Text("no model yet: a model needs runs at three scales", "dim")]
     if subject.now is not None:
-        first = curves[0]
-        curves[0] = Curve(
-            first.x, first.y, first.at, first.values, first.bounds, first.changes, subject.now
-        )
+        curves[0] = replace(curves[0], now=subject.now)
     lines = plot(curves, width=width, height=height, unit=subject.unit, axis=subject.axis)
-    held = _held(subject)
-    return [*lines, Text(printable(held), "dim")] if held else lines
+    fixed = _fixed_parameters(subject)
+    return [*lines, Text(printable(fixed), "dim")] if fixed else lines
 
 
-def curve_of(one: SeriesModel, along: int) -> Curve:
-    """Points and curve along one parameter, the others at their largest values."""
-    model = one.model
-    rest = np.delete(model.coordinates, along, axis=1)
-    here = (rest == rest.max(axis=0)).all(axis=1) & np.isfinite(model.values)
+def make_curve(item: SeriesModel, along: int) -> Curve:
+    """Points and curve along one parameter; the others have their largest values."""
+    model = item.model
+    others = np.delete(model.coordinates, along, axis=1)
+    is_shown = (others == others.max(axis=0)).all(axis=1) & np.isfinite(model.values)
+
     low, high = float(model.coordinates[:, along].min()), float(model.coordinates[:, along].max())
     space = np.geomspace if low > 0 else np.linspace
-    at = np.asarray(space(low, max(high * FARTHER, low + 1), STEPS))
-    table = np.tile(model.coordinates.max(axis=0), (len(at), 1))
-    table[:, along] = at
+    at = np.asarray(space(low, max(high * FARTHER, low + 1), CURVE_POINTS))
+    points = np.tile(model.coordinates.max(axis=0), (len(at), 1))
+    points[:, along] = at
     changes = tuple((gap.low, gap.high) for gap in model.change_points) if along == 0 else ()
     return Curve(
-        model.coordinates[here, along],
-        model.values[here],
+        model.coordinates[is_shown, along],
+        model.values[is_shown],
         at,
-        model.predict(table),
-        model.interval(table),
+        model.predict(points),
+        model.interval(points),
         changes,
     )
 
 
 def facts(subject: Subject, width: int) -> list[Text]:
-    """Everything that is no picture: a block per class."""
+    """A block of text per class: model, change points, candidates, points."""
     lines: list[Text] = []
-    for index, one in enumerate(subject.series):
-        lines += [*_head(subject, index), *_segments(one.model), *_rivals(one.model)]
-        lines += [*_points(one, subject.parameters, width), Text("")]
+    for index, item in enumerate(subject.series):
+        lines += _heading(subject, index)
+        lines += _change_points(item.model)
+        lines += _candidates(item.model)
+        lines += _points(item, subject.parameters, width)
+        lines.append(Text(""))
     return lines
 
 
 def formulas(subject: Subject) -> list[Text]:
-    """One line per class: its mark, its name, its model."""
+    """One line per class: mark, name, model."""
     lines = []
-    for index, one in enumerate(subject.series):
-        mark, colour = mark_of(index)
-        name = "" if one.key.behaviour == ALL else f"{printable(one.key.behaviour)}  "
-        lines.append(
-            Text.assemble((f"{mark} ", f"bold {colour}"), (name, "bold"), printable(str(one.model)))
-        )
+    for index, item in enumerate(subject.series):
+        mark, colour = class_mark(index)
+        name = "" if item.key.behaviour == ALL else f"{printable(item.key.behaviour)}  "
+        model = printable(str(item.model))
+        lines.append(Text.assemble((f"{mark} ", f"bold {colour}"), (name, "bold"), model))
     return lines
 
 
 def strip(ranks: Clusters, shown: Sequence[str], width: int) -> list[Text]:
-    """The classes of the ranks of the largest run, in the order of the ranks.
+    """The classes of the ranks of the largest run, in rank order.
 
-    shown: the classes in the order of their marks.
+    Args:
+        ranks: the classes.
+        shown: names of the classes in the order of their marks.
+        width: columns of a line.
     """
     order = [*shown, *(name for name in ranks.names if name not in shown)]
-    signs = [mark_of(order.index(name)) for name in ranks.names]
+    signs = [class_mark(order.index(name)) for name in ranks.names]
     labels = ranks.labels
-    chosen = select_evenly(len(labels))
-    some = "" if len(chosen) == len(labels) else f", {len(chosen)} of them"
+    selected = select_evenly(len(labels))
+    some = "" if len(selected) == len(labels) else f", {len(selected)} of them"
     lines = [Text(f"{len(labels)} ranks at {printable(str(ranks.run))}{some}", "bold")]
-    for start in range(0, len(chosen), max(width - 2, 1)):
+    for start in range(0, len(selected), max(width - 2, 1)):
         line = Text(no_wrap=True)
-        for rank in chosen[start : start + max(width - 2, 1)].tolist():
-            sign, colour = signs[labels[rank]] if labels[rank] >= 0 else NOBODY
+        for rank in selected[start : start + max(width - 2, 1)].tolist():
+            sign, colour = signs[labels[rank]] if labels[rank] >= 0 else NO_CLASS
             line.append(sign, colour)
         lines.append(line)
     legend = Text()
@@ -148,15 +154,15 @@ def strip(ranks: Clusters, shown: Sequence[str], width: int) -> list[Text]:
         legend.append(f"{count} {printable(name)}   ")
     missing = int((labels < 0).sum())
     if missing:
-        legend.append(f"{NOBODY[0]} {missing} without a value")
+        legend.append(f"{NO_CLASS[0]} {missing} without a value")
     return [*lines, legend]
 
 
-def _held(subject: Subject) -> str:
-    """The parameters that are not drawn, and where they are held."""
+def _fixed_parameters(subject: Subject) -> str:
+    """The values of the parameters that are not drawn."""
     if len(subject.parameters) < 2:
         return ""
-    largest = np.max([one.model.coordinates.max(axis=0) for one in subject.series], axis=0)
+    largest = np.max([item.model.coordinates.max(axis=0) for item in subject.series], axis=0)
     rest = [
         f"{name} = {number(value)}"
         for index, (name, value) in enumerate(zip(subject.parameters, largest, strict=True))
@@ -165,40 +171,40 @@ def _held(subject: Subject) -> str:
     return f"at {', '.join(rest)}"
 
 
-def _head(subject: Subject, index: int) -> Iterator[Text]:
-    one = subject.series[index]
-    mark, colour = mark_of(index)
-    name = "all ranks" if one.key.behaviour == ALL else f"class {one.key.behaviour}"
-    modeler = f"  by {one.model.modeler}"
+def _heading(subject: Subject, index: int) -> Iterator[Text]:
+    item = subject.series[index]
+    mark, colour = class_mark(index)
+    name = "all ranks" if item.key.behaviour == ALL else f"class {item.key.behaviour}"
+    modeler = f"  by {item.model.modeler}"
     yield Text.assemble(
         (f"{mark} ", f"bold {colour}"), (printable(name), "bold"), (printable(modeler), "dim")
     )
-    yield Text(f"  {printable(str(one.model))}")
-    model = one.model
-    parts = [f"error {percent(model.smape / 100)}"]
+    yield Text(f"  {printable(str(item.model))}")
+    model = item.model
+    words = [f"error {percent(model.smape / 100)}"]
     if math.isfinite(model.adjusted_r2):
-        parts.append(f"adjusted R² {model.adjusted_r2:.3f}")
+        words.append(f"adjusted R² {model.adjusted_r2:.3f}")
     if math.isfinite(model.probability):
-        parts.append(f"leading term {percent(model.probability)} probable")
-    yield Text(f"  {' · '.join(parts)}", "dim")
+        words.append(f"leading term {percent(model.probability)} probable")
+    yield Text(f"  {' · '.join(words)}", "dim")
     for finding in model.findings:
         yield Text(f"  {printable(finding.code)}: {printable(finding.text)}", "yellow")
 
 
-def _segments(model: Model) -> Iterator[Text]:
-    """Where behaviour changes, how surely."""
+def _change_points(model: Model) -> Iterator[Text]:
+    """The change points and their probabilities."""
     name = model.parameters[0] if model.parameters else ""
     for index, gap in enumerate(model.change_points):
-        sure = model.change_probabilities[index : index + 1]
-        odds = f", {percent(sure[0])} probable" if sure else ""
+        probabilities = model.change_probabilities[index : index + 1]
+        odds = f", {percent(probabilities[0])} probable" if probabilities else ""
         yield Text(
             f"  ┆ behaviour changes between {printable(name)} = {number(gap.low)} and "
             f"{number(gap.high)}{odds}"
         )
 
 
-def _rivals(model: Model) -> Iterator[Text]:
-    """The functions that compete, with their weights."""
+def _candidates(model: Model) -> Iterator[Text]:
+    """The candidate functions with their weights."""
     found = candidates(model)
     if not found:
         return
@@ -213,9 +219,9 @@ def _rivals(model: Model) -> Iterator[Text]:
         )
 
 
-def _points(one: SeriesModel, parameters: Sequence[str], width: int) -> Iterator[Text]:
-    """Measured, modelled, and how far off, as numbers and as a picture."""
-    model, unit = one.model, one.metric.unit
+def _points(item: SeriesModel, parameters: Sequence[str], width: int) -> Iterator[Text]:
+    """A line per point: measured and predicted value, residual as number and bar."""
+    model, unit = item.model, item.metric.unit
     off = residuals(model)
     predicted = model.predict(model.coordinates)
     worst = float(np.nanmax(np.abs(off))) if np.isfinite(off).any() else 0.0
@@ -225,9 +231,9 @@ def _points(one: SeriesModel, parameters: Sequence[str], width: int) -> Iterator
     for i in order:
         if not math.isfinite(model.values[i]):
             continue
-        place = ",".join(number(value) for value in model.coordinates[i].tolist())
+        at = ",".join(number(value) for value in model.coordinates[i].tolist())
         numbers = (
-            f"  {place:>12}  {quantity(float(model.values[i]), unit):>9} "
+            f"  {at:>12}  {quantity(float(model.values[i]), unit):>9} "
             f"{quantity(float(predicted[i]), unit):>9} {_signed(float(off[i])):>8}"
         )
         line = Text(printable(numbers))

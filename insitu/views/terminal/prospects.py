@@ -1,7 +1,7 @@
-"""The screen that looks ahead: sliders choose a scale, the table says what it will cost."""
+"""The screen of predictions: sliders choose a scale, the table shows the cost there."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -22,21 +22,21 @@ from insitu.analysis.outlook import (
     step_value,
 )
 from insitu.analysis.shares import RELEVANT
-from insitu.analysis.summary import DOUBTFUL_FACTOR, largest_coordinate
+from insitu.analysis.summary import DOUBTFUL_FACTOR, coordinate_text, largest_coordinate
 from insitu.entities import number
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.report.sentences import format_bounds, format_ratio
-from insitu.views.terminal.view import ROOMY, SCROLLBAR, Shown, View, cut, title_of
+from insitu.views.terminal.view import ROOMY, SCROLLBAR, Shown, View, cut, make_title
 from insitu.views.text import format_factor
 
-NAME, VALUE = 12, 26  # columns of a slider beside its rail
-FIXED = {"share": 6, "now": 6, "cost": 8, "95 % between": 19, "growth": 8}
-BAR = 10
+NAME_WIDTH, VALUE_WIDTH = 12, 26  # columns of a slider beside its rail
+FIXED_WIDTHS = {"share": 6, "now": 6, "cost": 8, "95 % between": 19, "growth": 8}
+BAR_WIDTH = 10
 
 
 class Slider(Static, can_focus=True):
-    """A parameter's value on a rail, moved by keys and by the mouse."""
+    """A slider for the value of a parameter, moved by keys and by the mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "move(-1)", "less"),
@@ -47,108 +47,109 @@ class Slider(Static, can_focus=True):
     ]
 
     class Moved(Message):
-        """Another value was chosen."""
+        """The user chose another value."""
 
         def __init__(self, index: int, value: float) -> None:
-            """Of the parameter with this place."""
+            """`index` is that of the parameter."""
             super().__init__()
             self.index, self.value = index, value
 
     def __init__(self, index: int) -> None:
-        """For the parameter with this place."""
+        """`index` is that of the parameter."""
         super().__init__(id=f"slider{index}", classes="slider")
         self._index = index
         self._label, self._at, self._low, self._high = "", 1.0, 1.0, 1.0
 
     def show(self, name: str, value: float, low: float, high: float) -> None:
-        """Draw a value; `low` and `high` are those that were measured."""
+        """Draw a value; `low` and `high` are the smallest and largest measured values."""
         self._label, self._at, self._low, self._high = name, value, low, high
         self.draw()
 
     def on_resize(self) -> None:
-        """The rail follows the width."""
+        """Redraw for the new width."""
         self.draw()
 
     def on_focus(self) -> None:
-        """Shown by the name."""
+        """Redraw the mark at the name."""
         self.draw()
 
     def on_blur(self) -> None:
-        """Shown by the name."""
+        """Redraw the mark at the name."""
         self.draw()
 
     def on_click(self, event: events.Click) -> None:
-        """Jump to where the mouse is."""
-        if NAME <= event.x < NAME + self._rail():
-            part = (event.x - NAME) / max(self._rail() - 1, 1)
-            self._tell(slider_value(part, self._low, self._high))
+        """Move to the clicked value."""
+        if NAME_WIDTH <= event.x < NAME_WIDTH + self._rail_width():
+            fraction = (event.x - NAME_WIDTH) / max(self._rail_width() - 1, 1)
+            self._set_value(slider_value(fraction, self._low, self._high))
 
     def on_mouse_scroll_down(self) -> None:
-        """Less."""
+        """Decrease the value."""
         self.action_move(-1)
 
     def on_mouse_scroll_up(self) -> None:
-        """More."""
+        """Increase the value."""
         self.action_move(1)
 
     def action_move(self, steps: int) -> None:
-        """Some steps on."""
-        self._tell(step_value(self._at, steps, self._low, self._high))
+        """Move by a number of steps."""
+        self._set_value(step_value(self._at, steps, self._low, self._high))
 
     def draw(self) -> None:
-        """The rail: full where it was measured, the knob where the value is."""
-        rail = self._rail()
+        """Draw the rail, thick over the measured range, with a knob at the value."""
+        rail = self._rail_width()
         knob = round(slider_position(self._at, self._low, self._high) * (rail - 1))
         end = round(slider_position(self._high, self._low, self._high) * (rail - 1))
-        cells = ["━" if place <= end else "─" for place in range(rail)]
+        cells = ["━" if column <= end else "─" for column in range(rail)]
         cells[min(max(knob, 0), rail - 1)] = "●"
-        times = self._at / self._high if self._high > 0 else 1.0
-        far = (
-            f"{format_ratio(times)} × the largest measured" if times > 1 else "measured up to here"
-        )
-        name = printable(self._label)[: NAME - 4]
+
+        ratio = self._at / self._high if self._high > 0 else 1.0
+        distance = "within the measured range"
+        if ratio > 1:
+            distance = f"{format_ratio(ratio)} × the largest measured"
+        name = printable(self._label)[: NAME_WIDTH - 4]
         self.update(
             Text.assemble(
-                (f"{'▸' if self.has_focus else ' '} {name:>{NAME - 4}}  ", "bold"),
+                (f"{'▸' if self.has_focus else ' '} {name:>{NAME_WIDTH - 4}}  ", "bold"),
                 ("".join(cells), "bold cyan" if self.has_focus else "cyan"),
                 (f"  {number(round(self._at, 6))}", "bold"),
-                (f"  {far}", "dim"),
+                (f"  {distance}", "dim"),
                 no_wrap=True,
             )
         )
 
-    def _rail(self) -> int:
-        return max(self.size.width - NAME - VALUE - 14, 8)
+    def _rail_width(self) -> int:
+        return max(self.size.width - NAME_WIDTH - VALUE_WIDTH - 14, 8)
 
-    def _tell(self, value: float) -> None:
+    def _set_value(self, value: float) -> None:
         self._at = value
         self.draw()
         self.post_message(self.Moved(self._index, value))
 
 
 class Prospects(View):
-    """All call paths' predicted cost and share at a place that is chosen."""
+    """The predicted cost and share of all call paths at the chosen coordinate."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "back", "back"),
     ]
 
     class Chosen(Message):
-        """Another place to look at."""
+        """The user chose another coordinate."""
 
         def __init__(self, at: tuple[float, ...]) -> None:
-            """Its coordinate."""
+            """`at` is the coordinate."""
             super().__init__()
             self.at = at
 
     def __init__(self, shown: Shown) -> None:
-        """Begin where `shown` looks."""
+        """Start at the target of `shown`."""
         super().__init__(shown)
-        self._drawn_as: tuple[int, list[str]] = (0, [])
+        self._layout: tuple[int, list[str]] = (0, [])
         self._drawn: tuple[object, int] = (None, 0)
 
     def compose(self) -> ComposeResult:
-        """The parts of the screen."""
+        """The widgets of the screen."""
         yield Static(id="title")
         with Vertical(id="sliders"):
             for index in range(len(self.shown.models.parameters)):
@@ -158,7 +159,7 @@ class Prospects(View):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin at the first slider."""
+        """Focus the first slider."""
         for slider in self.query(Slider).results():
             slider.focus()
             break
@@ -177,40 +178,52 @@ class Prospects(View):
             return
         models, ahead = self.shown.models, self.shown.ahead
         low, high = smallest_coordinate(models), largest_coordinate(models)
-        at = self.shown.target
-        names = models.parameters
+        at, names = self.shown.target, models.parameters
         if len(at) == len(names) == len(low):
             for slider, name, value, *ends in zip(
                 self.query(Slider).results(), names, at, low, high, strict=False
             ):
                 slider.show(name, value, ends[0], ends[1])
-        place = ", ".join(
-            f"{name} = {number(value)}" for name, value in zip(names, ahead.at, strict=False)
-        )
-        facts = f"{ahead.metric} of a mean rank at {place}" if ahead.at else "no models yet"
-        self.tell("title", title_of(self.shown, facts, self.size.width))
-        farness = max((a / m for a, m in zip(at, high, strict=False) if m > 0), default=1.0)
-        said = "within what was measured" if farness <= 1 else f"{farness:.3g} × what was measured"
-        trust = "" if farness <= DOUBTFUL_FACTOR else ": far; the bounds say how little is known"
-        rest = sum(models.rest.values())
-        others = f"; {percent(rest)} now in call paths without a model" if rest >= RELEVANT else ""
-        self.tell("trust", Text(f"{said}{trust}{others}", "dim"))
+
+        facts = "no models yet"
+        if ahead.at:
+            target = coordinate_text(names, ahead.at)
+            facts = f"{ahead.metric} per rank (mean) at {target}"
+        self.set_text("title", make_title(self.shown, facts, self.size.width))
+        self.set_text("trust", Text(self._trust_text(at, high), "dim"))
+
         drawn = ahead.prospects, self.size.width
         if drawn != self._drawn:
             self._draw_table(ahead.prospects, ahead.unit)
             self._drawn = drawn
 
+    def _trust_text(self, at: Sequence[float], largest: Sequence[float]) -> str:
+        """How far the target is from the measured range, and what the shares leave out."""
+        ratios = [value / limit for value, limit in zip(at, largest, strict=False) if limit > 0]
+        factor = max(ratios, default=1.0)
+        text = "within the measured range"
+        if factor > 1:
+            text = f"{factor:.3g} × the measured range"
+        if factor > DOUBTFUL_FACTOR:
+            text += ": far; the intervals show how uncertain this is"
+
+        rest = sum(self.shown.models.rest.values())
+        if rest >= RELEVANT:
+            text += f"; {percent(rest)} now in call paths without a model"
+        return text
+
     def _draw_table(self, prospects: tuple[Prospect, ...], unit: str) -> None:
-        """Change the cells that are new; with other call paths, fill the table anew."""
+        """Update the cells that changed; refill the table if the call paths changed."""
         table: DataTable[Text] = self.query_one("#prospects", DataTable)
-        widths = dict(FIXED)
+        widths = dict(FIXED_WIDTHS)
         if table.size.width >= ROOMY:
-            widths["share"] += BAR + 1
+            widths["share"] += BAR_WIDTH + 1
         total = max(table.size.width, 40) - SCROLLBAR
         room = max(total - sum(widths.values()) - 2 * (len(widths) + 1), 12)
-        layout = (room, [one.callpath for one in prospects])
-        lines = [_cells(one, unit, room, widths) for one in prospects]
-        if layout == self._drawn_as:
+        layout = (room, [prospect.callpath for prospect in prospects])
+        lines = [_make_cells(prospect, unit, room, widths) for prospect in prospects]
+
+        if layout == self._layout:
             for i, line in enumerate(lines):
                 for j, cell in enumerate(line):
                     if table.get_cell_at(Coordinate(i, j)) != cell:
@@ -221,22 +234,22 @@ class Prospects(View):
             table.add_column(name, width=width)
         for line in lines:
             table.add_row(*line)
-        self._drawn_as = layout
+        self._layout = layout
 
 
-def _cells(one: Prospect, unit: str, room: int, widths: Mapping[str, int]) -> list[Text]:
-    """One line: a call path whose model is only a guess here has no share."""
-    is_guess = math.isnan(one.share.value)
-    share = "guess" if is_guess else percent(one.share.value)
-    if widths["share"] > BAR and not is_guess:
-        filled = round(BAR * min(max(one.share.value, 0.0), 1.0))
-        share = f"{'█' * filled}{'·' * (BAR - filled)} {share:>6}"
+def _make_cells(prospect: Prospect, unit: str, room: int, widths: Mapping[str, int]) -> list[Text]:
+    """The cells of a row; a call path whose model is only a guess has no share."""
+    is_guess = math.isnan(prospect.share.value)
+    share = "guess" if is_guess else percent(prospect.share.value)
+    if widths["share"] > BAR_WIDTH and not is_guess:
+        filled = round(BAR_WIDTH * min(max(prospect.share.value, 0.0), 1.0))
+        share = f"{'█' * filled}{'·' * (BAR_WIDTH - filled)} {share:>6}"
     style = "dim" if is_guess else ""
     return [
-        Text(last_frames(one.callpath, room), style or "bold"),
+        Text(last_frames(prospect.callpath, room), style or "bold"),
         Text(share, style, justify="right"),
-        Text(percent(one.now), style, justify="right"),
-        Text(cut(quantity(one.cost.value, unit), widths["cost"]), style, justify="right"),
-        Text(cut(format_bounds(one.cost, unit), widths["95 % between"]), style),
-        Text(format_factor(one.factor), style),
+        Text(percent(prospect.now), style, justify="right"),
+        Text(cut(quantity(prospect.cost.value, unit), widths["cost"]), style, justify="right"),
+        Text(cut(format_bounds(prospect.cost, unit), widths["95 % between"]), style),
+        Text(format_factor(prospect.factor), style),
     ]

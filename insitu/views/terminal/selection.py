@@ -1,4 +1,4 @@
-"""Which rows of a board are shown, in which order."""
+"""Selects and sorts the rows of a board."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,47 +9,46 @@ from insitu.analysis.board import SeriesRow
 from insitu.analysis.outlook import Outlook, SeriesId
 from insitu.entities import ARROW
 
-COST, TREE, GROWTH, TARGET, DEVIATION, NAME = (
-    "cost",
-    "tree",
-    "growth",
-    "share ahead",
-    "deviation",
-    "name",
-)
+COST = "cost"
+TREE = "tree"
+GROWTH = "growth"
+TARGET = "share ahead"
+DEVIATION = "deviation"
+NAME = "name"
 ORDERS = (COST, TREE, GROWTH, TARGET, DEVIATION, NAME)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a person asked to see; empty texts ask for everything."""
+    """The rows to show and their order; empty texts select everything."""
 
-    text: str = ""  # part of a call path, or a pattern with * and ?
+    text: str = ""  # substring of a call path, or a pattern with * and ?
     metric: str = ""
     behaviour: str = ""
     order: str = COST
 
-    def of(self, rows: Sequence[SeriesRow], ahead: Outlook) -> list[SeriesRow]:
-        """The rows that are asked for, those of one call path beside each other."""
-        chosen = [row for row in rows if self._holds(row)]
-        return sorted(chosen, key=self._place(chosen, ahead))
+    def apply(self, rows: Sequence[SeriesRow], ahead: Outlook) -> list[SeriesRow]:
+        """The selected rows in order; rows of one call path are adjacent."""
+        selected = [row for row in rows if self._matches(row)]
+        return sorted(selected, key=self._sort_key(selected, ahead))
 
-    def _holds(self, row: SeriesRow) -> bool:
+    def _matches(self, row: SeriesRow) -> bool:
         return (
             self.metric in ("", row.metric)
             and self.behaviour in ("", row.behaviour)
             and (self.text in row.callpath or fnmatchcase(row.callpath, self.text))
         )
 
-    def _place(
+    def _sort_key(
         self, rows: Sequence[SeriesRow], ahead: Outlook
     ) -> Callable[[SeriesRow], tuple[object, ...]]:
-        """What to sort by; rows that are alike stay in the order of cost."""
+        """The sort key; rows with equal keys stay in the order of cost."""
         if self.order == NAME:
             return lambda row: (row.callpath,)
         if self.order == TREE:
             weights = _weights({row.callpath: row.share for row in rows})
-            return lambda row: _branches(row.callpath, weights)
+            return lambda row: _tree_key(row.callpath, weights)
+
         size: dict[str, float] = {}
         for row in rows:
             size[row.callpath] = max(size.get(row.callpath, -1.0), self._size(row, ahead))
@@ -57,7 +56,7 @@ class Selection:
 
     def _size(self, row: SeriesRow, ahead: Outlook) -> float:
         if self.order == GROWTH:
-            return ahead.factors.get(key_of(row), -1.0)
+            return ahead.factors.get(series_id(row), -1.0)
         if self.order == TARGET:
             return ahead.shares.get(row.callpath, -1.0)
         if self.order == DEVIATION:
@@ -65,13 +64,13 @@ class Selection:
         return row.share
 
 
-def key_of(row: SeriesRow) -> SeriesId:
-    """The series of a row."""
+def series_id(row: SeriesRow) -> SeriesId:
+    """Identifies the series of a row."""
     return row.callpath, row.metric, row.behaviour
 
 
 def deviation(row: SeriesRow) -> float:
-    """By how much a run in progress is off its prediction, as a ratio of 1 or more; -1 unmarked."""
+    """Deviation of a run in progress from its prediction, a ratio of at least 1; -1 if unmarked."""
     if not row.verdict or row.live is None or row.expected is None or not row.expected[1] > 0:
         return -1.0
     ratio = row.live / row.expected[1]
@@ -79,20 +78,20 @@ def deviation(row: SeriesRow) -> float:
 
 
 def _weights(shares: Mapping[str, float]) -> dict[str, float]:
-    """The share of each call path with all that it calls."""
+    """The share of each call path including its callees."""
     weights: dict[str, float] = {}
     for callpath, share in shares.items():
-        for path in _upwards(callpath):
+        for path in _with_callers(callpath):
             weights[path] = weights.get(path, 0.0) + share
     return weights
 
 
-def _branches(callpath: str, weights: Mapping[str, float]) -> tuple[object, ...]:
-    """A call path among the children of its callers, the dearest of these first."""
-    return tuple((-weights[path], path) for path in _upwards(callpath))
+def _tree_key(callpath: str, weights: Mapping[str, float]) -> tuple[object, ...]:
+    """Sorts call paths as a tree, the most expensive child first."""
+    return tuple((-weights[path], path) for path in _with_callers(callpath))
 
 
-def _upwards(callpath: str) -> list[str]:
-    """The call path after its callers, the program first."""
+def _with_callers(callpath: str) -> list[str]:
+    """The callers of a call path, the program first, and the call path itself."""
     frames = callpath.split(ARROW)
     return [ARROW.join(frames[: end + 1]) for end in range(len(frames))]

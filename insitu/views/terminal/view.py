@@ -1,4 +1,4 @@
-"""What every screen of the terminal shows: the newest board, the models, a look ahead."""
+"""The base class of all screens, and the data that they draw."""
 
 import os
 from dataclasses import dataclass, field
@@ -16,22 +16,22 @@ from insitu.modeling.base import ModelSet
 from insitu.text import printable
 from insitu.units import quantity
 
-WIDE = 140  # columns from which screens have two parts beside each other
-ROOMY = 110  # columns from which tables have more of their own
-SCROLLBAR = 1  # column
-UP, DOWN = ("▲", "bold red"), ("▼", "bold cyan")  # signs need no colour
+WIDE = 140  # columns from which screens have two panes side by side
+ROOMY = 110  # columns from which tables have additional columns
+SCROLLBAR = 1  # width in columns
+UP, DOWN = ("▲", "bold red"), ("▼", "bold cyan")  # the signs are sufficient without colours
 VERDICTS = {SLOWER: UP, MORE: UP, FASTER: DOWN, FEWER: DOWN}
 
 
 @dataclass(slots=True)
 class Shown:
-    """What there is to see by now; the application changes it, screens draw it."""
+    """The data on display. The application changes it, screens draw it."""
 
     campaign: str
     board: Board = field(default_factory=Board)
     models: ModelSet = field(default_factory=ModelSet)
     ahead: Outlook = field(default_factory=Outlook)
-    target: tuple[float, ...] = ()  # where to look ahead; `ahead` follows as soon as it is known
+    target: tuple[float, ...] = ()  # coordinate of the outlook; `ahead` follows when it is computed
     agenda: Agenda | None = None
     is_live: bool = False
 
@@ -41,55 +41,57 @@ class Shown:
 
 
 class View(Screen[None]):
-    """A screen that is drawn anew when there is something new."""
+    """A screen that redraws itself when its data change."""
 
     def __init__(self, shown: Shown) -> None:
-        """Draw what is in `shown`."""
+        """Draw the data in `shown`."""
         super().__init__()
         self.shown = shown
-        self._told: dict[str, Text] = {}
+        self._texts: dict[str, Text] = {}  # what each widget shows
 
     @property
     def is_up(self) -> bool:
-        """Whether there is something to draw on; at the end events still come in."""
+        """Whether the screen can be drawn; events still arrive while it closes."""
         return self.is_mounted and self.is_running
 
     def on_resize(self) -> None:
-        """What is drawn follows the size."""
+        """Redraw for the new size."""
         self.call_after_refresh(self.draw)
 
     def action_back(self) -> None:
-        """To the screen before."""
+        """Return to the previous screen."""
         self.app.pop_screen()
 
     def draw(self) -> None:
         """Draw everything that may have changed."""
         raise NotImplementedError
 
-    def tell(self, name: str, text: Text) -> None:
-        """Let a part of the screen say something; the screen is laid out anew only for more lines.
+    def set_text(self, name: str, text: Text) -> None:
+        """Change the text of a widget, if it differs.
 
-        What is there already costs nothing: boards come each second and change little.
+        A new layout is only computed if the number of lines changes: boards arrive every second
+        and change little.
         """
-        before = self._told.get(name)
+        before = self._texts.get(name)
         if before is not None and before == text:
             return
-        part = self.query_one(f"#{name}", Static)
-        width = part.content_size.width
-        is_flat = before is not None and _height(before, width) == _height(text, width) > 0
-        part.update(text, layout=not is_flat)
-        self._told[name] = text
+
+        widget = self.query_one(f"#{name}", Static)
+        width = widget.content_size.width
+        has_height = before is not None and _height(before, width) == _height(text, width) > 0
+        widget.update(text, layout=not has_height)
+        self._texts[name] = text
 
 
 def _height(text: Text, width: int) -> int:
-    """How many lines it takes; 0 where some must be wrapped."""
+    """The number of lines; 0 if a line must be wrapped."""
     lines = text.plain.split("\n")
     return len(lines) if max(map(cell_len, lines)) <= width else 0
 
 
-def title_of(shown: Shown, facts: str, width: int) -> Text:
-    """The first line of a screen."""
-    state = Text("● live", style="bold green") if shown.is_live else Text("○ at rest")
+def make_title(shown: Shown, facts: str, width: int) -> Text:
+    """The first line of a screen: campaign, state, facts."""
+    state = Text("● live", style="bold green") if shown.is_live else Text("○ idle")
     name = os.path.basename(os.path.abspath(shown.campaign))
     title = Text.assemble((printable(name), "bold"), "  ", state, no_wrap=True)
     title.append(f"  {printable(facts)}")
@@ -98,26 +100,26 @@ def title_of(shown: Shown, facts: str, width: int) -> Text:
 
 
 def cut(text: str, width: int) -> str:
-    """A text from a program in so many columns."""
+    """Printable text in at most `width` columns."""
     text = printable(text)
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
-def mark_of_row(row: SeriesRow) -> Text:
-    """The sign of a deviation: ▲ above what was predicted, ▼ below."""
+def deviation_mark(row: SeriesRow) -> Text:
+    """The sign of a deviation: ▲ above the prediction, ▼ below."""
     sign, style = VERDICTS.get(row.verdict, (" ", ""))
     return Text(sign, style)
 
 
 def deviation_text(row: SeriesRow) -> Text:
-    """The value so far beside what the models predict."""
+    """The value of the run in progress beside its prediction."""
     if row.live is None:
         return Text("")
     text = Text(f"now {quantity(row.live, row.unit)}")
     if row.expected is not None:
         style = VERDICTS.get(row.verdict, ("", ""))[1]
         words = f" {row.verdict} than predicted" if row.verdict else ", as predicted"
-        text.append(f" {mark_of_row(row)}" if row.verdict else "", style)
+        text.append(f" {deviation_mark(row)}" if row.verdict else "", style)
         text.append(words, style)
         low, _, high = row.expected
         text.append(f" ({quantity(low, row.unit)} … {quantity(high, row.unit)} by now)")
