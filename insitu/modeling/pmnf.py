@@ -35,14 +35,14 @@ class Factor(NamedTuple):
 
     def __str__(self) -> str:
         name = self.parameter
-        parts = []
+        texts = []
         if self.alpha:
-            parts.append(name + _exponent(self.alpha))
+            texts.append(name + _exponent(self.alpha))
         if self.beta:
-            parts.append(f"log2({name}){_exponent(self.beta)}")
+            texts.append(f"log2({name}){_exponent(self.beta)}")
         if self.gamma:
-            parts.append(f"2^({name})" if self.gamma == 1 else f"2^({self.gamma} * {name})")
-        return " * ".join(parts) or "1"
+            texts.append(f"2^({name})" if self.gamma == 1 else f"2^({self.gamma} * {name})")
+        return " * ".join(texts) or "1"
 
 
 class Term(NamedTuple):
@@ -84,10 +84,10 @@ class Function:
         return total
 
     def __str__(self) -> str:
-        parts = [str(term) for term in self.terms]
-        if self.constant or not parts:
-            parts.insert(0, _number(self.constant))
-        return " + ".join(parts).replace("+ -", "- ")
+        texts = [str(term) for term in self.terms]
+        if self.constant or not texts:
+            texts.insert(0, _number(self.constant))
+        return " + ".join(texts).replace("+ -", "- ")
 
     def leading_term(self, at: ArrayLike) -> Term | None:
         """Return the term with the largest absolute value at one point (n_parameters,).

@@ -143,7 +143,7 @@ def plan_combinations(n_parameters: int, n_terms: int) -> CombinationPlan:
     keys: list[IntArray] = []
     for index, groups in enumerate(forms):
         chosen, columns = _choices(groups, offsets, n_parameters=n_parameters, n_terms=n_terms)
-        first_key = sum(len(part) for part in keys)
+        first_key = sum(len(numbers) for numbers in keys)
         constant = np.zeros(len(chosen), dtype=np.intp)
         for has_constant in (True, False) if groups else (True,):
             own = [constant, *columns] if has_constant else columns
@@ -207,7 +207,7 @@ def _diagonal(count: int) -> IntArray:
 def _families(members: IntArray, count: int) -> tuple[IntArray, tuple[Family, ...]]:
     """The pairs of columns that occur together, ascending, and the combinations by size."""
     sizes = (members >= 0).sum(axis=1)
-    codes, parts = [_diagonal(count)], []
+    codes, sized = [_diagonal(count)], []
     for size in range(1, members.shape[1] + 1):
         for is_constant in (True, False):
             of_constant = (members[:, 0] == 0) & (size == 1)
@@ -221,13 +221,13 @@ def _families(members: IntArray, count: int) -> tuple[IntArray, tuple[Family, ..
                 larger = [np.maximum(columns[:, i], columns[:, j]) for j in range(i + 1)]
                 smaller = [np.minimum(columns[:, i], columns[:, j]) for j in range(i + 1)]
                 triangle.append([a * count + b for a, b in zip(larger, smaller, strict=True)])
-            parts.append((rows, columns, triangle, is_constant))
+            sized.append((rows, columns, triangle, is_constant))
             for row in triangle:
                 codes += row
 
     distinct = np.unique(np.concatenate(codes))
     families = []
-    for rows, columns, triangle, is_constant in parts:
+    for rows, columns, triangle, is_constant in sized:
         elements = tuple([tuple(np.searchsorted(distinct, row)) for row in triangle])
         families.append(Family(rows, columns, elements, is_constant))
     return np.stack([distinct // count, distinct % count], axis=1), tuple(families)
