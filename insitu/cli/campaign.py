@@ -14,7 +14,7 @@ from insitu.design.campaign_plan import LAUNCHERS, PSIJ
 from insitu.design.factorial import Point
 from insitu.design.schedule import Progress
 from insitu.launch.batch import BatchSystem
-from insitu.launch.pilots import LATE
+from insitu.launch.pilots import TIMEOUT_CODE
 from insitu.units import quantity
 from insitu.workflows.campaign import CampaignStatus, PlannedCampaign, plan_campaign
 from insitu.workflows.jobs import SubmittedJob, batch_system_of, plan_jobs, submit_jobs
@@ -117,7 +117,9 @@ class _RunPrinter(RunReporter):
         """End the line of this run."""
         duration = quantity(run.seconds, "s")
         if run.code:
-            reason = "timed out" if run.code == LATE else f"failed with exit code {run.code}"
+            reason = (
+                "timed out" if run.code == TIMEOUT_CODE else f"failed with exit code {run.code}"
+            )
             log = os.path.join(self._path, RUNS_LOG)
             _print_message(f" {reason} after {duration}; see {log}")
         else:

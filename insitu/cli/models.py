@@ -21,7 +21,7 @@ from insitu.cli.output import (
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, number
 from insitu.formats.table import model_row
 from insitu.modeling.base import ModelSet
-from insitu.run.summary import LEAST_SCALES
+from insitu.run.summary import MIN_SCALES
 from insitu.text import printable
 from insitu.units import percent
 from insitu.workflows.models import list_models
@@ -119,5 +119,5 @@ def _print_unmodelled(unmodelled: Mapping[CallPath, float]) -> None:
     hidden = len(relevant) - LISTED_UNMODELLED
     more = f" and {hidden} more" if hidden > 0 else ""
     print_folded(
-        f"no model of their time yet: {listed}{more}; a class of ranks needs {LEAST_SCALES} scales"
+        f"no model of their time yet: {listed}{more}; a class of ranks needs {MIN_SCALES} scales"
     )

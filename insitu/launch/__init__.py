@@ -1,1 +1,1 @@
-"""Starting the ranks of a program."""
+"""Starting ranks, jobs and processes."""

@@ -1,4 +1,4 @@
-"""What a launcher is: a pure translation of a job into a command line."""
+"""The interface of launchers: each translates a job into a command line and runs nothing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ LAUNCHERS = {
     "local": "insitu.launch.local:Local",
 }
 
-# Programs that start ranks themselves: what follows is theirs.
+# Programs that start ranks; the words after them are their own options.
 LAUNCHER_NAMES = frozenset(
     (
         *("mpiexec", "mpirun", "orterun", "prterun", "srun", "aprun", "jsrun", "lrun", "ibrun"),
@@ -24,8 +24,15 @@ LAUNCHER_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What should run: the program with its arguments, how many ranks, what its environment
-    gets."""
+    """What to start.
+
+    Attributes:
+        argv: the program with its arguments.
+        ranks: how many ranks.
+        environment: variables to set in each rank.
+        cores: processor cores available to this process.
+        is_root: whether the user is root, which Open MPI refuses by default.
+    """
 
     argv: tuple[str, ...]
     ranks: int
@@ -36,22 +43,22 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to execute: arguments, and environment variables besides the present ones."""
+    """What to execute: arguments, and environment variables to add to the current ones."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
 
 
 class Launcher(Protocol):
-    """Says what to run, never runs it."""
+    """Translates jobs into commands."""
 
     name: str
 
     def command(self, job: Job) -> Command:
-        """The command line that starts the ranks of this job."""
+        """Return the command that starts the ranks of a job."""
 
 
-def launcher(name: str, program: str) -> Launcher:
-    """The launcher of that name; `program` is the path of its executable."""
+def load_launcher(name: str, program: str) -> Launcher:
+    """Load a launcher of LAUNCHERS; `program` is the path of its executable."""
     module, _, attribute = LAUNCHERS[name].partition(":")
     return cast(Launcher, getattr(import_module(module), attribute)(program))

@@ -1,4 +1,4 @@
-"""Jobs of a batch system: scripts that people can read and change, handed to Slurm."""
+"""Jobs of a batch system: scripts that users can read and change, and their submission to Slurm."""
 
 import os
 import re
@@ -13,22 +13,29 @@ from insitu.errors import LaunchError
 
 JOBS = "jobs"  # folder of a campaign
 NAME = re.compile(r"[^A-Za-z0-9_.-]+")
-ANSWER_S = 60.0
-ROUND = "${SLURM_ARRAY_TASK_ID:+--once}"  # a task of an array makes each configuration once
+TOOL_TIMEOUT_S = 60.0  # for sbatch, squeue and others
+# A task of a job array runs each configuration once.
+ONCE_IN_ARRAY = "${SLURM_ARRAY_TASK_ID:+--once}"
 _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """One job per number of ranks: it makes the campaign's runs of that size, one after another.
+    """A job that makes the campaign's runs with one number of ranks, one after another.
 
-    inside: the launcher that starts its runs. minutes: the time that one round asks for, 0 leaves
-    it to the batch system. rounds: repetitions that are left; an array has a task for each, and
-    only for them, since all tasks of an array are of one size. setup: lines before the runs.
-    is_followed: at its end it hands over the job that its runs ask for.
+    Attributes:
+        campaign: absolute path of the campaign.
+        ranks: the number of ranks.
+        python: the Python that runs insitu.
+        inside: the launcher that starts the runs.
+        minutes: time limit of one round; 0 for the default of the batch system.
+        rounds: repetitions that are left; a job array has a task for each. All tasks of an array
+            have the same size, so configurations of other sizes need jobs of their own.
+        setup: lines of the script before the runs.
+        is_followed: at its end, the job submits the job that its results ask for.
     """
 
-    campaign: str  # absolute
+    campaign: str
     ranks: int
     python: str
     inside: str = "srun"
@@ -39,15 +46,15 @@ class BatchJob:
 
     @property
     def path(self) -> str:
-        """Where its script lies."""
+        """Path of the script."""
         return os.path.join(self.campaign, JOBS, f"p{self.ranks}.sh")
 
-    def text(self, asked: Sequence[str] = (), more: str = "") -> str:
-        """The script.
+    def text(self, directives: Sequence[str] = (), more: str = "") -> str:
+        """Return the script.
 
         Args:
-            asked: lines for the batch system.
-            more: options of `insitu campaign`, as the shell reads them.
+            directives: lines for the batch system.
+            more: further options of `insitu campaign`, in shell syntax.
         """
         words = [self.python, "-m", "insitu", "campaign"]
         inside = ["--ranks", str(self.ranks), "--launcher", self.inside, "--wait"]
@@ -55,8 +62,8 @@ class BatchJob:
         return "\n".join(
             [
                 "#!/bin/bash",
-                *asked,
-                "# Change what your machine wants; `insitu campaign` keeps a script that is there.",
+                *directives,
+                "# You may change this script; `insitu campaign` does not overwrite it.",
                 f"cd {shlex.quote(os.path.dirname(self.campaign))}",
                 *self.setup,
                 f"{make} {more}".rstrip(),
@@ -66,7 +73,7 @@ class BatchJob:
         )
 
     def write(self, text: str) -> str:
-        """Write the script where there is none yet; answers its path.
+        """Write the script unless it exists, and return its path.
 
         Raises:
             LaunchError: it cannot be written.
@@ -78,50 +85,50 @@ class BatchJob:
                     file.write(text)
                 os.chmod(self.path, 0o700)
         except OSError as error:
-            raise LaunchError(f"{self.path}: cannot be written: {error.strerror}") from error
+            raise LaunchError(f"{self.path}: cannot write: {error.strerror}") from error
         return self.path
 
 
 class BatchSystem(Protocol):
-    """Takes jobs, and knows which of them have not ended."""
+    """Accepts jobs and lists those that have not ended."""
 
     def preview(self, job: BatchJob) -> str:
-        """What would be written and handed over, for people."""
+        """Return the script and how it would be submitted, for people."""
 
     def submit(self, job: BatchJob) -> str:
-        """Write the job's script where there is none, hand it over; answers the job's number.
+        """Write the script unless it exists, submit it, and return the id of the job.
 
         Raises:
-            LaunchError: the batch system refuses or is not there.
+            LaunchError: the batch system refuses the job or is not installed.
         """
 
     def queued(self) -> list[str]:
-        """The campaign's jobs that wait or run, as `number state`; without the one that asks.
+        """Return the campaign's jobs that have not ended, as `id state`, without the current one.
 
         Raises:
-            LaunchError: the batch system cannot be asked.
+            LaunchError: the batch system does not answer.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """sbatch and squeue; `options`: further ones of sbatch, as the user gave them."""
+    """Slurm's sbatch and squeue; `options` are the user's options for sbatch."""
 
     campaign: str
     options: Sequence[str] = ()
 
     @property
     def name(self) -> str:
-        """Of all jobs of the campaign."""
+        """The name of all jobs of the campaign."""
         return NAME.sub("-", os.path.basename(self.campaign))
 
     def script(self, job: BatchJob) -> str:
-        """The job script.
+        """Return the job script.
 
-        All jobs of a campaign have one name and run one at a time (--dependency=singleton), since
-        a campaign has one writer.
+        All jobs of a campaign have the same name and run one at a time (--dependency=singleton),
+        because a campaign has only one writer.
         """
-        asked = [
+        options = [
             f"--job-name={self.name}",
             f"--ntasks={job.ranks}",
             f"--output={os.path.join(self.campaign, JOBS, f'p{job.ranks}-%j.log')}",
@@ -129,46 +136,49 @@ class Slurm:
             *([f"--time={job.minutes}"] if job.minutes else []),
             *self.options,
         ]
-        return job.text([f"#SBATCH {option}" for option in asked], ROUND)
+        return job.text([f"#SBATCH {option}" for option in options], ONCE_IN_ARRAY)
 
     def command(self, job: BatchJob) -> list[str]:
-        """How the script is handed over; what depends on how far the campaign is stands here."""
+        """Return the command that submits the script; its options depend on the runs left."""
         array = [f"--array=1-{job.rounds}%1"] if job.rounds > 1 else []
         return ["sbatch", "--parsable", *array, job.path]
 
     def preview(self, job: BatchJob) -> str:
-        """The script, and how it would be handed over."""
-        kept = _kept(job.path)
-        return f"# {shlex.join(self.command(job))}\n{self.script(job) if kept is None else kept}"
+        """Return the script, the user's if it exists, and the command that would submit it."""
+        script = _existing_script(job.path)
+        if script is None:
+            script = self.script(job)
+        return f"# {shlex.join(self.command(job))}\n{script}"
 
     def submit(self, job: BatchJob) -> str:
-        """Hand it to sbatch."""
+        """Submit a job with sbatch."""
         job.write(self.script(job))
         program, *words = self.command(job)
         path = shutil.which(program)
         if path is None:
             raise LaunchError(
-                "no sbatch on PATH: this is no login node of a Slurm cluster; use"
+                "no sbatch on PATH: this is not a login node of a Slurm cluster; use"
                 " --launcher mpiexec, or psij:pbs, psij:lsf, psij:flux"
             )
-        answer = ask([path, *words])
-        found = _NUMBER.match(answer)
-        if found is None:
-            raise LaunchError(f"sbatch {job.path}: answered '{answer}'")
-        return found.group()
+        output = run_tool([path, *words])
+        number = _NUMBER.match(output)
+        if number is None:
+            raise LaunchError(f"sbatch {job.path}: expected the id of the job, got '{output}'")
+        return number.group()
 
     def queued(self) -> list[str]:
-        """What squeue tells of jobs of that name."""
+        """Return the jobs that squeue lists for the name of the campaign."""
         program = shutil.which("squeue")
         if program is None:
             return []
-        asked = ask([program, "--noheader", "--name", self.name, "--format", "%A %i %T"])
-        rows = [line.split(" ", 1) for line in asked.splitlines()]
+        # %A: id of the job, %i: with the number of its array task, %T: state
+        output = run_tool([program, "--noheader", "--name", self.name, "--format", "%A %i %T"])
+        rows = [line.split(" ", 1) for line in output.splitlines()]
         return [text for number, text in rows if number != os.environ.get("SLURM_JOB_ID")]
 
 
-def _kept(path: str) -> str | None:
-    """The script as the user left it; None where there is none."""
+def _existing_script(path: str) -> str | None:
+    """Return the script as the user left it; None if there is none."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -176,25 +186,27 @@ def _kept(path: str) -> str | None:
         return None
 
 
-def ask(command: Sequence[str], text: str = "") -> str:
-    """What a command answers on its standard output.
+def run_tool(command: Sequence[str], text: str = "") -> str:
+    """Run a command with `text` as its standard input, and return its standard output.
 
     Raises:
-        LaunchError: it does not answer, or fails; with what it said.
+        LaunchError: the command cannot be started, times out or fails; with its output.
     """
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             input=text,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=ANSWER_S,
+            timeout=TOOL_TIMEOUT_S,
             check=False,
             start_new_session=True,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise LaunchError(f"{command[0]}: does not answer: {error}") from error
-    if done.returncode:
-        raise LaunchError(f"{shlex.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
-    return done.stdout.strip()
+        raise LaunchError(f"{command[0]}: {error}") from error
+
+    if completed.returncode:
+        message = completed.stderr.strip() or completed.stdout.strip()
+        raise LaunchError(f"{shlex.join(command)}: {message}")
+    return completed.stdout.strip()

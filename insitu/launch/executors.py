@@ -1,4 +1,4 @@
-"""Where a large refit is computed: here, in other processes, in the ranks of an MPI job."""
+"""Executors for a large refit: none, other processes, or the ranks of an MPI job."""
 
 import os
 from collections.abc import Iterator
@@ -13,14 +13,17 @@ EXECUTORS = ("none", "processes", "mpi")
 
 @contextmanager
 def open_executor(name: str) -> Iterator[Executor | None]:
-    """The executor of that name; None where the work is done by who asks.
+    """Open an executor; for "none", yield None: the caller computes by itself.
 
-    "mpi" is for commands that every rank runs: rank 0 gets the executor, the others work for it
-    and are told to leave by `Served` when it is done.
+    With "mpi", every rank must call this. Rank 0 gets the executor; in the other ranks, which
+    compute for it, this raises `Served` when rank 0 has finished.
+
+    Args:
+        name: one of EXECUTORS.
 
     Raises:
-        LaunchError: there is no mpi4py, or no other rank.
-        Served: in a rank that has worked for rank 0.
+        LaunchError: mpi4py is not installed, or there is no other rank.
+        Served: in the ranks that computed for rank 0.
     """
     if name == "none":
         yield None
@@ -40,7 +43,7 @@ def open_executor(name: str) -> Iterator[Executor | None]:
             team = cast(Executor | None, served)
             if team is not None and MPI.COMM_WORLD.size == 1:
                 raise LaunchError(
-                    "--executor mpi found one rank: start it as `mpiexec -n 4 python -m insitu"
+                    "--executor mpi needs several ranks; start it as `mpiexec -n 4 python -m insitu"
                     " refit CAMPAIGN --executor mpi`"
                 )
             if team is not None:
@@ -50,4 +53,4 @@ def open_executor(name: str) -> Iterator[Executor | None]:
 
 
 class Served(Exception):
-    """This rank worked for another; there is nothing left for it to do."""
+    """This rank computed for rank 0 and has nothing left to do."""

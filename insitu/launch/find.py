@@ -1,4 +1,4 @@
-"""Finding the launcher of this machine and the kind of a program."""
+"""Finding the launcher of this machine, and the command that starts a program."""
 
 import os
 import re
@@ -8,32 +8,36 @@ import sys
 from pathlib import Path
 
 from insitu.errors import CommandNotFoundError, LaunchError, NotExecutableError
-from insitu.launch.base import Launcher, launcher
+from insitu.launch.base import Launcher, load_launcher
 
-VERSION_TIMEOUT_S = 20
+VERSION_TIMEOUT_S = 20  # mpiexec may read slow network disks
 _MPI_LIBRARY = re.compile(r"\blibp?mpi(?:ch|cxx|_cxx|_mpifh|fort)?\.so\.\d+ => (/\S.*) \(")
 
 
-def find_mpiexec(named: str = "") -> str:
-    """The path of mpiexec: the one named, the one beside this Python, the one on PATH; "" if there
-    is none.
+def find_mpiexec(name: str = "") -> str:
+    """Return the path of mpiexec; empty if there is none.
+
+    Args:
+        name: name or path of an mpiexec; default: the one in the folder of this Python, else the
+            one on PATH.
 
     Raises:
-        LaunchError: the one that was named does not exist.
+        LaunchError: there is no mpiexec of this name.
     """
-    if named:
-        path = shutil.which(named)
+    if name:
+        path = shutil.which(name)
         if path is None:
-            raise LaunchError(f"{named}: no such launcher; --mpiexec takes the path of an mpiexec")
+            raise LaunchError(f"{name}: no such launcher; --mpiexec takes the path of an mpiexec")
         return path
-    beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
-    if os.access(beside, os.X_OK):
-        return beside
+
+    own = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+    if os.access(own, os.X_OK):
+        return own
     return shutil.which("mpiexec") or shutil.which("mpirun") or ""
 
 
-def _answer(*words: str) -> subprocess.CompletedProcess[str]:
-    """What a command prints.
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command and capture its output.
 
     Raises:
         OSError, subprocess.TimeoutExpired: it cannot be run, or does not end.
@@ -50,16 +54,17 @@ def _answer(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def family_of(mpiexec: str) -> str:
-    """ "openmpi" or "mpich", by what `mpiexec --version` says.
+    """Return "openmpi" or "mpich", by the output of `mpiexec --version`.
 
     Raises:
         LaunchError: it cannot be run.
     """
     try:
-        answer = _answer(mpiexec, "--version")
+        completed = _run(mpiexec, "--version")
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise LaunchError(f"{mpiexec}: does not answer to --version: {error}") from error
-    text = (answer.stdout + answer.stderr).lower()
+        raise LaunchError(f"{mpiexec}: --version failed: {error}") from error
+
+    text = (completed.stdout + completed.stderr).lower()
     is_openmpi = any(
         word in text for word in ("open mpi", "openrte", "open-mpi", "prterun", "prrte")
     )
@@ -67,56 +72,58 @@ def family_of(mpiexec: str) -> str:
 
 
 def library_of(program: str) -> tuple[str, str]:
-    """Family and path of the MPI library that a compiled program is linked with; "", "" where it is
-    linked with none, or with one that does not tell.
+    """Return the family and path of the MPI library that a compiled program is linked with.
 
-    Open MPI's brings libopen-pal along; its libmpi and MPICH's have had the same number.
+    Both are empty if it is linked with none, or ldd fails.
     """
     try:
-        answer = _answer("ldd", program)
+        completed = _run("ldd", program)
     except (OSError, subprocess.TimeoutExpired):
         return "", ""
-    found = _MPI_LIBRARY.search(answer.stdout)
-    if found is None:
+    library = _MPI_LIBRARY.search(completed.stdout)
+    if library is None:
         return "", ""
-    return "openmpi" if "libopen-pal" in answer.stdout else "mpich", found[1]
+
+    # The number of libmpi does not tell: both families have used the same. But only Open MPI's
+    # libmpi is linked with libopen-pal.
+    family = "openmpi" if "libopen-pal" in completed.stdout else "mpich"
+    return family, library[1]
 
 
 def fitting_mpiexec(program: str) -> str:
-    """The path of the mpiexec for a program: of the MPI that it is linked with, where one is to be
-    found, else `find_mpiexec()`."""
-    usual = find_mpiexec()
+    """Return the mpiexec of the MPI that a program is linked with, else that of `find_mpiexec`."""
+    default = find_mpiexec()
     family, library = library_of(program)
-    if not family or (usual and family_of(usual) == family):
-        return usual
+    if not family or (default and family_of(default) == family):
+        return default
+
     prefix = os.path.dirname(os.path.dirname(os.path.realpath(library)))
-    for name in (
-        *(os.path.join(prefix, "bin", "mpiexec"), "mpiexec", "mpirun"),
-        *(f"mpiexec.{family}", "orterun" if family == "openmpi" else "mpiexec.hydra"),
-    ):
+    candidates = [os.path.join(prefix, "bin", "mpiexec"), "mpiexec", "mpirun", f"mpiexec.{family}"]
+    candidates.append("orterun" if family == "openmpi" else "mpiexec.hydra")
+    for name in candidates:
         path = shutil.which(name)
         if path and family_of(path) == family:
             return path
-    return usual
+    return default
 
 
 def find_launcher(mpiexec: str = "", program: str = "") -> Launcher:
-    """The launcher for a number of ranks on this machine.
+    """Return the launcher that starts ranks on this machine.
 
     Args:
-        mpiexec: the one that the user named, if any.
-        program: the path of what it shall start.
+        mpiexec: name or path of an mpiexec, if the user gave one.
+        program: path of the program to start.
 
     Raises:
-        LaunchError: there is none.
+        LaunchError: there is no launcher.
     """
-    is_ours = mpiexec or not program or program == sys.executable
-    path = find_mpiexec(mpiexec) if is_ours else fitting_mpiexec(program)
+    is_compiled = program not in ("", sys.executable)
+    path = fitting_mpiexec(program) if is_compiled and not mpiexec else find_mpiexec(mpiexec)
     if path:
-        return launcher(family_of(path), path)
+        return load_launcher(family_of(path), path)
     srun = shutil.which("srun")
     if srun and os.environ.get("SLURM_JOB_ID"):
-        return launcher("srun", srun)
+        return load_launcher("srun", srun)
     raise LaunchError(
         "no mpiexec beside this Python or on PATH; load an MPI module, "
         "`pip install 'insitu[mpich]'`, or name one with --mpiexec"
@@ -124,8 +131,7 @@ def find_launcher(mpiexec: str = "", program: str = "") -> Launcher:
 
 
 def program_argv(command: list[str]) -> tuple[str, ...]:
-    """The command line of one rank: Python scripts, -m and -c get this Python, programs stay as
-    they are.
+    """Return the command of a rank, with this Python before a Python script, -m or -c.
 
     Raises:
         CommandNotFoundError, NotExecutableError: there is no such script or program.
@@ -140,12 +146,13 @@ def program_argv(command: list[str]) -> tuple[str, ...]:
         if not path.exists():
             raise CommandNotFoundError(f"{first}: no such script in {os.getcwd()}")
         return (sys.executable, *command)
-    found = shutil.which(first)
-    if found is None:
+
+    executable = shutil.which(first)
+    if executable is None:
         if path.exists():
             raise NotExecutableError(
-                f"{first}: is not executable; chmod +x, or name it .py if it is a script of Python"
+                f"{first}: is not executable; run chmod +x, or name a Python script *.py"
             )
-        here = f"; there is ./{first} here" if os.access(f"./{first}", os.X_OK) else ""
-        raise CommandNotFoundError(f"{first}: command not found{here}")
-    return (found, *command[1:])
+        hint = f"; did you mean ./{first}?" if os.access(f"./{first}", os.X_OK) else ""
+        raise CommandNotFoundError(f"{first}: command not found{hint}")
+    return (executable, *command[1:])

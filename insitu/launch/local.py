@@ -1,10 +1,10 @@
-"""One plain process, no MPI."""
+"""A single process without MPI."""
 
 from insitu.launch.base import Command, Job
 
 
 class Local:
-    """Runs the program as it is; its only rank is 0 of 1."""
+    """Starts the program itself; its only rank is 0 of 1."""
 
     name = "local"
 
@@ -12,5 +12,5 @@ class Local:
         self.program = program
 
     def command(self, job: Job) -> Command:
-        """The program itself, told to measure itself as a single rank."""
+        """Return the program itself, with the variable for a single rank."""
         return Command(job.argv, {**job.environment, "INSITU_SINGLE": "1"})

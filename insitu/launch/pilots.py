@@ -1,4 +1,4 @@
-"""Running a command for its exit, with a time limit: pilots, and the runs of a campaign."""
+"""Running a command with a time limit: pilot runs, and the runs of a campaign."""
 
 import os
 import shutil
@@ -14,30 +14,30 @@ from insitu.errors import LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES
 
 GRACE_S = 5.0  # between SIGTERM and SIGKILL
-LATE = 124  # exit code of what took too long, as timeout(1) has it
-SHOWN_LINES = 5
+TIMEOUT_CODE = 124  # exit code of a command that timed out, as of timeout(1)
+SHOWN_LINES = 5  # of the output of a pilot run that failed
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command ended: its exit code (128 + N for signal N, 124 if it was late), how long."""
+class CommandExit:
+    """How a command ended: exit code (128 + N for signal N, or TIMEOUT_CODE) and duration."""
 
     code: int
     seconds: float
 
 
 def fill(template: Sequence[str], values: Mapping[str, float]) -> list[str]:
-    """Put parameters into a command: `app.py {n}` with n = 64 is `app.py 64`.
+    """Replace parameters in a command: `app.py {n}` with n = 64 becomes `app.py 64`.
 
     Raises:
-        UsageError: the template names a parameter that has no value, or cannot be read.
+        UsageError: the template names an unknown parameter, or has an invalid placeholder.
     """
     texts = {name: number(value) for name, value in values.items()}
     try:
         return [word.format_map(texts) for word in template]
     except KeyError as error:
         raise UsageError(
-            f"the command names {{{error.args[0]}}}, which is no parameter; there are"
+            f"the command names {{{error.args[0]}}}, which is not a parameter; the parameters are"
             f" {', '.join(values)}"
         ) from error
     except (ValueError, IndexError) as error:
@@ -46,17 +46,17 @@ def fill(template: Sequence[str], values: Mapping[str, float]) -> list[str]:
 
 
 def program_at(command: Sequence[str]) -> int:
-    """Where in a command the program stands, behind a launcher and its options.
+    """Return the index of the program in a command, after a launcher and its options.
 
     Raises:
-        UsageError: there is a launcher and no program.
+        UsageError: there is a launcher but no program.
     """
     if os.path.basename(command[0]) not in LAUNCHER_NAMES:
         return 0
     for at, word in enumerate(command[1:], start=1):
         if not word.startswith("-") and (word.endswith(".py") or shutil.which(word)):
             return at
-    raise UsageError(f"`{' '.join(command)}`: no program behind the launcher")
+    raise UsageError(f"`{' '.join(command)}`: no program after the launcher")
 
 
 def run_bounded(
@@ -67,16 +67,23 @@ def run_bounded(
     environment: Mapping[str, str] | None = None,
     directory: str | None = None,
     kept_open: Sequence[int] = (),
-) -> Ended:
-    """Run a command to its end; after `timeout_s` seconds all its processes are ended.
+) -> CommandExit:
+    """Run a command with a time limit, after which all its processes are ended.
 
-    Its output and errors go to the file `output`. An interruption ends it, too. Descriptors of
-    `kept_open` stay open in it: a lock is held as long as it lives.
+    An exception, such as KeyboardInterrupt, ends the command as well.
+
+    Args:
+        command: the command.
+        timeout_s: the time limit.
+        output: file for standard output and standard error.
+        environment: variables to add to those of this process.
+        directory: working directory; default: that of this process.
+        kept_open: descriptors that the command inherits, so that a lock is held while it lives.
 
     Raises:
-        LaunchError: it could not be started.
+        LaunchError: the command cannot be started.
     """
-    began = time.monotonic()
+    started_at = time.monotonic()
     try:
         process = subprocess.Popen(
             command,
@@ -90,46 +97,49 @@ def run_bounded(
         )
     except OSError as error:
         raise LaunchError(f"`{' '.join(command)}`: {error.strerror}") from error
+
     try:
         code = process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         _end(process)
-        return Ended(LATE, time.monotonic() - began)
+        return CommandExit(TIMEOUT_CODE, time.monotonic() - started_at)
     except BaseException:
         _end(process)
         raise
-    return Ended(code if code >= 0 else 128 - code, time.monotonic() - began)
+    return CommandExit(code if code >= 0 else 128 - code, time.monotonic() - started_at)
 
 
 def run_pilot(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> None:
-    """Run a command that must not fail.
+    """Run a command that must succeed.
 
     Raises:
-        LaunchError: it could not be started, failed, or took longer than `timeout_s` seconds.
+        LaunchError: it cannot be started, failed, or took longer than `timeout_s` seconds; with
+            the last lines of its output.
     """
     import tempfile
 
     with tempfile.TemporaryFile() as output:
-        ended = run_bounded(command, timeout_s, output=output, environment=environment)
-        if ended.code == 0:
+        result = run_bounded(command, timeout_s, output=output, environment=environment)
+        if result.code == 0:
             return
         output.seek(0)
-        said = output.read().decode(errors="replace").strip().splitlines()[-SHOWN_LINES:]
-    if ended.code == LATE and ended.seconds >= timeout_s:
+        lines = output.read().decode(errors="replace").strip().splitlines()[-SHOWN_LINES:]
+
+    if result.code == TIMEOUT_CODE and result.seconds >= timeout_s:
         raise LaunchError(
             f"`{' '.join(command)}` took longer than {timeout_s:g} s and was ended;"
-            " give it smaller values or a longer --timeout"
+            " use smaller values or a longer --timeout"
         )
     raise LaunchError(
-        f"`{' '.join(command)}` ended with exit code {ended.code}: {' | '.join(said)}"
+        f"`{' '.join(command)}` failed with exit code {result.code}: {' | '.join(lines)}"
     )
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End a command and everything it started."""
-    for wanted in (signal.SIGTERM, signal.SIGKILL):
+    """End a command and all processes that it started."""
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
         try:
-            os.killpg(process.pid, wanted)
+            os.killpg(process.pid, signal_number)
             process.wait(GRACE_S)
         except ProcessLookupError:
             process.wait()

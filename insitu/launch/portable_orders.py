@@ -1,6 +1,6 @@
-"""Orders to PSI/J: one JSON object on standard input, the answer on the last line of the output.
+"""Carries out an order for PSI/J: JSON on standard input, the answer in the last line of output.
 
-Run by the Python that has psij-python, which need not have insitu: this file imports nothing of it.
+The Python that runs this has psij-python but not necessarily insitu, which is not imported.
 """
 
 import io
@@ -12,11 +12,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-STATE_S = 20.0  # for the batch system to tell a state
+STATE_TIMEOUT_S = 20.0  # for the batch system to report a state
 
 
 def main() -> None:
-    """Read an order, carry it out, answer."""
+    """Read an order, carry it out, and print the answer."""
     order = json.load(sys.stdin)
     try:
         import psij
@@ -34,8 +34,11 @@ def main() -> None:
         OSError,
         psutil.Error,
     ) as error:
-        told = [str(one).strip() or type(one).__name__ for one in (error, error.__cause__) if one]
-        answer = {"error": ": ".join(told)}
+        messages = []
+        for reason in (error, error.__cause__):
+            if reason:
+                messages.append(str(reason).strip() or type(reason).__name__)
+        answer = {"error": ": ".join(messages)}
     print("\n" + json.dumps(answer), flush=True)
 
 
@@ -47,33 +50,33 @@ def _executor(psij: Any, order: dict[str, Any], work: str) -> Any:
         config = BatchSchedulerExecutorConfig(
             work_directory=Path(work), queue_polling_interval=1, initial_queue_polling_delay=0
         )
-        config.keep_files = True  # the job outlives this process, which reads nothing of it
+        config.keep_files = True  # the job still needs them when this process has ended
     else:
         config = psij.JobExecutorConfig(work_directory=Path(work))
     return psij.JobExecutor.get_instance(order["executor"], config=config)
 
 
-def _job(psij: Any, told: dict[str, Any]) -> Any:
+def _job(psij: Any, spec: dict[str, Any]) -> Any:
     attributes = psij.JobAttributes(
-        duration=timedelta(minutes=told["minutes"]),
-        custom_attributes=told["custom"],
-        **told["attributes"],
+        duration=timedelta(minutes=spec["minutes"]),
+        custom_attributes=spec["custom"],
+        **spec["attributes"],
     )
-    spec = psij.JobSpec(
-        executable=told["executable"],
-        arguments=told["arguments"],
-        directory=Path(told["directory"]),
-        stdout_path=Path(told["output"]),
-        stderr_path=Path(told["output"]),
-        resources=psij.ResourceSpecV1(**told["resources"]),
+    job_spec = psij.JobSpec(
+        executable=spec["executable"],
+        arguments=spec["arguments"],
+        directory=Path(spec["directory"]),
+        stdout_path=Path(spec["output"]),
+        stderr_path=Path(spec["output"]),
+        resources=psij.ResourceSpecV1(**spec["resources"]),
         attributes=attributes,
         launcher="single",
     )
-    return psij.Job(spec)
+    return psij.Job(job_spec)
 
 
 def _preview(psij: Any, order: dict[str, Any]) -> dict[str, Any]:
-    """The script that the batch system would get, or the command where there is none."""
+    """Return the script that would be submitted or, for executors without one, the command."""
     job = _job(psij, order["spec"])
     command = " ".join([order["spec"]["executable"], *order["spec"]["arguments"]])
     if order["executor"] in ("local", "flux"):
@@ -89,16 +92,16 @@ def _submit(psij: Any, order: dict[str, Any]) -> dict[str, Any]:
     executor = _executor(psij, order, order["work"])
     job = _job(psij, order["spec"])
     executor.submit(job)
-    deadline = time.monotonic() + STATE_S
-    while job.native_id is None:  # Flux tells it later
+    deadline = time.monotonic() + STATE_TIMEOUT_S
+    while job.native_id is None:  # Flux assigns it later
         if time.monotonic() > deadline or job.status.final:
-            raise TimeoutError(f"no number within {STATE_S:g} s: {job.status}")
+            raise TimeoutError(f"no job id within {STATE_TIMEOUT_S:g} s: {job.status}")
         time.sleep(0.05)
     return {"id": str(job.native_id)}
 
 
 def _states(psij: Any, order: dict[str, Any]) -> dict[str, Any]:
-    """The state of jobs by their numbers; what the batch system has forgotten has ended."""
+    """Return the state of jobs by id; a job that the batch system has forgotten is completed."""
     from psutil import NoSuchProcess
 
     executor = _executor(psij, order, order["work"])
@@ -106,16 +109,19 @@ def _states(psij: Any, order: dict[str, Any]) -> dict[str, Any]:
     for number, job in jobs.items():
         try:
             executor.attach(job, number)
-        except NoSuchProcess:  # of the local executor
+        except NoSuchProcess:  # raised by the local executor
             jobs[number] = None
-    deadline = time.monotonic() + STATE_S
+    deadline = time.monotonic() + STATE_TIMEOUT_S
     for number, job in jobs.items():
         while job is not None and job.status.state is psij.JobState.NEW:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"nothing is known of job {number} after {STATE_S:g} s")
+                raise TimeoutError(f"job {number}: no state within {STATE_TIMEOUT_S:g} s")
             time.sleep(0.05)
-    found = {n: "COMPLETED" if job is None else job.status.state.name for n, job in jobs.items()}
-    return {"states": found}
+
+    states = {}
+    for number, job in jobs.items():
+        states[number] = "COMPLETED" if job is None else job.status.state.name
+    return {"states": states}
 
 
 if __name__ == "__main__":

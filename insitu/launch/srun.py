@@ -1,4 +1,4 @@
-"""srun, inside a Slurm allocation that has no mpiexec."""
+"""srun, for a Slurm allocation without mpiexec."""
 
 from insitu.launch.base import Command, Job
 
@@ -12,6 +12,6 @@ class Srun:
         self.program = program
 
     def command(self, job: Job) -> Command:
-        """`srun -n N --export=ALL program …`."""
+        """Return `srun -n N --export=ALL program …`."""
         argv = (self.program, "-n", str(job.ranks), "--export=ALL", *job.argv)
         return Command(argv, job.environment)

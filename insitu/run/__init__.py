@@ -1,1 +1,1 @@
-"""One measured run, from its command line to its report; `python -m insitu.run`."""
+"""A measured run, from its command line to its summary; `python -m insitu.run`."""

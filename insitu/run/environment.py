@@ -1,22 +1,26 @@
-"""What a rank is told of its run, in the variables of its environment."""
+"""The environment variables that make the ranks of a run measure themselves."""
 
 import os
 import sys
 
+from insitu.campaign import layout
 from insitu.collectors import library
 from insitu.collectors.steering import VARIABLE
 from insitu.run.options import Options
 
+MAX_WORDS = 50  # of the command that are stored with a run
+MAX_WORD_LENGTH = 200
 
-def meta(options: Options, run: str, campaign: str) -> dict[str, object]:
-    """What every table says about its run."""
+
+def run_metadata(options: Options, run: str, campaign: str) -> dict[str, object]:
+    """Return what every table records about its run."""
     from insitu import __version__
 
     return {
         "run": run,
         "campaign": campaign,
         "parameters": options.parameters,
-        "command": [word[:200] for word in options.command[:50]],
+        "command": [word[:MAX_WORD_LENGTH] for word in options.command[:MAX_WORDS]],
         "beat": options.beat,
         "python": ".".join(map(str, sys.version_info[:3])),
         "insitu": __version__,
@@ -24,51 +28,69 @@ def meta(options: Options, run: str, campaign: str) -> dict[str, object]:
 
 
 def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str]:
-    """The variables that make a Python process of this run measure itself."""
-    import json
+    """Return the variables that make a Python process of a run measure itself.
+
+    Args:
+        options: the command line of the run.
+        run: id of the run.
+        campaign: absolute path of the campaign.
+    """
+    import json  # not needed by ranks that `insitu run` started
 
     here = os.path.dirname(os.path.abspath(__file__))
     site = os.path.join(os.path.dirname(os.path.abspath(library.__file__)), "site")
     original = os.environ.get("PYTHONPATH", "")
+
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, (site, original))),
         "INSITU_RUN": run,
-        "INSITU_META": json.dumps(meta(options, run, campaign)),
+        "INSITU_META": json.dumps(run_metadata(options, run, campaign)),
         "INSITU_HOME": os.path.dirname(os.path.dirname(here)),
         "INSITU_LIBRARY": library.find(),
         "INSITU_PYTHON": sys.executable,
         "INSITU_AGENT": options.agent,
         "INSITU_HEAP": options.heap,
         VARIABLE: str(options.steering),
-        "INSITU_TROUBLE": os.path.join(campaign, "logs", f"trouble-{run}"),
+        "INSITU_TROUBLE": trouble_file(run, campaign),
     }
-    return environment | ({"INSITU_PYTHONPATH": original} if original else {})
+    if original:
+        environment["INSITU_PYTHONPATH"] = original
+    return environment
 
 
-def preload(argv: tuple[str, ...], options: Options) -> dict[str, str]:
-    """The variables that make a compiled rank measure itself, and every rank its heap.
+def trouble_file(run: str, campaign: str) -> str:
+    """Return the file into which ranks write why they cannot be measured."""
+    return os.path.join(campaign, layout.LOGS, f"trouble-{run}")
 
-    Our own Python without its heap needs none. The dynamic linker takes neither blanks nor colons
-    in a path. A program built with the address sanitizer ends at once where another library stands
-    before its own, unless it is told that this is meant.
+
+def preload_environment(argv: tuple[str, ...], options: Options) -> dict[str, str]:
+    """Return the variables that make a compiled rank measure itself, and any rank its heap.
+
+    Empty for our own Python if its heap is not measured, and if the path of the library has a
+    character that separates paths in LD_PRELOAD.
     """
     path = library.find()
-    is_python = argv[0] == sys.executable
-    if not path or (is_python and options.heap == "off") or set(path) & set(" \t\n:"):
+    is_own_python = argv[0] == sys.executable
+    has_separator = bool(set(path) & set(" \t\n:"))
+    if not path or (is_own_python and options.heap == "off") or has_separator:
         return {}
-    before = os.environ.get("LD_PRELOAD", "")
-    sanitizer = (os.environ.get("ASAN_OPTIONS", ""), "verify_asan_link_order=0")
-    variables = {
-        "LD_PRELOAD": ":".join(filter(None, (path, before))),
-        "ASAN_OPTIONS": ":".join(filter(None, sanitizer)),
+
+    original = os.environ.get("LD_PRELOAD", "")
+    # The address sanitizer ends a program if another library is loaded before its own.
+    sanitizer_options = (os.environ.get("ASAN_OPTIONS", ""), "verify_asan_link_order=0")
+    environment = {
+        "LD_PRELOAD": ":".join(filter(None, (path, original))),
+        "ASAN_OPTIONS": ":".join(filter(None, sanitizer_options)),
     }
-    return variables | ({"INSITU_LD_PRELOAD": before} if before else {})
+    if original:
+        environment["INSITU_LD_PRELOAD"] = original
+    return environment
 
 
 def campaign_directory(options: Options) -> str:
-    """Where the campaign lies: as named, or beside the user, called like the program."""
+    """Return the absolute path of the campaign; by default it is named after the program."""
     if options.campaign:
         return os.path.abspath(options.campaign)
-    word = next((w for w in options.command if w not in ("-m", "-c")), "program")
+    word = next((word for word in options.command if word not in ("-m", "-c")), "program")
     stem = os.path.basename(os.path.normpath(word)).removesuffix(".py") or "program"
     return os.path.abspath(f"{stem}.insitu")

@@ -1,4 +1,4 @@
-"""The command line of `insitu run`: what it means, how it is read."""
+"""The command line of `insitu run`."""
 
 from dataclasses import dataclass, field
 
@@ -8,34 +8,35 @@ from insitu.errors import UsageError
 
 USAGE = """usage: insitu run [-n RANKS] [--campaign DIR] [--param NAME=VALUE]... [--] COMMAND...
 
-Run a program and measure it. COMMAND is a Python script, -m MODULE, -c CODE, an executable, or a
-launcher with its own options (mpiexec, srun, ...). `--` ends the options of insitu.
+Run a program and measure each of its ranks. COMMAND is a Python script, -m MODULE, -c CODE, an
+executable, or a launcher with its own options (mpiexec, srun, ...). `--` ends insitu's options.
 
-  -n, --ranks RANKS     start that many ranks with the mpiexec found here; also -np
-  --campaign DIR        the campaign that the run belongs to (default: PROGRAM.insitu)
+  -n, --ranks RANKS     start this many ranks with mpiexec; also -np
+  --campaign DIR        the campaign that stores the run (default: PROGRAM.insitu)
   --param NAME=VALUE    a parameter of this run, besides the number of ranks p; may be repeated
-  --mpiexec PATH        another mpiexec than the one beside this Python or on PATH
-  --beat SECONDS        how often totals are sent (default: 1)
-  --agent HOW           on (default): send totals while the program runs; off: leave the tables
-                        where they are for `insitu ingest`; spool: copy them into the campaign,
-                        where nodes share its disk but no sockets
-  --heap on|off|mmap    count heap memory per call path (default: on); with mmap also what
-                        the program maps by itself
-  --budget SHARE|off    what timing functions may cost; beyond it, those that are called most for
-                        the least time are left out, and named at the end (default: 2%)
-  --only PATTERN        time only functions like this: a module, `solver.*`, `*.step`, or a file,
-                        `*/lib/*`; may be repeated
-  --skip PATTERN        leave such functions out: they count as part of their callers
-  --depth N             time functions down to N calls below the program
-  --recursion fold|keep a function that calls itself is one row, or one per level (default: fold)
-  --c-functions         time functions written in C as well, where Python calls them
-  --result FILE         append what became of the run to FILE, as one line of JSON
-  -q, --quiet           say nothing but errors
-  -h, --help            show this page
+  --mpiexec PATH        use this mpiexec (default: beside this Python, else the one on PATH)
+  --beat SECONDS        interval between two messages of an agent (default: 1)
+  --agent MODE          on: send values while the program runs (default); off: keep the tables for
+                        `insitu ingest`; spool: copy the tables into the campaign, for nodes that
+                        share its disk but cannot open sockets
+  --heap on|off|mmap    measure heap memory per call path (default: on); mmap also measures memory
+                        that the program maps itself
+  --budget SHARE|off    limit the cost of timing functions; beyond it, the functions with the most
+                        calls for the least time are no longer timed, and named at the end of the
+                        run (default: 2%)
+  --only PATTERN        time only functions that match: of a module, as in `solver.*` or `*.step`,
+                        or of a file, as in `*/lib/*`; may be repeated
+  --skip PATTERN        do not time functions that match; their time counts for their callers
+  --depth N             time functions up to N calls below the program
+  --recursion fold|keep record a recursive function in one row, or one per level (default: fold)
+  --c-functions         also time functions written in C that Python code calls
+  --result FILE         append the outcome of the run to FILE, as one line of JSON
+  -q, --quiet           print only errors
+  -h, --help            print this help
 
-Inside a rank (mpiexec -n 4 python -m insitu.run ...; srun ...) it wraps that rank.
+Inside a rank (mpiexec -n 4 python -m insitu.run ...; srun ...), it measures that rank.
 """
-MAX_PATTERNS = 60
+MAX_PATTERNS = 60  # that fit into the header of a table
 SWITCHES = ("-q", "--quiet", "--c-functions", "-h", "--help")
 AGENTS = ("on", "off", "spool")
 WITH_VALUE = {
@@ -59,7 +60,7 @@ WITH_VALUE = {
 
 @dataclass(slots=True)
 class Options:
-    """The command line of insitu.run."""
+    """The parsed command line; see USAGE."""
 
     command: list[str] = field(default_factory=list)
     ranks: int | None = None
@@ -76,14 +77,14 @@ class Options:
 
 
 def parse(argv: list[str]) -> Options:
-    """Read options up to the first word that is none of ours: that begins the program's own
-    command line.
+    """Parse options up to the first word that is not one of ours: there the command begins.
 
     Raises:
-        UsageError: an unknown option, a missing or bad value, no command.
+        UsageError: an unknown option, a missing or invalid value, or no command.
     """
     options = Options()
     words = list(argv)
+
     while words:
         word = words[0]
         if word == "--":
@@ -91,6 +92,7 @@ def parse(argv: list[str]) -> Options:
             break
         if word in ("-m", "-c") or not word.startswith("-") or word == "-":
             break
+
         words.pop(0)
         name, equals, value = word.partition("=")
         if word in ("-h", "--help"):
@@ -103,14 +105,15 @@ def parse(argv: list[str]) -> Options:
         elif name in WITH_VALUE:
             if not equals:
                 if not words:
-                    raise UsageError(f"{name} wants a value; see insitu run --help")
+                    raise UsageError(f"{name} requires a value; see insitu run --help")
                 value = words.pop(0)
             _set(options, name, WITH_VALUE[name], value)
         else:
             raise UsageError(
-                f"unknown option {word}; options of the program go behind its name, "
-                "insitu's own are listed by insitu run --help"
+                f"unknown option {word}; options of the program go after its name; for the options "
+                "of insitu, see insitu run --help"
             )
+
     if not words:
         raise UsageError("no command to run; see insitu run --help")
     options.command = words
@@ -118,6 +121,7 @@ def parse(argv: list[str]) -> Options:
 
 
 def _set(options: Options, name: str, what: str, value: str) -> None:
+    """Set the attribute `what` from the value of the option `name`."""
     try:
         if what == "ranks":
             options.ranks = int(value) if value.isascii() and value.isdigit() else 0
@@ -130,16 +134,16 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
         elif what == "param":
             parameter, number = parse_assignment(value)
             if parameter == RANKS:
-                raise ValueError("p is the number of ranks: insitu counts it itself")
+                raise ValueError("p is the number of ranks, which insitu counts itself")
             if parameter in options.parameters:
                 raise ValueError(f"{parameter} is given twice")
             options.parameters[parameter] = number
         elif what in ("budget", "only", "skip", "depth", "recursion"):
             _steer(options.steering, what, value)
         elif what == "agent" and value not in AGENTS:
-            raise ValueError(f"'{value}' is none of {', '.join(AGENTS)}")
+            raise ValueError(f"'{value}' is not one of {', '.join(AGENTS)}")
         elif what == "heap" and value not in ("on", "off", "mmap"):
-            raise ValueError(f"'{value}' is none of on, off and mmap")
+            raise ValueError(f"'{value}' is not one of on, off, mmap")
         else:
             setattr(options, what, value)
     except ValueError as error:
@@ -147,10 +151,10 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
 
 
 def _steer(steering: Steering, what: str, value: str) -> None:
-    """Set what concerns the function timer.
+    """Set an option of the function timer.
 
     Raises:
-        ValueError: a value that makes no sense.
+        ValueError: the value is invalid.
     """
     if what == "budget":
         steering.budget = 0.0 if value == "off" else _share(value)
@@ -165,12 +169,12 @@ def _steer(steering: Steering, what: str, value: str) -> None:
     else:
         patterns: tuple[str, ...] = getattr(steering, what)
         if not value or "\n" in value or len(patterns) == MAX_PATTERNS:
-            raise ValueError(f"a pattern is one line, and there are at most {MAX_PATTERNS}")
+            raise ValueError(f"expected at most {MAX_PATTERNS} patterns of one line each")
         setattr(steering, what, (*patterns, value))
 
 
 def _number(text: str) -> float:
-    """Read a number; NaN, which is within no bounds, where it is none."""
+    """Parse a number; NaN, which is within no bounds, if it is not one."""
     try:
         return float(text)
     except ValueError:
@@ -178,7 +182,7 @@ def _number(text: str) -> float:
 
 
 def _share(text: str) -> float:
-    """Read `2%` or `0.02`."""
+    """Parse `2%` or `0.02`."""
     share = _number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     if not 0 < share < 1:
         raise ValueError(f"'{text}' is not a share of time, as in 2%")

@@ -1,4 +1,4 @@
-"""What people are told of a run that has ended."""
+"""Messages at the end of a run: where it is stored, what was noticed, what to do next."""
 
 import os
 import sys
@@ -8,97 +8,113 @@ from insitu.campaign.catalogue import open_catalogue
 from insitu.campaign.selection import select_runs
 from insitu.entities import CallPath, Finding, RunRecord, RunState, number
 from insitu.errors import CampaignError
+from insitu.run.environment import trouble_file
 from insitu.text import printable
 
-LEAST_SCALES = 3  # of which models can be made
-SHOWN_PLACES = 4  # of a finding that many ranks have
+MIN_SCALES = 3  # that a model needs
+SHOWN_RANKS = 10  # without a complete table
+SHOWN_LOCATIONS = 4  # of a finding that many ranks have
+SHOWN_ERRORS = 5  # of ranks that could not be measured
 
 
-def say_record(record: RunRecord, campaign: str) -> None:
-    """Where a run is, what there is to do with it, and what was found."""
+def print_summary(record: RunRecord, campaign: str) -> None:
+    """Print where a run is stored, what to do next, and its findings."""
     values = ", ".join(f"{name}={number(value)}" for name, value in record.key.parameters)
     where = os.path.relpath(campaign)
     if record.state is RunState.COMPLETE:
-        say(
-            f"run {values} (repetition {record.key.repetition}) is in {where}; "
-            f"{what_next(record, where)}"
+        print_message(
+            f"run {values} (repetition {record.key.repetition}) is stored in {where}; "
+            f"{next_step(record, where)}"
         )
     else:
-        missing = ", ".join(map(str, record.missing[:10])) + (
-            ", …" if len(record.missing) > 10 else ""
-        )
-        has_aborted = any(found.code == "rank-aborted" for found in record.findings)
-        hint = (
-            f"; `insitu ingest {where}` may complete it, {where}/logs/serve.log may say more"
-        ) * (not has_aborted)
-        say(
-            f"run {values} is partial: rank {missing or '?'} did not end orderly; it is kept in "
-            f"{where} and not modelled{hint}"
-        )
-    for line in folded([found for found in record.findings if found.where != record.id]):
-        say(line)
+        print_message(_describe_incomplete(record, values, where))
+
+    about_ranks = [finding for finding in record.findings if finding.where != record.id]
+    for line in combine_findings(about_ranks):
+        print_message(line)
 
 
-def folded(findings: Sequence[Finding]) -> list[str]:
-    """A line for each thing that there is to know, however many ranks say it."""
-    places: dict[tuple[str, str], list[str]] = {}
+def _describe_incomplete(record: RunRecord, values: str, where: str) -> str:
+    missing = ", ".join(map(str, record.missing[:SHOWN_RANKS])) or "?"
+    more = ", …" if len(record.missing) > SHOWN_RANKS else ""
+    has_aborted = any(finding.code == "rank-aborted" for finding in record.findings)
+
+    # The values of a rank that aborted are lost: then there is nothing to ingest.
+    hint = (
+        ""
+        if has_aborted
+        else (f"; `insitu ingest {where}` may complete it, and {where}/logs/serve.log may say why")
+    )
+    return (
+        f"run {values} is incomplete: rank {missing}{more} exited abnormally; the run is stored in "
+        f"{where} but not used for models{hint}"
+    )
+
+
+def combine_findings(findings: Sequence[Finding]) -> list[str]:
+    """Return a line for each distinct finding, with the ranks that have it."""
+    locations: dict[tuple[str, str], list[str]] = {}
     for finding in findings:
-        places.setdefault((finding.code, finding.text), []).append(finding.where)
+        locations.setdefault((finding.code, finding.text), []).append(finding.where)
+
     lines = []
-    for (code, text), named in places.items():
-        more = f" and {len(named) - SHOWN_PLACES} more" if len(named) > SHOWN_PLACES else ""
-        where = ", ".join(filter(None, named[:SHOWN_PLACES])) + more
+    for (code, text), ranks in locations.items():
+        hidden = len(ranks) - SHOWN_LOCATIONS
+        shown = ", ".join(filter(None, ranks[:SHOWN_LOCATIONS]))
+        where = shown + (f" and {hidden} more" if hidden > 0 else "")
         lines.append(f"{code}: {text}" + (f" ({where})" if where else ""))
     return lines
 
 
-def what_next(record: RunRecord, where: str) -> str:
-    """What there is to do with the campaign after this run."""
-    models = f"its models: insitu models {where}"
+def next_step(record: RunRecord, campaign: str) -> str:
+    """Return what to do with a campaign after this run."""
+    show_models = f"show its models with: insitu models {campaign}"
     try:
-        with open_catalogue(where) as catalogue:
-            sealed, _ = select_runs(catalogue.runs())
-            scales = {run.key.parameters for run in sealed}
-            if len(sealed) > 1 or not has_only_mpi(catalogue.callpaths(record.id)):
-                hint = ""
-            else:
-                hint = (
-                    "; only its MPI calls were timed: build it with -finstrument-functions to see"
-                    " its functions, too"
-                )
+        with open_catalogue(campaign) as catalogue:
+            runs, _ = select_runs(catalogue.runs())
+            is_first = len(runs) <= 1
+            callpaths = catalogue.callpaths(record.id) if is_first else []
     except CampaignError:
-        return models
-    if len(scales) >= LEAST_SCALES:
-        return models + hint
+        return show_models
+
+    hint = ""
+    if is_first and has_only_mpi(callpaths):
+        hint = (
+            "; only its MPI calls were timed: to time its functions as well, build it with"
+            " -finstrument-functions"
+        )
+    scales = {run.key.parameters for run in runs}
+    if len(scales) >= MIN_SCALES:
+        return show_models + hint
     return (
-        f"models need {LEAST_SCALES} scales, {len(scales)} measured so far: run it with other "
+        f"models need {MIN_SCALES} scales, {len(scales)} measured so far: run it with other "
         f"numbers of ranks{hint}"
     )
 
 
 def has_only_mpi(callpaths: Sequence[CallPath]) -> bool:
-    """Whether no function of a program that makes MPI calls was seen."""
-    below = [path.name for path in callpaths if len(path.frames) > 1]
-    return any(name.startswith("MPI_") for name in below) and all(
-        name.startswith(("MPI_", "(")) for name in below
-    )
+    """Whether a program made MPI calls, but none of its functions was timed."""
+    names = [path.name for path in callpaths if len(path.frames) > 1]
+    has_mpi = any(name.startswith("MPI_") for name in names)
+    return has_mpi and all(name.startswith(("MPI_", "(")) for name in names)
 
 
-def say_trouble(run: str, campaign: str) -> bool:
-    """What ranks left that could not be measured; whether there were any."""
-    path = os.path.join(campaign, "logs", f"trouble-{run}")
+def print_measurement_errors(run: str, campaign: str) -> bool:
+    """Print why ranks of a run could not be measured; return whether there are such ranks."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = sorted({line.strip() for line in file})
+        with open(trouble_file(run, campaign), encoding="utf-8", errors="replace") as file:
+            errors = sorted({line.strip() for line in file})
     except OSError:
         return False
-    for line in lines[:5]:
-        is_full = "No space left" in line
-        hint = "; make room there, or name another directory with INSITU_TABLES" * is_full
-        say(f"a rank could not be measured: {line}{hint}")
-    return bool(lines)
+
+    for error in errors[:SHOWN_ERRORS]:
+        hint = ""
+        if "No space left" in error:
+            hint = "; free some space there, or name another directory with INSITU_TABLES"
+        print_message(f"a rank could not be measured: {error}{hint}")
+    return bool(errors)
 
 
-def say(text: str) -> None:
-    """One line for people; standard output is the program's."""
+def print_message(text: str) -> None:
+    """Print a line on standard error; standard output belongs to the program."""
     print(f"insitu: {printable(text)}", file=sys.stderr, flush=True)

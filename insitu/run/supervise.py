@@ -1,9 +1,8 @@
-"""A run from outside: its aggregator, its launcher, its signals, its exit code, its report."""
+"""A run from outside: starts the program, forwards signals, waits until the run is complete."""
 
 import json
 import os
 import secrets
-import select
 import signal
 import subprocess
 import sys
@@ -13,97 +12,63 @@ from contextlib import suppress
 
 from insitu.campaign import layout
 from insitu.campaign.catalogue import open_catalogue
-from insitu.campaign.listener import ListenerAddress, peek_address
 from insitu.collectors import table_directory
 from insitu.collectors.bootstrap import start_agent
 from insitu.entities import RunRecord, RunState
 from insitu.errors import CampaignError, LaunchError, UsageError
-from insitu.launch.base import LAUNCHER_NAMES, Command, Job, launcher
+from insitu.launch.base import LAUNCHER_NAMES, Command, Job, load_launcher
 from insitu.launch.find import find_launcher, program_argv
-from insitu.run.environment import campaign_directory, preload, rank_environment
+from insitu.run.aggregator import AggregatorProcess, with_insitu_importable
+from insitu.run.environment import campaign_directory, preload_environment, rank_environment
 from insitu.run.options import Options
-from insitu.run.summary import say, say_record, say_trouble
+from insitu.run.summary import print_measurement_errors, print_message, print_summary
 
-START_S = 20.0  # for an aggregator to say where it listens
-FIRST_WORD_S = 2.0  # after the program has ended: for a rank to have spoken
-MODELS_S = 30.0  # for the models of a sealed run
-SEAL_S = 120.0  # for the last totals, the sealing and the models
+FIRST_MESSAGE_S = 2.0  # after the program has ended, for the aggregator to know the run
+MODELS_TIMEOUT_S = 30.0  # for the models of a complete run
+COMPLETE_TIMEOUT_S = 120.0  # for the last values, the completed run and the models
+POLL_S = 0.05
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
-TO_ALL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to the whole process group
+FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to all its processes
 
 
 def supervise(options: Options) -> int:
-    """Run the program of `options` and seal what it measured; the program's exit code.
+    """Run a program, complete the run in its campaign, and return the program's exit code.
 
     Raises:
-        UsageError, LaunchError, CampaignError: before the program was started.
+        UsageError, LaunchError, CampaignError: the program was not started.
     """
     run = secrets.token_hex(16)
     campaign = campaign_directory(options)
-    command = _command(options, run, campaign)
+    command = _launch_command(options, run, campaign)
     if options.result:
-        check_result(options.result)
+        require_writable(options.result)
     open_catalogue(campaign, create=True).close()
-    os.makedirs(os.path.join(campaign, "logs"), mode=0o700, exist_ok=True)
-    aggregator = Aggregator(campaign, run) if options.agent == "on" else None
+    os.makedirs(os.path.join(campaign, layout.LOGS), mode=0o700, exist_ok=True)
+
+    aggregator = AggregatorProcess(campaign, run) if options.agent == "on" else None
     if aggregator is not None:
         aggregator.start()
-        if "SLURM_JOB_ID" in os.environ:  # what outlives a step is killed: nothing may come later
+        if "SLURM_JOB_ID" in os.environ:
+            # Slurm kills what outlives the step: the aggregator must not be late.
             aggregator.await_address()
+
     code = run_program(command)
-    record = report(options, run, campaign, aggregator)
+    record = finish_run(options, run, campaign, aggregator)
     if options.result:
-        write_result(options.result, result_row(run, campaign, code, record))
+        append_result(options.result, result_row(run, campaign, code, record))
     return code
 
 
-def result_row(
-    run: str, campaign: str, code: int, record: RunRecord | None
-) -> Mapping[str, object]:
-    """What became of a run, for machines; state "absent" where no rank of it arrived (yet)."""
-    row: dict[str, object] = {"run": run, "campaign": campaign, "exit_code": code}
-    if record is None:
-        return row | {"state": "absent"}
-    return row | {
-        "state": record.state.value,
-        "params": dict(record.key.parameters),
-        "repetition": record.key.repetition,
-        "seconds": max(record.ended_at - record.started_at, 0.0),
-        "missing": list(record.missing),
-        "findings": [
-            {"code": one.code, "text": one.text, "where": one.where} for one in record.findings
-        ],
-    }
-
-
-def check_result(path: str) -> None:
-    """Make sure that the result of a run can be kept, before the run takes hours.
-
-    Raises:
-        UsageError: it cannot.
-    """
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise UsageError(f"--result {path}: cannot be written; name another file")
-
-
-def write_result(path: str, row: Mapping[str, object]) -> None:
-    """Append a line; a file that cannot be written is told and changes nothing else."""
-    try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-    except OSError as error:
-        say(f"--result {path}: cannot be written: {error.strerror}")
-
-
-def _command(options: Options, run: str, campaign: str) -> Command:
+def _launch_command(options: Options, run: str, campaign: str) -> Command:
     is_launcher = os.path.basename(options.command[0]) in LAUNCHER_NAMES
     if is_launcher and options.ranks is not None:
-        raise UsageError(f"-n and {options.command[0]} both start ranks; leave one of them out")
+        raise UsageError(f"both -n and {options.command[0]} start ranks; remove one of them")
+
     argv = program_argv(options.command)
-    environment = rank_environment(options, run, campaign) | preload(argv, options)
+    environment = rank_environment(options, run, campaign) | preload_environment(argv, options)
     if is_launcher:
         return Command(argv, environment)
+
     job = Job(
         argv=argv,
         ranks=options.ranks or 1,
@@ -112,213 +77,125 @@ def _command(options: Options, run: str, campaign: str) -> Command:
         is_root=os.getuid() == 0,
     )
     if options.ranks is None:
-        return launcher("local", "").command(job)
+        return load_launcher("local", "").command(job)
     return find_launcher(options.mpiexec, argv[0]).command(job)
 
 
 def run_program(command: Command) -> int:
-    """Start the program, pass signals on, and give back its exit code, 128 + N if signal N ended
-    it.
+    """Run a program, forward signals, and return its exit code: 128 + N if signal N ended it.
 
-    Signals of the terminal reach the program by themselves; those sent to this process alone are
-    passed on.
+    Signals of the terminal reach the program anyway. This forwards those that were sent to this
+    process only.
+
+    Raises:
+        LaunchError: the program cannot be started.
     """
-    waited = {*FORWARDED, signal.SIGINT, signal.SIGCHLD}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    awaited = {*FORWARDED, signal.SIGINT, signal.SIGCHLD}
+    original_mask = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     try:
         program = subprocess.Popen(
             command.argv,
             env={**os.environ, **command.environment},
             # safe: this process has no other thread
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
+            preexec_fn=lambda: signal.pthread_sigmask(  # noqa: PLW1509
+                signal.SIG_SETMASK, original_mask
+            ),
         )
     except OSError as error:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        is_there = isinstance(error, FileNotFoundError) and os.path.exists(command.argv[0])
-        reason = "the interpreter in its first line is not there" if is_there else error.strerror
+        signal.pthread_sigmask(signal.SIG_SETMASK, original_mask)
+        exists = os.path.exists(command.argv[0])
+        reason = error.strerror
+        if isinstance(error, FileNotFoundError) and exists:
+            reason = "the interpreter named in its first line does not exist"
         raise LaunchError(f"{command.argv[0]}: cannot be started: {reason}") from error
+
     while program.poll() is None:
-        info = signal.sigtimedwait(waited, 1.0)
+        info = signal.sigtimedwait(awaited, 1.0)
         if info is None or info.si_signo == signal.SIGCHLD:
             continue
-        is_from_terminal = info.si_code > 0 and info.si_signo in TO_ALL
+        # si_code is positive if the kernel sent the signal, as it does for a terminal.
+        is_from_terminal = info.si_code > 0 and info.si_signo in FROM_TERMINAL
         if not is_from_terminal:
             program.send_signal(info.si_signo)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    signal.pthread_sigmask(signal.SIG_SETMASK, original_mask)
     return program.returncode if program.returncode >= 0 else 128 - program.returncode
 
 
-class Aggregator:
-    """The aggregator of a campaign: the one that serves it already, or one of our own for this
-    run."""
-
-    def __init__(self, campaign: str, run: str) -> None:
-        self.campaign = campaign
-        self.run = run
-        self.process: subprocess.Popen[bytes] | None = None
-        self.log = os.path.join(campaign, "logs", "serve.log")
-        self.coming = os.path.join(campaign, layout.AGGREGATOR_EXPECTED)
-
-    def start(self) -> None:
-        """Find or start it. The program does not wait for it: agents look for it until it is
-        there."""
-        if self.address() is not None:
-            return
-        with suppress(OSError):  # agents that do not know of it linger less
-            os.close(os.open(self.coming, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "insitu", "serve", self.campaign),
-                    *("--exit-with", self.run, "--parent", str(os.getpid())),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env=importable(os.environ),
-            )
-
-    def await_address(self) -> None:
-        """Until it says where it listens. If it does not come up, the tables remain."""
-        if self.process is None:
-            return
-        deadline = time.monotonic() + START_S
-        while self.address() is None:
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                say(f"the aggregator did not start ({self.last_words()})")
-                self.give_up()
-                return
-            self.pause(0.02)
-
-    def give_up(self) -> None:
-        """Agents need not wait for it any more."""
-        with suppress(OSError):
-            os.unlink(self.coming)
-
-    def pause(self, seconds: float) -> None:
-        """So long, or until our own aggregator ends."""
-        if self.process is None or not hasattr(os, "pidfd_open"):
-            time.sleep(min(seconds, 0.05))
-            return
-        with suppress(OSError):
-            end = os.pidfd_open(self.process.pid)
-            poll = select.poll()
-            poll.register(end, select.POLLIN)
-            poll.poll(1000 * seconds)
-            os.close(end)
-
-    def address(self) -> ListenerAddress | None:
-        """The address of an aggregator whose process is alive; None if there is none."""
-        address = peek_address(os.path.join(self.campaign, layout.AGGREGATOR_ADDRESS))
-        if address is not None and address.host == os.uname().nodename:
-            try:
-                os.kill(address.pid, 0)  # only checks that the process exists
-            except OSError:
-                return None
-        return address
-
-    def is_running(self) -> bool:
-        """Whether there is still somebody who can seal the run."""
-        if self.process is not None:
-            return self.process.poll() is None
-        return self.address() is not None
-
-    def stop(self) -> None:
-        """End our own aggregator; it seals what is complete."""
-        if self.process is None:
-            return
-        self.give_up()
-        if self.process.poll() is not None:
-            return
-        self.process.terminate()
-        try:
-            self.process.wait(SEAL_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-
-    def last_words(self) -> str:
-        """How it ended: the signal, or the last line of its log."""
-        if self.process is not None and (self.process.poll() or 0) < 0:
-            return f"killed by signal {-self.process.returncode}"
-        try:
-            with open(self.log, encoding="utf-8", errors="replace") as file:
-                lines = [line.strip() for line in file if line.strip()]
-        except OSError:
-            return "no log"
-        return lines[-1] if lines else "it said nothing"
-
-
-def importable(environment: Mapping[str, str]) -> dict[str, str]:
-    """Our own processes import insitu from where this one did."""
-    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    path = os.pathsep.join(filter(None, (home, environment.get("PYTHONPATH", ""))))
-    return {**environment, "PYTHONPATH": path}
-
-
-def report(
-    options: Options, run: str, campaign: str, aggregator: Aggregator | None
+def finish_run(
+    options: Options, run: str, campaign: str, aggregator: AggregatorProcess | None
 ) -> RunRecord | None:
-    """Wait until the run is sealed, complete it from its tables if nobody else can, and say how it
-    went; answers what is known of it."""
-    has_trouble = say_trouble(run, campaign)
+    """Wait until a run is complete, ingest its tables if nobody else does, and print a summary.
+
+    Returns:
+        The run as it is stored; None if no rank of it has arrived.
+    """
+    has_errors = print_measurement_errors(run, campaign)
     if aggregator is None:
         if not options.is_quiet:
-            say(f"the tables wait; bring them in with: insitu ingest {campaign}")
+            print_message(f"the tables are kept; ingest them with: insitu ingest {campaign}")
         return None
+
     aggregator.await_address()
-    record = _wait(run, campaign, aggregator, rank_environment(options, run, campaign))
+    environment = rank_environment(options, run, campaign)
+    record = _await_record(run, campaign, aggregator, environment)
     if record is None and not aggregator.is_running():
-        aggregator.give_up()
-        say(f"the aggregator is gone ({aggregator.last_words()}); bringing in the tables")
+        aggregator.stop_expecting()
+        reason = aggregator.failure_reason()
+        print_message(f"the aggregator is gone ({reason}); ingesting the tables")
         ingest = [sys.executable, "-m", "insitu", "ingest", campaign]
-        subprocess.run(ingest, env=importable(os.environ), check=False, stdout=2)
-        record = _record(run, campaign)
+        subprocess.run(ingest, env=with_insitu_importable(os.environ), check=False, stdout=2)
+        record = _find_record(run, campaign)
+
     aggregator.stop()
-    record = record or _record(run, campaign)
-    if record is None and has_trouble:
-        say("no rank of this run was measured, for the reason above")
+    record = record or _find_record(run, campaign)
+    if record is None and has_errors:
+        print_message("no rank of this run was measured, for the reason above")
     elif record is None:
-        say(
-            f"no rank of this run was measured: {options.command[0]} started neither a Python 3.11 "
-            "to 3.13 that reads PYTHONPATH nor a program linked with a shared MPI library; or its "
-            f"tables wait for: insitu ingest {campaign}"
+        print_message(
+            f"no rank of this run was measured: {options.command[0]} started neither Python 3.11 to"
+            " 3.13 with our PYTHONPATH nor a program linked with a shared MPI library; if its"
+            f" tables are only late, run: insitu ingest {campaign}"
         )
     elif not options.is_quiet or record.state is RunState.INCOMPLETE:
-        say_record(record, campaign)
+        print_summary(record, campaign)
     return record
 
 
-def _wait(
-    run: str, campaign: str, aggregator: Aggregator, environment: Mapping[str, str]
+def _await_record(
+    run: str, campaign: str, aggregator: AggregatorProcess, environment: Mapping[str, str]
 ) -> RunRecord | None:
-    ended = time.monotonic()
-    while aggregator.is_running() and time.monotonic() - ended < SEAL_S:
-        if aggregator.process is None and (record := _record(run, campaign)) is not None:
-            _wait_for_models(record, campaign, aggregator)
+    """Wait until the aggregator has stored a run; None if it does not."""
+    ended_at = time.monotonic()
+    while aggregator.is_running() and time.monotonic() - ended_at < COMPLETE_TIMEOUT_S:
+        record = _find_record(run, campaign) if aggregator.process is None else None
+        if record is not None:
+            _await_models(record, campaign, aggregator)
             return record
-        is_due = time.monotonic() - ended > FIRST_WORD_S
-        if is_due and not _has_tables(run) and _record(run, campaign) is None:
+
+        is_late = time.monotonic() - ended_at > FIRST_MESSAGE_S
+        if is_late and not _has_tables(run) and _find_record(run, campaign) is None:
             return None
-        _revive_agent(run, environment)
-        aggregator.pause(FIRST_WORD_S / 4)
-    return _record(run, campaign)
+        _replace_agent(run, environment)
+        aggregator.pause(FIRST_MESSAGE_S / 4)
+    return _find_record(run, campaign)
 
 
-def _wait_for_models(record: RunRecord, campaign: str, aggregator: Aggregator) -> None:
-    """An aggregator that serves on makes the models next: who asks for them now wants them."""
-    deadline = time.monotonic() + MODELS_S
+def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProcess) -> None:
+    """Wait for the models of a run: the user's next command will probably show them."""
+    deadline = time.monotonic() + MODELS_TIMEOUT_S
     while record.state is RunState.COMPLETE and aggregator.is_running():
         with suppress(CampaignError), open_catalogue(campaign) as catalogue:
             if record.id not in catalogue.unmodelled():
                 return
         if time.monotonic() > deadline:
-            say("its models are being made")
+            print_message("the aggregator is still fitting its models")
             return
-        time.sleep(0.05)
+        time.sleep(POLL_S)
 
 
 def _directories(run: str) -> list[str]:
+    """Return the table directories of a run on this node."""
     name = table_directory.directory_name(run)
     return [path for path in table_directory.run_directories() if os.path.basename(path) == name]
 
@@ -327,10 +204,10 @@ def _has_tables(run: str) -> bool:
     return any(table_directory.table_names(path) for path in _directories(run))
 
 
-def _revive_agent(run: str, environment: Mapping[str, str]) -> None:
-    """If the agent of this node was killed, let another one send what the ranks have left.
+def _replace_agent(run: str, environment: Mapping[str, str]) -> None:
+    """Start another agent if tables are left, in case the agent of this node was killed.
 
-    An agent that ends just now takes the directory with it; then there is nothing left to send.
+    An agent that is about to end removes its directory; then there is nothing left to send.
     """
     if _has_tables(run):
         for directory in _directories(run):
@@ -338,9 +215,51 @@ def _revive_agent(run: str, environment: Mapping[str, str]) -> None:
                 start_agent(directory, {**os.environ, **environment})
 
 
-def _record(run: str, campaign: str) -> RunRecord | None:
+def _find_record(run: str, campaign: str) -> RunRecord | None:
     try:
         with open_catalogue(campaign) as catalogue:
             return next((record for record in catalogue.runs() if record.id == run), None)
     except CampaignError:
         return None
+
+
+def result_row(
+    run: str, campaign: str, code: int, record: RunRecord | None
+) -> Mapping[str, object]:
+    """Return what became of a run as JSON; the state is "absent" if no rank of it has arrived."""
+    row: dict[str, object] = {"run": run, "campaign": campaign, "exit_code": code}
+    if record is None:
+        return row | {"state": "absent"}
+
+    findings = [
+        {"code": finding.code, "text": finding.text, "where": finding.where}
+        for finding in record.findings
+    ]
+    return row | {
+        "state": record.state.value,
+        "params": dict(record.key.parameters),
+        "repetition": record.key.repetition,
+        "seconds": max(record.ended_at - record.started_at, 0.0),
+        "missing": list(record.missing),
+        "findings": findings,
+    }
+
+
+def require_writable(path: str) -> None:
+    """Check that the result of a run can be written, before the run takes hours.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"--result {path}: cannot write; name another file")
+
+
+def append_result(path: str, row: Mapping[str, object]) -> None:
+    """Append a line of JSON to a file; print a message if that fails."""
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+    except OSError as error:
+        print_message(f"--result {path}: cannot write: {error.strerror}")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Self
 
 from insitu.errors import UsageError
-from insitu.run.supervise import importable
+from insitu.run.aggregator import with_insitu_importable
 
 HOST = "127.0.0.1"  # other machines connect through `ssh -L`
 TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
@@ -159,7 +159,7 @@ class PageProcess:
             self._process = subprocess.Popen(
                 [*self._command, "--parent", str(os.getpid())],
                 stdin=subprocess.DEVNULL,
-                env=importable(os.environ),
+                env=with_insitu_importable(os.environ),
                 # Ctrl-C must not end the page before it has shown the runs that are completed then.
                 start_new_session=True,
             )

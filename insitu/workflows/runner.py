@@ -24,7 +24,7 @@ from insitu.entities import RANKS, number
 from insitu.errors import CampaignError
 from insitu.launch.find import find_mpiexec
 from insitu.launch.pilots import fill, run_bounded
-from insitu.run.supervise import importable
+from insitu.run.aggregator import with_insitu_importable
 from insitu.workflows.campaign import CampaignStatus, PlannedCampaign
 
 POLL_S = 0.5
@@ -153,7 +153,9 @@ def _ingest_leftovers(path: str) -> None:
     if find_leftovers(path) or os.path.exists(os.path.join(path, AGGREGATOR_JOURNAL)):
         command = [sys.executable, "-m", "insitu", "ingest", path]
         with open(os.path.join(path, SERVER_LOG), "ab") as log:
-            subprocess.run(command, env=importable(os.environ), check=False, stdout=log, stderr=log)
+            subprocess.run(
+                command, env=with_insitu_importable(os.environ), check=False, stdout=log, stderr=log
+            )
 
 
 def _is_served(path: str) -> bool:
@@ -213,7 +215,7 @@ def _make_run(plan: PlannedCampaign, point: Point, lock: int) -> FinishedRun:
             plan.study.timeout_s,
             output=output,
             directory=os.path.dirname(plan.path),
-            environment=importable(os.environ),
+            environment=with_insitu_importable(os.environ),
             kept_open=[lock],
         )
     record = AttemptRecord(dict(point.values), started_at, ended.seconds, ended.code)

@@ -106,7 +106,10 @@ def test_deduced_design_comes_with_its_check_points_and_enough_iterations(insitu
         ("", "no table [levels]"),
         ("[run]\n[levels]", "needs a command"),
         ("[runs]", "unknown key 'runs'"),
-        (TOLD.replace("{n}", "{n} {m}"), "names {m}, which is no parameter; there are p, n"),
+        (
+            TOLD.replace("{n}", "{n} {m}"),
+            "names {m}, which is not a parameter; the parameters are p, n",
+        ),
         (TOLD + 'design = "deduced"\ndependencies = "gone.json"', "create it with `insitu detect`"),
     ],
 )

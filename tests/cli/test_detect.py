@@ -201,10 +201,10 @@ def test_what_cannot_be_tried_farther_out(insitu, words, said):
 @pytest.mark.parametrize(
     ("program", "words", "code", "said"),
     [
-        ("import sys; sys.exit(3)", "{n}", 6, "ended with exit code 3"),
+        ("import sys; sys.exit(3)", "{n}", 6, "failed with exit code 3"),
         ("import time; time.sleep(60)", "{n}", 6, "took longer than 2 s and was ended"),
         ("1 / 0", "{n}", 6, "ZeroDivisionError"),
-        ("pass", "{q}", 2, "names {q}, which is no parameter; there are n"),
+        ("pass", "{q}", 2, "names {q}, which is not a parameter; the parameters are n"),
         ("pass", "{", 2, "parameters are written {n}"),
     ],
 )

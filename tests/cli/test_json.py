@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from insitu.entities import Finding, RunKey, RunRecord, RunState
-from insitu.run.supervise import result_row, write_result
+from insitu.run.supervise import append_result, result_row
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md"
 GROWTH = '[[expect]]\ncallpath = "MPI_Allreduce"\ngrowth = "O(log p)"\n'
@@ -61,7 +61,7 @@ def test_result_of_a_run(tmp_path):
     path = tmp_path / "run.json"
 
     for known in (record, None):
-        write_result(str(path), result_row("1", "/heat.insitu", 9, known))
+        append_result(str(path), result_row("1", "/heat.insitu", 9, known))
 
     told, absent = map(json.loads, path.read_text().splitlines())
     assert set(told) == fields_of("run --result")

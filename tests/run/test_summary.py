@@ -1,4 +1,4 @@
-"""What people are told after a run, and the words that people of mpiexec bring along."""
+"""The messages at the end of a run, and the command line of `insitu run`."""
 
 from dataclasses import replace
 
@@ -8,7 +8,13 @@ from insitu.entities import CallPath, Finding, RunKey, RunRecord, RunState
 from insitu.errors import CommandNotFoundError, NotExecutableError, UsageError
 from insitu.launch.find import program_argv
 from insitu.run.options import parse
-from insitu.run.summary import folded, has_only_mpi, say_record, say_trouble, what_next
+from insitu.run.summary import (
+    combine_findings,
+    has_only_mpi,
+    next_step,
+    print_measurement_errors,
+    print_summary,
+)
 from tests.support.campaigns import heat_campaign
 
 
@@ -21,46 +27,47 @@ from tests.support.campaigns import heat_campaign
         (("--budget", "much", "a.py"), "--budget: 'much' is not a share of time, as in 2%"),
     ],
 )
-def test_values_that_make_no_sense_are_named(words: tuple[str, ...], text: str):
+def test_invalid_values_are_named(words: tuple[str, ...], text: str):
     with pytest.raises(UsageError) as refused:
         parse(list(words))
 
     assert str(refused.value) == text
 
 
-def test_what_cannot_be_executed_is_told_from_what_is_not_there(tmp_path):
+def test_a_file_that_is_not_executable_differs_from_a_missing_one(tmp_path):
     (tmp_path / "plain").write_text("x")
 
-    with pytest.raises(NotExecutableError, match=r"is not executable; chmod \+x"):
+    with pytest.raises(NotExecutableError, match=r"is not executable; run chmod \+x"):
         program_argv([str(tmp_path / "plain")])
     with pytest.raises(CommandNotFoundError, match="command not found"):
         program_argv(["no-such-program"])
 
 
-def test_of_a_run_that_aborted_nothing_more_is_promised(capsys):
-    said = (Finding("rank-aborted", "status 3", "rank 1"), Finding("rank-lost", "0 of 2", "id"))
+def test_an_aborted_run_comes_without_the_hint_to_ingest_it(capsys):
+    findings = (Finding("rank-aborted", "status 3", "rank 1"), Finding("rank-lost", "0 of 2", "id"))
     record = RunRecord(
-        "id", RunKey.of({"p": 2}), RunState.INCOMPLETE, findings=said, missing=(0, 1)
+        "id", RunKey.of({"p": 2}), RunState.INCOMPLETE, findings=findings, missing=(0, 1)
     )
 
-    say_record(record, "heat.insitu")
-    say_record(replace(record, findings=said[1:]), "heat.insitu")
+    print_summary(record, "heat.insitu")
+    print_summary(replace(record, findings=findings[1:]), "heat.insitu")
 
     aborted, why, lost = capsys.readouterr().err.splitlines()
     assert aborted.endswith(
-        "rank 0, 1 did not end orderly; it is kept in heat.insitu and not modelled"
+        "run p=2 is incomplete: rank 0, 1 exited abnormally; the run is stored in heat.insitu but"
+        " not used for models"
     )
     assert why == "insitu: rank-aborted: status 3 (rank 1)"
     assert "`insitu ingest heat.insitu` may complete it" in lost
 
 
-def test_a_full_disk_is_told_with_what_to_do(tmp_path, capsys):
+def test_a_full_disk_is_reported_with_what_to_do(tmp_path, capsys):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "trouble-1").write_text("OSError: [Errno 28] No space left on device: 'x'")
 
-    assert say_trouble("1", str(tmp_path))
-    assert not say_trouble("2", str(tmp_path))
-    assert "make room there, or name another directory with INSITU" in capsys.readouterr().err
+    assert print_measurement_errors("1", str(tmp_path))
+    assert not print_measurement_errors("2", str(tmp_path))
+    assert "free some space there, or name another directory with INSITU" in capsys.readouterr().err
 
 
 def test_np_is_the_number_of_ranks_as_for_mpiexec():
@@ -68,18 +75,18 @@ def test_np_is_the_number_of_ranks_as_for_mpiexec():
 
 
 def test_before_there_are_models_it_says_how_many_scales_are_missing(tmp_path):
-    told = []
+    steps = []
     for scales in ((1, 2), (1, 2, 4)):
         path = str(tmp_path / f"heat{len(scales)}.insitu")
         with heat_campaign(path, 1, scales) as store:
             last = store.runs()[-1]
-        told.append(what_next(last, path))
+        steps.append(next_step(last, path))
 
-    assert "3 scales, 2 measured so far: run it with other numbers of ranks" in told[0]
-    assert told[1].startswith("its models: insitu models")
+    assert "3 scales, 2 measured so far: run it with other numbers of ranks" in steps[0]
+    assert steps[1].startswith("show its models with: insitu models")
 
 
-def test_a_program_of_which_only_mpi_was_seen_is_told_from_others():
+def test_a_program_without_timed_functions_is_recognised():
     mpi = [CallPath.parse(text) for text in ("app", "app->MPI_Init", "app->MPI_Send")]
 
     assert has_only_mpi(mpi)
@@ -88,10 +95,10 @@ def test_a_program_of_which_only_mpi_was_seen_is_told_from_others():
     assert has_only_mpi([*mpi, CallPath.parse("app->(thread)")])
 
 
-def test_what_many_ranks_say_is_said_once():
+def test_a_finding_of_many_ranks_is_printed_once():
     alone = [Finding("mpi-singletons", "alone", f"rank {rank}") for rank in range(6)]
 
-    lines = folded([*alone, Finding("throttled", "f")])
+    lines = combine_findings([*alone, Finding("throttled", "f")])
 
     assert lines == [
         "mpi-singletons: alone (rank 0, rank 1, rank 2, rank 3 and 2 more)",

@@ -226,7 +226,7 @@ def test_where_no_socket_is_allowed_tables_travel_through_the_disk(bench):
     ingested = bench.insitu("ingest", bench.campaign)
 
     assert (outcome.code, outcome.out.count("done")) == (0, 2)
-    assert "bring them in with: insitu ingest" in outcome.err
+    assert "ingest them with: insitu ingest" in outcome.err
     assert [path.name[:11] for path in spooled] == ["rank-000000", "rank-000001"]
     assert modes == {0o600}
     assert (ingested.code, bench.records()[0].state) == (0, RunState.COMPLETE)

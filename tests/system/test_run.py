@@ -107,7 +107,7 @@ def test_one_failing_rank_ends_the_job_and_the_run_is_partial(each_mpi, how, cod
     (record,) = each_mpi.records()
     assert record.state is RunState.INCOMPLETE
     assert 1 in record.missing
-    assert "partial" in outcome.err
+    assert "is incomplete" in outcome.err
     assert each_mpi.values("app.py->work", "visits")[1] == 1
 
 
@@ -293,6 +293,6 @@ def test_an_agent_that_ends_while_another_is_to_take_over_is_no_trouble(monkeypa
     monkeypatch.setattr(supervise, "_has_tables", lambda run: True)  # as it was a moment ago
     monkeypatch.setattr(supervise, "_directories", lambda run: [str(tmp_path / "gone")])
 
-    supervise._revive_agent("0" * 32, {})
+    supervise._replace_agent("0" * 32, {})
 
     assert not (tmp_path / "gone").exists()

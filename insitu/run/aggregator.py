@@ -1,0 +1,134 @@
+"""The aggregator of a run: one that serves the campaign already, or a process for this run."""
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from insitu.campaign import layout
+from insitu.campaign.listener import ListenerAddress, peek_address
+from insitu.run.summary import print_message
+
+START_TIMEOUT_S = 20.0  # for an aggregator to publish its address
+STOP_TIMEOUT_S = 120.0  # for the last values, the completed run and the models
+POLL_S = 0.02
+
+
+class AggregatorProcess:
+    """The aggregator of a campaign, which this object starts only if none is running.
+
+    Attributes:
+        process: the aggregator that this object started; None if another one serves the campaign.
+    """
+
+    def __init__(self, campaign: str, run: str) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self._campaign = campaign
+        self._run = run
+        self._log = os.path.join(campaign, layout.SERVER_LOG)
+        self._expected = os.path.join(campaign, layout.AGGREGATOR_EXPECTED)
+
+    def start(self) -> None:
+        """Find an aggregator or start one, without waiting: agents wait until it is there."""
+        if self._address() is not None:
+            return
+        with suppress(OSError):  # without this file, agents only wait for a shorter time
+            os.close(os.open(self._expected, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+        command = [sys.executable, "-m", "insitu", "serve", self._campaign]
+        command += ["--exit-with", self._run, "--parent", str(os.getpid())]
+        with open(self._log, "ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=with_insitu_importable(os.environ),
+            )
+
+    def await_address(self) -> None:
+        """Wait until the aggregator publishes its address.
+
+        If it does not start, this prints why; the tables of the ranks remain.
+        """
+        if self.process is None:
+            return
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self._address() is None:
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                print_message(f"the aggregator did not start ({self.failure_reason()})")
+                self.stop_expecting()
+                return
+            self.pause(POLL_S)
+
+    def stop_expecting(self) -> None:
+        """Let agents no longer wait for an aggregator."""
+        with suppress(OSError):
+            os.unlink(self._expected)
+
+    def pause(self, seconds: float) -> None:
+        """Wait for some seconds, or until the aggregator that this object started ends."""
+        if self.process is None or not hasattr(os, "pidfd_open"):
+            time.sleep(min(seconds, 0.05))
+            return
+        with suppress(OSError):
+            descriptor = os.pidfd_open(self.process.pid)
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            poll.poll(1000 * seconds)
+            os.close(descriptor)
+
+    def is_running(self) -> bool:
+        """Whether there is an aggregator that can complete the run."""
+        if self.process is not None:
+            return self.process.poll() is None
+        return self._address() is not None
+
+    def stop(self) -> None:
+        """End the aggregator that this object started; it completes the runs that it can."""
+        if self.process is None:
+            return
+        self.stop_expecting()
+        if self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def failure_reason(self) -> str:
+        """Return why the aggregator ended: the signal, or the last line of its log."""
+        if self.process is not None and (self.process.poll() or 0) < 0:
+            return f"killed by signal {-self.process.returncode}"
+        try:
+            with open(self._log, encoding="utf-8", errors="replace") as file:
+                lines = [line.strip() for line in file if line.strip()]
+        except OSError:
+            return "it has no log"
+        return lines[-1] if lines else "its log is empty"
+
+    def _address(self) -> ListenerAddress | None:
+        """Return the published address; None if the process that published it is gone.
+
+        A process on another host cannot be checked and counts as running.
+        """
+        address = peek_address(os.path.join(self._campaign, layout.AGGREGATOR_ADDRESS))
+        if address is None or address.host != os.uname().nodename:
+            return address
+        try:
+            os.kill(address.pid, 0)
+        except OSError:
+            return None
+        return address
+
+
+def with_insitu_importable(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which Python imports insitu from where this process did."""
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = os.pathsep.join(filter(None, (home, environment.get("PYTHONPATH", ""))))
+    return {**environment, "PYTHONPATH": path}
