@@ -63,7 +63,7 @@ def test_inclusive_times_are_shares_of_the_whole():
     assert measured_shares(models) == {MAIN: 1.0, SOLVE: 0.75}
 
 
-def test_nothing_is_a_board_too():
+def test_an_empty_campaign_has_a_board():
     board = make_board([], ModelSet())
 
     assert board == Board()
@@ -108,12 +108,12 @@ def test_a_run_that_was_sealed_is_not_live_any_more():
 
 
 def test_findings_of_runs_and_models_are_shown_once():
-    found = Finding("classes-differ", "2 at p=4, 3 at p=8", "main")
+    finding = Finding("classes-differ", "2 at p=4, 3 at p=8", "main")
     partial = RunRecord(
-        "z", RunKey.of({"p": 4}), RunState.INCOMPLETE, missing=(1,), findings=(found,)
+        "z", RunKey.of({"p": 4}), RunState.INCOMPLETE, missing=(1,), findings=(finding,)
     )
 
-    board = make_board([partial], ModelSet(findings=(found,)))
+    board = make_board([partial], ModelSet(findings=(finding,)))
 
     assert [finding.code for finding in board.findings] == ["classes-differ", "run-partial"]
 

@@ -13,16 +13,16 @@ VALUES = 3 * PLACES[:, 0] * np.array([1.01, 0.99, 1.0, 1.01, 0.99])
 def test_candidates_are_the_likeliest_first_and_say_what_the_model_says():
     (model,) = fit(PLACES, VALUES[None])
 
-    found = candidates(model)
+    functions = candidates(model)
 
-    weights = [weight for _, weight in found]
+    weights = [weight for _, weight in functions]
     assert weights == sorted(weights, reverse=True)
     assert sum(weights) <= 1 + 1e-9
-    assert "p" in str(found[0][0])
-    assert found[0][0]([[64.0]])[0] == pytest.approx(192, rel=0.03)
+    assert "p" in str(functions[0][0])
+    assert functions[0][0]([[64.0]])[0] == pytest.approx(192, rel=0.03)
 
 
-def test_two_parameters_are_told_with_their_names():
+def test_functions_of_two_parameters_use_their_names():
     places = np.array([[p, n] for p in (2.0, 4, 8, 16) for n in (10.0, 20, 40, 80)])
     (model,) = fit(places, (places[:, 0] * places[:, 1])[None], parameters=("p", "n"))
 

@@ -18,7 +18,7 @@ from insitu.modeling.pipeline import remodel
 from tests.support.campaigns import heat_campaign, heat_run
 
 MAIN = CallPath(("main",))
-FORESEEN = Forecast(
+FORECAST = Forecast(
     {
         ("main", VISITS.name): Estimate(10.0, 10.0, 10.0),
         ("main", TIME.name): Estimate(4.0, 3.0, 5.0),
@@ -40,13 +40,15 @@ def heat(tmp_path_factory) -> str:
 
 def table(**values: float) -> RunTable:
     """A run of one call path on four ranks, one of which did not enter it."""
-    metrics = {one.name: one for one in (VISITS, TIME, MESSAGES_SENT, HEAP_PEAK, MEMORY_RSS)}
+    metrics = {
+        metric.name: metric for metric in (VISITS, TIME, MESSAGES_SENT, HEAP_PEAK, MEMORY_RSS)
+    }
     rows = {name: np.array([[value] * 3 + [np.nan]]) for name, value in values.items()}
     return RunTable((MAIN,), tuple(metrics[name] for name in rows), rows)
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "text"),
     [
         ({"visits": 10.0, "time": 4.5, "messages_sent": 1000.0}, ""),
         ({"time": 8.0}, "main time 8 s (slower than 3 s … 5 s)"),
@@ -58,18 +60,18 @@ def table(**values: float) -> RunTable:
         ({"heap_peak": 512.0, "memory_rss": 1.0}, ""),  # less memory is no trouble
     ],
 )
-def test_a_finding_keeps_what_a_run_had_outside_of_its_forecast(values, said):
-    found = find_deviations(FORESEEN, table(**values), RunKey.of({"p": 4}))
+def test_a_finding_names_the_values_of_a_run_outside_of_its_forecast(values, text):
+    findings = find_deviations(FORECAST, table(**values), RunKey.of({"p": 4}))
 
-    assert len(found) == bool(said)
-    assert all(one.code == OFF_FORECAST and said in one.text for one in found)
+    assert len(findings) == bool(text)
+    assert all(finding.code == OFF_FORECAST and text in finding.text for finding in findings)
 
 
 def test_what_may_come_with_the_first_visit_or_go_again_is_judged_by_the_whole():
     so_far = {"messages_sent": 900.0, "heap_peak": 1300.0, "memory_rss": 9000.0}
 
     judged = compare_with_forecast(
-        FORESEEN, [LivePath("main", 1.0, 0.1, more=so_far)], size=4, has_ended=False
+        FORECAST, [LivePath("main", 1.0, 0.1, more=so_far)], size=4, has_ended=False
     ).judgements
 
     words = {metric: one.verdict for (_, metric), one in judged.items()}
@@ -79,7 +81,7 @@ def test_what_may_come_with_the_first_visit_or_go_again_is_judged_by_the_whole()
 def test_other_metrics_hardly_widen_the_bounds_of_times(heat):
     with open_store(heat) as store:
         models = store.models()
-    timed = [one for one in models.models if one.key.metric != "bytes_sent"]
+    timed = [series for series in models.models if series.key.metric != "bytes_sent"]
 
     bounds = [
         make_forecast(one, RunKey.of({"p": 64})).values["main->solve", "time"]
@@ -102,6 +104,6 @@ def test_an_imported_run_is_judged_by_the_models_of_the_runs_before(heat, tmp_pa
     import_command([heat, str(tmp_path / "more.jsonl")], standalone_mode=False)
 
     with open_store(heat) as store:
-        said = {str(run.key): [one.code for one in run.findings] for run in store.runs()}
-    assert said["p=64,x=0#0"] == []
-    assert said["p=64,x=0#1"] == [OFF_FORECAST]
+        codes = {str(run.key): [finding.code for finding in run.findings] for run in store.runs()}
+    assert codes["p=64,x=0#0"] == []
+    assert codes["p=64,x=0#1"] == [OFF_FORECAST]

@@ -71,15 +71,18 @@ def test_a_slow_beginning_is_forgiven_as_far_as_the_whole_run_may_differ(models)
 
 
 def test_few_visits_are_only_judged_once_all_of_the_time_is_used_up():
-    foreseen = Forecast({("main", "time"): Estimate(10.0, 9.0, 11.0)})
+    forecast = Forecast({("main", "time"): Estimate(10.0, 9.0, 11.0)})
 
-    found = [
-        compare_with_forecast(foreseen, [LivePath("main", 1.0, s)], size=4, has_ended=False)
+    comparisons = [
+        compare_with_forecast(forecast, [LivePath("main", 1.0, s)], size=4, has_ended=False)
         for s in (2.0, 12.0)
     ]
 
-    assert all(math.isnan(one.progress) for one in found)
-    assert [one.judgements["main", "time"].verdict for one in found] == ["", SLOWER]
+    assert all(math.isnan(comparison.progress) for comparison in comparisons)
+    assert [comparison.judgements["main", "time"].verdict for comparison in comparisons] == [
+        "",
+        SLOWER,
+    ]
 
 
 def test_ranks_that_have_not_entered_yet_may_pull_the_mean_down(models):
@@ -146,14 +149,14 @@ def test_classes_count_by_their_ranks():
         modelled(HALO, TIME, np.full(4, 3.0), "b"),
     )
 
-    found = make_forecast(ModelSet(("p",), parted, classes), AT_64)
+    forecast = make_forecast(ModelSet(("p",), parted, classes), AT_64)
 
-    one = found.values[str(HALO), "time"]
-    assert one.value == pytest.approx(2.0)
-    assert one.low <= 1.0 and one.high >= 3.0  # whatever part of the ranks is in which
+    estimate = forecast.values[str(HALO), "time"]
+    assert estimate.value == pytest.approx(2.0)
+    assert estimate.low <= 1.0 and estimate.high >= 3.0  # however many ranks are in each class
 
 
-def test_the_mean_of_ranks_is_not_foreseen_where_a_class_has_no_model():
+def test_the_mean_of_ranks_has_no_forecast_where_a_class_has_no_model():
     classes = [
         Clusters(HALO, "time", RunKey.of({"p": p}), np.array([0, 1] * (p // 2)), ("a", "b"))
         for p in (4, 8, 16, 32)
@@ -168,11 +171,11 @@ def test_what_no_model_speaks_of_has_no_forecast(run):
     assert make_forecast(ModelSet(("p",)), run) == Forecast()
 
 
-def test_ranks_are_told_in_spans():
+def test_rank_states_are_counted_in_spans():
     record, _ = heat_run(4)
-    told = make_board([record], ModelSet()).runs[0].ranks
+    ranks = make_board([record], ModelSet()).runs[0].ranks
 
-    assert told == (("ended", 4),)
+    assert ranks == (("ended", 4),)
     assert count_rank_states(["ended", "ended", "lost", "ended"]) == (
         ("ended", 2),
         ("lost", 1),

@@ -40,59 +40,59 @@ def test_shares_move_to_what_grows(models):
 
     assert now.shares == pytest.approx({str(MAIN): 0.5, str(SOLVE): 0.5}, rel=1e-6)
     assert then.shares == pytest.approx({str(MAIN): 8 / 136, str(SOLVE): 128 / 136}, rel=1e-6)
-    assert [one.callpath for one in then.prospects] == [str(SOLVE), str(MAIN)]
-    assert [one.factor for one in then.prospects] == pytest.approx([16.0, 1.0])
+    assert [prospect.callpath for prospect in then.prospects] == [str(SOLVE), str(MAIN)]
+    assert [prospect.factor for prospect in then.prospects] == pytest.approx([16.0, 1.0])
     assert then.factors[str(SOLVE), "time_exclusive", "all"] == pytest.approx(16.0)
 
 
-def test_what_is_negligible_now_dominates_nothing_by_a_guess(models):
+def test_an_unreliable_model_of_a_negligible_call_path_does_not_dominate(models):
     wild = modelled(HALO, np.array([1e-4, 1e-4, 1e-4, 1e-4, 2.6e-3]))
 
-    found = make_outlook(ModelSet(("p",), (*models.models, wild)), (4096.0,))
+    outlook = make_outlook(ModelSet(("p",), (*models.models, wild)), (4096.0,))
 
-    assert found.prospects[-1].callpath == str(HALO)
-    assert math.isnan(found.prospects[-1].share.value)
-    assert sum(found.shares.values()) == pytest.approx(1.0)
+    assert outlook.prospects[-1].callpath == str(HALO)
+    assert math.isnan(outlook.prospects[-1].share.value)
+    assert sum(outlook.shares.values()) == pytest.approx(1.0)
 
 
 @pytest.mark.filterwarnings("error")
-def test_what_no_number_reaches_is_a_guess_even_where_it_costs_now(models):
+def test_an_infinite_prediction_is_unreliable_however_expensive_it_is_now(models):
     endless = modelled(HALO, 1 + 2.0**P / 2**16, modeler=Evidence(exponential=True))
 
     everything = ModelSet(("p",), (*models.models, endless))
 
-    found = make_outlook(everything, (65536.0,))
-    told = summarise("endless", (), everything, target=(65536.0,))
+    outlook = make_outlook(everything, (65536.0,))
+    summary = summarise("endless", (), everything, target=(65536.0,))
 
-    assert "<svg" in html(told, "p", "today")
-    assert [part.is_guess for part in told.shares] == [False, False, True]
-    assert found.prospects[-1].callpath == str(HALO)
-    assert found.prospects[-1].cost.value == math.inf
-    assert math.isnan(found.prospects[-1].share.value)
-    assert found.shares == pytest.approx({str(SOLVE): 1.0, str(MAIN): 0.0}, abs=1e-3)
+    assert "<svg" in html(summary, "p", "today")
+    assert [share.is_guess for share in summary.shares] == [False, False, True]
+    assert outlook.prospects[-1].callpath == str(HALO)
+    assert outlook.prospects[-1].cost.value == math.inf
+    assert math.isnan(outlook.prospects[-1].share.value)
+    assert outlook.shares == pytest.approx({str(SOLVE): 1.0, str(MAIN): 0.0}, abs=1e-3)
 
 
-def test_a_report_and_a_picture_count_no_guess_either(models):
+def test_reports_and_charts_leave_unreliable_predictions_out(models):
     wild = modelled(HALO, np.array([1e-4, 1e-4, 1e-4, 1e-4, 2.6e-3]))
     everything = ModelSet(("p",), (*models.models, wild))
 
-    told = summarise("wild", (), everything, target=(4096.0,))
+    summary = summarise("wild", (), everything, target=(4096.0,))
     picture = shares_along(everything, "p", 4096.0, {})
 
-    assert [(part.callpath, part.is_guess) for part in told.shares] == [
+    assert [(share.callpath, share.is_guess) for share in summary.shares] == [
         (SOLVE, False),
         (MAIN, False),
         (HALO, True),
     ]
-    assert sum(part.then.value for part in told.shares[:2]) == pytest.approx(1.0)
-    assert told.bands is not None and str(HALO) not in told.bands.names
+    assert sum(share.then.value for share in summary.shares[:2]) == pytest.approx(1.0)
+    assert summary.bands is not None and str(HALO) not in summary.bands.names
     assert picture is not None and str(HALO) not in picture.names
-    assert "Of 1 call path the model is only a guess there" in markdown(told, "today")
-    assert "| a guess | – |" in markdown(told, "today")
-    assert ">a guess</td>" in html(told, "p", "today")
+    assert "The model of 1 call path is only a guess there" in markdown(summary, "today")
+    assert "| a guess | – |" in markdown(summary, "today")
+    assert ">a guess</td>" in html(summary, "p", "today")
 
 
-def test_nothing_is_known_without_models():
+def test_without_models_an_outlook_is_empty():
     assert make_outlook(ModelSet(("p",)), ()).prospects == ()
     assert outlook_target(ModelSet(("p",))) == largest_coordinate(ModelSet(("p",))) == ()
 
@@ -109,7 +109,7 @@ def test_four_steps_of_a_slider_double_and_never_leave_it():
 
 
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.75, 1.0])
-def test_a_place_on_a_slider_is_found_again(part):
+def test_a_slider_position_leads_back_to_its_value(part):
     assert slider_position(slider_value(part, 1.0, 16.0), 1.0, 16.0) == pytest.approx(
         part, abs=0.05
     )

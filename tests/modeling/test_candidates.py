@@ -27,20 +27,20 @@ def test_corners_and_edges_are_found_in_noise_as_large_as_their_distance(law, se
     values = noisy(np.random.default_rng(seed), law, 0.06)
     truth = [walls(p) for p in SIZES]
 
-    found = find_classes(values, x=X, floor=0.05, candidates=find_candidates(SIZES, [None] * 5))
+    mixture = find_classes(values, x=X, floor=0.05, candidates=find_candidates(SIZES, [None] * 5))
 
-    assert found.is_candidate
-    assert [one.tolist() for one in found.labels] == [one.tolist() for one in truth]
+    assert mixture.is_candidate
+    assert [array.tolist() for array in mixture.labels] == [array.tolist() for array in truth]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_noise_has_no_place(seed):
+def test_noise_fits_no_candidate_partition(seed):
     values = noisy(np.random.default_rng(seed), lambda p, _: 3.0, 0.05)
 
-    found = find_classes(values, x=X, floor=0.02, candidates=find_candidates(SIZES, [None] * 5))
+    mixture = find_classes(values, x=X, floor=0.02, candidates=find_candidates(SIZES, [None] * 5))
 
-    assert not found.is_candidate
-    assert {int(label) for one in found.labels for label in one} == {0}
+    assert not mixture.is_candidate
+    assert {int(label) for run_labels in mixture.labels for label in run_labels} == {0}
 
 
 def test_classes_that_are_elsewhere_are_left_to_the_mixture():
@@ -50,10 +50,10 @@ def test_classes_that_are_elsewhere_are_left_to_the_mixture():
         rng, lambda p, slow: 1 + 0.3 * slow, 0.01, layout=lambda p: np.arange(p) % 3 == 0
     )
 
-    found = find_classes(values, x=X, floor=0.01, candidates=find_candidates(SIZES, [None] * 5))
+    mixture = find_classes(values, x=X, floor=0.01, candidates=find_candidates(SIZES, [None] * 5))
 
-    assert not found.is_candidate
-    assert [one.tolist() for one in found.labels] == [
+    assert not mixture.is_candidate
+    assert [array.tolist() for array in mixture.labels] == [
         (np.arange(p) % 3 == 0).astype(int).tolist() for p in SIZES
     ]
 
@@ -62,14 +62,14 @@ def test_a_slow_rank_is_an_outlier_of_its_class():
     values = noisy(np.random.default_rng(4), lambda p, walls: 1.2**walls, 0.01)
     values[4][20] *= 2
 
-    found = find_classes(values, x=X, floor=0.01, candidates=find_candidates(SIZES, [None] * 5))
+    mixture = find_classes(values, x=X, floor=0.01, candidates=find_candidates(SIZES, [None] * 5))
 
-    assert found.is_candidate
-    assert np.flatnonzero(found.is_outlier[4]).tolist() == [20]
-    assert found.labels[4].tolist() == walls(64).tolist()
+    assert mixture.is_candidate
+    assert np.flatnonzero(mixture.is_outlier[4]).tolist() == [20]
+    assert mixture.labels[4].tolist() == walls(64).tolist()
 
 
-def test_where_the_program_told_its_domain_no_other_is_asked():
+def test_the_domain_of_the_program_replaces_the_default_ones():
     """Columns first: not what MPI_Cart_create does with ranks."""
     domains = []
     for size in SIZES:
@@ -80,12 +80,12 @@ def test_where_the_program_told_its_domain_no_other_is_asked():
 
     candidates = find_candidates(SIZES, domains)
 
-    expected = [np.add(*one.walls()).sum(axis=1).tolist() for one in domains]
-    assert [one.tolist() for one in candidates[0]] == expected
+    expected = [np.add(*domain.walls()).sum(axis=1).tolist() for domain in domains]
+    assert [array.tolist() for array in candidates[0]] == expected
     assert len(candidates) == 4  # walls, any or none, along axes; rank 0
 
 
-def test_nothing_is_guessed_of_nothing():
+def test_without_values_no_candidate_is_selected():
     assert (
         select_candidate([np.zeros(1)], find_candidates([1], [None]), x=np.ones(1), floor=0.01)
         is None
@@ -94,11 +94,11 @@ def test_nothing_is_guessed_of_nothing():
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_shape_that_is_nothing_in_most_runs_keeps_numbers_finite():
+def test_a_shape_that_is_zero_in_most_runs_keeps_numbers_finite():
     """Most runs have one rank, where log2 is 0."""
     sizes, x = (1, 1, 1, 16), np.array([1.0, 1.0, 1.0, 16.0])
     values = [1 + 0.5 * walls(p) + 0.001 * np.arange(p) for p in sizes]
 
-    found = find_classes(values, x=x, floor=0.01, candidates=find_candidates(sizes, [None] * 4))
+    mixture = find_classes(values, x=x, floor=0.01, candidates=find_candidates(sizes, [None] * 4))
 
-    assert np.unique(found.labels[3], return_inverse=True)[1].tolist() == walls(16).tolist()
+    assert np.unique(mixture.labels[3], return_inverse=True)[1].tolist() == walls(16).tolist()

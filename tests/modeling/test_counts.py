@@ -51,7 +51,7 @@ def test_counts_part_ranks_that_do_other_work(values, expected):
     assert label_counts(np.array([values], dtype=float))[0].tolist() == expected
 
 
-def test_equal_counts_tell_nothing():
+def test_equal_counts_separate_no_ranks():
     own, below = witnesses(visits={MAIN: [1, 1], STEP: [9, 9]})
 
     assert (own, below) == ({}, {})
@@ -78,7 +78,7 @@ def test_ranks_with_as_many_walls_are_alike_whichever_walls_these_are():
     assert groups(below[STEP]) == [1, 1, 0]
 
 
-def test_counts_that_differ_in_every_rank_are_no_witness():
+def test_counts_that_differ_in_every_rank_give_no_labels():
     own, _ = witnesses(visits={STEP: [2**i for i in range(12)]})
 
     assert own == {}

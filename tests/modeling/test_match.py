@@ -19,7 +19,7 @@ def test_a_single_cluster_is_all_ranks():
     assert match_equal([1] * 6, SIZES).names == ("all",) == class_names(1)
 
 
-def test_a_run_without_the_call_path_is_not_asked():
+def test_a_run_without_the_call_path_is_ignored():
     matching = match_equal([2, 0, 2, 2, 2, 2], SIZES)
 
     assert matching.is_complete

@@ -40,9 +40,9 @@ def test_classes_that_noise_blurs_are_found_from_all_runs_together(law, seed):
     truth = [touched(p) for p in SIZES]
     values = [noisy(rng, law(p, one), 0.02) for p, one in zip(SIZES, truth, strict=True)]
 
-    found = find_classes(values, x=np.array(SIZES, float), floor=0.01)
+    mixture = find_classes(values, x=np.array(SIZES, float), floor=0.01)
 
-    wrong = sum(int((a != b).sum()) for a, b in zip(found.labels, truth, strict=True))
+    wrong = sum(int((a != b).sum()) for a, b in zip(mixture.labels, truth, strict=True))
     assert wrong <= 5, f"seed {seed}"
 
 
@@ -51,10 +51,10 @@ def test_noise_alone_is_one_class(seed):
     rng = np.random.default_rng(seed)
     values = [noisy(rng, np.full(p, 3.0), 0.05) for p in SIZES]
 
-    found = find_classes(values, x=np.array(SIZES, float), floor=0.02)
+    mixture = find_classes(values, x=np.array(SIZES, float), floor=0.02)
 
-    assert {int(label) for one in found.labels for label in one} == {0}
-    assert found.spread == pytest.approx(0.05, rel=0.15)
+    assert {int(label) for run_labels in mixture.labels for label in run_labels} == {0}
+    assert mixture.spread == pytest.approx(0.05, rel=0.15)
 
 
 def test_a_slow_rank_is_an_outlier_and_no_class():
@@ -62,19 +62,19 @@ def test_a_slow_rank_is_an_outlier_and_no_class():
     values = [noisy(rng, np.full(p, 3.0), 0.02) for p in SIZES]
     values[2][17] *= 1.8
 
-    found = find_classes(values, x=np.array(SIZES, float), floor=0.02)
+    mixture = find_classes(values, x=np.array(SIZES, float), floor=0.02)
 
-    assert {int(label) for one in found.labels for label in one} == {0}
-    assert np.flatnonzero(found.is_outlier[2]).tolist() == [17]
+    assert {int(label) for run_labels in mixture.labels for label in run_labels} == {0}
+    assert np.flatnonzero(mixture.is_outlier[2]).tolist() == [17]
 
 
 def test_clear_classes_without_any_law_are_found_run_by_run():
     factors = dict(zip(SIZES, (3, 9, 2, 30, 5), strict=True))
     values = [np.where(np.arange(p) < 2, factors[p], 1.0) for p in SIZES]
 
-    found = find_classes(values, x=np.array(SIZES, float), floor=1e-3)
+    mixture = find_classes(values, x=np.array(SIZES, float), floor=1e-3)
 
-    assert [one.tolist() for one in found.labels] == [[1, 1] + [0] * (p - 2) for p in SIZES]
+    assert [array.tolist() for array in mixture.labels] == [[1, 1] + [0] * (p - 2) for p in SIZES]
 
 
 def test_the_best_partition_is_exact_for_each_of_many_sets():
@@ -85,12 +85,17 @@ def test_the_best_partition_is_exact_for_each_of_many_sets():
         ]
     )
 
-    groups = best_clusterings(sets, 0.1, 4)
+    clusterings = best_clusterings(sets, 0.1, 4)
 
-    assert [one.centres.shape for one in groups] == [(2, 1), (2, 2), (2, 3), (2, 4)]
-    assert groups[2].centres[0] == pytest.approx([0.05, 5.05, 9.0])
-    assert groups[0].centres[1] == pytest.approx([2.75])
-    assert np.isnan(groups[2].centres[1]).all()
+    assert [clustering.centres.shape for clustering in clusterings] == [
+        (2, 1),
+        (2, 2),
+        (2, 3),
+        (2, 4),
+    ]
+    assert clusterings[2].centres[0] == pytest.approx([0.05, 5.05, 9.0])
+    assert clusterings[0].centres[1] == pytest.approx([2.75])
+    assert np.isnan(clusterings[2].centres[1]).all()
     centres, _, _ = separated_clusterings(sets, 0.1, 4)
     assert centres[0] == pytest.approx([0.05, 5.05, 9.0])
     assert centres[1] == pytest.approx([2.0, 3.0])
@@ -121,7 +126,7 @@ def test_a_run_with_a_class_of_its_own_is_left_out():
     assert align([one, *full], spread=0.01)[0] == ()
 
 
-def test_doing_nothing_is_a_class_of_its_own():
+def test_ranks_at_zero_are_a_class_of_their_own():
     """One rank alone has no neighbour to send to."""
     alone = RunClusters(1.0, np.array([0.0]), np.array([1.0]))
     full = RunClusters(16.0, np.array([2.0, 3.0, 4.0]), np.array([4.0, 8.0, 4.0]))
@@ -155,7 +160,7 @@ def test_counts_that_grow_have_no_levels():
         ([[3, 1], [2, 6], [11, 5]], True),
     ],
 )
-def test_sizes_as_noise_makes_them_are_told_from_those_of_a_domain(sizes, expected):
+def test_sizes_of_noise_follow_no_law_and_those_of_a_domain_do(sizes, expected):
     x = np.array([4.0, 8.0, 16.0, 32.0, 64.0][: len(sizes)])
 
     values = np.array([[3.0, 9.0], [7.0, 2.0], [2.0, 8.0], [9.0, 1.0], [2.0, 6.0]])[: len(sizes)]

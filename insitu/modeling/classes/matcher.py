@@ -86,7 +86,7 @@ class ClusterMatcher:
     def _clusters(
         self, labels: Sequence[IntArray], values: Sequence[FloatArray]
     ) -> list[RunClusters]:
-        """The clusters per run group; empty where there are too many to be told apart by laws."""
+        """The clusters per run group; empty where there are too many for laws to separate them."""
         if _max_clusters(labels) > MAX_CLASSES:
             return []
 

@@ -70,7 +70,7 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
 
     columns = {}
     for field in fields(Sketch):
-        columns[field.name] = np.concatenate([getattr(part, field.name) for part in sketches])
+        columns[field.name] = np.concatenate([getattr(entry, field.name) for entry in sketches])
     return _combine_buckets(Sketch(**columns))
 
 
