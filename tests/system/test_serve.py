@@ -350,5 +350,5 @@ def test_names_from_the_wire_are_escaped_where_they_are_said(serve, speak):
     speak(address).ask(node.hello())
     _, said = serving.end()
 
-    assert "a newer agent speaks for node n0" in said
+    assert "a newer agent of node n0" in said
     assert "\x1b" not in said and "\u202e" not in said
