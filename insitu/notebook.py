@@ -1,4 +1,4 @@
-"""A campaign in Python: frames, and models that show themselves in a notebook."""
+"""A campaign in Python: data frames, and models that a notebook displays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from sympy import Expr
 
-SHOWN = 20  # rows of a table in a notebook
-AHEAD = 4.0  # how far a picture looks ahead, in multiples of the largest measured value
+SHOWN_ROWS = 20  # of the table that a notebook displays
+CHART_FACTOR = 4.0  # a chart ends at this multiple of the largest measured value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Series:
-    """A modelled series: one metric of one call path in one class."""
+class ModelledSeries:
+    """The model of one metric of one call path in one behaviour class."""
 
     data: SeriesModel
     config: Config
 
     def predict(self, **at: float) -> float:
-        """The most likely value per rank, as in `predict(p=1024)`.
+        """Return the most likely value per rank, as in `predict(p=1024)`.
 
         Raises:
             UsageError: a parameter is missing or unknown.
@@ -47,7 +47,7 @@ class Series:
         return float(self.data.model.predict([self._point(at)])[0])
 
     def interval(self, level: float = LEVEL, **at: float) -> tuple[float, float]:
-        """The bounds between which a measurement lies with this probability.
+        """Return the bounds that contain a measurement with probability `level`.
 
         Raises:
             UsageError: a parameter is missing or unknown.
@@ -56,7 +56,7 @@ class Series:
         return low, high
 
     def sympy(self) -> "Expr":
-        """The model as an expression of SymPy over positive symbols named as the parameters.
+        """Return the model as a SymPy expression, with a positive symbol per parameter.
 
         Raises:
             UsageError: SymPy is not installed.
@@ -70,7 +70,7 @@ class Series:
         return sympy.parse_expr(sympy_of(self.data.model), local_dict=symbols)
 
     def draw(self, axes: "Axes | None" = None) -> "Axes":
-        """Points, model and bounds with matplotlib; into `axes`, or a figure of its own.
+        """Draw points, model and interval with matplotlib, into `axes` or a new figure.
 
         Raises:
             UsageError: matplotlib is not installed.
@@ -93,7 +93,7 @@ class Series:
         largest = model.coordinates.max(axis=0) if len(model.coordinates) else None
         picture = ""
         if largest is not None:
-            target = [AHEAD * largest[0], *largest[1:]]
+            target = [CHART_FACTOR * largest[0], *largest[1:]]
             axis = self.config.axis(model.parameters[0])
             picture = series_chart([self.data], target, axis) + legend([self.data])
         return (
@@ -106,71 +106,77 @@ class Series:
         names = self.data.model.parameters
         if set(at) != set(names):
             wanted = ", ".join(f"{name}=…" for name in names)
-            raise UsageError(f"the model is over {', '.join(names)}: say {wanted}")
+            raise UsageError(f"the model is over {', '.join(names)}; pass {wanted}")
         return [float(at[name]) for name in names]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Campaign:
-    """What a campaign directory held when it was opened; `series` dearest first."""
+    """The content of a campaign when it was opened; `series` has the most expensive first."""
 
     config: Config
     runs: tuple[RunRecord, ...]
     experiment: Experiment
     models: ModelSet
-    series: tuple[Series, ...]
+    series: tuple[ModelledSeries, ...]
 
     @property
     def name(self) -> str:
-        """As campaign.toml says it, else the directory's."""
+        """The name in campaign.toml, else that of the directory."""
         return self.config.name
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Those that vary."""
+        """The parameters that vary."""
         return self.experiment.parameters
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What a person should know of the models."""
+        """Findings about the models."""
         return self.models.findings
 
     def find(
         self, callpath: str = "", metric: str | None = None, behaviour: str | None = None
-    ) -> list[Series]:
-        """Series whose call path contains a text, dearest first."""
-        return [
-            one
-            for one in self.series
-            if callpath in str(one.data.key.callpath)
-            and metric in (None, one.data.key.metric)
-            and behaviour in (None, one.data.key.behaviour)
-        ]
+    ) -> list[ModelledSeries]:
+        """Return the series whose call path contains a text, the most expensive first.
+
+        Args:
+            callpath: the text.
+            metric: only this metric.
+            behaviour: only this behaviour class.
+        """
+        matches = []
+        for series in self.series:
+            key = series.data.key
+            is_wanted = metric in (None, key.metric) and behaviour in (None, key.behaviour)
+            if is_wanted and callpath in str(key.callpath):
+                matches.append(series)
+        return matches
 
     def frame(self, metric: str | None = None) -> "DataFrame":
-        """Every rank's value as a pandas frame, tidy: a row per run, call path, metric and rank.
+        """Return a tidy pandas frame with a row per run, call path, metric and rank.
 
         Raises:
             UsageError: pandas is not installed.
         """
         pandas = _pandas()
-        parts = []
+        frames = []
         for key, table in self.experiment.runs:
             paths = np.array([str(path) for path in table.callpaths], dtype=object)
-            for one in table.metrics:
-                if metric not in (None, one.name):
+            for column in table.metrics:
+                if metric not in (None, column.name):
                     continue
-                values = table.values[one.name]
+                values = table.values[column.name]
                 row, rank = np.nonzero(~np.isnan(values))
                 at = dict(zip(self.parameters, key.coordinate(self.parameters), strict=True))
-                parts.append(
+                frames.append(
                     pandas.DataFrame(
                         {
                             **at,
                             "repetition": key.repetition,
                             "callpath": paths[row],
-                            "metric": one.name,
-                            "unit": one.unit,
+                            "metric": column.name,
+                            "unit": column.unit,
                             "rank": rank,
                             "value": values[row, rank],
                         }
@@ -178,20 +184,20 @@ class Campaign:
                 )
         columns = [*self.parameters, "repetition", "callpath", "metric", "unit", "rank", "value"]
         return (
-            pandas.concat(parts, ignore_index=True)
-            if parts
+            pandas.concat(frames, ignore_index=True)
+            if frames
             else pandas.DataFrame([], None, columns)
         )
 
     def points(self) -> "DataFrame":
-        """The points that models were made from, beside what the models say, as a pandas frame.
+        """Return a pandas frame with the fitted points and the values of their models.
 
         Raises:
             UsageError: pandas is not installed.
         """
         rows = []
-        for one in self.series:
-            model, key = one.data.model, one.data.key
+        for series in self.series:
+            model, key = series.data.model, series.data.key
             fitted = model.predict(model.coordinates).tolist()
             triples = zip(model.coordinates.tolist(), model.values.tolist(), fitted, strict=True)
             for at, value, predicted in triples:
@@ -209,18 +215,18 @@ class Campaign:
         return _pandas().DataFrame(rows)
 
     def draw(self, callpath: str, metric: str | None = None, axes: "Axes | None" = None) -> "Axes":
-        """The dearest call path whose name contains a text, all its classes, with matplotlib.
+        """Draw all classes of the most expensive call path whose name contains a text.
 
         Raises:
             UsageError: there is no such series, or matplotlib is not installed.
         """
-        found = self.find(callpath, metric or cost_metric(self.models))
-        if not found:
-            raise UsageError(f"no model of a call path with '{callpath}' in its name")
-        first = found[0].data.key.callpath
-        return _draw(
-            [one.data for one in found if one.data.key.callpath == first], self.config, axes
-        )
+        matches = self.find(callpath, metric or cost_metric(self.models))
+        if not matches:
+            raise UsageError(f"no call path with '{callpath}' in its name has a model")
+
+        first = matches[0].data.key.callpath
+        classes = [series.data for series in matches if series.data.key.callpath == first]
+        return _draw(classes, self.config, axes)
 
     def __repr__(self) -> str:
         over = ", ".join(self.parameters)
@@ -229,28 +235,38 @@ class Campaign:
     def _repr_html_(self) -> str:
         share = measured_shares(self.models)
         metric = cost_metric(self.models)
-        rows = [
-            f"<tr><td>{percent(share.get(one.data.key.callpath, 0.0))}</td>"
-            f"<td><code>{_text(str(one.data.key.callpath))}</code></td>"
-            f"<td>{'' if one.data.key.behaviour == ALL else _text(one.data.key.behaviour)}</td>"
-            f"<td>{_text(str(one.data.model))}</td><td>{_largest(one.data)}</td></tr>"
-            for one in self.find(metric=metric)[:SHOWN]
-        ]
+
+        rows = []
+        for series in self.find(metric=metric)[:SHOWN_ROWS]:
+            key = series.data.key
+            behaviour = "" if key.behaviour == ALL else _text(key.behaviour)
+            rows.append(
+                f"<tr><td>{percent(share.get(key.callpath, 0.0))}</td>"
+                f"<td><code>{_text(str(key.callpath))}</code></td><td>{behaviour}</td>"
+                f"<td>{_text(str(series.data.model))}</td>"
+                f"<td>{_largest_value(series.data)}</td></tr>"
+            )
+
         titles = ("share", "call path", "class", _text(metric), "now")
         head = f"<tr>{''.join(f'<th>{title}</th>' for title in titles)}</tr>"
         return f"<b>{_text(repr(self)[1:-1])}</b><table>{head}{''.join(rows)}</table>"
 
 
 def open_campaign(path: str) -> Campaign:
-    """Read a campaign: its runs with every rank's value, and its models.
+    """Read the runs of a campaign, with the value of every rank, and its models.
+
+    Args:
+        path: directory of the campaign.
 
     Raises:
-        CampaignError: there is none, or it cannot be read.
+        CampaignError: there is no campaign, or it cannot be read.
     """
     config = load_config(path)
     with open_store(path) as store:
         runs, experiment, models = tuple(store.runs()), load_experiment(store), store.models()
-    series = tuple(Series(one, config) for one in sort_by_cost(models, measured_shares(models)))
+
+    sorted_models = sort_by_cost(models, measured_shares(models))
+    series = tuple(ModelledSeries(model, config) for model in sorted_models)
     return Campaign(config, runs, experiment, models, series)
 
 
@@ -270,7 +286,7 @@ def _draw(series: Sequence[SeriesModel], config: Config, axes: "Axes | None") ->
     return drawn
 
 
-def _pandas() -> Any:  # Any: pandas need not be there
+def _pandas() -> Any:  # Any: pandas need not be installed
     try:
         import pandas
     except ImportError as error:
@@ -278,9 +294,10 @@ def _pandas() -> Any:  # Any: pandas need not be there
     return pandas
 
 
-def _largest(one: SeriesModel) -> str:
-    finite = one.model.values[np.isfinite(one.model.values)]
-    return _text(quantity(float(finite[-1]), one.metric.unit)) if len(finite) else "–"
+def _largest_value(series: SeriesModel) -> str:
+    """Return the value at the largest measured coordinate; a dash if there is none."""
+    finite = series.model.values[np.isfinite(series.model.values)]
+    return _text(quantity(float(finite[-1]), series.metric.unit)) if len(finite) else "–"
 
 
 def _text(text: str) -> str:

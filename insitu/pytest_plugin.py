@@ -6,8 +6,8 @@
         insitu.rule("MPI_Allreduce <= MPI_Reduce + MPI_Bcast")
         insitu.classes("exchange", "one class only", metric="bytes_sent")
 
-A violated expectation fails the test; one that the measurements do not settle skips it, with the
-point that would settle it. Tests are skipped without a campaign.
+A violated expectation fails the test. If the measurements do not decide, the test is skipped, and
+the reason names the point to measure next. Without a campaign, all these tests are skipped.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,8 @@ import pytest
 
 from insitu.errors import InsituError
 
-if TYPE_CHECKING:  # loaded in every pytest run of every project: nothing heavy before it is used
+# Every pytest run of every project loads this plug-in: import nothing heavy before it is used.
+if TYPE_CHECKING:
     from insitu.expectations.entries import Subject
     from insitu.modeling.base import ModelSet
     from insitu.modeling.measurement import Experiment
@@ -28,8 +29,8 @@ OPTION = "--insitu-campaign"
 
 
 @dataclass(frozen=True, slots=True)
-class Campaign:
-    """A measured campaign that tests ask; what it is asked ends the test unless it is so."""
+class CampaignFixture:
+    """A measured campaign whose methods end a test unless an expectation is met."""
 
     path: str
     experiment: "Experiment"
@@ -45,14 +46,14 @@ class Campaign:
         search: str | None = None,
         of_class: str = "",
     ) -> None:
-        """A call path grows like this: `insitu.expect("solve", "O(n log n)")`.
+        """Expect that a call path grows like this: `insitu.expect("solve", "O(n log n)")`.
 
         Args:
             callpath: a function, or the end of a call path; * and ? match.
-            growth: big-O; `<= O(n)` where less is welcome.
-            metric: name of what was measured.
-            deviation: how far off is approximate, as `sqrt(n)`.
-            search: further terms that are looked for, as `n^(2/7), n^5`.
+            growth: in big-O notation; `<= O(n)` accepts less.
+            metric: name of the metric.
+            deviation: a divergence up to this, such as `sqrt(n)`, counts as approximately met.
+            search: further terms that the model may have, such as `n^(2/7), n^5`.
             of_class: only this behaviour class.
         """
         from insitu.expectations.limits import expect
@@ -61,19 +62,19 @@ class Campaign:
         self._judge(callpath, metric, wanted, of_class)
 
     def limit(self, callpath: str, text: str) -> None:
-        """A value stays below a limit: `insitu.limit("main", "time at p=65536 < 2 s")`."""
+        """Expect a value below a limit: `insitu.limit("main", "time at p=65536 < 2 s")`."""
         from insitu.expectations.ceilings import parse_ceiling
 
         self._judge(callpath, "", partial(parse_ceiling, text))
 
     def rule(self, text: str, *, metric: str = "time") -> None:
-        """One function costs no more than others together."""
+        """Expect that a function costs no more than others: `insitu.rule("a <= b + c")`."""
         from insitu.expectations.guidelines import parse_guideline
 
         self._judge("", metric, partial(parse_guideline, text))
 
     def classes(self, callpath: str, text: str, *, metric: str = "time") -> None:
-        """Ranks behave alike: `one class only`, `corner within 10 % of inner`."""
+        """Expect that ranks behave alike: `one class only`, `corner within 10 % of inner`."""
         from insitu.expectations.uniformity import parse_class_rule
 
         self._judge(callpath, metric, partial(parse_class_rule, text))
@@ -90,32 +91,33 @@ class Campaign:
             results = assess([entry], self.experiment, self.models)
         except InsituError as error:
             pytest.fail(f"{self.path}: {error}", pytrace=False)
-        violated = [describe(one) for one in results if one.status is Status.VIOLATED]
+        violated = [describe(result) for result in results if result.status is Status.VIOLATED]
         if violated:
             pytest.fail("\n".join(violated), pytrace=False)
-        doubtful = [describe(one) for one in results if one.status is Status.UNSETTLED]
-        if doubtful:
-            pytest.skip("undecided: " + "; ".join(doubtful))
+
+        undecided = [describe(result) for result in results if result.status is Status.UNSETTLED]
+        if undecided:
+            pytest.skip("undecided: " + "; ".join(undecided))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option that names the campaign."""
+    """Add the option that names the campaign."""
     parser.getgroup("insitu").addoption(
-        OPTION, metavar="DIR", help="The campaign that the fixture `insitu` asks."
+        OPTION, metavar="DIR", help="The campaign of the fixture `insitu`."
     )
 
 
 @pytest.fixture(scope="session")
-def insitu(request: pytest.FixtureRequest) -> Campaign:
-    """The campaign of --insitu-campaign, to be asked whether it grows as expected."""
+def insitu(request: pytest.FixtureRequest) -> CampaignFixture:
+    """The campaign of --insitu-campaign, with methods that check expectations."""
     path = request.config.getoption(OPTION)
     if not path:
-        pytest.skip(f"no campaign: name one with {OPTION} DIR")
+        pytest.skip(f"no campaign; name one with {OPTION} DIR")
     from insitu.campaign.load import load_experiment
     from insitu.campaign.store import open_store
 
     try:
         with open_store(str(path)) as store:
-            return Campaign(str(path), load_experiment(store), store.models())
+            return CampaignFixture(str(path), load_experiment(store), store.models())
     except InsituError as error:
         pytest.fail(str(error), pytrace=False)

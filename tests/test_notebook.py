@@ -81,7 +81,7 @@ def test_pictures_are_drawn_with_matplotlib(heat: Campaign):
         "end",
         "inner",
     ]
-    with pytest.raises(UsageError, match="no model"):
+    with pytest.raises(UsageError, match="in its name has a model"):
         heat.draw("nothing like it")
 
 

@@ -1,6 +1,6 @@
-"""The manual page, `insitu.1`: what `--help` says of every command, for `man insitu`.
+"""The manual page, `insitu.1`, generated from the help texts of all commands.
 
-`python -m insitu.cli.manual` writes it anew; the wheel installs it under share/man/man1.
+`python -m insitu.cli.manual` writes the file; the wheel installs it in share/man/man1.
 """
 
 import re
@@ -14,17 +14,17 @@ from insitu.cli import COMMANDS, HELP, group
 from insitu.run.options import USAGE
 
 FILE = Path(__file__).with_name("insitu.1")
-VERBATIM = "\b"  # click's mark of a paragraph whose lines stay as they are
-EXIT = {0: "done", 1: "an expectation was violated"}
+VERBATIM = "\b"  # marks a paragraph that click does not wrap
+EXIT_CODES = {0: "success", 1: "an expectation is violated, or a run of a campaign failed"}
 FILES = {
-    "NAME.insitu/campaign.db": "the runs of a campaign, with its classes and models",
-    "NAME.insitu/campaign.toml": "its name, units, levels, rules; optional",
-    "NAME.insitu/expectations.toml": "what `insitu report` judges; optional",
+    "NAME.insitu/campaign.db": "the runs of a campaign, its classes and models",
+    "NAME.insitu/campaign.toml": "name, units, levels and class rules; optional",
+    "NAME.insitu/expectations.toml": "expectations that `insitu report` judges; optional",
 }
 
 
 def page() -> str:
-    """The whole page in roff."""
+    """Return the page in roff."""
     return "\n".join([*_head(), *_commands(), *_tail()]) + "\n"
 
 
@@ -59,7 +59,7 @@ def _commands() -> Iterator[str]:
 def _tail() -> Iterator[str]:
     yield ".SH EXIT STATUS"
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-    codes = dict(EXIT)
+    codes = dict(EXIT_CODES)
     for kind in kinds:
         if issubclass(kind, errors.InsituError) and kind.exit_code not in codes:
             codes[kind.exit_code] = " ".join((kind.__doc__ or "").split()).rstrip(".")
@@ -72,9 +72,9 @@ def _tail() -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Help text: paragraphs are filled, those behind click's mark stay as they are."""
-    for part in re.split(r"\n\s*\n", text.strip()):
-        lines = part.split("\n")
+    """Yield the paragraphs of a help text, filled unless they are marked with VERBATIM."""
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        lines = paragraph.split("\n")
         if lines[0].strip() == VERBATIM:
             yield from _verbatim("\n".join(lines[1:]))
         else:
@@ -89,7 +89,7 @@ def _verbatim(text: str) -> Iterator[str]:
 
 
 def _roff(text: str) -> str:
-    """Text that roff leaves as it is."""
+    """Escape text for roff."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     return f"\\&{escaped}" if escaped.startswith(".") else escaped
 

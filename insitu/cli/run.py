@@ -1,4 +1,4 @@
-"""`insitu run`: the same as `python -m insitu.run`, every argument passed on untouched."""
+"""`insitu run`: the same as `python -m insitu.run`; passes every argument on unchanged."""
 
 from collections.abc import Sequence
 
@@ -7,34 +7,35 @@ from click.shell_completion import CompletionItem
 
 
 class _Verbatim(click.Command):
-    """A command that reads nothing of its arguments itself, not even `--` or `--help`."""
+    """A command that does not parse its arguments, not even `--` or `--help`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.args = list(args)
         return ctx.args
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The options of insitu.run up to the program, then whatever the shell knows."""
+        """Complete options before the program, then file names."""
         from insitu.run.options import SWITCHES, WITH_VALUE
 
-        before = ctx.args[-1] if ctx.args else ""
-        is_value = before in WITH_VALUE or before in ("-m", "-c")
+        previous = ctx.args[-1] if ctx.args else ""
+        is_value = previous in WITH_VALUE or previous in ("-m", "-c")
+
         if incomplete.startswith("-") and not is_value and not _has_program(ctx.args):
-            words = (word for word in (*WITH_VALUE, *SWITCHES) if word.startswith("--"))
-            return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+            options = [name for name in (*WITH_VALUE, *SWITCHES) if name.startswith("--")]
+            return [CompletionItem(name) for name in options if name.startswith(incomplete)]
         return [CompletionItem(incomplete, type="file")]
 
 
 def _has_program(words: Sequence[str]) -> bool:
-    """Whether the program's own command line has begun."""
+    """Whether the words contain the program, not only options of insitu."""
     from insitu.run.options import WITH_VALUE
 
-    left = iter(words)
-    for word in left:
+    remaining = iter(words)
+    for word in remaining:
         if word in ("--", "-m", "-c") or not word.startswith("-"):
             return True
         if word in WITH_VALUE:
-            next(left, None)
+            next(remaining, None)
     return False
 
 

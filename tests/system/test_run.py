@@ -252,7 +252,7 @@ def test_repetitions_are_counted(bench):
         (["--param", "n", "app.py"], 2, "'n' is not NAME=VALUE"),
         (["--param", "p=4", "app.py"], 2, "p is the number of ranks"),
         (["-n", "four", "app.py"], 2, "-n: "),
-        (["-n", "2", "mpiexec", "-n", "2", "app.py"], 2, "leave one of them out"),
+        (["-n", "2", "mpiexec", "-n", "2", "app.py"], 2, "remove one of them"),
         ([], 2, "no command to run"),
         (["no-such-program"], 127, "no-such-program: command not found"),
         (["no_such_script.py"], 127, "no_such_script.py: no such script"),
