@@ -33,7 +33,7 @@ class Bench:
         self.offset_s = self.compare_clocks()
 
     def print(self, name: str, metric: str, unit: str, value: float) -> None:
-        """One line for `insitu import`."""
+        """Return a line for `insitu import`."""
         if self.world.rank == 0:
             print(
                 json.dumps(
@@ -49,7 +49,7 @@ class Bench:
             )
 
     def compare_clocks(self) -> float:
-        """How much this clock is ahead of that of rank 0, by the shortest of some round trips."""
+        """Return the offset of this clock to that of rank 0, by the shortest round trip."""
         world, best, offset = self.world, float("inf"), 0.0
         for other in range(1, world.size):
             for _ in range(PINGS if world.rank in (0, other) else 0):
@@ -74,7 +74,7 @@ class Bench:
             self.world.Send(self.message, child, TAG)
 
     def windows(self, call: Call, length_s: float) -> NDArray[np.float64]:
-        """Durations of the repetitions that all ranks began in time, maxima over ranks."""
+        """Return the durations of repetitions that began in time, maxima over ranks."""
         missed = np.zeros(self.count, dtype=np.int8)
         spent = np.zeros(self.count)
         start = self.world.bcast(time.monotonic() + 4 * length_s) + self.offset_s
@@ -91,7 +91,7 @@ class Bench:
         return np.sort(spent[missed == 0])
 
     def measure(self, name: str, call: Call) -> None:
-        """Warm up, find how long a window must be, take the first quartile."""
+        """Warm up, choose the length of the windows, and return the first quartile."""
         for _ in range(WARM):
             call()
         self.world.Barrier()
@@ -111,12 +111,12 @@ class Bench:
         self.print(name, "windows_missed", "1", self.count - len(kept))
 
     def keep(self, create: Callable[[], MPI.Comm | MPI.Win]) -> None:
-        """What each of them adds to the heap is in the call's row of insitu."""
+        """Create communicators; insitu records what each adds to the heap."""
         for one in reversed([create() for _ in range(CREATIONS)]):
             one.Free()
 
     def all(self) -> None:
-        """Every quantity of tables 2 and 3 [VAL]."""
+        """Measure every quantity of tables 2 and 3 [VAL]."""
         world, group = self.world, self.world.Get_group()
         # The first ones fill what all share, such as pools of handles: calls not asked about.
         self.keep(lambda: world.Split(0, world.rank))

@@ -42,20 +42,20 @@ START_S = 30.0  # for the aggregator to say where it listens
 
 @dataclass
 class Campaign:
-    """Where the runs go, and what has been seen of them so far."""
+    """The campaign of the demo, and the models that were shown last."""
 
     path: Path
     console: Console
     board: Board = field(default_factory=Board)
 
     def look(self) -> None:
-        """Read the models that the aggregator has made by now."""
+        """Read the models that the aggregator has fitted so far."""
         with open_store(str(self.path)) as store:
             self.board = make_board(store.runs(), store.models())
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, show, say what to try next; the exit code."""
+    """Measure, show the models, and print what to try next; return the exit code."""
     options = parse(arguments)
     console = Console(highlight=False)
     path = Path(options.campaign)
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="demo", description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("--campaign", default="demo.insitu", help="where the runs go (default: demo.insitu)")
@@ -119,7 +119,7 @@ def measure(campaign: Campaign, scales: list[int], repetitions: int) -> None:
 
 
 def run(options: list[str]) -> str:
-    """One run of the stencil; what it printed."""
+    """Run the stencil once and return its output."""
     done = subprocess.run(
         [sys.executable, "-m", "insitu.run", *options], capture_output=True, text=True, check=False
     )
@@ -130,7 +130,7 @@ def run(options: list[str]) -> str:
 
 @contextmanager
 def serving(campaign: Campaign) -> Iterator[None]:
-    """The aggregator of the campaign, as long as the block lasts."""
+    """Run an aggregator for the campaign until the end of the block."""
     log = campaign.path / "logs" / "demo.log"
     log.parent.mkdir(mode=0o700)
     with log.open("wb") as file:
@@ -150,7 +150,7 @@ def serving(campaign: Campaign) -> Iterator[None]:
 
 @contextmanager
 def watched(campaign: Campaign, progress: Progress) -> Iterator[None]:
-    """Progress and the growing models on a terminal; elsewhere nothing that redraws."""
+    """Show progress and models on a terminal; without one, print nothing that is redrawn."""
     if not campaign.console.is_terminal:
         yield
         return
@@ -163,7 +163,7 @@ def watched(campaign: Campaign, progress: Progress) -> Iterator[None]:
 
 
 def growth(board: Board, width: int) -> Table:
-    """The costliest call paths: mean time per rank at the largest scales, and the models so far."""
+    """Return the most expensive call paths: mean time per rank at large scales, and models."""
     rows = [row for row in board.series if row.metric == "time"]
     scales = sorted({at[0] for row in rows for at, _ in row.points})
     scales = scales[-max((width - NAME_WIDTH - MODEL_WIDTH) // VALUE_WIDTH, 1) :]
@@ -184,7 +184,7 @@ def growth(board: Board, width: int) -> Table:
 
 
 def insitu(console: Console, *words: object) -> None:
-    """Show a command, then run it."""
+    """Print a command, then run it."""
     show_command(console, [str(word) for word in words])
     command = [sys.executable, "-m", "insitu", *map(str, words)]
     if subprocess.call(command):
@@ -192,7 +192,7 @@ def insitu(console: Console, *words: object) -> None:
 
 
 def show_command(console: Console, words: list[str]) -> None:
-    """Print a command as it is to be typed."""
+    """Print a command as the user would type it."""
     console.print(f"\n[bold]$ insitu {shlex.join(words)}", soft_wrap=True)
     console.file.flush()
 

@@ -42,7 +42,7 @@ Pair = tuple[Unit, Unit]
 
 
 def main(dimensions: int, points: int) -> list[Unit]:
-    """Make points with one cluster, find it; answers the units that nothing absorbs."""
+    """Make points with one cluster, find it, and return its maximal dense units."""
     table = scatter(dimensions, points)
     found = cluster(table)
     print(f"k={dimensions}: {len(found)} cluster of {len(found[0]) if found else 0} dimensions")
@@ -50,7 +50,7 @@ def main(dimensions: int, points: int) -> list[Unit]:
 
 
 def scatter(dimensions: int, points: int) -> Points:
-    """Points spread evenly, but those of the cluster in its first dimensions."""
+    """Return evenly spread points, except those of the cluster in its first dimensions."""
     generator = np.random.default_rng(dimensions)
     table = generator.random((points, DIMENSIONS))
     inside = int(SHARE * points)
@@ -59,7 +59,7 @@ def scatter(dimensions: int, points: int) -> Points:
 
 
 def cluster(table: Points) -> list[Unit]:
-    """From dense windows upwards, until nothing dense can be joined."""
+    """Join dense units, from windows upwards, until no dense unit can be joined."""
     members = {}
     for dimension in range(DIMENSIONS):
         for window in grid(table[:, dimension], dimension):
@@ -80,7 +80,7 @@ def cluster(table: Points) -> list[Unit]:
 
 
 def grid(values: Points, dimension: int) -> list[Window]:
-    """Windows of one dimension: neighbouring cells that are about equally full are merged."""
+    """Return the windows of a dimension: neighbouring cells of similar counts are merged."""
     counts, edges = np.histogram(values, CELLS, (0.0, 1.0))
     windows, start = [], 0
     for i in range(1, CELLS + 1):
@@ -92,7 +92,7 @@ def grid(values: Points, dimension: int) -> list[Window]:
 
 
 def within(table: Points, window: Window) -> NDArray[np.bool_]:
-    """Which points lie in a window."""
+    """Return which points lie in a window."""
     dimension, low, high = window
     values = table[:, dimension]
     return np.asarray((values >= low) & (values < high))
@@ -107,7 +107,7 @@ def is_dense(unit: Unit, inside: NDArray[np.bool_]) -> bool:
 
 
 def gen(dense: list[Unit]) -> list[tuple[Unit, Pair]]:
-    """Candidates of one dimension more, with the units they were joined from; with duplicates."""
+    """Return candidates of one more dimension with their parents, including duplicates."""
     sharing = defaultdict(list)
     for unit in dense:
         for i in range(len(unit)):
@@ -122,7 +122,7 @@ def gen(dense: list[Unit]) -> list[tuple[Unit, Pair]]:
 
 
 def join(common: Unit, a: Unit, b: Unit) -> Unit:
-    """All windows of both, in order; none where they differ within a dimension."""
+    """Return the windows of both in order; nothing if they differ within a dimension."""
     (first,) = set(a) - set(common)
     (second,) = set(b) - set(common)
     if first[0] == second[0]:
@@ -134,12 +134,12 @@ def join(common: Unit, a: Unit, b: Unit) -> Unit:
 
 
 def extend(unit: list[Window], window: Window) -> None:
-    """One window more."""
+    """Add a window."""
     unit.append(window)
 
 
 def dedup(candidates: list[tuple[Unit, Pair]]) -> list[Unit]:
-    """Each candidate once: those with equal keys are compared pair by pair."""
+    """Remove duplicates: candidates with equal keys are compared pair by pair."""
     alike = defaultdict(list)
     for unit, _ in candidates:
         alike[hash(unit)].append(unit)
@@ -153,7 +153,7 @@ def dedup(candidates: list[tuple[Unit, Pair]]) -> list[Unit]:
 
 
 def same(a: Unit, b: Unit) -> bool:
-    """Whether two candidates are one."""
+    """Whether two candidates are equal."""
     return a == b
 
 
@@ -166,12 +166,12 @@ def pcount(unit: Unit, members: dict[Window, NDArray[np.bool_]]) -> bool:
 
 
 def narrow(inside: NDArray[np.bool_], window: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The points that are in one window more."""
+    """Return the points that are also in a further window."""
     return np.asarray(inside & window)
 
 
 def unjoin(dense: list[Unit], pairs: list[tuple[Unit, Pair]], above: set[Unit]) -> list[Unit]:
-    """The units from which nothing denser above was joined."""
+    """Return the units that are part of no dense unit of more dimensions."""
     absorbed: set[Unit] = set()
     for joined, pair in pairs:
         for unit in pair:
@@ -180,7 +180,7 @@ def unjoin(dense: list[Unit], pairs: list[tuple[Unit, Pair]], above: set[Unit]) 
 
 
 def absorb(unit: Unit, is_dense_above: bool, absorbed: set[Unit]) -> None:
-    """Take a unit out if what it was joined to is dense."""
+    """Remove a unit if a unit that was joined from it is dense."""
     if is_dense_above:
         absorbed.add(unit)
 

@@ -40,13 +40,13 @@ class Library:
     folder: Path  # of its mpiexec and perhaps its mpicc
 
     def launch(self, ranks: int) -> list[str]:
-        """The words that start this many ranks, more than there are cores if need be."""
+        """Return the command that starts this many ranks, even if there are fewer cores."""
         more = ["--oversubscribe"] if self.name == "openmpi" else []
         return [str(self.folder / "mpiexec"), *more, "-n", str(ranks)]
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its ranks need: osc/ucx writes to the screen where there is no such network."""
+        """Return the variables of its ranks; osc/ucx prints warnings without such a network."""
         own = {**AS_ROOT, "OMPI_MCA_osc": "^ucx"} if self.name == "openmpi" else {}
         found = next(self.folder.parent.glob("lib/libmpi.so.40"), None)
         if found and self.name == "openmpi":
@@ -55,7 +55,7 @@ class Library:
 
 
 def libraries() -> list[Library]:
-    """Each MPI once: beside this Python, where bootstrap.py puts Open MPI, on the path."""
+    """Find each MPI once: beside this Python, where bootstrap.py puts Open MPI, on PATH."""
     found: dict[str, Library] = {}
     on_path = shutil.which("mpiexec")
     for folder in (*PLACES, *([Path(on_path).parent] if on_path else [])):
@@ -72,7 +72,7 @@ def libraries() -> list[Library]:
 
 
 def ranks_program(library: Library, folder: Path, *, is_python: bool) -> list[str]:
-    """The program of a rank: compiled where that is possible."""
+    """Return the program of a rank, compiled if possible."""
     compiler, program = library.folder / "mpicc", folder / f"mpi_collectives-{library.name}"
     source = HERE / "native" / "mpi_collectives.c"
     if not is_python and compiler.exists():
@@ -86,7 +86,7 @@ def ranks_program(library: Library, folder: Path, *, is_python: bool) -> list[st
 
 
 def measure(library: Library, options: argparse.Namespace) -> Path:
-    """Run all numbers of ranks; answers the lines that `insitu import` reads."""
+    """Run all numbers of ranks; return the lines for `insitu import`."""
     program = ranks_program(library, options.folder, is_python=options.python)
     lines = options.folder / f"{library.name}.jsonl"
     campaign = emptied(options.folder / f"{library.name}-ranks.insitu")
@@ -107,7 +107,7 @@ def measure(library: Library, options: argparse.Namespace) -> Path:
 
 
 def memory_rows(exported: str) -> Iterator[dict[str, object]]:
-    """Of each run, the bytes that one creation keeps and those of MPI, maxima over ranks."""
+    """Return for each run the bytes per communicator and those of MPI, maxima over ranks."""
     kept: dict[tuple[str, int, str], dict[str, list[float]]] = {}
     for row in map(json.loads, exported.splitlines()):
         call, metric = row["callpath"].rpartition("->")[2], row["metric"]
@@ -128,14 +128,14 @@ def memory_rows(exported: str) -> Iterator[dict[str, object]]:
 
 
 def emptied(campaign: Path) -> Path:
-    """The same folder, without what an earlier call left there."""
+    """Empty a folder and return it."""
     if campaign.exists():
         shutil.rmtree(campaign)
     return campaign
 
 
 def insitu(*words: object) -> str:
-    """What an insitu command prints; 1 only means that an expectation is violated."""
+    """Run insitu and return its output; exit code 1 means that an expectation is violated."""
     argv = [sys.executable, "-m", "insitu", *map(str, words)]
     done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode > 1:
@@ -144,7 +144,7 @@ def insitu(*words: object) -> str:
 
 
 def judge(library: Library, lines: Path, folder: Path) -> dict[tuple[str, str], dict[str, object]]:
-    """Keep the measurements as a campaign and check it; results by call path and metric."""
+    """Import the measurements and check them; return results by call path and metric."""
     campaign = emptied(folder / f"{library.name}.insitu")
     insitu("import", campaign, lines)
     said = insitu("check", campaign, HERE / "mpi_collectives.toml", "--json")
@@ -153,7 +153,7 @@ def judge(library: Library, lines: Path, folder: Path) -> dict[tuple[str, str], 
 
 
 def print_tables(judged: dict[str, dict[tuple[str, str], dict[str, object]]]) -> None:
-    """One row per expectation, the libraries side by side; then how many are met."""
+    """Print a row per expectation with a column per library, then how many are met."""
     table = [["", "expected", *judged]]
     for key in next(iter(judged.values())):
         rows = [rows.get(key) for rows in judged.values()]
@@ -175,7 +175,7 @@ def print_tables(judged: dict[str, dict[tuple[str, str], dict[str, object]]]) ->
 
 
 def cell(row: dict[str, object] | None) -> str:
-    """Mark, growth, divergence, R²: `≈ O(p^(1/2)), δ O(p^(1/2) / log(p)), R² 0.98`."""
+    """Return mark, growth, divergence and R²: `≈ O(p^(1/2)), δ O(p^(1/2) / log(p)), R² 0.98`."""
     if row is None:
         return "not measured"
     mark = MARKS[str(row["status"])]

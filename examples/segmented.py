@@ -27,7 +27,7 @@ SWITCH = 6  # with more ranks, dissemination is used
 
 
 def main(count: int, steps: int) -> bool:
-    """Find the largest values again and again; whether they are right."""
+    """Find the largest values repeatedly; return whether they are right."""
     comm = MPI.COMM_WORLD
     own = np.sin(np.arange(count, dtype=np.float64) * (comm.rank + 1))
     for _ in range(steps):
@@ -38,7 +38,7 @@ def main(count: int, steps: int) -> bool:
 
 
 def largest(comm: MPI.Intracomm, own: Values) -> Values:
-    """The largest value of each place on any rank."""
+    """Return the largest value of each element over all ranks."""
     known = own.copy()
     for away in distances(comm.size):
         known = np.maximum(known, swap(comm, known, away))
@@ -46,14 +46,14 @@ def largest(comm: MPI.Intracomm, own: Values) -> Values:
 
 
 def distances(size: int) -> list[int]:
-    """How far to send, round by round."""
+    """Return the distance to send to in each round."""
     if size <= SWITCH:
         return list(range(size))
     return [1 << i for i in range((size - 1).bit_length())]
 
 
 def swap(comm: MPI.Intracomm, values: Values, away: int) -> Values:
-    """Send to the rank so far ahead, receive from the one so far behind."""
+    """Send to the rank `distance` ahead, receive from the rank `distance` behind."""
     received = np.empty(values.size)
     ahead, behind = (comm.rank + away) % comm.size, (comm.rank - away) % comm.size
     comm.Sendrecv(values, ahead, 0, received, behind, 0)

@@ -66,7 +66,7 @@ HALO: dict[str, tuple[Place, Place]] = {  # side: (the cells to send, the halo t
 
 @dataclass(frozen=True)
 class Domain:
-    """What one rank owns: its cells within a halo one cell wide, its neighbours, its walls."""
+    """The data of a rank: its cells with a halo of one cell, its neighbours, its walls."""
 
     comm: MPI.Cartcomm
     field: Field
@@ -89,7 +89,7 @@ def main(cells: int, steps: int, check: int, *, is_strong: bool, has_rim: bool) 
 
 
 def divide(comm: MPI.Intracomm, cells: int, *, is_strong: bool, has_rim: bool) -> Domain:
-    """Give this rank its part of the plate."""
+    """Assign this rank its block of the plate."""
     dims = MPI.Compute_dims(comm.size, 2)
     grid = comm.Create_cart(dims)
     shape = [cells, cells]
@@ -113,7 +113,7 @@ def divide(comm: MPI.Intracomm, cells: int, *, is_strong: bool, has_rim: bool) -
 
 
 def step(domain: Domain) -> None:
-    """One iteration: halos from the neighbours, walls by their own law, then all cells."""
+    """Iterate once: exchange halos, update walls by their own law, then all cells."""
     exchange(domain)
     for side in domain.walls:
         boundary(domain, side)
@@ -125,7 +125,7 @@ def step(domain: Domain) -> None:
 
 
 def exchange(domain: Domain) -> None:
-    """Swap one row or column of cells with each neighbour."""
+    """Exchange a row or column of cells with each neighbour."""
     for side, rank in domain.neighbours:
         cells, halo = HALO[side]
         sent = domain.field[cells].copy()
@@ -142,7 +142,7 @@ def flux(field: Field, side: str, stretch: int) -> float:
 
 
 def boundary(domain: Domain, side: str) -> None:
-    """The cells of one wall."""
+    """Return the cells of a wall."""
     BOUNDARIES[side](domain.field)
 
 
