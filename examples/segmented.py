@@ -53,7 +53,7 @@ def distances(size: int) -> list[int]:
 
 
 def swap(comm: MPI.Intracomm, values: Values, away: int) -> Values:
-    """Send to the rank `distance` ahead, receive from the rank `distance` behind."""
+    """Send to the rank `away` ranks ahead, receive from the rank as far behind."""
     received = np.empty(values.size)
     ahead, behind = (comm.rank + away) % comm.size, (comm.rank - away) % comm.size
     comm.Sendrecv(values, ahead, 0, received, behind, 0)
