@@ -27,6 +27,8 @@ class Collectors:
     def __init__(self, info: RankInfo, run: str, meta: str) -> None:
         self.info = info
         self.status = 0
+        self.is_aborted = False  # MPI_Abort ends the job because of an exception
+        self.pid = os.getpid()
         self.directory = table_directory.make_run_directory(run)
         self.path = table_directory.table_path(self.directory, info.rank)
         try:
@@ -44,22 +46,31 @@ class Collectors:
         atexit.register(self.finish)
 
     def handle_uncaught(self, error: BaseException) -> None:
-        """End the job when an exception leaves the main module, as `python -m mpi4py` does."""
-        code = error.code if isinstance(error, SystemExit) else 1
-        if isinstance(error, KeyboardInterrupt):
-            code = 130
-        self.status = code if isinstance(code, int) else int(code is not None)
+        """End the job when an exception leaves the main module, as `python -m mpi4py` does.
 
+        `sys.exit` is no such exception: the rank ends as it does in plain Python, and the others
+        run on.
+        """
+        if isinstance(error, SystemExit):
+            code = error.code
+            self.status = code & 0xFF if isinstance(code, int) else int(code is not None)
+            return
+
+        self.status = 130 if isinstance(error, KeyboardInterrupt) else 1
         mpi = sys.modules.get("mpi4py.MPI")
-        if mpi is not None and self.status:
+        if mpi is not None:
+            self.is_aborted = True
             mpi._set_abort_status(self.status)
 
     def finish(self) -> None:
         """Close the table at the end of the interpreter.
 
-        It is registered first with atexit, so it runs last: after MPI was finalised.
+        It is registered first with atexit, so it runs after the functions of the program. A forked
+        child inherits the registration, but the table belongs to its parent.
         """
-        self.timer.end(self.status)
+        if os.getpid() != self.pid:
+            return
+        self.timer.end(self.status, self.is_aborted)
         wake_agent(self.directory)
         if "SLURM_STEP_ID" in os.environ:
             self._wait_for_agent()

@@ -110,9 +110,9 @@ class NativeTimer:
         )
         loader.create_module = create_module
 
-    def end(self, status: int) -> None:
-        """Close the open frames and mark the table as ended."""
-        self.native.end(status)
+    def end(self, status: int, is_aborted: bool = False) -> None:
+        """Close the open frames and mark the table as ended, or as ended by MPI_Abort."""
+        self.native.end(status, is_aborted)
 
 
 def _free_tool_id() -> int | None:

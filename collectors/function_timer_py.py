@@ -112,8 +112,8 @@ class PythonTimer:
         threading.setprofile(self.profile)
         sys.setprofile(self.profile)
 
-    def end(self, status: int) -> None:
-        """Close the open frames and mark the table as ended."""
+    def end(self, status: int, is_aborted: bool = False) -> None:
+        """Close the open frames and mark the table as ended, or as ended by MPI_Abort."""
         if os.getpid() != self.pid:
             return
 
@@ -128,7 +128,7 @@ class PythonTimer:
             self._set(field, int(fields.get(name, "0").split()[0]) * 1024)
         self._set("exit_status", status)
         self._set("ended_ns", time.time_ns())
-        self._set("state", table.ENDED)
+        self._set("state", table.ABORTED if is_aborted else table.ENDED)
 
     def profile(self, frame: FrameType, event: str, argument: object) -> None:
         """Handle a call or a return; the interpreter calls this."""

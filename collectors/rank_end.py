@@ -58,9 +58,11 @@ def _phase(head: Header) -> str:
 
 
 def _has_aborted(head: Header) -> bool:
-    """Whether MPI_Abort was called, or will be.
+    """Whether MPI_Abort was called, or the launcher ends the job.
 
-    It will be if an exception left the program while MPI was initialised.
+    The launcher does so if a compiled rank exits with an error while MPI is initialised. In Python,
+    mpi4py finalizes MPI after the table has ended.
     """
-    will_abort = head.exit_status != 0 and head.mpi_state == MPI_INITIALISED
-    return bool(head.state == ABORTED or will_abort)
+    is_compiled = head.hook.rstrip(b"\0") == b"preload"
+    exits_early = is_compiled and head.exit_status != 0 and head.mpi_state == MPI_INITIALISED
+    return bool(head.state == ABORTED or exits_early)

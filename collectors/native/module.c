@@ -123,9 +123,9 @@ static PyObject *py_record(PyObject *module, PyObject *arguments) {
 
 static PyObject *py_end(PyObject *module, PyObject *arguments) {
   (void)module;
-  int status;
-  if (!_PyArg_ParseTuple_SizeT(arguments, "i", &status)) return NULL;
-  insitu_finish(INSITU_ENDED, status);
+  int status, is_aborted;
+  if (!_PyArg_ParseTuple_SizeT(arguments, "ip", &status, &is_aborted)) return NULL;
+  insitu_finish(is_aborted ? INSITU_ABORTED : INSITU_ENDED, status);
   return none();
 }
 
@@ -150,7 +150,7 @@ static PyMethodDef methods[] = {
     {"region_leave", py_region_leave, METH_O, "region_leave(name): it ends"},
     {"phase", py_phase, METH_VARARGS, "phase(name, is_named): a named phase or an iteration of the program begins"},
     {"record", py_record, METH_VARARGS, "record(is_on): switch recording on or off"},
-    {"end", py_end, METH_VARARGS, "end(status): close open frames and mark the table"},
+    {"end", py_end, METH_VARARGS, "end(status, is_aborted): close open frames and mark the table"},
     {"patch_mpi", py_patch_mpi, METH_NOARGS,
      "patch_mpi(): time the MPI calls of newly loaded objects, and count the memory that they map"},
     {NULL, NULL, 0, NULL}};

@@ -93,7 +93,6 @@ def test_inside_a_rank_it_wraps_that_rank_and_ingest_completes_the_run(each_mpi)
     ("how", "code"),
     [
         ("raise ValueError('boom')", 1),
-        ("sys.exit(7)", 7),
         ("MPI.COMM_WORLD.Abort(9)", 9),
     ],
 )
