@@ -100,7 +100,7 @@ class Node:
 
         They are left out in all ranks, so the rows of all ranks are mapped again.
         """
-        new_rows = [i for i in rank.table.throttled() if i not in rank.throttled_rows]
+        new_rows = [i for i in rank.table.throttled_rows() if i not in rank.throttled_rows]
         if not new_rows:
             return
         rank.throttled_rows.update(new_rows)

@@ -300,7 +300,7 @@ class TableReader:
         file = bytes(self._bytes[file_start : file_start + file_bytes])
         return Row(parent, kind, _decode_name(name), _decode_name(file), line)
 
-    def throttled(self) -> list[int]:
+    def throttled_rows(self) -> list[int]:
         """Return the rows that are no longer recorded because they cost too much."""
         head = self.header
         if not head.throttled:

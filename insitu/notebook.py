@@ -13,7 +13,7 @@ from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.entities import Finding, RunRecord
 from insitu.errors import UsageError
-from insitu.formats.table import LEVEL, named
+from insitu.formats.table import LEVEL, parameter_values
 from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.classes.match import ALL
@@ -206,7 +206,7 @@ class Campaign:
                         "callpath": str(key.callpath),
                         "metric": key.metric,
                         "class": key.behaviour,
-                        **named(model.parameters, at),
+                        **parameter_values(model.parameters, at),
                         "value": value,
                         "model_value": predicted,
                         "model": str(model),

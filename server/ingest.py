@@ -20,7 +20,7 @@ INSTANCE = "ingest"
 
 
 @dataclass(frozen=True, slots=True)
-class IngestedRun:
+class RecoveredRun:
     """The state of a run after `Ingestion.finish`."""
 
     run: str
@@ -74,7 +74,7 @@ class Ingestion:
         self._runs[hello.run] = None
         return self._writer.state.is_durable(hello)
 
-    def finish(self) -> list[IngestedRun]:
+    def finish(self) -> list[RecoveredRun]:
         """Store the runs, complete or incomplete, and fit the models that they affect.
 
         Raises:
@@ -90,11 +90,11 @@ class Ingestion:
         remove_address(self._writer.campaign)  # of an aggregator that was killed
         return [self._describe(run_id) for run_id in self._runs]
 
-    def _describe(self, run_id: str) -> IngestedRun:
+    def _describe(self, run_id: str) -> RecoveredRun:
         record = next((run for run in self._writer.store.runs() if run.id == run_id), None)
         if record is None:
             text = "incomplete, too few ranks to show; they wait in the journal for the others"
-            return IngestedRun(run_id, run_id, RunState.INCOMPLETE, text)
+            return RecoveredRun(run_id, run_id, RunState.INCOMPLETE, text)
 
         size, missing = record.key.size, record.missing
         if record.state is not RunState.COMPLETE:
@@ -104,7 +104,7 @@ class Ingestion:
             text = "was complete before"
         else:
             text = f"complete, {size} of {size} ranks"
-        return IngestedRun(run_id, str(record.key), record.state, text, missing)
+        return RecoveredRun(run_id, str(record.key), record.state, text, missing)
 
     def __enter__(self) -> Self:
         """Return the ingestion itself."""

@@ -49,7 +49,7 @@ class Listener(ABC):
         return self.started + time.monotonic() - self.started_monotonic
 
     @contextlib.contextmanager
-    def announced(
+    def announcement(
         self,
         campaign: str,
         *,

@@ -295,7 +295,7 @@ async def serve(
 
         stack.callback(remove_address, campaign, AGGREGATOR_EXPECTED)
         stack.enter_context(
-            aggregator.announced(
+            aggregator.announcement(
                 campaign, instance=instance, token=writer.token, boards=sockets.boards_endpoint
             )
         )

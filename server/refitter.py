@@ -59,7 +59,7 @@ class Refitter:
         self.models = store.models()
         self.shown = self.models  # what boards show: the models, or a preview of the next ones
 
-        unmodelled = store.unmodelled()
+        unmodelled = store.unmodelled_runs()
         self._modelled_runs = {run.id for run in store.runs()} - set(unmodelled)
         self._pending_runs: set[str] = set()
         self._pending_paths: set[CallPath] = set()
@@ -137,9 +137,9 @@ class Refitter:
             if len(new_tables) != 1:
                 return models
 
-            from insitu.modeling.preview import previewed
+            from insitu.modeling.preview import preview_models
 
-            return previewed(models, *new_tables[0])
+            return preview_models(models, *new_tables[0])
 
         return estimate
 

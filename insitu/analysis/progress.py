@@ -23,11 +23,11 @@ class Agenda:
 
 def make_agenda(lines: Sequence[Progress]) -> Agenda:
     """Sum up configurations."""
-    unfinished = [line for line in lines if line.left]
+    unfinished = [line for line in lines if line.remaining]
     return Agenda(
         lines=tuple(lines),
         done=sum(line.done for line in lines),
-        left=sum(line.left for line in unfinished),
-        seconds=sum(line.left * line.seconds for line in unfinished),
+        left=sum(line.remaining for line in unfinished),
+        seconds=sum(line.remaining * line.seconds for line in unfinished),
         core_hours=sum(line.core_hours for line in unfinished),
     )

@@ -59,7 +59,7 @@ class Store(Protocol):
             of: the ids of the runs that the models include; None: all runs that are complete now.
         """
 
-    def unmodelled(self) -> list[str]:
+    def unmodelled_runs(self) -> list[str]:
         """The ids of the complete runs that the models do not include."""
 
     def models(self) -> ModelSet:

@@ -71,7 +71,7 @@ class Catalogue:
             ).fetchall()
         return [records.callpath_of(text) for (text,) in texts]
 
-    def unmodelled(self) -> list[str]:
+    def unmodelled_runs(self) -> list[str]:
         """The ids of the complete runs that the models do not include."""
         with explain_errors(self.path):
             row = self._connection.execute(

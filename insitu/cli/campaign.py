@@ -109,11 +109,11 @@ class _RunPrinter(RunReporter):
         who = holder or "another insitu campaign"
         _print_message(f"waiting for {who}, which makes runs of this campaign")
 
-    def started(self, point: Point, number: int, total: int) -> None:
+    def report_start(self, point: Point, number: int, total: int) -> None:
         """Begin a line for this run."""
         _print_message(f"[{number}/{total}] {point} …", is_line_end=False)
 
-    def finished(self, run: FinishedRun, agenda: Agenda) -> None:
+    def report_end(self, run: FinishedRun, agenda: Agenda) -> None:
         """End the line of this run."""
         duration = quantity(run.seconds, "s")
         if run.code:
@@ -128,7 +128,7 @@ class _RunPrinter(RunReporter):
             row = {"params": dict(run.point.values), "code": run.code, "seconds": run.seconds}
             print_json([row])
 
-    def interrupted(self) -> None:
+    def report_interruption(self) -> None:
         """Print how to continue."""
         path = os.path.relpath(self._path)
         _print_message(f" interrupted; continue with: insitu campaign run {path}")
@@ -174,7 +174,7 @@ def _print_status(
         for job in plan_jobs(plan, status, is_retrying=True):
             click.echo(f"\n# {job.path}\n{batch.preview(job)}", nl=False)
     elif batch is not None:
-        for job_state in batch.queued():
+        for job_state in batch.queued_jobs():
             click.echo(f"job {job_state}")
 
 
@@ -203,7 +203,7 @@ def _print_conclusion(
 ) -> None:
     """Print how far the campaign is, and what to do next."""
     agenda = status.agenda
-    failed = [str(entry.point) for entry in agenda.lines if entry.left and entry.failed]
+    failed = [str(entry.point) for entry in agenda.lines if entry.remaining and entry.failed]
     if status.is_advised:
         for insight in status.insights:
             _print_message(insight)

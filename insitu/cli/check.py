@@ -6,7 +6,7 @@ import click
 
 from insitu.cli.messages import print_note
 from insitu.cli.options import campaign_argument, json_option
-from insitu.cli.output import Block, TableColumn, print_blocks, print_json
+from insitu.cli.output import Block, OutputColumn, print_blocks, print_json
 from insitu.expectations.assess import Result, Status
 from insitu.formats.verdicts import (
     MARKS,
@@ -27,14 +27,14 @@ COLOURS = {
     MARKS[Status.UNSETTLED]: "cyan",
 }
 COLUMNS = (
-    TableColumn("", colours=COLOURS),
-    TableColumn("metric"),
-    TableColumn("class"),
-    TableColumn("expected"),
-    TableColumn("found", is_wide=True),
-    TableColumn("δ"),
-    TableColumn("R²", is_right=True),
-    TableColumn("sure", is_right=True),
+    OutputColumn("", colours=COLOURS),
+    OutputColumn("metric"),
+    OutputColumn("class"),
+    OutputColumn("expected"),
+    OutputColumn("found", is_wide=True),
+    OutputColumn("δ"),
+    OutputColumn("R²", is_right=True),
+    OutputColumn("sure", is_right=True),
 )
 VIOLATED_EXIT_CODE = 1
 

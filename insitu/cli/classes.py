@@ -10,7 +10,7 @@ from insitu.cli.messages import print_error
 from insitu.cli.options import campaign_argument, json_option, series_filter_of, series_options
 from insitu.cli.output import (
     Block,
-    TableColumn,
+    OutputColumn,
     count_text,
     print_blocks,
     print_findings,
@@ -32,10 +32,10 @@ from insitu.workflows.selection import SeriesFilter
 
 SHOWN_COORDINATES = 10  # in the table; the largest ones
 COLUMNS = (
-    TableColumn("class"),
-    TableColumn("ranks"),
-    TableColumn("model"),
-    TableColumn("metrics", is_wide=True),
+    OutputColumn("class"),
+    OutputColumn("ranks"),
+    OutputColumn("model"),
+    OutputColumn("metrics", is_wide=True),
 )
 Parameters = tuple[tuple[str, float], ...]
 

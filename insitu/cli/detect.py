@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from insitu.cli.options import json_option
-from insitu.cli.output import Block, TableColumn, print_blocks, print_json
+from insitu.cli.output import Block, OutputColumn, print_blocks, print_json
 from insitu.design.blackbox import MainLoop
 from insitu.design.dependencies import Dependency, DependencyStatus, Structure
 from insitu.design.dependency_file import parse_derived
@@ -17,9 +17,9 @@ from insitu.workflows.detect import TIMEOUT_S, Detection, DetectOptions, detect_
 
 OUTPUT = "dependencies.json"
 COLUMNS = (
-    TableColumn("depends on"),
-    TableColumn("how", is_wide=True),
-    TableColumn("status"),
+    OutputColumn("depends on"),
+    OutputColumn("how", is_wide=True),
+    OutputColumn("status"),
 )
 
 

@@ -10,7 +10,7 @@ from insitu.cli.messages import print_error
 from insitu.cli.options import campaign_argument, json_option, series_filter_of, series_options
 from insitu.cli.output import (
     Block,
-    TableColumn,
+    OutputColumn,
     print_blocks,
     print_findings,
     print_folded,
@@ -30,11 +30,11 @@ from insitu.workflows.selection import SeriesSelection
 LISTED_UNMODELLED = 5  # call paths without a model that are listed by name
 LEAST_SHARE = 0.005  # share of time above which such a call path is worth a line
 COLUMNS = (
-    TableColumn("metric"),
-    TableColumn("class"),
-    TableColumn("model", is_wide=True),
-    TableColumn("unit"),
-    TableColumn("error", is_right=True),
+    OutputColumn("metric"),
+    OutputColumn("class"),
+    OutputColumn("model", is_wide=True),
+    OutputColumn("unit"),
+    OutputColumn("error", is_right=True),
 )
 
 
@@ -68,7 +68,7 @@ def command(
     print_hidden_callpaths(selection.hidden_callpaths)
     print_hidden_metrics(selection.hidden_metrics)
     if callpath is None and metric in (None, TIME.name, TIME_EXCLUSIVE.name):
-        _print_unmodelled(listing.unmodelled)
+        _print_unmodelled(listing.unmodelled_shares)
     print_findings([*listing.run_findings, *listing.findings])
 
 

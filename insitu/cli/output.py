@@ -20,7 +20,7 @@ SHOWN_FINDINGS = 2  # of each kind
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
+class OutputColumn:
     """A column of a table. The wide one takes the remaining width and folds its text."""
 
     title: str
@@ -38,7 +38,7 @@ class Block:
     rows: Sequence[Sequence[str]]
 
 
-def print_blocks(title: str, columns: Sequence[TableColumn], blocks: Sequence[Block]) -> None:
+def print_blocks(title: str, columns: Sequence[OutputColumn], blocks: Sequence[Block]) -> None:
     """Print a table as wide as the terminal, or 80 columns, with its rows grouped in blocks.
 
     Args:
@@ -61,7 +61,7 @@ def print_blocks(title: str, columns: Sequence[TableColumn], blocks: Sequence[Bl
 
 
 def _column_widths(
-    columns: Sequence[TableColumn], blocks: Sequence[Block], available: int
+    columns: Sequence[OutputColumn], blocks: Sequence[Block], available: int
 ) -> list[int]:
     """Return the width of each column; the wide one gets what the others leave."""
     widths = [len(column.title) for column in columns]
@@ -77,7 +77,7 @@ def _column_widths(
 
 
 def _print_row(
-    row: Sequence[str], columns: Sequence[TableColumn], widths: Sequence[int], *, indent: int
+    row: Sequence[str], columns: Sequence[OutputColumn], widths: Sequence[int], *, indent: int
 ) -> None:
     """Print a row, on several lines if the text of its wide cell is folded."""
     wide = next(i for i, column in enumerate(columns) if column.is_wide)
@@ -91,7 +91,7 @@ def _print_row(
         click.echo(" " * indent + "  ".join(texts).rstrip())
 
 
-def _align(text: str, column: TableColumn, width: int) -> str:
+def _align(text: str, column: OutputColumn, width: int) -> str:
     aligned = text.rjust(width) if column.is_right else text.ljust(width)
     for beginning, colour in column.colours.items():
         if text.startswith(beginning):

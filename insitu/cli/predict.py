@@ -9,7 +9,7 @@ from insitu.cli.messages import print_note
 from insitu.cli.options import campaign_argument, json_option, series_filter_of, series_options
 from insitu.cli.output import (
     Block,
-    TableColumn,
+    OutputColumn,
     print_blocks,
     print_hidden_callpaths,
     print_hidden_metrics,
@@ -20,12 +20,12 @@ from insitu.units import percent, quantity
 from insitu.workflows.predict import Predictions, SeriesPrediction, predict_series
 
 COLUMNS = (
-    TableColumn("metric"),
-    TableColumn("class"),
-    TableColumn("at", is_wide=True),
-    TableColumn("value", is_right=True),
-    TableColumn("95 % between", is_right=True),
-    TableColumn("and", is_right=True),
+    OutputColumn("metric"),
+    OutputColumn("class"),
+    OutputColumn("at", is_wide=True),
+    OutputColumn("value", is_right=True),
+    OutputColumn("95 % between", is_right=True),
+    OutputColumn("and", is_right=True),
 )
 
 

@@ -4,7 +4,7 @@ import click
 
 from insitu.cli.options import campaign_argument, json_option
 from insitu.cli.output import count_text, print_findings, print_json
-from insitu.launch.executors import EXECUTORS, Served, open_executor
+from insitu.launch.executors import EXECUTORS, WorkerFinished, open_executor
 from insitu.modeling.base import ModelSet
 from insitu.modeling.classes.rules import JOINT, PAPER
 from insitu.modeling.modelers import DEFAULT, MODELERS
@@ -68,7 +68,7 @@ def command(
     try:
         with open_executor(executor_name) as executor:
             refit = refit_campaign(campaign, modeler=modeler, classes=classes, executor=executor)
-    except Served:
+    except WorkerFinished:
         return  # this rank computed for rank 0, which prints
     print_findings(refit.findings, is_json=is_json)
     if is_json:

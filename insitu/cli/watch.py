@@ -9,7 +9,7 @@ from insitu.analysis.progress import Agenda
 from insitu.cli.options import campaign_argument, json_option, page_options, refuse_page_options
 from insitu.cli.output import (
     Block,
-    TableColumn,
+    OutputColumn,
     print_blocks,
     print_json,
     summarise_findings,
@@ -32,11 +32,11 @@ from insitu.workflows.watch import follow_boards, follow_campaign, load_state
 
 SPARK_WIDTH = 10
 COLUMNS = (
-    TableColumn("metric"),
-    TableColumn("class"),
-    TableColumn("points"),
-    TableColumn("model", is_wide=True),
-    TableColumn("error", is_right=True),
+    OutputColumn("metric"),
+    OutputColumn("class"),
+    OutputColumn("points"),
+    OutputColumn("model", is_wide=True),
+    OutputColumn("error", is_right=True),
 )
 
 

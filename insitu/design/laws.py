@@ -141,7 +141,7 @@ def sample_laws(
 
 
 @dataclass(frozen=True, slots=True)
-class _Hypotheses:
+class _LawHypotheses:
     """H hypotheses of a call path, of up to two terms and the constant, over N points.
 
     Attributes:
@@ -173,7 +173,7 @@ def _fit_hypotheses(
     *,
     centre: FloatArray,
     noise: float,
-) -> _Hypotheses:
+) -> _LawHypotheses:
     """Fit the hypotheses of one call path and return their probabilities under each tilt."""
     scale = np.maximum(values, SMALLEST * np.max(values, initial=0.0) or 1.0)
     is_own = [name in dependency.parameters for name in names]
@@ -212,7 +212,7 @@ def _fit_tilted(
     variance: float,
     *,
     is_raised: bool = False,
-) -> _Hypotheses:
+) -> _LawHypotheses:
     """Fit coefficients where the tilts are unknown except for their standard deviation.
 
     The values are then normal with covariance variance * 1 + tilt^2 * slopes slopes^T. If even
@@ -249,7 +249,7 @@ def _fit_tilted(
     roots = eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0))[..., None, :] / norms[..., None]
     weights = -0.5 * (squares + determinants + np.array(best.penalties))
 
-    return _Hypotheses(
+    return _LawHypotheses(
         features=features,
         terms=best.terms,
         designs=designs,
@@ -261,7 +261,9 @@ def _fit_tilted(
     )
 
 
-def _draw(hypotheses: _Hypotheses, tilt_weights: FloatArray, centre: FloatArray, seed: int) -> Law:
+def _draw(
+    hypotheses: _LawHypotheses, tilt_weights: FloatArray, centre: FloatArray, seed: int
+) -> Law:
     """Draw for each sample: a size of tilts, a hypothesis, its coefficients, and its tilts."""
     random = np.random.default_rng(seed)
     coefficients = np.zeros((SAMPLES, TERMS_LIMIT))

@@ -48,14 +48,14 @@ class Progress:
     seconds: float
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Number of runs that remain."""
         return max(self.wanted - self.done, 0)
 
     @property
     def core_hours(self) -> float:
         """Expected cost of the runs that remain."""
-        return self.left * self.seconds * self.point[RANKS] / 3600
+        return self.remaining * self.seconds * self.point[RANKS] / 3600
 
 
 def compute_progress(
@@ -177,7 +177,7 @@ def choose_next_run(
     candidates = [
         configuration
         for configuration in progress
-        if configuration.left and configuration.point not in tried
+        if configuration.remaining and configuration.point not in tried
     ]
 
     for configuration in sorted(candidates, key=lambda configuration: configuration.done):

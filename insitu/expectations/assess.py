@@ -12,7 +12,7 @@ from insitu.expectations.ceilings import Ceiling, compare_with_ceiling, target_p
 from insitu.expectations.entries import Entry
 from insitu.expectations.guidelines import Compliance, Guideline, check_guideline
 from insitu.expectations.limits import Expectation
-from insitu.expectations.observed import collect_values
+from insitu.expectations.observations import collect_values
 from insitu.expectations.settle import SettlingPoint, find_settling_point_for_limit
 from insitu.expectations.uniformity import ClassExpectation, check_classes
 from insitu.expectations.validate import SURE, Match, Verdict, validate

@@ -19,7 +19,7 @@ from insitu.expectations.growth import Growth, Product
 from insitu.expectations.limits import Expectation, expect, weighted_ticks
 from insitu.expectations.settle import SettlingPoint, find_settling_point
 from insitu.modeling.base import Model
-from insitu.modeling.evidence.expected import Expected
+from insitu.modeling.evidence.expected_growth import ExpectedGrowth
 from insitu.modeling.evidence.modeler import Evidence
 from insitu.modeling.measurement import FloatArray, SeriesKey
 from insitu.modeling.pmnf import Factor, Function, Term
@@ -168,7 +168,7 @@ def build_modeler(expectation: Expectation, parameters: tuple[str, ...]) -> Evid
     factor = product[0] if product else Factor(parameters[0])
     ticks = weighted_ticks(factor) | dict.fromkeys(expectation.further, 1.0)
     is_exponential = any(tick.gamma for tick in (factor, *expectation.further))
-    return Evidence(exponential=is_exponential, expected=Expected(factor, ticks))
+    return Evidence(exponential=is_exponential, expected=ExpectedGrowth(factor, ticks))
 
 
 def judge(model: Model, expectation: Expectation) -> Verdict:

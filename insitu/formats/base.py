@@ -67,7 +67,7 @@ EXPORTERS = {
     "latex": "insitu.formats.functions:Latex",
     "openmetrics": "insitu.formats.openmetrics:OpenMetrics",
     "speedscope": "insitu.formats.flame:Speedscope",
-    "folded": "insitu.formats.flame:Folded",
+    "folded": "insitu.formats.flame:FoldedStacks",
     "scorep-filter": "insitu.formats.filters:ScorepFilter",
 }
 IMPORTERS = {

@@ -19,7 +19,7 @@ MICROSECONDS = 1e6
 Stack = tuple[tuple[str, ...], float]
 
 
-class Folded:
+class FoldedStacks:
     """Lines `main;solve;MPI_Allreduce 1234`, in microseconds, as flamegraph.pl reads them."""
 
     name = "folded"

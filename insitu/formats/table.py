@@ -40,7 +40,7 @@ def model_row(series: SeriesModel) -> dict[str, Any]:  # Any: JSON
         },
         "interval": predictions(model, _ends(model)),
         "points": [
-            {"at": named(model.parameters, at), "value": finite(value)}
+            {"at": parameter_values(model.parameters, at), "value": finite(value)}
             for at, value in zip(model.coordinates.tolist(), model.values.tolist(), strict=True)
         ],
     }
@@ -71,7 +71,7 @@ def predictions(model: Model, points: list[list[float]]) -> list[dict[str, Any]]
     values, bounds = model.predict(table).tolist(), model.interval(table, LEVEL).tolist()
     return [
         {
-            "at": named(model.parameters, at),
+            "at": parameter_values(model.parameters, at),
             "value": finite(value),
             "low": finite(low),
             "high": finite(high),
@@ -81,7 +81,7 @@ def predictions(model: Model, points: list[list[float]]) -> list[dict[str, Any]]
     ]
 
 
-def named(parameters: tuple[str, ...], at: list[float]) -> Mapping[str, float]:
+def parameter_values(parameters: tuple[str, ...], at: list[float]) -> Mapping[str, float]:
     """Return a coordinate as a JSON object; whole numbers as integers."""
     return {
         name: int(value) if float(value).is_integer() else value
@@ -131,7 +131,7 @@ def _csv_rows(series: SeriesModel) -> Iterator[list[object]]:
     ):
         yield [
             *head,
-            *named(model.parameters, at).values(),
+            *parameter_values(model.parameters, at).values(),
             finite(value),
             finite(predicted),
             *tail,

@@ -29,7 +29,7 @@ LEVELS = {Status.VIOLATED: "error", Status.UNSETTLED: "note", Status.NEAR: "none
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """Results and where they come from.
 
     expectations: path of the file of expectations, "" for a comparison with a baseline alone.
@@ -111,7 +111,7 @@ def result_row(result: Result) -> dict[str, Any]:  # Any: JSON
     return row
 
 
-def write_report(report: Report, path: str) -> None:
+def write_report(report: CheckReport, path: str) -> None:
     """Write a report in the format of the file name's suffix.
 
     Raises:
@@ -130,7 +130,7 @@ def write_report(report: Report, path: str) -> None:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def junit(report: Report) -> str:
+def junit(report: CheckReport) -> str:
     """Return JUnit XML: violated expectations fail, undecided ones are skipped with the reason."""
     counts = Counter(result.status for result in report.results)
     totals = {
@@ -161,7 +161,7 @@ def junit(report: Report) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def sarif(report: Report) -> str:
+def sarif(report: CheckReport) -> str:
     """Return SARIF 2.1.0, for the code scanning of GitHub and GitLab."""
     texts = {
         "insitu/violated": "Growth is not as expected",
@@ -190,7 +190,7 @@ def sarif(report: Report) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def markdown(report: Report) -> str:
+def markdown(report: CheckReport) -> str:
     """Return a table as in [VAL], tables 2 and 3, and a list of the results that need attention."""
     lines = [
         f"**{sentence(report.results)}** ({_markdown_cell(report.campaign)})",
@@ -212,7 +212,7 @@ def markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def annotations(report: Report) -> Iterator[str]:
+def annotations(report: CheckReport) -> Iterator[str]:
     """Yield workflow commands of GitHub Actions, shown at the expectation in a pull request.
 
     The last line is a summary.
@@ -228,17 +228,17 @@ def annotations(report: Report) -> Iterator[str]:
     yield sentence(report.results)
 
 
-WRITERS: dict[str, Callable[[Report], str]] = {".xml": junit, ".sarif": sarif, ".md": markdown}
+WRITERS: dict[str, Callable[[CheckReport], str]] = {".xml": junit, ".sarif": sarif, ".md": markdown}
 
 
-def _source_line(report: Report, result: Result) -> dict[str, str]:
+def _source_line(report: CheckReport, result: Result) -> dict[str, str]:
     """Return file and line of the expectation, {} if it comes from no file."""
     if not report.expectations or not result.entry.line:
         return {}
     return {"file": report.expectations, "line": str(result.entry.line)}
 
 
-def _sarif_location(report: Report, result: Result) -> dict[str, Any]:
+def _sarif_location(report: CheckReport, result: Result) -> dict[str, Any]:
     location: dict[str, Any] = {"artifactLocation": {"uri": report.expectations or report.campaign}}
     if result.entry.line:
         location["region"] = {"startLine": result.entry.line}

@@ -102,7 +102,7 @@ class BatchSystem(Protocol):
             LaunchError: the batch system refuses the job or is not installed.
         """
 
-    def queued(self) -> list[str]:
+    def queued_jobs(self) -> list[str]:
         """Return the campaign's jobs that have not ended, as `id state`, without the current one.
 
         Raises:
@@ -166,7 +166,7 @@ class Slurm:
             raise LaunchError(f"sbatch {job.path}: expected the id of the job, got '{output}'")
         return number.group()
 
-    def queued(self) -> list[str]:
+    def queued_jobs(self) -> list[str]:
         """Return the jobs that squeue lists for the name of the campaign."""
         program = shutil.which("squeue")
         if program is None:

@@ -16,14 +16,14 @@ def open_executor(name: str) -> Iterator[Executor | None]:
     """Open an executor; for "none", yield None: the caller computes by itself.
 
     With "mpi", every rank must call this. Rank 0 gets the executor; in the other ranks, which
-    compute for it, this raises `Served` when rank 0 has finished.
+    compute for it, this raises `WorkerFinished` when rank 0 has finished.
 
     Args:
         name: one of EXECUTORS.
 
     Raises:
         LaunchError: mpi4py is not installed, or there is no other rank.
-        Served: in the ranks that computed for rank 0.
+        WorkerFinished: in the ranks that computed for rank 0.
     """
     if name == "none":
         yield None
@@ -49,8 +49,8 @@ def open_executor(name: str) -> Iterator[Executor | None]:
             if team is not None:
                 yield team
         if team is None:
-            raise Served
+            raise WorkerFinished
 
 
-class Served(Exception):
+class WorkerFinished(Exception):
     """This rank computed for rank 0 and has nothing left to do."""

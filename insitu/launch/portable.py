@@ -79,7 +79,7 @@ class PSIJ:
             ) from error
         return number
 
-    def queued(self) -> list[str]:
+    def queued_jobs(self) -> list[str]:
         """Return the submitted jobs that have not ended, as `id state`, without the current one."""
         own = os.environ.get(OWN_JOB.get(self.executor, ""))
         return [f"{number} {state}" for number, state in self._unfinished_jobs() if number != own]

@@ -147,7 +147,7 @@ def prepare(models: Sequence[Model]) -> Preview:
     )
 
 
-def previewed(models: ModelSet, run: RunKey, table: RunTable) -> ModelSet:
+def preview_models(models: ModelSet, run: RunKey, table: RunTable) -> ModelSet:
     """Return the models of a campaign as a new run changes them, before they are fitted again.
 
     Models of series that all ranks share follow the mean over the ranks of the run. They carry the

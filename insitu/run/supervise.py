@@ -186,7 +186,7 @@ def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProces
     deadline = time.monotonic() + MODELS_TIMEOUT_S
     while record.state is RunState.COMPLETE and aggregator.is_running():
         with suppress(CampaignError), open_catalogue(campaign) as catalogue:
-            if record.id not in catalogue.unmodelled():
+            if record.id not in catalogue.unmodelled_runs():
                 return
         if time.monotonic() > deadline:
             print_message("the aggregator is still fitting its models")

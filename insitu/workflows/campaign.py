@@ -53,7 +53,7 @@ class PlannedCampaign:
         insights = self.design.insights if self.design else ()
 
         is_undecided = self.design is None and not any(
-            entry.left and not entry.failed for entry in progress
+            entry.remaining and not entry.failed for entry in progress
         )
         if is_undecided:
             proposals = self._propose(progress)

@@ -9,7 +9,7 @@ from insitu.errors import UsageError
 from insitu.expectations.assess import Result, Status, assess
 from insitu.expectations.baseline import bounds_from_baseline
 from insitu.expectations.entries import load_entries
-from insitu.formats.verdicts import Report, write_report
+from insitu.formats.verdicts import CheckReport, write_report
 from insitu.workflows.selection import load_models
 
 
@@ -17,7 +17,7 @@ from insitu.workflows.selection import load_models
 class CheckOutcome:
     """The result of each expectation, and notes on what the baseline does not cover."""
 
-    report: Report
+    report: CheckReport
     notes: tuple[str, ...]
 
     @property
@@ -64,7 +64,7 @@ def check_expectations(
         entries = [*entries, *bounds]
 
     results = assess(entries, experiment, models)
-    report = Report(campaign, expectations or "", tuple(results))
+    report = CheckReport(campaign, expectations or "", tuple(results))
     for output in outputs:
         write_report(report, output)
     return CheckOutcome(report, tuple(notes))

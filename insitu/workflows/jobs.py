@@ -76,7 +76,7 @@ def submit_jobs(
     """
     is_inside_job = any(name in os.environ for name in JOB_VARIABLES)
     with RunsLock(plan.path):
-        queued = tuple(batch.queued())
+        queued = tuple(batch.queued_jobs())
         if queued and is_inside_job:
             return Submission((), queued, None)
         if queued:
@@ -118,8 +118,8 @@ def plan_jobs(
 
     runs_left: dict[int, list[int]] = {}  # runs left of each configuration, by number of ranks
     for entry in status.agenda.lines:
-        if entry.left and (is_retrying or not entry.failed):
-            runs_left.setdefault(int(entry.point[RANKS]), []).append(entry.left)
+        if entry.remaining and (is_retrying or not entry.failed):
+            runs_left.setdefault(int(entry.point[RANKS]), []).append(entry.remaining)
 
     user_sets_time = any(option.startswith(("--time", "-t")) for option in study.sbatch)
     launcher = "srun"

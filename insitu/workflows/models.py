@@ -39,7 +39,7 @@ class ModelListing:
     findings: tuple[Finding, ...]
 
     @property
-    def unmodelled(self) -> Mapping[CallPath, float]:
+    def unmodelled_shares(self) -> Mapping[CallPath, float]:
         """Share of each call path whose time has no model yet, the most expensive first."""
         return self.models.rest
 

@@ -60,13 +60,13 @@ class RunReporter:
     def waiting(self, holder: str) -> None:
         """Another process makes runs of this campaign; `holder` describes it, if known."""
 
-    def started(self, point: Point, number: int, total: int) -> None:
+    def report_start(self, point: Point, number: int, total: int) -> None:
         """Run `number` of `total` starts."""
 
-    def finished(self, run: FinishedRun, agenda: Agenda) -> None:
+    def report_end(self, run: FinishedRun, agenda: Agenda) -> None:
         """A run has ended; `agenda` is what is left."""
 
-    def interrupted(self) -> None:
+    def report_interruption(self) -> None:
         """A signal ends the runs."""
 
 
@@ -116,13 +116,13 @@ def make_runs(
             if chosen is None:
                 return RunnerResult(tuple(made), status)
 
-            reporter.started(chosen.point, agenda.done + 1, agenda.done + agenda.left)
+            reporter.report_start(chosen.point, agenda.done + 1, agenda.done + agenda.left)
             lock.describe(str(chosen.point))
             run = _make_run(plan, chosen.point, lock.descriptor)
             if run.code or options.is_once:
                 tried.append(chosen.point)
             made.append(run)
-            reporter.finished(run, plan.load_status().agenda)
+            reporter.report_end(run, plan.load_status().agenda)
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def _end_on_sigterm(reporter: RunReporter) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        reporter.interrupted()
+        reporter.report_interruption()
         raise
     finally:
         signal.signal(signal.SIGTERM, previous)

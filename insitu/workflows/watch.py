@@ -12,7 +12,7 @@ FIRST_BOARD_S = 1.5  # how long to wait for a running aggregator before the file
 
 
 @dataclass(frozen=True, slots=True)
-class CampaignState:
+class CampaignSnapshot:
     """What there is to see of a campaign.
 
     Attributes:
@@ -24,7 +24,7 @@ class CampaignState:
     agenda: Agenda | None
 
 
-def load_state(campaign: str) -> CampaignState:
+def load_state(campaign: str) -> CampaignSnapshot:
     """Return the current board of a campaign, from its aggregator if one runs, else its files.
 
     Raises:
@@ -33,10 +33,10 @@ def load_state(campaign: str) -> CampaignState:
     """
     with BoardClient(campaign) as client:
         board = client.newest(FIRST_BOARD_S) or client.read_stored() or Board()
-        return CampaignState(board, client.agenda())
+        return CampaignSnapshot(board, client.agenda())
 
 
-def follow_campaign(campaign: str) -> Iterator[CampaignState]:
+def follow_campaign(campaign: str) -> Iterator[CampaignSnapshot]:
     """Yield the state of a campaign once per interval, without end.
 
     Raises:
@@ -47,7 +47,7 @@ def follow_campaign(campaign: str) -> Iterator[CampaignState]:
     with BoardClient(campaign) as client:
         while True:
             board = client.newest(INTERVAL_S)
-            yield CampaignState(board, client.agenda())
+            yield CampaignSnapshot(board, client.agenda())
 
 
 def follow_boards(campaign: str) -> Iterator[Board]:

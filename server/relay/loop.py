@@ -181,7 +181,7 @@ async def relay(
         stack.callback(uplink.close)
         process = Relay(state, uplink, sockets=sockets, heartbeat_s=heartbeat_s, report=report)
         stack.enter_context(
-            process.announced(campaign, instance=instance, token=token, file=address_file)
+            process.announcement(campaign, instance=instance, token=token, file=address_file)
         )
         report(
             f"{campaign}: relay {name} waits for agents at {sockets.endpoint}; stop with SIGTERM"

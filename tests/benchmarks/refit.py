@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import insitu
-from insitu.launch.executors import Served, open_executor
+from insitu.launch.executors import WorkerFinished, open_executor
 
 SEED = 1
 NAMES = ("p", "n")
@@ -73,7 +73,7 @@ def main() -> None:
                 rows = [turn(x, values, team) for _ in range(given.turns)]
         else:
             rows = [turn(x, values, None) for _ in range(given.turns)]
-    except Served:
+    except WorkerFinished:
         return
     alone, wall, asking, helping, spread = np.median(rows, axis=0)
     print(f"{given.series} series, load {os.getloadavg()[0]:.0f}, {Path(__file__).name}")

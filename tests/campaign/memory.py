@@ -52,7 +52,7 @@ class MemoryStore:
         self._models = models
         self._modelled = frozenset(records.complete_ids(self.runs()) if of is None else of)
 
-    def unmodelled(self) -> list[str]:
+    def unmodelled_runs(self) -> list[str]:
         """See Store."""
         return [run for run in records.complete_ids(self.runs()) if run not in self._modelled]
 

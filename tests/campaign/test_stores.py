@@ -175,14 +175,14 @@ def test_models_are_read_back_and_removed_models_are_deleted(store: Store):
 
 def test_the_store_knows_which_runs_the_models_do_not_include(store: Store):
     store.add_run(*heat_run(1))
-    before = store.unmodelled()
+    before = store.unmodelled_runs()
 
     store.put_models(ModelSet())
     store.add_run(*heat_run(2))
-    between = store.unmodelled()
+    between = store.unmodelled_runs()
     store.put_models(ModelSet(), of=[heat_run(2)[0].id])
 
-    assert [before, between, store.unmodelled()] == [["0001-0-"], ["0002-0-"], ["0001-0-"]]
+    assert [before, between, store.unmodelled_runs()] == [["0001-0-"], ["0002-0-"], ["0001-0-"]]
 
 
 def key_of(series: SeriesModel) -> SeriesKey:

@@ -99,7 +99,7 @@ HOT = """
 def test_the_budget_leaves_out_short_functions_with_many_calls(tmp_path, python, shared):
     table = measure(tmp_path, python, HOT, shared, "--budget", "1%")
 
-    left_out = {table.rows[i].name for i in table.throttled()}
+    left_out = {table.rows[i].name for i in table.throttled_rows()}
     assert "tiny" in left_out
     assert "main" not in left_out
     assert visits(table)["program.py->main->middle->tiny"] > 1000
@@ -110,7 +110,7 @@ def test_without_a_budget_everything_is_counted(tmp_path, python, shared):
     table = measure(tmp_path, python, HOT, shared, "--budget", "off")
 
     counted = visits(table)
-    assert table.throttled() == []
+    assert table.throttled_rows() == []
     assert counted["program.py->main->middle->tiny"] == 10 * counted["program.py->main->middle"]
 
 

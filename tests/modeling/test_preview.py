@@ -7,7 +7,7 @@ import insitu
 from insitu.entities import TIME, CallPath, RunKey
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
-from insitu.modeling.preview import prepare, previewed
+from insitu.modeling.preview import prepare, preview_models
 
 X = np.array([4.0, 8, 16, 32, 64])
 NEW = 128.0
@@ -113,7 +113,7 @@ def test_the_models_of_a_campaign_follow_a_run_before_they_are_made_anew():
     runs = [run(p, 3 + 0.5 * p) for p in (4, 8, 16, 32, 64)]
     models = remodel(Experiment(("p",), tuple(runs)))
 
-    [series] = previewed(models, *run(128, 70.0)).models
+    [series] = preview_models(models, *run(128, 70.0)).models
 
     assert "preview" in [finding.code for finding in series.model.findings]
     assert series.model.predict([128])[0] == pytest.approx(67 + 3, rel=0.05)
@@ -124,4 +124,4 @@ def test_a_run_at_no_value_of_the_parameter_changes_no_model():
     models = remodel(Experiment(("p",), tuple(run(p, 3 + 0.5 * p) for p in (4, 8, 16, 32))))
     _, table = run(64, 35.0)
 
-    assert previewed(models, RunKey.of({"n": 5}), table) is models
+    assert preview_models(models, RunKey.of({"n": 5}), table) is models

@@ -54,7 +54,7 @@ def test_a_signal_does_not_wait_for_a_long_refit(tmp_path):
         "the models do not include the latest runs; the next aggregator or `insitu refit` fits them"
     ]
     with open_store(campaign) as store:
-        assert store.unmodelled() != []
+        assert store.unmodelled_runs() != []
 
 
 def test_an_aggregator_that_ends_with_a_run_fits_its_models_first(tmp_path):
@@ -65,7 +65,7 @@ def test_an_aggregator_that_ends_with_a_run_fits_its_models_first(tmp_path):
 
     assert reports == []
     with open_store(campaign) as store:
-        assert store.unmodelled() == []
+        assert store.unmodelled_runs() == []
         assert store.models().models
 
 
@@ -124,7 +124,7 @@ def test_boards_show_a_preview_until_the_models_are_fitted(tmp_path):
     assert "preview" in [finding.code for finding in during.findings]
     assert "preview" not in [finding.code for finding in after.findings]
     with open_store(campaign) as store:
-        assert store.unmodelled() == []
+        assert store.unmodelled_runs() == []
         models = store.models().models
     assert "preview" not in {finding.code for model in models for finding in model.model.findings}
 

@@ -128,7 +128,7 @@ def test_one_aggregator_serves_many_runs_and_refuses_a_second_one(bench):
     for _ in range(2):
         assert bench.run("-n", 2, script).code == 0
         with open_store(str(bench.campaign)) as store:
-            assert store.unmodelled() == []  # who asks for models now gets those of this run
+            assert store.unmodelled_runs() == []  # who asks for models now gets those of this run
 
     assert second.code == 3
     assert "another aggregator" in second.err and len(second.err.splitlines()) == 1

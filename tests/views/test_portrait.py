@@ -17,7 +17,7 @@ from insitu.modeling.base import (
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.spread import Spread
-from insitu.views.terminal.braille import Curve, plot
+from insitu.views.terminal.braille import BrailleCurve, plot
 from insitu.views.terminal.portrait import facts, formulas, make_subject, picture, strip
 from tests.support.campaigns import HALO
 
@@ -126,7 +126,7 @@ def test_a_picture_of_nothing_says_so(models):
 @pytest.mark.parametrize("values", [[0.0, 0.0], [-1.0, 3.0], [1e-300, 1e300], [math.nan, 1.0]])
 def test_any_values_can_be_drawn(values):
     x = np.array([1.0, 2.0])
-    curve = Curve(x, np.array(values), x, np.array(values), np.full((2, 2), math.nan))
+    curve = BrailleCurve(x, np.array(values), x, np.array(values), np.full((2, 2), math.nan))
 
     assert len(plot([curve], width=40, height=10, unit="s", axis="p\x1b[2J")) == 10
 
@@ -135,7 +135,11 @@ def test_one_point_can_be_drawn():
     one = np.array([8.0])
 
     lines = plot(
-        [Curve(one, one, one, one, np.full((1, 2), 8.0))], width=40, height=8, unit="s", axis="p"
+        [BrailleCurve(one, one, one, one, np.full((1, 2), 8.0))],
+        width=40,
+        height=8,
+        unit="s",
+        axis="p",
     )
 
     assert "●" in "".join(map(str, lines))

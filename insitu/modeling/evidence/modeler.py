@@ -20,7 +20,11 @@ from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.evidence.answer import N_HYPOTHESES, Answer
 from insitu.modeling.evidence.batch import Batch, Map
 from insitu.modeling.evidence.change_points import segment_spans
-from insitu.modeling.evidence.expected import ALL_HYPOTHESES, Expected, apply_expectation
+from insitu.modeling.evidence.expected_growth import (
+    ALL_HYPOTHESES,
+    ExpectedGrowth,
+    apply_expectation,
+)
 from insitu.modeling.evidence.hypothesis_space import (
     MAX_EXPONENT,
     MAX_PLAIN_POINTS,
@@ -59,7 +63,7 @@ class Evidence:
 
     exponential: bool = False
     dependencies: Dependencies = field(default_factory=dict)
-    expected: Expected | None = None
+    expected: ExpectedGrowth | None = None
     executor: Executor | None = None
     name: ClassVar[str] = "evidence"
     min_points: ClassVar[int] = 5

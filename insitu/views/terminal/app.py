@@ -20,7 +20,7 @@ from insitu.views.terminal.linespage import FindingsPage, RunsPage
 from insitu.views.terminal.modelpage import ModelPage
 from insitu.views.terminal.overview import Overview
 from insitu.views.terminal.prospects import Prospects
-from insitu.views.terminal.view import WIDE, Shown, View
+from insitu.views.terminal.view import WIDE, ScreenState, View
 
 WAIT_S = 1.0  # how long the reading thread waits for a board
 PAGES: dict[str, type[View]] = {"ahead": Prospects, "runs": RunsPage, "findings": FindingsPage}
@@ -76,7 +76,7 @@ class Watch(App[None]):
         """Show `campaign`, read from `source`. The caller closes the source."""
         super().__init__()
         self.trouble: InsituError | None = None
-        self.shown = Shown(campaign)
+        self.shown = ScreenState(campaign)
         self._source = source
         self._wait_s = wait_s
         self._outlook_request: tuple[ModelSet, tuple[float, ...]] | None = None

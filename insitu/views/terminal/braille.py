@@ -37,7 +37,7 @@ DASH, GAP = 3, 2  # dots of the dashes beyond the measured range
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class BrailleCurve:
     """A class of a series.
 
     x, y: measured points, (n_points,). at: (n,), values: the model there (n,), bounds: (n, 2).
@@ -102,7 +102,9 @@ def class_mark(index: int) -> tuple[str, str]:
     return MARKS[index % len(MARKS)], COLOURS[index % len(COLOURS)]
 
 
-def plot(curves: Sequence[Curve], *, width: int, height: int, unit: str, axis: str) -> list[Text]:
+def plot(
+    curves: Sequence[BrailleCurve], *, width: int, height: int, unit: str, axis: str
+) -> list[Text]:
     """Draw classes over one parameter: `height` lines of `width` columns.
 
     Lines are models, dashed beyond the measured range; sparse dots are their bounds; `┆` marks
@@ -131,7 +133,7 @@ def plot(curves: Sequence[Curve], *, width: int, height: int, unit: str, axis: s
     return _add_frame(canvas, x_axis, y_axis, unit=unit, axis=axis)
 
 
-def _make_axes(curves: Sequence[Curve], canvas: Canvas) -> tuple[Axis, Axis]:
+def _make_axes(curves: Sequence[BrailleCurve], canvas: Canvas) -> tuple[Axis, Axis]:
     now = [curve.now for curve in curves if curve.now is not None]
     at = [np.concatenate([curve.x, curve.at]) for curve in curves]
     xs = np.concatenate([*at, np.array([at for at, _ in now])])
@@ -163,7 +165,9 @@ def _is_wide(low: float, high: float) -> bool:
     return is_wide(low, high) and high / low <= TOO_WIDE
 
 
-def _draw_model(canvas: Canvas, x_axis: Axis, y_axis: Axis, *, curve: Curve, colour: str) -> None:
+def _draw_model(
+    canvas: Canvas, x_axis: Axis, y_axis: Axis, *, curve: BrailleCurve, colour: str
+) -> None:
     """Draw the model in every column of dots and its bounds in some."""
     if not len(curve.at):
         return

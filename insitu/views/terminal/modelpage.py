@@ -14,7 +14,14 @@ from insitu.analysis.summary import largest_coordinate
 from insitu.text import printable
 from insitu.units import percent
 from insitu.views.terminal.portrait import Subject, facts, formulas, make_subject, picture, strip
-from insitu.views.terminal.view import SCROLLBAR, WIDE, Shown, View, deviation_text, make_title
+from insitu.views.terminal.view import (
+    SCROLLBAR,
+    WIDE,
+    ScreenState,
+    View,
+    deviation_text,
+    make_title,
+)
 
 FACTS_WIDTH = 64  # columns beside the plot
 OTHER_LINES = 6  # lines of title, keys and margins
@@ -31,7 +38,7 @@ class ModelPage(View):
         Binding("x", "axis", "axis"),
     ]
 
-    def __init__(self, shown: Shown, callpath: str, metric: str) -> None:
+    def __init__(self, shown: ScreenState, callpath: str, metric: str) -> None:
         """Draw the data in `shown` about a metric of a call path."""
         super().__init__(shown)
         self._callpath = callpath

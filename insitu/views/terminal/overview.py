@@ -33,7 +33,7 @@ from insitu.views.terminal.selection import (
     Selection,
     series_id,
 )
-from insitu.views.terminal.view import ROOMY, WIDE, Shown, View, make_title
+from insitu.views.terminal.view import ROOMY, WIDE, ScreenState, View, make_title
 from insitu.views.text import describe_agenda, describe_first_run
 
 SIDE_WIDTH = 46  # columns of runs and findings beside the call paths
@@ -69,7 +69,7 @@ class Overview(View):
             super().__init__()
             self.row = row
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, shown: ScreenState) -> None:
         """Start with all rows, the most expensive first."""
         super().__init__(shown)
         self._selection = Selection()

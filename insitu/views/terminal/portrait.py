@@ -14,7 +14,7 @@ from insitu.modeling.classes.match import ALL
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.axes import FARTHER, select_evenly
-from insitu.views.terminal.braille import Curve, class_mark, plot
+from insitu.views.terminal.braille import BrailleCurve, class_mark, plot
 
 CURVE_POINTS = 96
 NO_CLASS = ("·", "default")
@@ -82,7 +82,7 @@ def picture(subject: Subject, width: int, height: int) -> list[Text]:
     return [*lines, Text(printable(fixed), "dim")] if fixed else lines
 
 
-def make_curve(item: SeriesModel, along: int) -> Curve:
+def make_curve(item: SeriesModel, along: int) -> BrailleCurve:
     """Points and curve along one parameter; the others have their largest values."""
     model = item.model
     others = np.delete(model.coordinates, along, axis=1)
@@ -94,7 +94,7 @@ def make_curve(item: SeriesModel, along: int) -> Curve:
     points = np.tile(model.coordinates.max(axis=0), (len(at), 1))
     points[:, along] = at
     changes = tuple((gap.low, gap.high) for gap in model.change_points) if along == 0 else ()
-    return Curve(
+    return BrailleCurve(
         model.coordinates[is_shown, along],
         model.values[is_shown],
         at,

@@ -27,7 +27,7 @@ from insitu.entities import number
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.report.sentences import format_bounds, format_ratio
-from insitu.views.terminal.view import ROOMY, SCROLLBAR, Shown, View, cut, make_title
+from insitu.views.terminal.view import ROOMY, SCROLLBAR, ScreenState, View, cut, make_title
 from insitu.views.text import format_factor
 
 NAME_WIDTH, VALUE_WIDTH = 12, 26  # columns of a slider beside its rail
@@ -142,7 +142,7 @@ class Prospects(View):
             super().__init__()
             self.at = at
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, shown: ScreenState) -> None:
         """Start at the target of `shown`."""
         super().__init__(shown)
         self._layout: tuple[int, list[str]] = (0, [])

@@ -24,7 +24,7 @@ VERDICTS = {SLOWER: UP, MORE: UP, FASTER: DOWN, FEWER: DOWN}
 
 
 @dataclass(slots=True)
-class Shown:
+class ScreenState:
     """The data on display. The application changes it, screens draw it."""
 
     campaign: str
@@ -43,7 +43,7 @@ class Shown:
 class View(Screen[None]):
     """A screen that redraws itself when its data change."""
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, shown: ScreenState) -> None:
         """Draw the data in `shown`."""
         super().__init__()
         self.shown = shown
@@ -89,7 +89,7 @@ def _height(text: Text, width: int) -> int:
     return len(lines) if max(map(cell_len, lines)) <= width else 0
 
 
-def make_title(shown: Shown, facts: str, width: int) -> Text:
+def make_title(shown: ScreenState, facts: str, width: int) -> Text:
     """The first line of a screen: campaign, state, facts."""
     state = Text("● live", style="bold green") if shown.is_live else Text("○ idle")
     name = os.path.basename(os.path.abspath(shown.campaign))

@@ -24,7 +24,7 @@ ALL_HYPOTHESES = 64  # more than the evidence is ever computed for
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedGrowth:
     """The leading term of one parameter that is expected, and the weights of the ticks around it.
 
     A term without exponents is the constant.
@@ -34,7 +34,7 @@ class Expected:
     ticks: Mapping[Factor, float] = field(default_factory=dict)
 
 
-def apply_expectation(space: HypothesisSpace, expected: Expected) -> HypothesisSpace:
+def apply_expectation(space: HypothesisSpace, expected: ExpectedGrowth) -> HypothesisSpace:
     """Return the space with the ticks among its terms and the prior of the expectation."""
     leading = expected.leading[1:]
     is_growth = leading != CONSTANT
@@ -71,7 +71,7 @@ def apply_expectation(space: HypothesisSpace, expected: Expected) -> HypothesisS
 
 
 def _weights_without_expected(
-    space: HypothesisSpace, expected: Expected
+    space: HypothesisSpace, expected: ExpectedGrowth
 ) -> dict[TermExponents, float]:
     """The weights of all terms and ticks; zero for what cannot be told from the expected term."""
     leading = expected.leading[1:]
