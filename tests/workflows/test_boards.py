@@ -91,7 +91,7 @@ def test_the_files_are_read_again_when_the_aggregator_is_gone(
 def test_the_board_of_another_version_is_refused(
     store: SqliteStore, publisher: "zmq.Socket[bytes]"
 ):
-    with BoardClient(store.path) as client, pytest.raises(WireError, match="not a board"):
+    with BoardClient(store.path) as client, pytest.raises(WireError, match="cannot read the board"):
         receive(client, publisher, b'{"rows": []}')
 
 
