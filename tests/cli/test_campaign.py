@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from insitu.campaign.attempts import AttemptRecord, append_attempt, read_attempts
+from tests.support.listeners import until
 
 ROOT = Path(__file__).resolve().parents[2]
 PSIJ = Path(sys.prefix) / "psij" / "bin" / "python"
@@ -210,8 +211,7 @@ setup = ["export PYTHONPATH={ROOT}"]
     assert handed_over.code == 0, handed_over.err
     assert [json.loads(line)["ranks"] for line in handed_over.lines] == [1, 2]
     assert insitu("campaign", "run", "app.insitu").code in (2, 3)  # they wait or run
-    while "job " in insitu("campaign", "status", "app.insitu").out:
-        time.sleep(0.2)
+    assert until(lambda: "job " not in insitu("campaign", "status", "app.insitu").out)
 
     logs = "".join(path.read_text() for path in (campaign / "jobs").glob("*.log"))
     assert insitu("campaign", "run", "app.insitu").err.startswith("2 runs are in"), logs

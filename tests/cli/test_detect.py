@@ -184,7 +184,7 @@ def find(lines, text):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--far", "n=20"), "the pilot runs have this value already; give a larger one"),
         (("--far", "n=50,60"), "expected one value, such as n=512"),
@@ -192,10 +192,14 @@ def find(lines, text):
         (("--taint",), "follows values through Python programs only"),
     ],
 )
-def test_what_cannot_be_tried_farther_out(insitu, words, said):
+def test_what_cannot_be_tried_farther_out(insitu, words, message):
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is missing: apt-get install valgrind")
+
     answer = insitu("detect", "--param", "n=20,30,40", *words, "--", "true", "{n}")
+
     assert answer.code in (2, 6)
-    assert said in answer.err or shutil.which("valgrind") is None
+    assert message in answer.err
 
 
 @pytest.mark.parametrize(
