@@ -1,4 +1,4 @@
-"""The server of a page, as a process, and what asks it."""
+"""The server of a page as a process, and a client for it."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ WAIT_S = 90
 
 @dataclass(frozen=True)
 class Page:
-    """Where a server listens, and what opens it."""
+    """The address of a server, and the token that opens it."""
 
     port: int
     token: str
@@ -48,8 +48,8 @@ class Page:
             answer = connection.getresponse()
             assert answer.getheader("content-type", "").startswith("text/event-stream")
             lines = (line.decode().strip() for line in iter(answer.readline, b""))
-            told = ((line, next(lines)) for line in lines if line.startswith("event: "))
-            yield ((kind[7:], json.loads(data[6:])) for kind, data in told)
+            pairs = ((line, next(lines)) for line in lines if line.startswith("event: "))
+            yield ((kind[7:], json.loads(data[6:])) for kind, data in pairs)
 
 
 def page_at(line: str, campaign: str, pid: int) -> Page:
@@ -67,7 +67,7 @@ def child_of(pid: int) -> int:
 
 @contextmanager
 def served(campaign: str, *options: str) -> Iterator[Page]:
-    """A server of its own."""
+    """The page of a campaign, served by its own process."""
     command = [sys.executable, "-m", "insitu", "watch", "--web", campaign, *options]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:

@@ -1,9 +1,8 @@
-"""Screens of the terminal as text, compared with those that were looked at and kept.
+"""Screens of the terminal as text, to be compared with reference files.
 
-    python -m tests.views.screens      draws them anew; look at what `git diff` shows
+    python -m tests.views.screens      writes new reference files; check them with `git diff`
 
-Read from the picture that Textual exports, so that colours and styles do not count: what a person
-must be able to read does.
+The text is read from the picture that Textual exports, without colours and styles.
 """
 
 import asyncio
@@ -40,9 +39,9 @@ from insitu.modeling.spread import Spread
 from insitu.views.terminal.app import Watch
 from insitu.workflows.boards import BoardClient
 
-KEPT = Path(__file__).with_name("screens")
+REFERENCES = Path(__file__).with_name("screens")
 SIZES = ((80, 24), (150, 40))
-KEYS = {  # pressed one screen after the other
+KEYS = {  # the screens in their order, and the keys that open each
     "overview": (),
     "model": ("enter",),
     "counts": ("m",),
@@ -77,12 +76,12 @@ def _line(cells: dict[int, str]) -> str:
     return "".join(cells.get(i, " ") for i in range(max(cells, default=-1) + 1)).rstrip()
 
 
-def screens(directory: str, size: tuple[int, int]) -> dict[str, str]:
-    """All screens at a size, by name; a campaign is made in the directory, and nothing kept in it.
+def draw_screens(directory: str, size: tuple[int, int]) -> dict[str, str]:
+    """All screens at a size, by name. An empty campaign is created in the directory.
 
-    The last line, in which Textual writes the keys, is left out.
+    The last line, in which Textual lists the keys, is left out.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
 
     async def run(app: Watch) -> None:
         async with app.run_test(size=size) as pilot:
@@ -91,17 +90,17 @@ def screens(directory: str, size: tuple[int, int]) -> dict[str, str]:
                 for key in keys:
                     await pilot.press(key)
                 text = await settled(app, pilot)
-                found[name] = "\n".join(text.splitlines()[: size[1] - 1]).rstrip() + "\n"
+                texts[name] = "\n".join(text.splitlines()[: size[1] - 1]).rstrip() + "\n"
 
     path = os.path.join(directory, "heat.insitu")
     open_store(path, create=True).close()
     with Silent(path) as client:
         asyncio.run(run(Watch(client, "heat.insitu", wait_s=0.02)))
-    return found
+    return texts
 
 
 class Silent(BoardClient):
-    """Brings nothing new."""
+    """A source without changes."""
 
     def newest(self, wait_s: float) -> Board | None:
         time.sleep(wait_s)
@@ -115,7 +114,7 @@ class Silent(BoardClient):
 
 
 async def settled(app: Watch, pilot: Pilot[None]) -> str:
-    """Wait until the screen stays as it is and models have been asked of the chosen place."""
+    """Wait until the screen no longer changes and shows the outlook at its target."""
     before = ""
     for _ in range(400):
         await pilot.pause(0.05)
@@ -123,7 +122,7 @@ async def settled(app: Watch, pilot: Pilot[None]) -> str:
         if now == before and app.shown.ahead.at == app.shown.target:
             return now
         before = now
-    raise AssertionError("the screen does not come to rest")
+    raise AssertionError("the screen keeps changing")
 
 
 def function(constant: float, slope: float, alpha: Fraction = Fraction(1)) -> Function:
@@ -131,14 +130,14 @@ def function(constant: float, slope: float, alpha: Fraction = Fraction(1)) -> Fu
     return Function(("p",), constant, terms)
 
 
-def spread_of(one: Function) -> Spread:
+def spread_of(law: Function) -> Spread:
     """The function with 70 %, a constant and a root with the rest."""
     exponents = np.zeros((3, 1, 1, 3))
-    exponents[0, 0, 0, 0] = float(one.terms[0].factors[0].alpha) if one.terms else 0.0
+    exponents[0, 0, 0, 0] = float(law.terms[0].factors[0].alpha) if law.terms else 0.0
     exponents[2, 0, 0, 0] = 0.5
-    slope = one.terms[0].coefficient if one.terms else 0.0
-    middle = float(one(np.array([[6.0]]))[0])
-    coefficients = np.array([[one.constant, slope], [middle, 0.0], [middle / 4, middle / 4]])
+    slope = law.terms[0].coefficient if law.terms else 0.0
+    middle = float(law(np.array([[6.0]]))[0])
+    coefficients = np.array([[law.constant, slope], [middle, 0.0], [middle / 4, middle / 4]])
     weights = np.array([0.7, 0.2, 0.1])
     return Spread(exponents, coefficients, np.zeros((3, 2, 2)), weights, 0.05, math.inf)
 
@@ -146,7 +145,7 @@ def spread_of(one: Function) -> Spread:
 def series(
     path: CallPath, metric: Metric, laws: tuple[Function, ...], behaviour: str = "all"
 ) -> SeriesModel:
-    """A series whose points are off its law by some percent; with two laws it changes at 8."""
+    """A series whose points deviate from its law by a few percent; two laws change at 8."""
     values = np.where(P < 8, laws[0](P[:, None]), laws[-1](P[:, None]))
     model = Model(
         parameters=("p",),
@@ -159,7 +158,7 @@ def series(
         values=values * np.array([1.03, 0.98, 1.02, 0.99]),
         change_points=(ChangePoint(4.0, 8.0),) if len(laws) == 2 else (),
         change_probabilities=(0.93,) if len(laws) == 2 else (),
-        spreads=tuple(spread_of(one) for one in laws),
+        spreads=tuple(spread_of(law) for law in laws),
         probability=0.7,
     )
     return SeriesModel(SeriesKey(path, metric.name, behaviour), metric, model)
@@ -195,7 +194,7 @@ MODELS = ModelSet(
 
 
 def board() -> Board:
-    """A run at 32 ranks goes on after four, one of them partial."""
+    """A run on 32 ranks in progress after five, one of them incomplete."""
     live = LiveRun(
         "live",
         RunKey.of({"p": 32}),
@@ -214,7 +213,7 @@ def board() -> Board:
             (str(SOLVE), "time_exclusive"): Estimate(0.25, 0.2, 0.3),
         }
     )
-    found = make_board([], MODELS, [live], {"live": foreseen})
+    live_board = make_board([], MODELS, [live], {"live": foreseen})
     runs = tuple(
         RunRow(f"r{p}", f"p={p:g}#0", "sealed", int(p), int(p), int(p), ranks=((ENDED, int(p)),))
         for p in P[::-1].tolist()
@@ -229,26 +228,31 @@ def board() -> Board:
         missing=(4,),
         ranks=((ENDED, 4), (LOST, 1), (ENDED, 4)),
     )
-    return Board(found.parameters, (*found.runs, *runs, lost), found.series, found.findings)
+    return Board(
+        live_board.parameters,
+        (*live_board.runs, *runs, lost),
+        live_board.series,
+        live_board.findings,
+    )
 
 
 def agenda() -> Agenda:
-    """Four of twelve runs, the rest will take five minutes."""
+    """Four of twelve runs; the others will take five minutes."""
     return Agenda((), 4, 8, 300.0, 0.5)
 
 
 def main() -> None:
-    """Draw all screens anew."""
-    KEPT.mkdir(exist_ok=True)
+    """Write all reference files."""
+    REFERENCES.mkdir(exist_ok=True)
     for size in SIZES:
         with tempfile.TemporaryDirectory() as directory:
-            for name, text in screens(directory, size).items():
-                kept(name, size).write_text(text, encoding="utf-8")
+            for name, text in draw_screens(directory, size).items():
+                reference_file(name, size).write_text(text, encoding="utf-8")
 
 
-def kept(name: str, size: tuple[int, int]) -> Path:
-    """Where a screen is kept."""
-    return KEPT / f"{name}-{size[0]}x{size[1]}.txt"
+def reference_file(name: str, size: tuple[int, int]) -> Path:
+    """The reference file of a screen."""
+    return REFERENCES / f"{name}-{size[0]}x{size[1]}.txt"
 
 
 if __name__ == "__main__":

@@ -71,17 +71,17 @@ def browser() -> Iterator["playwright.Browser"]:
 
 @pytest.fixture
 def tab(browser: "playwright.Browser") -> Iterator["playwright.Page"]:
-    """A tab that must have nothing to complain about."""
+    """A tab in which no error or dialog may appear."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
     opened = context.new_page()
     opened.set_default_timeout(WAIT_MS)
-    said: list[str] = []
-    opened.on("console", lambda message: said.append(message.text))
-    opened.on("pageerror", lambda error: said.append(str(error)))
-    opened.on("dialog", lambda dialog: said.append(dialog.message))
+    messages: list[str] = []
+    opened.on("console", lambda message: messages.append(message.text))
+    opened.on("pageerror", lambda error: messages.append(str(error)))
+    opened.on("dialog", lambda dialog: messages.append(dialog.message))
     yield opened
     context.close()
-    unexpected = [text for text in said if "net::ERR_" not in text]  # servers that were killed
+    unexpected = [text for text in messages if "net::ERR_" not in text]  # servers that were killed
     assert unexpected == []
 
 
@@ -98,11 +98,11 @@ def campaign_of(path: Path, runs: dict[RunKey, dict[str, tuple[float, float]]]) 
     """A campaign of runs with one rank; visits and seconds by call path."""
     with open_store(str(path), create=True) as store:
         for key, values in runs.items():
-            made = np.array(list(values.values()))
+            columns = np.array(list(values.values()))
             table = RunTable(
                 callpaths=tuple(CallPath.parse(name) for name in values),
                 metrics=(VISITS, TIME),
-                values={"visits": made[:, :1], "time": made[:, 1:]},
+                values={"visits": columns[:, :1], "time": columns[:, 1:]},
             )
             store.add_run(RunRecord(str(key), key, RunState.COMPLETE, exit_status=(0,)), table)
         store.put_models(remodel(load_experiment(store)))
@@ -110,7 +110,7 @@ def campaign_of(path: Path, runs: dict[RunKey, dict[str, tuple[float, float]]]) 
 
 
 def changed(tab: "playwright.Page", selector: str, was: str | None) -> None:
-    """Wait until something says something else."""
+    """Wait until the text of an element changes."""
     tab.wait_for_function(
         "([it, was]) => (document.querySelector(it)?.textContent ?? was) !== was",
         arg=[selector, was],
@@ -128,17 +128,17 @@ def painted(tab: "playwright.Page", plot: str, colour: str) -> int:
             const copy = new OffscreenCanvas(width, height).getContext("2d");
             copy.drawImage(canvas, 0, 0);
             const { data } = copy.getImageData(0, 0, width, height);
-            let many = 0;
+            let count = 0;
             for (let i = 0; i < data.length; i += 4) {
-                if (want.every((part, k) => Math.abs(part - data[i + k]) < 3)) many++;
+                if (want.every((channel, k) => Math.abs(channel - data[i + k]) < 3)) count++;
             }
-            return many;
+            return count;
         }""",
         [plot, colour],
     )
 
 
-def test_a_word_filters_the_call_paths_and_keys_choose_among_them(heat: Page, tab):
+def test_a_word_filters_the_call_paths_and_keys_move_the_selection(heat: Page, tab):
     tab.goto(heat.address)
     tab.wait_for_selector("#rows tr:nth-child(5)")
 
@@ -154,7 +154,7 @@ def test_a_word_filters_the_call_paths_and_keys_choose_among_them(heat: Page, ta
     assert tab.locator("#rows tr.chosen").count() == 1
 
 
-def test_a_plot_shows_its_classes_on_axes_of_either_kind_light_and_dark(heat: Page, tab):
+def test_a_plot_shows_its_classes_on_linear_and_logarithmic_axes_in_both_themes(heat: Page, tab):
     tab.goto(f"{heat.address}#paths?metric=time_exclusive&path=main->solve->exchange->MPI_Sendrecv")
     tab.wait_for_selector("#plot canvas")
     assert tab.locator("#legend li").count() == 2
@@ -169,7 +169,7 @@ def test_a_plot_shows_its_classes_on_axes_of_either_kind_light_and_dark(heat: Pa
     assert min(painted(tab, "#plot", name) for name in ("--c0", "--c1")) > 100
 
 
-def test_a_model_has_a_page_with_all_that_is_known_of_it(heat: Page, tab):
+def test_the_page_of_a_model_shows_segments_candidates_points_and_residuals(heat: Page, tab):
     tab.goto(f"{heat.address}#model?path=main->solve&metric=time_exclusive&rivals=yes")
     tab.wait_for_selector("#m-plot canvas")
 
@@ -187,7 +187,7 @@ def test_several_call_paths_share_a_plot(heat: Page, tab):
     assert min(painted(tab, "#c-plot", name) for name in ("--c0", "--c1")) > 100
 
 
-def test_a_slider_says_what_dominates_there(heat: Page, tab):
+def test_a_slider_selects_the_coordinate_of_the_outlook(heat: Page, tab):
     tab.goto(f"{heat.address}#outlook?at=p%3D4")
     tab.wait_for_selector("#shares .target", state="attached")
     near = tab.text_content("#headline")
@@ -201,7 +201,7 @@ def test_a_slider_says_what_dominates_there(heat: Page, tab):
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """Two parameters, and names that are not friendly."""
+    """A campaign with two parameters and hostile names."""
     runs = {
         RunKey.of({"p": 1, "m": m, "n": n}): dict.fromkeys(("main", *EVIL), (1.0, 0.001 * m * n))
         for m in (1, 2, 4, 8)
@@ -211,7 +211,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         yield page
 
 
-def test_two_parameters_are_a_heat_map_with_contours(odd: Page, tab):
+def test_two_parameters_are_drawn_as_a_heat_map_with_contours(odd: Page, tab):
     tab.goto(f"{odd.address}#model?path=main&metric=time")
     tab.wait_for_selector("#surface svg .contour", state="attached")
 
@@ -233,14 +233,14 @@ SOLVE = "path=main->solve&metric"
     ],
     ids=("paths", "model", "compare", "outlook", "surface"),
 )
-def test_an_answer_that_comes_late_is_not_drawn_over_what_is_looked_at_now(
+def test_a_late_answer_does_not_replace_a_newer_one(
     heat: Page, odd: Page, tab, host: str, first: str, then: str, late: str
 ):
-    question, word = late.split()
+    query, word = late.split()
     held: list[playwright.Route] = []
     tab.route(
-        lambda url: f"/{question}?" in url and word in url, lambda one: held.append(one)
-    )  # a method of a list it does not take
+        lambda url: f"/{query}?" in url and word in url, lambda route: held.append(route)
+    )  # Playwright does not accept the bound method of a list
     tab.goto((odd if host == "surface" else heat).address + first)
     while not held:
         tab.wait_for_timeout(10)
@@ -248,37 +248,37 @@ def test_an_answer_that_comes_late_is_not_drawn_over_what_is_looked_at_now(
     tab.wait_for_selector(f"#{host}:not(.waiting)", state="attached")
     before = tab.inner_html("main")
 
-    for one in held:
-        with tab.expect_response(one.request.url) as answer:
-            one.continue_()
+    for route in held:
+        with tab.expect_response(route.request.url) as answer:
+            route.continue_()
         answer.value.finished()
-    tab.wait_for_timeout(100)  # to be drawn, if it were
+    tab.wait_for_timeout(100)  # time in which a late answer would be drawn
 
     assert tab.inner_html("main") == before
 
 
-def test_a_question_that_nobody_answered_is_asked_again(heat: Page, tab):
-    tab.route("**/series?*", lambda one: one.abort(), times=1)
+def test_a_query_without_an_answer_is_sent_again(heat: Page, tab):
+    tab.route("**/series?*", lambda route: route.abort(), times=1)
 
     tab.goto(f"{heat.address}#model?{SOLVE}=visits")
-    tab.wait_for_selector("#m-empty:has-text('asked again')")
+    tab.wait_for_selector("#m-empty:has-text('trying again')")
     tab.wait_for_selector("#m-plot canvas")
 
     assert tab.is_hidden("#m-empty")
 
 
-def test_a_tab_that_nobody_sees_leaves_its_connection_to_others(heat: Page, tab):
+def test_a_hidden_tab_closes_its_connection(heat: Page, tab):
     tab.goto(heat.address)
     tab.wait_for_selector("#rows tr")
-    seen = """(is) => {
+    set_visible = """(is) => {
         Object.defineProperty(document, "hidden", { value: !is, configurable: true });
         document.dispatchEvent(new Event("visibilitychange"));
     }"""
-    with tab.expect_event("requestfailed", lambda one: one.url.endswith("/events")):
-        tab.evaluate(seen, False)
+    with tab.expect_event("requestfailed", lambda request: request.url.endswith("/events")):
+        tab.evaluate(set_visible, False)
 
     with tab.expect_request("**/events"):
-        tab.evaluate(seen, True)
+        tab.evaluate(set_visible, True)
 
 
 def test_hostile_names_stay_text(odd: Page, tab):
@@ -295,7 +295,7 @@ def test_hostile_names_stay_text(odd: Page, tab):
     assert not set("\u202e\u2028\x1b") & set(shown)
 
 
-def test_a_link_brings_another_browser_to_the_same_place(heat: Page, tab, browser):
+def test_a_link_shows_the_same_view_in_another_browser(heat: Page, tab, browser):
     tab.goto(f"{heat.address}#model?path=main->solve&metric=visits")
     tab.wait_for_selector("#m-plot canvas")
     assert "token" not in tab.url
@@ -305,16 +305,18 @@ def test_a_link_brings_another_browser_to_the_same_place(heat: Page, tab, browse
 
     with browser.new_context() as other:
         again = other.new_page()
-        asked: list[str] = []
-        again.on("request", lambda one: asked.append(one.url))
+        urls: list[str] = []
+        again.on("request", lambda request: urls.append(request.url))
         again.goto(link)
         again.wait_for_selector("#m-plot canvas")
         assert again.text_content("#m-path") == "main → solve"
         assert again.input_value("#m-metric") == "visits"
-    assert not [url for url in asked if "metric=&" in url]  # before it is known what there is
+    assert not [
+        url for url in urls if "metric=&" in url
+    ]  # queries sent before the metrics are known
 
 
-def test_who_has_no_token_or_another_name_for_this_machine_sees_nothing(heat: Page, browser):
+def test_a_browser_without_the_token_or_with_another_host_name_sees_nothing(heat: Page, browser):
     addresses = [
         f"http://127.0.0.1:{heat.port}/",
         f"http://127.0.0.1:{heat.port}/?token=guessed",
@@ -330,15 +332,15 @@ def test_who_has_no_token_or_another_name_for_this_machine_sees_nothing(heat: Pa
     assert "heat" not in body
 
 
-def test_what_would_be_injected_does_not_run_and_reaches_nobody(heat: Page, browser):
+def test_injected_scripts_neither_run_nor_connect(heat: Page, browser):
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(heat.address)
         page.evaluate(
             """() => {
-                const made = document.createElement("script");
-                made.textContent = "window.isBad = true";
-                document.body.append(made);
+                const script = document.createElement("script");
+                script.textContent = "window.isBad = true";
+                document.body.append(script);
             }"""
         )
         reached = page.evaluate("fetch('http://127.0.0.1:9/').then(() => true, (e) => String(e))")
@@ -349,14 +351,14 @@ def test_what_would_be_injected_does_not_run_and_reaches_nobody(heat: Page, brow
 
 @contextmanager
 def started(words: list[str], folder: Path, stop: signal.Signals) -> Iterator[subprocess.Popen]:
-    """A process that gets a signal at the end, if it still runs."""
+    """A process that gets a signal at the end if it is still running."""
     tables = str(folder / "tables")
     environment = os.environ | {"PYTHONPATH": str(ROOT), "INSITU_TABLES": tables}
     command = [sys.executable, "-m", *words]
     with (
-        open(folder / "said", "a") as said,
+        open(folder / "stderr", "a") as errors,
         subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=said, text=True
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
         ) as process,
     ):
         try:
@@ -365,7 +367,7 @@ def started(words: list[str], folder: Path, stop: signal.Signals) -> Iterator[su
             process.send_signal(stop)
 
 
-def test_a_run_is_seen_while_it_goes_on_and_the_page_survives_its_server(tmp_path: Path, tab):
+def test_a_run_is_shown_while_it_is_measured_and_the_page_survives_its_server(tmp_path: Path, tab):
     kernel, stop = "app.py->main->kernel", tmp_path / "stop"
     runs = {RunKey.of({"p": 1, "n": n}): {kernel: (1000.0 * n, float(n))} for n in (1, 2, 4, 8)}
     campaign = campaign_of(tmp_path / "live.insitu", runs)
@@ -385,7 +387,7 @@ def test_a_run_is_seen_while_it_goes_on_and_the_page_survives_its_server(tmp_pat
         running = stack.enter_context(started(run, tmp_path, signal.SIGCONT))
         changed(tab, cell, "")
         changed(tab, cell, tab.text_content(cell))
-        tab.wait_for_selector("#rows tr.chosen.slower")  # 3 ms a visit, 1 ms was known
+        tab.wait_for_selector("#rows tr.chosen.slower")  # 3 ms a visit instead of 1 ms
         tab.evaluate("window.isSame = true")
         os.kill(page.pid, signal.SIGKILL)
         tab.wait_for_selector("#state.lost")
@@ -395,6 +397,6 @@ def test_a_run_is_seen_while_it_goes_on_and_the_page_survives_its_server(tmp_pat
         tab.wait_for_selector("#runs .sealed >> nth=4")
 
         assert again.token == page.token
-        assert "the page was killed by signal 9; runs are" in (tmp_path / "said").read_text()
+        assert "the page was killed by signal 9; runs are" in (tmp_path / "stderr").read_text()
         assert running.wait(WAIT_MS / 1000) == 0
         assert tab.evaluate("window.isSame")  # the page was not loaded again

@@ -22,12 +22,12 @@ from insitu.views.terminal.portrait import facts, formulas, make_subject, pictur
 from tests.support.campaigns import HALO
 
 
-def line(constant: float, slope: float) -> Function:
+def linear(constant: float, slope: float) -> Function:
     return Function(("p",), constant, (Term(slope, (Factor("p", Fraction(1)),)),))
 
 
 def spread_of(function: Function, weights: tuple[float, float]) -> Spread:
-    """The function competes with a constant."""
+    """Weights of a function and of a competing constant."""
     exponents = np.zeros((2, 1, 1, 3))
     exponents[0, 0, 0, 0] = 1.0
     coefficients = np.array([[function.constant, function.terms[0].coefficient], [9.0, 0.0]])
@@ -63,38 +63,38 @@ def models() -> ModelSet:
     return ModelSet(
         ("p",),
         (
-            SeriesModel(key, TIME_EXCLUSIVE, model_of([2.2, 4, 8, 16], line(0.0, 1.0))),
+            SeriesModel(key, TIME_EXCLUSIVE, model_of([2.2, 4, 8, 16], linear(0.0, 1.0))),
             SeriesModel(
-                other, TIME_EXCLUSIVE, model_of([1, 1, 16, 32], line(0.0, 2.0), has_change=True)
+                other, TIME_EXCLUSIVE, model_of([1, 1, 16, 32], linear(0.0, 2.0), has_change=True)
             ),
         ),
         (Clusters(HALO, "time_exclusive", RunKey.of({"p": 5}), labels, ("corner", "inner")),),
     )
 
 
-def told(models: ModelSet, width: int = 100) -> list[str]:
-    return [str(one) for one in facts(make_subject(models, str(HALO), "time_exclusive"), width)]
+def fact_lines(models: ModelSet, width: int = 100) -> list[str]:
+    return [str(line) for line in facts(make_subject(models, str(HALO), "time_exclusive"), width)]
 
 
-def test_candidates_stand_with_their_weights(models):
-    assert "    80 % ████████·· 0 + 1 * p".replace("0 + ", "") in told(models)
-    assert "    20 % ██········ 9" in told(models)
+def test_candidates_are_listed_with_their_weights(models):
+    assert "    80 % ████████·· 0 + 1 * p".replace("0 + ", "") in fact_lines(models)
+    assert "    20 % ██········ 9" in fact_lines(models)
 
 
 def test_residuals_are_numbers_and_bars_around_zero(models):
-    lines = told(models)
+    lines = fact_lines(models)
 
-    assert any(one.split()[:6] == ["2", "2.20", "s", "2", "s", "+10"] for one in lines)
-    assert any(one.endswith("│██████") for one in lines)
-
-
-def test_a_change_point_is_told_with_its_probability(models):
-    assert "  ┆ behaviour changes between p = 4 and 8, 90 % probable" in told(models)
-    assert "  candidates for the last segment" in told(models)
+    assert any(line.split()[:6] == ["2", "2.20", "s", "2", "s", "+10"] for line in lines)
+    assert any(line.endswith("│██████") for line in lines)
 
 
-def test_ranks_are_a_strip_of_marks_and_who_has_no_value_is_told(models):
-    lines = [str(one) for one in strip(models.clusters[0], ("corner", "inner"), 80)]
+def test_a_change_point_is_listed_with_its_probability(models):
+    assert "  ┆ behaviour changes between p = 4 and 8, 90 % probable" in fact_lines(models)
+    assert "  candidates for the last segment" in fact_lines(models)
+
+
+def test_ranks_are_drawn_as_marks_also_those_without_a_value(models):
+    lines = [str(line) for line in strip(models.clusters[0], ("corner", "inner"), 80)]
 
     assert lines[1:] == ["●■■●·", "● 2 corner   ■ 2 inner   · 1 without a value"]
 
@@ -102,24 +102,24 @@ def test_ranks_are_a_strip_of_marks_and_who_has_no_value_is_told(models):
 def test_each_class_has_its_formula(models):
     lines = formulas(make_subject(models, str(HALO), "time_exclusive"))
 
-    assert [str(one) for one in lines] == [
+    assert [str(line) for line in lines] == [
         "● corner  1 * p",
         "■ inner  1 for p <= 4; 2 * p for p >= 8",
     ]
 
 
 @pytest.mark.parametrize(("width", "height"), [(78, 12), (40, 6), (130, 30)])
-def test_a_picture_fills_its_place_and_no_more(models, width, height):
+def test_a_picture_fits_its_size(models, width, height):
     subject = make_subject(models, str(HALO), "time_exclusive", now=(32.0, 20.0))
 
-    lines = [str(one) for one in picture(subject, width, height)]
+    lines = [str(line) for line in picture(subject, width, height)]
 
     assert len(lines) == height
     assert max(map(len, lines)) <= width
     assert {"●", "■", "✚", "┆"} <= set("".join(lines))
 
 
-def test_a_picture_of_nothing_says_so(models):
+def test_a_picture_without_a_model_says_so(models):
     assert "no model yet" in str(picture(make_subject(models, "main", "time"), 60, 10)[0])
 
 
@@ -132,10 +132,10 @@ def test_any_values_can_be_drawn(values):
 
 
 def test_one_point_can_be_drawn():
-    one = np.array([8.0])
+    eight = np.array([8.0])
 
     lines = plot(
-        [BrailleCurve(one, one, one, one, np.full((1, 2), 8.0))],
+        [BrailleCurve(eight, eight, eight, eight, np.full((1, 2), 8.0))],
         width=40,
         height=8,
         unit="s",

@@ -1,36 +1,36 @@
-"""What stands on every screen of the terminal, narrow and wide, compared with what was kept."""
+"""All screens of the terminal, narrow and wide, compared with reference files."""
 
 import pytest
 
-from tests.views.screens import KEYS, SIZES, kept, screens
+from tests.views.screens import KEYS, SIZES, draw_screens, reference_file
 
 
 @pytest.fixture(scope="module", params=SIZES, ids=str)
 def drawn(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("screens")
-    return request.param, screens(str(directory), request.param)
+    return request.param, draw_screens(str(directory), request.param)
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_a_screen_is_as_it_was_when_it_was_looked_at(drawn, name):
-    """If it should be another one: python -m tests.views.screens, and look at `git diff`."""
-    size, found = drawn
+def test_a_screen_equals_the_reference(drawn, name):
+    """After an intended change, run python -m tests.views.screens and check `git diff`."""
+    size, texts = drawn
 
-    assert found[name] == kept(name, size).read_text(encoding="utf-8")
+    assert texts[name] == reference_file(name, size).read_text(encoding="utf-8")
 
 
-def test_no_screen_lets_a_name_command_the_terminal(drawn):
-    _, found = drawn
+def test_no_screen_prints_control_characters_of_names(drawn):
+    _, texts = drawn
 
-    text = "".join(found.values())
+    text = "".join(texts.values())
     assert "\x1b" not in text and "\u202e" not in text
     assert "\\x1b[31mhalo" in text
 
 
 def test_no_line_is_longer_than_the_screen(drawn):
-    (width, height), found = drawn
+    (width, height), texts = drawn
 
-    for text in found.values():
+    for text in texts.values():
         lines = text.splitlines()
         assert max(map(len, lines)) <= width
         assert len(lines) < height

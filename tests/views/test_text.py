@@ -28,11 +28,11 @@ from insitu.views.text import (
         ([], ""),
     ],
 )
-def test_points_are_drawn_as_bars(values: list[float], text: str):
+def test_values_are_drawn_as_bars(values: list[float], text: str):
     assert sparkline(values, 10) == text
 
 
-def test_the_last_points_are_drawn_where_there_are_too_many():
+def test_only_the_last_values_are_drawn_if_there_are_too_many():
     assert sparkline([9, 9, 1, 2], 2) == "▁█"
 
 
@@ -48,12 +48,12 @@ def test_the_last_points_are_drawn_where_there_are_too_many():
         ),
     ],
 )
-def test_ranks_are_told_in_words_and_bars(run: RunRow, text: str, bars: str):
+def test_ranks_are_described_in_words_and_bars(run: RunRow, text: str, bars: str):
     assert describe_ranks(run) == text
     assert rank_bar(run, 4) == bars
 
 
-def test_only_what_is_new_is_told():
+def test_only_changes_are_listed():
     run = RunRow("a", "p=4#0", "measuring", 4, 4, 0)
     row = SeriesRow("main", "time", "s", "all", 1.0, "1 * p")
     before = Board(runs=(run,), series=(row,), findings=(Finding("a", "known"),))
@@ -72,7 +72,7 @@ def test_only_what_is_new_is_told():
     assert len(list(list_changes(None, after))) == 5
 
 
-def test_a_deviation_is_told_once():
+def test_a_deviation_is_listed_once():
     row = SeriesRow("main->f\x1b", "time", "s", "all", 1.0, "1 * p")
     before, after = Board(series=(row,)), Board(series=(replace(row, verdict="slower"),))
 
@@ -91,13 +91,15 @@ def test_a_deviation_is_told_once():
         (None, 100.0, "4 of 4 heard, 0 ended"),
     ],
 )
-def test_how_far_a_run_is_and_how_long_it_will_take(part: float | None, began: float, text: str):
+def test_a_run_is_described_with_its_progress_and_remaining_time(
+    part: float | None, began: float, text: str
+):
     run = RunRow("a", "p=4#0", "measuring", 4, 4, 0, began, part=part)
 
     assert describe_run(run, 120.0) == text
 
 
-def test_an_agenda_is_told_with_the_time_it_needs():
+def test_an_agenda_is_described_with_its_remaining_time():
     assert describe_agenda(Agenda((), 4, 8, 5400.0, 1.0)) == ["4 of 12 made", "about 1.5 h to go"]
     assert describe_agenda(Agenda((), 4, 8, math.nan, math.nan)) == ["4 of 12 made"]
     assert describe_agenda(None) == []

@@ -25,12 +25,12 @@ from insitu.views.web.app import TYPES
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """The page of a campaign that nobody changes."""
-    path = os.path.join(tmp_path_factory.mktemp("kept"), "heat.insitu")
+    """The page of a campaign that does not change."""
+    path = os.path.join(tmp_path_factory.mktemp("unchanged"), "heat.insitu")
     with heat_campaign(path, 1, (4, 8, 16, 32, 64)) as store:
         store.put_models(remodel(load_experiment(store)))
-    with served(path) as found:
-        yield found
+    with served(path) as server:
+        yield server
 
 
 @pytest.fixture
@@ -43,14 +43,14 @@ def store(tmp_path: os.PathLike[str]) -> Iterator[SqliteStore]:
     "path", ["/", "/page.js", "/uPlot.min.css", "/events", "/series", "/link", "/nothing"]
 )
 @pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%FF%00", "?Token={}"])
-def test_nothing_is_told_without_the_token(page: Page, path: str, query: str):
+def test_requests_without_the_token_are_refused(page: Page, path: str, query: str):
     status, _, text = page.get(path + query.format(page.token))
 
     assert status == 403
     assert page.campaign not in text
 
 
-def test_who_came_with_the_token_comes_back_with_a_cookie(page: Page):
+def test_a_request_with_the_token_sets_a_cookie_for_later_requests(page: Page):
     _, headers, _ = page.ask("/")
     cookie, *marks = headers["set-cookie"].split("; ")
 
@@ -60,7 +60,7 @@ def test_who_came_with_the_token_comes_back_with_a_cookie(page: Page):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{}", "127.0.0.1.evil.example", ""])
-def test_another_name_of_this_machine_is_refused(page: Page, host: str):
+def test_requests_for_another_host_name_are_refused(page: Page, host: str):
     status, headers, _ = page.get(f"/?token={page.token}", Host=host.format(page.port))
 
     assert status == 403
@@ -68,28 +68,31 @@ def test_another_name_of_this_machine_is_refused(page: Page, host: str):
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:1"])
-def test_a_tunnel_may_have_a_port_of_its_own(page: Page, host: str):
+def test_a_tunnel_may_use_another_port(page: Page, host: str):
     assert page.get(f"/?token={page.token}", Host=host)[0] == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/page.js", "/series", "/nothing"])
-def test_every_answer_forbids_what_is_not_of_the_page(page: Page, path: str):
+def test_every_answer_has_a_strict_security_policy(page: Page, path: str):
     for _, headers, _ in (page.get(path), page.ask(path)):
         assert "default-src 'self'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
 
 
-def test_the_page_names_no_address_outside_and_makes_no_markup_of_names(page: Page):
+def test_the_page_loads_nothing_from_elsewhere_and_sets_no_markup(page: Page):
     texts = [page.ask(f"/{name}")[2] for name in TYPES]
 
-    addresses = {found for text in texts for found in re.findall(r"\w+://[^\s\"'`/?]+", text)}
-    assert addresses == {"http://www.w3.org", "https://github.com"}  # names; nothing asks for them
+    addresses = {match for text in texts for match in re.findall(r"\w+://[^\s\"'`/?]+", text)}
+    assert addresses == {
+        "http://www.w3.org",
+        "https://github.com",
+    }  # names of formats, never loaded
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
         assert word not in "".join(texts)
 
 
-def test_the_board_arrives_and_arrives_again_when_it_changes(store: SqliteStore):
+def test_the_board_is_sent_first_and_whenever_it_changes(store: SqliteStore):
     with served(store.path) as page, page.events() as events:
         (_, first), (_, now) = next(events), next(events)
         store.add_run(*heat_run(8))
@@ -101,17 +104,17 @@ def test_the_board_arrives_and_arrives_again_when_it_changes(store: SqliteStore)
     assert len(second["board"]["runs"]) == 3
 
 
-def test_the_board_says_how_far_the_campaign_has_come_from_before_its_first_run(tmp_path):
+def test_the_board_has_the_progress_of_the_campaign_before_its_first_run(tmp_path):
     path = tmp_path / "heat.insitu"
     path.mkdir()
-    asked = '[levels]\np = [2, 4, 8]\n[run]\ncommand = "x"\nrepetitions = 1\n'
-    (path / "campaign.toml").write_text(asked)
+    plan = '[levels]\np = [2, 4, 8]\n[run]\ncommand = "x"\nrepetitions = 1\n'
+    (path / "campaign.toml").write_text(plan)
 
     with served(str(path)) as page, page.events() as events:
         first = next(events)[1]
         heat_campaign(str(path), 1, (2, 4)).close()
-        boards = (told for kind, told in events if kind == "board")
-        agenda = next(told["agenda"] for told in boards if len(told["board"]["runs"]) == 2)
+        boards = (content for kind, content in events if kind == "board")
+        agenda = next(content["agenda"] for content in boards if len(content["board"]["runs"]) == 2)
 
     assert (first["agenda"]["done"], first["agenda"]["left"]) == (0, 3)
     assert f"insitu campaign run {path} makes the 3 runs" in first["first_run"]
@@ -119,7 +122,7 @@ def test_the_board_says_how_far_the_campaign_has_come_from_before_its_first_run(
     assert [line["at"] for line in agenda["lines"]] == ["p=2", "p=4", "p=8"]
 
 
-def test_a_page_ends_when_the_aggregator_that_started_it_is_gone(store: SqliteStore):
+def test_the_server_ends_when_the_aggregator_that_started_it_is_killed(store: SqliteStore):
     command = [sys.executable, "-m", "insitu", "serve", store.path, "--web", "--beat", "0.1"]
     store.close()
     with subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE) as serving:
@@ -127,10 +130,10 @@ def test_a_page_ends_when_the_aggregator_that_started_it_is_gone(store: SqliteSt
         assert page.ask("/")[0] == 200
         serving.kill()
 
-        assert serving.stdout.read() == ""  # which both of them held open
+        assert serving.stdout.read() == ""  # both processes had the pipe open
 
 
-def test_an_open_page_does_not_keep_the_server_from_ending(store: SqliteStore):
+def test_the_server_ends_while_a_page_is_open(store: SqliteStore):
     with ExitStack() as stack:
         with served(store.path) as page:
             events = stack.enter_context(page.events())
@@ -142,13 +145,13 @@ def test_an_open_page_does_not_keep_the_server_from_ending(store: SqliteStore):
 def test_a_call_path_has_points_and_a_curve_within_its_bounds(page: Page):
     _, _, text = page.ask(f"/series?callpath={quote(str(SOLVE))}&metric=time")
 
-    found = json.loads(text)
-    one = next(one for one in found["classes"] if one["name"] == "inner")
-    assert found["axis"] == "p"
-    assert [at for at, _ in one["points"]] == [4, 8, 16, 32, 64]
-    assert (found["at"][0], found["at"][-1]) == (4, 128)
-    low, high = one["bounds"]
-    triples = list(zip(low, one["values"], high, strict=True))
+    answer = json.loads(text)
+    inner = next(each for each in answer["classes"] if each["name"] == "inner")
+    assert answer["axis"] == "p"
+    assert [at for at, _ in inner["points"]] == [4, 8, 16, 32, 64]
+    assert (answer["at"][0], answer["at"][-1]) == (4, 128)
+    low, high = inner["bounds"]
+    triples = list(zip(low, inner["values"], high, strict=True))
     assert all(a <= value <= b for a, value, b in triples)
 
 
@@ -165,19 +168,19 @@ def test_the_ranks_of_the_largest_runs_have_classes(page: Page):
 def test_a_call_path_without_models_has_no_curve(page: Page):
     _, _, text = page.ask("/series?callpath=nobody&metric=time&axis=q")
 
-    found = json.loads(text)
-    assert (found["classes"], found["ranks"]) == ([], [])
+    answer = json.loads(text)
+    assert (answer["classes"], answer["ranks"]) == ([], [])
 
 
-def test_shares_and_what_a_place_costs(page: Page):
+def test_shares_and_costs_are_predicted_at_a_coordinate(page: Page):
     shares = json.loads(page.ask("/shares?axis=p&to=65536")[2])
-    there = json.loads(page.ask("/outlook?at=p=65536")[2])
+    outlook = json.loads(page.ask("/outlook?at=p=65536")[2])
 
     whole = [sum(parts) for parts in zip(*shares["parts"], strict=True)]
     assert whole == pytest.approx([1.0] * len(whole))
     assert (shares["at"][0], shares["at"][-1], shares["last"]) == pytest.approx((4, 65536, 64))
-    assert there["rows"][0]["callpath"] == str(REDUCE) == shares["names"][0]
-    low, value, high = (there["rows"][0]["cost"][i] for i in (1, 0, 2))
+    assert outlook["rows"][0]["callpath"] == str(REDUCE) == shares["names"][0]
+    low, value, high = (outlook["rows"][0]["cost"][i] for i in (1, 0, 2))
     assert low < 0.05 * 17 < high and low < value < high
 
 
@@ -185,7 +188,7 @@ def test_shares_and_what_a_place_costs(page: Page):
     "path",
     ["/shares?axis=p&to=far", "/shares?axis=p&to=inf", "/outlook?at=p", "/series?at=p=x"],
 )
-def test_a_question_that_is_none_is_refused(page: Page, path: str):
+def test_an_invalid_query_is_refused(page: Page, path: str):
     status, _, text = page.ask(path)
 
     assert status == 400
@@ -196,8 +199,8 @@ def test_names_that_look_like_markup_stay_names(tmp_path: os.PathLike[str]):
     name, campaign = "<img src=x onerror=alert(1)>\u2028\ndata: {}", f"{tmp_path}/odd.insitu"
     lines = [{"callpath": name, "params": {"p": p}, "value": 1.0 * p} for p in (1, 2, 4, 8)]
     command = [sys.executable, "-m", "insitu", "import", campaign, "-"]
-    given = "\n".join(map(json.dumps, lines))
-    subprocess.run(command, cwd=ROOT, input=given, text=True, check=True, capture_output=True)
+    rows = "\n".join(map(json.dumps, lines))
+    subprocess.run(command, cwd=ROOT, input=rows, text=True, check=True, capture_output=True)
 
     with served(campaign) as page, page.events() as events:
         (row,) = next(events)[1]["board"]["series"]
@@ -208,7 +211,7 @@ def test_names_that_look_like_markup_stay_names(tmp_path: os.PathLike[str]):
     assert len(json.loads(text)["classes"]) == 1
 
 
-def test_a_campaign_that_is_none_is_refused_before_anything_is_served(
+def test_a_missing_campaign_is_refused_before_anything_is_served(
     tmp_path: os.PathLike[str],
 ):
     command = [sys.executable, "-m", "insitu", "watch", "--web", f"{tmp_path}/none.insitu"]
@@ -223,7 +226,7 @@ def test_a_campaign_that_is_none_is_refused_before_anything_is_served(
     "options",
     [("--web", "--once"), ("--web", "--json"), ("--port", "8000"), ("--web", "--port", "x")],
 )
-def test_options_that_make_no_sense_together_are_refused(page: Page, options: tuple[str, ...]):
+def test_conflicting_options_are_refused(page: Page, options: tuple[str, ...]):
     command = [sys.executable, "-m", "insitu", "watch", page.campaign, *options]
 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S)

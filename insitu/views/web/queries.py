@@ -219,7 +219,7 @@ def _span(values: FloatArray, farther: float, n_points: int) -> FloatArray:
 
 
 def _curve_points(values: FloatArray, farther: float) -> FloatArray:
-    """The points of a curve: select_evenly spaced ones, and all measured values."""
+    """The points of a curve: evenly spaced ones, and all measured values."""
     return np.unique([*_span(values, farther, CURVE_POINTS), *np.unique(values)[:CURVE_POINTS]])
 
 

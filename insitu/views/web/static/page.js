@@ -1,8 +1,8 @@
-// The page of a campaign: which view is shown, what arrives, what keys do.
+// The page of a campaign: selects the view, receives events from the server, handles keys.
 import { byId, printable } from "./text.js";
-import { data, go, hash, onChange, readHash, state } from "./state.js";
-import { redrawAll, watch } from "./plot.js";
-import { chosenMetric, chosenPath, drawTree, foldChosen, metrics, step, togglePin } from "./tree.js";
+import { data, go, onChange, readHash, state, stateHash, togglePin } from "./state.js";
+import { redrawAll, watchWidth } from "./plot.js";
+import { drawTree, foldSelected, listMetrics, moveSelection, selectedMetric, selectedPath } from "./tree.js";
 import { drawCompare, drawDetail, drawModel } from "./series.js";
 import { drawOutlook } from "./outlook.js";
 import { drawFindingsPage, drawRuns, drawSide } from "./runs.js";
@@ -15,195 +15,257 @@ const VIEWS = {
   runs: drawRuns,
   findings: drawFindingsPage,
 };
-const NAMES = Object.keys(VIEWS);
+const VIEW_NAMES = Object.keys(VIEWS);
 const RETRY_MS = 2000;
-const THEMES = ["auto", "light", "dark"];
+const THEMES = { auto: "◐ auto", light: "○ light", dark: "● dark" };
+const THEME_NAMES = Object.keys(THEMES);
 
 function draw() {
-  for (const name of NAMES) {
-    byId(`view-${name}`).hidden = name !== state.view;
+  for (const name of VIEW_NAMES) {
     const tab = byId(`tab-${name}`);
+    byId(`view-${name}`).hidden = name !== state.view;
     if (name === state.view) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
   }
-  if (!data.version) return; // what there is is not known yet
+
+  if (!data.version) return; // no board has arrived yet
   drawSide();
   VIEWS[state.view]();
 }
 
 let events = null;
 
-// A browser has six connections to a server for all of its tabs: one that nobody sees lets go.
-function listen() {
+// Receive events while the tab is visible. A browser allows six connections to a server for all of
+// its tabs together: a hidden tab gives up its own.
+function connectEvents() {
   if (events) events.close();
   events = null;
   if (document.hidden) return;
-  const mine = new EventSource("events");
-  events = mine;
-  const told = (text) => {
-    byId("trouble").hidden = !text;
-    byId("trouble").textContent = printable(text);
-  };
-  events.addEventListener("board", (event) => {
-    const { campaign, board, agenda, first_run: firstRun } = JSON.parse(event.data);
-    Object.assign(data, { campaign, board, agenda, firstRun, version: data.version + 1 });
-    byId("campaign").textContent = printable(campaign.replace(/.*\/(?=.)/, ""));
-    byId("campaign").title = printable(campaign);
-    document.title = `${printable(campaign.replace(/.*\/(?=.)/, ""))} – insitu`;
-  });
-  events.addEventListener("now", (event) => {
-    const { live, runs, rows } = JSON.parse(event.data);
-    Object.assign(data, { isLive: live, runs });
-    for (const row of data.board.series) Object.assign(row, { live: null, expected: null, verdict: "" });
-    for (const [place, value, expected, verdict] of rows) {
-      Object.assign(data.board.series[place], { live: value, expected, verdict });
-    }
-    byId("state").className = live ? "live" : "";
-    byId("state").textContent = live ? "● live" : "○ at rest";
-    told("");
-    draw();
-  });
-  events.addEventListener("trouble", (event) => told(JSON.parse(event.data)));
-  events.onerror = async () => {
+
+  const source = new EventSource("events");
+  events = source;
+  source.addEventListener("board", (event) => setBoard(JSON.parse(event.data)));
+  source.addEventListener("now", (event) => setLiveValues(JSON.parse(event.data)));
+  source.addEventListener("trouble", (event) => showTrouble(JSON.parse(event.data)));
+
+  source.onerror = async () => {
     const answer = await fetch("link").catch(() => null);
-    if (mine !== events || mine.readyState === EventSource.OPEN) return; // it is back already
-    byId("state").className = "lost";
-    byId("state").textContent = answer && answer.status === 403
-      ? "✕ refused: open the address that the server prints now" : "✕ nobody answers; trying again …";
-    if (mine.readyState === EventSource.CLOSED) setTimeout(() => mine === events && listen(), RETRY_MS);
+    if (source !== events || source.readyState === EventSource.OPEN) return; // connected again
+
+    const isRefused = answer && answer.status === 403;
+    setStatus("lost", isRefused
+      ? "✕ refused: open the address that the server prints now"
+      : "✕ the server does not answer; trying again …");
+    if (source.readyState === EventSource.CLOSED) {
+      setTimeout(() => source === events && connectEvents(), RETRY_MS);
+    }
   };
 }
 
-// A link for others who may see the campaign: with the token, and with what is looked at.
-async function share() {
+// The event `board`: everything that changes rarely.
+function setBoard({ campaign, board, agenda, first_run: firstRun }) {
+  Object.assign(data, { campaign, board, agenda, firstRun, version: data.version + 1 });
+
+  const name = printable(campaign.replace(/.*\/(?=.)/, ""));
+  byId("campaign").textContent = name;
+  byId("campaign").title = printable(campaign);
+  document.title = `${name} – insitu`;
+}
+
+// The event `now`: the runs in progress and their values, by index of the row.
+function setLiveValues({ live, runs, rows }) {
+  Object.assign(data, { isLive: live, runs });
+
+  for (const row of data.board.series) Object.assign(row, { live: null, expected: null, verdict: "" });
+  for (const [index, value, expected, verdict] of rows) {
+    Object.assign(data.board.series[index], { live: value, expected, verdict });
+  }
+
+  setStatus(live ? "live" : "", live ? "● live" : "○ idle");
+  showTrouble("");
+  draw();
+}
+
+function setStatus(className, text) {
+  byId("state").className = className;
+  byId("state").textContent = text;
+}
+
+function showTrouble(text) {
+  byId("trouble").hidden = !text;
+  byId("trouble").textContent = printable(text);
+}
+
+// A link for others who may see the campaign: contains the token and the state of the page.
+async function showLink() {
   const response = await fetch("link").catch(() => null);
   if (!response || !response.ok) return;
+
   const { token } = await response.json();
-  const link = `${location.origin}/?token=${token}${hash()}`;
+  const link = `${location.origin}/?token=${token}${stateHash()}`;
   byId("link").value = link;
   byId("share-box").hidden = false;
   byId("link").focus();
   byId("link").select();
+
   try {
     await navigator.clipboard.writeText(link);
     byId("copied").textContent = "copied";
   } catch {
-    byId("copied").textContent = "copy it with Ctrl-C";
+    byId("copied").textContent = "press Ctrl-C to copy it";
   }
 }
 
-function setTheme(name) {
-  const known = THEMES.includes(name) ? name : "auto";
-  if (known === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = known;
-  byId("theme").textContent = { auto: "◐ auto", light: "○ light", dark: "● dark" }[known];
-  localStorage.setItem("insitu-theme", known);
+function setTheme(choice) {
+  const name = THEME_NAMES.includes(choice) ? choice : "auto";
+  if (name === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = name;
+
+  byId("theme").textContent = THEMES[name];
+  localStorage.setItem("insitu-theme", name);
   redrawAll();
 }
 
-function nextTheme() {
-  const now = document.documentElement.dataset.theme || "auto";
-  setTheme(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]);
+function selectNextTheme() {
+  const current = document.documentElement.dataset.theme || "auto";
+  setTheme(THEME_NAMES[(THEME_NAMES.indexOf(current) + 1) % THEME_NAMES.length]);
 }
 
-function toggleLog(axis) {
-  const box = { paths: `log-${axis}`, model: `m-log-${axis}`, compare: `c-log-${axis}` }[state.view];
-  if (box) go({ [axis]: byId(box).checked ? "linear" : "log" });
+function toggleLogarithmic(axis) {
+  const prefix = { paths: "", model: "m-", compare: "c-" }[state.view];
+  if (prefix === undefined) return;
+  const isLog = byId(`${prefix}log-${axis}`).checked;
+  go({ [axis]: isLog ? "linear" : "log" });
 }
 
-function nextMetric() {
-  const names = metrics();
-  go({ metric: names[(names.indexOf(chosenMetric()) + 1) % names.length] || "" });
+function selectNextMetric() {
+  const names = listMetrics();
+  go({ metric: names[(names.indexOf(selectedMetric()) + 1) % names.length] || "" });
+}
+
+function focusFilter() {
+  go({ view: "paths" }, state.view !== "paths");
+  byId("filter").focus();
+}
+
+function openModel() {
+  if (selectedPath()) go({ view: "model", path: selectedPath() }, true);
+}
+
+function toggleHelp() {
+  byId("help").hidden = !byId("help").hidden;
+}
+
+function goBack() {
+  byId("help").hidden = true;
+  byId("share-box").hidden = true;
+  if (state.view === "model") go({ view: "paths" }, true);
 }
 
 const KEYS = {
-  "/": () => { go({ view: "paths" }, state.view !== "paths"); byId("filter").focus(); },
-  m: nextMetric,
-  x: () => toggleLog("x"),
-  y: () => toggleLog("y"),
-  t: nextTheme,
-  c: () => chosenPath() && togglePin(chosenPath()),
-  l: share,
-  "?": () => { byId("help").hidden = !byId("help").hidden; },
-  Enter: () => state.view === "paths" && chosenPath() && go({ view: "model", path: chosenPath() }, true),
-  Escape: () => { byId("help").hidden = true; byId("share-box").hidden = true; if (state.view === "model") go({ view: "paths" }, true); },
-  ArrowDown: () => step(1),
-  ArrowUp: () => step(-1),
-  ArrowLeft: () => foldChosen(true),
-  ArrowRight: () => foldChosen(false),
+  "/": focusFilter,
+  m: selectNextMetric,
+  x: () => toggleLogarithmic("x"),
+  y: () => toggleLogarithmic("y"),
+  t: selectNextTheme,
+  c: () => selectedPath() && togglePin(selectedPath()),
+  l: showLink,
+  "?": toggleHelp,
+  Enter: () => state.view === "paths" && openModel(),
+  Escape: goBack,
+  ArrowDown: () => moveSelection(1),
+  ArrowUp: () => moveSelection(-1),
+  ArrowLeft: () => foldSelected(true),
+  ArrowRight: () => foldSelected(false),
 };
-NAMES.forEach((name, i) => { KEYS[String(i + 1)] = () => go({ view: name }, true); });
+VIEW_NAMES.forEach((name, i) => { KEYS[String(i + 1)] = () => go({ view: name }, true); });
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const target = event.target;
-  const isFilter = target.id === "filter";
-  if (isFilter && event.key === "Escape") {
+  const { key, target } = event;
+
+  if (target.id === "filter" && key === "Escape") {
     go({ filter: "" });
     byId("scroll").focus();
-  } else if (isFilter && (event.key === "ArrowDown" || event.key === "ArrowUp")) KEYS[event.key]();
-  else {
-    const isTyping = target.matches("input:not([type=checkbox]), select, textarea");
-    const isPressed = event.key === "Enter" && target.matches("button, a, input");
-    const isArrow = event.key.startsWith("Arrow") && (state.view !== "paths" || target.matches("input, select"));
-    if ((isTyping && event.key !== "Escape") || isPressed || isArrow || !KEYS[event.key]) return;
-    KEYS[event.key]();
+  } else if (target.id === "filter" && (key === "ArrowDown" || key === "ArrowUp")) {
+    KEYS[key]();
+  } else if (KEYS[key] && !belongsToTarget(key, target)) {
+    KEYS[key]();
+  } else {
+    return;
   }
   event.preventDefault();
 }
 
-function connect() {
-  const on = (id, kind, change) => byId(id).addEventListener(kind, (event) => go(change(event.target)));
-  for (const name of NAMES) byId(`tab-${name}`).addEventListener("click", () => go({ view: name }, name !== state.view));
-  on("filter", "input", (box) => ({ filter: box.value }));
-  for (const id of ["metric", "m-metric", "c-metric"]) on(id, "change", (box) => ({ metric: box.value }));
-  for (const id of ["axis", "m-axis", "o-axis"]) on(id, "change", (box) => ({ axis: box.value }));
-  on("order", "change", (box) => ({ order: box.value }));
-  on("m-class", "change", (box) => ({ behaviour: box.value }));
-  on("rivals", "change", (box) => ({ rivals: box.checked }));
-  on("relative", "change", (box) => ({ relative: box.checked }));
-  on("s-x", "change", (box) => ({ across: box.value }));
-  on("s-y", "change", (box) => ({ down: box.value }));
-  for (const prefix of ["", "m-", "c-"]) {
-    for (const axis of ["x", "y"]) on(`${prefix}log-${axis}`, "change", (box) => ({ [axis]: box.checked ? "log" : "linear" }));
-  }
-  byId("open").addEventListener("click", () => go({ view: "model", path: chosenPath() }, true));
-  byId("theme").addEventListener("click", nextTheme);
-  byId("share").addEventListener("click", share);
-  byId("help-button").addEventListener("click", KEYS["?"]);
-  document.addEventListener("keydown", onKey);
-  for (const id of ["plot", "m-plot", "m-residuals", "c-plot"]) watch(byId(id));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-  onPaper();
+// Whether a key is meant for the focused element: text for a field, Enter for a button.
+function belongsToTarget(key, target) {
+  const isTyping = target.matches("input:not([type=checkbox]), select, textarea");
+  if (isTyping && key !== "Escape") return true;
+  if (key === "Enter") return target.matches("button, a, input");
+  if (key.startsWith("Arrow")) return state.view !== "paths" || target.matches("input, select");
+  return false;
 }
 
-// Paper is white, whatever the screen is.
-function onPaper() {
-  let before;
+function addListeners() {
+  const connect = (id, kind, change) => {
+    byId(id).addEventListener(kind, (event) => go(change(event.target)));
+  };
+
+  for (const name of VIEW_NAMES) {
+    byId(`tab-${name}`).addEventListener("click", () => go({ view: name }, name !== state.view));
+  }
+  connect("filter", "input", (box) => ({ filter: box.value }));
+  for (const id of ["metric", "m-metric", "c-metric"]) connect(id, "change", (box) => ({ metric: box.value }));
+  for (const id of ["axis", "m-axis", "o-axis"]) connect(id, "change", (box) => ({ axis: box.value }));
+  connect("order", "change", (box) => ({ order: box.value }));
+  connect("m-class", "change", (box) => ({ behaviour: box.value }));
+  connect("rivals", "change", (box) => ({ rivals: box.checked }));
+  connect("relative", "change", (box) => ({ relative: box.checked }));
+  connect("s-x", "change", (box) => ({ across: box.value }));
+  connect("s-y", "change", (box) => ({ down: box.value }));
+  for (const prefix of ["", "m-", "c-"]) {
+    for (const axis of ["x", "y"]) {
+      connect(`${prefix}log-${axis}`, "change", (box) => ({ [axis]: box.checked ? "log" : "linear" }));
+    }
+  }
+
+  byId("open").addEventListener("click", openModel);
+  byId("theme").addEventListener("click", selectNextTheme);
+  byId("share").addEventListener("click", showLink);
+  byId("help-button").addEventListener("click", toggleHelp);
+  document.addEventListener("keydown", onKey);
+  for (const id of ["plot", "m-plot", "m-residuals", "c-plot"]) watchWidth(byId(id));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+  preparePrinting();
+}
+
+// Print in the light theme, whatever the screen shows.
+function preparePrinting() {
+  let themeBefore;
   addEventListener("beforeprint", () => {
-    before = document.documentElement.dataset.theme;
+    themeBefore = document.documentElement.dataset.theme;
     Object.assign(document.documentElement.dataset, { theme: "light", paper: "" });
     redrawAll();
   });
   addEventListener("afterprint", () => {
     delete document.documentElement.dataset.paper;
-    if (before) document.documentElement.dataset.theme = before;
+    if (themeBefore) document.documentElement.dataset.theme = themeBefore;
     else delete document.documentElement.dataset.theme;
     redrawAll();
   });
 }
 
-function look() {
-  readHash(NAMES);
+function showAddress() {
+  readHash(VIEW_NAMES);
   draw();
 }
 
-history.replaceState(null, "", location.pathname + location.hash); // the cookie has the token from here on
+history.replaceState(null, "", location.pathname + location.hash); // the cookie holds the token from now on
 onChange(draw);
-connect();
+addListeners();
 setTheme(localStorage.getItem("insitu-theme") || "auto");
-addEventListener("hashchange", look);
-addEventListener("popstate", look);
-document.addEventListener("visibilitychange", listen);
-look();
-listen();
+addEventListener("hashchange", showAddress);
+addEventListener("popstate", showAddress);
+document.addEventListener("visibilitychange", connectEvents);
+showAddress();
+connectEvents();

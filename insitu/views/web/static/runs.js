@@ -1,125 +1,195 @@
-// Runs and their ranks, how far the campaign has come, and where the run in progress is off.
-import { byId, drawn, duration, element, number, pathText, percent, printable, quantity, row } from "./text.js";
+// Runs and their ranks, progress of the campaign, and deviations of the run in progress.
+import {
+  byId, element, formatDuration, formatFactor, formatNumber, formatPercent, formatQuantity, pathText,
+  printable, svgElement, tableRow,
+} from "./text.js";
 import { data, go } from "./state.js";
-import { offness, SIGNS } from "./tree.js";
+import { deviationOf, SIGNS } from "./tree.js";
 
-const MOST = 60; // runs that are listed
-const ALIKE = 6; // findings of a kind that are not folded
-const MOST_FINDINGS = 2000;
-const BESIDE = 6; // runs beside the tree, so that findings are seen there, too
-const OFF = 40; // call paths off their forecast that are listed
+const MAX_RUNS = 60; // in the list
+const MAX_SIDE_RUNS = 6; // beside the tree, so that findings are visible there
+const MAX_MISSING = 6; // missing ranks that are listed
+const MAX_DEVIATIONS = 40;
+const MAX_SIDE_FINDINGS = 8;
+const MAX_FINDINGS = 2000;
+const MAX_UNFOLDED = 6; // more findings with the same code are folded
+const STRIP_WIDTH = 240;
+const STRIP_HEIGHT = 10;
+const MIN_PROGRESS = 0.02; // before that, the remaining time cannot be estimated
 
-export const allRuns = () => [...data.runs, ...data.board.runs];
+// Heights of the states of ranks: states differ without colours.
+const HEIGHTS = { ended: 10, measuring: 7, awaited: 3, silent: 5, failed: 10, lost: 10 };
+
+const listRuns = () => [...data.runs, ...data.board.runs];
+const isFinished = (run) => ["sealed", "partial", "omitted"].includes(run.state);
 
 function ranksText(run) {
   if (run.state === "sealed" || run.state === "omitted") return `${run.size} of ${run.size} ended`;
   if (run.state === "partial") {
-    const lost = run.missing.slice(0, 6).join(", ") + (run.missing.length > 6 ? " …" : "");
-    return `${run.ended} of ${run.size} ended${lost ? `; missing: ${lost}` : ""}`;
+    const more = run.missing.length > MAX_MISSING ? " …" : "";
+    const missing = run.missing.slice(0, MAX_MISSING).join(", ");
+    return `${run.ended} of ${run.size} ended${missing ? `; missing: ${missing}${more}` : ""}`;
   }
   return `${run.seen} of ${run.size} heard, ${run.ended} ended`;
 }
 
-// A strip with the state of every rank; states are told apart by height as well.
-const HEIGHTS = { ended: 10, measuring: 7, awaited: 3, silent: 5, failed: 10, lost: 10 };
+// Consecutive ranks in the same state; only their numbers where the server sends no details.
+function listSpans(run) {
+  if (run.ranks.length) return run.ranks;
+  return [
+    ["ended", run.ended],
+    ["measuring", Math.max(run.seen - run.ended, 0)],
+    ["awaited", Math.max(run.size - run.seen, 0)],
+  ];
+}
 
-function strip(run) {
-  const spans = run.ranks.length ? run.ranks : [["ended", run.ended], ["measuring", Math.max(run.seen - run.ended, 0)], ["awaited", Math.max(run.size - run.seen, 0)]];
-  const width = 240;
-  const made = drawn("svg", { viewBox: `0 0 ${width} 10`, class: "states", preserveAspectRatio: "none", role: "img", "aria-label": ranksText(run) });
+// A strip with the state of each rank.
+function makeStrip(run) {
+  const strip = svgElement("svg", {
+    viewBox: `0 0 ${STRIP_WIDTH} ${STRIP_HEIGHT}`,
+    class: "states",
+    preserveAspectRatio: "none",
+    role: "img",
+    "aria-label": ranksText(run),
+  });
+
   let rank = 0;
-  for (const [state, many] of spans) {
-    if (!many) continue;
-    const height = HEIGHTS[state] || 10;
-    const part = drawn("rect", { class: `state-${state}`, x: (width * rank) / run.size, y: 10 - height, height, width: (width * many) / run.size });
-    part.append(drawn("title", {}, `rank${many > 1 ? `s ${rank} to ${rank + many - 1}` : ` ${rank}`}: ${state}`));
-    made.append(part);
-    rank += many;
+  for (const [state, count] of listSpans(run)) {
+    if (!count) continue;
+    const height = HEIGHTS[state] || STRIP_HEIGHT;
+    const span = svgElement("rect", {
+      class: `state-${state}`,
+      x: (STRIP_WIDTH * rank) / run.size,
+      y: STRIP_HEIGHT - height,
+      width: (STRIP_WIDTH * count) / run.size,
+      height,
+    });
+    const ranks = count > 1 ? `ranks ${rank} to ${rank + count - 1}` : `rank ${rank}`;
+    span.append(svgElement("title", {}, `${ranks}: ${state}`));
+    strip.append(span);
+    rank += count;
   }
-  return made;
+  return strip;
 }
 
-function bar(part) {
-  const made = element("progress");
-  made.max = 1;
-  made.value = part;
-  return made;
+function makeBar(fraction) {
+  const bar = element("progress");
+  bar.max = 1;
+  bar.value = fraction;
+  return bar;
 }
 
-function remaining(run) {
+function remainingText(run) {
   if (!run.part || !run.started_at || run.ended === run.size) return "";
   const seconds = Date.now() / 1000 - run.started_at;
-  return seconds > 1 && run.part > 0.02 ? `, about ${duration((seconds * (1 - run.part)) / run.part)} to go` : "";
+  if (seconds <= 1 || run.part <= MIN_PROGRESS) return "";
+  return `, about ${formatDuration((seconds * (1 - run.part)) / run.part)} left`;
 }
 
-function runRow(run) {
-  const isGoing = run.part !== null && !atRest(run);
-  const took = run.ended_at > run.started_at ? duration(run.ended_at - run.started_at) : "";
-  const part = isGoing ? element("span", "", bar(run.part), ` ${percent(run.part)}${remaining(run)}`) : took;
-  return row([["nowrap", printable(run.name)], [`state ${run.state}`, printable(run.state)], strip(run), ranksText(run), part]);
+function progressCell(run) {
+  return element("span", "", makeBar(run.part), ` ${formatPercent(run.part)}${remainingText(run)}`);
 }
 
-const atRest = (run) => ["sealed", "partial", "omitted"].includes(run.state);
+const hasProgress = (run) => run.part !== null && !isFinished(run);
 
-// The short list beside the tree, and the facts above everything.
+function makeRunRow(run) {
+  const elapsed = run.ended_at > run.started_at ? formatDuration(run.ended_at - run.started_at) : "";
+  return tableRow([
+    ["nowrap", printable(run.name)],
+    [`state ${run.state}`, printable(run.state)],
+    makeStrip(run),
+    ranksText(run),
+    hasProgress(run) ? progressCell(run) : elapsed,
+  ]);
+}
+
+// The short lists beside the tree, and the facts in the title.
 export function drawSide() {
-  const runs = allRuns();
-  byId("runs").replaceChildren(...runs.slice(0, BESIDE).map((run) => row([
-    ["nowrap", printable(run.name)], [`state ${run.state}`, printable(run.state)],
-    atRest(run) || run.part === null ? ranksText(run) : element("span", "", bar(run.part), ` ${percent(run.part)}${remaining(run)}`),
-  ])));
-  if (runs.length > BESIDE) byId("runs").append(row([["dim", `${runs.length - BESIDE} more`], "", ""]));
-  if (!runs.length) byId("runs").append(row([["dim", printable(data.firstRun)]]));
-  drawFindings(byId("findings"), 8);
-  const { board } = data;
-  const more = board.omitted ? ` · ${board.omitted} more series: insitu models shows all` : "";
-  const off = new Set(board.series.filter((one) => one.verdict).map((one) => one.callpath)).size;
-  const marks = off ? ` · ${off} call path${off === 1 ? "" : "s"} off the forecast` : "";
-  const plan = data.agenda && !data.agenda.trouble ? ` · ${data.agenda.done} of ${data.agenda.done + data.agenda.left} runs made` : "";
-  byId("facts").textContent = `${runs.length} run${runs.length === 1 ? "" : "s"} over ${board.parameters.map(printable).join(", ") || "–"}${plan}${marks}${more}`;
-  byId("count-findings").textContent = board.findings.length ? ` ${board.findings.length}` : "";
-  byId("count-runs").textContent = runs.length ? ` ${runs.length}` : "";
+  const runs = listRuns();
+  const rows = runs.slice(0, MAX_SIDE_RUNS).map((run) => tableRow([
+    ["nowrap", printable(run.name)],
+    [`state ${run.state}`, printable(run.state)],
+    hasProgress(run) ? progressCell(run) : ranksText(run),
+  ]));
+  if (runs.length > MAX_SIDE_RUNS) rows.push(tableRow([["dim", `${runs.length - MAX_SIDE_RUNS} more`], "", ""]));
+  if (!runs.length) rows.push(tableRow([["dim", printable(data.firstRun)]]));
+  byId("runs").replaceChildren(...rows);
+
+  drawSideFindings();
+  byId("facts").textContent = listFacts(runs).join(" · ");
+  byId("count-findings").textContent = countText(data.board.findings.length);
+  byId("count-runs").textContent = countText(runs.length);
 }
 
-function findingRow(one) {
-  const where = one.where ? element("span", "dim", ` – ${printable(one.where)}`) : "";
-  return element("li", "", element("span", "code", printable(one.code)), printable(one.text), where);
+const countText = (count) => (count ? ` ${count}` : "");
+const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+function listFacts(runs) {
+  const { board, agenda } = data;
+  const facts = [`${plural(runs.length, "run")} over ${board.parameters.map(printable).join(", ") || "–"}`];
+
+  if (agenda && !agenda.trouble) facts.push(`${agenda.done} of ${agenda.done + agenda.left} runs made`);
+
+  const deviating = new Set(board.series.filter((row) => row.verdict).map((row) => row.callpath));
+  if (deviating.size) facts.push(`${plural(deviating.size, "call path")} off the forecast`);
+  if (board.omitted) facts.push(`${board.omitted} more series: insitu models shows all`);
+  return facts;
 }
 
-function drawFindings(host, most) {
+function makeFindingRow(finding) {
+  const location = finding.where ? element("span", "dim", ` – ${printable(finding.where)}`) : "";
+  return element("li", "", element("span", "code", printable(finding.code)), printable(finding.text), location);
+}
+
+function drawSideFindings() {
   const { findings } = data.board;
-  host.replaceChildren(...findings.slice(0, most).map(findingRow));
-  if (!findings.length) host.append(element("li", "dim", "none"));
-  else if (findings.length > most) host.append(element("li", "dim", `${findings.length - most} more`));
+  const items = findings.slice(0, MAX_SIDE_FINDINGS).map(makeFindingRow);
+  if (!findings.length) items.push(element("li", "dim", "none"));
+  const more = findings.length - items.length;
+  if (more > 0) items.push(element("li", "dim", `${more} more`));
+  byId("findings").replaceChildren(...items);
 }
 
-// Those of a kind together; many of them are folded, and stay as they were folded until others come.
+// All findings, grouped by code. Groups that the user opened stay open.
 export function drawFindingsPage() {
   const { findings } = data.board;
   const host = byId("f-all");
   if (host.dataset.version === String(data.version)) return;
   host.dataset.version = String(data.version);
-  const open = new Set([...host.querySelectorAll("details[open]")].map((one) => one.dataset.code));
-  const kinds = new Map();
-  for (const one of findings.slice(0, MOST_FINDINGS)) kinds.set(one.code, [...(kinds.get(one.code) || []), one]);
-  host.replaceChildren(...[...kinds].map(([code, alike]) => {
-    const rows = element("ul", "", ...alike.map(findingRow));
-    if (alike.length <= ALIKE) return rows;
-    const many = element("details", "", element("summary", "", element("span", "code", printable(code)), `${alike.length} of this kind, as: ${printable(alike[0].text)}`), rows);
-    many.dataset.code = code;
-    many.open = open.has(code);
-    return many;
-  }));
+
+  const opened = new Set([...host.querySelectorAll("details[open]")].map((group) => group.dataset.code));
+  const groups = new Map(); // by code
+  for (const finding of findings.slice(0, MAX_FINDINGS)) {
+    if (!groups.has(finding.code)) groups.set(finding.code, []);
+    groups.get(finding.code).push(finding);
+  }
+
+  const nodes = [...groups].map(([code, group]) => makeFindingGroup(code, group, opened.has(code)));
+  host.replaceChildren(...nodes);
   if (!findings.length) host.append(element("p", "dim", "none"));
 }
 
+function makeFindingGroup(code, group, isOpen) {
+  const list = element("ul", "", ...group.map(makeFindingRow));
+  if (group.length <= MAX_UNFOLDED) return list;
+
+  const label = `${group.length} of this kind, for example: ${printable(group[0].text)}`;
+  const summary = element("summary", "", element("span", "code", printable(code)), label);
+  const details = element("details", "", summary, list);
+  details.dataset.code = code;
+  details.open = isOpen;
+  return details;
+}
+
 export function drawRuns() {
-  const runs = allRuns();
-  byId("r-rows").replaceChildren(...runs.slice(0, MOST).map(runRow));
+  const runs = listRuns();
+  byId("r-rows").replaceChildren(...runs.slice(0, MAX_RUNS).map(makeRunRow));
   byId("r-table").hidden = !runs.length;
-  byId("r-more").textContent = runs.length > MOST ? `${runs.length - MOST} runs before these` : runs.length ? "" : printable(data.firstRun);
+
+  const older = runs.length > MAX_RUNS ? `${runs.length - MAX_RUNS} older runs` : "";
+  byId("r-more").textContent = runs.length ? older : printable(data.firstRun);
   drawAgenda();
-  drawOff();
+  drawDeviations();
 }
 
 function drawAgenda() {
@@ -131,35 +201,55 @@ function drawAgenda() {
     byId("r-plan").replaceChildren();
     return;
   }
-  const all = agenda.done + agenda.left;
-  const rest = !agenda.left ? "all runs are made"
-    : agenda.seconds === null ? `${agenda.left} to go`
-      : `${agenda.left} to go: about ${duration(agenda.seconds)}, ${Number(agenda.core_hours.toPrecision(2))} core hours`;
-  byId("r-agenda").replaceChildren(bar(all ? agenda.done / all : 0), ` ${agenda.done} of ${all} runs, ${rest}`);
-  byId("r-plan").replaceChildren(...agenda.lines.map((one) => row([
-    ["path", printable(one.at)], ["n", `${one.done} of ${one.wanted}`],
-    [one.failed ? "n partial" : "n dim", one.failed ? `failed ${number(one.failed)} ×` : ""],
-    ["n dim", one.seconds === null ? "" : `${duration(one.seconds)} each`],
-  ])));
+
+  const total = agenda.done + agenda.left;
+  const progress = total ? agenda.done / total : 0;
+  byId("r-agenda").replaceChildren(makeBar(progress), ` ${agenda.done} of ${total} runs, ${agendaText(agenda)}`);
+
+  const rows = agenda.lines.map((line) => tableRow([
+    ["path", printable(line.at)],
+    ["n", `${line.done} of ${line.wanted}`],
+    [line.failed ? "n partial" : "n dim", line.failed ? `failed ${formatNumber(line.failed)} ×` : ""],
+    ["n dim", line.seconds === null ? "" : `${formatDuration(line.seconds)} each`],
+  ]));
+  byId("r-plan").replaceChildren(...rows);
 }
 
-// Call paths outside of what the models of other runs let expect by now, the farthest off first.
-function drawOff() {
+function agendaText(agenda) {
+  if (!agenda.left) return "all runs are made";
+  if (agenda.seconds === null) return `${agenda.left} left`;
+  const coreHours = Number(agenda.core_hours.toPrecision(2));
+  return `${agenda.left} left: about ${formatDuration(agenda.seconds)}, ${coreHours} core hours`;
+}
+
+// Call paths that differ from the forecast of earlier runs, the largest deviation first.
+function drawDeviations() {
   const run = data.runs[0];
   byId("r-off-card").hidden = !run;
   if (!run) return;
-  const judged = data.board.series.filter((one) => one.expected);
-  const off = judged.filter((one) => one.verdict).sort((a, b) => offness(b) - offness(a));
-  byId("r-off-note").textContent = !judged.length ? `${printable(run.name)}: the models say nothing of this run yet`
-    : `${printable(run.name)}: ${off.length} of ${judged.length} forecasts of call paths are outside of what the models of other runs let expect by now`;
-  byId("r-off-table").hidden = !off.length;
-  byId("r-off").replaceChildren(...off.slice(0, OFF).map((one) => {
-    const name = element("button", "link path", pathText(one.callpath));
-    name.addEventListener("click", () => go({ view: "model", path: one.callpath, metric: one.metric, behaviour: one.behaviour }, true));
-    const [low, , high] = one.expected;
-    return row([
-      [`off ${one.verdict}`, `${SIGNS[one.verdict] || ""}${one.verdict}`], name, printable(one.metric), ["n", quantity(one.live, one.unit)],
-      ["n dim", `${quantity(low, one.unit)} … ${quantity(high, one.unit)}`], ["n", `× ${number(Number((one.live / one.expected[1]).toPrecision(3)))}`],
-    ]);
-  }));
+
+  const judged = data.board.series.filter((row) => row.expected);
+  const deviating = judged.filter((row) => row.verdict).sort((a, b) => deviationOf(b) - deviationOf(a));
+  const text = judged.length
+    ? `${deviating.length} of ${judged.length} values differ from the forecast of earlier runs`
+    : "the models cannot forecast this run yet";
+  byId("r-off-note").textContent = `${printable(run.name)}: ${text}`;
+  byId("r-off-table").hidden = !deviating.length;
+  byId("r-off").replaceChildren(...deviating.slice(0, MAX_DEVIATIONS).map(makeDeviationRow));
+}
+
+function makeDeviationRow(row) {
+  const { callpath, metric, behaviour, unit, verdict } = row;
+  const name = element("button", "link path", pathText(callpath));
+  name.addEventListener("click", () => go({ view: "model", path: callpath, metric, behaviour }, true));
+
+  const [low, expected, high] = row.expected;
+  return tableRow([
+    [`off ${verdict}`, `${SIGNS[verdict] || ""}${verdict}`],
+    name,
+    printable(metric),
+    ["n", formatQuantity(row.live, unit)],
+    ["n dim", `${formatQuantity(low, unit)} … ${formatQuantity(high, unit)}`],
+    ["n", formatFactor(row.live / expected)],
+  ]);
 }

@@ -1,291 +1,458 @@
-// A metric of a call path: its curves beside the tree, and all that is known of it on a page.
+// A metric of a call path: its curves beside the tree, its own page, and several in one plot.
 import {
-  byId, choices, drawn, element, lastFrames, number, pathText, percent, printable,
-  quantity, row, sign,
+  byId, classSign, COLOURS, element, fillSelect, formatNumber, formatPercent, formatQuantity, pathEnd,
+  pathText, printable, svgElement, tableRow,
 } from "./text.js";
-import { answers, data, go, state } from "./state.js";
-import { axesOf, clear, curves } from "./plot.js";
-import { chosenMetric, chosenPath, chosenRow, metrics } from "./tree.js";
+import { data, fetchAnswers, go, state } from "./state.js";
+import { chooseAxes, clearPlot, drawCurves } from "./plot.js";
+import { listMetrics, selectedMetric, selectedPath, selectedRow } from "./tree.js";
 import { drawSurface } from "./surface.js";
 
-const DEAREST = 5; // call paths that are compared where none was chosen
-const BANDS = 3; // series whose intervals can be told apart in one plot
-const CANDIDATES = 3; // drawn besides the model
+const DEFAULT_COMPARED = 5; // the most expensive call paths are compared if none is selected
+const MAX_INTERVALS = 3; // intervals of more series cannot be distinguished in one plot
+const MAX_RIVALS = 3; // candidates drawn besides the model
+const MAX_STRIPS = 6; // runs whose ranks are drawn
+const MAX_COLUMNS = 64; // ranks in a row of a strip
+const NOTE = "points, model and 95 % interval; dashed beyond the measured range";
 
-// A question for each of some call paths; none where another view is shown by now.
-const questions = (view, paths) => (state.view !== view ? [] : paths.filter(Boolean).map((path) => (
-  ["series", { callpath: path, metric: chosenMetric(), axis: state.axis }, heldOthers()]
-)));
-
-// Parameters off the axis may be held elsewhere than at their largest values.
-function heldOthers() {
-  return state.view === "model" ? Object.fromEntries(Object.entries(state.at).filter(([name]) => name !== state.axis)) : {};
+// A query for each call path; none if another view is shown by now.
+function seriesQueries(view, paths) {
+  if (state.view !== view) return [];
+  return paths.filter(Boolean).map((path) => ({
+    name: "series",
+    words: { callpath: path, metric: selectedMetric(), axis: state.axis },
+    at: fixedParameters(),
+  }));
 }
 
-// The newest run in progress on the same axis, and what is due by now.
-function liveOf(path, name, axis) {
+// On the page of a model, the user may choose the values of the parameters off the axis.
+function fixedParameters() {
+  if (state.view !== "model") return {};
+  return Object.fromEntries(Object.entries(state.at).filter(([name]) => name !== state.axis));
+}
+
+// The newest run in progress as a point on the axis, with the bounds of its forecast.
+function livePoint(path, behaviour, axis) {
   const run = data.runs[0];
-  const metric = chosenMetric();
-  const now = data.board.series.find((one) => one.callpath === path && one.metric === metric && one.behaviour === name);
-  const at = run && Object.fromEntries(run.parameters)[axis];
-  return now && now.live !== null && Number.isFinite(at) ? [at, now.live, now.expected] : null;
+  const metric = selectedMetric();
+  const row = data.board.series.find((each) => (
+    each.callpath === path && each.metric === metric && each.behaviour === behaviour
+  ));
+  const x = run && Object.fromEntries(run.parameters)[axis];
+  return row && row.live !== null && Number.isFinite(x) ? [x, row.live, row.expected] : null;
 }
 
-function seriesOf(answer, path, { hasRivals = false } = {}) {
-  return answer.classes.map((one, shade) => ({
-    name: one.name, shade, at: answer.at, values: one.values, low: one.bounds[0], high: one.bounds[1],
-    last: one.last, points: one.points, gaps: one.gaps, text: one.text, unit: one.unit,
-    rivals: hasRivals ? one.candidates.slice(1, 1 + CANDIDATES).map((rival) => rival.values) : [],
-    live: liveOf(path, one.name, answer.axis),
+// The series of an answer as `drawCurves` expects them, one for each class.
+function makeSeries(answer, path, { hasRivals = false } = {}) {
+  return answer.classes.map((behaviour, shade) => ({
+    name: behaviour.name,
+    label: printable(behaviour.name),
+    text: printable(behaviour.text),
+    isSelected: behaviour.name === state.behaviour,
+    unit: behaviour.unit,
+    shade,
+    at: answer.at,
+    values: behaviour.values,
+    low: behaviour.bounds[0],
+    high: behaviour.bounds[1],
+    last: behaviour.last,
+    points: behaviour.points,
+    gaps: behaviour.gaps,
+    rivals: hasRivals ? listRivals(behaviour) : [],
+    live: livePoint(path, behaviour.name, answer.axis),
   }));
 }
 
-function legend(host, series, unit, isTold = true) {
-  const values = [];
-  host.replaceChildren(...series.map((one) => {
-    const value = element("output");
-    values.push(value);
-    const item = element("li", one.isChosen ? "chosen" : "", sign(one.shade), element("b", "", `${one.label} `), isTold ? one.told : "", value);
-    return item;
-  }));
-  return (x, found) => values.forEach((output, i) => {
-    output.textContent = x === null || found[i] === undefined ? "" : `  at ${number(x)}: ${quantity(found[i], unit)}`;
+// The first candidate is the model itself.
+const listRivals = (behaviour) => behaviour.candidates.slice(1, 1 + MAX_RIVALS).map((rival) => rival.values);
+
+// Fill a legend; the result shows the values at a position: (x, values).
+function drawLegend(host, series, unit) {
+  const outputs = series.map(() => element("output"));
+  const items = series.map((each, i) => {
+    const className = each.isSelected ? "chosen" : "";
+    return element("li", className, classSign(each.shade), element("b", "", `${each.label} `), each.text, outputs[i]);
   });
+  host.replaceChildren(...items);
+
+  return (x, values) => {
+    outputs.forEach((output, i) => {
+      const isShown = x !== null && values[i] !== undefined;
+      output.textContent = isShown ? `  at ${formatNumber(x)}: ${formatQuantity(values[i], unit)}` : "";
+    });
+  };
 }
 
-function drawCurves(hosts, answer, path, more = {}) {
-  const series = seriesOf(answer, path, more).map((one) => ({
-    ...one, label: printable(one.name), told: printable(one.text), isChosen: one.name === state.behaviour,
-  }));
+// Draw all classes of a call path. `ids` names the elements: plot, legend, logX, logY.
+function drawClasses(ids, answer, path, options) {
+  const series = makeSeries(answer, path, options);
   const { unit } = series[0];
-  const points = series.flatMap((one) => one.points);
-  const axes = axesOf(state, points);
-  byId(hosts.logX).checked = axes.isLogX;
-  byId(hosts.logY).checked = axes.isLogY;
-  curves(byId(hosts.plot), {
-    key: `${path} ${chosenMetric()} ${answer.axis}`, axis: answer.axis, unit, ...axes, series, height: more.height,
-    label: `${chosenMetric()} of ${pathText(path)} over ${answer.axis}: measured points, model, 95 % interval`,
-    told: legend(byId(hosts.legend), series, unit),
+  const axes = chooseAxes(state, series.flatMap((each) => each.points));
+  byId(ids.logX).checked = axes.isLogX;
+  byId(ids.logY).checked = axes.isLogY;
+
+  drawCurves(byId(ids.plot), {
+    key: `${path} ${selectedMetric()} ${answer.axis}`,
+    axis: answer.axis,
+    unit,
+    ...axes,
+    series,
+    height: options.height,
+    label: `${selectedMetric()} of ${pathText(path)} over ${answer.axis}: measured points, model, 95 % interval`,
+    onHover: drawLegend(byId(ids.legend), series, unit),
   });
   return axes;
 }
 
-const noModel = (answer) => (answer === null ? "nobody answers; asked again soon"
-  : `no model of ${printable(chosenMetric())} yet: it takes runs at three scales or more`);
-const NOTE = "points, model and 95 % interval; dashed beyond what was measured";
+function missingModelText(answer) {
+  if (answer === null) return "the server does not answer; trying again …";
+  return `no model of ${printable(selectedMetric())} yet: a model needs runs at three scales or more`;
+}
 
 // The card beside the tree.
 export async function drawDetail() {
-  const path = chosenPath();
+  const path = selectedPath();
   byId("chosen").textContent = path ? pathText(path) : "no call path yet";
   byId("open").hidden = !path;
-  const found = await answers("detail", () => questions("paths", [chosenPath()]));
-  if (!found) return;
-  const [answer] = found;
+
+  const answers = await fetchAnswers("detail", () => seriesQueries("paths", [selectedPath()]));
+  if (!answers) return;
+  const [answer] = answers;
   const names = data.board.parameters;
   byId("axis-label").hidden = names.length < 2;
-  if (answer) choices(byId("axis"), names, answer.axis);
-  const here = chosenRow();
-  const now = here && here.live !== null ? `; now ${quantity(here.live, here.unit)}${dueText(here)}` : "";
+  if (answer) fillSelect(byId("axis"), names, answer.axis);
+
+  const row = selectedRow();
+  const live = row && row.live !== null ? `; now ${formatQuantity(row.live, row.unit)}${comparisonText(row)}` : "";
   if (!answer || !answer.classes.length) {
-    clear(byId("plot"));
+    clearPlot(byId("plot"));
     byId("legend").replaceChildren();
-    byId("note").textContent = path ? `${noModel(answer)}${now}` : "";
+    byId("note").textContent = path ? `${missingModelText(answer)}${live}` : "";
   } else {
-    drawCurves({ plot: "plot", legend: "legend", logX: "log-x", logY: "log-y" }, answer, path, { height: 260 });
+    const ids = { plot: "plot", legend: "legend", logX: "log-x", logY: "log-y" };
+    drawClasses(ids, answer, path, { height: 260 });
     const others = names.length > 1 ? ", other parameters at their largest values" : "";
-    byId("note").textContent = `${printable(chosenMetric())}: ${NOTE}${others}${now}`;
+    byId("note").textContent = `${printable(selectedMetric())}: ${NOTE}${others}${live}`;
   }
   drawRanks(byId("ranks"), answer, 1);
 }
 
-function dueText(found) {
-  if (!found.expected) return "";
-  const [low, , high] = found.expected.map((value) => quantity(value, found.unit));
-  const word = found.verdict ? `, ${found.verdict} than` : ", within";
-  return `${word} the ${low} … ${high} that are due by now`;
+// How the run in progress compares with its forecast.
+function comparisonText(row) {
+  if (!row.expected) return "";
+  const [low, , high] = row.expected.map((value) => formatQuantity(value, row.unit));
+  const word = row.verdict ? `, ${row.verdict} than` : ", within";
+  return `${word} the forecast ${low} … ${high} by now`;
 }
 
-// Which rank is which class, in the order of ranks; a strip for each of some runs.
-function drawRanks(host, answer, most) {
-  const runs = answer ? answer.ranks.slice(0, most) : [];
-  if (runs.length && runs.every((run) => run.names.length < 2)) {
-    host.replaceChildren(element("p", "note", `all ranks behave alike${runs[0].labels.length > 1 ? `, as the ${number(runs[0].labels.length)} of ${printable(runs[0].run)} do` : ""}`));
+// The class of each rank, as a strip for each of at most `maxRuns` runs.
+function drawRanks(host, answer, maxRuns) {
+  const runs = answer ? answer.ranks.slice(0, maxRuns) : [];
+  const isUniform = runs.length && runs.every((run) => run.names.length < 2);
+  if (isUniform) {
+    host.replaceChildren(element("p", "note", uniformText(runs[0])));
     return;
   }
-  host.replaceChildren(...runs.flatMap((run) => {
-    const shades = run.names.map((name, i) => {
-      const place = answer.classes.findIndex((one) => one.name === name);
-      return place < 0 ? i : place;
-    });
-    const title = element("h3", "", `ranks of ${printable(run.run)} by class`);
-    const told = element("ul", "names", ...run.names.map((name, i) => element("li", "", sign(shades[i]), `${printable(name)}: ${run.counts[i]}`)));
-    return [title, told, strip(run, shades)];
-  }));
+
+  const content = [];
+  for (const run of runs) {
+    const shades = run.names.map((name, i) => classShade(answer, name, i));
+    const items = run.names.map((name, i) => (
+      element("li", "", classSign(shades[i]), `${printable(name)}: ${run.counts[i]}`)
+    ));
+    content.push(
+      element("h3", "", `ranks of ${printable(run.run)} by class`),
+      element("ul", "names", ...items),
+      makeStrip(run, shades),
+    );
+  }
+  host.replaceChildren(...content);
 }
 
-function strip(run, shades) {
-  const across = Math.min(run.labels.length, 64);
-  const made = drawn("svg", { viewBox: `0 0 ${across * 10} ${Math.ceil(run.labels.length / across) * 10}`, class: "strip", role: "img", "aria-label": `classes of ${run.labels.length} ranks` });
-  made.style.maxWidth = `${across * 14}px`;
-  run.labels.forEach((label, rank) => {
-    const cell = drawn("rect", {
-      x: (rank % across) * 10, y: Math.floor(rank / across) * 10, width: 9, height: 9,
-      class: label < 0 ? "cell none" : `cell c${shades[label] % 7}`,
-    });
-    cell.append(drawn("title", {}, `rank ${rank}: ${label < 0 ? "no value" : printable(run.names[label])}`));
-    made.append(cell);
+function uniformText(run) {
+  const { length } = run.labels;
+  const size = length > 1 ? `, for example the ${formatNumber(length)} of ${printable(run.run)}` : "";
+  return `all ranks behave alike${size}`;
+}
+
+// The colour of a class: that of its curve; classes without a curve are numbered in their order.
+function classShade(answer, name, order) {
+  const index = answer.classes.findIndex((behaviour) => behaviour.name === name);
+  return index < 0 ? order : index;
+}
+
+function makeStrip(run, shades) {
+  const { labels } = run;
+  const columns = Math.min(labels.length, MAX_COLUMNS);
+  const rows = Math.ceil(labels.length / columns);
+  const strip = svgElement("svg", {
+    viewBox: `0 0 ${columns * 10} ${rows * 10}`,
+    class: "strip",
+    role: "img",
+    "aria-label": `classes of ${labels.length} ranks`,
   });
-  return made;
+  strip.style.maxWidth = `${columns * 14}px`;
+
+  labels.forEach((label, rank) => {
+    const cell = svgElement("rect", {
+      x: (rank % columns) * 10,
+      y: Math.floor(rank / columns) * 10,
+      width: 9,
+      height: 9,
+      class: label < 0 ? "cell none" : `cell c${shades[label] % COLOURS}`,
+    });
+    const name = label < 0 ? "no value" : printable(run.names[label]);
+    cell.append(svgElement("title", {}, `rank ${rank}: ${name}`));
+    strip.append(cell);
+  });
+  return strip;
 }
 
-const classOf = (answer) => answer.classes.find((each) => each.name === state.behaviour) || answer.classes[0];
+const selectedClass = (answer) => (
+  answer.classes.find((behaviour) => behaviour.name === state.behaviour) || answer.classes[0]
+);
 
 // The page of a model.
 export async function drawModel() {
-  const path = chosenPath();
+  const path = selectedPath();
   byId("m-path").textContent = path ? pathText(path) : "no call path yet";
-  choices(byId("m-metric"), metrics(), chosenMetric());
-  const found = await answers("m-all", () => questions("model", [chosenPath()]));
-  if (!found) return;
-  const [answer] = found;
+  fillSelect(byId("m-metric"), listMetrics(), selectedMetric());
+
+  const answers = await fetchAnswers("m-all", () => seriesQueries("model", [selectedPath()]));
+  if (!answers) return;
+  const [answer] = answers;
   const isEmpty = !answer || !answer.classes.length;
   byId("m-empty").hidden = !isEmpty;
-  byId("m-empty").textContent = noModel(answer);
+  byId("m-empty").textContent = missingModelText(answer);
   byId("m-all").hidden = isEmpty;
   if (isEmpty) return;
+
   const names = data.board.parameters;
+  const behaviour = selectedClass(answer);
   byId("m-axis-label").hidden = names.length < 2;
-  choices(byId("m-axis"), names, answer.axis);
-  drawHeld(answer);
+  fillSelect(byId("m-axis"), names, answer.axis);
+  fillSelect(byId("m-class"), answer.classes.map((each) => each.name), behaviour.name);
   byId("rivals").checked = state.rivals;
-  const hosts = { plot: "m-plot", legend: "m-legend", logX: "m-log-x", logY: "m-log-y" };
-  const axes = drawCurves(hosts, answer, path, { height: 340, hasRivals: state.rivals });
-  const one = classOf(answer);
-  choices(byId("m-class"), answer.classes.map((each) => each.name), one.name);
+  drawFixedParameters(answer);
+
+  const ids = { plot: "m-plot", legend: "m-legend", logX: "m-log-x", logY: "m-log-y" };
+  const axes = drawClasses(ids, answer, path, { height: 340, hasRivals: state.rivals });
   drawResiduals(answer, path, axes);
-  drawFacts(one);
-  drawCandidates(one);
-  drawPoints(one, names);
-  drawRanks(byId("m-ranks"), answer, 6);
+  drawFacts(behaviour);
+  drawSegments(behaviour);
+  drawCandidates(behaviour);
+  drawMeasuredPoints(behaviour, names);
+  drawRanks(byId("m-ranks"), answer, MAX_STRIPS);
   byId("m-ranks-card").hidden = !answer.ranks.length;
-  drawSurface(() => ({ callpath: chosenPath(), metric: chosenMetric(), class: classOf(answer).name }));
+  drawSurface(() => ({ callpath: selectedPath(), metric: selectedMetric(), class: selectedClass(answer).name }));
 }
 
-// Values of the parameters off the axis, each among those that were measured.
-function drawHeld(answer) {
+// Selectors for the parameters off the axis, with their measured values.
+function drawFixedParameters(answer) {
   const others = Object.keys(answer.levels).filter((name) => name !== answer.axis);
-  const said = JSON.stringify([others, answer.levels, answer.held]);
+  const content = JSON.stringify([others, answer.levels, answer.held]);
   const host = byId("m-held");
-  if (host.dataset.said === said) return;
-  host.dataset.said = said;
-  host.replaceChildren(...others.map((name) => {
+  if (host.dataset.content === content) return;
+  host.dataset.content = content;
+
+  const labels = others.map((name) => {
     const select = element("select");
-    choices(select, answer.levels[name].map(String), String(answer.held[name]), (value) => number(Number(value)));
+    const levels = answer.levels[name].map(String);
+    fillSelect(select, levels, String(answer.held[name]), (value) => formatNumber(Number(value)));
     select.addEventListener("change", () => go({ at: { ...state.at, [name]: Number(select.value) } }));
     return element("label", "", `${printable(name)} = `, select);
-  }));
+  });
+  host.replaceChildren(...labels);
 }
 
 function drawResiduals(answer, path, axes) {
-  const series = answer.classes.map((one, shade) => ({
-    name: one.name, shade, at: answer.at, values: answer.at.map(() => 0), last: one.last, low: null,
-    points: one.points.map(([x], i) => [x, one.residuals[i]]),
+  const series = answer.classes.map((behaviour, shade) => ({
+    name: behaviour.name,
+    shade,
+    at: answer.at,
+    values: answer.at.map(() => 0),
+    low: null,
+    last: behaviour.last,
+    points: behaviour.points.map(([x], i) => [x, behaviour.residuals[i]]),
   }));
-  curves(byId("m-residuals"), {
-    key: `residuals ${path}`, axis: answer.axis, unit: "", isLogX: axes.isLogX, isLogY: false, series, height: 150,
-    least: 0.02, format: percent, label: "how far the points are off the model, in percent of it",
+
+  drawCurves(byId("m-residuals"), {
+    key: `residuals ${path}`,
+    axis: answer.axis,
+    unit: "",
+    isLogX: axes.isLogX,
+    isLogY: false,
+    series,
+    height: 150,
+    minExtent: 0.02, // residuals below 2 % fill only a small range of the plot
+    format: formatPercent,
+    label: "residuals of the points in percent of the model",
   });
 }
 
-function drawFacts(one) {
-  const { quality } = one;
+function drawFacts(behaviour) {
+  const { quality } = behaviour;
+  const { smape, adjusted_r2: adjustedR2, rss } = quality;
   const facts = [
-    ["error (SMAPE)", quality.smape === null ? "–" : percent(quality.smape / 100)],
-    ["adjusted R²", quality.adjusted_r2 === null ? "–" : quality.adjusted_r2.toFixed(4)],
-    ["residual sum of squares", quality.rss === null ? "–" : Number(quality.rss.toPrecision(3)).toString()],
-    ["leading term is right with", percent(quality.probability)],
-    ["modeler", printable(one.modeler)],
+    ["error (SMAPE)", smape === null ? "–" : formatPercent(smape / 100)],
+    ["adjusted R²", adjustedR2 === null ? "–" : adjustedR2.toFixed(4)],
+    ["residual sum of squares", rss === null ? "–" : String(Number(rss.toPrecision(3)))],
+    ["probability of the leading term", formatPercent(quality.probability)],
+    ["modeler", printable(behaviour.modeler)],
   ];
-  byId("m-facts").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
+  byId("m-facts").replaceChildren(
+    ...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]),
+  );
+}
+
+function drawSegments(behaviour) {
   const axis = printable(data.board.parameters[0] || "");
-  const rows = one.segments.map((part) => {
-    const where = part.from === null && part.to === null ? "everywhere"
-      : part.from === null ? `${axis} ≤ ${number(part.to)}`
-        : part.to === null ? `${axis} ≥ ${number(part.from)}` : `${number(part.from)} ≤ ${axis} ≤ ${number(part.to)}`;
-    return row([["nowrap", where], ["path", printable(part.text)]]);
+  const rows = behaviour.segments.map((segment) => (
+    tableRow([["nowrap", rangeText(segment, axis)], ["path", printable(segment.text)]])
+  ));
+  const gaps = behaviour.gaps.map(([low, high, probability]) => {
+    const chance = probability === null ? "" : ` (${formatPercent(probability)})`;
+    return element("p", "gap", `behaviour changes between ${formatNumber(low)} and ${formatNumber(high)}${chance}`);
   });
-  const gaps = one.gaps.map(([low, high, chance]) => element("p", "gap", `behaviour changes between ${number(low)} and ${number(high)}${chance === null ? "" : ` (${percent(chance)})`}`));
-  const notes = one.findings.map((text) => element("p", "dim", printable(text)));
+  const notes = behaviour.findings.map((text) => element("p", "dim", printable(text)));
   byId("m-segments").replaceChildren(element("table", "", element("tbody", "", ...rows)), ...gaps, ...notes);
 }
 
-function drawCandidates(one) {
-  byId("m-candidates").replaceChildren(...one.candidates.map((each) => {
-    const bar = drawn("svg", { viewBox: "0 0 100 8", class: "bar", preserveAspectRatio: "none", "aria-hidden": "true" });
-    bar.append(drawn("rect", { width: 100, height: 8, class: "rest" }), drawn("rect", { width: 100 * each.probability, height: 8, class: "part" }));
-    return row([["n", percent(each.probability)], bar, ["path", printable(each.text)]]);
-  }));
+function rangeText(segment, axis) {
+  const { from, to } = segment;
+  if (from === null && to === null) return "everywhere";
+  if (from === null) return `${axis} ≤ ${formatNumber(to)}`;
+  if (to === null) return `${axis} ≥ ${formatNumber(from)}`;
+  return `${formatNumber(from)} ≤ ${axis} ≤ ${formatNumber(to)}`;
 }
 
-function drawPoints(one, names) {
-  byId("m-points-head").replaceChildren(row([...names.map((name) => ["n", printable(name)]), ["n", "measured"]], "", "th"));
-  byId("m-points").replaceChildren(...one.measured.map(([at, value]) => (
-    row([...at.map((each) => ["n", number(each)]), ["n", quantity(value, one.unit)]])
-  )));
+function drawCandidates(behaviour) {
+  const rows = behaviour.candidates.map((candidate) => {
+    const { probability } = candidate;
+    const bar = svgElement("svg", {
+      viewBox: "0 0 100 8",
+      class: "bar",
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+    });
+    bar.append(
+      svgElement("rect", { width: 100, height: 8, class: "rest" }),
+      svgElement("rect", { width: 100 * probability, height: 8, class: "filled" }),
+    );
+    return tableRow([["n", formatPercent(probability)], bar, ["path", printable(candidate.text)]]);
+  });
+  byId("m-candidates").replaceChildren(...rows);
 }
 
-// Those that were chosen, else the dearest.
-function compared() {
+function drawMeasuredPoints(behaviour, names) {
+  const titles = [...names.map((name) => ["n", printable(name)]), ["n", "measured"]];
+  byId("m-points-head").replaceChildren(tableRow(titles, "", "th"));
+
+  const rows = behaviour.measured.map(([coordinate, value]) => tableRow([
+    ...coordinate.map((number) => ["n", formatNumber(number)]),
+    ["n", formatQuantity(value, behaviour.unit)],
+  ]));
+  byId("m-points").replaceChildren(...rows);
+}
+
+// The selected call paths; without a selection the most expensive.
+function comparedPaths() {
   if (state.pins.length) return state.pins;
-  const rows = data.board.series.filter((one) => one.metric === chosenMetric());
-  return [...new Set(rows.sort((a, b) => b.share - a.share).map((one) => one.callpath))].slice(0, DEAREST);
+  const metric = selectedMetric();
+  const rows = data.board.series.filter((row) => row.metric === metric).sort((a, b) => b.share - a.share);
+  return [...new Set(rows.map((row) => row.callpath))].slice(0, DEFAULT_COMPARED);
 }
 
-// Several call paths in one picture.
+// Several call paths in one plot.
 export async function drawCompare() {
-  const paths = compared();
-  choices(byId("c-metric"), metrics(), chosenMetric());
+  const paths = comparedPaths();
+  fillSelect(byId("c-metric"), listMetrics(), selectedMetric());
   byId("relative").checked = state.relative;
   byId("c-note").textContent = "";
-  const found = await answers("c-plot", () => questions("compare", compared()));
-  if (!found) return;
-  let shade = 0;
-  const all = paths.flatMap((path, i) => (found[i] ? seriesOf(found[i], path) : []).map((one) => ({
-    ...one, path, shade: shade++, label: `${lastFrames(path, 60)}${one.name === "all" ? "" : ` (${printable(one.name)})`}`, told: printable(one.text),
-  }))).map((one) => (state.relative ? scaled(one) : one));
-  const series = all.map((one) => (all.length > BANDS ? { ...one, low: null } : one));
+
+  const answers = await fetchAnswers("c-plot", () => seriesQueries("compare", comparedPaths()));
+  if (!answers) return;
+  const series = makeComparedSeries(paths, answers);
   if (!series.length) {
-    clear(byId("c-plot"));
-    byId("c-legend").replaceChildren(element("li", "dim", noModel(found.find((one) => one === null))));
+    const failed = answers.find((answer) => answer === null);
+    clearPlot(byId("c-plot"));
+    byId("c-legend").replaceChildren(element("li", "dim", missingModelText(failed)));
     return;
   }
-  const which = state.pins.length ? "☐ in the tree adds and removes call paths" : "the costliest call paths; ☐ in the tree, or the key c, chooses others";
-  byId("c-note").textContent = `${series.length > BANDS ? "points and models, dashed beyond what was measured; a page has the interval" : NOTE}; ${which}`;
-  const { axis } = found.find((one) => one && one.classes.length);
-  const axes = axesOf(state, series.flatMap((one) => one.points));
+
+  byId("c-note").textContent = compareNote(series.length);
+  const axes = chooseAxes(state, series.flatMap((each) => each.points));
   byId("c-log-x").checked = axes.isLogX;
   byId("c-log-y").checked = axes.isLogY;
+
   const unit = state.relative ? "" : series[0].unit;
-  const told = legend(byId("c-legend"), series, unit);
-  [...byId("c-legend").children].forEach((item, i) => {
-    const link = element("button", "link", "page");
-    link.addEventListener("click", () => go({ view: "model", path: series[i].path, behaviour: series[i].name }, true));
-    const drop = element("button", "link", "remove");
-    drop.addEventListener("click", () => go({ pins: paths.filter((path) => path !== series[i].path) }));
-    item.append(" ", link, ...(state.pins.length ? [" ", drop] : []));
-  });
-  curves(byId("c-plot"), {
-    key: paths.join(" "), axis, unit, ...axes, series, height: 430, told,
-    format: state.relative ? (value) => `× ${number(value)}` : undefined,
-    label: `${chosenMetric()} of ${series.length} series over ${axis}`,
+  const onHover = drawLegend(byId("c-legend"), series, unit);
+  addLegendButtons(series, paths);
+  const { axis } = answers.find((answer) => answer && answer.classes.length);
+  drawCurves(byId("c-plot"), {
+    key: paths.join(" "),
+    axis,
+    unit,
+    ...axes,
+    series,
+    height: 430,
+    onHover,
+    format: state.relative ? (value) => `× ${formatNumber(value)}` : undefined,
+    label: `${selectedMetric()} of ${series.length} series over ${axis}`,
   });
 }
 
-// In multiples of the first measured value, so that growth is compared and not size.
-function scaled(one) {
-  const first = one.points.length ? one.points[0][1] : 0;
-  if (!(first > 0)) return one;
-  const by = (values) => values.map((value) => (value === null ? null : value / first));
-  return { ...one, values: by(one.values), low: by(one.low), high: by(one.high), live: null, points: one.points.map(([x, y]) => [x, y / first]) };
+function makeComparedSeries(paths, answers) {
+  const result = [];
+  paths.forEach((path, i) => {
+    for (const series of answers[i] ? makeSeries(answers[i], path) : []) {
+      const name = series.name === "all" ? "" : ` (${series.label})`;
+      const compared = { ...series, path, shade: result.length, label: `${pathEnd(path, 60)}${name}` };
+      result.push(state.relative ? scaleToFirst(compared) : compared);
+    }
+  });
+
+  const hasIntervals = result.length <= MAX_INTERVALS;
+  return hasIntervals ? result : result.map((series) => ({ ...series, low: null }));
+}
+
+function compareNote(count) {
+  const content = count > MAX_INTERVALS
+    ? "points and models, dashed beyond the measured range; the page of a model shows its interval"
+    : NOTE;
+  const selection = state.pins.length
+    ? "☐ in the tree adds and removes call paths"
+    : "the most expensive call paths; ☐ in the tree, or the key c, selects others";
+  return `${content}; ${selection}`;
+}
+
+function addLegendButtons(series, paths) {
+  [...byId("c-legend").children].forEach((item, i) => {
+    const { path, name } = series[i];
+    const open = element("button", "link", "page");
+    open.addEventListener("click", () => go({ view: "model", path, behaviour: name }, true));
+    item.append(" ", open);
+
+    if (state.pins.length) {
+      const remove = element("button", "link", "remove");
+      remove.addEventListener("click", () => go({ pins: paths.filter((each) => each !== path) }));
+      item.append(" ", remove);
+    }
+  });
+}
+
+// In multiples of the first measured value: compares growth instead of size.
+function scaleToFirst(series) {
+  const first = series.points.length ? series.points[0][1] : 0;
+  if (!(first > 0)) return series;
+
+  const scale = (values) => values.map((value) => (value === null ? null : value / first));
+  return {
+    ...series,
+    values: scale(series.values),
+    low: scale(series.low),
+    high: scale(series.high),
+    points: series.points.map(([x, y]) => [x, y / first]),
+    live: null,
+  };
 }

@@ -1,22 +1,36 @@
-// What is known of the campaign, and what the user looks at; the latter is kept in the address.
+// The data of the campaign, what the user looks at (kept in the address), and queries to the server.
 import { byId } from "./text.js";
 
 export const data = {
   board: { parameters: [], runs: [], series: [], findings: [], omitted: 0 },
-  runs: [], // those being measured, newest first
-  agenda: null,
+  runs: [], // runs in progress, newest first
+  agenda: null, // progress of the runs that campaign.toml plans
   campaign: "",
-  firstRun: "", // what makes it
+  firstRun: "", // how to make the first run
   isLive: false,
-  version: 0, // of the models: what was asked before is old
+  version: 0, // increases with each board; answers to earlier queries are discarded
 };
 
-const FIRST = {
-  view: "paths", metric: "", path: "", behaviour: "", filter: "", order: "tree", axis: "",
-  x: "", y: "", pins: [], at: {}, rivals: false, relative: false, across: "", down: "",
+const MAX_PINS = 12; // call paths that are compared
+const DEFAULTS = {
+  view: "paths",
+  metric: "",
+  path: "",
+  behaviour: "",
+  filter: "",
+  order: "tree",
+  axis: "",
+  x: "", // "log", "linear", or "" for what suits the points
+  y: "",
+  pins: [], // call paths that are compared
+  at: {}, // values of parameters
+  rivals: false,
+  relative: false,
+  across: "", // axes of the surface
+  down: "",
 };
 
-export const state = structuredClone(FIRST);
+export const state = structuredClone(DEFAULTS);
 
 const listeners = [];
 
@@ -24,10 +38,11 @@ export function onChange(listener) {
   listeners.push(listener);
 }
 
-// Look at something else; `isStep` makes it one that the back button knows.
+// Change what is shown. With `isStep`, the back button of the browser returns to the state before.
 export function go(changes, isStep = false) {
   Object.assign(state, changes);
-  const address = hash();
+
+  const address = stateHash();
   if (address !== location.hash) {
     if (isStep) history.pushState(null, "", address);
     else history.replaceState(null, "", address);
@@ -35,77 +50,117 @@ export function go(changes, isStep = false) {
   for (const listener of listeners) listener();
 }
 
-// The address says only what is not as it is at first.
-export function hash() {
-  const said = new URLSearchParams();
-  for (const [name, first] of Object.entries(FIRST)) {
+// Add a call path to those that are compared, or remove it.
+export function togglePin(path) {
+  const others = state.pins.filter((pin) => pin !== path);
+  const isPinned = others.length < state.pins.length;
+  go({ pins: isPinned ? others : [...state.pins, path].slice(-MAX_PINS) });
+}
+
+// The address of the current state. Defaults are left out.
+export function stateHash() {
+  const query = new URLSearchParams();
+  for (const [name, initial] of Object.entries(DEFAULTS)) {
     const value = state[name];
     if (name === "view") continue;
-    if (name === "pins") value.forEach((pin) => said.append("pins", pin));
-    else if (name === "at") Object.entries(value).forEach(([key, one]) => said.append("at", `${key}=${one}`));
-    else if (value !== first) said.set(name, typeof first === "boolean" ? "yes" : value);
+
+    if (name === "pins") {
+      for (const pin of value) query.append("pins", pin);
+    } else if (name === "at") {
+      for (const [parameter, number] of Object.entries(value)) query.append("at", `${parameter}=${number}`);
+    } else if (value !== initial) {
+      query.set(name, typeof initial === "boolean" ? "yes" : value);
+    }
   }
-  const text = said.toString();
+
+  const text = query.toString();
   return `#${state.view}${text ? `?${text}` : ""}`;
 }
 
+// Set the state from the address.
 export function readHash(views) {
   const [view, text] = location.hash.slice(1).split(/\?(.*)/s);
-  const said = new URLSearchParams(text || "");
-  Object.assign(state, structuredClone(FIRST));
+  const query = new URLSearchParams(text || "");
+
+  Object.assign(state, structuredClone(DEFAULTS));
   if (views.includes(view)) state.view = view;
-  for (const [name, first] of Object.entries(FIRST)) {
-    if (name === "view" || !said.has(name)) continue;
-    if (name === "pins") state.pins = said.getAll("pins").filter(Boolean).slice(0, 12);
-    else if (name === "at") {
-      const pairs = said.getAll("at").map((one) => one.split("="));
-      state.at = Object.fromEntries(pairs.map(([key, one]) => [key, Number(one)]).filter(([, one]) => Number.isFinite(one)));
-    } else state[name] = typeof first === "boolean" ? true : said.get(name);
+
+  for (const [name, initial] of Object.entries(DEFAULTS)) {
+    if (name === "view" || !query.has(name)) continue;
+
+    if (name === "pins") state.pins = query.getAll("pins").filter(Boolean).slice(0, MAX_PINS);
+    else if (name === "at") state.at = readAssignments(query.getAll("at"));
+    else state[name] = typeof initial === "boolean" ? true : query.get(name);
   }
+}
+
+// Values of parameters from texts like "p=64".
+function readAssignments(texts) {
+  const values = {};
+  for (const text of texts) {
+    const [name, value] = text.split("=");
+    if (value !== undefined && Number.isFinite(Number(value))) values[name] = Number(value);
+  }
+  return values;
 }
 
 const RETRY_MS = 2000;
-let known = new Map();
-let version = 0;
-let retrying = 0;
+const MAX_CACHED = 200; // answers
+let cache = new Map(); // by address: a promise of the answer
+let cacheVersion = 0; // of the data
+let retryTimer = 0;
 
-// What the server says of the models, asked once for each version of them; null where it does not.
-async function ask(name, words, at = {}) {
+// The answer of the server to a query: { name, words, at }. Null if the server does not answer.
+// Each query is sent once for each version of the data.
+function ask({ name, words, at = {} }) {
   const query = new URLSearchParams(words);
-  for (const [key, value] of Object.entries(at)) query.append("at", `${key}=${value}`);
+  for (const [parameter, value] of Object.entries(at)) query.append("at", `${parameter}=${value}`);
   const address = `${name}?${query}`;
-  if (version !== data.version) [known, version] = [new Map(), data.version];
-  if (!known.has(address)) {
-    if (known.size > 200) known.clear();
-    known.set(address, fetched(address, known));
+
+  if (cacheVersion !== data.version) {
+    cache = new Map();
+    cacheVersion = data.version;
   }
-  return known.get(address);
+  if (!cache.has(address)) {
+    if (cache.size > MAX_CACHED) cache.clear();
+    cache.set(address, fetchAnswer(address, cache));
+  }
+  return cache.get(address);
 }
 
-// Nobody may answer for a while; what is shown then is asked again.
-async function fetched(address, asked) {
+// A query that failed is sent again later. A query that the server refuses (400) is not.
+async function fetchAnswer(address, ownCache) {
   const response = await fetch(address).catch(() => null);
-  const answer = response && response.ok ? await response.json().catch(() => null) : null;
+  const isOk = response && response.ok;
+  const answer = isOk ? await response.json().catch(() => null) : null;
+
   if (answer === null && !(response && response.status === 400)) {
-    asked.delete(address);
-    clearTimeout(retrying);
-    retrying = setTimeout(() => go({}), RETRY_MS);
+    ownCache.delete(address);
+    clearTimeout(retryTimer);
+    retryTimer = setTimeout(() => go({}), RETRY_MS);
   }
   return answer;
 }
 
-let begun = 0;
-const drawn = new Map(); // by host: which of its drawings is shown
+let lastRequest = 0;
+const drawnRequests = new Map(); // by id of the element: the number of the request that it shows
 
-// Answers for a host, in the order of its questions; null where these are not its questions any
-// more, or newer answers are shown already: answers come in any order.
-export async function answers(host, questions) {
-  const mine = ++begun;
-  const asked = questions();
-  byId(host).classList.add("waiting");
-  const found = await Promise.all(asked.map((one) => ask(...one)));
-  if (mine < (drawn.get(host) || 0) || JSON.stringify(questions()) !== JSON.stringify(asked)) return null;
-  drawn.set(host, mine);
-  byId(host).classList.remove("waiting");
-  return found;
+// The answers to the queries that `listQueries` returns, in their order, for an element of the page.
+// Null if the state has changed in the meantime, or if the element already shows newer answers:
+// answers arrive in any order.
+export async function fetchAnswers(id, listQueries) {
+  lastRequest += 1;
+  const request = lastRequest;
+  const queries = listQueries();
+
+  byId(id).classList.add("waiting");
+  const answers = await Promise.all(queries.map(ask));
+
+  const isLate = request < (drawnRequests.get(id) || 0);
+  const hasChanged = JSON.stringify(listQueries()) !== JSON.stringify(queries);
+  if (isLate || hasChanged) return null;
+
+  drawnRequests.set(id, request);
+  byId(id).classList.remove("waiting");
+  return answers;
 }

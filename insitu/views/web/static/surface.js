@@ -1,141 +1,238 @@
-// A model over two parameters: a heat map with lines of equal value, and the measured points.
-import { byId, choices, drawn, element, isWide, logTicks, number, printable, quantity, scaleOf, ticks } from "./text.js";
-import { answers, data, state } from "./state.js";
+// A model over two parameters: a heat map with contour lines, and the measured points.
+import {
+  byId, element, fillSelect, formatNumber, formatQuantity, isWide, linearTicks, logTicks, makeScale,
+  printable, svgElement,
+} from "./text.js";
+import { data, fetchAnswers, state } from "./state.js";
 
-// Of cividis: dark to bright without red and green, alike for all eyes and in grey.
-const RAMP = [[0, 34, 78], [33, 57, 109], [76, 84, 108], [108, 110, 114], [144, 137, 120], [182, 165, 112], [219, 195, 92], [254, 232, 56]];
-const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [560, 330, 66, 92, 10, 42];
+// Colours of cividis, from dark to bright: distinguishable without red and green, and in grey.
+const RAMP = [
+  [0, 34, 78], [33, 57, 109], [76, 84, 108], [108, 110, 114],
+  [144, 137, 120], [182, 165, 112], [219, 195, 92], [254, 232, 56],
+];
+const RAMP_STEPS = 40; // rectangles of the colour scale
+const BRIGHT = 0.55; // fraction of the ramp from which lines are black
 
-const shadeOf = (part) => {
-  const at = Math.min(Math.max(part, 0), 1) * (RAMP.length - 1);
-  const i = Math.min(Math.floor(at), RAMP.length - 2);
-  return `rgb(${RAMP[i].map((from, k) => Math.round(from + (at - i) * (RAMP[i + 1][k] - from))).join(",")})`;
-};
+const WIDTH = 560;
+const HEIGHT = 330;
+const LEFT = 66;
+const RIGHT = WIDTH - 92;
+const TOP = 10;
+const BOTTOM = HEIGHT - 42;
 
-// The two parameters that were chosen, else the first two.
-function chosenAxes() {
+// The colour at a fraction of the ramp.
+function rampColour(fraction) {
+  const position = Math.min(Math.max(fraction, 0), 1) * (RAMP.length - 1);
+  const i = Math.min(Math.floor(position), RAMP.length - 2);
+  const channels = RAMP[i].map((from, k) => Math.round(from + (position - i) * (RAMP[i + 1][k] - from)));
+  return `rgb(${channels.join(",")})`;
+}
+
+// The two selected parameters; the first two by default.
+function selectedAxes() {
   const names = data.board.parameters;
   const across = names.includes(state.across) ? state.across : names[0];
-  const down = names.includes(state.down) && state.down !== across ? state.down : names.find((name) => name !== across);
-  return [across, down];
+  const isDown = names.includes(state.down) && state.down !== across;
+  return [across, isDown ? state.down : names.find((name) => name !== across)];
 }
 
-function question(about) {
-  const [x, y] = chosenAxes();
-  const held = Object.fromEntries(Object.entries(state.at).filter(([name]) => name !== x && name !== y));
-  return ["surface", { ...about, x, y }, held];
+function makeQuery(series) {
+  const [x, y] = selectedAxes();
+  const at = Object.fromEntries(Object.entries(state.at).filter(([name]) => name !== x && name !== y));
+  return { name: "surface", words: { ...series, x, y }, at };
 }
 
-// Draw that of a class of a metric of a call path, which `about` gives as long as it is looked at.
-export async function drawSurface(about) {
+// Draw the surface of a series. `selectSeries` returns the call path, metric and class on display.
+export async function drawSurface(selectSeries) {
   const names = data.board.parameters;
   byId("s-card").hidden = names.length < 2;
   if (names.length < 2) return;
-  const [across, down] = chosenAxes();
-  choices(byId("s-x"), names, across);
-  choices(byId("s-y"), names.filter((name) => name !== across), down);
-  const { class: name } = about();
-  const found = await answers("surface", () => [question(about())]);
-  if (!found) return;
-  const [answer] = found;
+
+  const [across, down] = selectedAxes();
+  fillSelect(byId("s-x"), names, across);
+  fillSelect(byId("s-y"), names.filter((name) => name !== across), down);
+
+  const behaviour = printable(selectSeries().class);
+  const answers = await fetchAnswers("surface", () => [makeQuery(selectSeries())]);
+  if (!answers) return;
+  const [answer] = answers;
   if (!answer || !answer.values.length) {
-    byId("surface").replaceChildren(element("p", "dim", "no model over these two"));
+    byId("surface").replaceChildren(element("p", "dim", "no model over these two parameters"));
     return;
   }
-  byId("surface").replaceChildren(picture(answer, name));
-  const others = Object.entries(answer.held).map(([name, value]) => `${printable(name)} = ${number(value)}`).join(", ");
-  byId("s-note").textContent = `class ${printable(name)}; circles are measured${others ? `; ${others}` : ""}`;
+
+  byId("surface").replaceChildren(makePicture(answer, behaviour));
+  const others = Object.entries(answer.held).map(([name, value]) => `${printable(name)} = ${formatNumber(value)}`);
+  byId("s-note").textContent = [`class ${behaviour}; circles are measured`, ...others].join("; ");
 }
 
-function picture(answer, name) {
+function makePicture(answer, behaviour) {
   const { x, y, values, points, unit, axes } = answer;
-  const isLog = [x, y].map((side) => side[0] > 0);
-  const px = scaleOf(x[0], x.at(-1), LEFT, WIDTH - RIGHT, isLog[0]);
-  const py = scaleOf(y[0], y.at(-1), HEIGHT - BOTTOM, TOP, isLog[1]);
-  const known = values.flat().filter((value) => value !== null);
-  const isLogZ = isWide(known);
-  let [low, high] = [Math.min(...known), Math.max(...known)];
+  const isLogX = x[0] > 0;
+  const isLogY = y[0] > 0;
+  const px = makeScale(x[0], x.at(-1), LEFT, RIGHT, isLogX);
+  const py = makeScale(y[0], y.at(-1), BOTTOM, TOP, isLogY);
+
+  const finite = values.flat().filter((value) => value !== null);
+  const isLogZ = isWide(finite);
+  const low = Math.min(...finite);
+  let high = Math.max(...finite);
   if (low === high) high = low + (Math.abs(low) || 1);
-  const pz = scaleOf(low, high, 0, 1, isLogZ);
-  const made = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "heat", role: "img", "aria-label": `${printable(name)} over ${printable(axes[0])} and ${printable(axes[1])}` });
-  made.append(...cells(x, y, values, px, py, pz));
-  const levels = (isLogZ ? logTicks(low, high, 8, unit === "B") : ticks(low, high, 8)).filter((value) => value > low && value < high);
-  for (const level of levels) made.append(...contour(x, y, values, level, px, py, quantity(level, unit), pz(level)));
-  for (const [a, b, value] of points) {
-    const dot = drawn("circle", { cx: px(a), cy: py(b), r: 5, class: "dot", fill: shadeOf(pz(value)) });
-    dot.append(drawn("title", {}, `${axes[0]} = ${number(a)}, ${axes[1]} = ${number(b)}: ${quantity(value, unit)}`));
-    made.append(dot);
+  const pz = makeScale(low, high, 0, 1, isLogZ);
+
+  const grid = { x, y, values, px, py, pz };
+  const svg = svgElement("svg", {
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    class: "heat",
+    role: "img",
+    "aria-label": `${behaviour} over ${printable(axes[0])} and ${printable(axes[1])}`,
+  });
+  svg.append(...makeCells(grid));
+
+  const levels = isLogZ ? logTicks(low, high, 8, unit === "B") : linearTicks(low, high, 8);
+  for (const level of levels) {
+    if (level > low && level < high) svg.append(...makeContour(grid, level, unit));
   }
-  made.append(...frame(x, y, px, py, isLog, axes), ...ramp(low, high, isLogZ, unit));
-  return made;
+  for (const [a, b, value] of points) {
+    const dot = svgElement("circle", { cx: px(a), cy: py(b), r: 5, class: "dot", fill: rampColour(pz(value)) });
+    const coordinate = `${axes[0]} = ${formatNumber(a)}, ${axes[1]} = ${formatNumber(b)}`;
+    dot.append(svgElement("title", {}, `${coordinate}: ${formatQuantity(value, unit)}`));
+    svg.append(dot);
+  }
+
+  svg.append(...makeAxes(grid, isLogX, isLogY, axes));
+  svg.append(...makeColourScale(low, high, isLogZ, unit));
+  return svg;
 }
 
-// A cell about each place of the grid.
-function cells(x, y, values, px, py, pz) {
-  const middle = (places, at) => {
-    const p = places.map(at);
-    return [p[0], ...p.slice(1).map((one, i) => (one + p[i]) / 2), p.at(-1)];
-  };
-  const [xs, ys] = [middle(x, px), middle(y, py)];
-  return values.flatMap((line, j) => line.map((value, i) => drawn("rect", {
-    x: xs[i].toFixed(1), y: ys[j + 1].toFixed(1), width: (xs[i + 1] - xs[i] + 0.6).toFixed(1), height: (ys[j] - ys[j + 1] + 0.6).toFixed(1),
-    fill: value === null ? "none" : shadeOf(pz(value)),
-  })));
+// A rectangle around each point of the grid.
+function makeCells({ x, y, values, px, py, pz }) {
+  const xs = cellEdges(x.map(px));
+  const ys = cellEdges(y.map(py));
+  const overlap = 0.6; // hides gaps between neighbours
+
+  const cells = [];
+  values.forEach((line, j) => {
+    line.forEach((value, i) => {
+      cells.push(svgElement("rect", {
+        x: xs[i].toFixed(1),
+        y: ys[j + 1].toFixed(1),
+        width: (xs[i + 1] - xs[i] + overlap).toFixed(1),
+        height: (ys[j] - ys[j + 1] + overlap).toFixed(1),
+        fill: value === null ? "none" : rampColour(pz(value)),
+      }));
+    });
+  });
+  return cells;
 }
 
-// Where the value crosses a level between neighbours of the grid; each square of it gives a line.
-function contour(x, y, values, level, px, py, text, part) {
+// The middles between neighbours, and the two ends.
+function cellEdges(positions) {
+  const middles = positions.slice(1).map((position, i) => (position + positions[i]) / 2);
+  return [positions[0], ...middles, positions.at(-1)];
+}
+
+// The line along which the values cross a level, with a label (marching squares).
+function makeContour(grid, level, unit) {
+  const { x, y, px, py, pz, values } = grid;
   let path = "";
   let label = null;
-  for (let j = 0; j + 1 < y.length; j++) {
-    for (let i = 0; i + 1 < x.length; i++) {
-      const corners = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]].map(([a, b]) => [px(x[a]), py(y[b]), values[b][a]]);
-      if (corners.some(([, , value]) => value === null)) continue;
-      const crossings = [];
-      corners.forEach((from, k) => {
-        const to = corners[(k + 1) % 4];
-        if ((from[2] < level) === (to[2] < level)) return;
-        const t = (level - from[2]) / (to[2] - from[2]);
-        crossings.push([from[0] + t * (to[0] - from[0]), from[1] + t * (to[1] - from[1])]);
-      });
-      for (let k = 0; k + 1 < crossings.length; k += 2) {
-        if (Math.hypot(crossings[k][0] - crossings[k + 1][0], crossings[k][1] - crossings[k + 1][1]) < 0.5) continue;
-        path += `M${crossings[k].map((one) => one.toFixed(1)).join(" ")}L${crossings[k + 1].map((one) => one.toFixed(1)).join(" ")}`;
-        const [cx, cy] = crossings[k];
-        const isInside = cx > LEFT + 24 && cx < WIDTH - RIGHT - 30 && cy > TOP + 16 && cy < HEIGHT - BOTTOM - 10;
-        if (isInside && (label === null || Math.abs(cx - cy - 150) < Math.abs(label[0] - label[1] - 150))) label = [cx, cy];
+
+  for (let j = 0; j + 1 < y.length; j += 1) {
+    for (let i = 0; i + 1 < x.length; i += 1) {
+      const indices = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]];
+      const corners = indices.map(([a, b]) => [px(x[a]), py(y[b]), values[b][a]]);
+
+      for (const [from, to] of listCrossings(corners, level)) {
+        path += `M${positionText(from)}L${positionText(to)}`;
+        if (canLabel(from) && (label === null || labelDistance(from) < labelDistance(label))) label = from;
       }
     }
   }
-  const tone = part > 0.55 ? "over-bright" : "over-dark";
-  const out = [drawn("path", { d: path, class: `contour ${tone}` })];
-  if (label) out.push(drawn("text", { x: label[0], y: label[1] - 3, class: `x ${tone}` }, text));
-  return out;
+
+  const tone = pz(level) > BRIGHT ? "over-bright" : "over-dark";
+  const nodes = [svgElement("path", { d: path, class: `contour ${tone}` })];
+  if (label) {
+    const position = { x: label[0], y: label[1] - 3, class: `x ${tone}` };
+    nodes.push(svgElement("text", position, formatQuantity(level, unit)));
+  }
+  return nodes;
 }
 
-function frame(x, y, px, py, isLog, axes) {
-  const of = (side, log) => (log ? logTicks(side[0], side.at(-1), 7) : ticks(side[0], side.at(-1), 6));
-  const out = [drawn("path", { class: "edge", d: `M${LEFT} ${TOP}V${HEIGHT - BOTTOM}H${WIDTH - RIGHT}` })];
-  for (const value of of(x, isLog[0])) {
-    out.push(drawn("path", { class: "edge", d: `M${px(value)} ${HEIGHT - BOTTOM}v5` }));
-    out.push(drawn("text", { class: "x", x: px(value), y: HEIGHT - BOTTOM + 17 }, number(value)));
+// The pieces of a contour line inside a square, as pairs of positions on its edges.
+function listCrossings(corners, level) {
+  if (corners.some(([, , value]) => value === null)) return [];
+
+  const crossings = [];
+  corners.forEach((from, k) => {
+    const to = corners[(k + 1) % 4];
+    if ((from[2] < level) === (to[2] < level)) return;
+    const t = (level - from[2]) / (to[2] - from[2]);
+    crossings.push([from[0] + t * (to[0] - from[0]), from[1] + t * (to[1] - from[1])]);
+  });
+
+  const pieces = [];
+  for (let k = 0; k + 1 < crossings.length; k += 2) {
+    const [from, to] = [crossings[k], crossings[k + 1]];
+    const length = Math.hypot(from[0] - to[0], from[1] - to[1]);
+    if (length >= 0.5) pieces.push([from, to]); // shorter pieces are invisible
   }
-  for (const value of of(y, isLog[1])) {
-    out.push(drawn("path", { class: "edge", d: `M${LEFT} ${py(value)}h-5` }));
-    out.push(drawn("text", { class: "y", x: LEFT - 8, y: py(value) + 4 }, number(value)));
-  }
-  out.push(drawn("text", { class: "x name", x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6 }, printable(axes[0])));
-  out.push(drawn("text", { class: "x name", transform: `translate(14 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)` }, printable(axes[1])));
-  return out;
+  return pieces;
 }
 
-function ramp(low, high, isLog, unit) {
-  const [left, steps] = [WIDTH - RIGHT + 22, 40];
-  const size = (HEIGHT - BOTTOM - TOP) / steps;
-  const out = Array.from({ length: steps }, (_, i) => drawn("rect", { x: left, y: HEIGHT - BOTTOM - (i + 1) * size, width: 12, height: size + 0.6, fill: shadeOf(i / (steps - 1)) }));
-  const at = scaleOf(low, high, HEIGHT - BOTTOM, TOP, isLog);
-  for (const value of isLog ? logTicks(low, high, 6, unit === "B") : ticks(low, high, 5)) {
-    out.push(drawn("text", { x: left + 16, y: at(value) + 4 }, quantity(value, unit)));
+const positionText = (position) => position.map((value) => value.toFixed(1)).join(" ");
+
+// Labels keep a distance from the frame, and are placed along one diagonal of the picture.
+const canLabel = ([left, top]) => (
+  left > LEFT + 24 && left < RIGHT - 30 && top > TOP + 16 && top < BOTTOM - 10
+);
+const labelDistance = ([left, top]) => Math.abs(left - top - 150);
+
+function makeAxes({ x, y, px, py }, isLogX, isLogY, axes) {
+  const xTicks = isLogX ? logTicks(x[0], x.at(-1), 7) : linearTicks(x[0], x.at(-1), 6);
+  const yTicks = isLogY ? logTicks(y[0], y.at(-1), 7) : linearTicks(y[0], y.at(-1), 6);
+
+  const nodes = [svgElement("path", { class: "edge", d: `M${LEFT} ${TOP}V${BOTTOM}H${RIGHT}` })];
+  for (const value of xTicks) {
+    nodes.push(
+      svgElement("path", { class: "edge", d: `M${px(value)} ${BOTTOM}v5` }),
+      svgElement("text", { class: "x", x: px(value), y: BOTTOM + 17 }, formatNumber(value)),
+    );
   }
-  return out;
+  for (const value of yTicks) {
+    nodes.push(
+      svgElement("path", { class: "edge", d: `M${LEFT} ${py(value)}h-5` }),
+      svgElement("text", { class: "y", x: LEFT - 8, y: py(value) + 4 }, formatNumber(value)),
+    );
+  }
+
+  const middle = (TOP + BOTTOM) / 2;
+  nodes.push(
+    svgElement("text", { class: "x name", x: (LEFT + RIGHT) / 2, y: HEIGHT - 6 }, printable(axes[0])),
+    svgElement("text", { class: "x name", transform: `translate(14 ${middle}) rotate(-90)` }, printable(axes[1])),
+  );
+  return nodes;
+}
+
+function makeColourScale(low, high, isLog, unit) {
+  const left = RIGHT + 22;
+  const height = (BOTTOM - TOP) / RAMP_STEPS;
+
+  const nodes = [];
+  for (let i = 0; i < RAMP_STEPS; i += 1) {
+    nodes.push(svgElement("rect", {
+      x: left,
+      y: BOTTOM - (i + 1) * height,
+      width: 12,
+      height: height + 0.6,
+      fill: rampColour(i / (RAMP_STEPS - 1)),
+    }));
+  }
+
+  const py = makeScale(low, high, BOTTOM, TOP, isLog);
+  const values = isLog ? logTicks(low, high, 6, unit === "B") : linearTicks(low, high, 5);
+  for (const value of values) {
+    nodes.push(svgElement("text", { x: left + 16, y: py(value) + 4 }, formatQuantity(value, unit)));
+  }
+  return nodes;
 }

@@ -1,36 +1,76 @@
-// The call paths: as a tree by cost, or as a list; drawn once, then only what changed.
-import { ARROW, byId, choices, element, percent, printable, quantity } from "./text.js";
-import { data, go, state } from "./state.js";
+// The call paths, as a tree by cost or as a list. A redraw changes only what differs.
+import {
+  ARROW, byId, element, fillSelect, formatPercent, formatQuantity, printable,
+} from "./text.js";
+import { data, go, state, togglePin } from "./state.js";
 
-const folded = new Set();
-const drawnRows = new Map(); // by key: the row of the table and what it says
-let shown = []; // { key, path, behaviour, row, depth, node }
+const INDENT = 14; // pixels for each level of the tree
+export const SIGNS = { slower: "▲ ", faster: "▼ ", more: "▲ ", fewer: "▼ " };
 
-export const metrics = () => [...new Set(data.board.series.map((one) => one.metric))];
+// Orders of the list; the tree has its own.
+const ORDERS = {
+  tree: null,
+  cost: (a, b) => b.share - a.share,
+  deviation: (a, b) => deviationOf(b) - deviationOf(a) || b.share - a.share,
+  error: (a, b) => (b.smape || 0) - (a.smape || 0),
+  name: (a, b) => (a.callpath < b.callpath ? -1 : 1),
+};
 
-export function chosenMetric() {
-  const names = metrics();
+const folded = new Set(); // paths whose children are hidden
+const drawnRows = new Map(); // by key of the line: the elements of its row and their content
+let lines = []; // { key, path, behaviour, row, depth, node, isFirst }
+let lastRowId = 0;
+
+export const listMetrics = () => [...new Set(data.board.series.map((row) => row.metric))];
+
+export function selectedMetric() {
+  const names = listMetrics();
   return names.includes(state.metric) ? state.metric : names[0] || "";
 }
 
-// The row that is looked at: the chosen one, else the first of its call path, else the dearest.
-export function chosenRow() {
-  const metric = chosenMetric();
-  const rows = data.board.series.filter((one) => one.metric === metric);
-  return rows.find((one) => one.callpath === state.path && one.behaviour === state.behaviour)
-    || rows.find((one) => one.callpath === state.path)
-    || (state.path ? null : rows.reduce((best, one) => (best === null || one.share > best.share ? one : best), null));
+const rowsOfMetric = () => {
+  const metric = selectedMetric();
+  return data.board.series.filter((row) => row.metric === metric);
+};
+
+// The selected row; otherwise the first of the selected call path; without one the most expensive.
+export function selectedRow() {
+  const rows = rowsOfMetric();
+  const ofPath = rows.filter((row) => row.callpath === state.path);
+  if (ofPath.length) return ofPath.find((row) => row.behaviour === state.behaviour) || ofPath[0];
+  if (state.path) return null;
+
+  let mostExpensive = null;
+  for (const row of rows) {
+    if (mostExpensive === null || row.share > mostExpensive.share) mostExpensive = row;
+  }
+  return mostExpensive;
 }
 
-export function chosenPath() {
-  const found = chosenRow();
-  return found ? found.callpath : state.path;
+export function selectedPath() {
+  const row = selectedRow();
+  return row ? row.callpath : state.path;
 }
 
-// Nodes of the call tree of one metric, a dear subtree before a cheap one.
-function treeOf(series) {
+function selectedKey() {
+  const row = selectedRow();
+  return row ? lineKey(row.callpath, row.behaviour) : lineKey(state.path, "");
+}
+
+const lineKey = (path, behaviour) => `${path}\0${behaviour}`;
+
+// By which factor a run in progress deviates from its forecast, at least 1; 0 without a deviation.
+export function deviationOf(row) {
+  if (!row.verdict || !row.expected || !(row.live > 0)) return 0;
+  const ratio = row.live / Math.max(row.expected[1], 1e-300);
+  return Math.max(ratio, 1 / ratio);
+}
+
+// The call tree of some rows; each node knows the cost of its subtree.
+function makeTree(rows) {
   const root = { children: new Map(), cost: 0, rows: [] };
-  for (const row of series) {
+
+  for (const row of rows) {
     let node = root;
     let path = "";
     for (const frame of row.callpath.split(ARROW)) {
@@ -43,183 +83,214 @@ function treeOf(series) {
     node.rows.push(row);
     node.share = row.share;
   }
-  const weigh = (node) => {
-    node.cost = node.share || 0;
-    for (const child of node.children.values()) node.cost += weigh(child);
-    return node.cost;
-  };
-  weigh(root);
+
+  sumCosts(root);
   return root;
 }
 
-const says = (row, word) => `${row.callpath} ${row.behaviour} ${row.text} ${row.verdict}`.toLowerCase().includes(word);
-
-// A node is wanted where its path, a class or a model below it has the word.
-function mark(node, word) {
-  node.hit = node.rows.some((row) => says(row, word));
-  for (const child of node.children.values()) if (mark(child, word)) node.hit = true;
-  return node.hit;
+function sumCosts(node) {
+  node.cost = node.share || 0;
+  for (const child of node.children.values()) node.cost += sumCosts(child);
+  return node.cost;
 }
 
-function linesOf(node, depth, wanted, out) {
-  for (const child of [...node.children.values()].sort((a, b) => b.cost - a.cost)) {
-    if (wanted && !child.hit) continue;
-    const rows = child.rows.length ? child.rows : [null];
-    rows.forEach((row, i) => out.push(lineOf(row, child, depth, i === 0)));
-    if (wanted || !folded.has(child.path)) linesOf(child, depth + 1, wanted, out);
+function matches(row, word) {
+  const text = `${row.callpath} ${row.behaviour} ${row.text} ${row.verdict}`;
+  return text.toLowerCase().includes(word);
+}
+
+// Mark the nodes that match a word, or have a descendant that does.
+function markMatches(node, word) {
+  node.isMatch = node.rows.some((row) => matches(row, word));
+  for (const child of node.children.values()) {
+    if (markMatches(child, word)) node.isMatch = true;
   }
-  return out;
+  return node.isMatch;
 }
 
-function lineOf(row, node, depth, isFirst) {
+// Append the lines below a node, expensive subtrees first. A filter ignores folding.
+function appendLines(node, depth, isFiltered, result) {
+  const children = [...node.children.values()].sort((a, b) => b.cost - a.cost);
+  for (const child of children) {
+    if (isFiltered && !child.isMatch) continue;
+
+    const rows = child.rows.length ? child.rows : [null];
+    rows.forEach((row, i) => result.push(makeLine(row, child, depth, i === 0)));
+    if (isFiltered || !folded.has(child.path)) appendLines(child, depth + 1, isFiltered, result);
+  }
+}
+
+function makeLine(row, node, depth, isFirst) {
   const behaviour = row ? row.behaviour : "";
-  return { key: `${node.path}\0${behaviour}`, path: node.path, behaviour, row, node, depth, isFirst };
+  const key = lineKey(node.path, behaviour);
+  return { key, path: node.path, behaviour, row, node, depth, isFirst };
 }
 
-// How far a run in progress is off what was to be expected, as a ratio above 1; 0 where nothing is.
-export function offness(row) {
-  if (!row.verdict || !row.expected || !(row.live > 0)) return 0;
-  const ratio = row.live / Math.max(row.expected[1], 1e-300);
-  return Math.max(ratio, 1 / ratio);
-}
-
-const ORDERS = {
-  tree: null,
-  cost: (a, b) => b.share - a.share,
-  deviation: (a, b) => offness(b) - offness(a) || b.share - a.share,
-  error: (a, b) => (b.smape || 0) - (a.smape || 0),
-  name: (a, b) => (a.callpath < b.callpath ? -1 : 1),
-};
-
-function wantedLines() {
-  const metric = chosenMetric();
-  const series = data.board.series.filter((one) => one.metric === metric);
+function listLines() {
+  const rows = rowsOfMetric();
   const word = state.filter.trim().toLowerCase();
   const order = ORDERS[state.order];
+  const result = [];
+
   if (order) {
-    const rows = series.filter((one) => !word || says(one, word)).sort(order);
-    return rows.map((one) => lineOf(one, { path: one.callpath, frame: one.callpath, children: new Map(), share: one.share }, 0, true));
+    for (const row of rows.filter((each) => !word || matches(each, word)).sort(order)) {
+      const node = { path: row.callpath, frame: row.callpath, children: new Map(), share: row.share };
+      result.push(makeLine(row, node, 0, true));
+    }
+    return result;
   }
-  const root = treeOf(series);
-  if (word) mark(root, word);
-  return linesOf(root, 0, word !== "", []);
+
+  const root = makeTree(rows);
+  if (word) markMatches(root, word);
+  appendLines(root, 0, word !== "", result);
+  return result;
 }
 
 export function drawTree() {
-  choices(byId("metric"), metrics(), chosenMetric());
-  choices(byId("order"), Object.keys(ORDERS), state.order in ORDERS ? state.order : "tree");
+  fillSelect(byId("metric"), listMetrics(), selectedMetric());
+  fillSelect(byId("order"), Object.keys(ORDERS), state.order in ORDERS ? state.order : "tree");
   if (byId("filter").value !== state.filter) byId("filter").value = state.filter;
-  shown = wantedLines();
-  const chosen = chosenKey();
-  const body = byId("rows");
-  const keys = new Set(shown.map((line) => line.key));
-  for (const [key, one] of drawnRows) {
-    if (keys.has(key)) continue;
-    one.tr.remove();
-    drawnRows.delete(key);
-  }
-  let place = body.firstChild;
-  for (const line of shown) {
-    const one = drawnRows.get(line.key) || newRow(line);
-    fill(one, line, line.key === chosen);
-    if (one.tr === place) place = place.nextSibling;
-    else body.insertBefore(one.tr, place);
-  }
-  byId("nothing").hidden = shown.length > 0;
-  byId("nothing").textContent = data.board.series.length ? "nothing has that word"
-    : data.board.runs.length + data.runs.length ? "nothing is measured yet" : printable(data.firstRun);
-  byId("tree").classList.toggle("resting", !data.runs.length); // nothing is there now
-  const here = drawnRows.get(chosen);
-  byId("scroll").setAttribute("aria-activedescendant", here ? here.tr.id : "");
+
+  lines = listLines();
+  const selected = selectedKey();
+  removeOldRows();
+  insertRows(selected);
+
+  byId("nothing").hidden = lines.length > 0;
+  byId("nothing").textContent = emptyText();
+  byId("tree").classList.toggle("idle", !data.runs.length); // hides the column of the run in progress
+  const row = drawnRows.get(selected);
+  byId("scroll").setAttribute("aria-activedescendant", row ? row.tr.id : "");
 }
 
-let made = 0;
+function removeOldRows() {
+  const keys = new Set(lines.map((line) => line.key));
+  for (const [key, row] of drawnRows) {
+    if (keys.has(key)) continue;
+    row.tr.remove();
+    drawnRows.delete(key);
+  }
+}
 
-function newRow(line) {
+// Rows that are already in their position are not moved.
+function insertRows(selected) {
+  const body = byId("rows");
+  let next = body.firstChild;
+  for (const line of lines) {
+    const row = drawnRows.get(line.key) || makeRow(line);
+    updateRow(row, line, line.key === selected);
+    if (row.tr === next) next = next.nextSibling;
+    else body.insertBefore(row.tr, next);
+  }
+}
+
+function emptyText() {
+  if (data.board.series.length) return "nothing matches the filter";
+  const hasRuns = data.board.runs.length + data.runs.length > 0;
+  return hasRuns ? "nothing is measured yet" : printable(data.firstRun);
+}
+
+function makeRow(line) {
   const tr = element("tr");
-  tr.id = `row-${made++}`;
+  tr.id = `row-${lastRowId}`;
+  lastRowId += 1;
   tr.setAttribute("role", "option");
+
   const pin = element("input");
   pin.type = "checkbox";
   pin.title = "compare (c)";
   pin.setAttribute("aria-label", "compare this call path");
-  const fold = element("span", "fold");
-  const name = element("span");
-  const path = element("td", "path", pin, fold, name);
-  const cells = ["n", null, "", "model", "n", "n now"].map((kind) => (kind === null ? path : element("td", kind)));
-  tr.append(...cells);
-  const one = { tr, cells, fold, name, pin, said: [] };
   pin.addEventListener("click", (event) => event.stopPropagation());
   pin.addEventListener("change", () => togglePin(line.path));
+
+  const fold = element("span", "fold");
   fold.addEventListener("click", (event) => {
     event.stopPropagation();
-    toggle(line.path);
+    toggleFold(line.path);
   });
-  tr.addEventListener("click", () => go({ path: line.path, behaviour: line.behaviour }));
-  tr.addEventListener("dblclick", () => go({ view: "model", path: line.path, behaviour: line.behaviour }, true));
-  drawnRows.set(line.key, one);
-  return one;
+
+  const name = element("span");
+  const cells = {
+    share: element("td", "n"),
+    path: element("td", "path", pin, fold, name),
+    behaviour: element("td"),
+    model: element("td", "model"),
+    error: element("td", "n"),
+    now: element("td", "n now"),
+  };
+  tr.append(...Object.values(cells));
+
+  const target = { path: line.path, behaviour: line.behaviour };
+  tr.addEventListener("click", () => go(target));
+  tr.addEventListener("dblclick", () => go({ view: "model", ...target }, true));
+
+  const row = { tr, cells, fold, name, pin, content: "" };
+  drawnRows.set(line.key, row);
+  return row;
 }
 
-export const SIGNS = { slower: "▲ ", faster: "▼ ", more: "▲ ", fewer: "▼ " };
-
-function fill(one, line, isChosen) {
-  const { row, node, depth, isFirst } = line;
-  const fold = node.children.size ? (folded.has(node.path) ? "▸" : "▾") : "";
-  const text = row ? printable(row.text) : "";
-  const now = row && row.live !== null ? `${SIGNS[row.verdict] || ""}${quantity(row.live, row.unit)}` : "";
+// Write the texts of a row, if they differ from what it shows.
+function updateRow(drawn, line, isSelected) {
+  const { row, node, isFirst } = line;
+  const foldSign = folded.has(node.path) ? "▸" : "▾";
+  const texts = {
+    share: isFirst && node.share !== null ? formatPercent(node.share) : "",
+    name: isFirst ? node.frame.split(ARROW).map(printable).join(" → ") : "",
+    behaviour: printable(line.behaviour),
+    model: row ? printable(row.text) : "",
+    error: row && row.smape !== null ? formatPercent(row.smape / 100) : "",
+    now: row && row.live !== null ? `${SIGNS[row.verdict] || ""}${formatQuantity(row.live, row.unit)}` : "",
+    fold: node.children.size ? foldSign : "",
+    verdict: row ? row.verdict : "",
+  };
   const isPinned = state.pins.includes(line.path);
-  const said = [
-    isFirst && node.share !== null ? percent(node.share) : "", isFirst ? node.frame : "", row ? row.behaviour : "", text,
-    row && row.smape !== null ? percent(row.smape / 100) : "", now, fold, depth, isChosen, isPinned, row ? row.verdict : "",
-  ];
-  if (said.every((value, i) => value === one.said[i])) return;
-  one.said = said;
-  const { cells } = one;
-  cells[0].textContent = said[0];
-  cells[1].style.paddingLeft = `${6 + 14 * depth}px`;
-  one.name.textContent = said[1].split(ARROW).map(printable).join(" → ");
-  cells[1].title = printable(node.path);
-  one.fold.textContent = fold;
-  one.fold.hidden = !isFirst;
-  one.pin.checked = isPinned;
-  one.pin.hidden = !isFirst || !row;
-  cells[2].textContent = printable(said[2]);
-  cells[3].textContent = text;
-  cells[3].title = text;
-  cells[3].classList.toggle("preview", text.startsWith("preview:"));
-  cells[4].textContent = said[4];
-  cells[5].textContent = now;
-  cells[5].title = row && row.expected ? `due by now: ${row.expected.map((value) => quantity(value, row.unit)).join(" … ")}` : "";
-  one.tr.className = `${isChosen ? "chosen " : ""}${row ? row.verdict : ""}`;
-  one.tr.setAttribute("aria-selected", String(isChosen));
+
+  const content = JSON.stringify([texts, line.depth, isSelected, isPinned]);
+  if (content === drawn.content) return;
+  drawn.content = content;
+
+  const { tr, cells, fold, name, pin } = drawn;
+  cells.share.textContent = texts.share;
+  cells.path.style.paddingLeft = `${6 + INDENT * line.depth}px`;
+  cells.path.title = printable(node.path);
+  name.textContent = texts.name;
+  fold.textContent = texts.fold;
+  fold.hidden = !isFirst;
+  pin.checked = isPinned;
+  pin.hidden = !isFirst || !row;
+  cells.behaviour.textContent = texts.behaviour;
+  cells.model.textContent = texts.model;
+  cells.model.title = texts.model;
+  cells.model.classList.toggle("preview", texts.model.startsWith("preview:"));
+  cells.error.textContent = texts.error;
+  cells.now.textContent = texts.now;
+  cells.now.title = forecastText(row);
+  tr.className = `${isSelected ? "chosen " : ""}${texts.verdict}`;
+  tr.setAttribute("aria-selected", String(isSelected));
 }
 
-function chosenKey() {
-  const row = chosenRow();
-  return row ? `${row.callpath}\0${row.behaviour}` : `${state.path}\0`;
+function forecastText(row) {
+  if (!row || !row.expected) return "";
+  return `forecast by now: ${row.expected.map((value) => formatQuantity(value, row.unit)).join(" … ")}`;
 }
 
-export function toggle(path) {
+function toggleFold(path) {
   if (!folded.delete(path)) folded.add(path);
   drawTree();
 }
 
-export function togglePin(path) {
-  const pins = state.pins.includes(path) ? state.pins.filter((one) => one !== path) : [...state.pins, path].slice(-12);
-  go({ pins });
+// Select the line `by` lines below the selected line.
+export function moveSelection(by) {
+  const selected = selectedKey();
+  const line = lines[lines.findIndex((each) => each.key === selected) + by];
+  if (!line) return;
+
+  go({ path: line.path, behaviour: line.behaviour });
+  drawnRows.get(line.key).tr.scrollIntoView({ block: "nearest" });
 }
 
-export function step(by) {
-  const chosen = chosenKey();
-  const place = shown.findIndex((line) => line.key === chosen) + by;
-  if (place < 0 || place >= shown.length) return;
-  go({ path: shown[place].path, behaviour: shown[place].behaviour });
-  drawnRows.get(shown[place].key).tr.scrollIntoView({ block: "nearest" });
-}
-
-export function foldChosen(isFolding) {
-  const path = chosenPath();
-  const line = shown.find((one) => one.path === path);
-  if (line && line.node.children.size && folded.has(path) !== isFolding) toggle(path);
+export function foldSelected(isFolding) {
+  const path = selectedPath();
+  const line = lines.find((each) => each.path === path);
+  if (line && line.node.children.size && folded.has(path) !== isFolding) toggleFold(path);
 }
