@@ -26,6 +26,14 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         )
         findings.append(("rows-truncated", text))
 
+    count = head.threads_refused
+    if count:
+        text = (
+            f"{count} thread{'s' * (count > 1)} more than {head.thread_capacity} at a time: what"
+            " they did is not measured"
+        )
+        findings.append(("threads-truncated", text))
+
     count = head.subinterpreters
     if count:
         text = (

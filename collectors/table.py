@@ -120,6 +120,7 @@ class Header(NamedTuple):
     collectives_at: U8
     collectives_used: U4
     collectives_sequence: U4
+    threads_refused: U8
 
     @property
     def cart_coordinates(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@
 #include "phases.h"
 
 void insitu_finish(enum insitu_state state, int exit_status) {
-  if (!insitu_table || insitu_table->header->state != INSITU_RUNNING) return;
+  if (!insitu_is_owner() || insitu_table->header->state != INSITU_RUNNING) return;
   struct insitu_header *header = insitu_table->header;
   insitu_is_on = 0;
 

@@ -125,6 +125,7 @@ static struct insitu_row *claim(void) {
   if (has_claimed) return own;
   has_claimed = 1; /* what insitu_row_add allocates counts for the process only */
   size_t at = 0;
+  int cancel = insitu_prevent_cancel();
   pthread_mutex_lock(&claiming);
   while (at < OTHERS && others[at].is_taken) at++;
   if (at < OTHERS && !others[at].row) others[at].row = insitu_row_add(0, 0, INSITU_THREAD, "(thread)", 8, "", 0, 0);
@@ -133,6 +134,7 @@ static struct insitu_row *claim(void) {
     own = &insitu_table->rows[others[at].row];
   }
   pthread_mutex_unlock(&claiming);
+  insitu_allow_cancel(cancel);
   if (own) pthread_setspecific(leaving, &others[at].is_taken);
   return own;
 }

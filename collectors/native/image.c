@@ -2,9 +2,12 @@
 #define _GNU_SOURCE
 #include "image.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER;
@@ -30,13 +33,18 @@ static void read_dynamic(struct insitu_image *image, const ElfW(Dyn) * entry) {
 }
 
 int insitu_image_read(const struct dl_phdr_info *object, struct insitu_image *image) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   memset(image, 0, sizeof *image);
   image->base = object->dlpi_addr;
   for (int i = 0; i < object->dlpi_phnum; i++) {
     const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
     if (segment->p_type == PT_GNU_RELRO) {
-      image->relro_from = image->base + segment->p_vaddr;
-      image->relro_to = image->relro_from + segment->p_memsz;
+      /* As the linker does it: the last page stays writable unless the range contains all of it. Objects that were
+       * linked for smaller pages have other data there. */
+      image->relro_from = (image->base + segment->p_vaddr) & ~(page - 1);
+      image->relro_to = (image->base + segment->p_vaddr + segment->p_memsz) & ~(page - 1);
+    } else if (segment->p_type == PT_LOAD) {
+      image->end = image->base + segment->p_vaddr + segment->p_memsz;
     } else if (segment->p_type == PT_DYNAMIC) {
       read_dynamic(image, (const ElfW(Dyn) *)(image->base + segment->p_vaddr));
     }
@@ -64,17 +72,38 @@ void insitu_image_slots(const struct insitu_image *image, insitu_slot_visitor vi
     }
 }
 
+/* Whether a word can be written. The kernel adds 0 to it: that changes nothing, also if another thread is writing it.
+ */
+static int is_writable(uintptr_t at) {
+  int saved = errno;
+  uint32_t nobody = 0;
+  long failed = syscall(SYS_futex, &nobody, FUTEX_WAKE_OP_PRIVATE, 0, NULL, (void *)at,
+                        FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0));
+  int is_refused = failed < 0 && errno == EFAULT;
+  errno = saved;
+  return !is_refused;
+}
+
+int insitu_image_is_sealed(const struct insitu_image *image) {
+  return image->relro_from >= image->relro_to || !is_writable(image->relro_from);
+}
+
+int insitu_image_has_value(const struct insitu_image *image, uintptr_t slot) {
+  /* Before relocation it is 0, or the position of that code within the object. */
+  return !image->base || __atomic_load_n((uintptr_t *)slot, __ATOMIC_RELAXED) >= image->end - image->base;
+}
+
 int insitu_image_patch(const struct insitu_image *image, uintptr_t slot, uintptr_t function) {
   int is_read_only = slot >= image->relro_from && slot < image->relro_to;
   uintptr_t page = slot & ~(uintptr_t)(sysconf(_SC_PAGESIZE) - 1);
-  int is_writable = 1;
+  int can_write = 1;
 
   /* Without the lock another thread could protect the page again before the slot is written. */
   pthread_mutex_lock(&patching);
-  if (is_read_only) is_writable = !mprotect((void *)page, slot + sizeof slot - page, PROT_READ | PROT_WRITE);
+  if (is_read_only) can_write = !mprotect((void *)page, slot + sizeof slot - page, PROT_READ | PROT_WRITE);
   /* Release: another thread that calls through the slot finds the function ready. */
-  if (is_writable) __atomic_store_n((uintptr_t *)slot, function, __ATOMIC_RELEASE);
-  if (is_writable && is_read_only) mprotect((void *)page, slot + sizeof slot - page, PROT_READ);
+  if (can_write) __atomic_store_n((uintptr_t *)slot, function, __ATOMIC_RELEASE);
+  if (can_write && is_read_only) mprotect((void *)page, slot + sizeof slot - page, PROT_READ);
   pthread_mutex_unlock(&patching);
-  return is_writable;
+  return can_write;
 }

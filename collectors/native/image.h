@@ -9,7 +9,8 @@
 
 struct insitu_image {
   uintptr_t base;
-  uintptr_t relro_from, relro_to; /* read-only after relocation */
+  uintptr_t end;                  /* behind its last byte */
+  uintptr_t relro_from, relro_to; /* whole pages that are read-only after relocation */
   const ElfW(Sym) * symbols;
   const char *strings;
   const ElfW(Rela) * relocations[2]; /* of data, of the procedure linkage table */
@@ -22,6 +23,10 @@ typedef int (*insitu_slot_visitor)(const struct insitu_image *image, uintptr_t s
 
 /* Read the dynamic section of an object. Returns 0 if it has no symbols. */
 int insitu_image_read(const struct dl_phdr_info *object, struct insitu_image *image);
+/* Whether the linker is done with the object as a whole. While another thread loads it, it is visible already. */
+int insitu_image_is_sealed(const struct insitu_image *image);
+/* Whether the linker has written the final value, or the address of the code that finds it, into a slot. */
+int insitu_image_has_value(const struct insitu_image *image, uintptr_t slot);
 /* Visit each slot that leads to a function. */
 void insitu_image_slots(const struct insitu_image *image, insitu_slot_visitor visit, void *context);
 /* Let a slot lead to another function. Returns 1 on success. */

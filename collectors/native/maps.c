@@ -8,6 +8,7 @@
 
 #include "heap.h"
 #include "image.h"
+#include "table.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -158,15 +159,24 @@ static void *count_mremap(void *block, size_t before, size_t bytes, int flags, v
 
 /* ---- slots ---------------------------------------------------------------------------------------------------- */
 
+/* Relaxed: an object was still being loaded by another thread; the next call tries again. */
+static _Atomic int is_postponed;
+
 static int patch_slot(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *unused) {
   (void)unused;
   uintptr_t function = !strcmp(symbol, "mmap") || !strcmp(symbol, "mmap64") ? (uintptr_t)count_mmap
                        : !strcmp(symbol, "munmap")                          ? (uintptr_t)count_munmap
                        : !strcmp(symbol, "mremap")                          ? (uintptr_t)count_mremap
                                                                             : 0;
-  if (function && *(uintptr_t *)slot && *(uintptr_t *)slot != function) insitu_image_patch(image, slot, function);
+  if (!function || !*(uintptr_t *)slot || *(uintptr_t *)slot == function) return 0;
+  if (insitu_image_has_value(image, slot)) insitu_image_patch(image, slot, function);
+  else is_postponed = 1;
   return 0;
 }
+
+/* Looked up before objects are iterated: dladdr waits for threads in dlopen, which wait for the end of the iteration.
+ */
+static const void *own_object, *allocator_object;
 
 /* Whether an object keeps its slots: the C library, sanitizers, this library and the allocator. */
 static int is_excluded(const struct dl_phdr_info *object) {
@@ -175,15 +185,16 @@ static int is_excluded(const struct dl_phdr_info *object) {
   name = name ? name + 1 : object->dlpi_name;
   for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
     if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return 1;
-  Dl_info ours;
   const void *base = (const void *)object->dlpi_addr;
-  return (dladdr((const void *)&page, &ours) && ours.dli_fbase == base) || insitu_heap_allocator() == base;
+  return base == own_object || base == allocator_object;
 }
 
 static int patch_object(struct dl_phdr_info *object, size_t bytes, void *unused) {
   (void)bytes, (void)unused;
   struct insitu_image image;
-  if (!is_excluded(object) && insitu_image_read(object, &image)) insitu_image_slots(&image, patch_slot, NULL);
+  if (is_excluded(object) || !insitu_image_read(object, &image)) return 0;
+  if (insitu_image_is_sealed(&image)) insitu_image_slots(&image, patch_slot, NULL);
+  else is_postponed = 1;
   return 0;
 }
 
@@ -197,9 +208,13 @@ void insitu_maps_patch(void) {
   static unsigned long long loads_before;
   unsigned long long loads = 0;
   if (!next_mmap) return;
+  int cancel = insitu_prevent_cancel();
   dl_iterate_phdr(count_loads, &loads);
   /* Relaxed: if two threads see a new object at the same time, both patch it, and patching is idempotent. */
-  if (__atomic_exchange_n(&loads_before, loads, __ATOMIC_RELAXED) != loads) dl_iterate_phdr(patch_object, NULL);
+  int is_again = atomic_exchange_explicit(&is_postponed, 0, memory_order_relaxed);
+  if (__atomic_exchange_n(&loads_before, loads, __ATOMIC_RELAXED) != loads || is_again)
+    dl_iterate_phdr(patch_object, NULL);
+  insitu_allow_cancel(cancel);
 }
 
 void insitu_maps_start(void) {
@@ -207,5 +222,8 @@ void insitu_maps_start(void) {
   next_munmap = (int (*)(void *, size_t))dlsym(RTLD_NEXT, "munmap");
   next_mremap = (void *(*)(void *, size_t, size_t, int, ...))dlsym(RTLD_NEXT, "mremap");
   if (next_munmap && next_mremap) next_mmap = (void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, "mmap");
+  Dl_info ours;
+  own_object = dladdr((const void *)&page, &ours) ? ours.dli_fbase : NULL;
+  allocator_object = insitu_heap_allocator();
   insitu_maps_patch();
 }

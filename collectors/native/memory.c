@@ -78,7 +78,7 @@ void insitu_memory_after_init(void) {
 }
 
 void insitu_memory_before_finalize(void) {
-  if (!insitu_table || !after_init.resident) return;
+  if (!after_init.resident || !insitu_is_owner()) return;
   struct insitu_memory now = insitu_memory_read();
   if (!now.resident) return;
 

@@ -194,8 +194,10 @@ static void free_thread(void *value) {
   munmap(mine, sizeof *mine);
 }
 
+static int has_key;
+
 static void make_key(void) {
-  pthread_key_create(&thread_key, free_thread);
+  has_key = !pthread_key_create(&thread_key, free_thread);
 }
 
 static void *pages(uint64_t bytes) {
@@ -208,7 +210,7 @@ struct insitu_mpi_thread *insitu_mpi_thread_enter(void) {
   pthread_once(&once, make_key);
   struct insitu_mpi_thread *mine = pages(sizeof *mine);
   if (!mine) return NULL;
-  pthread_setspecific(thread_key, mine);
+  if (has_key) pthread_setspecific(thread_key, mine); /* else it is never freed */
   return insitu_mpi_mine = mine;
 }
 

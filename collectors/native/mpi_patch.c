@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "image.h"
 #include "mpi_wrapper.h"
+#include "table.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -16,6 +17,8 @@
 static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER;
 static unsigned long long adds_seen, removals_seen;
 static int is_ready;
+static int is_postponed;         /* an object was still being loaded by another thread: the next call tries again */
+static _Atomic int is_requested; /* while `patching` was held: the holder starts over */
 
 #define OBJECTS 4096u
 static uintptr_t patched[OBJECTS]; /* their program headers */
@@ -80,9 +83,8 @@ static int defines(const struct insitu_image *image, const char *name) {
   return 0;
 }
 
-/* Mark the calls that an object defines itself. Such a function counts only if callers are bound to it, since it may be
- * private to its object. */
-static int mark_overridden(struct dl_phdr_info *object, size_t bytes, void *unused) {
+/* Mark the calls that an object defines itself. */
+static int mark_defined(struct dl_phdr_info *object, size_t bytes, void *unused) {
   (void)bytes, (void)unused;
   struct insitu_image image;
   if (is_patched((uintptr_t)object->dlpi_phdr) || is_inside(object) || !insitu_image_read(object, &image) ||
@@ -90,27 +92,62 @@ static int mark_overridden(struct dl_phdr_info *object, size_t bytes, void *unus
     return 0;
   for (size_t i = 0; i < insitu_mpi_calls_count; i++) {
     struct insitu_mpi_call *call = &insitu_mpi_calls[i];
-    Dl_info definition;
-    if (call->is_overridden || !defines(&image, call->name)) continue;
-    void *bound = dlsym(RTLD_DEFAULT, call->name);
-    call->is_overridden = bound && dladdr(bound, &definition) && !insitu_mpi_is_core(definition.dli_fbase);
+    if (!call->is_overridden && defines(&image, call->name)) call->is_defined = 1;
   }
   return 0;
 }
 
+/* Such a function counts only if callers are bound to it, since it may be private to its object. This is not done while
+ * objects are iterated: dlsym waits for threads in dlopen, which wait for the end of the iteration. */
+static void mark_overridden(void) {
+  dl_iterate_phdr(mark_defined, NULL);
+  for (size_t i = 0; i < insitu_mpi_calls_count; i++) {
+    struct insitu_mpi_call *call = &insitu_mpi_calls[i];
+    Dl_info definition;
+    if (!call->is_defined) continue;
+    call->is_defined = 0;
+    void *bound = dlsym(RTLD_DEFAULT, call->name);
+    call->is_overridden = bound && dladdr(bound, &definition) && !insitu_mpi_is_core(definition.dli_fbase);
+  }
+}
+
 /* ---- all objects ---------------------------------------------------------------------------------------------- */
 
+static int leads_into_mpi(const char *symbol) {
+  return strncmp(symbol + (*symbol == 'P'), "MPI_", 4) == 0;
+}
+
+/* Stops at the first slot that the linker has not relocated. */
+static int visit_unrelocated(const struct insitu_image *image, uintptr_t slot, const char *symbol,
+                             void *is_unfinished) {
+  return *(int *)is_unfinished = leads_into_mpi(symbol) && *(uintptr_t *)slot && !insitu_image_has_value(image, slot);
+}
+
 static int visit_slot(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *total) {
-  if (strncmp(symbol + (*symbol == 'P'), "MPI_", 4) == 0) *(int *)total += patch_slot(image, slot, symbol);
+  if (leads_into_mpi(symbol)) *(int *)total += patch_slot(image, slot, symbol);
   return 0;
+}
+
+/* Objects are visible before the linker has relocated them, if another thread is loading them. Then the linker would
+ * relocate what is written here, or find its page protected. */
+static int is_relocated(const struct insitu_image *image) {
+  int is_unfinished = 0;
+  if (!insitu_image_is_sealed(image)) return 0;
+  insitu_image_slots(image, visit_unrelocated, &is_unfinished);
+  return !is_unfinished;
 }
 
 static int patch_object(struct dl_phdr_info *object, size_t bytes, void *total) {
   (void)bytes;
   struct insitu_image image;
   if (is_patched((uintptr_t)object->dlpi_phdr)) return 0;
+  int has_slots = !is_inside(object) && insitu_image_read(object, &image);
+  if (has_slots && !is_relocated(&image)) {
+    is_postponed = 1;
+    return 0;
+  }
   if (patched_used < OBJECTS) patched[patched_used++] = (uintptr_t)object->dlpi_phdr;
-  if (!is_inside(object) && insitu_image_read(object, &image)) insitu_image_slots(&image, visit_slot, total);
+  if (has_slots) insitu_image_slots(&image, visit_slot, total);
   return 0;
 }
 
@@ -124,19 +161,31 @@ static int count_loads(struct dl_phdr_info *object, size_t bytes, void *loads) {
   return 1;
 }
 
-int insitu_mpi_patch(void) {
+/* Called with `patching` held. */
+static int patch_new_objects(void) {
   struct loads loads = {0, 0};
   int total = 0;
   dl_iterate_phdr(count_loads, &loads);
+  if ((loads.adds == adds_seen && !is_postponed) || !prepare()) return 0;
+  adds_seen = loads.adds;
+  is_postponed = 0;
+  if (loads.removals != removals_seen) patched_used = 0; /* addresses may have been used again */
+  removals_seen = loads.removals;
+  mark_overridden();
+  dl_iterate_phdr(patch_object, &total);
+  return total;
+}
+
+int insitu_mpi_patch(void) {
+  int total = 0, cancel = insitu_prevent_cancel();
+  /* Sequentially consistent: either this thread gets the lock, or its holder sees the request. */
+  atomic_store(&is_requested, 1);
   /* Waiting for the lock inside dlopen could deadlock with a holder that waits for the loader. */
-  if (pthread_mutex_trylock(&patching)) return 0;
-  if (loads.adds != adds_seen && prepare()) {
-    adds_seen = loads.adds;
-    if (loads.removals != removals_seen) patched_used = 0; /* addresses may have been used again */
-    removals_seen = loads.removals;
-    dl_iterate_phdr(mark_overridden, NULL);
-    dl_iterate_phdr(patch_object, &total);
+  while (atomic_load(&is_requested) && !pthread_mutex_trylock(&patching)) {
+    atomic_store(&is_requested, 0);
+    total += patch_new_objects();
+    pthread_mutex_unlock(&patching);
   }
-  pthread_mutex_unlock(&patching);
+  insitu_allow_cancel(cancel);
   return total;
 }

@@ -305,12 +305,12 @@ static int wrap_Finalize(void) {
   struct insitu_traffic moved = nothing();
   int failed = real_Finalize();
   if (self) leave(self, &moved, insitu_ticks());
-  if (insitu_table) insitu_table->header->mpi_state = INSITU_MPI_FINALISED;
+  if (insitu_is_owner()) insitu_table->header->mpi_state = INSITU_MPI_FINALISED;
   return failed;
 }
 
 static int wrap_Abort(A comm, A code) {
-  if (insitu_table) insitu_finish(INSITU_ABORTED, (int)code);
+  insitu_finish(INSITU_ABORTED, (int)code);
   return real_Abort(comm, code);
 }
 
@@ -321,7 +321,7 @@ static int wrap_Type_free(A type) {
 
 /* ---- the table of wrappers ------------------------------------------------------------------------------------ */
 
-#define ENTRY(NAME, LARGE) {"MPI_" #NAME #LARGE, (Function *)&real_##NAME##LARGE, (Function)wrap_##NAME##LARGE, 0},
+#define ENTRY(NAME, LARGE) {"MPI_" #NAME #LARGE, (Function *)&real_##NAME##LARGE, (Function)wrap_##NAME##LARGE, 0, 0},
 #define SMALL(NAME, ...) ENTRY(NAME, )
 #define COMPLETION SMALL
 #define CALL(NAME, ...) ENTRY(NAME, ) ENTRY(NAME, _c)

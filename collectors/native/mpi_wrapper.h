@@ -11,6 +11,7 @@ struct insitu_mpi_call {
   const char *name;
   Function *real;
   Function wrap;
+  int is_defined;    /* by an object other than the MPI library */
   int is_overridden; /* the program defines a function of that name itself: the PMPI call in it is timed instead */
 };
 extern struct insitu_mpi_call insitu_mpi_calls[];

@@ -144,6 +144,7 @@ static void begin_named(const char *name) {
   memcpy(row_name + 7, name, bytes);
   row_name[7 + bytes] = ')';
 
+  int cancel = insitu_prevent_cancel();
   pthread_mutex_lock(&marking);
   struct reading now = read_totals(insitu_ticks());
   close_phase(&now);
@@ -154,6 +155,7 @@ static void begin_named(const char *name) {
   pthread_mutex_unlock(&marking);
 
   wake_agent();
+  insitu_allow_cancel(cancel);
 }
 
 void insitu_phase_mark(const char *name, int is_named) {

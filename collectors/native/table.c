@@ -15,21 +15,24 @@
 struct insitu_table *insitu_table;
 struct insitu_row *insitu_rows;
 __thread struct insitu_thread *insitu_self;
-int insitu_is_on;
+struct insitu_gate insitu_gate;
 int insitu_clock_is_tsc;
 void (*insitu_before_thread_ends)(void);
 
 static struct insitu_table the_table;
 static pthread_key_t thread_key;
+static int has_thread_key;       /* the program may have taken all keys: then the ends of threads go unnoticed */
 static __thread int is_growing;  /* holds `growth`: a signal handler gets no row meanwhile, since it would deadlock */
 static __thread int has_no_area; /* the thread was refused an area, or has released it: it does not try again */
 static pthread_mutex_t growth = PTHREAD_MUTEX_INITIALIZER; /* slow path only: a new row, a new thread */
 
 size_t insitu_read_file(const char *path, char *text, size_t capacity) {
+  int cancel = insitu_prevent_cancel();
   int file = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t length = file < 0 ? 0 : read(file, text, capacity - 1);
+  if (file >= 0) close(file);
+  insitu_allow_cancel(cancel);
   if (file < 0) return 0;
-  ssize_t length = read(file, text, capacity - 1);
-  close(file);
   text[length > 0 ? length : 0] = 0;
   return length > 0 ? (size_t)length : 0;
 }
@@ -66,15 +69,11 @@ static void describe_columns(char *text, size_t capacity) {
 /* Reserve the pages [from, from + bytes): a full disk is an error here instead of a SIGBUS in the application. The file
  * is opened each time, because the application may have closed or reused any descriptor. Returns 0 or an errno. */
 static int reserve(uint64_t from, uint64_t bytes) {
-  int saved = errno;
+  int saved = errno, cancel = insitu_prevent_cancel();
   int file = open(the_table.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (file < 0) {
-    int failed = errno;
-    errno = saved;
-    return failed;
-  }
-  int failed = posix_fallocate(file, (off_t)from, (off_t)bytes);
-  close(file);
+  int failed = file < 0 ? errno : posix_fallocate(file, (off_t)from, (off_t)bytes);
+  if (file >= 0) close(file);
+  insitu_allow_cancel(cancel);
   errno = saved;
   return failed;
 }
@@ -116,10 +115,25 @@ static void after_fork_in_child(void) {
   insitu_table = NULL;
 }
 
+int insitu_is_owner(void) {
+  return insitu_table && insitu_table->header->pid == (uint64_t)getpid();
+}
+
+/* Linux wipes the page in a child before the child runs. Older kernels (before 4.14) refuse: there only children of
+ * fork() are recognised. */
+static void wipe_gate_in_children(void) {
+  int saved = errno;
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  if (page <= sizeof insitu_gate.before)
+    madvise((void *)((uintptr_t)&insitu_gate.is_on & ~(page - 1)), page, MADV_WIPEONFORK);
+  errno = saved;
+}
+
 struct insitu_thread *insitu_thread_enter(void) {
   struct insitu_header *header = the_table.header;
   struct insitu_thread *self = NULL;
   if (has_no_area || is_growing) return NULL;
+  int cancel = insitu_prevent_cancel();
   is_growing = 1;
   pthread_mutex_lock(&growth);
 
@@ -136,8 +150,10 @@ struct insitu_thread *insitu_thread_enter(void) {
   }
   /* Relaxed: other threads look at it with `growth` held only. */
   if (self) atomic_store_explicit(&self->is_live, 1, memory_order_relaxed);
+  if (!self) header->threads_refused++;
   pthread_mutex_unlock(&growth);
   is_growing = 0;
+  insitu_allow_cancel(cancel);
   has_no_area = !self;
   if (!self) return NULL;
   if (!self->root) self->root = insitu_row_add(0, 0, INSITU_THREAD, "(thread)", 8, "", 0, 0);
@@ -153,7 +169,7 @@ struct insitu_thread *insitu_thread_enter(void) {
   insitu_table->rows[self->root].visits++;
   insitu_push(self, self->root, 0, insitu_ticks());
   insitu_self = self;
-  pthread_setspecific(thread_key, self);
+  if (has_thread_key) pthread_setspecific(thread_key, self);
   return self;
 }
 
@@ -165,6 +181,7 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   uint64_t record = align(sizeof(struct insitu_name) + name_bytes + file_bytes, 8);
 
   if (is_growing) return 0;
+  int cancel = insitu_prevent_cancel();
   is_growing = 1;
   pthread_mutex_lock(&growth);
   /* Relaxed: both are only changed with `growth` held. */
@@ -176,6 +193,7 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
     header->rows_refused++;
     pthread_mutex_unlock(&growth);
     is_growing = 0;
+    insitu_allow_cancel(cancel);
     return 0;
   }
 
@@ -202,6 +220,7 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   insitu_pair_clocks();
   pthread_mutex_unlock(&growth);
   is_growing = 0;
+  insitu_allow_cancel(cancel);
   return row;
 }
 
@@ -215,11 +234,13 @@ int insitu_collectives_reserve(uint32_t count) {
   uint64_t needed = (uint64_t)count * sizeof(struct insitu_collective);
   if (collectives_reserved >= needed) return 1;
   if (is_growing) return 0;
+  int cancel = insitu_prevent_cancel();
   is_growing = 1;
   pthread_mutex_lock(&growth);
   int is_reserved = reserve_section(&collectives_reserved, the_table.header->collectives_at, needed);
   pthread_mutex_unlock(&growth);
   is_growing = 0;
+  insitu_allow_cancel(cancel);
   return is_reserved;
 }
 
@@ -298,7 +319,8 @@ static void set_pointers(char *base, const uint64_t at[OFFSETS]) {
   the_table.names = base + at[AT_NAMES];
   the_table.threads = (struct insitu_thread *)(base + at[AT_THREADS]);
   the_table.collectives = (struct insitu_collective *)(base + at[AT_COLLECTIVES]);
-  pthread_key_create(&thread_key, release_thread);
+  has_thread_key = !pthread_key_create(&thread_key, release_thread);
+  wipe_gate_in_children();
   pthread_atfork(NULL, NULL, after_fork_in_child);
   insitu_table = &the_table;
   insitu_self = &the_table.threads[0];

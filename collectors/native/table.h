@@ -6,6 +6,7 @@
 #ifndef INSITU_TABLE_H
 #define INSITU_TABLE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -208,6 +209,7 @@ struct insitu_header {
   uint64_t collectives_at;
   uint32_t collectives_used;
   uint32_t collectives_sequence; /* odd while events are being moved */
+  uint64_t threads_refused;      /* threads for which there was no area */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 
@@ -227,8 +229,16 @@ extern struct insitu_table *insitu_table;
 extern struct insitu_row *insitu_rows;
 /* The thread area of the calling thread; NULL until its first event. */
 extern __thread struct insitu_thread *insitu_self;
-/* Nothing is recorded while this is zero: before the start, after the end, in forked children. */
-extern int insitu_is_on;
+/* Nothing is recorded while `is_on` is zero: before the start, after the end, in forked children. The page that holds
+ * it is wiped in every child, also in those of clone(), which run no handlers of pthread_atfork. The variable has room
+ * for a page of any size on both sides, because loaders do not align more than to the page size. */
+struct insitu_gate {
+  char before[65536];
+  int is_on;
+  char after[65536];
+};
+extern struct insitu_gate insitu_gate;
+#define insitu_is_on insitu_gate.is_on
 /* Called in a thread that ends, before its area is released. heap.c sets it. */
 extern void (*insitu_before_thread_ends)(void);
 
@@ -236,6 +246,9 @@ extern void (*insitu_before_thread_ends)(void);
 int insitu_table_create(const char *path, int rank, int size, const char *program, const char *meta, size_t meta_bytes);
 /* Continue with the table that this process created before exec. Returns 0 or an errno. */
 int insitu_table_attach(const char *path);
+/* Whether the table belongs to this process. In a child of clone(), which shares no memory with its parent but has the
+ * same mapping of the file, it does not. */
+int insitu_is_owner(void);
 /* Return the area of this thread, created at its first event; NULL if there is no room. */
 struct insitu_thread *insitu_thread_enter(void);
 /* Append a row below `parent`, first among its siblings. Returns 0 if there is no room. */
@@ -249,6 +262,18 @@ int insitu_collectives_reserve(uint32_t count);
 size_t insitu_read_file(const char *path, char *text, size_t capacity);
 /* Read both clocks into latest_tick and latest_ns, from which a reader computes the length of a tick. */
 void insitu_pair_clocks(void);
+
+/* Slow paths open files and take locks inside functions that POSIX does not allow to be cancelled, such as malloc. A
+ * thread that is cancelled there would never release the lock. Returns what insitu_allow_cancel restores. */
+static inline int insitu_prevent_cancel(void) {
+  int before;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  return before;
+}
+
+static inline void insitu_allow_cancel(int before) {
+  pthread_setcancelstate(before, &before);
+}
 
 static inline struct insitu_thread *insitu_thread_self(void) {
   if (__builtin_expect(!insitu_is_on, 0)) return NULL;

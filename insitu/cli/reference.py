@@ -103,6 +103,8 @@ FINDING_DESCRIPTIONS = {
     "subinterpreters": "The program created Python subinterpreters. Functions in them are not "
     "timed.",
     "table-damaged": "A table could not be read. The file was left in place.",
+    "threads-truncated": "A program had more threads at a time than the table holds. What the "
+    "remaining ones did is not measured.",
     "throttled": "Some functions were called so often that timing them would exceed the budget. "
     "They count as part of their callers.",
     "too-few-points": "A call path was measured at fewer coordinates than a model needs.",

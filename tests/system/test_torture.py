@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.native, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "system" / "programs" / "torture.cpp"
 NATIVE = ROOT / "collectors" / "native"
-OF_PYTHON = {"hook", "marks", "module", "preload"}
+OF_PYTHON = {"hook", "loader", "marks", "module", "preload"}
 SOURCES = sorted({path.stem for path in NATIVE.glob("*.c")} - OF_PYTHON)
 NAMES = (
     *("malloc", "calloc", "realloc", "free", "reallocarray", "posix_memalign", "aligned_alloc"),

@@ -1,0 +1,48 @@
+/* dlopen in place of the C library's: the MPI calls of a loaded object are timed from its first one on.
+ *
+ * The C library looks at who called dlopen: an object's own search path (DT_RUNPATH, DT_RPATH) applies to what it
+ * loads. If the caller has such a path and it could matter, the call is passed on as a tail call, with the caller's
+ * return address, and the object is patched at a later opportunity. */
+#define _GNU_SOURCE
+#include "maps.h"
+#include "mpi_wrapper.h"
+#include "table.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+
+typedef void *(*Dlopen)(const char *, int);
+
+/* Whether the search for `file` depends on the object that contains `caller`. */
+static int depends_on_caller(const char *file, const void *caller) {
+  Dl_info info;
+  struct link_map *object = NULL;
+  if (!file) return 0;
+  if (strchr(file, '$') || !dladdr1(caller, &info, (void **)&object, RTLD_DL_LINKMAP) || !object) return 1;
+  for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++)
+    /* DT_RPATH also applies to the libraries that `file` needs, DT_RUNPATH only to `file` itself. */
+    if (entry->d_tag == DT_RPATH || (entry->d_tag == DT_RUNPATH && !strchr(file, '/'))) return 1;
+  return 0;
+}
+
+__attribute__((visibility("default"))) void *dlopen(const char *file, int mode) {
+  static _Atomic(Dlopen) next; /* relaxed: every thread finds the same function */
+  Dlopen call = atomic_load_explicit(&next, memory_order_relaxed);
+  if (!call) {
+    call = (Dlopen)dlsym(RTLD_NEXT, "dlopen");
+    if (!call) return NULL;
+    atomic_store_explicit(&next, call, memory_order_relaxed);
+  }
+  if (!insitu_is_on || mode & RTLD_NOLOAD || depends_on_caller(file, __builtin_return_address(0)))
+    return call(file, mode);
+
+  void *object = call(file, mode);
+  if (!object) return NULL;
+  int saved = errno;
+  insitu_mpi_patch();
+  insitu_maps_patch();
+  errno = saved;
+  return object;
+}

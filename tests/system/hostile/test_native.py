@@ -1,0 +1,76 @@
+"""Compiled programs that are hard on what is preloaded into them."""
+
+import platform
+
+import pytest
+
+from insitu.collectors.table import TableReader
+from tests.system.hostile.compare import compare, compile_program
+from tests.system.hostile.relro import end_relro_inside_a_page
+
+pytestmark = [pytest.mark.mpi, pytest.mark.native]
+
+
+def test_a_cancelled_thread_takes_no_lock_with_it(bench):
+    program = compile_program(bench, "cancelled_threads.c", "-finstrument-functions", "-pthread")
+
+    both = compare(bench, program, ranks=1)
+
+    assert both.bare.out == "done\n"
+    assert both.differences() == []
+
+
+def test_a_child_of_clone_leaves_the_table_of_its_parent_alone(bench):
+    program = compile_program(bench, "raw_clone.c", "-finstrument-functions")
+
+    both = compare(bench, program, ranks=1)
+
+    assert both.bare.out == "the child ended with 7\n"
+    assert both.differences() == []
+    (path,) = bench.left_tables()
+    head = TableReader(str(path)).header
+    assert head.exit_status == 0
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the program is rewritten for x86-64")
+def test_data_in_the_last_page_of_relro_stays_writable(bench):
+    program = compile_program(bench, "shared_page.c", "-Wl,-z,now,-z,norelro")
+    end_relro_inside_a_page(program)
+
+    both = compare(bench, program, ranks=1)
+
+    assert both.bare.out == "counted to 5\n"
+    assert both.differences() == []
+
+
+@pytest.mark.parametrize(
+    ("binding", "times"),
+    [
+        ("lazy", 10),
+        pytest.param("now", 10, marks=pytest.mark.full),
+        pytest.param("lazy", 1000, marks=pytest.mark.full),
+        pytest.param("now", 1000, marks=pytest.mark.full),
+    ],
+)
+def test_a_library_is_loaded_while_other_threads_call_mpi(bench, binding, times):
+    library = compile_program(
+        bench, "plugin.c", "-shared", "-fPIC", f"-Wl,-z,{binding}", output="libplugin.so"
+    )
+    program = compile_program(bench, "load_race.c", "-finstrument-functions", "-pthread", "-ldl")
+
+    both = compare(bench, program, library, times, ranks=1, seconds=300)
+
+    assert both.bare.out == f"{times} calls\n"
+    assert both.differences() == []
+    assert bench.insitu("ingest", bench.campaign).code == 0
+    assert sum_of_visits(bench, "MPI_Barrier") == times
+
+
+def sum_of_visits(bench, name):
+    """Visits of all call paths that end in this function, in rank 0."""
+    table = bench.table()
+    total = 0.0
+    for path, values in zip(table.callpaths, table.values["visits"], strict=True):
+        if path.name == name:
+            total += float(values[0])
+    return total
