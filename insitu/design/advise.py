@@ -27,6 +27,7 @@ COST_POWER = 0.7  # below 1: with 1, only the smallest runs are ever chosen
 LEAST_NOISE = 0.005  # relative, of a run, however exact it seems
 FIRST_RUNS = 5  # prime, so that every pair of columns has each level once
 CANDIDATES_LIMIT = 20_000  # configurations, each of which is compared with all laws
+TIE = 1e-6  # relative, of benefits: closer ones differ by the rounding of the processor
 TINY = 1e-300  # keeps divisions finite
 
 
@@ -128,7 +129,10 @@ def choose_next_point(
         raise UsageError("no configuration is left to run; give more levels")
     reductions = variance_reductions(laws, candidates, target, noise).sum(axis=0)
     costs = np.array([cost(point) for point in candidates])
-    return candidates[int(np.argmax(reductions / costs**COST_POWER))]
+    benefits = reductions / costs**COST_POWER
+
+    # The first of equal candidates, even if rounding makes another the larger by a bit.
+    return candidates[int(np.argmax(benefits >= benefits.max() * (1.0 - TIE)))]
 
 
 def variance_reductions(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from insitu.design.dependencies import Dependency, Nest
 from insitu.modeling.measurement import FloatArray
+from insitu.modeling.orthogonal import solve_orthogonally
 
 SAMPLES = 200  # laws drawn for each call path
 HYPOTHESES = 60  # the most probable ones, from which laws are drawn
@@ -49,6 +50,10 @@ REFUTED = 0.01  # the exponents from counts are dropped if the data are less pro
 FREELY_COMBINED = 2  # up to so many unknown exponents take all powers; more take simple ones only
 TERMS_LIMIT = 3  # columns of a design matrix: the constant and two terms
 RIDGE = 1e-12  # added to the diagonal of unit normal equations, so that equal columns can be solved
+CUTOFF = 1e-10  # relative, of eigenvalues of unit normal equations; rounding makes 1e-16 of a zero
+ROUNDING = 1e-7  # coefficients of unit rows this far below 0 are 0: eps / sqrt(RIDGE), times 1,000
+TIE_DECIMALS = 6  # criteria that agree in as many decimals are ties, however rounding orders them
+CHUNK = 20_000  # hypotheses that are solved at once; bounds the memory
 TINY = 1e-300  # keeps divisions finite; far below any measured value
 
 
@@ -228,7 +233,7 @@ def _fit_tilted(
     unit = designs / norms[:, None, :]
     weighted = np.swapaxes(unit, 1, 2) @ precision
     normal = weighted @ unit
-    coefficient_covariance = np.linalg.pinv(normal, hermitian=True)
+    coefficient_covariance = np.linalg.pinv(normal, rcond=CUTOFF, hermitian=True)
     solutions = (coefficient_covariance @ weighted.sum(axis=3)[..., None])[..., 0]
 
     misfits = 1.0 - (unit @ solutions[..., None])[..., 0]
@@ -245,8 +250,7 @@ def _fit_tilted(
     covariance_determinant = np.linalg.slogdet(covariance / variance)[1]
     determinants = covariance_determinant + normal_determinant - normal_determinant[:1]
 
-    eigenvalues, eigenvectors = np.linalg.eigh(coefficient_covariance)
-    roots = eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0))[..., None, :] / norms[..., None]
+    roots = _symmetric_root(coefficient_covariance) / norms[..., None]
     weights = -0.5 * (squares + determinants + np.array(best.penalties))
 
     return _LawHypotheses(
@@ -259,6 +263,18 @@ def _fit_tilted(
         roots=roots,
         weights=weights,
     )
+
+
+def _symmetric_root(covariance: FloatArray) -> FloatArray:
+    """Return the symmetric square root of covariances (..., n, n).
+
+    It is the only root that does not depend on the signs and rotations of eigenvectors, which
+    differ between processors. Samples that are drawn with it are the same everywhere.
+    """
+    eigenvalues, eigenvectors = np.linalg.eigh(covariance)
+    scaled = eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0))[..., None, :]
+    root: FloatArray = scaled @ np.swapaxes(eigenvectors, -1, -2)
+    return root
 
 
 def _draw(
@@ -375,15 +391,14 @@ def _rank_hypotheses(
 ) -> _RankedHypotheses:
     """Fit the constant with no, each one and each two of the other rows to ones, all at once.
 
-    This is least squares of relative errors by normal equations of unit rows. Hypotheses with a
-    negative coefficient are left out. The criterion is chi-square plus log(runs) per coefficient
-    plus the prior: one, two and three coefficients are equally probable, times the weights of the
-    terms. If even the best fit exceeds the noise, the noise is raised to match it.
+    This is least squares of relative errors. Hypotheses with a negative coefficient are left out.
+    The criterion is chi-square plus log(runs) per coefficient plus the prior: one, two and three
+    coefficients are equally probable, times the weights of the terms. If even the best fit exceeds
+    the noise, the noise is raised to match it.
     """
     from scipy.special import chdtrc  # slow to load, and not needed to collect a run
 
     count = rows.shape[1]
-    gram, right = rows @ rows.T, rows @ np.ones(count)
 
     squares: list[float] = []
     penalties: list[float] = []
@@ -393,11 +408,10 @@ def _rank_hypotheses(
 
     for group in _term_groups(len(rows), count):
         n_terms = group.shape[1]
-        matrices = gram[group[:, :, None], group[:, None, :]] + RIDGE * np.eye(n_terms)
-        solved = np.linalg.solve(matrices, right[group][..., None])[..., 0]
-        misfit = np.maximum(count - np.einsum("ij,ij->i", solved, right[group]), 0.0)
-        allowed = np.flatnonzero(np.all(solved >= 0, axis=1))
-        chosen = allowed[np.argsort(misfit[allowed], kind="stable")[:HYPOTHESES]]
+        solved, misfit = _solve_group(rows, group)
+        allowed = np.flatnonzero(np.all(solved >= -ROUNDING, axis=1))
+        order = np.argsort(np.round(misfit[allowed] / noise**2, TIE_DECIMALS), kind="stable")
+        chosen = allowed[order[:HYPOTHESES]]
 
         log_prior = 2 * np.log(weights[group[chosen]]).sum(axis=1)
         n_extra = max(n_terms - 1 - n_nests, 0)
@@ -407,7 +421,7 @@ def _rank_hypotheses(
         penalties += list(penalty)
         freedom += [max(count - n_terms, 1)] * len(chosen)
         terms += list(group[chosen])
-        solutions += list(solved[chosen])
+        solutions += list(np.maximum(solved[chosen], 0.0))
 
     variances = np.array(squares) / np.array(freedom)
     closest = int(np.argmin(variances))
@@ -415,13 +429,41 @@ def _rank_hypotheses(
     probability = float(chdtrc(freedom[closest], squares[closest] / noise**2))
 
     criterion = np.array(squares) / variance + np.array(penalties)
-    order = np.argsort(criterion, kind="stable")[:HYPOTHESES]
+    order = np.argsort(np.round(criterion, TIE_DECIMALS), kind="stable")[:HYPOTHESES]
     return _RankedHypotheses(
         terms=[terms[i] for i in order],
         solutions=[solutions[i] for i in order],
         penalties=[float(penalties[i]) for i in order],
         probability=probability,
     )
+
+
+def _solve_group(rows: FloatArray, group: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    """Fit ones by hypotheses with the same number of terms. The ridge is in additional points.
+
+    Args:
+        rows: (n_rows, n_points), of unit length.
+        group: (n_hypotheses, n_terms), numbers of rows.
+
+    Returns:
+        Coefficients (n_hypotheses, n_terms) and sums of squared misfits (n_hypotheses,).
+    """
+    n_terms, n_points = group.shape[1], rows.shape[1]
+    ridge = math.sqrt(RIDGE) * np.eye(n_terms)
+    right = np.concatenate([np.ones(n_points), np.zeros(n_terms)])
+
+    solutions = np.empty(group.shape)
+    squares = np.empty(len(group))
+    for start in range(0, len(group), CHUNK):
+        chunk = group[start : start + CHUNK]
+        ridges = np.broadcast_to(ridge, (len(chunk), n_terms, n_terms))
+        columns = np.concatenate([rows[chunk], ridges], axis=2)
+
+        fits = solve_orthogonally(columns, np.broadcast_to(right, (len(chunk), len(right))))
+        solutions[start : start + CHUNK] = fits.coefficients
+        squares[start : start + CHUNK] = fits.squares
+
+    return solutions, squares
 
 
 def _term_groups(n_rows: int, n_points: int) -> list[NDArray[np.intp]]:
