@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.entities import RunKey
-from insitu.modeling.classes.align import RunClusters, align, follow_laws, match_equal_values
+from insitu.modeling.classes.align import RunClusters, align, follow_laws
 from insitu.modeling.classes.mixture import find_classes
 from insitu.modeling.classes.run_groups import RunGroup
 from insitu.modeling.classes.scatter import (
@@ -132,21 +132,6 @@ def test_ranks_at_zero_are_a_class_of_their_own():
     full = RunClusters(16.0, np.array([2.0, 3.0, 4.0]), np.array([4.0, 8.0, 4.0]))
 
     assert align([alone, full], spread=0.01) == [(), (0, 1, 2)]
-
-
-def test_counts_that_do_not_change_are_matched_by_their_level():
-    """A flat grid of 3 x 3 x 1 ranks owns 2, 3 and 4 faces, a cube of 27 ranks none to three."""
-    flat = RunClusters(9.0, np.array([2.0, 3.0, 4.0]), np.array([1.0, 4.0, 4.0]))
-    cube = RunClusters(27.0, np.array([1.0, 2.0, 3.0]), np.array([6.0, 12.0, 8.0]))
-    larger = RunClusters(64.0, np.array([1.0, 2.0, 3.0]), np.array([24.0, 24.0, 8.0]))
-
-    assert match_equal_values([flat, cube, larger]) == [(1, 2, 3), (0, 1, 2), (0, 1, 2)]
-
-
-def test_counts_that_grow_have_no_levels():
-    runs = [RunClusters(p, np.array([p, 2 * p]), np.array([2.0, p - 2])) for p in (4.0, 8.0, 16.0)]
-
-    assert match_equal_values(runs) is None
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
-from insitu.modeling.classes.cluster import cluster
 from insitu.modeling.measurement import FloatArray
 
 MAX_CLASSES = 8  # laws do not tell more classes apart
-SAME_VALUE = 0.005  # relative distance of counts that are the same
 SIZE_SPREAD = 0.15  # relative, of sizes about a simple law: grids are rarely squares
 FOREIGN = 0.5  # relative distance from every law at which a cluster is of no known class
 MAX_SIZE_MISFIT = 0.2  # relative; sizes of the classes of a domain are nearer to a law
@@ -88,37 +86,6 @@ def align(runs: Sequence[RunClusters], *, spread: float) -> list[tuple[int, ...]
             result[index] = best
             matched.append(index)
     return result
-
-
-def match_equal_values(runs: Sequence[RunClusters]) -> list[tuple[int, ...]] | None:
-    """Assign clusters of equal value to the same class, where values do not change with x.
-
-    Values do not change if the two largest of the runs with most clusters have the same values.
-    Values that only other runs have are classes of their own: a single rank has all four walls.
-
-    Returns:
-        As `align`; None where values change, or there would be too many classes.
-    """
-    count = max((len(run.sizes) for run in runs), default=0)
-    full = sorted((run.x, index) for index, run in enumerate(runs) if len(run.sizes) == count)
-    if count == 0 or len(full) < 2:
-        return None
-    before, last = (runs[index].values for _, index in full[-2:])
-    if np.any(abs(before - last) > SAME_VALUE * abs(before)):
-        return None
-
-    labels = cluster(np.concatenate([run.values for run in runs]), SAME_VALUE)
-    if labels.max() >= MAX_CLASSES:
-        return None
-
-    assigned = []
-    ends = np.cumsum([len(run.values) for run in runs])[:-1]
-    for run_labels in np.split(labels, ends):
-        classes = tuple(run_labels.tolist())
-        if len(set(classes)) < len(classes):
-            return None
-        assigned.append(classes)
-    return assigned
 
 
 def _is_foreign(

@@ -6,11 +6,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from insitu.entities import TIME, CallPath, Finding, MetricKind
+from insitu.entities import (
+    ALLOCATIONS,
+    BYTES_ALLOCATED,
+    TIME,
+    CallPath,
+    Finding,
+    MetricKind,
+)
 from insitu.modeling.classes.behaviour import MetricValues, Partition
 from insitu.modeling.classes.candidates import Candidate, find_candidates
 from insitu.modeling.classes.cluster import BoolArray, class_means, cluster
-from insitu.modeling.classes.counts import DISTINCT, CountLabels, find_count_labels, label_counts
+from insitu.modeling.classes.counts import DISTINCT, CountEvidence, collect_evidence
 from insitu.modeling.classes.domain import Domain
 from insitu.modeling.classes.match import Matching, class_names
 from insitu.modeling.classes.matcher import (
@@ -40,6 +47,7 @@ MINOR_SHARE = 0.01  # of its root's time: a call path below it is not worth the 
 MIN_FLOOR = 1e-3  # relative spread below which times do not separate ranks
 UNREPEATED_MARGIN = 8.0  # of the criterion where nothing was repeated: odds of about 50
 NAMED_OUTLIERS = 5  # ranks that a finding lists
+EXACT_OR_EQUAL = (ALLOCATIONS, BYTES_ALLOCATED)  # an allocator's noise makes no classes
 
 AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
 
@@ -48,15 +56,14 @@ AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
 class ClassEvidence:
     """What is known about the ranks of an experiment besides the values of one metric.
 
-    own, below: count-based labels per call path, from its own counts, and from those of all call
-    paths below it as well; root_times: (n_runs,), mean time of each call path without a parent;
+    counts: the classes that exact counts make; root_times: (n_runs,), mean time of each call path
+    without a parent;
     is_crowded: whether ranks of a run shared processor cores, so that times say which ranks had to
     wait and not which did more work; candidates: partitions that domains usually lead to; mixtures:
     results by their values, because inclusive and exclusive times of a leaf are the same.
     """
 
-    own: Mapping[CallPath, CountLabels]
-    below: Mapping[CallPath, CountLabels]
+    counts: CountEvidence
     root_times: Mapping[CallPath, FloatArray]
     is_crowded: bool = False
     candidates: Sequence[Candidate] = ()
@@ -78,15 +85,12 @@ class ClassEvidence:
             groups: runs that repeat each other.
             domains: the Cartesian domain of each group, None where it is not known.
         """
-        own, below = find_count_labels(experiment, paths, groups)
-
         roots = [path for path in paths if path.parent is None]
         means = [_row_means(table) for table in values_by_run(experiment, TIME.name, roots)]
         times = np.array(means).reshape(len(means), len(roots)).T
 
         return cls(
-            own=own,
-            below=below,
+            counts=collect_evidence(experiment, paths, groups),
             root_times=dict(zip(roots, times, strict=True)),
             is_crowded=bool(experiment.crowded),
             candidates=find_candidates([group.size for group in groups], domains),
@@ -96,10 +100,10 @@ class ClassEvidence:
 def partition_jointly(measured: MetricValues, evidence: ClassEvidence) -> Partition:
     """Partition ranks by counts where these separate them, else by a mixture over all runs.
 
-    Counts are clustered by themselves; inclusive times by the counts of their call path and of all
-    call paths below it, other metrics by those of their call path; gauges by their own values.
-    Clusters are matched across runs by laws of value and size, so that runs with fewer classes
-    count too.
+    Equal counts are a class; inclusive times are partitioned by the counts of their call path, or
+    else of all call paths below it, other metrics by those of their call path; gauges by their own
+    values. Clusters of times are matched across runs by laws of value and size, so that runs with
+    fewer classes count too.
 
     Args:
         measured: the values of one metric of several call paths.
@@ -109,16 +113,18 @@ def partition_jointly(measured: MetricValues, evidence: ClassEvidence) -> Partit
     means = [mean_over_runs(group_tables) for group_tables in tables]
     matcher = ClusterMatcher(measured.groups)
 
-    if measured.metric.is_deterministic:
-        return _assemble(measured, means, _partition_counts(measured, means, matcher))
+    if measured.metric.is_deterministic or measured.metric in EXACT_OR_EQUAL:
+        return _assemble(measured, means, _partition_counts(measured, means, evidence.counts))
 
     medians = [row_medians(np.stack(group_tables, axis=-1)) for group_tables in tables]
-    by_counts = evidence.below if measured.metric.name == TIME.name else evidence.own
+    is_inclusive = measured.metric.name == TIME.name
+    by_counts = evidence.counts.below if is_inclusive else evidence.counts.own
 
     by_path: dict[int, PathClasses] = {}
     for row, path in enumerate(measured.paths):
-        if path in by_counts and by_counts[path].separates:
-            by_path[row] = _partition_by_counts(_rows(means, row), by_counts[path], matcher)
+        if path in by_counts:
+            classes = by_counts[path].coarse
+            by_path[row] = _partition_by_counts(_rows(means, row), classes)
 
     rest = [row for row in range(len(measured.paths)) if row not in by_path]
     if measured.metric.kind is MetricKind.GAUGE:
@@ -145,28 +151,53 @@ def _assemble(
 
 
 def _partition_counts(
-    measured: MetricValues, means: Sequence[FloatArray], matcher: ClusterMatcher
+    measured: MetricValues, means: Sequence[FloatArray], counts: CountEvidence
 ) -> dict[int, PathClasses]:
-    """Cluster counts, which repeat nearly exactly."""
-    labels = [label_counts(group_means) for group_means in means]
+    """Partition ranks by their exact counts; all ranks are one class where counts do not repeat.
+
+    A count that varies between repetitions has the classes that the other counts of its call path
+    make, since polling and waiting happen as often as time allows.
+    """
     by_path = {}
-    for row in range(len(measured.paths)):
-        path_labels = _rows(labels, row)
-        matching = matcher.match_counts(path_labels, _rows(means, row))
-        by_path[row] = PathClasses(path_labels, matching)
+    for row, path in enumerate(measured.paths):
+        values = _rows(means, row)
+        matched = counts.by_series.get((measured.metric.name, path))
+        if matched is not None:
+            by_path[row] = _partition_by_counts(values, matched.labels)
+        elif path in counts.own and _differs(values):
+            by_path[row] = _partition_by_counts(values, counts.own[path].coarse)
+        else:
+            by_path[row] = _partition_by_counts(values, [np.zeros(len(v), np.intp) for v in values])
     return by_path
 
 
-def _partition_by_counts(
-    values: Sequence[FloatArray], counts: CountLabels, matcher: ClusterMatcher
-) -> PathClasses:
-    """Take over count-based labels, with classes in the order of the measured values."""
-    labels = [
-        cluster(np.where(np.isfinite(group_values), codes + 1.0, np.nan), DISTINCT)
-        for group_values, codes in zip(values, counts.codes, strict=True)
-    ]
-    matching = matcher.match_counts(labels, counts.values)
+def _partition_by_counts(values: Sequence[FloatArray], classes: Sequence[IntArray]) -> PathClasses:
+    """Take over classes made by counts, in the order of the measured values.
+
+    Args:
+        values: (n_ranks,) per run group, NaN for ranks without a value.
+        classes: of the same shape, the same number for the same class in all groups.
+    """
+    labels: list[IntArray] = []
+    present: list[IntArray] = []
+    for group_values, group_classes in zip(values, classes, strict=True):
+        has_value = np.isfinite(group_values)
+        used, inverse = np.unique(group_classes[has_value], return_inverse=True)
+        group_labels = np.full(len(group_values), -1)
+        group_labels[has_value] = inverse.ravel()
+        labels.append(group_labels)
+        present.append(used)
+
+    all_classes = np.unique(np.concatenate(present)) if present else np.zeros(0, dtype=np.intp)
+    assigned = [tuple(np.searchsorted(all_classes, used).tolist()) or None for used in present]
+    names = class_names(max(len(all_classes), 1))
+    matching = Matching(names, tuple(assigned), is_complete=True)
     return PathClasses(labels, _sort_classes(matching, labels, values))
+
+
+def _differs(values: Sequence[FloatArray]) -> bool:
+    """Whether ranks of some run have different values."""
+    return any(len(np.unique(v[np.isfinite(v)])) > 1 for v in values)
 
 
 def _sort_classes(

@@ -10,6 +10,7 @@ from insitu.modeling.classes.run_groups import coordinate_name
 
 ALL = "all"  # the class of all ranks
 MAX_REPORTED = 4  # kinds of runs without a class that one finding names
+MAX_NAMED_CLASSES = 8  # of more, a finding gives the number only
 MIN_COORDINATES = 4  # that a model of a subset of the runs needs [CLU §V]
 
 
@@ -133,7 +134,10 @@ def report_missing_classes(clusters: Iterable[Clusters]) -> list[Finding]:
         for run_clusters in members:
             names = run_clusters.names
             if len(names) < len(all_names) and ALL not in names:
-                text = f"{coordinate_name(run_clusters.run)} has only {', '.join(names)}"
+                shown = ", ".join(names)
+                if len(all_names) > MAX_NAMED_CLASSES:
+                    shown = f"{len(names)} of {len(all_names)}"
+                text = f"{coordinate_name(run_clusters.run)} has only {shown}"
                 paths_by_text[text].add(path)
     if not paths_by_text:
         return []

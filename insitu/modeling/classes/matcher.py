@@ -11,14 +11,12 @@ from insitu.modeling.classes.align import (
     RunClusters,
     align,
     follow_laws,
-    match_equal_values,
 )
 from insitu.modeling.classes.cluster import class_means
 from insitu.modeling.classes.match import Matching, class_names, match_equal
 from insitu.modeling.classes.run_groups import RunGroup
 from insitu.modeling.measurement import FloatArray, IntArray
 
-COUNT_SPREAD = 0.002  # relative, of counts about their law
 TIME_SPREAD = 0.01  # relative, smallest of times about their law
 
 
@@ -42,14 +40,6 @@ class ClusterMatcher:
         self.coordinates = [group.coordinate for group in groups]
         self.x = [float(group.size if len(sizes) > 1 else group.coordinate[0]) for group in groups]
         self._alignments: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
-
-    def match_counts(self, labels: Sequence[IntArray], values: Sequence[FloatArray]) -> Matching:
-        """Match clusters of counts: equal values first, laws where their number differs."""
-        clusters = self._clusters(labels, values)
-        assigned = match_equal_values(clusters) if _max_clusters(labels) > 1 else None
-        if assigned is None:
-            assigned = self._align(labels, clusters, COUNT_SPREAD)
-        return self._matching(labels, assigned)
 
     def match(
         self, labels: Sequence[IntArray], values: Sequence[FloatArray], spread: float = TIME_SPREAD
