@@ -28,7 +28,10 @@ LINGER_UNREACHABLE_S = 0.5  # if no aggregator was ever reached,
 LINGER_EXPECTED_S = 20.0  # unless the launcher of the run starts or awaits one,
 LINGER_AT_MOST_S = 60.0  # while answers say that the totals are on their way to disk.
 
-UNRESPONSIVE_S = 5.0  # without a Welcome, before another listener is tried
+# Without a Welcome, before another listener is tried. The time doubles with each round through all
+# of them, so that listeners which are only slow are reached as well.
+TRY_S = 0.2
+TRY_AT_MOST_S = 5.0
 # How often the agent looks for a listener: often when it is new, rarely while it has a session.
 LOOK_OFTEN_UNTIL_S = 5.0  # age of the agent
 LOOK_OFTEN_S = 0.1
@@ -63,6 +66,7 @@ class Agent:
         self.ended_at: float | None = None  # when the last rank had ended
         self.acknowledged_at = 0.0
         self.unwelcome_since = 0.0
+        self.tries = 0  # listeners that did not answer since the last Welcome
 
         self.is_spooling = os.environ.get("INSITU_AGENT") == "spool"
         if self.is_spooling:
@@ -111,7 +115,22 @@ class Agent:
         if self.session.is_durable:
             self.node.remove_tables()
             return True
-        return self._is_over(now)
+        if not self._is_over(now):
+            return False
+        self._spool_undelivered()
+        return True
+
+    def _spool_undelivered(self) -> None:
+        """Copy the tables into the campaign if an aggregator is there but cannot be reached.
+
+        It takes them from the spool. Without an aggregator, the tables stay where `insitu run` and
+        `insitu ingest` look for them.
+        """
+        if not self.node.ranks or self.connection is None:
+            return
+        if self.connection.is_aggregator_there():
+            spool.copy_tables(self.directory, self.connection.campaign)
+            self.node.remove_tables()
 
     def _spool(self) -> bool:
         """Copy the tables into the campaign once all ranks have ended.
@@ -136,9 +155,13 @@ class Agent:
 
         if self.session.is_welcome or self.connection.address is None:
             self.unwelcome_since = now
-        is_unresponsive = now - self.unwelcome_since >= UNRESPONSIVE_S
+            self.tries = 0
+        rounds = self.tries // max(self.connection.n_addresses, 1)
+        try_s = min(TRY_S * 2 ** min(rounds, 10), TRY_AT_MOST_S)
+        is_unresponsive = now - self.unwelcome_since >= try_s
         if is_unresponsive:
             self.unwelcome_since = now
+            self.tries += 1
         if self.connection.connect(is_unresponsive=is_unresponsive):
             self.node.token = self.connection.token
             self.session.lose()
@@ -234,6 +257,8 @@ class Agent:
                 and self.connection.is_aggregator_expected()
             )
             linger_s = LINGER_EXPECTED_S if is_expected else LINGER_UNREACHABLE_S
+            if self.connection is not None:  # long enough to try all listeners
+                linger_s += TRY_S * self.connection.n_addresses
             return now - self.ended_at >= linger_s
 
         since = self.ended_at

@@ -6,8 +6,15 @@ import os
 import zmq
 
 from insitu.campaign import layout
-from insitu.campaign.listener import ListenerAddress, find_address
-from insitu.collectors.discovery import address_files
+from insitu.campaign.listener import (
+    ListenerAddress,
+    LockState,
+    find_address,
+    is_on_this_host,
+    lock_state,
+    remove_stale_address,
+)
+from insitu.collectors.discovery import address_files, lock_file
 from insitu.errors import WireError
 from insitu.private_files import is_private
 from insitu.wire.codec import decode, encode
@@ -36,6 +43,7 @@ class Connection:
         self.monitor: zmq.Socket[bytes] | None = None
         self.address: ListenerAddress | None = None
         self.address_file = ""  # where the address was found
+        self.n_addresses = 0  # address files when the last one was looked for
 
     @property
     def token(self) -> str:
@@ -45,6 +53,11 @@ class Connection:
     def is_aggregator_expected(self) -> bool:
         """Whether the launcher of the run starts an aggregator or waits for one."""
         return os.path.exists(os.path.join(self.campaign, layout.AGGREGATOR_EXPECTED))
+
+    def is_aggregator_there(self) -> bool:
+        """Whether an aggregator holds its lock, even if this node cannot reach it."""
+        lock = os.path.join(self.campaign, layout.AGGREGATOR_LOCK)
+        return self.address is not None and lock_state(lock) is LockState.HELD
 
     def connect(self, *, is_unresponsive: bool = False) -> bool:
         """Connect to the listener that is there now.
@@ -57,6 +70,8 @@ class Connection:
         Returns:
             Whether the listener is another one than before.
         """
+        if is_unresponsive:
+            self._remove_stale_address()
         address = None if is_unresponsive else find_address(self.address_file)
         if address is None:
             address = self._find_next_address()
@@ -67,9 +82,15 @@ class Connection:
         self._open(address)
         return True
 
+    def _remove_stale_address(self) -> None:
+        """Remove the current address file if the lock proves that its listener is gone."""
+        if self.address is not None and is_on_this_host(self.address):
+            remove_stale_address(self.address_file, lock_file(self.address_file), self.address)
+
     def _find_next_address(self) -> ListenerAddress | None:
         """The first valid address after the current one, in the node's order."""
         files = address_files(self.campaign, self.node)
+        self.n_addresses = len(files)
         start = files.index(self.address_file) + 1 if self.address_file in files else 0
         for file in files[start:] + files[:start]:
             address = find_address(file)

@@ -6,6 +6,11 @@ import os
 from insitu.campaign import layout
 
 
+def lock_file(address_file: str) -> str:
+    """The lock file of the listener that writes an address file; it lies beside it."""
+    return f"{address_file.removesuffix('.json')}.lock"
+
+
 def address_files(campaign: str, node: str) -> list[str]:
     """The files that may hold an address, in the order in which a node tries them.
 

@@ -9,6 +9,7 @@ from insitu.collectors import table_directory
 from insitu.private_files import make_private_directory
 
 HOST_FILE = "host"  # names the host and the node of the tables beside it
+COMPLETE_FILE = "complete"  # exists when all tables of the node are there
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -38,10 +39,21 @@ def copy_tables(directory: str, campaign: str) -> None:
     for name in table_directory.table_names(directory):
         with open(os.path.join(directory, name), "rb") as table:
             _write_file(os.path.join(folder, name), table.read())
+    _write_file(os.path.join(folder, COMPLETE_FILE), b"")
 
     descriptor = os.open(folder, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
+
+
+def complete_folders(campaign: str) -> list[str]:
+    """The folders of the spool that hold all tables of their node."""
+    try:
+        with os.scandir(os.path.join(campaign, layout.SPOOL)) as entries:
+            folders = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    return [path for path in folders if os.path.exists(os.path.join(path, COMPLETE_FILE))]
 
 
 def host_name(directory: str) -> str:

@@ -3,17 +3,24 @@
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import socket
+import time
 from typing import Self
 
 from insitu import private_files
 from insitu.campaign.layout import AGGREGATOR_ADDRESS, AGGREGATOR_LOCK, KEYS, TOKEN
-from insitu.campaign.listener import ListenerAddress, load_address
+from insitu.campaign.listener import NO_LOCKS, ListenerAddress, find_address, load_address
+from insitu.campaign.reachability import ANSWER_S, does_answer, is_process
 from insitu.errors import CampaignError
 
 MAX_SOCKET_PATH = 107  # bytes in the path of a UNIX socket, unix(7)
 SOCKET_NAME_BYTES = 32  # room for "/", 16 hexadecimal digits and a suffix
+LOCK_WAIT_S = 0.3  # longer than anybody who only looks at a lock holds it
+POLL_S = 0.01
+SETTLE_S = 0.1  # without locks: for a process that started at the same time to write its name
+_HOLDER = re.compile(r"pid (\d+) on host (\S+)")
 
 
 class WriterLock:
@@ -38,16 +45,58 @@ class WriterLock:
         except OSError as error:
             raise CampaignError(f"{path}: {error.strerror}") from error
 
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.read(self._file, 4096).decode("utf-8", "replace").strip()
+        is_alone = self._lock()
+        if is_alone is None:
+            is_alone = self._claim_without_locks(path)
+        if not is_alone:
+            holder = self._read_holder()
             os.close(self._file)
             raise CampaignError(
                 f"{campaign}: another aggregator ({holder or 'just starting'}) is running;"
                 " use it, or stop it first"
-            ) from error
+            )
+        self._write_holder()
 
+    def _lock(self) -> bool | None:
+        """Lock the file; False if another process has it, None if the file system has no locks."""
+        deadline = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in NO_LOCKS:
+                    return None
+            else:
+                return True
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_S)
+
+    def _claim_without_locks(self, path: str) -> bool:
+        """Claim a lock file on a file system without locks; whether nobody else has claimed it.
+
+        The file names the process that claimed it. That process is gone if this host does not have
+        it any more, or if it runs on another host and the address beside the file does not answer.
+        """
+        match = _HOLDER.match(self._read_holder())
+        if match and match[2] == socket.gethostname():
+            if is_process(int(match[1]), os.fstat(self._file).st_mtime):
+                return int(match[1]) == os.getpid()
+        elif match:
+            address = find_address(f"{path.removesuffix('.lock')}.json")
+            if address is not None and does_answer(address, ANSWER_S):
+                return False
+
+        # Of several processes that start at the same time, the last one to write has the file.
+        self._write_holder()
+        time.sleep(SETTLE_S)
+        match = _HOLDER.match(self._read_holder())
+        return match is not None and int(match[1]) == os.getpid()
+
+    def _read_holder(self) -> str:
+        return os.pread(self._file, 4096, 0).decode("utf-8", "replace").strip()
+
+    def _write_holder(self) -> None:
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"pid {os.getpid()} on host {socket.gethostname()}\n".encode(), 0)
 

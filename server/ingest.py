@@ -62,7 +62,7 @@ class Ingestion:
             CampaignError: they cannot be written.
         """
         hello: Hello | None = None
-        for message in _fit_into_frames(messages):
+        for message in fit_into_frames(messages):
             checked = decode(encode(message))
             if isinstance(checked, Hello):
                 hello = checked
@@ -115,7 +115,7 @@ class Ingestion:
         self._stack.close()
 
 
-def _fit_into_frames(messages: Iterable[Message]) -> Iterator[Message]:
+def fit_into_frames(messages: Iterable[Message]) -> Iterator[Message]:
     """Split totals that are too large for a frame, and adjust the sequence numbers after them."""
     shift = 0
     for message in messages:

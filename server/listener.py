@@ -15,7 +15,7 @@ from typing import ClassVar
 import zmq
 
 from insitu.campaign.layout import AGGREGATOR_ADDRESS
-from insitu.campaign.listener import ListenerAddress
+from insitu.campaign.listener import ListenerAddress, find_address
 from insitu.errors import WireError
 from insitu.server.discovery import remove_address
 from insitu.server.events import MessageArrived, Reply
@@ -43,6 +43,8 @@ class Listener(ABC):
     reported: set[str] = field(default_factory=set)
     started: float = field(default_factory=time.time)
     started_monotonic: float = field(default_factory=time.monotonic)
+    address: ListenerAddress | None = None  # that this process has published
+    address_path: str = ""
 
     def now(self) -> float:
         """Seconds since 1970; unlike `time.time`, this clock never jumps."""
@@ -81,11 +83,19 @@ class Listener(ABC):
             host=socket.gethostname(),
             started=self.started,
         )
-        address.save(os.path.join(campaign, file))
+        path = os.path.join(campaign, file)
+        address.save(path)
+        self.address, self.address_path = address, path
         try:
             yield
         finally:
-            remove_address(campaign, file)
+            if find_address(path) == address:  # not that of a process which has taken over
+                remove_address(campaign, file)
+
+    async def _stay_announced(self) -> None:
+        """Publish the address again if somebody has removed it."""
+        if self.address is not None and not os.path.exists(self.address_path):
+            self.address.save(self.address_path)
 
     def request_stop(self) -> None:
         """Handle a signal: stop soon."""

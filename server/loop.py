@@ -31,6 +31,7 @@ from insitu.server.events import (
 from insitu.server.listener import Listener
 from insitu.server.refitter import Refitter
 from insitu.server.sockets import bind
+from insitu.server.spool import SpoolReader
 from insitu.server.writer import CampaignWriter
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ DRAIN_S = 0.2  # after a signal: stop when no message has arrived for this long
 MAX_DRAIN_S = 2.0
 MAX_REFIT_S = 2.0  # after a signal: how long to wait for a refit
 BOARD_INTERVALS = 10  # a board that takes 1 s is computed every 10 s at most
+SPOOL_INTERVAL_S = 2.0  # between two looks for tables of nodes that cannot reach this process
 
 
 @dataclass(slots=True)
@@ -58,6 +60,8 @@ class Aggregator(Listener):
     board: bytes = b""  # the last one
     boards: "Boards | None" = None
     has_subscribers: bool = False
+    spool: SpoolReader = field(default_factory=SpoolReader)
+    next_spool_at: float = 0.0  # monotonic
 
     def request_stop(self) -> None:
         """Handle a signal: stop soon."""
@@ -128,10 +132,19 @@ class Aggregator(Listener):
 
     async def _run_timer(self) -> None:
         while True:
+            await self._guard(self._stay_announced())
+            await self._guard(self._take_spooled())
             await self._process(Tick(self.now()))
             await self._guard(self._publish_board())
             self._stop_if_over()
             await self._pause()
+
+    async def _take_spooled(self) -> None:
+        """Take the tables of nodes that could not reach this process."""
+        if time.monotonic() < self.next_spool_at:
+            return
+        await self._carry_out(self.spool.take(self.writer, self.now()))
+        self.next_spool_at = time.monotonic() + SPOOL_INTERVAL_S
 
     def _stop_if_over(self) -> None:
         if self.exit_with and self._is_over():

@@ -41,6 +41,9 @@ from insitu.wire.messages import (
 
 SILENT_HEARTBEATS = 5  # a node is silent after this many heartbeats without a message
 GRACE_S = 5.0  # after all nodes of a run are silent, before it becomes incomplete
+# A tick that comes later than this after the one before shows that this process was stopped or busy
+# meanwhile. Messages then wait in its sockets: it cannot know which nodes were silent.
+LATE_TICK_S = 3.0
 MAX_RUNS = 4_096  # that are being measured at the same time
 MEMORY_BYTES = 4 << 30  # for all runs together, by default
 SMALL_RUN = 4_096  # ranks; a larger incomplete run is shown once MIN_SHARE of them have reported
@@ -88,6 +91,7 @@ class CampaignState:
         self._memory_bytes = memory_bytes
         self._token = token.encode()
         self._peers: dict[bytes, tuple[str, NodeSession | None]] = {}
+        self._ticked_at: float | None = None
 
     def handle(self, event: Event) -> list[Effect]:
         """Handle an event; return the effects that the caller must carry out."""
@@ -346,6 +350,7 @@ class CampaignState:
     def _handle_tick(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         silence_s = SILENT_HEARTBEATS * self.heartbeat_s
+        self._excuse_own_silence(now)
 
         for run in list(self.runs.values()):
             effects += self._retry_journal(run)
@@ -363,6 +368,15 @@ class CampaignState:
                 effects += self._store_incomplete(run, now)
 
         return effects
+
+    def _excuse_own_silence(self, now: float) -> None:
+        """Do not count the time in which this process did not run as silence of the nodes."""
+        if self._ticked_at is not None and now - self._ticked_at > LATE_TICK_S + self.heartbeat_s:
+            lost_s = now - self._ticked_at
+            for run in self.runs.values():
+                for session in run.all_sessions():
+                    session.heard_at = min(session.heard_at + lost_s, now)
+        self._ticked_at = now
 
     def _report_silent(self, run: Run, session: NodeSession) -> list[Effect]:
         hello = session.hello

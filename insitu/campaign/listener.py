@@ -1,10 +1,26 @@
 """The address of a process that agents connect to: the aggregator or a relay."""
 
+import errno
+import fcntl
 import json
+import os
+import socket
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
 from insitu.private_files import read_private_file, write_private_file
+
+# What flock(2) reports on file systems without locks: NFS without lockd, Lustre without `-o flock`.
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
+
+
+class LockState(StrEnum):
+    """Whether a process holds the lock of a listener."""
+
+    FREE = "free"
+    HELD = "held"
+    UNSUPPORTED = "unsupported"  # the file system has no locks
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +105,57 @@ def peek_address(path: str) -> ListenerAddress | None:
             return parse_address(file.read())
     except (OSError, ValueError):
         return None
+
+
+def lock_state(path: str) -> LockState:
+    """Whether a process holds the lock file of a listener; FREE if there is no such file."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return LockState.FREE
+    try:
+        return _try_shared_lock(file)
+    finally:
+        os.close(file)
+
+
+def _try_shared_lock(file: int) -> LockState:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return LockState.UNSUPPORTED if error.errno in NO_LOCKS else LockState.HELD
+    return LockState.FREE
+
+
+def is_on_this_host(address: ListenerAddress) -> bool:
+    """Whether the listener was started on this host."""
+    return address.host in ("", socket.gethostname())
+
+
+def remove_stale_address(path: str, lock_path: str, address: ListenerAddress) -> bool:
+    """Remove the address file of a listener that is gone; return whether it is removed.
+
+    The lock proves that the listener is gone: the kernel releases it when a process ends, however
+    it ends. It proves nothing for a listener on another host, because some network file systems
+    keep locks within a host; whoever calls this has found such a listener unreachable before.
+
+    Args:
+        path: the address file.
+        lock_path: the lock file that the listener holds while it lives.
+        address: what the file contained; a file with another address stays.
+    """
+    try:
+        file = os.open(lock_path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+
+    try:
+        # While this process has the shared lock, no new listener can write its address.
+        if _try_shared_lock(file) is not LockState.FREE or find_address(path) != address:
+            return False
+        os.unlink(path)
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return True

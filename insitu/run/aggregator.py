@@ -9,12 +9,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from insitu.campaign import layout
-from insitu.campaign.listener import ListenerAddress, peek_address
+from insitu.campaign.listener import find_address
+from insitu.campaign.reachability import (
+    ListenerStatus,
+    Reachability,
+    find_listener,
+    is_stopped,
+)
 from insitu.run.summary import print_message
 
 START_TIMEOUT_S = 20.0  # for an aggregator to publish its address
 STOP_TIMEOUT_S = 120.0  # for the last values, the completed run and the models
 POLL_S = 0.02
+STATUS_S = 0.5  # between two questions to an aggregator that this object did not start
 
 
 class AggregatorProcess:
@@ -22,6 +29,7 @@ class AggregatorProcess:
 
     Attributes:
         process: the aggregator that this object started; None if another one serves the campaign.
+        status: the aggregator that serves the campaign, as of the last `look`.
     """
 
     def __init__(self, campaign: str, run: str) -> None:
@@ -30,10 +38,16 @@ class AggregatorProcess:
         self._run = run
         self._log = os.path.join(campaign, layout.SERVER_LOG)
         self._expected = os.path.join(campaign, layout.AGGREGATOR_EXPECTED)
+        self._address_path = os.path.join(campaign, layout.AGGREGATOR_ADDRESS)
+        self.status = ListenerStatus(Reachability.ABSENT)
+        self._looked_at = 0.0
 
     def start(self) -> None:
         """Find an aggregator or start one, without waiting: agents wait until it is there."""
-        if self._address() is not None:
+        self.status = find_listener(self._campaign)
+        if self.status.reachability is Reachability.UNREACHABLE:
+            print_message(self.describe_unreachable())
+        if self.status.reachability is not Reachability.ABSENT:
             return
         with suppress(OSError):  # without this file, agents only wait for a shorter time
             os.close(os.open(self._expected, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -58,7 +72,9 @@ class AggregatorProcess:
         if self.process is None:
             return
         deadline = time.monotonic() + START_TIMEOUT_S
-        while self._address() is None:
+        while find_address(self._address_path) is None:
+            if self._is_replaced():
+                return
             if time.monotonic() > deadline or self.process.poll() is not None:
                 print_message(f"the aggregator did not start ({self.failure_reason()})")
                 self.stop_expecting()
@@ -82,11 +98,48 @@ class AggregatorProcess:
             poll.poll(1000 * seconds)
             os.close(descriptor)
 
+    def look(self) -> Reachability:
+        """Look whether there is an aggregator that can complete the run."""
+        if self.process is not None and not self._is_replaced():
+            if self.process.poll() is not None:
+                return Reachability.ABSENT
+            is_stuck = is_stopped(self.process.pid)
+            return Reachability.UNREACHABLE if is_stuck else Reachability.REACHABLE
+
+        if time.monotonic() - self._looked_at >= STATUS_S:
+            self.status = find_listener(self._campaign)
+            self._looked_at = time.monotonic()
+        return self.status.reachability
+
     def is_running(self) -> bool:
-        """Whether there is an aggregator that can complete the run."""
-        if self.process is not None:
-            return self.process.poll() is None
-        return self._address() is not None
+        """Whether there is an aggregator that answers, or is about to."""
+        return self.look() in (Reachability.REACHABLE, Reachability.STARTING)
+
+    def _is_replaced(self) -> bool:
+        """Whether the aggregator that this object started ended because another one serves."""
+        if self.process is None or self.process.poll() in (None, 0):
+            return False
+        self.status = find_listener(self._campaign)
+        if self.status.reachability is Reachability.ABSENT:
+            return False
+        self.process = None
+        return True
+
+    def describe_unreachable(self) -> str:
+        """Return who serves the campaign without answering, and what becomes of the run."""
+        return (
+            f"an aggregator ({self.status.holder}) serves this campaign but does not answer:"
+            f" {self.status.reason}. The tables of this run wait in the campaign until it does"
+        )
+
+    def kill(self) -> None:
+        """Kill the aggregator that this object started and that does not run any more.
+
+        Its journal keeps everything that it has promised to agents.
+        """
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
 
     def stop(self) -> None:
         """End the aggregator that this object started; it completes the runs that it can."""
@@ -111,20 +164,6 @@ class AggregatorProcess:
         except OSError:
             return "it has no log"
         return lines[-1] if lines else "its log is empty"
-
-    def _address(self) -> ListenerAddress | None:
-        """Return the published address; None if the process that published it is gone.
-
-        A process on another host cannot be checked and counts as running.
-        """
-        address = peek_address(os.path.join(self._campaign, layout.AGGREGATOR_ADDRESS))
-        if address is None or address.host != os.uname().nodename:
-            return address
-        try:
-            os.kill(address.pid, 0)
-        except OSError:
-            return None
-        return address
 
 
 def with_insitu_importable(environment: Mapping[str, str]) -> dict[str, str]:

@@ -12,8 +12,10 @@ from contextlib import suppress
 
 from insitu.campaign import layout
 from insitu.campaign.catalogue import open_catalogue
+from insitu.campaign.reachability import Reachability
 from insitu.collectors import table_directory
 from insitu.collectors.bootstrap import start_agent
+from insitu.collectors.spool import complete_folders
 from insitu.entities import RunRecord, RunState
 from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, load_launcher
@@ -26,6 +28,7 @@ from insitu.run.summary import print_measurement_errors, print_message, print_su
 FIRST_MESSAGE_S = 2.0  # after the program has ended, for the aggregator to know the run
 MODELS_TIMEOUT_S = 30.0  # for the models of a complete run
 COMPLETE_TIMEOUT_S = 120.0  # for the last values, the completed run and the models
+SILENT_TIMEOUT_S = 3.0  # for an aggregator that does not answer; agents spool their tables by then
 POLL_S = 0.05
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to all its processes
@@ -139,17 +142,19 @@ def finish_run(
     aggregator.await_address()
     environment = rank_environment(options, run, campaign)
     record = _await_record(run, campaign, aggregator, environment)
-    if record is None and not aggregator.is_running():
-        aggregator.stop_expecting()
-        reason = aggregator.failure_reason()
-        print_message(f"the aggregator is gone ({reason}); ingesting the tables")
-        ingest = [sys.executable, "-m", "insitu", "ingest", campaign]
-        subprocess.run(ingest, env=with_insitu_importable(os.environ), check=False, stdout=2)
-        record = _find_record(run, campaign)
+    if aggregator.process is not None and aggregator.look() is Reachability.UNREACHABLE:
+        print_message("the aggregator of this run is stopped; ending it")
+        aggregator.kill()
+
+    is_stored = record is not None and record.state is RunState.COMPLETE
+    if not is_stored and aggregator.look() is Reachability.ABSENT:
+        _ingest(run, campaign, aggregator, is_known=record is not None)
 
     aggregator.stop()
-    record = record or _find_record(run, campaign)
-    if record is None and has_errors:
+    record = _find_record(run, campaign) or record
+    if record is None and _is_spooled(run, campaign):
+        print_message(_describe_spooled(campaign, aggregator))
+    elif record is None and has_errors:
         print_message("no rank of this run was measured, for the reason above")
     elif record is None:
         print_message(
@@ -162,20 +167,58 @@ def finish_run(
     return record
 
 
+def _ingest(run: str, campaign: str, aggregator: AggregatorProcess, *, is_known: bool) -> None:
+    """Ingest the tables of a run, since no aggregator will.
+
+    Args:
+        run: id of the run.
+        campaign: absolute path of the campaign.
+        aggregator: that is gone.
+        is_known: an incomplete run is stored already; without tables, nothing can complete it.
+    """
+    aggregator.stop_expecting()
+    if is_known and not _has_tables(run) and not _is_spooled(run, campaign):
+        return
+    has_ended = aggregator.process is not None and aggregator.process.poll() == 0
+    reason = "has ended" if has_ended else f"is gone ({aggregator.failure_reason()})"
+    print_message(f"the aggregator {reason}; ingesting the tables")
+    ingest = [sys.executable, "-m", "insitu", "ingest", campaign]
+    subprocess.run(ingest, env=with_insitu_importable(os.environ), check=False, stdout=2)
+
+
+def _describe_spooled(campaign: str, aggregator: AggregatorProcess) -> str:
+    where = os.path.relpath(campaign)
+    if aggregator.look() is Reachability.UNREACHABLE:
+        return (
+            f"the tables of this run are in {where}/{layout.SPOOL}: the aggregator"
+            f" ({aggregator.status.holder}) does not answer: {aggregator.status.reason}. It stores"
+            f" the run as soon as it runs again; if it is gone, run: insitu ingest {where}"
+        )
+    return f"the tables of this run are in {where}/{layout.SPOOL}; run: insitu ingest {where}"
+
+
 def _await_record(
     run: str, campaign: str, aggregator: AggregatorProcess, environment: Mapping[str, str]
 ) -> RunRecord | None:
     """Wait until the aggregator has stored a run; None if it does not."""
-    ended_at = time.monotonic()
-    while aggregator.is_running() and time.monotonic() - ended_at < COMPLETE_TIMEOUT_S:
+    ended_at = answered_at = time.monotonic()
+    while time.monotonic() - ended_at < COMPLETE_TIMEOUT_S:
+        reachability = aggregator.look()
+        if reachability is Reachability.ABSENT:
+            break
+        if reachability is not Reachability.UNREACHABLE:
+            answered_at = time.monotonic()
+        elif time.monotonic() - answered_at > SILENT_TIMEOUT_S:
+            break
+
         record = _find_record(run, campaign) if aggregator.process is None else None
         if record is not None:
             _await_models(record, campaign, aggregator)
             return record
 
         is_late = time.monotonic() - ended_at > FIRST_MESSAGE_S
-        if is_late and not _has_tables(run) and _find_record(run, campaign) is None:
-            return None
+        if is_late and not _has_tables(run) and not _is_spooled(run, campaign):
+            return _find_record(run, campaign)
         _replace_agent(run, environment)
         aggregator.pause(FIRST_MESSAGE_S / 4)
     return _find_record(run, campaign)
@@ -198,6 +241,12 @@ def _directories(run: str) -> list[str]:
     """Return the table directories of a run on this node."""
     name = table_directory.directory_name(run)
     return [path for path in table_directory.run_directories() if os.path.basename(path) == name]
+
+
+def _is_spooled(run: str, campaign: str) -> bool:
+    """Whether an agent has copied tables of a run into the campaign."""
+    folders = complete_folders(campaign)
+    return any(os.path.basename(folder).startswith(run) for folder in folders)
 
 
 def _has_tables(run: str) -> bool:

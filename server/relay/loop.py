@@ -93,6 +93,7 @@ class Relay(Listener):
 
     async def _run_timer(self) -> None:
         while True:
+            await self._guard(self._stay_announced())
             await self._guard(self._find_aggregator())
             await self._process(Tick(self.now()))
 

@@ -1,10 +1,19 @@
 """The address of a listener, and whose word is believed."""
 
+import errno
+import fcntl
 import json
 
 import pytest
 
-from insitu.campaign.listener import ListenerAddress, find_address, load_address
+from insitu.campaign.listener import (
+    ListenerAddress,
+    LockState,
+    find_address,
+    load_address,
+    lock_state,
+    remove_stale_address,
+)
 
 ADDRESS = ListenerAddress(endpoint="ipc:///run/a", token="t", boards="ipc:///run/b", pid=7)
 
@@ -58,3 +67,33 @@ def test_a_link_is_not_followed(tmp_path):
 
 def test_no_file_is_no_address(tmp_path):
     assert find_address(str(tmp_path / "aggregator.json")) is None
+
+
+def test_only_a_free_lock_proves_that_an_address_is_stale(tmp_path):
+    path, lock_path = str(tmp_path / "a.json"), str(tmp_path / "a.lock")
+    ADDRESS.save(path)
+
+    assert not remove_stale_address(path, lock_path, ADDRESS)  # no lock file: nothing is proven
+    with open(lock_path, "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert lock_state(lock_path) is LockState.HELD
+        assert not remove_stale_address(path, lock_path, ADDRESS)
+
+    assert lock_state(lock_path) is LockState.FREE
+    assert not remove_stale_address(path, lock_path, ListenerAddress("ipc:///run/c", "t"))
+    assert remove_stale_address(path, lock_path, ADDRESS)
+    assert find_address(path) is None
+
+
+def test_a_file_system_without_locks_proves_nothing(tmp_path, monkeypatch):
+    path, lock_path = str(tmp_path / "a.json"), str(tmp_path / "a.lock")
+    ADDRESS.save(path)
+    open(lock_path, "w", encoding="ascii").close()
+
+    def flock(file, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+    assert lock_state(lock_path) is LockState.UNSUPPORTED
+    assert not remove_stale_address(path, lock_path, ADDRESS)

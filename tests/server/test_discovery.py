@@ -1,7 +1,11 @@
 """Agents find the aggregator, and other users cannot pretend to be it."""
 
+import errno
+import fcntl
 import os
+import socket
 import stat
+import subprocess
 import tempfile
 
 import pytest
@@ -102,3 +106,23 @@ def test_every_path_to_a_campaign_gives_the_same_sockets(tmp_path, monkeypatch):
     assert socket_paths(str(tmp_path / "b"), directory) == paths
     assert socket_paths("c", directory) != paths
     assert max(map(len, paths)) <= MAX_SOCKET_PATH
+
+
+def test_without_locks_a_living_process_keeps_its_claim_and_a_dead_one_does_not(
+    tmp_path, monkeypatch
+):
+    def flock(file, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    lock = tmp_path / "aggregator.lock"
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        lock.write_text(f"pid {sleeper.pid} on host {socket.gethostname()}\n")
+        with pytest.raises(CampaignError, match=f"pid {sleeper.pid}"):
+            WriterLock(str(tmp_path))
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+    WriterLock(str(tmp_path)).close()

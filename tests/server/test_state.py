@@ -447,3 +447,25 @@ def test_a_forgotten_run_is_not_acknowledged_as_durable():
 def test_a_list_of_ranks_is_shortened():
     assert format_ranks(range(3)) == "0, 1, 2"
     assert format_ranks(range(100)) == "0, 1, 2, 3, 4, 5, 6, 7 and 92 more"
+
+
+def test_the_time_in_which_the_aggregator_was_stopped_is_no_silence_of_its_nodes():
+    state, node = state_of(), ModelNode("n0", [0, 1], 2)
+    send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    state.handle(Tick(0.5))
+
+    effects = state.handle(Tick(30.0))  # SIGSTOP, then SIGCONT
+
+    assert effects == []
+    assert state.is_measuring()
+
+
+def test_a_node_that_stays_silent_after_the_aggregator_was_stopped_is_reported():
+    state, node = state_of(), ModelNode("n0", [0, 1], 2)
+    send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+    for now in (0.5, 30.0, *range(31, 35)):
+        assert state.handle(Tick(now)) == []
+
+    (report,) = state.handle(Tick(36.0))
+
+    assert report.finding.code == "rank-silent"
