@@ -2,10 +2,13 @@
 
 import errno
 import os
+import shutil
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import quote
 
 from insitu.campaign import schema
 from insitu.campaign.filesystem import is_local
@@ -13,15 +16,22 @@ from insitu.campaign.layout import DATABASE
 from insitu.errors import CampaignError
 
 LOCKED_WAIT_S = 10.0
+LOG_SUFFIXES = ("-wal", "-journal")  # transactions that are not in the database file, or only half
 
 
 def connect(path: str) -> sqlite3.Connection:
     """Open the database of the campaign in directory `path`, upgraded to the current format.
 
+    A campaign that this process may not write, such as an archive or that of another user, is
+    opened as it is. Writing to it raises an error.
+
     Raises:
         CampaignError: written by a newer insitu, locked, damaged, not permitted.
     """
     file = os.path.join(path, DATABASE)
+    if os.path.exists(file) and not is_writable(path):
+        return _connect_read_only(path)
+
     with explain_errors(path):
         connection = sqlite3.connect(
             file, timeout=LOCKED_WAIT_S, isolation_level=None, check_same_thread=False
@@ -34,6 +44,80 @@ def connect(path: str) -> sqlite3.Connection:
             connection.close()
             raise
     return connection
+
+
+def is_writable(path: str) -> bool:
+    """Whether this process may write the database of the campaign in directory `path`.
+
+    SQLite writes other files beside the database, so the directory counts as well.
+    """
+    return os.access(path, os.W_OK) and os.access(os.path.join(path, DATABASE), os.W_OK)
+
+
+def _connect_read_only(path: str) -> sqlite3.Connection:
+    """Open a database without writing to its file or its directory.
+
+    SQLite reads a database with a write-ahead log only if it can use the shared memory beside it.
+    Where it cannot, the file is all there is if no log lies beside it. If one does, a copy of both
+    is read: the log contains what the file lacks, or what restores it.
+    """
+    file = os.path.join(path, DATABASE)
+    with explain_errors(path):
+        try:
+            connection = _open_uri(file, "mode=ro")
+        except sqlite3.OperationalError:
+            if any(_size(file + suffix) for suffix in LOG_SUFFIXES):
+                connection = _open_copy(file)
+            else:
+                connection = _open_uri(file, "immutable=1")
+        try:
+            _check_format(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _open_uri(file: str, options: str) -> sqlite3.Connection:
+    """Open a database for reading.
+
+    Raises:
+        sqlite3.Error: it cannot be read in this way.
+    """
+    connection = sqlite3.connect(
+        f"file:{quote(os.path.abspath(file))}?{options}",
+        uri=True,
+        timeout=LOCKED_WAIT_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        _format(connection)  # SQLite opens the file at the first query
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _open_copy(file: str) -> sqlite3.Connection:
+    """Read a copy of a database and its log into memory."""
+    with tempfile.TemporaryDirectory(prefix="insitu-") as folder:
+        copy = os.path.join(folder, DATABASE)
+        for suffix in ("", *LOG_SUFFIXES):
+            if os.path.exists(file + suffix):
+                shutil.copyfile(file + suffix, copy + suffix)
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        with sqlite3.connect(copy) as source:
+            source.backup(connection)
+        source.close()
+    return connection
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
 
 
 def make_directory(path: str) -> None:

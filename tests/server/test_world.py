@@ -333,7 +333,7 @@ class RelayedFaultyWorld(FaultyWorld):
                 case Reconnect():
                     relay.peer = self.new_peer()
                 case Report(finding):
-                    is_late = "a newer agent speaks" in finding.text
+                    is_late = "a newer agent of" in finding.text
                     assert finding.code == "rank-silent" or is_late, finding
 
     def rise(self, sent):
