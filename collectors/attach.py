@@ -6,7 +6,7 @@ again.
 
 import os
 
-from insitu.collectors import library, steering, table_directory
+from insitu.collectors import steering, table_directory
 from insitu.collectors.bootstrap import start_agent
 from insitu.collectors.rank import find_rank
 
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> None:
         environment["INSITU_HEAP"] = os.environ.get("INSITU_HEAP", "on")
         if user_preload is not None:
             environment["INSITU_LD_PRELOAD"] = user_preload
-    except (OSError, ImportError) as error:
+    except (OSError, ImportError, AttributeError) as error:  # AttributeError: an older library
         # The program runs without measurement.
         for name in ("INSITU_HEAP", "INSITU_ATTACH", "LD_PRELOAD"):
             environment.pop(name, None)
@@ -41,17 +41,26 @@ def _create_table(program: str) -> str:
     if info is None:
         raise OSError("the launcher sets the number of this rank, but not the number of ranks")
 
-    native = library.load(os.environ.get("INSITU_LIBRARY", ""))
+    import ctypes  # works in every Python, as the native module does not
+
+    native = ctypes.CDLL(os.environ["INSITU_LIBRARY"])
     directory = table_directory.make_run_directory(os.environ["INSITU_RUN"])
     path = table_directory.table_path(directory, info.rank)
-    try:
-        native.open(path, info.rank, info.size, program, os.environ["INSITU_META"].encode())
-    except OSError:
-        table_directory.remove_if_empty(directory)
-        raise
-
+    meta = os.environ["INSITU_META"].encode()
     settings = steering.parse_steering(os.environ.get(steering.VARIABLE, ""))
-    native.budget(0.0, settings.budget)
+    failed = native.insitu_create_table(
+        os.fsencode(path),
+        info.rank,
+        info.size,
+        os.fsencode(program),
+        meta,
+        ctypes.c_size_t(len(meta)),
+        ctypes.c_double(settings.budget),
+    )
+    if failed:
+        table_directory.remove_if_empty(directory)
+        raise OSError(failed, os.strerror(failed), path)
+
     start_agent(directory, os.environ)
     return path
 

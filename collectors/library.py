@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 FILE = "libinsitu.so"
 MODULE = "insitu_native"
 
+# Pythons for which tests/collectors have compared the layouts and opcodes in native/python_abi.h.
+OLDEST, NEWEST = (3, 11), (3, 15)
+
 
 def find() -> str:
     """Return the path of the library, or "" if it was not built.
@@ -28,19 +31,31 @@ def find() -> str:
 
 
 def why_unusable() -> str:
-    """Return why this interpreter's objects do not have the layout that the library expects.
+    """Return why the native hook cannot be used in this interpreter; empty if it can.
 
-    Empty if they do.
+    The hook depends on the layout of Python's objects. Compiled programs are measured without it.
     """
     if sys.implementation.name != "cpython":
         return f"{sys.implementation.name} is not CPython"
-    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
-        return f"Python {sys.version_info[0]}.{sys.version_info[1]} is newer than 3.13"
+    version = sys.version_info[:2]
+    if not OLDEST <= version <= NEWEST:
+        relation = "newer than {}.{}".format(*NEWEST)
+        if version < OLDEST:
+            relation = "older than {}.{}".format(*OLDEST)
+        return "Python {}.{} is {}".format(*version, relation)
     if hasattr(sys, "gettotalrefcount"):
         return "a debug build of Python"
-    if "t" in getattr(sys, "abiflags", ""):
+    if is_free_threaded():
         return "a free-threaded build of Python"
     return ""
+
+
+def is_free_threaded() -> bool:
+    """Whether this is a build of Python without a global interpreter lock.
+
+    The build decides about the layout of objects. `PYTHON_GIL=1` changes nothing about it.
+    """
+    return "t" in getattr(sys, "abiflags", "")
 
 
 def load(path: str) -> "Any":  # Any: a module written in C

@@ -326,9 +326,9 @@ class CountedLoader(SourceFileLoader):
         raise OSError("counted modules have no .pyc file")
 
     def source_to_code(  # type: ignore[override]  # static in a base class
-        self, data: "Any", path: "Any", *, _optimize: int = -1
+        self, data: "Any", path: "Any", fullname: "str | None" = None, *, _optimize: int = -1
     ) -> CodeType:
-        """Compile the module with counting."""
+        """Compile the module with counting. Python 3.15 and later also pass its name."""
         return compile_counted(data, os.fspath(path), self._rewriter, self.name)
 
     def exec_module(self, module: ModuleType) -> None:

@@ -131,13 +131,18 @@ static int is_ignored(PyObject *code, PyObject *globals, unsigned flags, const c
   return matches_any(skip_patterns, name, file);
 }
 
+static unsigned char resume_opcode(void) {
+  if (Py_Version < 0x030D0000) return RESUME_311;
+  return Py_Version < 0x030E0000 ? RESUME_313 : RESUME_314;
+}
+
 /* The body of a generator starts at its first RESUME. */
 static uint32_t find_first_resume(PyObject *code) {
   PyObject *bytecode = PyObject_GetAttrString(code, "co_code");
   char *at = NULL;
   Py_ssize_t bytes = 0, i = 0;
   if (bytecode && PyBytes_AsStringAndSize(bytecode, &at, &bytes) == 0)
-    while (i < bytes && (unsigned char)at[i] != (Py_Version < 0x030D0000 ? RESUME_311 : RESUME_313)) i += 2;
+    while (i < bytes && (unsigned char)at[i] != resume_opcode()) i += 2;
   if (bytecode) Py_DecRef(bytecode);
   return (uint32_t)i;
 }

@@ -4,6 +4,7 @@
  * executes the program again, with the path of the table in its environment. So that logic exists once, in Python, and
  * this file only decides whether the process is a rank. */
 #define _GNU_SOURCE
+#include "budget.h"
 #include "counters.h"
 #include "finish.h"
 #include "heap.h"
@@ -69,6 +70,16 @@ static void execute_attach(int argc, char **argv) {
   else unsetenv("PYTHONPATH");
   execv(words[0], words);
   free(words); /* Python cannot be started: the program runs unmeasured */
+}
+
+/* Create the table of the program that this process is going to execute. attach.py calls this function with ctypes:
+ * unlike the module in module.c it works in any Python, whatever the layout of its objects. Returns 0 or an errno. */
+__attribute__((visibility("default"))) int insitu_create_table(const char *path, int rank, int size,
+                                                               const char *program, const char *meta, size_t meta_bytes,
+                                                               double budget) {
+  int failed = insitu_table_create(path, rank, size, program, meta, meta_bytes);
+  if (!failed) insitu_budget_begin(0.0, budget);
+  return failed;
 }
 
 static void at_exit(int status, void *unused) {

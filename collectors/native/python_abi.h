@@ -1,5 +1,5 @@
 /* Hand-written declarations of the part of Python that the hook uses. No Python.h is needed to build, and one library
- * serves CPython 3.11, 3.12 and 3.13.
+ * serves CPython 3.11 to 3.15.
  *
  * Everything is stable ABI (PEP 384) except what is marked below. The frame of 3.11 does not change any more: that
  * version gets security fixes only. tests/collectors/test_python_abi.py compares these declarations with the real
@@ -108,10 +108,10 @@ WEAK PyCFunction PyCFunction_GetFunction(PyObject *);
 WEAK PyObject *PyFrame_GetCode(PyObject *);
 extern const unsigned long Py_Version WEAK;
 
-/* Not part of the stable ABI, but the same from 3.11 to 3.13. */
+/* Not part of the stable ABI, but the same from 3.11 to 3.15. */
 WEAK int PyFrame_GetLasti(PyObject *);
 WEAK void PyEval_SetProfile(int (*)(PyObject *, PyObject *, int, PyObject *), PyObject *);
-enum { RESUME_311 = 151, RESUME_313 = 149 }; /* the bytecode where a function's body begins */
+enum { RESUME_311 = 151, RESUME_313 = 149, RESUME_314 = 128 }; /* where a function's body begins; 3.15 as 3.14 */
 
 /* CPython 3.11 only: the frame evaluator of PEP 523 and the frame that it gets. */
 typedef struct Frame311 {

@@ -158,8 +158,8 @@ def finish_run(
         print_message("no rank of this run was measured, for the reason above")
     elif record is None:
         print_message(
-            f"no rank of this run was measured: {options.command[0]} started neither Python 3.11 to"
-            " 3.13 with our PYTHONPATH nor a program linked with a shared MPI library; if its"
+            f"no rank of this run was measured: {options.command[0]} started neither Python 3.11"
+            " or newer with our PYTHONPATH nor a program linked with a shared MPI library; if its"
             f" tables are only late, run: insitu ingest {campaign}"
         )
     elif not options.is_quiet or record.state is RunState.INCOMPLETE:

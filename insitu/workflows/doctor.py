@@ -72,8 +72,13 @@ def native() -> Check:
         "native library",
         LIMITED,
         reason or "not built",
-        "insitu uses the hook written in Python, which costs several times as much"
-        + ("" if reason else "; to avoid this, install insitu again with a C compiler"),
+        "Python programs are timed by a hook written in Python, which costs several times as much,"
+        " and without their MPI calls; "
+        + (
+            "compiled programs are measured in full"
+            if path
+            else "install insitu again with a C compiler"
+        ),
     )
 
 

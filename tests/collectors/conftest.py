@@ -5,7 +5,7 @@ import os
 import pytest
 
 from insitu.collectors import library
-from tests.support.interpreters import VERSIONS, find_python
+from tests.support.interpreters import VERSIONS, find_python, why_missing
 
 
 @pytest.fixture(params=VERSIONS)
@@ -13,7 +13,7 @@ def python(request):
     """An interpreter of each supported version."""
     found = find_python(request.param)
     if not found:
-        pytest.skip(f"no Python {request.param} on PATH or among pyenv's")
+        pytest.skip(why_missing(request.param))
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from insitu.collectors.counting.labelling import Labeller
 from insitu.collectors.counting.rewrite import Rewriter, compile_counted, namespace
-from tests.support.interpreters import VERSIONS, find_python
+from tests.support.interpreters import VERSIONS, find_python, why_missing
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "collectors" / "counting" / "site"
@@ -146,7 +146,7 @@ def line_of(text: str) -> int:
 def test_counts_are_those_of_the_text(folder, version):
     python = find_python(version)
     if not python:
-        pytest.skip(f"no Python {version} on this machine")
+        pytest.skip(why_missing(version))
     output, counts = counted(folder, "app.py", "6", python=python)
     assert output == OUTPUT
     work = "app.py->main->work"

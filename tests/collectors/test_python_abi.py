@@ -42,7 +42,9 @@ def layout(folder: Path, name: str, headers: str, lines: list[str], include: str
     source.write_text(
         f"{headers}#include <stddef.h>\n#include <stdio.h>\nint main(void) {{\n{prints}\n}}\n"
     )
-    command = ["cc", "-Wl,--unresolved-symbols=ignore-all", f"-I{include}", str(source)]
+    # Debian has the configuration beside the folder of the headers.
+    folders = [f"-I{include}", "-idirafter", str(Path(include).parent)]
+    command = ["cc", "-Wl,--unresolved-symbols=ignore-all", *folders, str(source)]
     subprocess.run([*command, "-o", str(program)], check=True, capture_output=True)
     return subprocess.run([program], check=True, capture_output=True, text=True).stdout
 
@@ -60,6 +62,17 @@ def include(request):
     if not answer or not Path(answer, "Python.h").exists():
         pytest.skip(f"no Python.h of {request.param}")
     return answer
+
+
+@pytest.mark.native
+def test_the_declared_opcode_is_where_the_body_of_a_function_begins(tmp_path, python):
+    ask = "import opcode, sys; print(sys.hexversion, opcode.opmap['RESUME'])"
+    hexversion, resume = map(int, subprocess.check_output([python, "-c", ask]).split())
+    at = "311" if hexversion < 0x030D0000 else "313" if hexversion < 0x030E0000 else "314"
+
+    ours = layout(tmp_path, "ours", OURS, [f'printf("%d", RESUME_{at});'], str(tmp_path))
+
+    assert int(ours) == resume
 
 
 @pytest.mark.native

@@ -7,20 +7,38 @@ import subprocess
 import sys
 from pathlib import Path
 
-VERSIONS = ("3.11", "3.12", "3.13")
+from tests.support import sid
+
+VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 
 
 @functools.cache
 def find_python(version: str) -> str:
-    """An interpreter of that version, or "": this one, one on PATH, one of pyenv's."""
+    """Path of an interpreter of that version; empty if there is none.
+
+    It is this interpreter, one on PATH, one of pyenv or one of Debian sid, in this order.
+    """
     if sys.version.startswith(version + "."):
         return sys.executable
     pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-    places = [shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))]
-    for path in places:
-        check = "import sys; print('%d.%d' % sys.version_info[:2])"
-        if path is not None:
-            asked = subprocess.run([path, "-c", check], capture_output=True, text=True, check=False)
-            if asked.stdout.strip() == version:
-                return str(path)
+    candidates = [
+        shutil.which(f"python{version}"),
+        *sorted(pyenv.glob(f"{version}.*/bin/python")),
+        sid.interpreter(version),
+    ]
+    check = "import sys; print('%d.%d' % sys.version_info[:2])"
+    for path in candidates:
+        if path is None or not Path(path).exists():
+            continue
+        answer = subprocess.run([path, "-c", check], capture_output=True, text=True, check=False)
+        if answer.stdout.strip() == version:
+            return str(path)
     return ""
+
+
+def why_missing(version: str) -> str:
+    """Return the reason for which a test is skipped if there is no such interpreter."""
+    reason = f"no Python {version} on PATH or among pyenv's"
+    if version in sid.VERSIONS:
+        reason += ", and none of Debian sid: python3 tests/support/sid.py"
+    return reason
