@@ -217,8 +217,9 @@ def _await_record(
             return record
 
         is_late = time.monotonic() - ended_at > FIRST_MESSAGE_S
-        if is_late and not _has_tables(run) and not _is_spooled(run, campaign):
-            return _find_record(run, campaign)
+        is_waiting = _has_tables(run) or _is_spooled(run, campaign)
+        if is_late and not is_waiting and _find_record(run, campaign) is None:
+            return None
         _replace_agent(run, environment)
         aggregator.pause(FIRST_MESSAGE_S / 4)
     return _find_record(run, campaign)
