@@ -65,6 +65,9 @@ class PythonTimer:
         self.clock = clock
         self.children: dict[tuple[int, object], int] = {}  # rows by parent, code or name
         self.kinds: list[int] = []  # of the rows
+        self.parents: list[int] = []  # of the rows
+        self.codes: dict[int, object] = {}  # code of the rows
+        self.open_frames: list[int] = []  # of the rows
         self.levels: list[int] = []  # depth of the rows in the call tree
         self.starts: dict[CodeType, int] = {}  # offset of the first instruction of generators
         self.ignored: dict[CodeType, bool] = {}
@@ -85,6 +88,7 @@ class PythonTimer:
         os.rename(path + ".new", path)  # readers never see an incomplete table
 
         self.main = _Stack(0, clock())
+        self.open_frames[0] += 1
         self.local.stack = self.main
         self.pid = os.getpid()
         self.program: CodeType | None = None  # the code of __main__
@@ -186,12 +190,16 @@ class PythonTimer:
             top[SKIPPED] += not code.co_flags & GENERATOR
         elif is_library and is_inside:
             top[SKIPPED] += 1
+        elif not is_library and (row := self._find_open(top[ROW], code)):
+            self.children[(top[ROW], code)] = row
+            self._push(stack, row, code, now, folded=1, visits=int(is_start))
         else:
             name = _row_name(code, frame.f_globals)
             kind = table.LIBRARY if is_library else table.PYTHON
             row = self._add_row(top[ROW], kind, name, code.co_filename, code.co_firstlineno)
             if row:
                 self.children[(top[ROW], code)] = row
+                self.codes[row] = code
             self._push(
                 stack,
                 row or top[ROW],
@@ -250,12 +258,14 @@ class PythonTimer:
         self, stack: _Stack, row: int, code: object, now: int, *, folded: int, visits: int
     ) -> None:
         self._count(row, visits, 0, 0)
-        stack.frames.append([row, now, 0, folded, 0])
+        stack.frames.append([row, now, 0, int(folded or self.open_frames[row] > 0), 0])
+        self.open_frames[row] += 1
         stack.codes.append(code)
 
     def _pop(self, stack: _Stack, now: int) -> None:
         row, start, inside, folded, _ = stack.frames.pop()
         stack.codes.pop()
+        self.open_frames[row] -= 1
         elapsed = now - start
         self._count(row, 0, 0 if folded else elapsed, elapsed - inside)
         if stack.frames:
@@ -265,6 +275,7 @@ class PythonTimer:
         row = self._add_row(0, table.THREAD, "(thread)", "", 0)
         self._count(row, 1, 0, 0)
         stack = self.local.stack = _Stack(row, self.clock())
+        self.open_frames[row] += 1
         return stack
 
     def _first_resume(self, code: CodeType) -> int:
@@ -295,6 +306,13 @@ class PythonTimer:
                 or _matches(steering.skip, name, file)
             )
         return self.ignored[code]
+
+    def _find_open(self, parent: int, code: object) -> int:
+        """The row of the same function further up, in mutual recursion; 0 if there is none."""
+        row = 0 if self.steering.keeps_recursion else parent
+        while row and self.codes.get(row) is not code:
+            row = self.parents[row]
+        return row
 
     def _is_deepest(self, row: int) -> bool:
         return 0 < self.steering.depth <= self.levels[row]
@@ -380,6 +398,8 @@ class PythonTimer:
             struct.pack_into("<5I", self.map, start + table.ROW_PARENT, *row_head)
 
             self.kinds.append(kind)
+            self.parents.append(parent)
+            self.open_frames.append(0)
             self.levels.append(self.levels[parent] + (kind != table.THREAD) if row else 0)
             self.names_used += record
             self._set("names_used", self.names_used)

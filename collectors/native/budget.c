@@ -5,6 +5,7 @@
 #include "budget.h"
 
 #include "code.h"
+#include "frames.h"
 #include "loop.h"
 #include "table.h"
 
@@ -12,14 +13,15 @@
 #define CHECK_EVERY_S 0.1
 #define THROTTLE_AFTER_S 0.25 /* a start-up makes many calls that are never made again */
 #define CHECK_SHARE 500       /* a check takes at most this fraction of the time until the next one */
-#define NEGLIGIBLE 0.01       /* functions that take less than this share of the budget are not throttled */
+#define NEGLIGIBLE 0.01       /* functions that take less than this share of the budget are throttled last */
 #define TARGET 0.75           /* throttle until the cost is this share of the budget, so as not to return at once */
 
 uint64_t insitu_budget_check_at = UINT64_MAX;
 
 static double tick_ns, event_ticks, allowed;
 static uint64_t began, checked_at, visits_before[INSITU_ROWS];
-static double spent; /* ticks since the beginning */
+static double spent;  /* ticks since the beginning */
+static double window; /* ticks since the last check */
 
 void insitu_budget_begin(double event_ns, double budget) {
   struct insitu_header *header = insitu_table->header;
@@ -83,43 +85,70 @@ static int goes_before(const struct insitu_code *a, const struct insitu_code *b)
 }
 
 /* Whether throttling this function saves anything, and its own calls are short enough to do without. */
-static int may_be_throttled(const struct insitu_code *code, double window) {
-  if (code->flags & ROW_IS_IGNORED) return 0;
-  if ((double)code->window * event_ticks < NEGLIGIBLE * allowed * window) return 0;
+static int may_be_throttled(const struct insitu_code *code) {
+  if (code->flags & ROW_IS_IGNORED || !code->window) return 0;
   return !code->visits || (double)code->visits * event_ticks > allowed * (double)code->ticks;
 }
 
-static void throttle(struct insitu_code *code, uint32_t rows_used) {
-  struct insitu_row *rows = insitu_table->rows;
-  code->flags |= ROW_IS_IGNORED | ROW_IS_THROTTLED;
-  for (uint32_t i = 1; i < rows_used; i++)
-    if (rows[i].key == (uint64_t)(uintptr_t)code->code) rows[i].flags |= ROW_IS_IGNORED | ROW_IS_THROTTLED;
-  insitu_table->header->throttled++;
+/* Whether the function alone takes a share of the budget that is worth it. Many that do not may still exceed it. */
+static int is_negligible(const struct insitu_code *code) {
+  return (double)code->window * event_ticks < NEGLIGIBLE * allowed * window;
 }
 
-static void enforce(uint64_t events, double window, double elapsed, uint32_t rows_used) {
+static int precedes(const struct insitu_code *a, const struct insitu_code *b) {
+  int is_small = is_negligible(a);
+  return is_small != is_negligible(b) ? !is_small : goes_before(a, b);
+}
+
+/* Shell's method: it needs no memory, which qsort would take from the program's heap. */
+static void sort_candidates(struct insitu_code **codes, unsigned count) {
+  for (unsigned gap = count / 2; gap; gap = gap == 2 ? 1 : gap * 5 / 11)
+    for (unsigned i = gap; i < count; i++) {
+      struct insitu_code *moved = codes[i];
+      unsigned at = i;
+      for (; at >= gap && precedes(moved, codes[at - gap]); at -= gap) codes[at] = codes[at - gap];
+      codes[at] = moved;
+    }
+}
+
+/* Let the rows of throttled functions know it. */
+static void mark_rows(uint32_t rows_used) {
+  struct insitu_row *rows = insitu_table->rows;
+  for (uint32_t i = 1; i < rows_used; i++) {
+    const struct insitu_code *code = code_of(&rows[i]);
+    if (code && code->flags & ROW_IS_THROTTLED) rows[i].flags |= ROW_IS_IGNORED | ROW_IS_THROTTLED;
+  }
+}
+
+static void enforce(uint64_t events, double elapsed, uint32_t rows_used) {
+  static struct insitu_code *candidates[INSITU_CODES];
   double cost = (double)events * event_ticks;
-  spent += cost;
+  spent += cost + (double)insitu_slow_ticks;
+  insitu_slow_ticks = 0;
   insitu_table->header->hook_ticks = (uint64_t)spent;
   if (!(allowed > 0) || elapsed * tick_ns < THROTTLE_AFTER_S * 1e9) return;
   if (spent <= allowed * elapsed) return;
 
-  while (cost > TARGET * allowed * window) {
-    struct insitu_code *code, *first = NULL;
-    for (unsigned i = 0; (code = insitu_code_at(i)); i++)
-      if (may_be_throttled(code, window) && (!first || goes_before(code, first))) first = code;
-    if (!first) return;
-    throttle(first, rows_used);
-    cost -= (double)first->window * event_ticks;
+  struct insitu_code *code;
+  unsigned count = 0, throttled = 0;
+  for (unsigned i = 0; (code = insitu_code_at(i)); i++)
+    if (may_be_throttled(code)) candidates[count++] = code;
+  sort_candidates(candidates, count);
+  for (; throttled < count && cost > TARGET * allowed * window; throttled++) {
+    candidates[throttled]->flags |= ROW_IS_IGNORED | ROW_IS_THROTTLED;
+    cost -= (double)candidates[throttled]->window * event_ticks;
   }
+  insitu_table->header->throttled += throttled;
+  if (throttled) mark_rows(rows_used);
 }
 
 void insitu_budget_check(uint64_t now) {
   /* Relaxed: rows of other threads may be counted at the next check. */
   uint32_t rows_used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_relaxed);
-  double window = (double)(now - checked_at), elapsed = (double)(now - began);
+  double elapsed = (double)(now - began);
+  window = (double)(now - checked_at);
   checked_at = now;
-  enforce(sum_by_function(rows_used), window, elapsed, rows_used);
+  enforce(sum_by_function(rows_used), elapsed, rows_used);
   insitu_loop_find(rows_used, elapsed, tick_ns);
 
   uint64_t took = insitu_ticks() - now, pause = (uint64_t)(CHECK_EVERY_S * 1e9 / tick_ns);

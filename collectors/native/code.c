@@ -4,12 +4,23 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#define CODES 32768u /* capacity of the hash table; a power of two */
-#define WORDS 64     /* prefixes or patterns of each kind */
+#define CODES INSITU_CODES /* capacity of the hash tables; a power of two */
+#define WORDS 64           /* prefixes or patterns of each kind */
 
+/* What is known of code objects, and for each object where. Programs that generate functions make many objects for what
+ * is one function to a reader: those with the same name and place in a file share what is known of the first. */
 static struct insitu_code codes[CODES];
-static uint16_t codes_in_order[CODES];
 static unsigned codes_used;
+static struct {
+  PyObject *code;
+  uint16_t at;
+} slots[CODES];
+static unsigned slots_used;
+static struct {
+  uint64_t hash;
+  uint16_t at, objects;
+} identities[CODES];
+#define KEPT_OBJECTS 8 /* that share an identity and are remembered; later ones are looked up by name each time */
 
 static char pool[32768]; /* the text of all prefixes and patterns */
 static const char *library_prefixes[WORDS + 1], *user_prefixes[WORDS + 1], *our_prefixes[WORDS + 1];
@@ -147,17 +158,26 @@ static uint32_t find_first_resume(PyObject *code) {
   return (uint32_t)i;
 }
 
-/* Query Python about a code object. An exception that the program is raising must survive the queries. */
-static void inspect(struct insitu_code *entry, PyObject *code, PyObject *globals) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
+static uint64_t hash_text(uint64_t hash, const char *text) {
+  for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001B3u; /* FNV-1a */
+  return (hash ^ 0xFF) * 0x100000001B3u;
+}
 
-  unsigned flags = ROW_IS_LIBRARY;
-  PyObject *file = PyObject_GetAttrString(code, "co_filename");
-  PyObject *name = PyObject_GetAttrString(code, "co_name");
-  const char *file_text = file ? PyUnicode_AsUTF8AndSize(file, NULL) : NULL;
-  if (file_text) flags = is_library_file(file_text) ? ROW_IS_LIBRARY : 0;
+/* The line distinguishes functions of a file. Text that was compiled at run time has no lines that a reader knows. */
+static uint64_t identify(PyObject *code, const char *file) {
+  PyObject *name = PyObject_GetAttrString(code, "co_qualname");
   const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  uint64_t hash = hash_text(hash_text(0xCBF29CE484222325u, file), text ? text : "");
+  if (name) Py_DecRef(name);
+  if (file[0] != '<') hash ^= (uint64_t)insitu_attribute_number(code, "co_firstlineno") * 0x9E3779B97F4A7C15u;
+  return hash ? hash : 1;
+}
+
+/* Query Python about a code object. */
+static void inspect(struct insitu_code *entry, PyObject *code, PyObject *globals, const char *file) {
+  PyObject *name = PyObject_GetAttrString(code, "co_name");
+  const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  unsigned flags = is_library_file(file) ? ROW_IS_LIBRARY : 0;
   if (text && strcmp(text, "<module>") == 0) flags |= ROW_IS_MODULE;
 
   /* CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR */
@@ -165,33 +185,61 @@ static void inspect(struct insitu_code *entry, PyObject *code, PyObject *globals
     flags |= ROW_IS_GENERATOR;
     entry->first_resume = find_first_resume(code);
   }
-  if (is_ignored(code, globals ? globals : PyEval_GetGlobals(), flags, file_text ? file_text : ""))
-    flags |= ROW_IS_IGNORED;
+  if (is_ignored(code, globals ? globals : PyEval_GetGlobals(), flags, file)) flags |= ROW_IS_IGNORED;
 
-  if (file) Py_DecRef(file);
   if (name) Py_DecRef(name);
-  PyErr_Clear();
-  PyErr_Restore(type, value, traceback);
   entry->flags = flags;
+}
+
+/* Return what is known of an object that has no slot, and give it one if there is room. */
+static struct insitu_code *find_by_identity(unsigned slot, PyObject *code, PyObject *globals, const char *file) {
+  static struct insitu_code scratch; /* where the tables are full */
+  uint64_t hash = identify(code, file);
+  unsigned at = (unsigned)(hash >> 20) & (CODES - 1);
+  /* The program itself shares its row with nothing. */
+  while (identities[at].hash && (identities[at].hash != hash || codes[identities[at].at].flags & ROW_IS_PROGRAM))
+    at = (at + 1) & (CODES - 1);
+
+  if (!identities[at].hash) {
+    if (codes_used >= CODES * 3 / 4 || slots_used >= CODES * 3 / 4) {
+      memset(&scratch, 0, sizeof scratch);
+      inspect(&scratch, code, globals, file);
+      return &scratch;
+    }
+    inspect(&codes[codes_used], code, globals, file);
+    codes[codes_used].code = code;
+    identities[at].hash = hash;
+    identities[at].at = (uint16_t)codes_used++;
+  }
+  if (identities[at].objects < KEPT_OBJECTS && slots_used < CODES * 3 / 4) {
+    Py_IncRef(code); /* the address of a remembered object must not be used again */
+    identities[at].objects++;
+    slots_used++;
+    slots[slot].at = identities[at].at;
+    slots[slot].code = code;
+  }
+  return &codes[identities[at].at];
 }
 
 struct insitu_code *insitu_code_find(PyObject *code, PyObject *globals) {
   unsigned at = (unsigned)(((uintptr_t)code >> 4) * 0x9E3779B1u) & (CODES - 1);
-  while (codes[at].code) {
-    if (codes[at].code == code) return &codes[at];
+  while (slots[at].code) {
+    if (slots[at].code == code) return &codes[slots[at].at];
     at = (at + 1) & (CODES - 1);
   }
 
-  /* A table that is three quarters full takes no more entries: the free one is then only scratch space. */
-  inspect(&codes[at], code, globals);
-  if (codes_used < CODES * 3 / 4) {
-    Py_IncRef(code); /* the address of a remembered object must not be used again */
-    codes[at].code = code;
-    codes_in_order[codes_used++] = (uint16_t)at;
-  }
-  return &codes[at];
+  /* An exception that the program is raising must survive the queries. */
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject *file = PyObject_GetAttrString(code, "co_filename");
+  const char *text = file ? PyUnicode_AsUTF8AndSize(file, NULL) : NULL;
+  struct insitu_code *entry = find_by_identity(at, code, globals, text ? text : "<unknown>");
+  if (file) Py_DecRef(file);
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  return entry;
 }
 
 struct insitu_code *insitu_code_at(unsigned index) {
-  return index < codes_used ? &codes[codes_in_order[index]] : NULL;
+  return index < codes_used ? &codes[index] : NULL;
 }

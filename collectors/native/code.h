@@ -5,10 +5,12 @@
 #include "python_abi.h"
 #include "table.h"
 
+#define INSITU_CODES 32768u
+
 /* What is known of a code object. */
 struct insitu_code {
-  PyObject *code;
-  unsigned flags;        /* the first five of the flags of a row (table.h) */
+  PyObject *code; /* the first object of this name and place: the key of its rows; NULL if it is not remembered */
+  unsigned flags; /* the first five of the flags of a row (table.h) */
   uint32_t first_resume; /* of a generator: offset of its first RESUME in the bytecode */
   uint64_t skipped;      /* calls inside libraries, which have no row */
   uint64_t window;       /* events since the last check of the budget */

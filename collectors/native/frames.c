@@ -9,6 +9,7 @@
 
 static unsigned deepest = ~0u;
 int insitu_keeps_recursion;
+uint64_t insitu_slow_ticks;
 const PyObject *insitu_ignored[INSITU_IGNORED_CACHE];
 
 void insitu_frames_limit(unsigned depth, int keeps) {
@@ -64,6 +65,11 @@ int insitu_is_deepest(const struct insitu_frame *top) {
   return level_of(top->row) >= deepest;
 }
 
+/* Only for a code object that is kept alive: the address of another one may return. */
+static void remember_ignored(const struct insitu_code *info, PyObject *code) {
+  if (info->code == code) *insitu_ignored_at(code) = code;
+}
+
 /* The slow path: there is no row for this code below the current one. */
 static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *code, PyObject *globals,
                                        enum insitu_begin how) {
@@ -76,12 +82,13 @@ static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *cod
   if (flags & ROW_IS_MODULE && top == self->frames && is_main_module(globals ? globals : PyEval_GetGlobals())) {
     insitu_push(self, top->row, INSITU_FOLDED, insitu_ticks());
     insitu_table->rows[top->row].key = (uint64_t)(uintptr_t)code;
+    info->flags |= ROW_IS_PROGRAM;
     Py_IncRef(code);
     return INSITU_BEGUN;
   }
 
   if (flags & ROW_IS_IGNORED) {
-    if (info->code) *insitu_ignored_at(code) = code; /* else nothing keeps the object, and its address may return */
+    remember_ignored(info, code);
     return INSITU_IGNORED;
   }
   if (insitu_is_deepest(top)) {
@@ -95,7 +102,15 @@ static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *cod
     return INSITU_BEGUN;
   }
 
-  uint32_t row = add_row(top->row, code, globals ? globals : PyEval_GetGlobals(), flags);
+  PyObject *kept = info->code ? info->code : code;
+  uint32_t row = 0;
+  if (!(flags & ROW_IS_LIBRARY) && !insitu_keeps_recursion) row = insitu_row_fold(top->row, (uint64_t)(uintptr_t)kept);
+  if (row) {
+    insitu_table->rows[row].visits += how & 1;
+    insitu_push(self, row, INSITU_FOLDED, insitu_ticks());
+    return INSITU_BEGUN;
+  }
+  row = add_row(top->row, kept, globals ? globals : PyEval_GetGlobals(), flags);
   if (!row) {
     insitu_push(self, top->row, INSITU_FOLDED, insitu_ticks()); /* no room: its time stays with the caller */
     return INSITU_BEGUN;
@@ -103,6 +118,20 @@ static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *cod
   insitu_table->rows[row].visits += how & 1;
   insitu_push(self, row, 0, insitu_ticks()); /* a later reading of the clock: creating the row is the caller's time */
   return INSITU_BEGUN;
+}
+
+/* Return the row of a function below `parent`; `fold` says whether the call is folded into one that is open. If there
+ * is no row, both are 0. Row 0 is that of the program, whose own code may call itself. */
+static uint32_t find_row(uint32_t parent, uint64_t key, uint32_t *fold) {
+  const struct insitu_row *rows = insitu_rows;
+  *fold = 0;
+  if (rows[parent].key == key && rows[parent].kind != INSITU_LIBRARY && !insitu_keeps_recursion) {
+    *fold = INSITU_FOLDED;
+    return parent;
+  }
+  uint32_t row = insitu_find_child(parent, key);
+  if (row && rows[row].parent != parent) *fold = INSITU_FOLDED;
+  return row;
 }
 
 enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals,
@@ -123,16 +152,20 @@ enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code
     }
   }
 
-  uint32_t row = top->row, fold = INSITU_FOLDED;
-  if (rows[row].key != key || rows[row].kind == INSITU_LIBRARY || insitu_keeps_recursion) {
-    row = insitu_find_child(row, key);
-    fold = 0;
-    if (!row) return enter_unknown(self, code, globals, how);
+  uint32_t fold, row = find_row(top->row, key, &fold);
+  if (!row && !fold) {
+    uint64_t began = insitu_ticks();
+    struct insitu_code *info = insitu_code_find(code, globals);
+    if (info->code && info->code != code) row = find_row(top->row, (uint64_t)(uintptr_t)info->code, &fold);
+    enum insitu_began outcome = INSITU_BEGUN;
+    if (!row && !fold) outcome = enter_unknown(self, code, globals, how);
+    insitu_slow_ticks += insitu_ticks() - began;
+    if (!row && !fold) return outcome;
   }
   unsigned flags = rows[row].flags;
   if (only_makes_generator(flags, how)) return INSITU_NOT_BEGUN;
   if (flags & ROW_IS_IGNORED) {
-    *insitu_ignored_at(code) = code;
+    remember_ignored(insitu_code_find(code, globals), code);
     return INSITU_IGNORED;
   }
 
@@ -163,8 +196,9 @@ enum insitu_began insitu_python_leave(struct insitu_thread *self, PyObject *code
   }
 
   struct insitu_frame *top = insitu_top(self);
-  uint64_t key = (uint64_t)(uintptr_t)code;
-  unsigned flags = insitu_code_find(code, NULL)->flags;
+  const struct insitu_code *info = insitu_code_find(code, NULL);
+  uint64_t key = (uint64_t)(uintptr_t)(info->code ? info->code : code);
+  unsigned flags = info->flags;
   if (top->skipped && is_inside_library(self, top) && flags & ROW_IS_LIBRARY) {
     if (flags & ROW_IS_IGNORED) return INSITU_IGNORED;
     top->skipped--;

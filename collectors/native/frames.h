@@ -24,6 +24,9 @@ enum insitu_began { INSITU_NOT_BEGUN, INSITU_BEGUN, INSITU_IGNORED };
 /* Whether a function that calls itself gets a row per level. */
 extern int insitu_keeps_recursion;
 
+/* Ticks that calls have taken for which there was no row yet. Not exact if threads run at the same time. */
+extern uint64_t insitu_slow_ticks;
+
 /* A frame begins in this thread: find or create its row and push a frame, or fold it into its caller's. */
 enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code, PyObject *globals,
                                       enum insitu_begin how);
@@ -43,13 +46,13 @@ static inline enum insitu_began insitu_enter_quickly(struct insitu_thread *self,
   struct insitu_frame *top = insitu_top(self);
   struct insitu_row *rows = insitu_rows;
   uint64_t key = (uint64_t)(uintptr_t)code;
-  uint32_t at = top->row, fold = 0;
-  if (__builtin_expect(rows[at].key == key, 0)) { /* direct recursion: one row, time counted once */
+  uint32_t at = top->row;
+  if (__builtin_expect(rows[at].key == key, 0)) { /* direct recursion: one row */
     if (rows[at].kind == INSITU_LIBRARY || insitu_keeps_recursion) return INSITU_NOT_BEGUN;
-    fold = INSITU_FOLDED;
   } else {
-    at = rows[at].first_child;
-    while (__builtin_expect(rows[at].key != key, 0) && at) at = rows[at].next_sibling;
+    uint32_t parent = at;
+    at = rows[parent].first_child;
+    if (__builtin_expect(rows[at].key != key, 0)) at = insitu_find_child(parent, key);
   }
   struct insitu_row *row = &rows[at];
   if (__builtin_expect((top->skipped | (row->flags & ROW_IS_SPECIAL)) != 0, 0))
@@ -62,7 +65,7 @@ static inline enum insitu_began insitu_enter_quickly(struct insitu_thread *self,
   frame->start = now;
   frame->inside = 0;
   frame->row = at;
-  frame->flags = fold;
+  frame->flags = row->open_frames++ ? INSITU_FOLDED : 0; /* recursion: its time counts once */
   frame->skipped = frame->stack = 0;
   /* As in insitu_push: readers take the frames below depth as open, so the frame is written before the depth. */
   atomic_signal_fence(memory_order_release);
@@ -80,6 +83,7 @@ static inline int insitu_leave_quickly(struct insitu_thread *self, PyObject *cod
   if (__builtin_expect(row->key != (uint64_t)(uintptr_t)code, 0)) return 0;
   uint64_t elapsed = now - top->start;
   self->depth--;
+  row->open_frames--;
   if (!(top->flags & INSITU_FOLDED)) row->time += elapsed;
   row->time_exclusive += elapsed - top->inside;
   top[-1].inside += elapsed;

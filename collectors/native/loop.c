@@ -89,9 +89,10 @@ __attribute__((no_sanitize("thread"))) static uint32_t find_loop(uint32_t rows_u
   /* A sibling that is called rarer, by a whole number up to 8, is called once per iteration and `best` several times.
    */
   uint64_t most = rows[best].visits;
-  for (uint32_t i = rows[rows[best].parent].first_child; i; i = rows[i].next_sibling)
-    if (rows[i].kind == rows[best].kind && rows[i].visits < rows[best].visits && rows[i].visits * 8 >= most &&
-        most % rows[i].visits < 2)
+  uint32_t parent = rows[best].parent;
+  for (uint32_t i = rows_used - 1; i; i--)
+    if (rows[i].parent == parent && rows[i].kind == rows[best].kind && rows[i].visits < rows[best].visits &&
+        rows[i].visits * 8 >= most && most % rows[i].visits < 2)
       best = i;
   return best;
 }

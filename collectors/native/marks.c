@@ -17,7 +17,8 @@ static void begin(struct insitu_thread *self, uint64_t key, enum insitu_kind kin
   uint32_t row = top->row, fold = INSITU_FOLDED;
   if (insitu_table->rows[row].key != key) {
     row = insitu_find_child(top->row, key);
-    fold = 0;
+    if (!row) row = insitu_row_fold(top->row, key);
+    fold = row && insitu_table->rows[row].parent != top->row ? INSITU_FOLDED : 0;
   }
   if (!row) {
     Py_ssize_t bytes = 0;

@@ -16,6 +16,8 @@ struct insitu_table *insitu_table;
 struct insitu_row *insitu_rows;
 __thread struct insitu_thread *insitu_self;
 struct insitu_gate insitu_gate;
+_Atomic uint32_t insitu_index[INSITU_INDEX];
+struct insitu_fold insitu_folds[INSITU_FOLDS];
 int insitu_clock_is_tsc;
 void (*insitu_before_thread_ends)(void);
 
@@ -173,6 +175,34 @@ struct insitu_thread *insitu_thread_enter(void) {
   return self;
 }
 
+/* Called with `growth` held. Rows and folds take at most five eighths of the entries. */
+static void add_to_index(uint32_t parent, uint64_t key, uint32_t entry) {
+  uint32_t at = insitu_index_at(parent, key);
+  /* Relaxed: only changed with `growth` held. */
+  while (atomic_load_explicit(&insitu_index[at], memory_order_relaxed)) at = (at + 1) & (INSITU_INDEX - 1);
+  /* Release: whoever finds the entry finds the row or fold complete. */
+  atomic_store_explicit(&insitu_index[at], entry, memory_order_release);
+}
+
+uint32_t insitu_row_fold(uint32_t parent, uint64_t key) {
+  static uint32_t used;
+  uint32_t row = parent;
+  while (row && the_table.rows[row].key != key) row = the_table.rows[row].parent;
+  if (!row || is_growing) return row;
+
+  int cancel = insitu_prevent_cancel();
+  is_growing = 1;
+  pthread_mutex_lock(&growth);
+  if (used < INSITU_FOLDS && !insitu_find_child(parent, key)) {
+    insitu_folds[used] = (struct insitu_fold){key, parent, row};
+    add_to_index(parent, key, used++ | INSITU_IS_FOLD);
+  }
+  pthread_mutex_unlock(&growth);
+  is_growing = 0;
+  insitu_allow_cancel(cancel);
+  return row;
+}
+
 uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, const char *name, size_t name_bytes,
                         const char *file, size_t file_bytes, uint32_t line) {
   struct insitu_header *header = the_table.header;
@@ -208,9 +238,11 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   fresh->key = key;
   fresh->parent = parent;
   fresh->kind = kind;
-  fresh->next_sibling = the_table.rows[parent].first_child;
   /* Threads and phases are never looked up by key, so they are not linked to their parent. */
-  if (kind != INSITU_THREAD && kind != INSITU_PHASE && row) the_table.rows[parent].first_child = row;
+  if (kind != INSITU_THREAD && kind != INSITU_PHASE && row) {
+    the_table.rows[parent].first_child = row;
+    add_to_index(parent, key, row);
+  }
 
   /* Relaxed: readers see both through rows_used. */
   atomic_store_explicit(&header->names_used, at + record, memory_order_relaxed);

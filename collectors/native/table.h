@@ -71,8 +71,8 @@ enum {
 struct insitu_row {
   uint64_t key; /* identifies the function for the writer: code object, address; meaningless to readers */
   uint32_t parent;
-  uint32_t first_child;
-  uint32_t next_sibling;
+  uint32_t first_child;  /* the latest */
+  uint32_t open_frames;  /* of the one thread that enters this row: only the outermost adds inclusive time */
   _Atomic uint32_t name; /* offset in the name pool; readers see it through rows_used (release) */
   uint32_t kind;
   uint32_t flags;
@@ -91,7 +91,7 @@ struct insitu_frame {
   uint32_t stack;   /* stack position of a compiled function, 0 for other frames */
 };
 enum {
-  INSITU_FOLDED = 1,  /* direct recursion: adds no inclusive time */
+  INSITU_FOLDED = 1,  /* recursion: an outer frame has the same row, and this one adds no inclusive time */
   INSITU_UNNAMED = 2, /* a compiled function for which there was no row */
 };
 
@@ -254,6 +254,9 @@ struct insitu_thread *insitu_thread_enter(void);
 /* Append a row below `parent`, first among its siblings. Returns 0 if there is no room. */
 uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, const char *name, size_t name_bytes,
                         const char *file, size_t file_bytes, uint32_t line);
+/* Return the row that a call of `key` below `parent` shares because the function is already open further up, 0 if it is
+ * not. From then on insitu_find_child returns it. */
+uint32_t insitu_row_fold(uint32_t parent, uint64_t key);
 /* Reserve disk space for the named phases. Returns 0 if there is none. */
 int insitu_phases_reserve(void);
 /* Reserve disk space for `count` collective events. Returns 0 if there is none. */
@@ -285,12 +288,37 @@ static inline struct insitu_frame *insitu_top(struct insitu_thread *self) {
   return &self->frames[self->depth - 1];
 }
 
-/* Return the child of `parent` with this key, 0 if it has none. The order of siblings stays: they are few. */
+/* The rows by parent and key. An entry is 0, a row, or with INSITU_IS_FOLD the index of a fold: in mutual recursion a
+ * function below `parent` shares the row of its open call further up. Entries are never removed. */
+#define INSITU_INDEX (2u * INSITU_ROWS) /* a power of two */
+#define INSITU_INDEX_SHIFT 47           /* 64 less the bits of INSITU_INDEX */
+#define INSITU_IS_FOLD 0x80000000u
+#define INSITU_FOLDS 16384u
+struct insitu_fold {
+  uint64_t key;
+  uint32_t parent, row;
+};
+extern _Atomic uint32_t insitu_index[INSITU_INDEX];
+extern struct insitu_fold insitu_folds[INSITU_FOLDS];
+
+static inline uint32_t insitu_index_at(uint32_t parent, uint64_t key) {
+  return (uint32_t)((key + parent * 0xD6E8FEB86659FD93u) * 0x9E3779B97F4A7C15u >> INSITU_INDEX_SHIFT);
+}
+
+/* Return the row of `key` below `parent`, 0 if there is none. If its parent is another row, the call is folded. */
 static inline uint32_t insitu_find_child(uint32_t parent, uint64_t key) {
-  const struct insitu_row *rows = insitu_table->rows;
-  for (uint32_t row = rows[parent].first_child; row; row = rows[row].next_sibling)
-    if (rows[row].key == key) return row;
-  return 0;
+  const struct insitu_row *rows = insitu_rows;
+  for (uint32_t at = insitu_index_at(parent, key);; at = (at + 1) & (INSITU_INDEX - 1)) {
+    /* Acquire: the row or fold is complete. */
+    uint32_t entry = atomic_load_explicit(&insitu_index[at], memory_order_acquire);
+    if (!entry) return 0;
+    if (__builtin_expect(entry & INSITU_IS_FOLD, 0)) {
+      const struct insitu_fold *fold = &insitu_folds[entry ^ INSITU_IS_FOLD];
+      if (fold->key == key && fold->parent == parent) return fold->row;
+    } else if (rows[entry].key == key && rows[entry].parent == parent) {
+      return entry;
+    }
+  }
 }
 
 static inline void insitu_push(struct insitu_thread *self, uint32_t row, uint32_t flags, uint64_t now) {
@@ -303,7 +331,7 @@ static inline void insitu_push(struct insitu_thread *self, uint32_t row, uint32_
   frame->start = now;
   frame->inside = 0;
   frame->row = row;
-  frame->flags = flags;
+  frame->flags = insitu_rows[row].open_frames++ ? flags | INSITU_FOLDED : flags;
   frame->skipped = 0;
   frame->stack = 0;
   /* A reader takes the frames below depth as open, so the frame is written before the depth. A compiler fence is
@@ -321,6 +349,7 @@ static inline void insitu_pop(struct insitu_thread *self, uint64_t now) {
   struct insitu_row *row = &insitu_table->rows[frame->row];
   uint64_t elapsed = now - frame->start;
   self->depth--;
+  row->open_frames--;
   if (!(frame->flags & INSITU_FOLDED)) row->time += elapsed;
   row->time_exclusive += elapsed - frame->inside;
   if (self->depth) frame[-1].inside += elapsed;

@@ -66,7 +66,7 @@ def test_regions_are_rows_of_the_call_path(tmp_path, python, shared):
 
     assert native == twin
     assert native["program.py->main->assemble->assemble->leaf"] == 3
-    assert native["program.py->main->solve->solve->leaf"] == 3
+    assert native["program.py->main->solve->solve->leaf"] == 9
     assert native["program.py->main->failing->outer->inner"] == 3
     assert native["program.py->main->same->leaf"] == 3
     assert native["program.py->(thread)->worker->work->leaf"] == 1

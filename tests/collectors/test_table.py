@@ -130,7 +130,7 @@ def test_records_are_unpacked_as_table_h_declares_them(tmp_path, name):
 def test_the_python_hook_writes_rows_as_table_h_declares_them(tmp_path):
     columns = table._parse_columns("", function_timer_py.COLUMNS, function_timer_py.ROW_BYTES)
     words = (function_timer_py.VISITS, function_timer_py.TIME, function_timer_py.TIME_EXCLUSIVE)
-    head = ("parent", "first_child", "next_sibling", "name", "kind")
+    head = ("parent", "first_child", "open_frames", "name", "kind")
     expected = {offset_of("insitu_row", c.name): c.offset for c in columns}
     expected |= {
         offset_of("insitu_row", field): table.ROW_PARENT + 4 * i for i, field in enumerate(head)
