@@ -158,7 +158,7 @@ def test_a_plot_shows_its_classes_on_linear_and_logarithmic_axes_in_both_themes(
     tab.goto(f"{heat.address}#paths?metric=time_exclusive&path=main->solve->exchange->MPI_Sendrecv")
     tab.wait_for_selector("#plot canvas")
     assert tab.locator("#legend li").count() == 2
-    linear = [painted(tab, "#plot", name) for name in ("--c0", "--c1")]
+    linear = [painted(tab, "#plot", name) for name in ("--c1", "--c2")]
     tab.keyboard.press("y")
     tab.wait_for_function("() => location.hash.includes('y=log')")
     tab.keyboard.press("t")
@@ -166,7 +166,7 @@ def test_a_plot_shows_its_classes_on_linear_and_logarithmic_axes_in_both_themes(
     tab.wait_for_function("() => document.documentElement.dataset.theme === 'dark'")
 
     assert min(linear) > 100
-    assert min(painted(tab, "#plot", name) for name in ("--c0", "--c1")) > 100
+    assert min(painted(tab, "#plot", name) for name in ("--c1", "--c2")) > 100
 
 
 def test_the_page_of_a_model_shows_segments_candidates_points_and_residuals(heat: Page, tab):
@@ -400,3 +400,119 @@ def test_a_run_is_shown_while_it_is_measured_and_the_page_survives_its_server(tm
         assert "the page was killed by signal 9; runs are" in (tmp_path / "stderr").read_text()
         assert running.wait(WAIT_MS / 1000) == 0
         assert tab.evaluate("window.isSame")  # the page was not loaded again
+
+
+def names_in_order(tab: "playwright.Page") -> list[str]:
+    return tab.locator("#rows .leaf").all_text_contents()
+
+
+def test_a_click_on_a_title_sorts_by_its_column(heat: Page, tab):
+    tab.goto(f"{heat.address}#paths?metric=time_exclusive")
+    tab.wait_for_selector("#rows .growth:has-text('×')")
+
+    tab.click("th.growth button")
+    tab.wait_for_selector("th.growth[aria-sort=descending]")
+    growing = names_in_order(tab)
+    tab.click("th.growth button")
+    tab.wait_for_selector("th.growth[aria-sort=ascending]")
+
+    assert growing[0] == "MPI_Allreduce"
+    assert names_in_order(tab) == growing[::-1]
+    for column in ("share", "then", "path", "class", "model", "error"):
+        tab.click(f"th.{column} button")
+        tab.wait_for_selector(f"th.{column}[aria-sort=descending]")
+
+
+def test_the_list_of_call_paths_is_one_tab_stop(heat: Page, tab):
+    tab.goto(heat.address)
+    tab.wait_for_selector("#rows tr:nth-child(5)")
+
+    stops = tab.evaluate(
+        """() => [...document.querySelectorAll("button, input, select, [tabindex]")]
+            .filter((each) => each.tabIndex >= 0 && each.checkVisibility()).length"""
+    )
+
+    assert tab.evaluate("document.querySelector('#tree').querySelectorAll('input').length") > 4
+    assert stops <= 20
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Long call paths of C++ functions with argument lists."""
+    names = (
+        "main->apply(double*, int)->void ns::sweep<3>(std::vector<double> const&, int) const",
+        "main->apply(double*, int)->exchange(int)",
+        "main->apply(double*, int)->exchange(double)",
+        "main->" + "->".join(f"level{i}" for i in range(12)) + "->end_of_a_deep_path",
+    )
+    runs = {RunKey.of({"p": p}): dict.fromkeys(names, (1.0, 0.001 * p)) for p in (1, 2, 4, 8, 16)}
+    with served(campaign_of(tmp_path_factory.mktemp("cpp") / "cpp.insitu", runs)) as page:
+        yield page
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_call_paths_keep_their_leaf(compiled: Page, tab, width: int):
+    tab.set_viewport_size({"width": width, "height": 844})
+    tab.goto(f"{compiled.address}#paths?metric=time&order=name")
+    tab.wait_for_selector("#rows tr:nth-child(4)")
+
+    leaves = set(names_in_order(tab))
+    clipped = tab.evaluate(
+        """() => [...document.querySelectorAll("#rows .leaf")]
+            .filter((each) => each.scrollWidth > each.clientWidth + 1).length"""
+    )
+
+    expected = {"void ns::sweep<3>", "exchange(int)", "exchange(double)"}
+    assert leaves == expected | {"end_of_a_deep_path"}
+    assert clipped == 0
+
+
+def test_the_mouse_shows_measured_value_model_and_bounds(heat: Page, tab):
+    tab.goto(f"{heat.address}#model?path=main->solve&metric=time_exclusive")
+    tab.wait_for_selector("#m-plot canvas")
+    over = tab.locator("#m-plot .u-over")
+    box = over.bounding_box()
+
+    tab.mouse.move(box["x"] + 1, box["y"] + 20)
+    tab.wait_for_selector("#m-legend output:has-text('measured')", state="attached")
+
+    text = tab.text_content("#m-legend output")
+    assert re.search(r"at 4: measured [\d.]+ m?s, model [\d.]+ m?s, 95 % .* … ", text)
+    assert "[s]" in tab.text_content("#m-segments")
+
+
+def test_a_class_has_one_colour_in_all_views(heat: Page, tab):
+    tab.goto(f"{heat.address}#paths?metric=time_exclusive&path=main->solve->exchange->MPI_Sendrecv")
+    tab.wait_for_selector("#legend li")
+    halo = {
+        item.split()[0]: colour
+        for item, colour in tab.evaluate(
+            """() => [...document.querySelectorAll("#legend li")].map((item) => [
+                item.querySelector("b").textContent, item.querySelector(".key").classList[1]])"""
+        )
+    }
+    tab.evaluate("location.hash = '#model?path=main->solve->exchange->MPI_Sendrecv&metric=visits'")
+    tab.wait_for_selector("#m-ranks .names li", state="attached")
+    strip = dict(
+        tab.evaluate(
+            """() => [...document.querySelectorAll("#m-ranks .names li")].map((item) => [
+                item.textContent.split(":")[0], item.querySelector(".key").classList[1]])"""
+        )
+    )
+
+    assert len(halo) == 2
+    assert halo == {name: strip[name] for name in halo}
+
+
+def test_a_phone_shows_formulas_in_lines_and_nothing_beyond_its_width(heat: Page, tab):
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.goto(f"{heat.address}#model?path=main->solve->exchange->MPI_Sendrecv&metric=time")
+    tab.wait_for_selector("#m-candidates tr")
+
+    heights = tab.evaluate(
+        """() => [...document.querySelectorAll("#m-candidates td, #m-segments td")]
+            .map((cell) => cell.clientHeight)"""
+    )
+
+    assert max(heights) < 90  # four lines
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390

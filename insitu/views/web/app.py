@@ -36,6 +36,7 @@ SCRIPT, STYLE = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 TYPES = {
     "index.html": "text/html; charset=utf-8",
     "page.js": SCRIPT,
+    "names.js": SCRIPT,
     "outlook.js": SCRIPT,
     "plot.js": SCRIPT,
     "runs.js": SCRIPT,

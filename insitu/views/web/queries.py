@@ -186,6 +186,7 @@ class ModelQueries:
 
         return {
             "metric": metric,
+            "at": dict(zip(models.parameters, at.tolist(), strict=True)),
             "unit": next(item.metric.unit for item in models.models if item.key.metric == metric),
             "left_out": max(len(shares) - MAX_PATHS, 0),
             "rest": sum(models.rest.values()),

@@ -1,9 +1,10 @@
 // Predictions at another scale: shares of the cost along a parameter, and a coordinate to choose.
 import {
   byId, COLOURS, element, fillSelect, formatFactor, formatNumber, formatPercent, formatQuantity, logTicks,
-  makeScale, pathEnd, pathText, printable, svgElement, tableRow,
+  makeScale, printable, svgElement, tableRow,
 } from "./text.js";
 import { data, fetchAnswers, go, state } from "./state.js";
+import { fullPath, pathName, shortPath } from "./names.js";
 
 const DEFAULT_FACTOR = 16; // times the largest measured value, where the user chose none
 const CURVE_FACTOR = 4; // the curves end this many times farther
@@ -46,6 +47,13 @@ function targetCoordinate(names) {
     return [name, state.at[name] ?? factor * ranges[name].high];
   });
   return Object.fromEntries(values);
+}
+
+// The coordinate of the outlook for other views; null as long as nothing is measured.
+export function outlookTarget() {
+  ranges = measuredRanges();
+  const names = Object.keys(ranges);
+  return names.length ? targetCoordinate(names) : null;
 }
 
 const selectedAxis = (names) => (names.includes(state.axis) ? state.axis : mainParameter(names));
@@ -210,7 +218,7 @@ function makeShareAxes(at, px, py, axis) {
   return nodes;
 }
 
-const shareName = (name, metric) => (name === "" ? `all others of ${printable(metric)}` : pathText(name));
+const shareName = (name, metric) => (name === "" ? `all others of ${printable(metric)}` : fullPath(name));
 
 // Which band is which call path, with its share at the target.
 function drawSharesKey({ at, names, parts, metric }, target) {
@@ -222,7 +230,7 @@ function drawSharesKey({ at, names, parts, metric }, target) {
     key.append(svgElement("rect", { width: 12, height: 12, class: `share ${shareClass(name, i)}` }));
 
     const share = element("b", "n", formatPercent(parts[i][nearest]));
-    const label = name === "" ? shareName(name, metric) : pathEnd(name, 64);
+    const label = name === "" ? shareName(name, metric) : shortPath(name, 64);
     const item = element("li", "", key, share, " ", label);
     item.title = shareName(name, metric);
     return item;
@@ -247,7 +255,7 @@ function headlineText({ rows, metric }, at) {
   const first = rows.find((row) => row.then[0] !== null); // shares of unreliable predictions are null
   if (first) {
     const share = `${formatPercent(first.then[0])} of ${printable(metric)}${boundsText(first.then)}`;
-    return `At ${target} ${pathText(first.callpath)} takes ${share}; it takes ${formatPercent(first.share)} now.`;
+    return `At ${target} ${pathName(first.callpath)} takes ${share}; it takes ${formatPercent(first.share)} now.`;
   }
   if (rows.length) return `At ${target}, all predictions are too uncertain to name the most expensive call path.`;
   return `At ${target}, no call path has a cost.`;
@@ -262,8 +270,8 @@ function boundsText([value, low, high]) {
 
 function makeOutlookRow(row, { metric, unit }) {
   const [cost, low, high] = row.cost;
-  const name = element("button", "link path", pathEnd(row.callpath, 70));
-  name.title = pathText(row.callpath);
+  const name = element("button", "link path", shortPath(row.callpath, 70));
+  name.title = fullPath(row.callpath);
   name.addEventListener("click", () => go({ view: "model", path: row.callpath, behaviour: "", metric }, true));
 
   return tableRow([

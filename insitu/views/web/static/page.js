@@ -2,13 +2,20 @@
 import { byId, printable } from "./text.js";
 import { data, go, onChange, readHash, state, stateHash, togglePin } from "./state.js";
 import { redrawAll, watchWidth } from "./plot.js";
-import { drawTree, foldSelected, listMetrics, moveSelection, selectedMetric, selectedPath } from "./tree.js";
+import {
+  drawTree, foldSelected, listMetrics, moveSelection, selectedMetric, selectedPath, sortByColumn,
+  updateAhead,
+} from "./tree.js";
 import { drawCompare, drawDetail, drawModel } from "./series.js";
 import { drawOutlook } from "./outlook.js";
 import { drawFindingsPage, drawRuns, drawSide } from "./runs.js";
 
 const VIEWS = {
-  paths: () => { drawTree(); drawDetail(); },
+  paths: () => {
+    drawTree();
+    drawDetail();
+    updateAhead();
+  },
   model: drawModel,
   compare: drawCompare,
   outlook: drawOutlook,
@@ -229,6 +236,9 @@ function addListeners() {
     }
   }
 
+  for (const title of document.querySelectorAll("#tree th button")) {
+    title.addEventListener("click", () => sortByColumn(title.dataset.order));
+  }
   byId("open").addEventListener("click", openModel);
   byId("theme").addEventListener("click", selectNextTheme);
   byId("share").addEventListener("click", showLink);

@@ -40,13 +40,15 @@ export function chooseAxes(choice, points) {
 //
 // spec: {
 //   key         what is drawn; the zoom is kept as long as it stays the same
-//   axis, unit  name of the parameter, unit of the values
+//   axis        name of the parameter
+//   valueLabel  name of the values
+//   unit        of the values
 //   isLogX, isLogY
 //   series      [{ name, shade, at, values, low, high, last, points, gaps, rivals, live }]:
 //               at, values, low, high: the curve and its bounds; last: largest measured x;
 //               points: [x, y]; gaps: [low, high] of change points; rivals: values of other
 //               candidates; live: [x, y, [low, expected, high]] of the run in progress
-//   onHover     called with (x, values) under the mouse, or (null, [])
+//   onHover     called with (x, index of each curve at x) under the mouse, or (null, [])
 //   label       for screen readers
 //   height, minExtent, format
 // }
@@ -197,6 +199,8 @@ function makeAxes(spec) {
   };
   const yAxis = {
     ...common,
+    label: printable(spec.valueLabel),
+    labelSize: 16,
     size: 72,
     splits: (_, __, low, high) => (
       spec.isLogY ? logTicks(low, high, 6, spec.unit === "B") : linearTicks(low, high, 6)
@@ -340,7 +344,7 @@ function drawLivePoint(plot, spec, series, scale) {
   drawSign(plot, spec, series, x, y, { fill: colour("paper"), edge: ink, size: 5 * scale });
 }
 
-// Report the values of the curves under the mouse.
+// Report the position under the mouse.
 function reportCursor(plot, spec, table) {
   if (!spec.onHover) return;
 
@@ -350,7 +354,7 @@ function reportCursor(plot, spec, table) {
     return;
   }
   const x = table.x[index];
-  spec.onHover(x, spec.series.map((series) => series.values[nearestIndex(series.at, x)]));
+  spec.onHover(x, spec.series.map((series) => nearestIndex(series.at, x)));
 }
 
 function nearestIndex(positions, x) {

@@ -1,9 +1,9 @@
 // Runs and their ranks, progress of the campaign, and deviations of the run in progress.
 import {
-  byId, element, formatDuration, formatFactor, formatNumber, formatPercent, formatQuantity, pathText,
-  printable, svgElement, tableRow,
+  byId, element, formatDuration, formatFactor, formatNumber, formatPercent, formatQuantity, printable, svgElement, tableRow,
 } from "./text.js";
 import { data, go } from "./state.js";
+import { fullPath, shortPath } from "./names.js";
 import { deviationOf, SIGNS } from "./tree.js";
 
 const MAX_RUNS = 60; // in the list
@@ -19,6 +19,10 @@ const MIN_PROGRESS = 0.02; // before that, the remaining time cannot be estimate
 
 // Heights of the states of ranks: states differ without colours.
 const HEIGHTS = { ended: 10, measuring: 7, awaited: 3, silent: 5, failed: 10, lost: 10 };
+
+// The stored states as the user reads them.
+const STATE_NAMES = { sealed: "complete", partial: "incomplete" };
+const stateText = (run) => printable(STATE_NAMES[run.state] || run.state);
 
 const listRuns = () => [...data.runs, ...data.board.runs];
 const isFinished = (run) => ["sealed", "partial", "omitted"].includes(run.state);
@@ -96,7 +100,7 @@ function makeRunRow(run) {
   const elapsed = run.ended_at > run.started_at ? formatDuration(run.ended_at - run.started_at) : "";
   return tableRow([
     ["nowrap", printable(run.name)],
-    [`state ${run.state}`, printable(run.state)],
+    [`state ${run.state}`, stateText(run)],
     makeStrip(run),
     ranksText(run),
     hasProgress(run) ? progressCell(run) : elapsed,
@@ -108,7 +112,7 @@ export function drawSide() {
   const runs = listRuns();
   const rows = runs.slice(0, MAX_SIDE_RUNS).map((run) => tableRow([
     ["nowrap", printable(run.name)],
-    [`state ${run.state}`, printable(run.state)],
+    [`state ${run.state}`, stateText(run)],
     hasProgress(run) ? progressCell(run) : ranksText(run),
   ]));
   if (runs.length > MAX_SIDE_RUNS) rows.push(tableRow([["dim", `${runs.length - MAX_SIDE_RUNS} more`], "", ""]));
@@ -240,7 +244,8 @@ function drawDeviations() {
 
 function makeDeviationRow(row) {
   const { callpath, metric, behaviour, unit, verdict } = row;
-  const name = element("button", "link path", pathText(callpath));
+  const name = element("button", "link path", shortPath(callpath, 90));
+  name.title = fullPath(callpath);
   name.addEventListener("click", () => go({ view: "model", path: callpath, metric, behaviour }, true));
 
   const [low, expected, high] = row.expected;

@@ -1,9 +1,10 @@
 // A metric of a call path: its curves beside the tree, its own page, and several in one plot.
 import {
-  byId, classSign, COLOURS, element, fillSelect, formatNumber, formatPercent, formatQuantity, pathEnd,
-  pathText, printable, svgElement, tableRow,
+  byId, classSign, COLOURS, element, fillSelect, formatNumber, formatPercent, formatQuantity,
+  printable, svgElement, tableRow,
 } from "./text.js";
 import { data, fetchAnswers, go, state } from "./state.js";
+import { classShade, fullPath, pathName, shortPath } from "./names.js";
 import { chooseAxes, clearPlot, drawCurves } from "./plot.js";
 import { listMetrics, selectedMetric, selectedPath, selectedRow } from "./tree.js";
 import { drawSurface } from "./surface.js";
@@ -44,13 +45,13 @@ function livePoint(path, behaviour, axis) {
 
 // The series of an answer as `drawCurves` expects them, one for each class.
 function makeSeries(answer, path, { hasRivals = false } = {}) {
-  return answer.classes.map((behaviour, shade) => ({
+  return answer.classes.map((behaviour) => ({
     name: behaviour.name,
     label: printable(behaviour.name),
-    text: printable(behaviour.text),
+    text: withUnit(behaviour.text, behaviour.unit),
     isSelected: behaviour.name === state.behaviour,
     unit: behaviour.unit,
-    shade,
+    shade: classShade(behaviour.name),
     at: answer.at,
     values: behaviour.values,
     low: behaviour.bounds[0],
@@ -66,7 +67,26 @@ function makeSeries(answer, path, { hasRivals = false } = {}) {
 // The first candidate is the model itself.
 const listRivals = (behaviour) => behaviour.candidates.slice(1, 1 + MAX_RIVALS).map((rival) => rival.values);
 
-// Fill a legend; the result shows the values at a position: (x, values).
+// A formula with the unit of its values.
+function withUnit(text, unit) {
+  return unit && unit !== "1" ? `${printable(text)} [${printable(unit)}]` : printable(text);
+}
+
+// What a series has at x: the measured value, and the value and the bounds of the model.
+function hoverText(series, x, index, unit) {
+  const texts = [];
+  const measured = series.points.filter(([at]) => at === x).map(([, value]) => formatQuantity(value, unit));
+  if (measured.length) texts.push(`measured ${measured.join(", ")}`);
+
+  texts.push(`model ${formatQuantity(series.values[index], unit)}`);
+  if (series.low && series.low[index] !== null) {
+    const bounds = [series.low[index], series.high[index]].map((value) => formatQuantity(value, unit));
+    texts.push(`95 % ${bounds.join(" … ")}`);
+  }
+  return `  at ${formatNumber(x)}: ${texts.join(", ")}`;
+}
+
+// Fill a legend; the result shows the values at a position: (x, indices into the curves).
 function drawLegend(host, series, unit) {
   const outputs = series.map(() => element("output"));
   const items = series.map((each, i) => {
@@ -75,10 +95,9 @@ function drawLegend(host, series, unit) {
   });
   host.replaceChildren(...items);
 
-  return (x, values) => {
+  return (x, indices) => {
     outputs.forEach((output, i) => {
-      const isShown = x !== null && values[i] !== undefined;
-      output.textContent = isShown ? `  at ${formatNumber(x)}: ${formatQuantity(values[i], unit)}` : "";
+      output.textContent = x === null ? "" : hoverText(series[i], x, indices[i], unit);
     });
   };
 }
@@ -94,11 +113,12 @@ function drawClasses(ids, answer, path, options) {
   drawCurves(byId(ids.plot), {
     key: `${path} ${selectedMetric()} ${answer.axis}`,
     axis: answer.axis,
+    valueLabel: selectedMetric(),
     unit,
     ...axes,
     series,
     height: options.height,
-    label: `${selectedMetric()} of ${pathText(path)} over ${answer.axis}: measured points, model, 95 % interval`,
+    label: `${selectedMetric()} of ${fullPath(path)} over ${answer.axis}: measured points, model, 95 % interval`,
     onHover: drawLegend(byId(ids.legend), series, unit),
   });
   return axes;
@@ -112,7 +132,8 @@ function missingModelText(answer) {
 // The card beside the tree.
 export async function drawDetail() {
   const path = selectedPath();
-  byId("chosen").textContent = path ? pathText(path) : "no call path yet";
+  byId("chosen").textContent = path ? pathName(path) : "no call path yet";
+  byId("chosen").title = fullPath(path);
   byId("open").hidden = !path;
 
   const answers = await fetchAnswers("detail", () => seriesQueries("paths", [selectedPath()]));
@@ -156,7 +177,7 @@ function drawRanks(host, answer, maxRuns) {
 
   const content = [];
   for (const run of runs) {
-    const shades = run.names.map((name, i) => classShade(answer, name, i));
+    const shades = run.names.map(classShade);
     const items = run.names.map((name, i) => (
       element("li", "", classSign(shades[i]), `${printable(name)}: ${run.counts[i]}`)
     ));
@@ -173,12 +194,6 @@ function uniformText(run) {
   const { length } = run.labels;
   const size = length > 1 ? `, for example the ${formatNumber(length)} of ${printable(run.run)}` : "";
   return `all ranks behave alike${size}`;
-}
-
-// The colour of a class: that of its curve; classes without a curve are numbered in their order.
-function classShade(answer, name, order) {
-  const index = answer.classes.findIndex((behaviour) => behaviour.name === name);
-  return index < 0 ? order : index;
 }
 
 function makeStrip(run, shades) {
@@ -215,7 +230,8 @@ const selectedClass = (answer) => (
 // The page of a model.
 export async function drawModel() {
   const path = selectedPath();
-  byId("m-path").textContent = path ? pathText(path) : "no call path yet";
+  byId("m-path").textContent = path ? pathName(path) : "no call path yet";
+  byId("m-path").title = fullPath(path);
   fillSelect(byId("m-metric"), listMetrics(), selectedMetric());
 
   const answers = await fetchAnswers("m-all", () => seriesQueries("model", [selectedPath()]));
@@ -266,9 +282,9 @@ function drawFixedParameters(answer) {
 }
 
 function drawResiduals(answer, path, axes) {
-  const series = answer.classes.map((behaviour, shade) => ({
+  const series = answer.classes.map((behaviour) => ({
     name: behaviour.name,
-    shade,
+    shade: classShade(behaviour.name),
     at: answer.at,
     values: answer.at.map(() => 0),
     low: null,
@@ -279,6 +295,7 @@ function drawResiduals(answer, path, axes) {
   drawCurves(byId("m-residuals"), {
     key: `residuals ${path}`,
     axis: answer.axis,
+    valueLabel: "residual",
     unit: "",
     isLogX: axes.isLogX,
     isLogY: false,
@@ -308,7 +325,7 @@ function drawFacts(behaviour) {
 function drawSegments(behaviour) {
   const axis = printable(data.board.parameters[0] || "");
   const rows = behaviour.segments.map((segment) => (
-    tableRow([["nowrap", rangeText(segment, axis)], ["path", printable(segment.text)]])
+    tableRow([["nowrap", rangeText(segment, axis)], ["path", withUnit(segment.text, behaviour.unit)]])
   ));
   const gaps = behaviour.gaps.map(([low, high, probability]) => {
     const chance = probability === null ? "" : ` (${formatPercent(probability)})`;
@@ -339,7 +356,7 @@ function drawCandidates(behaviour) {
       svgElement("rect", { width: 100, height: 8, class: "rest" }),
       svgElement("rect", { width: 100 * probability, height: 8, class: "filled" }),
     );
-    return tableRow([["n", formatPercent(probability)], bar, ["path", printable(candidate.text)]]);
+    return tableRow([["n", formatPercent(probability)], bar, ["path", withUnit(candidate.text, behaviour.unit)]]);
   });
   byId("m-candidates").replaceChildren(...rows);
 }
@@ -392,6 +409,7 @@ export async function drawCompare() {
   drawCurves(byId("c-plot"), {
     key: paths.join(" "),
     axis,
+    valueLabel: selectedMetric(),
     unit,
     ...axes,
     series,
@@ -407,7 +425,7 @@ function makeComparedSeries(paths, answers) {
   paths.forEach((path, i) => {
     for (const series of answers[i] ? makeSeries(answers[i], path) : []) {
       const name = series.name === "all" ? "" : ` (${series.label})`;
-      const compared = { ...series, path, shade: result.length, label: `${pathEnd(path, 60)}${name}` };
+      const compared = { ...series, path, shade: result.length, label: `${shortPath(path, 60)}${name}` };
       result.push(state.relative ? scaleToFirst(compared) : compared);
     }
   });

@@ -44,12 +44,6 @@ export function pathText(path) {
   return path.split(ARROW).map(printable).join(" → ");
 }
 
-// The end of a call path in at most `width` characters: paths differ at their ends.
-export function pathEnd(path, width) {
-  const text = pathText(path);
-  return text.length <= width ? text : `…${text.slice(text.length - width + 1)}`;
-}
-
 export function formatNumber(value) {
   const size = Math.abs(value);
   if (size >= 1e15 || (size > 0 && size < 1e-4)) return String(Number(value.toPrecision(4)));

@@ -1,23 +1,33 @@
 // The call paths, as a tree by cost or as a list. A redraw changes only what differs.
 import {
-  ARROW, byId, element, fillSelect, formatPercent, formatQuantity, printable,
+  ARROW, byId, element, fillSelect, formatFactor, formatNumber, formatPercent, formatQuantity, printable,
 } from "./text.js";
-import { data, go, state, togglePin } from "./state.js";
+import { data, fetchAnswers, go, state, togglePin } from "./state.js";
+import { frameName, fullPath } from "./names.js";
+import { outlookTarget } from "./outlook.js";
 
-const INDENT = 14; // pixels for each level of the tree
 export const SIGNS = { slower: "▲ ", faster: "▼ ", more: "▲ ", fewer: "▼ " };
 
-// Orders of the list; the tree has its own.
+const compareTexts = (a, b) => Number(a > b) - Number(a < b);
+const byShare = (a, b) => b.share - a.share;
+
+// Orders of the list, one for each column; the tree has its own. "-growth" is the reverse of "growth".
 const ORDERS = {
   tree: null,
-  cost: (a, b) => b.share - a.share,
-  deviation: (a, b) => deviationOf(b) - deviationOf(a) || b.share - a.share,
+  cost: byShare,
+  ahead: (a, b) => aheadOf(b).share - aheadOf(a).share || byShare(a, b),
+  growth: (a, b) => aheadOf(b).growth - aheadOf(a).growth || byShare(a, b),
+  name: (a, b) => compareTexts(a.callpath, b.callpath),
+  class: (a, b) => compareTexts(a.behaviour, b.behaviour) || byShare(a, b),
+  model: (a, b) => compareTexts(a.text, b.text) || byShare(a, b),
   error: (a, b) => (b.smape || 0) - (a.smape || 0),
-  name: (a, b) => (a.callpath < b.callpath ? -1 : 1),
+  deviation: (a, b) => deviationOf(b) - deviationOf(a) || byShare(a, b),
 };
+const UNKNOWN = { share: -1, growth: -1, shareText: "", growthText: "" };
 
 const folded = new Set(); // paths whose children are hidden
 const drawnRows = new Map(); // by key of the line: the elements of its row and their content
+let ahead = new Map(); // by call path: its share and growth at the target of the outlook
 let lines = []; // { key, path, behaviour, row, depth, node, isFirst }
 let lastRowId = 0;
 
@@ -64,6 +74,37 @@ export function deviationOf(row) {
   if (!row.verdict || !row.expected || !(row.live > 0)) return 0;
   const ratio = row.live / Math.max(row.expected[1], 1e-300);
   return Math.max(ratio, 1 / ratio);
+}
+
+const aheadOf = (row) => (row.metric === ahead.metric && ahead.get(row.callpath)) || UNKNOWN;
+
+// Ask for shares and growth far beyond the measured range; the table has columns for them.
+export async function updateAhead() {
+  const answers = await fetchAnswers("tree-note", () => {
+    const at = outlookTarget();
+    return state.view === "paths" && at ? [{ name: "outlook", words: {}, at }] : [];
+  });
+  const outlook = answers && answers[0];
+  if (!outlook || ahead.outlook === outlook) return;
+
+  ahead = new Map();
+  Object.assign(ahead, { outlook, metric: outlook.metric });
+  for (const row of outlook.rows) {
+    const growth = row.now > 0 ? row.cost[0] / row.now : Infinity;
+    const isGuess = row.then[0] === null;
+    ahead.set(row.callpath, {
+      share: isGuess ? 0 : row.then[0],
+      shareText: isGuess ? "unclear" : formatPercent(row.then[0]),
+      growth: isGuess ? 0 : growth,
+      growthText: isGuess ? "" : formatFactor(Number(growth.toPrecision(2))),
+    });
+  }
+
+  if (!outlook.rows.length) return;
+
+  const target = Object.entries(outlook.at).map(([name, value]) => `${printable(name)} = ${formatNumber(value)}`);
+  byId("tree-note").textContent = `then: share at ${target.join(", ")}; growth: cost there in multiples of the cost now`;
+  drawTree();
 }
 
 // The call tree of some rows; each node knows the cost of its subtree.
@@ -129,11 +170,14 @@ function makeLine(row, node, depth, isFirst) {
 function listLines() {
   const rows = rowsOfMetric();
   const word = state.filter.trim().toLowerCase();
-  const order = ORDERS[state.order];
+  const [, sign, name] = /^(-?)(.*)$/s.exec(state.order);
+  const order = Object.hasOwn(ORDERS, name) ? ORDERS[name] : null;
   const result = [];
 
   if (order) {
-    for (const row of rows.filter((each) => !word || matches(each, word)).sort(order)) {
+    const sorted = rows.filter((each) => !word || matches(each, word)).sort(order);
+    if (sign) sorted.reverse();
+    for (const row of sorted) {
       const node = { path: row.callpath, frame: row.callpath, children: new Map(), share: row.share };
       result.push(makeLine(row, node, 0, true));
     }
@@ -148,7 +192,9 @@ function listLines() {
 
 export function drawTree() {
   fillSelect(byId("metric"), listMetrics(), selectedMetric());
-  fillSelect(byId("order"), Object.keys(ORDERS), state.order in ORDERS ? state.order : "tree");
+  const order = state.order.replace("-", "");
+  fillSelect(byId("order"), Object.keys(ORDERS), Object.hasOwn(ORDERS, order) ? order : "tree");
+  markSortedColumn();
   if (byId("filter").value !== state.filter) byId("filter").value = state.filter;
 
   lines = listLines();
@@ -159,8 +205,23 @@ export function drawTree() {
   byId("nothing").hidden = lines.length > 0;
   byId("nothing").textContent = emptyText();
   byId("tree").classList.toggle("idle", !data.runs.length); // hides the column of the run in progress
+  byId("tree").classList.toggle("uniform", lines.every(({ row }) => !row || row.behaviour === "all"));
   const row = drawnRows.get(selected);
   byId("scroll").setAttribute("aria-activedescendant", row ? row.tr.id : "");
+}
+
+// A click on a title sorts by the column, a second click reverses, a third one shows the tree again.
+export function sortByColumn(order) {
+  const next = { [order]: `-${order}`, [`-${order}`]: "tree" };
+  go({ order: next[state.order] || order });
+}
+
+function markSortedColumn() {
+  for (const title of document.querySelectorAll("#tree th button")) {
+    const { order } = title.dataset;
+    const sorted = { [order]: "descending", [`-${order}`]: "ascending" }[state.order];
+    title.parentElement.setAttribute("aria-sort", sorted || "none");
+  }
 }
 
 function removeOldRows() {
@@ -199,6 +260,7 @@ function makeRow(line) {
   const pin = element("input");
   pin.type = "checkbox";
   pin.title = "compare (c)";
+  pin.tabIndex = -1; // the list is one tab stop; the key c does the same
   pin.setAttribute("aria-label", "compare this call path");
   pin.addEventListener("click", (event) => event.stopPropagation());
   pin.addEventListener("change", () => togglePin(line.path));
@@ -209,13 +271,17 @@ function makeRow(line) {
     toggleFold(line.path);
   });
 
-  const name = element("span");
+  // The front may be cut off, the leaf is kept.
+  const front = element("span", "front");
+  const leaf = element("span", "leaf");
   const cells = {
     share: element("td", "n"),
-    path: element("td", "path", pin, fold, name),
-    behaviour: element("td"),
+    then: element("td", "n then"),
+    growth: element("td", "n growth"),
+    path: element("td", "path", element("div", "name", pin, fold, front, leaf)),
+    behaviour: element("td", "class"),
     model: element("td", "model"),
-    error: element("td", "n"),
+    error: element("td", "n error"),
     now: element("td", "n now"),
   };
   tr.append(...Object.values(cells));
@@ -224,7 +290,7 @@ function makeRow(line) {
   tr.addEventListener("click", () => go(target));
   tr.addEventListener("dblclick", () => go({ view: "model", ...target }, true));
 
-  const row = { tr, cells, fold, name, pin, content: "" };
+  const row = { tr, cells, fold, front, leaf, pin, content: "" };
   drawnRows.set(line.key, row);
   return row;
 }
@@ -235,9 +301,11 @@ function updateRow(drawn, line, isSelected) {
   const foldSign = folded.has(node.path) ? "▸" : "▾";
   const texts = {
     share: isFirst && node.share !== null ? formatPercent(node.share) : "",
-    name: isFirst ? node.frame.split(ARROW).map(printable).join(" → ") : "",
+    then: isFirst && row ? aheadOf(row).shareText : "",
+    growth: isFirst && row ? aheadOf(row).growthText : "",
+    frames: isFirst ? node.frame.split(ARROW).map(frameName) : [""],
     behaviour: printable(line.behaviour),
-    model: row ? printable(row.text) : "",
+    model: row ? modelText(row) : "",
     error: row && row.smape !== null ? formatPercent(row.smape / 100) : "",
     now: row && row.live !== null ? `${SIGNS[row.verdict] || ""}${formatQuantity(row.live, row.unit)}` : "",
     fold: node.children.size ? foldSign : "",
@@ -249,11 +317,14 @@ function updateRow(drawn, line, isSelected) {
   if (content === drawn.content) return;
   drawn.content = content;
 
-  const { tr, cells, fold, name, pin } = drawn;
+  const { tr, cells, fold, front, leaf, pin } = drawn;
   cells.share.textContent = texts.share;
-  cells.path.style.paddingLeft = `${6 + INDENT * line.depth}px`;
-  cells.path.title = printable(node.path);
-  name.textContent = texts.name;
+  cells.path.style.setProperty("--depth", line.depth);
+  cells.path.title = fullPath(node.path);
+  cells.then.textContent = texts.then;
+  cells.growth.textContent = texts.growth;
+  front.textContent = texts.frames.slice(0, -1).map((frame) => `${frame} → `).join("");
+  leaf.textContent = texts.frames.at(-1);
   fold.textContent = texts.fold;
   fold.hidden = !isFirst;
   pin.checked = isPinned;
@@ -267,6 +338,11 @@ function updateRow(drawn, line, isSelected) {
   cells.now.title = forecastText(row);
   tr.className = `${isSelected ? "chosen " : ""}${texts.verdict}`;
   tr.setAttribute("aria-selected", String(isSelected));
+}
+
+function modelText(row) {
+  const hasUnit = row.text && row.unit && row.unit !== "1";
+  return hasUnit ? `${printable(row.text)} [${printable(row.unit)}]` : printable(row.text);
 }
 
 function forecastText(row) {

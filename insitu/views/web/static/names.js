@@ -1,0 +1,92 @@
+// Short names of call paths, and colours of classes: the same in every view.
+import { ARROW, pathText, printable } from "./text.js";
+import { data } from "./state.js";
+
+const UNDIVIDED = "all"; // the class of call paths whose ranks all behave alike
+
+let indexVersion = -1; // of the data
+let shades = new Map(); // by name of the class
+let ambiguous = new Set(); // names that belong to several functions without their argument lists
+
+// Rebuild the index when another board has arrived.
+function updateIndex() {
+  if (indexVersion === data.version) return;
+  indexVersion = data.version;
+
+  const classes = new Set();
+  const frames = new Set();
+  for (const row of data.board.series) {
+    classes.add(row.behaviour);
+    for (const frame of row.callpath.split(ARROW)) frames.add(frame);
+  }
+  classes.delete(UNDIVIDED);
+  shades = new Map([UNDIVIDED, ...[...classes].sort()].map((name, i) => [name, i]));
+
+  const owners = new Map(); // by shortened name: the full name
+  ambiguous = new Set();
+  for (const frame of frames) {
+    const name = withoutArguments(frame);
+    if (owners.has(name) && owners.get(name) !== frame) ambiguous.add(name);
+    owners.set(name, frame);
+  }
+}
+
+// The index of the colour and shape of a class.
+export function classShade(name) {
+  updateIndex();
+  return shades.get(name) ?? shades.size;
+}
+
+// A C++ function without its argument list: "solve(double*, int) const" becomes "solve".
+// Names such as "(import)" and "operator()" stay as they are.
+export function withoutArguments(frame) {
+  const end = frame.lastIndexOf(")");
+  const suffix = frame.slice(end + 1);
+  if (end < 0 || !/^( const| noexcept|&| \[clone [^\]]*\])*$/.test(suffix)) return frame;
+
+  let depth = 0;
+  for (let i = end; i >= 0; i -= 1) {
+    if (frame[i] === ")") depth += 1;
+    if (frame[i] === "(") depth -= 1;
+    if (depth > 0) continue;
+
+    const name = frame.slice(0, i).trimEnd();
+    return name && !name.endsWith("operator") && !name.endsWith("::") ? name : frame;
+  }
+  return frame;
+}
+
+// The name of a frame; the argument list is dropped where the name is unambiguous.
+export function frameName(frame) {
+  updateIndex();
+  const name = withoutArguments(frame);
+  return printable(ambiguous.has(name) ? frame : name);
+}
+
+const frameNames = (path) => path.split(ARROW).map(frameName);
+
+export function pathName(path) {
+  return frameNames(path).join(" → ");
+}
+
+// A call path in about `width` characters: frames in the middle are dropped, the leaf is kept.
+export function shortPath(path, width) {
+  const frames = frameNames(path);
+  let text = frames.join(" → ");
+  if (text.length <= width) return text;
+
+  const root = frames.shift();
+  while (frames.length > 1) {
+    text = `${root} → … → ${frames.join(" → ")}`;
+    if (text.length <= width) return text;
+    frames.shift();
+  }
+
+  const leaf = frames[0] || root;
+  if (leaf.length <= width) return frames.length && leaf.length + 4 <= width ? `… → ${leaf}` : leaf;
+  const half = Math.floor((width - 1) / 2);
+  return `${leaf.slice(0, half)}…${leaf.slice(leaf.length - half)}`;
+}
+
+// The full names, for titles that appear under the mouse.
+export const fullPath = pathText;
