@@ -5,7 +5,7 @@ A table is computed with one scatter operation per matrix when it is needed.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -140,7 +140,8 @@ def table_of(size: int, registers: Mapping[int, Register]) -> RunTable:
     values = {name: np.full((len(callpaths), size), np.nan) for name in metrics}
     for used in used_groups:
         _scatter(values, _read_matrices(used), used.ranks)
-    return _without_empty_rows(RunTable(callpaths, tuple(metrics.values()), values))
+    table = _without_empty_rows(RunTable(callpaths, tuple(metrics.values()), values))
+    return replace(table, sites=_sites_of(_sources_of(registers), table.callpaths))
 
 
 def arrays_of(registers: Mapping[int, Register], callpaths: int) -> dict[str, FloatArray]:
@@ -202,6 +203,22 @@ def _sources_of(registers: Mapping[int, Register]) -> list[Source]:
     """The different sources of some ranks, ordered by rank."""
     sources = {id(register.source): register.source for _, register in sorted(registers.items())}
     return list(sources.values())
+
+
+def _sites_of(
+    sources: Sequence[Source], callpaths: Sequence[CallPath]
+) -> dict[CallPath, tuple[str, int]]:
+    """Where the functions of call paths are defined: file and line, for those that have a line."""
+    wanted = frozenset(callpaths)
+    sites: dict[CallPath, tuple[str, int]] = {}
+    for source in sources:
+        dictionary = source.dictionary
+        rows = zip(dictionary.path_ids.tolist(), dictionary.files, dictionary.lines, strict=True)
+        for path_id, file, line in rows:
+            callpath = dictionary.callpaths.all[path_id]
+            if line > 0 and file and callpath in wanted:
+                sites.setdefault(callpath, (file, line))
+    return sites
 
 
 def _without_empty_rows(table: RunTable) -> RunTable:

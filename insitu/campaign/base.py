@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, Self
 
-from insitu.entities import Finding, RunRecord
+from insitu.entities import CallPath, Finding, RunRecord
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import RunTable
 
@@ -50,6 +50,9 @@ class Store(Protocol):
         Raises:
             CampaignError: there is no such run, or its values are damaged.
         """
+
+    def sites(self) -> Mapping[CallPath, tuple[str, int]]:
+        """Where the functions at the end of call paths are defined: file and line, if known."""
 
     def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
         """Replace all models, classes and findings of modeling.

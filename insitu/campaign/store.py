@@ -18,6 +18,7 @@ from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import FloatArray, IntArray, RunTable, SeriesKey
 
 RESTORE = "restore campaign.db from a backup"
+SITE = "site "  # begins the names of the rows of `campaign` that say where functions are defined
 
 
 def open_store(path: str, *, create: bool = False) -> "SqliteStore":
@@ -64,6 +65,21 @@ class SqliteStore(Catalogue):
                 connection.executemany(
                     "INSERT INTO vec VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
                 )
+            for callpath, site in table.sites.items():
+                self._put(f"{SITE}{records.callpath_text(callpath)}", json.dumps(site))
+
+    def sites(self) -> dict[CallPath, tuple[str, int]]:
+        """See Store."""
+        with explain_errors(self.path):
+            rows = self._connection.execute(
+                "SELECT name, value FROM campaign WHERE name >= ? AND name < ?",
+                (SITE, SITE[:-1] + chr(ord(SITE[-1]) + 1)),
+            ).fetchall()
+        sites = {}
+        for name, value in rows:
+            file, line = json.loads(value)
+            sites[records.callpath_of(name.removeprefix(SITE))] = (str(file), int(line))
+        return sites
 
     def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
         """See Store."""

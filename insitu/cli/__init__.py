@@ -23,6 +23,7 @@ COMMANDS = {
     "ingest": ("Measure", "ingest the tables that ranks left without an aggregator"),
     "import": ("Measure", "import measurements of other tools"),
     "watch": ("Look", "watch runs, call paths and models, in a terminal or a browser"),
+    "diagnose": ("Look", "say what will limit the program on more ranks"),
     "models": ("Look", "show how each call path grows, the most expensive first"),
     "classes": ("Look", "show which ranks behave alike"),
     "predict": ("Look", "predict values at scales that were not measured"),

@@ -1,7 +1,7 @@
 """Measured values as arrays: the result of a run, and the experiment that modeling receives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,14 @@ class RunTable:
     """The result of a run, with the value of every rank.
 
     `values[metric name]` has shape (n_call_paths, n_ranks), float64, NaN where a rank has no value
-    (call path not visited, metric not available). Times are in seconds, memory in bytes.
+    (call path not visited, metric not available). Times are in seconds, memory in bytes. `sites`
+    has the file and line where the function at the end of a call path is defined, if known.
     """
 
     callpaths: tuple[CallPath, ...]
     metrics: tuple[Metric, ...]
     values: Mapping[str, FloatArray]
+    sites: Mapping[CallPath, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def size(self) -> int:

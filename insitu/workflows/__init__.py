@@ -10,6 +10,7 @@ reports its progress to a callback.
     design      load_dependencies, make_design, compare_check_points, judge_main_loop,
                 add_interactions, write_dependencies
     detect      detect_dependencies
+    diagnose    diagnose
     doctor      check_machine
     export      export_campaign
     import      import_measurements
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         write_dependencies,
     )
     from insitu.workflows.detect import detect_dependencies
+    from insitu.workflows.diagnose import diagnose
     from insitu.workflows.doctor import check_machine
     from insitu.workflows.export import export_campaign
     from insitu.workflows.import_ import import_measurements
@@ -67,6 +69,7 @@ _MODULES = {
     "check_machine": "doctor",
     "compare_check_points": "design",
     "detect_dependencies": "detect",
+    "diagnose": "diagnose",
     "draw_classes": "classes",
     "draw_models": "plot",
     "export_campaign": "export",
@@ -101,6 +104,7 @@ __all__ = [
     "check_machine",
     "compare_check_points",
     "detect_dependencies",
+    "diagnose",
     "draw_classes",
     "draw_models",
     "export_campaign",

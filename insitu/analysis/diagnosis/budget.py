@@ -1,0 +1,163 @@
+"""What a limit may cost, and the scale at which it costs that much."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.analysis.diagnosis.machine import (
+    BUDGET_SHARE,
+    LEAST_BUDGET_S,
+    ONCE_BUDGET_S,
+    Machine,
+)
+from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, is_mpi, is_start_up
+from insitu.entities import RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
+
+FARTHEST = 1e12  # ranks; a budget that lasts beyond is not used up
+WEAK_ABOVE, STRONG_BELOW = 0.8, 0.2  # slope of the work of all ranks over p, in log space
+HALVINGS = 60
+
+Cost = Callable[[float], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The run time against which costs are compared.
+
+    Attributes:
+        seconds: run time without start-up, of the largest run that had a core for each rank.
+        p: its number of ranks.
+        is_crowded: whether every run had more ranks than cores, so that this time is doubtful.
+        scaling: "weak", "strong" or "mixed"; "unknown" with one scale.
+    """
+
+    seconds: float
+    p: float
+    is_crowded: bool
+    scaling: str
+
+    def at(self, p: float) -> float:
+        """The run time at another scale if nothing grew."""
+        return self.seconds * (self.p / p if self.scaling == "strong" else 1.0)
+
+    def budget_s(self, p: float, *, is_once: bool) -> float:
+        """Seconds that a limit may take; `is_once`: of a call path visited once per run."""
+        least = ONCE_BUDGET_S if is_once else LEAST_BUDGET_S
+        return max(BUDGET_SHARE * self.at(p), least)
+
+
+def run_time(run: MeasuredRun) -> float:
+    """The run time of the slowest rank in seconds, without start-up; 0 if it was not measured."""
+    total = np.zeros(run.key.size)
+    for path in run.rows:
+        if path.parent is None and not path.name.startswith("("):
+            total += run.vector(path, TIME.name)
+        elif is_start_up(path) and path.parent is not None and not is_start_up(path.parent):
+            total -= run.vector(path, TIME.name)
+    return max(float(total.max(initial=0.0)), 0.0)
+
+
+def start_up_time(run: MeasuredRun) -> float:
+    """The mean time of a rank in imports, MPI_Init and MPI_Finalize, in seconds."""
+    total = np.zeros(run.key.size)
+    for path in run.rows:
+        is_top = path.parent is None or not is_start_up(path.parent)
+        if is_start_up(path) and is_top:
+            total += run.vector(path, TIME.name)
+    return float(total.mean()) if total.size else 0.0
+
+
+def make_baseline(measurements: Measurements, machine: Machine) -> Baseline:
+    """Choose the run time that costs are compared with."""
+    idle = [run for run in measurements.runs if not run.is_crowded and run_time(run) > 0]
+    timed = [run for run in measurements.runs if run_time(run) > 0]
+    scaling = find_scaling(measurements)
+    if not timed:
+        return Baseline(machine.runtime_s or 0.0, 1.0, True, scaling)
+
+    p = max((run.key.size for run in idle), default=min(run.key.size for run in timed))
+    chosen = [run for run in idle or timed if run.key.size == p]
+    seconds = machine.runtime_s or float(np.median([run_time(run) for run in chosen]))
+    return Baseline(seconds, float(p), not idle and machine.runtime_s is None, scaling)
+
+
+def find_scaling(measurements: Measurements) -> str:
+    """Whether the work of all ranks grows with p (weak scaling) or stays (strong scaling).
+
+    The work is the visits of each function of the program, times its smallest time per visit:
+    unlike times, this is not disturbed by ranks that share cores.
+    """
+    if len(measurements.p) < 2:
+        return "unknown"
+    work = np.zeros(len(measurements.p))
+    for path in measurements.callpaths:
+        if not is_start_up(path) and not is_mpi(path):
+            visits = measurements.series([path], VISITS.name)
+            work += visits.statistic(np.sum) * visit_price(measurements, path)
+    if np.any(work <= 0):
+        return "unknown"
+
+    slope = float(np.polyfit(np.log(measurements.p), np.log(work), 1)[0])
+    if slope > WEAK_ABOVE:
+        return "weak"
+    return "strong" if slope < STRONG_BELOW else "mixed"
+
+
+def visit_price(measurements: Measurements, *paths: CallPath) -> float:
+    """The smallest exclusive time per visit of call paths, in seconds, over all ranks and runs.
+
+    The minimum survives runs with more ranks than cores; a mean does not.
+    """
+    best = np.inf
+    for path in paths:
+        for run in measurements.runs:
+            row = run.rows.get(path)
+            times = run.table.values.get(TIME_EXCLUSIVE.name)
+            visits = run.table.values.get(VISITS.name)
+            if row is None or times is None or visits is None:
+                continue
+            is_visited = (visits[row] > 0) & np.isfinite(times[row])
+            if is_visited.any():
+                ratios = times[row][is_visited] / visits[row][is_visited]
+                best = min(best, float(ratios.min()))
+    return best if np.isfinite(best) else 0.0
+
+
+def breaking_point(cost: Cost, budget: Cost, start: float) -> float | None:
+    """The least p from `start` at which the cost reaches the budget; None below FARTHEST.
+
+    Args:
+        cost, budget: functions of p; their ratio does not fall.
+        start: the smallest measured number of ranks.
+    """
+    if cost(FARTHEST) < budget(FARTHEST):
+        return None
+    if cost(start) >= budget(start):
+        return start
+
+    low, high = np.log(start), np.log(FARTHEST)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if cost(np.exp(middle)) >= budget(np.exp(middle)):
+            high = middle
+        else:
+            low = middle
+    return float(np.ceil(np.exp(high) - 1e-6))
+
+
+def target_of(measurements: Measurements, requested: float | None) -> float:
+    """The number of ranks that the diagnosis looks ahead to.
+
+    Default: 64 times the largest measured number of ranks, at most 65,536.
+    """
+    if requested is not None:
+        return requested
+    largest = float(measurements.p[-1]) if len(measurements.p) else 1.0
+    return max(min(64.0 * largest, 65_536.0), largest)
+
+
+def at_text(name: str, value: float) -> str:
+    """`p = 65,536`."""
+    text = f"{value:,.0f}" if name == RANKS else f"{value:g}"
+    return f"{name} = {text}"

@@ -1,0 +1,388 @@
+"""The diagnosis of a campaign: at most seven statements, ranked by consequence at the target."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from insitu.analysis.diagnosis.budget import Cost, at_text, make_baseline, target_of
+from insitu.analysis.diagnosis.limits import Limit, find_limits
+from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
+from insitu.analysis.diagnosis.measurements import Measurements, Site, gather, is_mpi
+from insitu.analysis.diagnosis.statements import (
+    FINE,
+    LIMIT,
+    NOT_JUDGED,
+    UNCLEAR,
+    WARNING,
+    Statement,
+    TargetScope,
+    judge_limits,
+    order_statements,
+)
+from insitu.analysis.diagnosis.suspects import LAW_SCALES, find_suspects
+from insitu.analysis.diagnosis.times import (
+    LEAST_SHARE,
+    exclusive_times,
+    find_growing_times,
+    find_imbalance,
+    find_waiting,
+    make_profile,
+)
+from insitu.analysis.diagnosis.totals import RunTotals, make_totals
+from insitu.campaign.selection import is_omitted
+from insitu.entities import (
+    BYTES_SENT,
+    HEAP_GROWTH,
+    RANKS,
+    CallPath,
+    RunRecord,
+    RunState,
+    number,
+)
+from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment
+from insitu.units import percent, quantity
+
+MAX_STATEMENTS = 7
+MAX_FINE = 8  # functions that are listed as fine
+ENOUGH_SCALES = 5  # one of them no power of two: then neighbours and laws are told apart
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What a campaign says about its target.
+
+    Attributes:
+        program: name of the measured program, or of the campaign.
+        verdict: one sentence: whether the program will run at the target.
+        target: number of ranks to look ahead to.
+        fixed: values of other parameters, of which only these runs are judged.
+        statements: all limits, warnings and doubts, ranked; the views show MAX_STATEMENTS.
+        fine: functions without growth.
+        not_judged: statements about what could not be judged, with the reason.
+        next_run: the run that would help most, None if none would.
+    """
+
+    program: str
+    verdict: str
+    target: float
+    fixed: tuple[tuple[str, float], ...]
+    machine: Machine
+    scaling: str
+    p: tuple[float, ...]
+    runs: tuple[Mapping[str, object], ...]
+    totals: RunTotals
+    statements: tuple[Statement, ...] = ()
+    fine: tuple[Statement, ...] = ()
+    not_judged: tuple[Statement, ...] = ()
+    profile: tuple[Statement, ...] = ()
+    start_up: Statement | None = None
+    next_run: str | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def limits(self) -> tuple[Statement, ...]:
+        """The statements with the status "limit"."""
+        return tuple(entry for entry in self.statements if entry.status == LIMIT)
+
+    def all_statements(self) -> list[Statement]:
+        """Every statement in the order in which it is printed."""
+        end = [self.start_up] if self.start_up is not None else []
+        return [*self.statements, *self.profile, *self.fine, *self.not_judged, *end]
+
+
+def diagnose_experiment(
+    experiment: Experiment,
+    records: Sequence[RunRecord],
+    models: ModelSet,
+    *,
+    program: str,
+    target: Mapping[str, float] | None = None,
+    machine: Machine = DEFAULT_MACHINE,
+    sites: Mapping[CallPath, Site] | None = None,
+) -> Diagnosis:
+    """Diagnose the runs of a program.
+
+    Args:
+        experiment: the complete runs with their values.
+        records: all runs of the campaign, incomplete ones too.
+        models: of times; may be empty.
+        program: its name, for texts.
+        target: values of parameters to look ahead to; default: see `target_of`.
+        machine: what is assumed of the target.
+        sites: where functions are defined, by call path.
+    """
+    requested = dict(target or {})
+    measurements = gather(experiment, sites or {}, requested)
+    at = target_of(measurements, requested.get(RANKS))
+    baseline = make_baseline(measurements, machine)
+    outlook = TargetScope(measurements, machine, baseline, at)
+
+    limits = find_limits(measurements, machine, at)
+    judged = judge_limits(limits, outlook)
+    judged += find_growing_times(measurements, models, baseline, at)
+    judged += find_waiting(measurements)
+    judged += _new_imbalances(find_imbalance(measurements, baseline), judged)
+    judged += _run_statements(records)
+    if len(measurements.p) < LAW_SCALES:
+        judged += find_suspects(measurements)
+    ranked = order_statements(judged)
+
+    ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
+    costs = _costs_of(ruling, limits)
+    totals = make_totals(measurements, baseline, costs, at)
+    return Diagnosis(
+        program=program,
+        verdict=_verdict(program, ruling, measurements, at),
+        target=at,
+        fixed=measurements.fixed,
+        machine=machine,
+        scaling=baseline.scaling,
+        p=tuple(measurements.p.tolist()),
+        runs=tuple(_run_row(record, experiment) for record in records if not is_omitted(record)),
+        totals=totals,
+        statements=tuple(ruling),
+        fine=tuple(_fine_functions(measurements, judged, limits)),
+        not_judged=tuple(_unjudged(measurements, ranked)),
+        profile=tuple(make_profile(measurements)) if len(measurements.p) < LAW_SCALES else (),
+        start_up=_start_up(totals),
+        next_run=_next_run(measurements, ranked),
+        notes=tuple(_notes(measurements)),
+    )
+
+
+def _new_imbalances(
+    imbalances: Iterable[Statement], judged: Sequence[Statement]
+) -> list[Statement]:
+    """Imbalances of functions that no other statement names."""
+    named = {entry.callpath for entry in judged if entry.status in (LIMIT, WARNING)}
+    return [entry for entry in imbalances if entry.callpath not in named]
+
+
+def _costs_of(statements: Sequence[Statement], limits: Sequence[Limit]) -> list[Cost]:
+    """The cost functions of the statements that cost time."""
+    wanted = {(entry.callpath, entry.kind, entry.metric) for entry in statements}
+    costs = []
+    for limit in limits:
+        key = (str(limit.path), limit.kind, limit.metric)
+        if limit.kind != "memory" and limit.is_exact and key in wanted:
+            wanted.discard(key)
+            costs.append(limit.cost)
+    return costs
+
+
+def _verdict(
+    program: str, statements: Sequence[Statement], measurements: Measurements, target: float
+) -> str:
+    ranks = f"{target:,.0f} ranks"
+    limits = [entry for entry in statements if entry.status == LIMIT]
+    if len(measurements.p) < LAW_SCALES:
+        scales = len(measurements.p)
+        return f"{program}: {scales} scale{'s' * (scales != 1)} measured, laws need {LAW_SCALES}"
+    if any(entry.kind == "memory" for entry in limits):
+        return f"{program} will not run on {ranks} as it is"
+    if limits:
+        spent = sum(entry.seconds or 0.0 for entry in limits)
+        return f"{program} runs on {ranks} but spends {quantity(spent, 's')} on its limits"
+    return f"{program}: no limit found up to {ranks}"
+
+
+def _run_row(record: RunRecord, experiment: Experiment) -> Mapping[str, object]:
+    return {
+        "params": dict(record.key.parameters),
+        "repetition": record.key.repetition,
+        "crowded": record.key in experiment.crowded,
+        "state": record.state.value,
+    }
+
+
+def _run_statements(records: Sequence[RunRecord]) -> list[Statement]:
+    """Runs that were killed or lost ranks."""
+    statements = []
+    for record in records:
+        if record.state is not RunState.INCOMPLETE or is_omitted(record):
+            continue
+        causes = [finding.text for finding in record.findings if finding.code.startswith("rank-")]
+        failed = [
+            f"rank {rank} ended with {_end_text(status)}"
+            for rank, status in enumerate(record.exit_status)
+            if status not in (0, -1000)
+        ]
+        cause = "; ".join([*failed[:2], *causes[:1]]) or "no cause is known"
+        statements.append(
+            Statement(
+                kind="run",
+                status=WARNING,
+                text=f"run {record.key} is incomplete and not used: {cause}",
+                ranks=", ".join(map(str, record.missing[:8])) or None,
+            )
+        )
+    return statements
+
+
+def _end_text(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"exit code {status}"
+
+
+def _fine_functions(
+    measurements: Measurements, statements: Sequence[Statement], limits: Sequence[Limit]
+) -> list[Statement]:
+    """Functions that take time or send data, and that no statement is about."""
+    if len(measurements.p) < LAW_SCALES:
+        return []
+    named = {entry.callpath for entry in statements if entry.status != FINE}
+    named |= {str(limit.detail) for limit in limits}
+    run = measurements.groups[-1][-1]
+    times = {}
+    for owner, members in measurements.members.items():
+        if owner.parent is not None and str(owner) not in named:
+            times[owner] = float(exclusive_times(run, members).sum())
+    total = sum(times.values())
+
+    lines = []
+    for owner in sorted(times, key=lambda path: -times[path]):
+        members = measurements.members[owner]
+        sent = measurements.series(
+            [path for path in members if is_mpi(path)], BYTES_SENT.name
+        ).statistic(np.max)
+        is_relevant = sent[-1] > 0 or (total > 0 and times[owner] >= LEAST_SHARE * total)
+        if is_relevant:
+            lines.append(
+                Statement(
+                    kind="fine",
+                    status=FINE,
+                    text="no growth with p that matters",
+                    callpath=str(owner),
+                    where=measurements.where(owner),
+                    ranks="all",
+                )
+            )
+    return lines[:MAX_FINE]
+
+
+def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[Statement]:
+    lines = [entry for entry in ranked if entry.status == NOT_JUDGED]
+    crowded = [run for run in measurements.runs if run.is_crowded]
+    if crowded:
+        worst = max(run.key.size for run in crowded)
+        lines.append(
+            Statement(
+                kind="time",
+                status=NOT_JUDGED,
+                text=f"times: {len(crowded)} of {len(measurements.runs)} runs had more ranks than"
+                f" cores, up to {worst} ranks",
+                run="up to as many ranks as there are cores",
+            )
+        )
+    if 0 < len(measurements.p) < LAW_SCALES:
+        lines.append(
+            Statement(
+                kind="law",
+                status=NOT_JUDGED,
+                text=f"growth: {len(measurements.p)} of {LAW_SCALES} scales are measured",
+                run=at_text(RANKS, 2 * float(measurements.p[-1])),
+            )
+        )
+    if measurements.p.size and HEAP_GROWTH.name not in measurements.metrics:
+        lines.append(
+            Statement(
+                kind="memory",
+                status=NOT_JUDGED,
+                text="memory: the heap was not measured",
+                run="a run with --heap on",
+            )
+        )
+    return lines
+
+
+def _start_up(totals: RunTotals) -> Statement | None:
+    if totals.start_up_s <= 0:
+        return None
+    return Statement(
+        kind="startup",
+        status=FINE,
+        text=f"imports and MPI_Init take {quantity(totals.start_up_s, 's')} of"
+        f" {quantity(totals.run_s, 's')}, apart from all other statements",
+        ranks="all",
+        metric="time",
+        unit="s",
+        now=totals.start_up_s,
+    )
+
+
+def _next_run(measurements: Measurements, ranked: Sequence[Statement]) -> str | None:
+    """The run that decides most: for doubtful statements, or the one that laws still need."""
+    p = measurements.p
+    if not p.size:
+        return None
+    doubtful = [entry.run for entry in ranked if entry.status in (UNCLEAR, NOT_JUDGED)]
+    for run in doubtful:
+        if run:
+            return run
+    has_odd = any(int(ranks) & (int(ranks) - 1) for ranks in p.tolist())
+    if len(p) < ENOUGH_SCALES or not has_odd:
+        largest = float(p[-1])
+        return at_text(RANKS, 2 * largest if len(p) < LAW_SCALES else 1.5 * largest)
+    return None
+
+
+def _notes(measurements: Measurements) -> list[str]:
+    if not measurements.fixed:
+        return []
+    values = ", ".join(f"{name} = {number(value)}" for name, value in measurements.fixed)
+    return [f"judged at {values} only; other values need a diagnosis with --at"]
+
+
+def summary_row(diagnosis: Diagnosis) -> dict[str, object]:
+    """The first line of `insitu diagnose --json`."""
+    return {
+        "kind": "summary",
+        "program": diagnosis.program,
+        "verdict": diagnosis.verdict,
+        "target": {RANKS: diagnosis.target, **dict(diagnosis.fixed)},
+        "machine": diagnosis.machine.to_dict(),
+        "scaling": diagnosis.scaling,
+        "runs": list(diagnosis.runs),
+        "totals": diagnosis.totals.to_dict(),
+        "limits": len(diagnosis.limits),
+        "next_run": diagnosis.next_run,
+    }
+
+
+def statement_row(rank: int, statement: Statement) -> dict[str, object]:
+    """A further line of `insitu diagnose --json`."""
+    return {
+        "rank": rank,
+        "kind": statement.kind,
+        "callpath": statement.callpath,
+        "where": statement.where,
+        "ranks": statement.ranks,
+        "status": statement.status,
+        "metric": statement.metric,
+        "law": statement.law,
+        "exact": statement.exact,
+        "points": statement.points,
+        "breaks_at": statement.breaks_at,
+        "now": statement.now,
+        "then": statement.then,
+        "low": statement.low,
+        "high": statement.high,
+        "unit": statement.unit,
+        "seconds": statement.seconds,
+        "severity": statement.severity,
+        "text": statement.text,
+        "also": list(statement.also),
+        "run": statement.run,
+    }
+
+
+def efficiency_text(totals: RunTotals) -> str:
+    """`speed-up 3.2, efficiency 80 % (78 % to 83 %) at p = 4`; empty if it is not known."""
+    if totals.speedup is None or totals.efficiency is None:
+        return ""
+    bounds = totals.efficiency
+    return (
+        f"speed-up {totals.speedup.value:.3g}, efficiency {percent(bounds.value)}"
+        f" ({percent(bounds.low)} to {percent(bounds.high)}) at {at_text(RANKS, totals.p)}"
+    )

@@ -1,0 +1,188 @@
+"""How a series of counts grows: an exact law, growth without one, or none; on which ranks."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.analysis.diagnosis.laws import (
+    RELATIVE,
+    ExactLaw,
+    bounds_at,
+    find_laws,
+    grows,
+    is_constant,
+    laws_agree,
+    product_laws,
+)
+from insitu.analysis.diagnosis.measurements import RankSeries
+from insitu.modeling.measurement import FloatArray
+
+SINGLE_SHARE = 0.5  # one rank is alone if all others have less than this share of its value
+SINGLE_SCALES = 3  # at that many of the largest scales
+CERTAIN_LINEAR = 28  # ranks from which p - 1 cannot be the 26 neighbours of a block
+CERTAIN_LOG = 65  # ranks from which log2(p) cannot be the 6 neighbours of a block
+LEAST_UNIFORM = 5  # scales, one of them no power of two, that do the same on fewer ranks
+LEAST_EXPONENT = 0.15  # local exponent above which a series without a law grows
+NEARLY_UNIFORM = 2e-3  # relative range over ranks, of heap bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CountGrowth:
+    """How one quantity grows.
+
+    Attributes:
+        law: of the rank with the largest value; None if there is no exact law.
+        mean: the law of the mean over ranks, if there is one.
+        is_growing: whether the quantity is larger at large scales.
+        single: the rank that alone has large values, else None; -1 for the last rank.
+        is_certain: whether neighbours in a grid cannot look like this on so few ranks.
+        low, high: bounds at the target, from all laws that fit, or from local exponents.
+        exponents: local exponents of the last two steps, for growth without a law.
+        now: the largest value at the largest scale.
+    """
+
+    law: ExactLaw | None
+    mean: ExactLaw | None
+    is_growing: bool
+    single: int | None
+    is_certain: bool
+    low: float
+    high: float
+    exponents: tuple[float, float]
+    now: float
+
+    @property
+    def has_same_order(self) -> bool:
+        """Whether the mean over ranks follows the same term as the maximum."""
+        if self.law is None or self.mean is None:
+            return False
+        return _order(self.law) == _order(self.mean)
+
+
+def _order(law: ExactLaw) -> str:
+    terms = [factor.term.name.strip("()") for factor in law.factors if factor.term]
+    return " ".join(sorted(term.replace("p - 1", "p") for term in terms))
+
+
+def find_growth(
+    p: FloatArray,
+    series: RankSeries,
+    target: float,
+    *,
+    counts: RankSeries | None = None,
+    tolerance: float = RELATIVE,
+) -> CountGrowth:
+    """Find how a series grows with the number of ranks.
+
+    Args:
+        p: (n_scales,), ascending.
+        series: the values of all ranks.
+        target: number of ranks to look ahead to.
+        counts: visits of the call path, if the values may be a product of visits and a share.
+        tolerance: see `find_laws`.
+    """
+    largest = series.statistic(np.max)
+    mean = series.statistic(np.mean)
+    repeats = series.is_repeatable(np.max, max(tolerance, 1e-9))
+
+    laws = find_laws(p, largest, tolerance) if repeats else []
+    mean_laws = find_laws(p, mean, tolerance)
+    if not laws and repeats and counts is not None:
+        laws = product_laws(p, counts.statistic(np.max), largest, tolerance)
+        mean_laws = mean_laws or product_laws(p, counts.statistic(np.mean), mean, tolerance)
+
+    law = laws[0] if laws and laws_agree(laws, target) else None
+    exponents = _local_exponents(p, largest)
+    low, high = _bounds(laws, exponents, float(largest[-1]), float(p[-1]), target)
+    if law is not None:
+        is_growing = grows(law, float(p[0]), target)
+    elif laws:
+        is_growing = any(grows(fitting, float(p[0]), target) for fitting in laws)
+    else:
+        is_growing = repeats and min(exponents) > LEAST_EXPONENT and len(p) >= 3
+    return CountGrowth(
+        law=law,
+        mean=_matching(mean_laws, law),
+        is_growing=is_growing and not is_constant(largest, tolerance),
+        single=find_single_rank(p, series),
+        is_certain=_rules_out_neighbours(p, series, law, tolerance),
+        low=low,
+        high=high,
+        exponents=exponents,
+        now=float(largest[-1]),
+    )
+
+
+def _matching(laws: list[ExactLaw], law: ExactLaw | None) -> ExactLaw | None:
+    """The law of the mean with the term of the maximum's law, else the first."""
+    for candidate in laws:
+        if law is not None and _order(candidate) == _order(law):
+            return candidate
+    return laws[0] if laws else None
+
+
+def _local_exponents(p: FloatArray, values: FloatArray) -> tuple[float, float]:
+    """The slopes of the last two steps in log space; 0 without enough positive values."""
+    if len(p) < 3 or np.any(values[-3:] <= 0):
+        return 0.0, 0.0
+    slopes = np.diff(np.log(values[-3:])) / np.diff(np.log(p[-3:]))
+    return float(slopes.min()), float(slopes.max())
+
+
+def _bounds(
+    laws: list[ExactLaw],
+    exponents: tuple[float, float],
+    now: float,
+    largest_p: float,
+    target: float,
+) -> tuple[float, float]:
+    if laws:
+        return bounds_at(laws, target)
+    ratio = target / largest_p
+    low, high = exponents
+    return now * min(1.0, ratio**low) if low < 0 else now * ratio**low, now * ratio ** max(high, 0)
+
+
+def find_single_rank(p: FloatArray, series: RankSeries) -> int | None:
+    """The rank that has more than twice the value of every other at the largest scales.
+
+    Returns:
+        The rank; -1 if it is the last rank at each scale; None if there is none. It must be the
+        same at the three largest scales above two ranks, or at all of these if there are fewer.
+    """
+    scales = [i for i, ranks in enumerate(p.tolist()) if ranks > 2][-SINGLE_SCALES:]
+    if not scales:
+        return None
+    ranks: set[int] = set()
+    are_last: list[bool] = []
+    for i in scales:
+        for vector in series.vectors[i]:
+            top = int(np.argmax(vector))
+            others = np.delete(vector, top)
+            if vector[top] <= 0 or np.any(others > SINGLE_SHARE * vector[top]):
+                return None
+            ranks.add(top)
+            are_last.append(top == len(vector) - 1)
+    if len(ranks) == 1:
+        return ranks.pop()
+    return -1 if all(are_last) else None
+
+
+def _rules_out_neighbours(
+    p: FloatArray, series: RankSeries, law: ExactLaw | None, tolerance: float
+) -> bool:
+    """Whether the values cannot be numbers of neighbours in a grid, which grow on few ranks.
+
+    The 26 neighbours of a block are p - 1 at p = 1, 2, 4 and 8, and the 6 through its sides are
+    log2(p). On these numbers of ranks no rank has fewer neighbours than another.
+    """
+    has_log = law is not None and law.term is not None and "log2" in law.term.name
+    if p[-1] >= (CERTAIN_LOG if has_log else CERTAIN_LINEAR):
+        return True
+    allowed = 0.0 if tolerance == RELATIVE else NEARLY_UNIFORM
+    for group in series.vectors:
+        for vector in group:
+            if np.ptp(vector) > allowed * float(np.max(np.abs(vector))):
+                return False
+    has_odd = any(int(ranks) & (int(ranks) - 1) for ranks in p.tolist())
+    return len(p) >= LEAST_UNIFORM and has_odd

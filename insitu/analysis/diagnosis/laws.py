@@ -1,0 +1,254 @@
+"""Exact laws of counts: the few functions of p that a deterministic program follows to the digit.
+
+A law is a product of factors; each factor is a constant, a multiple of a term, or both. Unlike the
+models of `insitu.modeling`, a law holds only if it passes through every point, so that it may be
+carried much farther than a model of times.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.modeling.measurement import FloatArray
+from insitu.units import quantity
+
+RELATIVE = 1e-6  # largest residual of counts, as a share of the range of the values
+RELATIVE_HEAP = 2e-3  # of heap bytes: allocators round, and interpreters allocate a little
+ROUNDED = 1.0  # largest residual of counts that the program rounds, such as floor(40 sqrt p)
+LEAST_ROUNDED_RANGE = 50.0  # range from which such a residual is small
+SPARE_POINTS = 2  # points that a law needs besides one for each coefficient
+AGREEMENT = 2.0  # laws that fit equally well must agree at the target within this factor
+GROWING = 1.02  # least factor between smallest and largest scale
+
+
+@dataclass(frozen=True, slots=True)
+class LawTerm:
+    """A function of p with its name in texts."""
+
+    name: str
+    values: Callable[[FloatArray], FloatArray]
+
+    def at(self, p: float) -> float:
+        """The value at one scale."""
+        return float(self.values(np.array([float(p)]))[0])
+
+
+def _power(exponent: float) -> Callable[[FloatArray], FloatArray]:
+    return lambda p: p**exponent
+
+
+# The order decides between laws that agree: the term that programs have most often comes first.
+TERMS = (
+    LawTerm("p", _power(1.0)),
+    LawTerm("(p - 1)", lambda p: p - 1.0),
+    LawTerm("log2(p)", np.log2),
+    LawTerm("p^(1/2)", _power(0.5)),
+    LawTerm("p^2", _power(2.0)),
+    LawTerm("p log2(p)", lambda p: p * np.log2(p)),
+    LawTerm("p^(2/3)", _power(2 / 3)),
+    LawTerm("p^(1/3)", _power(1 / 3)),
+    LawTerm("p^(-1)", _power(-1.0)),
+    LawTerm("p^(-1/2)", _power(-0.5)),
+    LawTerm("p^(-2/3)", _power(-2 / 3)),
+    LawTerm("p^(-1/3)", _power(-1 / 3)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LawFactor:
+    """`constant + coefficient * term`."""
+
+    constant: float = 0.0
+    coefficient: float = 0.0
+    term: LawTerm | None = None
+
+    def at(self, p: float) -> float:
+        """The value at one scale."""
+        return self.constant + (self.coefficient * self.term.at(p) if self.term else 0.0)
+
+    @property
+    def coefficients(self) -> int:
+        """How many numbers were fitted."""
+        return int(self.constant != 0.0) + int(self.term is not None)
+
+    def text(self, unit: str) -> str:
+        """The factor for people: `20 (p - 1)`, `160 kB * p`, `60 + 30 p`."""
+        if self.term is None:
+            return quantity_text(self.constant, unit)
+        multiple = _multiple_text(self.coefficient, self.term.name, unit)
+        if math.isclose(self.constant, -self.coefficient, rel_tol=1e-6) and self.term.name == "p":
+            return _multiple_text(self.coefficient, "(p - 1)", unit)
+        if abs(self.constant) <= 1e-9 * abs(self.coefficient):
+            return multiple
+        sign = "-" if self.constant < 0 else "+"
+        return f"{multiple} {sign} {quantity_text(abs(self.constant), unit)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExactLaw:
+    """A product of factors that passes through the measured points.
+
+    points: how many of `of` measured scales it passes through.
+    """
+
+    factors: tuple[LawFactor, ...]
+    points: int
+    of: int
+
+    def at(self, p: float) -> float:
+        """The value at one scale, never below 0."""
+        return max(math.prod(factor.at(p) for factor in self.factors), 0.0)
+
+    @property
+    def term(self) -> LawTerm | None:
+        """The term of the first factor that has any; None for a constant."""
+        return next((factor.term for factor in self.factors if factor.term), None)
+
+    def text(self, unit: str) -> str:
+        """The law for people."""
+        texts = [factor.text(unit if i == 0 else "1") for i, factor in enumerate(self.factors)]
+        if len(texts) == 1:
+            return texts[0]
+        return " * ".join(f"({text})" for text in texts)
+
+
+def quantity_text(value: float, unit: str) -> str:
+    """A count in full up to a million, anything else with three digits and decimal prefixes."""
+    if unit == "B":
+        return bytes_text(value)
+    if unit == "s":
+        return quantity(value, "s")
+    if abs(value) < 1e6 and abs(value - round(value)) < 1e-6 * max(1.0, abs(value)):
+        return f"{round(value):,}"
+    if abs(value) >= 1e9:
+        return f"{value / 1e9:.3g} billion"
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:.3g} million"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def bytes_text(value: float) -> str:
+    """Bytes with decimal prefixes, as networks and memory budgets are quoted: `160 kB`."""
+    for scale, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(value) >= 0.9995 * scale:
+            return f"{value / scale:.3g} {name}"
+    return f"{value:.3g} B"
+
+
+def _multiple_text(coefficient: float, term: str, unit: str) -> str:
+    if unit in ("1", "") and math.isclose(coefficient, 1.0, rel_tol=1e-9):
+        return term.strip("()") if term == "(p - 1)" else term
+    separator = " * " if unit in ("B", "s") else " "
+    return f"{quantity_text(coefficient, unit)}{separator}{term}"
+
+
+def is_constant(values: FloatArray, tolerance: float = RELATIVE) -> bool:
+    """Whether values do not change by more than a share of the largest."""
+    largest = float(np.max(np.abs(values), initial=0.0))
+    return float(np.ptp(values)) <= max(tolerance * largest, 1e-12)
+
+
+def find_laws(p: FloatArray, values: FloatArray, tolerance: float = RELATIVE) -> list[ExactLaw]:
+    """All laws with the fewest coefficients that pass through the points.
+
+    Args:
+        p: (n_scales,), ascending and distinct.
+        values: (n_scales,), one value per scale.
+        tolerance: the largest residual, as a share of the range of the values.
+
+    Returns:
+        Constants alone, else laws of one term, else laws of a constant and a term; empty if there
+        is none, or if there are too few points to tell. A program often behaves differently on one
+        rank, so that p = 1 is left out where the laws of all points fail.
+    """
+    laws = _find_laws(p, values, tolerance, of=len(p))
+    has_one_rank = len(p) > 0 and p[0] == 1.0
+    if laws or not has_one_rank or len(p) < SPARE_POINTS + 3:
+        return laws
+    return _find_laws(p[1:], values[1:], tolerance, of=len(p))
+
+
+def _find_laws(p: FloatArray, values: FloatArray, tolerance: float, *, of: int) -> list[ExactLaw]:
+    n = len(p)
+    if n < 1 + SPARE_POINTS:
+        return []
+    if is_constant(values, tolerance):
+        return [ExactLaw((LawFactor(constant=float(np.median(values))),), n, of)]
+
+    allowed = tolerance * float(np.ptp(values))
+    is_count = tolerance == RELATIVE and bool(np.all(values == np.round(values)))
+    if is_count and np.ptp(values) >= LEAST_ROUNDED_RANGE:
+        allowed = max(allowed, ROUNDED)
+
+    for has_constant in (False, True):
+        if n < 1 + int(has_constant) + SPARE_POINTS:
+            break
+        laws = []
+        for term in TERMS:
+            factor = _fit_factor(p, values, term, has_constant=has_constant)
+            fitted = np.array([factor.at(at) for at in p.tolist()])
+            if np.max(np.abs(fitted - values)) <= allowed:
+                laws.append(ExactLaw((factor,), n, of))
+        if laws:
+            return laws
+    return []
+
+
+def _fit_factor(
+    p: FloatArray, values: FloatArray, term: LawTerm, *, has_constant: bool
+) -> LawFactor:
+    """Least squares of one term, with or without a constant."""
+    column = term.values(p)
+    if has_constant:
+        design = np.stack([np.ones_like(column), column], axis=1)
+        constant, coefficient = np.linalg.lstsq(design, values, rcond=None)[0].tolist()
+    else:
+        norm = float(column @ column)
+        constant, coefficient = 0.0, float(column @ values) / norm if norm > 0 else 0.0
+    return LawFactor(_tidy(constant), _tidy(coefficient), term)
+
+
+def _tidy(value: float) -> float:
+    """An integer that least squares missed by rounding."""
+    nearest = round(value)
+    return float(nearest) if abs(value - nearest) <= 1e-9 * max(1.0, abs(value)) else value
+
+
+def product_laws(
+    p: FloatArray, counts: FloatArray, values: FloatArray, tolerance: float = RELATIVE
+) -> list[ExactLaw]:
+    """Laws of `values` as the law of `counts` times the law of one count's share.
+
+    Args:
+        p, values, tolerance: as in `find_laws`.
+        counts: (n_scales,), such as the visits of the call path that has the values.
+    """
+    if np.any(counts <= 0):
+        return []
+    for_counts = find_laws(p, counts, RELATIVE)
+    for_shares = find_laws(p, values / counts, tolerance)
+    products = []
+    for share in for_shares[:1]:
+        for count in for_counts[:1]:
+            factors = (*share.factors, *count.factors)
+            products.append(ExactLaw(factors, min(share.points, count.points), len(p)))
+    return products
+
+
+def bounds_at(laws: Sequence[ExactLaw], target: float) -> tuple[float, float]:
+    """The smallest and the largest value of several laws at one scale."""
+    values = [law.at(target) for law in laws]
+    return min(values), max(values)
+
+
+def laws_agree(laws: Sequence[ExactLaw], target: float) -> bool:
+    """Whether laws that fit equally well say nearly the same about the target."""
+    low, high = bounds_at(laws, target)
+    return high <= AGREEMENT * low or high == 0.0
+
+
+def grows(law: ExactLaw, low: float, high: float) -> bool:
+    """Whether a law is larger at `high` than at `low` by more than rounding."""
+    return law.at(high) > GROWING * law.at(low)

@@ -1,0 +1,479 @@
+"""Candidates for limits: quantities of a call path that grow, with what they cost."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from insitu.analysis.diagnosis.budget import Cost, visit_price
+from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
+from insitu.analysis.diagnosis.laws import RELATIVE_HEAP, ExactLaw
+from insitu.analysis.diagnosis.machine import (
+    PAIRWISE,
+    Machine,
+    collective_steps,
+    is_collective,
+    is_completion,
+)
+from insitu.analysis.diagnosis.measurements import (
+    Measurements,
+    RankSeries,
+    is_library,
+    is_mpi,
+    is_start_up,
+)
+from insitu.entities import (
+    BYTES_RECEIVED,
+    BYTES_SENT,
+    COMM_RANKS,
+    HEAP_GROWTH,
+    MESSAGES_RECEIVED,
+    MESSAGES_SENT,
+    VISITS,
+    CallPath,
+)
+
+UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
+CONTAINED = 0.99  # share of a growth that the caller's growth must contain to be held
+LEAST_HEAP = 4096.0  # bytes by which the heap must grow over the measured scales
+SENT, RECEIVED = "sends", "receives"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A quantity that grows with p, and what that costs.
+
+    Attributes:
+        kind: "memory", "serial", "bytes", "messages", "compute" or "imbalance".
+        path: the function of the program that causes it.
+        metric, unit: the quantity.
+        growth: how it grows.
+        cost: seconds on the slowest rank at p ranks, or bytes per rank for the kind "memory".
+        is_once: whether its call path is visited once per run.
+        subject: what a rank does, for texts: `receives {} messages`, with the amount in braces.
+        bytes_law: the bytes that go with messages.
+        detail: the call path that was counted, if it is not `path` itself.
+        mean: mean over ranks at the target, for the kind "imbalance".
+    """
+
+    kind: str
+    path: CallPath
+    metric: str
+    unit: str
+    growth: CountGrowth
+    cost: Cost
+    is_once: bool
+    subject: str
+    bytes_law: ExactLaw | None = None
+    detail: CallPath | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it follows an exact law that nothing else explains."""
+        growth = self.growth
+        is_settled = growth.is_certain or self.kind == "serial" or self.is_collective
+        return growth.law is not None and is_settled
+
+    @property
+    def is_collective(self) -> bool:
+        """Whether it was counted in a collective operation, which has no neighbours."""
+        return self.detail is not None and is_collective(self.detail.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What all quantities are judged with; target: number of ranks to look ahead to."""
+
+    measurements: Measurements
+    machine: Machine
+    target: float
+
+
+def find_limits(measurements: Measurements, machine: Machine, target: float) -> list[Limit]:
+    """All quantities that grow with the number of ranks, in no particular order."""
+    if len(measurements.p) < 3:
+        return []
+    scope = _Scope(measurements, machine, target)
+    limits: list[Limit] = []
+    for owner, members in measurements.members.items():
+        calls = [path for path in members if is_mpi(path)]
+        limits += _message_limits(scope, owner, calls)
+        for path in calls:
+            if is_collective(path.name):
+                limits += _collective_limits(scope, owner, path)
+    for limit in _visit_limits(measurements, target):
+        _add_to_calls(limits, limit)
+    limits += _memory_limits(measurements, target)
+    return limits
+
+
+def _add_to_calls(limits: list[Limit], visited: Limit) -> None:
+    """Append a limit of visits, or add its cost to the messages that the same loop sends.
+
+    A loop over all ranks that sends messages calls library functions as often; that is one cause.
+    """
+    for i, limit in enumerate(limits):
+        has_same_law = _leading_term(limit.growth) == _leading_term(visited.growth) != ""
+        if limit.path == visited.path and has_same_law and visited.detail is not None:
+            limits[i] = replace(limit, cost=_sum_of(limit.cost, visited.cost))
+            return
+    limits.append(visited)
+
+
+def _sum_of(first: Cost, second: Cost) -> Cost:
+    return lambda ranks: first(ranks) + second(ranks)
+
+
+def _leading_term(growth: CountGrowth) -> str:
+    law = growth.law
+    return law.term.name.strip("()").replace("p - 1", "p") if law is not None and law.term else ""
+
+
+def _is_once(measurements: Measurements, path: CallPath) -> bool:
+    """Whether every rank visits a function at most once, and so do all functions above it."""
+    visits = measurements.series([path], VISITS.name)
+    return bool(np.all(visits.statistic(np.max) <= 1))
+
+
+def _message_limits(scope: _Scope, owner: CallPath, calls: list[CallPath]) -> Iterator[Limit]:
+    """Messages between pairs of ranks: a funnel into one rank, or partners that grow.
+
+    Each operation is judged for itself, since a function may exchange with neighbours by one and
+    with all ranks by another.
+    """
+    measurements = scope.measurements
+    for path in calls:
+        if is_collective(path.name):
+            continue
+        candidates = []
+        for verb, messages_name, bytes_name in (
+            (RECEIVED, MESSAGES_RECEIVED.name, BYTES_RECEIVED.name),
+            (SENT, MESSAGES_SENT.name, BYTES_SENT.name),
+        ):
+            messages = measurements.series([path], messages_name)
+            volume = measurements.series([path], bytes_name)
+            limit = _pairwise_limit(scope, owner, verb, messages, volume)
+            if limit is not None:
+                candidates.append(replace(limit, detail=path))
+        if candidates:
+            yield max(candidates, key=lambda limit: (limit.is_exact, limit.cost(scope.target)))
+
+
+def _pairwise_limit(
+    scope: _Scope, owner: CallPath, verb: str, messages: RankSeries, volume: RankSeries
+) -> Limit | None:
+    measurements, machine, target = scope.measurements, scope.machine, scope.target
+    p = measurements.p
+    visits = measurements.series([owner], VISITS.name)
+    by_count = find_growth(p, messages, target, counts=visits)
+    by_bytes = find_growth(p, volume, target, counts=visits)
+
+    def cost(ranks: float) -> float:
+        count = _value(by_count, ranks, p, target)
+        size = by_bytes.law.at(ranks) if by_bytes.law is not None else 0.0
+        return count * machine.latency_s + size / machine.bandwidth
+
+    is_single = by_count.single is not None and by_count.is_growing
+    limit = Limit(
+        kind="serial" if is_single else "messages",
+        path=owner,
+        metric=MESSAGES_RECEIVED.name if verb == RECEIVED else MESSAGES_SENT.name,
+        unit="1",
+        growth=by_count,
+        cost=cost,
+        is_once=_is_once(measurements, owner),
+        subject=f"{verb} {{}} messages",
+        bytes_law=by_bytes.law,
+    )
+    if is_single or (by_count.is_growing and (by_count.has_same_order or by_count.law is None)):
+        return limit
+
+    has_more_bytes = by_bytes.law is not None and by_bytes.is_growing
+    if has_more_bytes and (by_bytes.has_same_order or by_bytes.single is not None):
+        return replace(
+            limit,
+            kind="bytes" if by_bytes.single is None else "serial",
+            metric=BYTES_RECEIVED.name if verb == RECEIVED else BYTES_SENT.name,
+            unit="B",
+            growth=by_bytes,
+            subject=f"{verb} {{}}",
+        )
+    return None
+
+
+def _value(growth: CountGrowth, ranks: float, p: np.ndarray, target: float) -> float:
+    """The law's value; without a law, a power between the last measured scale and the target."""
+    if growth.law is not None:
+        return growth.law.at(ranks)
+    if growth.now <= 0 or target <= p[-1]:
+        return growth.now
+    exponent = np.log(max(growth.high, growth.now) / growth.now) / np.log(target / p[-1])
+    return growth.now * float((ranks / p[-1]) ** exponent)
+
+
+def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterator[Limit]:
+    """Volume, partners or calls of a collective operation that grow."""
+    measurements, machine, target = scope.measurements, scope.machine, scope.target
+    p = measurements.p
+    visits = measurements.series([path], VISITS.name)
+    calls = find_growth(p, visits, target)
+    candidates: list[Limit] = []
+
+    def latency(ranks: float) -> float:
+        steps = collective_steps(path.name, ranks)
+        return _value(calls, ranks, p, target) * steps * machine.latency_s
+
+    base = Limit(
+        kind="bytes",
+        path=owner,
+        metric="",
+        unit="B",
+        growth=calls,
+        cost=latency,
+        is_once=_is_once(measurements, owner),
+        subject="",
+        detail=path,
+    )
+    for verb, metric in ((RECEIVED, BYTES_RECEIVED.name), (SENT, BYTES_SENT.name)):
+        volume = find_growth(p, measurements.series([path], metric), target, counts=visits)
+        is_unexplained = volume.law is None and volume.exponents[0] > 0
+        is_alike = volume.has_same_order or volume.single is not None or is_unexplained
+        if volume.is_growing and is_alike:
+
+            def cost(ranks: float, volume: CountGrowth = volume) -> float:
+                return latency(ranks) + _value(volume, ranks, p, target) / machine.bandwidth
+
+            kind = "serial" if volume.single is not None else "bytes"
+            subject = f"{verb} {{}}"
+            growing = replace(
+                base, kind=kind, metric=metric, growth=volume, cost=cost, subject=subject
+            )
+            candidates.append(growing)
+
+    is_pairwise = path.name in PAIRWISE
+    if is_pairwise:
+        partners = find_growth(
+            p, measurements.series([path], COMM_RANKS.name), target, counts=visits
+        )
+        if partners.is_growing and (partners.law is not None or partners.exponents[0] > 0):
+            candidates.append(
+                replace(
+                    base,
+                    kind="messages",
+                    metric=COMM_RANKS.name,
+                    unit="1",
+                    growth=partners,
+                    subject="exchanges {} messages",
+                )
+            )
+    elif calls.law is not None and calls.is_growing and not candidates and calls.has_same_order:
+        subject = f"calls {path.name} {{}} times"
+        candidates.append(
+            replace(base, kind="messages", metric=VISITS.name, unit="1", subject=subject)
+        )
+    if candidates:
+        yield max(candidates, key=lambda limit: limit.cost(target))
+
+
+def _visit_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
+    """Functions that a rank visits more often on more ranks."""
+    for path in measurements.callpaths:
+        is_counted = path.parent is not None and not is_start_up(path)
+        if not is_counted or (is_mpi(path) and not is_collective(path.name)) or is_mpi(path):
+            continue
+        if is_completion(path.name) or path.name.startswith("("):
+            continue
+        price = visit_price(measurements, path)
+        visits = measurements.series([path], VISITS.name)
+        growth = find_growth(measurements.p, visits, target)
+        if price <= 0:
+            continue
+        limit = _visit_limit(measurements, path, growth, price, target)
+        if limit is not None:
+            yield limit
+
+
+def _visit_limit(
+    measurements: Measurements, path: CallPath, growth: CountGrowth, price: float, target: float
+) -> Limit | None:
+    p = measurements.p
+    law, mean = growth.law, growth.mean
+    looping = _looping_caller(measurements, path)
+    base = Limit(
+        kind="compute",
+        path=looping,
+        metric=VISITS.name,
+        unit="1",
+        growth=growth,
+        cost=lambda ranks: price * _value(growth, ranks, p, target),
+        is_once=_is_once(measurements, looping),
+        subject=f"visits {path.name} {{}} times",
+        detail=path if path != looping else None,
+    )
+    if growth.is_growing and growth.single is not None:
+        return replace(base, kind="serial")
+
+    if law is not None and growth.is_growing and growth.has_same_order:
+        assert mean is not None
+        if law.at(target) <= UNBALANCED * mean.at(target):
+            return base
+        is_told_apart = len(p) >= 5  # boundaries of grids imitate laws on fewer scales
+        certain = replace(growth, is_certain=growth.is_certain or is_told_apart)
+        excess = replace(
+            base,
+            kind="imbalance",
+            growth=certain,
+            cost=lambda ranks: price * max(law.at(ranks) - mean.at(ranks), 0.0),
+        )
+        return excess
+
+    has_growing_mean = mean is not None and mean.at(target) > 1.02 * mean.at(float(p[0]))
+    if law is None and has_growing_mean and mean is not None:
+        # Work that ranks share dynamically: only the sum over ranks repeats.
+        shared = replace(growth, law=mean, now=mean.at(float(p[-1])), is_growing=True)
+        return replace(base, growth=shared, cost=lambda ranks: price * mean.at(ranks))
+    if law is None and growth.is_growing and growth.exponents[0] > 0:
+        return base
+    return None
+
+
+def _looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
+    """The caller whose loop makes the visits grow, as a function of the program.
+
+    Climbs as long as the visits per visit of the caller do not depend on p.
+    """
+    at = path
+    while at.parent is not None and at.parent.parent is not None:
+        mine = measurements.series([at], VISITS.name).statistic(np.max)
+        callers = measurements.series([at.parent], VISITS.name).statistic(np.max)
+        if np.any(callers <= 0):
+            break
+        ratios = mine / callers
+        above = at.parent
+        at = above
+        if np.ptp(ratios) > 1e-6 * np.max(ratios):
+            break
+    while at.parent is not None and at.parent.parent is not None:
+        if not is_library(at, measurements.sites):
+            break
+        at = at.parent
+    return at
+
+
+def _memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
+    """Heap that a function leaves behind and that grows with p.
+
+    Growth below a function counts as its own where only library functions are between them. Heap
+    that the caller's growth does not contain was freed again: then only the growth of one visit is
+    held at a time.
+    """
+    if HEAP_GROWTH.name not in measurements.metrics:
+        return
+    own: dict[CallPath, CountGrowth] = {}
+    for owner, members in measurements.members.items():
+        series = _own_heap(measurements, owner, members)
+        growth = find_growth(measurements.p, _median_rank(series), target, tolerance=RELATIVE_HEAP)
+        range_bytes = float(np.ptp(series.statistic(np.median)))
+        if growth.is_growing and growth.now > 0 and range_bytes >= LEAST_HEAP:
+            own[owner] = _with_spread(growth, measurements, series, target)
+
+    held_of: dict[CallPath, float] = {}
+    for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
+        visits = float(measurements.series([owner], VISITS.name).statistic(np.max)[-1])
+        share = 1.0
+        if owner.parent is not None and not _is_contained(measurements, owner, growth, held_of):
+            share = 1.0 / max(visits, 1.0)
+        yield _memory_limit(measurements, owner, growth, share, target)
+
+
+def _held_order(
+    measurements: Measurements, owner: CallPath, growth: CountGrowth
+) -> tuple[bool, float]:
+    """Functions visited once come first: they hold what they leave; then the largest."""
+    return not _is_once(measurements, owner), -growth.now
+
+
+def _own_heap(
+    measurements: Measurements, owner: CallPath, members: Iterable[CallPath]
+) -> RankSeries:
+    """Growth of the heap in a function and its library functions, without MPI and without that in
+    other functions of the program."""
+    added = [path for path in members if not is_mpi(path)]
+    total = measurements.series([owner], HEAP_GROWTH.name)
+    inner = []
+    for path in added:
+        for child in measurements.children.get(path, []):
+            belongs = measurements.owners[child] == owner and not is_mpi(child)
+            if not belongs or is_start_up(child):
+                inner.append(child)
+    below = measurements.series(inner, HEAP_GROWTH.name)
+    groups = []
+    for mine, theirs in zip(total.vectors, below.vectors, strict=True):
+        groups.append(tuple(a - b for a, b in zip(mine, theirs, strict=True)))
+    return RankSeries(tuple(groups))
+
+
+def _median_rank(series: RankSeries) -> RankSeries:
+    """The median over ranks, as a series of one rank: single ranks have odd heaps."""
+    groups = []
+    for group in series.vectors:
+        groups.append((np.array([float(np.median(np.concatenate(group)))]),))
+    return RankSeries(tuple(groups))
+
+
+def _with_spread(
+    growth: CountGrowth, measurements: Measurements, series: RankSeries, target: float
+) -> CountGrowth:
+    """The growth of the median with what only all ranks can tell: certainty and a single rank."""
+    over_ranks = find_growth(measurements.p, series, target, tolerance=RELATIVE_HEAP)
+    return replace(growth, is_certain=over_ranks.is_certain, single=over_ranks.single)
+
+
+def _is_contained(
+    measurements: Measurements,
+    owner: CallPath,
+    growth: CountGrowth,
+    held_of: dict[CallPath, float],
+) -> bool:
+    """Whether the growth of the caller's heap contains that of this function.
+
+    Each byte of the caller's growth is given to one function only, in the order of the calls of
+    this function, which notes it in `held_of`.
+    """
+    caller = owner.parent
+    assert caller is not None
+    if caller.parent is None:  # the program itself frees everything at its end
+        return _is_once(measurements, owner)
+
+    series = _median_rank(measurements.series([caller], HEAP_GROWTH.name)).statistic(np.max)
+    mine = growth.now - (growth.law.at(float(measurements.p[0])) if growth.law else 0.0)
+    available = float(series[-1] - series[0]) - held_of.get(caller, 0.0)
+    if available < CONTAINED * mine:
+        return False
+    held_of[caller] = held_of.get(caller, 0.0) + mine
+    return True
+
+
+def _memory_limit(
+    measurements: Measurements, owner: CallPath, growth: CountGrowth, share: float, target: float
+) -> Limit:
+    law = growth.law
+    if law is not None and share != 1.0:
+        first, *rest = law.factors
+        scaled = replace(
+            first, constant=first.constant * share, coefficient=first.coefficient * share
+        )
+        law = replace(law, factors=(scaled, *rest))
+    shared = replace(
+        growth, law=law, now=growth.now * share, low=growth.low * share, high=growth.high * share
+    )
+    return Limit(
+        kind="memory",
+        path=owner,
+        metric=HEAP_GROWTH.name,
+        unit="B",
+        growth=shared,
+        cost=lambda ranks: _value(shared, ranks, measurements.p, target),
+        is_once=False,
+        subject="holds {}",
+    )

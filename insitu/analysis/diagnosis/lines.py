@@ -1,0 +1,109 @@
+"""A diagnosis as lines of text, which every view shows alike."""
+
+from insitu.analysis.diagnosis.budget import at_text
+from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis, efficiency_text
+from insitu.analysis.diagnosis.laws import quantity_text
+from insitu.analysis.diagnosis.statements import (
+    FINE,
+    LIMIT,
+    NOT_JUDGED,
+    UNCLEAR,
+    WARNING,
+    Statement,
+)
+from insitu.entities import RANKS, number
+from insitu.text import printable
+from insitu.units import percent, quantity
+
+MARKS = {LIMIT: "✘", WARNING: "!", UNCLEAR: "?", FINE: "✔", NOT_JUDGED: "~"}
+KIND_WIDTH, NAME_WIDTH = 9, 18
+LAST_LINES = 3  # that `insitu run` prints
+
+
+def statement_line(statement: Statement) -> str:
+    """A statement on one line: its mark, kind, function, sentence, certainty and place."""
+    name = statement.name
+    if len(name) > NAME_WIDTH:
+        half = (NAME_WIDTH - 1) // 2
+        name = f"{name[:half]}…{name[half - NAME_WIDTH + 1 :]}"
+    points = f"  exact, {statement.points}" if statement.exact and statement.points else ""
+    where = f"  {statement.where}" if statement.where else ""
+    mark = MARKS[statement.status]
+    text = f"{mark} {statement.kind:<{KIND_WIDTH}} {name:<{NAME_WIDTH}} {statement.text}"
+    return printable(f"{text.rstrip()}{points}{where}")
+
+
+def headline(diagnosis: Diagnosis) -> str:
+    """The verdict, and what was measured."""
+    p = diagnosis.p
+    scales = f"{number(p[0])} to {number(p[-1])} ranks" if len(p) > 1 else f"{number(p[0])} ranks"
+    runs = len(diagnosis.runs)
+    return printable(f"{diagnosis.verdict}    measured: {scales}, {runs} run{'s' * (runs != 1)}")
+
+
+def totals_line(diagnosis: Diagnosis) -> str:
+    """Run time, speed-up, efficiency, and where it stops paying."""
+    totals = diagnosis.totals
+    texts = []
+    if totals.time is not None:
+        shared = ", ranks shared cores" if totals.is_crowded else ""
+        time = quantity(totals.time.value, "s")
+        texts.append(f"run time {time} at {at_text(RANKS, totals.p)} (without start-up{shared})")
+    efficiency = efficiency_text(totals)
+    if efficiency and not totals.is_crowded:
+        texts.append(efficiency)
+    if totals.efficiency_then is not None and diagnosis.statements:
+        target = at_text(RANKS, diagnosis.target)
+        texts.append(f"at most {percent(totals.efficiency_then)} at {target}")
+    if totals.stops_paying_at is not None:
+        ranks = f"{totals.stops_paying_at:,.0f}"
+        texts.append(f"beyond {ranks} ranks each further rank costs more than it saves")
+    return "; ".join(texts)
+
+
+def machine_line(diagnosis: Diagnosis) -> str:
+    """The assumptions about the target."""
+    machine = diagnosis.machine
+    assumed = "assumed" if not machine.given else "with the given machine"
+    return (
+        f"{assumed}: {quantity(machine.latency_s, 's')} per message,"
+        f" {quantity_text(machine.bandwidth, 'B')}/s and"
+        f" {quantity_text(machine.memory_bytes, 'B')} per rank, {diagnosis.scaling} scaling"
+    )
+
+
+def diagnosis_lines(diagnosis: Diagnosis) -> list[str]:
+    """The whole diagnosis as lines for a terminal."""
+    lines = [headline(diagnosis)]
+    totals = totals_line(diagnosis)
+    lines += [totals] if totals else []
+    lines += [f"{machine_line(diagnosis)}", ""]
+
+    shown = diagnosis.statements[:MAX_STATEMENTS]
+    lines += [statement_line(statement) for statement in shown]
+    hidden = len(diagnosis.statements) - len(shown)
+    if hidden:
+        lines.append(f"  and {hidden} more; --json lists what they cost")
+    lines += [statement_line(statement) for statement in diagnosis.profile]
+
+    if diagnosis.fine:
+        names = ", ".join(dict.fromkeys(entry.name for entry in diagnosis.fine))
+        lines.append(printable(f"✔ {names}: no growth with p that matters"))
+    lines += [f"~ not judged: {_unjudged_text(entry)}" for entry in diagnosis.not_judged]
+    if diagnosis.start_up is not None:
+        lines.append(f"  start-up: {diagnosis.start_up.text}")
+    lines += [f"  {note}" for note in diagnosis.notes]
+    if diagnosis.next_run is not None:
+        lines.append(f"  the run that helps most: {diagnosis.next_run}")
+    return lines
+
+
+def _unjudged_text(statement: Statement) -> str:
+    name = f"{statement.name}: " if statement.callpath else ""
+    return printable(f"{name}{statement.text}")
+
+
+def last_lines(diagnosis: Diagnosis) -> list[str]:
+    """What `insitu run` prints at its end: the verdict and the most important statements."""
+    important = [*diagnosis.statements, *diagnosis.profile][: LAST_LINES - 1]
+    return [headline(diagnosis), *(statement_line(statement) for statement in important)]

@@ -1,0 +1,211 @@
+"""The values of a campaign by scale, with library functions counted as their callers."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from insitu.entities import RANKS, CallPath, RunKey
+from insitu.modeling.measurement import Experiment, FloatArray, RunTable
+
+IMPORT = "(import)"
+START_UP = re.compile(r"\(import\)|P?MPI_(Init|Init_thread|Finalize|Session_\w+)")
+LIBRARY_FILE = re.compile(r"/(site|dist)-packages/|/lib(64)?/python[0-9.]+/|<frozen |<string>")
+REPEATABLE = 1e-9  # largest relative difference between repetitions of a count
+
+Site = tuple[str, int]  # file and line where a function is defined
+Statistic = Callable[[FloatArray], float]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A complete run with its values."""
+
+    key: RunKey
+    table: RunTable
+    is_crowded: bool
+    rows: Mapping[CallPath, int]
+
+    def vector(self, path: CallPath, metric: str) -> FloatArray:
+        """The values of all ranks, (p,); 0 for ranks that did not visit the call path."""
+        row, values = self.rows.get(path), self.table.values.get(metric)
+        if row is None or values is None:
+            return np.zeros(self.key.size)
+        numbers: FloatArray = np.nan_to_num(values[row])
+        return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class RankSeries:
+    """One quantity of one call path: for each scale the vectors (p,) of its repetitions."""
+
+    vectors: tuple[tuple[FloatArray, ...], ...]
+
+    def statistic(self, reduce: Statistic) -> FloatArray:
+        """A statistic over ranks at each scale, (n_scales,): the median over repetitions."""
+        return np.array([np.median([reduce(vector) for vector in group]) for group in self.vectors])
+
+    def is_repeatable(self, reduce: Statistic, tolerance: float = REPEATABLE) -> bool:
+        """Whether all repetitions of each scale agree in a statistic."""
+        for group in self.vectors:
+            values = np.array([reduce(vector) for vector in group])
+            if np.ptp(values) > tolerance * max(float(np.max(np.abs(values))), 1e-300):
+                return False
+        return True
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether at each scale every rank has the same value."""
+        return all(np.ptp(vector) == 0 for group in self.vectors for vector in group)
+
+    def __truediv__(self, other: "RankSeries") -> "RankSeries":
+        groups = []
+        for mine, theirs in zip(self.vectors, other.vectors, strict=True):
+            pairs = zip(mine, theirs, strict=True)
+            groups.append(tuple(a / np.maximum(b, 1e-300) for a, b in pairs))
+        return RankSeries(tuple(groups))
+
+
+@dataclass
+class Measurements:
+    """The runs of one program at several numbers of ranks, all other parameters alike.
+
+    Attributes:
+        p: (n_scales,), ascending.
+        groups: the runs of each scale.
+        sites: where the function at the end of a call path is defined, as far as this is known.
+        fixed: values of the other parameters, if they vary in the campaign; the runs with other
+            values are left out.
+    """
+
+    p: FloatArray
+    groups: tuple[tuple[MeasuredRun, ...], ...]
+    sites: Mapping[CallPath, Site] = field(default_factory=dict)
+    fixed: tuple[tuple[str, float], ...] = ()
+
+    @cached_property
+    def callpaths(self) -> tuple[CallPath, ...]:
+        """All call paths, sorted."""
+        paths = {path for run in self.runs for path in run.rows}
+        return tuple(sorted(paths))
+
+    @cached_property
+    def runs(self) -> tuple[MeasuredRun, ...]:
+        """All runs, by scale."""
+        return tuple(run for group in self.groups for run in group)
+
+    @cached_property
+    def metrics(self) -> frozenset[str]:
+        """The metrics that any run has."""
+        return frozenset(name for run in self.runs for name in run.table.values)
+
+    @cached_property
+    def owners(self) -> dict[CallPath, CallPath]:
+        """For each call path the function of the program that it belongs to."""
+        return {path: owner_of(path, self.sites) for path in self.callpaths}
+
+    @cached_property
+    def members(self) -> dict[CallPath, list[CallPath]]:
+        """The call paths that belong to each function of the program, without start-up."""
+        members: dict[CallPath, list[CallPath]] = {}
+        for path in self.callpaths:
+            if not is_start_up(path):
+                members.setdefault(self.owners[path], []).append(path)
+        return members
+
+    @cached_property
+    def children(self) -> dict[CallPath, list[CallPath]]:
+        """The call paths directly below each call path."""
+        children: dict[CallPath, list[CallPath]] = {}
+        for path in self.callpaths:
+            if path.parent is not None:
+                children.setdefault(path.parent, []).append(path)
+        return children
+
+    def series(self, paths: Iterable[CallPath], metric: str) -> RankSeries:
+        """The sum of a metric over several call paths."""
+        listed = list(paths)
+        groups = []
+        for group in self.groups:
+            vectors = []
+            for run in group:
+                total = np.zeros(run.key.size)
+                for path in listed:
+                    total += run.vector(path, metric)
+                vectors.append(total)
+            groups.append(tuple(vectors))
+        return RankSeries(tuple(groups))
+
+    def where(self, path: CallPath) -> str | None:
+        """`file.py:21` of the function that a call path belongs to; None if it is not known."""
+        at: CallPath | None = path
+        while at is not None:
+            file, line = self.sites.get(at, ("", 0))
+            if line > 0 and not LIBRARY_FILE.search(file):
+                return f"{file.rpartition('/')[2]}:{line}"
+            at = at.parent if is_library(at, self.sites) else None
+        return None
+
+
+def gather(
+    experiment: Experiment, sites: Mapping[CallPath, Site], fixed: Mapping[str, float]
+) -> Measurements:
+    """Group runs by their number of ranks.
+
+    If other parameters vary independently of p, only the runs with one combination of their values
+    remain: that of `fixed`, else the one measured at most scales, else the largest.
+    """
+    others = [name for name in experiment.parameters if name != RANKS]
+    combinations: dict[tuple[float, ...], set[int]] = {}
+    by_scale: dict[int, set[tuple[float, ...]]] = {}
+    for key, _ in experiment.runs:
+        at = key.coordinate(others)
+        combinations.setdefault(at, set()).add(key.size)
+        by_scale.setdefault(key.size, set()).add(at)
+
+    follows_p = all(len(values) == 1 for values in by_scale.values()) and len(by_scale) > 1
+    chosen: tuple[float, ...] | None = None
+    if others and not follows_p and combinations:
+        wanted = tuple(fixed.get(name, np.nan) for name in others)
+        chosen = max(combinations, key=lambda at: (at == wanted, len(combinations[at]), at))
+
+    scales: dict[int, list[MeasuredRun]] = {}
+    for key, table in experiment.runs:
+        if chosen is None or key.coordinate(others) == chosen:
+            rows = {path: row for row, path in enumerate(table.callpaths)}
+            run = MeasuredRun(key, table, key in experiment.crowded, rows)
+            scales.setdefault(key.size, []).append(run)
+    ordered = sorted(scales)
+    return Measurements(
+        p=np.array(ordered, dtype=float),
+        groups=tuple(tuple(scales[p]) for p in ordered),
+        sites=sites,
+        fixed=tuple(zip(others, chosen, strict=True)) if chosen is not None else (),
+    )
+
+
+def is_start_up(path: CallPath) -> bool:
+    """Whether a call path belongs to the start or the end of the program, or to imports."""
+    return any(START_UP.fullmatch(frame) for frame in path.frames)
+
+
+def is_mpi(path: CallPath) -> bool:
+    """Whether a call path ends in a call of MPI."""
+    return path.name.startswith(("MPI_", "PMPI_"))
+
+
+def is_library(path: CallPath, sites: Mapping[CallPath, Site]) -> bool:
+    """Whether the last frame is not a function of the program, but called by one."""
+    file, _ = sites.get(path, ("", 0))
+    is_nested = "<" in path.name and path.name.endswith(">")  # comprehensions, lambdas
+    return is_mpi(path) or path.name.startswith("(") or is_nested or bool(LIBRARY_FILE.search(file))
+
+
+def owner_of(path: CallPath, sites: Mapping[CallPath, Site]) -> CallPath:
+    """The nearest function of the program itself: `main->full` of numpy belongs to `main`."""
+    at = path
+    while at.parent is not None and is_library(at, sites):
+        at = at.parent
+    return at

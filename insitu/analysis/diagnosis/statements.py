@@ -1,0 +1,286 @@
+"""Statements of a diagnosis: what a limit means at the target, in words, and in which order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, breaking_point
+from insitu.analysis.diagnosis.growth import CERTAIN_LINEAR, CERTAIN_LOG
+from insitu.analysis.diagnosis.laws import quantity_text
+from insitu.analysis.diagnosis.limits import Limit
+from insitu.analysis.diagnosis.machine import Machine
+from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.entities import RANKS, CallPath
+from insitu.units import percent, quantity
+
+LIMIT, WARNING, FINE = "limit", "warning", "fine"
+UNCLEAR, NOT_JUDGED = "unclear", "not judged"
+WARNING_FROM = 0.2  # share of the budget
+NOTED_UP_TO = 1e6  # ranks; an exact law that uses up its budget before is worth a warning
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence about a campaign, with the numbers in it; field names are those of the JSON.
+
+    Attributes:
+        kind: "memory", "serial", "messages", "bytes", "compute", "imbalance", "waiting", "run",
+            "startup" or "profile".
+        status: "limit", "warning", "fine", "unclear" or "not judged".
+        text: a sentence for people.
+        callpath: the function that causes it, None for statements about runs.
+        where: `file.py:21`, where that function is defined.
+        ranks: which ranks: "all", "rank 0", "last rank", "slowest rank", a class.
+        metric, unit: the quantity; `now` and `then` are its values at the largest scale and at the
+            target, `low` and `high` bounds of `then`.
+        law: the quantity as a function of p.
+        exact: whether the law passes through every measured point and nothing else explains them.
+        points: `6 of 6 points`.
+        breaks_at: smallest number of ranks at which a budget is used up.
+        severity: cost at the target, divided by the budget.
+        seconds: cost at the target on the slowest rank; None for memory.
+        run: the run that would decide, for statements that are unclear or not judged.
+        also: further quantities of the same cause.
+    """
+
+    kind: str
+    status: str
+    text: str
+    callpath: str | None = None
+    where: str | None = None
+    ranks: str | None = None
+    metric: str | None = None
+    unit: str | None = None
+    law: str | None = None
+    exact: bool = False
+    points: str | None = None
+    breaks_at: float | None = None
+    now: float | None = None
+    then: float | None = None
+    low: float | None = None
+    high: float | None = None
+    severity: float = 0.0
+    seconds: float | None = None
+    run: str | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The function's name, "" without a call path."""
+        return CallPath.parse(self.callpath).name if self.callpath else ""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetScope:
+    """Where a diagnosis looks: the target, the machine there, and the budgets."""
+
+    measurements: Measurements
+    machine: Machine
+    baseline: Baseline
+    target: float
+
+    def budget(self, limit: Limit) -> Cost:
+        """Seconds or bytes that a limit may cost at p ranks."""
+        if limit.kind == "memory":
+            return lambda ranks: self.machine.memory_bytes
+        return lambda ranks: self.baseline.budget_s(ranks, is_once=limit.is_once)
+
+
+def judge_limits(limits: Sequence[Limit], outlook: TargetScope) -> list[Statement]:
+    """Judge each cause once: limits first, the most severe ones first."""
+    judged = [(limit, _judge(limit, outlook)) for limit in limits]
+    judged.sort(key=lambda pair: _order(pair[1]))
+
+    kept: list[tuple[Limit, Statement]] = []
+    for limit, statement in judged:
+        for i, (cause, earlier) in enumerate(kept):
+            if _is_same_cause(cause, limit):
+                if statement.status in (LIMIT, WARNING):
+                    also = (*earlier.also, statement.text)
+                    kept[i] = cause, replace(earlier, also=also)
+                break
+        else:
+            kept.append((limit, statement))
+    return [statement for _, statement in kept]
+
+
+def _order(statement: Statement) -> tuple[int, bool, float]:
+    """Limits, warnings, unclear, not judged, fine; memory that does not fit before the rest."""
+    statuses = (LIMIT, WARNING, UNCLEAR, NOT_JUDGED, FINE)
+    return statuses.index(statement.status), statement.kind != "memory", -statement.severity
+
+
+def order_statements(statements: Sequence[Statement]) -> list[Statement]:
+    """Sort statements by consequence at the target."""
+    return sorted(statements, key=_order)
+
+
+def _is_same_cause(first: Limit, second: Limit) -> bool:
+    """Whether two limits describe the same growth: of one function or of a function and its caller.
+
+    Memory is a cause of its own. Sending and receiving of the same caller are one cause, different
+    collective operations are not.
+    """
+    if "memory" in (first.kind, second.kind):
+        return first.kind == second.kind and first.path == second.path
+    has_same_kind = (first.kind == "serial") == (second.kind == "serial")
+    if not has_same_kind or _term(first) != _term(second):
+        return False
+    if first.path == second.path:
+        is_either_collective = first.is_collective or second.is_collective
+        return first.detail == second.detail or not is_either_collective
+    shorter, longer = sorted((first.path.frames, second.path.frames), key=len)
+    return longer[: len(shorter)] == shorter and _paths_touch(first, second)
+
+
+def _paths_touch(first: Limit, second: Limit) -> bool:
+    """Whether the counted call path of one lies on the way of the other."""
+    for limit, other in ((first, second), (second, first)):
+        counted = (limit.detail or limit.path).frames
+        if other.path.frames[: len(counted)] == counted:
+            return True
+    return False
+
+
+def _term(limit: Limit) -> str:
+    law = limit.growth.law
+    name = law.term.name if law is not None and law.term is not None else ""
+    return name.strip("()").replace("p - 1", "p")
+
+
+def _judge(limit: Limit, outlook: TargetScope) -> Statement:
+    target, growth = outlook.target, limit.growth
+    budget = outlook.budget(limit)
+    cost = limit.cost(target)
+    severity = cost / budget(target)
+    law = growth.law
+
+    then = law.at(target) if law is not None else None
+    statement = Statement(
+        kind=limit.kind,
+        status=_status(limit, severity, budget, outlook),
+        text="",
+        callpath=str(limit.path),
+        where=outlook.measurements.where(limit.path),
+        ranks=_ranks_text(limit),
+        metric=limit.metric,
+        unit=limit.unit,
+        law=law.text(limit.unit) if law is not None else _exponents_text(limit),
+        exact=limit.is_exact,
+        points=f"{law.points} of {law.of} points" if law is not None else None,
+        breaks_at=_breaks_at(limit, budget, outlook) if law is not None else None,
+        now=growth.now,
+        then=then,
+        low=then if limit.is_exact else growth.low,
+        high=then if limit.is_exact else growth.high,
+        severity=severity,
+        seconds=cost if limit.kind != "memory" else None,
+        run=_deciding_run(limit, outlook),
+    )
+    statement = _limit_to_neighbours(statement, limit)
+    return replace(statement, text=_sentence(statement, limit, outlook))
+
+
+def _limit_to_neighbours(statement: Statement, limit: Limit) -> Statement:
+    """Where neighbours of a grid explain the growth as well, it may end at 26 of them."""
+    if statement.status != NOT_JUDGED or limit.growth.law is None:
+        return statement
+    return replace(statement, low=min(limit.growth.law.at(CERTAIN_LINEAR - 1), statement.high or 0))
+
+
+def _status(limit: Limit, severity: float, budget: Cost, outlook: TargetScope) -> str:
+    growth = limit.growth
+    if growth.law is None:
+        if severity < WARNING_FROM:
+            return FINE
+        has_neighbours = limit.kind == "messages" and not limit.is_collective
+        return NOT_JUDGED if has_neighbours else UNCLEAR
+    if not limit.is_exact:
+        return NOT_JUDGED if severity >= WARNING_FROM else FINE
+    if severity >= 1:
+        return LIMIT
+    breaks_at = _breaks_at(limit, budget, outlook)
+    is_near = breaks_at is not None and breaks_at <= NOTED_UP_TO
+    return WARNING if severity >= WARNING_FROM or is_near else FINE
+
+
+def _breaks_at(limit: Limit, budget: Cost, outlook: TargetScope) -> float | None:
+    start = float(outlook.measurements.p[0])
+    return breaking_point(limit.cost, budget, start)
+
+
+def _ranks_text(limit: Limit) -> str:
+    single = limit.growth.single
+    if limit.kind == "serial" and single is not None:
+        return "last rank" if single < 0 else f"rank {single}"
+    return "slowest rank" if limit.kind == "imbalance" else "all"
+
+
+def _exponents_text(limit: Limit) -> str | None:
+    low, high = limit.growth.exponents
+    return f"p^{low:.1f} to p^{high:.1f}" if high > 0 else None
+
+
+def _deciding_run(limit: Limit, outlook: TargetScope) -> str | None:
+    """The run that would turn a statement that is not certain into a certain one."""
+    if limit.is_exact:
+        return None
+    p = outlook.measurements.p
+    law = limit.growth.law
+    if law is None:
+        return at_text(RANKS, 2 * float(p[-1]))
+    has_log = law.term is not None and "log2" in law.term.name
+    return at_text(RANKS, float(CERTAIN_LOG - 1 + 8 if has_log else 32))
+
+
+def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
+    target = at_text(RANKS, outlook.target)
+    law = statement.law or "more"
+    if limit.growth.law is None:
+        law = f"{quantity_text(limit.growth.now, limit.unit)}, growing as {law}"
+    then = statement.then if statement.then is not None else statement.high or 0.0
+    value = quantity_text(then, limit.unit)
+
+    if limit.kind == "memory":
+        room = quantity_text(outlook.machine.memory_bytes, "B")
+        text = f"each rank holds {law}: {value} at {target} ({room} there)"
+        if statement.breaks_at is not None and statement.status in (LIMIT, WARNING):
+            text += f"; fits to {at_text(RANKS, max(statement.breaks_at - 1, 1))}"
+        return text + _doubt(statement)
+
+    if limit.kind == "imbalance":
+        return _imbalance_sentence(limit, outlook, law) + _doubt(statement)
+
+    actor = statement.ranks if limit.kind == "serial" else "each rank"
+    text = f"{actor} {limit.subject.format(law)}: "
+    if limit.path.parent is None and limit.detail is not None and is_mpi(limit.detail):
+        text = f"{actor} {limit.subject.format(law)} in {limit.detail.name}: "
+    values = [value if limit.unit == "B" else f"{value} of them"]
+    if limit.bytes_law is not None and limit.unit != "B":
+        size = limit.bytes_law.at(outlook.target)
+        if size > 0:
+            values.append(quantity_text(size, "B"))
+    values.append(quantity(limit.cost(outlook.target), "s"))
+    return text + ", ".join(values) + f" at {target}" + _doubt(statement)
+
+
+def _imbalance_sentence(limit: Limit, outlook: TargetScope, law: str) -> str:
+    growth, target = limit.growth, outlook.target
+    mean, most = growth.mean, growth.law
+    if mean is None or most is None:
+        return law
+    largest_p = float(outlook.measurements.p[-1])
+    now = mean.at(largest_p) / max(most.at(largest_p), 1e-300)
+    then = mean.at(target) / max(most.at(target), 1e-300)
+    return (
+        f"slowest rank {limit.subject.format(law)}, the mean is {mean.text(limit.unit)}:"
+        f" load balance {percent(then)} at {at_text(RANKS, target)} (now {percent(now)}),"
+        f" {quantity(limit.cost(target), 's')}"
+    )
+
+
+def _doubt(statement: Statement) -> str:
+    if statement.status == NOT_JUDGED:
+        return f"; neighbours in a grid look alike on so few ranks: run {statement.run}"
+    if statement.status == UNCLEAR:
+        return f"; several laws fit: run {statement.run}"
+    return ""

@@ -1,0 +1,230 @@
+"""Statements about times: what took them, who waited, which ranks differ, what grows.
+
+Times of runs with more ranks than cores contain waiting for a core, and are not judged.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from insitu.analysis.diagnosis.budget import Baseline, at_text, run_time
+from insitu.analysis.diagnosis.measurements import (
+    MeasuredRun,
+    Measurements,
+    is_mpi,
+    is_start_up,
+)
+from insitu.analysis.diagnosis.statements import (
+    FINE,
+    LIMIT,
+    WARNING,
+    WARNING_FROM,
+    Statement,
+)
+from insitu.entities import RANKS, TIME_EXCLUSIVE, TIME_WAITING, VISITS, CallPath
+from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.classes.match import ALL
+from insitu.modeling.measurement import FloatArray
+from insitu.units import percent, quantity
+
+CARRIED = 8.0  # times the largest scale: times are not predicted beyond
+LEAST_SHARE = 0.01  # of the time, from which a call path is worth a line
+LEAST_WAITING = 0.05  # of the time, from which waiting is a warning
+LEAST_EXCESS = 0.05  # of the run time, that the slowest rank takes longer than the mean
+LEAST_SECONDS = 0.1  # less is noise of the operating system
+LEAST_GROWTH = 1.2  # of the lower bound of a time, against its value now
+LEVEL = 0.95
+PROFILE_LINES = 3
+
+
+def exclusive_times(run: MeasuredRun, paths: Sequence[CallPath]) -> FloatArray:
+    """The exclusive time of several call paths together on each rank, (p,)."""
+    total = np.zeros(run.key.size)
+    for path in paths:
+        total += run.vector(path, TIME_EXCLUSIVE.name)
+    return total
+
+
+def make_profile(measurements: Measurements) -> list[Statement]:
+    """The functions that took most of the time of the largest run, without start-up."""
+    run = _largest_run(measurements)
+    if run is None or TIME_EXCLUSIVE.name not in run.table.values:
+        return []
+    costs = {}
+    for owner, members in measurements.members.items():
+        costs[owner] = float(exclusive_times(run, members).sum())
+    total = sum(costs.values())
+    if total <= 0:
+        return []
+
+    lines = []
+    for owner in sorted(costs, key=lambda path: -costs[path])[:PROFILE_LINES]:
+        vector = exclusive_times(run, measurements.members[owner])
+        share = costs[owner] / total
+        if share < LEAST_SHARE:
+            continue
+        text = f"{percent(share)} of the time at {at_text(RANKS, run.key.size)}"
+        ratio = float(vector.max() / max(vector.mean(), 1e-300))
+        if ratio > LEAST_GROWTH:
+            text += f"; rank {int(np.argmax(vector))} takes {ratio:.1f} times the mean"
+        if run.is_crowded:
+            text += " (ranks shared cores)"
+        lines.append(
+            Statement(
+                kind="profile",
+                status=FINE,
+                text=text,
+                callpath=str(owner),
+                where=measurements.where(owner),
+                ranks="all",
+                metric=TIME_EXCLUSIVE.name,
+                unit="s",
+                now=float(vector.mean()),
+            )
+        )
+    return lines
+
+
+def _largest_run(measurements: Measurements) -> MeasuredRun | None:
+    """The largest run that had a core for each rank, else the largest run."""
+    idle = [run for run in measurements.runs if not run.is_crowded]
+    return max(idle or measurements.runs, key=lambda run: run.key.size, default=None)
+
+
+def find_waiting(measurements: Measurements) -> Iterator[Statement]:
+    """Collective operations in which ranks wait for others for a relevant share of the time."""
+    run = _largest_run(measurements)
+    if run is None or run.is_crowded or TIME_WAITING.name not in run.table.values:
+        return
+    whole = run_time(run)
+    if whole <= 0:
+        return
+    group = next(group for group in measurements.groups if run in group)
+    for path in measurements.callpaths:
+        if is_start_up(path) or not is_mpi(path):
+            continue
+        shares = []
+        for repetition in group:
+            seconds = repetition.vector(path, TIME_WAITING.name).mean()
+            shares.append(float(seconds) / max(run_time(repetition), 1e-300))
+        low, high = min(shares), max(shares)
+        if low < LEAST_WAITING or low * whole < LEAST_SECONDS:
+            continue
+        span = percent(low) if high - low < 0.01 else f"{percent(low)} to {percent(high)}"
+        owner = measurements.owners[path]
+        yield Statement(
+            kind="waiting",
+            status=WARNING,
+            text=f"ranks wait for others in {path.name} for {span} of the time at"
+            f" {at_text(RANKS, run.key.size)}",
+            callpath=str(owner),
+            where=measurements.where(owner),
+            ranks="all",
+            metric=TIME_WAITING.name,
+            unit="s",
+            now=float(np.median(shares)) * whole,
+            severity=float(np.median(shares)) / LEAST_WAITING * WARNING_FROM,
+        )
+
+
+def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
+    """Functions whose slowest rank takes much longer than the mean, at the largest scale."""
+    run = _largest_run(measurements)
+    if run is None or run.key.size < 2 or baseline.seconds <= 0:
+        return
+    for owner, members in measurements.members.items():
+        computing = [path for path in members if not is_mpi(path)]
+        group = next(group for group in measurements.groups if run in group)
+        vectors = [exclusive_times(repetition, computing) for repetition in group]
+        vector = np.median(vectors, axis=0)
+        excess = float(vector.max() - vector.mean())
+        if run.is_crowded:
+            visits = [repetition.vector(owner, VISITS.name) for repetition in group]
+            counted = np.median(visits, axis=0)
+            price = float(vector.min() / max(counted.max(), 1.0))
+            excess = price * float(counted.max() - counted.mean())
+            vector = counted
+        least = max(LEAST_EXCESS * baseline.seconds, LEAST_SECONDS)
+        if excess < least or vector.mean() <= 0:
+            continue
+        ratio = float(vector.max() / vector.mean())
+        if ratio < LEAST_GROWTH:
+            continue
+        what = "visits" if run.is_crowded else "takes"
+        yield Statement(
+            kind="imbalance",
+            status=WARNING,
+            text=f"rank {int(np.argmax(vector))} {what} {owner.name} {ratio:.1f} times as"
+            f" {'often' if run.is_crowded else 'long'} as the mean: load balance"
+            f" {percent(1 / ratio)} at {at_text(RANKS, run.key.size)}, {quantity(excess, 's')}",
+            callpath=str(owner),
+            where=measurements.where(owner),
+            ranks=f"rank {int(np.argmax(vector))}",
+            metric=VISITS.name if run.is_crowded else TIME_EXCLUSIVE.name,
+            unit="1" if run.is_crowded else "s",
+            now=float(vector.max()),
+            severity=min(excess / baseline.budget_s(baseline.p, is_once=False), 0.99),
+            seconds=excess,
+        )
+
+
+def find_growing_times(
+    measurements: Measurements, models: ModelSet, baseline: Baseline, target: float
+) -> Iterator[Statement]:
+    """Call paths whose modelled time grows certainly and uses up the budget.
+
+    Nothing is returned if any run had more ranks than cores, since models are made of all runs.
+    """
+    has_crowded = any(run.is_crowded for run in measurements.runs)
+    if has_crowded or len(measurements.p) < 3 or models.parameters[:1] != (RANKS,):
+        return
+    if len(models.parameters) > 1:
+        return
+    largest = float(measurements.p[-1])
+    carried = min(target, CARRIED * largest)
+    for series in models.models:
+        is_judged = series.key.metric == TIME_EXCLUSIVE.name
+        if is_judged and not is_start_up(series.key.callpath):
+            statement = _growing_time(measurements, series, baseline, largest, carried)
+            if statement is not None:
+                yield statement
+
+
+def _growing_time(
+    measurements: Measurements,
+    series: SeriesModel,
+    baseline: Baseline,
+    largest: float,
+    carried: float,
+) -> Statement | None:
+    model, path = series.model, series.key.callpath
+    now, then = (float(value) for value in model.predict([[largest], [carried]]))
+    ((low, high),) = model.interval([[carried]], LEVEL).tolist()
+    expected = now * (largest / carried if baseline.scaling == "strong" else 1.0)
+    budget = baseline.budget_s(carried, is_once=False)
+    severity = (then - expected) / budget
+    if low < LEAST_GROWTH * expected or severity < WARNING_FROM:
+        return None
+
+    owner = measurements.owners.get(path, path)
+    is_certain = (low - expected) / budget >= 1
+    what = "time in MPI" if is_mpi(path) else "time"
+    shrinks = " does not shrink as it should:" if baseline.scaling == "strong" else " grows:"
+    return Statement(
+        kind="communication" if is_mpi(path) else "compute",
+        status=LIMIT if is_certain else WARNING,
+        text=f"{what}{shrinks} {quantity(now, 's')} at {at_text(RANKS, largest)},"
+        f" {quantity(low, 's')} to {quantity(high, 's')} at {at_text(RANKS, carried)}",
+        callpath=str(owner),
+        where=measurements.where(owner),
+        ranks="all" if series.key.behaviour == ALL else series.key.behaviour,
+        metric=TIME_EXCLUSIVE.name,
+        unit="s",
+        law=str(model),
+        now=now,
+        then=then,
+        low=low,
+        high=high,
+        severity=severity,
+        seconds=then - expected,
+    )

@@ -1,0 +1,136 @@
+"""Run time, speed-up and efficiency: measured, and as far as exact laws reach, at the target."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.analysis.diagnosis.budget import Baseline, Cost, run_time, start_up_time
+from insitu.analysis.diagnosis.measurements import Measurements
+
+FARTHEST_PAYING = 1e9  # ranks up to which the best number of ranks is searched
+GRID_POINTS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """A value with bounds: the smallest and the largest of the repetitions."""
+
+    value: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, float]:
+        """The three numbers."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, slots=True)
+class RunTotals:
+    """The run as a whole.
+
+    Attributes:
+        p: the largest number of ranks that is judged.
+        time: run time in seconds without start-up, at p.
+        speedup, efficiency: of p against the smallest scale; None with one scale.
+        start_up_s: mean of a rank at the largest scale.
+        run_s: run time with start-up at that scale.
+        is_crowded: whether these times come from runs with more ranks than cores.
+        efficiency_then: efficiency at the target if nothing but the limits cost time; an upper
+            bound.
+        stops_paying_at: number of ranks beyond which a further rank costs more than it saves.
+    """
+
+    p: float
+    time: ValueRange | None
+    speedup: ValueRange | None
+    efficiency: ValueRange | None
+    start_up_s: float
+    run_s: float
+    is_crowded: bool
+    efficiency_then: float | None
+    stops_paying_at: float | None
+
+    def to_dict(self) -> dict[str, object]:
+        """The totals as JSON."""
+        return {
+            "p": self.p,
+            "time": self.time.to_dict() if self.time else None,
+            "speedup": self.speedup.to_dict() if self.speedup else None,
+            "efficiency": self.efficiency.to_dict() if self.efficiency else None,
+            "startup_s": self.start_up_s,
+            "crowded": self.is_crowded,
+            "efficiency_at_target_at_most": self.efficiency_then,
+            "stops_paying_at": self.stops_paying_at,
+        }
+
+
+def make_totals(
+    measurements: Measurements, baseline: Baseline, costs: Sequence[Cost], target: float
+) -> RunTotals:
+    """Compute the totals of the runs that had a core for each rank, else of all runs.
+
+    Args:
+        measurements: the runs.
+        baseline: the run time that costs are compared with.
+        costs: seconds that each limit costs at p ranks.
+        target: number of ranks to look ahead to.
+    """
+    times: dict[int, list[float]] = {}
+    has_idle = any(not run.is_crowded for run in measurements.runs)
+    for run in measurements.runs:
+        seconds = run_time(run)
+        if seconds > 0 and not (has_idle and run.is_crowded):
+            times.setdefault(run.key.size, []).append(seconds)
+
+    last = measurements.groups[-1] if measurements.groups else ()
+    start_up = float(np.median([start_up_time(run) for run in last])) if last else 0.0
+    run_s = start_up + (float(np.median([run_time(run) for run in last])) if last else 0.0)
+    scales = sorted(times)
+    if not scales:
+        return RunTotals(0.0, None, None, None, start_up, run_s, baseline.is_crowded, None, None)
+
+    smallest, largest = scales[0], scales[-1]
+    before, now = _bounded(times[smallest]), _bounded(times[largest])
+    speedup = efficiency = None
+    if largest > smallest:
+        is_strong = baseline.scaling == "strong"
+        gain = 1.0 if is_strong else largest / smallest
+        speedup = ValueRange(
+            gain * before.value / now.value,
+            gain * before.low / now.high,
+            gain * before.high / now.low,
+        )
+        share = smallest / largest
+        efficiency = ValueRange(speedup.value * share, speedup.low * share, speedup.high * share)
+
+    is_known = not baseline.is_crowded and baseline.seconds > 0
+    then = None
+    if is_known:
+        alone = baseline.at(target)
+        then = alone / (alone + sum(cost(target) for cost in costs))
+    return RunTotals(
+        p=float(largest),
+        time=now,
+        speedup=speedup,
+        efficiency=efficiency,
+        start_up_s=start_up,
+        run_s=run_s,
+        is_crowded=not has_idle,
+        efficiency_then=then,
+        stops_paying_at=_stops_paying_at(baseline, costs) if is_known else None,
+    )
+
+
+def _bounded(values: list[float]) -> ValueRange:
+    return ValueRange(float(np.median(values)), min(values), max(values))
+
+
+def _stops_paying_at(baseline: Baseline, costs: Sequence[Cost]) -> float | None:
+    """The number of ranks with the shortest run time; None if the time falls to the end."""
+    if baseline.scaling != "strong" or not costs:
+        return None
+    grid = np.geomspace(max(baseline.p, 1.0), FARTHEST_PAYING, GRID_POINTS)
+    times = [baseline.at(p) + sum(cost(p) for cost in costs) for p in grid.tolist()]
+    best = int(np.argmin(times))
+    return None if best == len(grid) - 1 else float(np.round(grid[best]))

@@ -1,0 +1,74 @@
+"""Diagnosing a campaign: what will limit the program on more ranks."""
+
+from collections.abc import Sequence
+
+from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
+from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine, parse_machine
+from insitu.analysis.predict import Point
+from insitu.campaign.config import load_config
+from insitu.campaign.load import load_experiment
+from insitu.campaign.selection import application, select_runs
+from insitu.campaign.store import SqliteStore, open_store
+from insitu.entities import RANKS, parse_assignment
+from insitu.errors import CampaignError, UsageError
+
+
+def diagnose(campaign: str, *, at: Point | None = None, machine: str = "") -> Diagnosis:
+    """Diagnose the complete runs of a campaign.
+
+    Args:
+        campaign: directory of the campaign.
+        at: the target, such as "p=65536"; default: 64 times the largest number of ranks, at most
+            65,536.
+        machine: what to assume of the target, see `parse_machine`.
+
+    Raises:
+        CampaignError: there is no campaign, it cannot be read, or it has no complete run.
+        UsageError: an argument makes no sense.
+    """
+    with open_store(campaign) as store:
+        return diagnose_store(store, at=at, machine=parse_machine(machine))
+
+
+def diagnose_store(
+    store: SqliteStore, *, at: Point | None = None, machine: Machine = DEFAULT_MACHINE
+) -> Diagnosis:
+    """Diagnose the complete runs of an open campaign; see `diagnose`."""
+    records = store.runs()
+    selected, _ = select_runs(records)
+    if not selected:
+        raise CampaignError(
+            f"{store.path}: no complete run yet; measure one with"
+            f" `insitu run --campaign {store.path} -- COMMAND`"
+        )
+    programs = [application(record.configuration) for record in selected]
+    experiment = load_experiment(store)
+    return diagnose_experiment(
+        experiment,
+        records,
+        store.models(),
+        program=next(filter(None, programs), "") or load_config(store.path).name,
+        target=_parse_target(at, experiment.parameters),
+        machine=machine,
+        sites=store.sites(),
+    )
+
+
+def _parse_target(at: Point | None, parameters: Sequence[str]) -> dict[str, float]:
+    """The parameter values of a target; parameters may be left out."""
+    if at is None:
+        return {}
+    if not isinstance(at, str):
+        values = {name: float(value) for name, value in at.items()}
+    else:
+        try:
+            values = dict(parse_assignment(text) for text in at.split(","))
+        except ValueError as error:
+            raise UsageError(f"--at {at}: {error}") from error
+    available = tuple(dict.fromkeys((RANKS, *parameters)))
+    for name in values:
+        if name not in available:
+            raise UsageError(f"--at {at}: no parameter '{name}'; available: {', '.join(available)}")
+    if min(values.values()) <= 0:
+        raise UsageError(f"--at {at}: values must be above 0")
+    return values

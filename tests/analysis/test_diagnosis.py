@@ -1,0 +1,234 @@
+"""Diagnosis: planted limits are found with their law, and healthy programs have none."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
+from insitu.analysis.diagnosis.laws import find_laws
+from insitu.analysis.diagnosis.lines import diagnosis_lines
+from insitu.analysis.diagnosis.machine import parse_machine
+from insitu.analysis.diagnosis.statements import Statement
+from insitu.entities import METRICS, CallPath, Configuration, RunKey, RunRecord, RunState
+from insitu.errors import UsageError
+from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment, RunTable
+
+SCALES = (2, 3, 4, 6, 8, 12)
+TARGET = {"p": 65_536.0}
+Vector = Callable[[int], object]
+Plan = Mapping[str, Mapping[str, Vector]]
+
+HEALTHY: Plan = {
+    "app": {"visits": lambda p: 1, "time": lambda p: 10.0, "time_exclusive": lambda p: 0.1},
+    "app->main": {"visits": lambda p: 1, "time": lambda p: 9.0, "time_exclusive": lambda p: 0.5},
+    "app->main->push": {"visits": lambda p: 100, "time_exclusive": lambda p: 8.0},
+    "app->main->reduce->MPI_Allreduce": {
+        "visits": lambda p: 100,
+        "bytes_sent": lambda p: 800,
+        "bytes_received": lambda p: 800,
+        "comm_ranks": lambda p: 100 * p,
+    },
+}
+
+
+def diagnose(
+    plan: Plan,
+    scales: tuple[int, ...] = SCALES,
+    *,
+    crowded: bool = False,
+    target: Mapping[str, float] = TARGET,
+) -> Diagnosis:
+    """The diagnosis of runs whose values are functions of p: a number, or one per rank."""
+    runs = [(RunKey.of({"p": p}), table_at({**HEALTHY, **plan}, p)) for p in scales]
+    keys = frozenset(key for key, _ in runs) if crowded else frozenset()
+    records = [
+        RunRecord(str(key), key, RunState.COMPLETE, configuration=Configuration.of({}))
+        for key, _ in runs
+    ]
+    experiment = Experiment(("p",), tuple(runs), keys)
+    return diagnose_experiment(experiment, records, ModelSet(), program="app", target=target)
+
+
+def table_at(plan: Plan, p: int) -> RunTable:
+    names = sorted({name for values in plan.values() for name in values})
+    values = {name: np.full((len(plan), p), np.nan) for name in names}
+    for row, quantities in enumerate(plan.values()):
+        for name, vector in quantities.items():
+            values[name][row] = np.broadcast_to(np.asarray(vector(p), dtype=float), p)
+    metrics = tuple(metric for metric in METRICS if metric.name in names)
+    return RunTable(tuple(CallPath.parse(path) for path in plan), metrics, values)
+
+
+def on_rank_0(value: float, p: int) -> np.ndarray:
+    vector = np.zeros(p)
+    vector[0] = value
+    return vector
+
+
+def only_limit(diagnosis: Diagnosis) -> Statement:
+    assert len(diagnosis.limits) == 1, diagnosis_lines(diagnosis)
+    return diagnosis.limits[0]
+
+
+def test_a_healthy_program_has_no_limit():
+    diagnosis = diagnose({})
+
+    assert diagnosis.limits == ()
+    assert "no limit found up to 65,536 ranks" in diagnosis.verdict
+    assert {"push", "reduce"} <= {entry.name for entry in diagnosis.fine}
+
+
+def test_a_table_of_all_ranks_is_a_memory_limit_with_the_scale_where_it_breaks():
+    plan = {
+        "app->main": {"visits": lambda p: 1, "heap_growth": lambda p: 160_000 * p + 5_000},
+        "app->main->table": {"visits": lambda p: 1, "heap_growth": lambda p: 160_000 * p + 168},
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.name, limit.exact) == ("memory", "table", True)
+    assert limit.points == "6 of 6 points"
+    assert limit.breaks_at == pytest.approx(2 * 2**30 / 160_000, rel=0.001)
+    assert limit.then == pytest.approx(160_000 * 65_536, rel=0.001)
+
+
+def test_memory_that_the_caller_frees_is_held_once_only():
+    plan = {
+        "app->main": {"visits": lambda p: 1, "heap_growth": lambda p: 5_000},
+        "app->main->step": {"visits": lambda p: 100, "heap_growth": lambda p: 100 * 2_000 * p},
+    }
+
+    assert diagnose(plan).limits == ()
+
+
+def test_a_funnel_into_rank_0_is_serial():
+    plan = {
+        "app->main->collect->MPI_Recv": {
+            "visits": lambda p: on_rank_0(20 * (p - 1), p),
+            "messages_received": lambda p: on_rank_0(20 * (p - 1), p),
+            "bytes_received": lambda p: on_rank_0(160_000 * (p - 1), p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.ranks, limit.law) == ("serial", "rank 0", "20 (p - 1)")
+    assert limit.seconds == pytest.approx(20 * 65_535 * 1.5e-6 + 160_000 * 65_535 / 1e9)
+
+
+@pytest.mark.parametrize("scales", [(2, 4, 8), (1, 2, 4, 8)])
+def test_a_funnel_is_found_at_powers_of_two(scales: tuple[int, ...]):
+    plan = {
+        "app->main->collect->MPI_Recv": {
+            "messages_received": lambda p: on_rank_0(2000 * (p - 1), p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, scales))
+
+    assert (limit.kind, limit.law) == ("serial", "2,000 (p - 1)")
+
+
+def test_an_allgather_grows_in_bytes():
+    plan = {
+        "app->main->balance->MPI_Allgather": {
+            "visits": lambda p: 20,
+            "bytes_sent": lambda p: 40_960,
+            "bytes_received": lambda p: 40_960 * p,
+        },
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.name, limit.law) == ("bytes", "balance", "41 kB * p")
+
+
+def test_messages_to_every_rank_are_told_from_neighbours_by_six_scales():
+    plan = {"app->main->swap->MPI_Isend": {"messages_sent": lambda p: 2000 * (p - 1)}}
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.law, limit.ranks) == ("messages", "2,000 (p - 1)", "all")
+
+
+def test_26_neighbours_of_a_block_look_like_p_minus_1_and_are_not_judged():
+    plan = {"app->main->halo->MPI_Isend": {"messages_sent": lambda p: 2000 * (p - 1)}}
+
+    diagnosis = diagnose(plan, (1, 2, 4, 8))
+
+    assert diagnosis.limits == ()
+    unjudged = next(entry for entry in diagnosis.not_judged if entry.name == "halo")
+    assert unjudged.run == "p = 32"
+    assert diagnosis.next_run == "p = 32"
+
+
+def test_a_set_up_loop_over_all_ranks_belongs_to_the_function_that_loops():
+    plan = {
+        "app->main->setup": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.001},
+        "app->main->setup->cell_of": {
+            "visits": lambda p: 20 * p,
+            "time_exclusive": lambda p: 20 * p * 2e-4,
+        },
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.name, limit.law) == ("compute", "setup", "20 p")
+    assert "cell_of" in limit.text
+
+
+def test_work_that_grows_with_the_rank_is_an_imbalance():
+    plan = {
+        "app->main->assemble": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.001},
+        "app->main->assemble->cell": {
+            "visits": lambda p: 60 + 30 * (1 + np.arange(p)),
+            "time_exclusive": lambda p: 2e-3 * (60 + 30 * (1 + np.arange(p))),
+        },
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.name) == ("imbalance", "assemble")
+    assert "load balance 50 %" in limit.text
+
+
+def test_one_run_gives_a_profile_and_suspects_but_no_limit():
+    plan = {
+        "app->main->collect->MPI_Recv": {
+            "messages_received": lambda p: on_rank_0(20 * (p - 1), p),
+        },
+    }
+
+    diagnosis = diagnose(plan, (8,))
+
+    assert diagnosis.limits == ()
+    assert diagnosis.profile[0].name == "push"
+    suspect = diagnosis.statements[0]
+    assert (suspect.status, suspect.run) == ("unclear", "p = 16")
+
+
+def test_crowded_runs_have_no_judged_times():
+    diagnosis = diagnose({}, crowded=True)
+
+    assert "6 of 6 runs had more ranks than cores" in diagnosis.not_judged[0].text
+    assert diagnosis.totals.efficiency_then is None
+
+
+def test_exactness_is_measured_against_the_range_and_not_the_value():
+    p = np.array(SCALES, dtype=float)
+    noise = np.array([3.0, -2.0, 1.0, 4.0, -1.0, 2.0])
+
+    laws = find_laws(p, 1e9 + 100 * noise)
+
+    assert all(law.term is None for law in laws)
+
+
+def test_machine_values_are_checked():
+    machine = parse_machine("memory=512e9,ranks_per_node=128,bandwidth=25e9")
+
+    assert machine.memory_bytes == pytest.approx(0.9 * 4e9)
+    assert machine.bandwidth == pytest.approx(25e9 / 128)
+    with pytest.raises(UsageError, match="available: latency"):
+        parse_machine("memoy=1")

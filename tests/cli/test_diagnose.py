@@ -1,0 +1,64 @@
+"""`insitu diagnose`: lines for people, JSON for scripts, an exit code for CI."""
+
+import json
+from pathlib import Path
+
+from insitu.campaign.store import open_store
+from insitu.entities import CallPath, Configuration, RunKey, RunRecord, RunState
+from tests.analysis.test_diagnosis import HEALTHY, SCALES, on_rank_0, table_at
+from tests.cli.conftest import Insitu
+
+COLLECT = "app->main->collect"
+FUNNEL = {
+    COLLECT: {"visits": lambda p: 20, "time_exclusive": lambda p: 0.001},
+    f"{COLLECT}->MPI_Recv": {
+        "messages_received": lambda p: on_rank_0(20 * (p - 1), p),
+        "bytes_received": lambda p: on_rank_0(160_000 * (p - 1), p),
+    },
+}
+
+
+def make_campaign(path: Path) -> str:
+    with open_store(str(path), create=True) as store:
+        for p in SCALES:
+            key = RunKey.of({"p": p})
+            configuration = Configuration.of({"program": "app.py"})
+            record = RunRecord(str(p), key, RunState.COMPLETE, configuration=configuration)
+            table = table_at({**HEALTHY, **FUNNEL}, p)
+            table.sites.update({CallPath.parse(COLLECT): ("/home/me/app.py", 31)})
+            store.add_run(record, table)
+    return str(path)
+
+
+def test_the_first_line_is_the_verdict_and_the_next_the_worst_limit(insitu: Insitu, tmp_path: Path):
+    campaign = make_campaign(tmp_path / "a.insitu")
+
+    answer = insitu("diagnose", campaign, "--at", "p=65536")
+
+    assert answer.code == 0, answer.err
+    assert answer.lines[0].startswith("app.py runs on 65,536 ranks but spends 12.5 s")
+    assert "✘ serial    collect            rank 0 receives 20 (p - 1) messages" in answer.out
+    assert "exact, 6 of 6 points  app.py:31" in answer.out
+
+
+def test_json_has_a_summary_and_a_line_for_each_statement(insitu: Insitu, tmp_path: Path):
+    campaign = make_campaign(tmp_path / "a.insitu")
+
+    answer = insitu("diagnose", campaign, "--at", "p=65536", "--json")
+
+    summary, *statements = [json.loads(line) for line in answer.lines]
+    assert summary["kind"] == "summary"
+    assert (summary["program"], summary["target"]) == ("app.py", {"p": 65_536})
+    assert [statement["rank"] for statement in statements] == list(range(1, len(statements) + 1))
+    first = statements[0]
+    assert (first["kind"], first["callpath"], first["where"]) == ("serial", COLLECT, "app.py:31")
+    assert (first["status"], first["exact"], first["ranks"]) == ("limit", True, "rank 0")
+    assert 2 < first["breaks_at"] < 65_536
+
+
+def test_it_fails_on_a_limit_if_that_is_requested(insitu: Insitu, tmp_path: Path):
+    campaign = make_campaign(tmp_path / "a.insitu")
+
+    assert insitu("diagnose", campaign, "--at", "p=65536", "--fail-on", "limit").code == 1
+    assert insitu("diagnose", campaign, "--at", "p=12", "--fail-on", "limit").code == 0
+    assert insitu("diagnose", campaign, "--at", "q=12").code == 2
