@@ -19,13 +19,13 @@ from insitu.campaign.listener import ListenerAddress, find_address
 from insitu.errors import WireError
 from insitu.server.discovery import remove_address
 from insitu.server.events import MessageArrived, Reply
+from insitu.server.reports import ReportLimiter
 from insitu.server.sockets import Sockets
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import REFUSED, Reject
 
 BURST = 256  # messages before the timer runs again
 MAX_INTERVAL_S = 1.0  # boards are updated this often even if agents report less often
-MAX_REPORTS = 1_000  # different messages to the log, so that a flood of messages cannot fill it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Listener(ABC):
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     answers: list[list[bytes]] = field(default_factory=list)  # not sent yet
     failures: int = 0  # unexpected exceptions; each is reported
-    reported: set[str] = field(default_factory=set)
+    limiter: ReportLimiter = field(default_factory=ReportLimiter)
     started: float = field(default_factory=time.time)
     started_monotonic: float = field(default_factory=time.monotonic)
     address: ListenerAddress | None = None  # that this process has published
@@ -125,7 +125,7 @@ class Listener(ABC):
                 raise WireError(f"a message has {len(frames) - 1} frames, not 1")
             event = MessageArrived(peer, decode(frames[1]), self.now())
         except WireError as error:
-            self._report_once(f"a message was refused: {error}")
+            self._report_once(f"a message was refused: {error}", "refused")
             self._queue_answer(Reply(peer, Reject(REFUSED, str(error))))
             return
 
@@ -152,10 +152,10 @@ class Listener(ABC):
             await work
         except Exception:
             self.failures += 1
-            self._report_once(f"internal error in the {self.NAME}:\n{traceback.format_exc()}")
+            text = f"internal error in the {self.NAME}:\n{traceback.format_exc()}"
+            self._report_once(text, "internal error")
 
-    def _report_once(self, text: str) -> None:
-        """Report a message unless it has been reported before."""
-        if text not in self.reported and len(self.reported) < MAX_REPORTS:
-            self.reported.add(text)
-            self.report(text)
+    def _report_once(self, text: str, kind: str = "") -> None:
+        """Report a message unless it, or too many of its kind, were reported in this hour."""
+        for line in self.limiter.admit(kind, text, self.now()):
+            self.report(line)

@@ -128,7 +128,7 @@ class Aggregator(Listener):
                     self.refitter.add_run(run)
                     self._start_refit()
                 case Report(finding):
-                    self._report_once(finding.text)
+                    self._report_once(finding.text, finding.code)
 
     async def _run_timer(self) -> None:
         while True:
@@ -201,7 +201,7 @@ class Aggregator(Listener):
                 findings = self.refitter.finish(await _run_in_thread(fit))
                 for finding in findings:
                     self.writer.read_records()  # the findings are in the records now
-                    self._report_once(finding.text)
+                    self._report_once(finding.text, finding.code)
             except InsituError as error:
                 self._report_once(f"models could not be fitted: {error}")
                 self.refitter.shown = self.refitter.models

@@ -50,6 +50,8 @@ SMALL_RUN = 4_096  # ranks; a larger incomplete run is shown once MIN_SHARE of t
 MIN_SHARE = 0.1
 FROM_AGENTS_ONLY = (Totals, Bye)  # a relay has no ranks
 SessionMessage = Paths | Digest | Totals | Sketches | Bye  # what follows a Hello
+# Agents of complete runs that are remembered; one that is forgotten says Hello again.
+MAX_ENDED_PEERS = 4_096
 EVERYTHING = 1 << 62  # acknowledges every sequence number of a run that is complete
 
 
@@ -91,6 +93,7 @@ class CampaignState:
         self._memory_bytes = memory_bytes
         self._token = token.encode()
         self._peers: dict[bytes, tuple[str, NodeSession | None]] = {}
+        self._ended_peers: dict[bytes, None] = {}  # of complete runs, oldest first
         self._ticked_at: float | None = None
 
     def handle(self, event: Event) -> list[Effect]:
@@ -168,7 +171,7 @@ class CampaignState:
         if not event.is_trusted and not hmac.compare_digest(hello.token.encode(), self._token):
             raise WireError("the token is not that of this campaign")
         if hello.run in self.complete:
-            self._peers[event.peer] = (hello.run, None)
+            self._remember_ended(event.peer, hello.run)
             return [Reply(event.peer, self._welcome(MAX_ROWS, 0))]
 
         run = self.runs.get(hello.run)
@@ -222,6 +225,20 @@ class CampaignState:
         _, session_of_peer = self._peers.get(session.peer, ("", None))
         if session_of_peer is session:
             del self._peers[session.peer]
+
+    def _remember_ended(self, peer: bytes, run_id: str) -> None:
+        """Remember that the run of a peer is complete, and forget the oldest such peer."""
+        self._peers[peer] = (run_id, None)
+        self._ended_peers.pop(peer, None)
+        self._ended_peers[peer] = None
+        if len(self._ended_peers) <= MAX_ENDED_PEERS:
+            return
+
+        oldest = next(iter(self._ended_peers))
+        del self._ended_peers[oldest]
+        _, session = self._peers.get(oldest, ("", None))
+        if session is None:
+            self._peers.pop(oldest, None)
 
     def _check_memory(self, run: Run, message: Hello | SessionMessage) -> None:
         """Check that there is memory for a message and for the table that will follow from it.
@@ -345,6 +362,10 @@ class CampaignState:
             return []
         self.complete.add(run_id)
         self._remove(run)
+        for session in run.all_sessions():
+            _, session_of_peer = self._peers.get(session.peer, ("", None))
+            if session_of_peer is session:
+                self._remember_ended(session.peer, run_id)
         return [DropFromJournal(run_id), RefitModels(run_id)]
 
     def _handle_tick(self, now: float) -> list[Effect]:

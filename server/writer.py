@@ -78,7 +78,10 @@ class CampaignWriter:
 
         for run in {session.run for session in sessions} & self.state.complete:
             self._journal.drop(run)
-        return self._handle_all(sessions)
+        effects = self._handle_all(sessions)
+        if self._journal.damage:
+            effects.append(Report(Finding("journal-damaged", self._journal.damage)))
+        return effects
 
     def handle(self, event: Event) -> list[Effect]:
         """Handle an event, with its effects on files; return the other effects."""

@@ -132,7 +132,7 @@ class Relay(Listener):
                 case Reconnect():
                     self.uplink.reconnect()
                 case Report(finding):
-                    self._report_once(finding.text)
+                    self._report_once(finding.text, finding.code)
 
 
 async def relay(

@@ -1,6 +1,7 @@
 """The journal returns everything that was synced, even if the file is damaged after that."""
 
 import os
+import random
 import resource
 
 import pytest
@@ -76,14 +77,51 @@ def test_a_torn_record_is_replaced_by_the_next(tmp_path):
     assert read(tmp_path) == [*messages_of(A), *messages_of(B)]
 
 
-def test_a_damaged_byte_ends_the_replay(tmp_path):
-    fill(tmp_path, A, B)
-    path = tmp_path / AGGREGATOR_JOURNAL
+def damage(campaign, position, bit=0):
+    path = campaign / AGGREGATOR_JOURNAL
     data = bytearray(path.read_bytes())
-    data[len(data) // 2 + 40] ^= 1
+    data[position] ^= 1 << bit
     path.write_bytes(data)
+    return bytes(data)
 
-    assert read(tmp_path) == messages_of(A)
+
+def test_the_replay_continues_behind_a_damaged_record_and_keeps_the_file(tmp_path):
+    fill(tmp_path, A, B, C)
+    size = os.path.getsize(tmp_path / AGGREGATOR_JOURNAL)
+    data = damage(tmp_path, size // 2)
+
+    with Journal(str(tmp_path)) as journal:
+        messages = list(journal.replay())
+
+        (copy,) = tmp_path.glob(f"{AGGREGATOR_JOURNAL}.damaged-*")
+        assert copy.read_bytes() == data
+        assert str(copy) in journal.damage
+
+    of_b = messages_of(B)
+    assert messages[: len(messages_of(A))] == messages_of(A)
+    assert messages[-len(messages_of(C)) :] == messages_of(C)
+    between = messages[len(messages_of(A)) : -len(messages_of(C))]
+    assert between == of_b[: len(between)] and len(between) < len(of_b)
+    assert read(tmp_path) == messages
+
+
+def test_no_flipped_bit_is_silent(tmp_path_factory):
+    campaign = tmp_path_factory.mktemp("journal")
+    fill(campaign, A, B, C)
+    intact = (campaign / AGGREGATOR_JOURNAL).read_bytes()
+    everything = [*messages_of(A), *messages_of(B), *messages_of(C)]
+    rng = random.Random(7)
+
+    for _ in range(100):
+        (campaign / AGGREGATOR_JOURNAL).write_bytes(intact)
+        damage(campaign, rng.randrange(8, len(intact)), rng.randrange(8))
+
+        with Journal(str(campaign)) as journal:
+            messages = list(journal.replay())
+            assert journal.damage
+
+        assert len(messages) < len(everything)
+        assert all(message in everything for message in messages)
 
 
 def test_the_journal_is_emptied_when_its_last_run_is_dropped(tmp_path):

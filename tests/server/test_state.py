@@ -469,3 +469,18 @@ def test_a_node_that_stays_silent_after_the_aggregator_was_stopped_is_reported()
     (report,) = state.handle(Tick(36.0))
 
     assert report.finding.code == "rank-silent"
+
+
+def test_agents_of_complete_runs_are_forgotten(monkeypatch):
+    monkeypatch.setattr("insitu.server.state.MAX_ENDED_PEERS", 3)
+    state = state_of()
+
+    for number in range(20):
+        node = ModelNode("n0", [0], 1, run=f"{number:032x}")
+        effects = send(state, b"peer %d" % number, *node.messages())
+        assert answers(effects)[-1].is_durable
+
+    assert len(state._peers) == 3
+    assert answers(send(state, b"peer 19", node.bye(1)))[-1].is_durable
+    (answer,) = answers(send(state, b"peer 0", node.bye(1)))
+    assert answer.code == NO_SESSION
