@@ -197,6 +197,9 @@ class RunState(StrEnum):
     INCOMPLETE = "partial"
 
 
+STATUS_UNKNOWN = -1000  # of a rank whose end was not reported; neither an exit code nor a signal
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """What a campaign stores about a run besides its values."""
@@ -207,7 +210,7 @@ class RunRecord:
     started_at: float = 0.0  # seconds since 1970
     ended_at: float = 0.0
     configuration: Configuration = field(default_factory=Configuration)
-    exit_status: tuple[int, ...] = ()  # one per rank; -1000 if unknown
+    exit_status: tuple[int, ...] = ()  # one per rank; minus a signal; STATUS_UNKNOWN
     missing: tuple[int, ...] = ()  # ranks that never reported their end
     findings: tuple[Finding, ...] = ()
 

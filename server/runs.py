@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from insitu.entities import (
     RANKS,
+    STATUS_UNKNOWN,
     Finding,
     RunKey,
     RunRecord,
@@ -27,7 +28,6 @@ from insitu.server.totals import (
 )
 from insitu.wire.messages import Bye, Digest, Hello, Message, Paths, RankEnd, Sketches, Totals
 
-STATUS_UNKNOWN = -1000  # of a rank whose end was not reported; neither an exit code nor a signal
 MAX_RANKS_IN_TEXT = 8  # further ranks are only counted
 
 # Estimates of memory in CPython 3.11, for the limit on the memory of all runs.

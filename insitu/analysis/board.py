@@ -15,13 +15,14 @@ from insitu.analysis.forecast import (
     compare_with_forecast,
 )
 from insitu.campaign.selection import is_omitted, select_runs
-from insitu.entities import TIME, Finding, RunKey, RunRecord, RunState
+from insitu.entities import STATUS_UNKNOWN, TIME, Finding, RunKey, RunRecord, RunState
 from insitu.errors import WireError
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.preview import PREVIEW
 
 MAX_ROWS = 1_000  # a board is sent with each update; the campaign has all series
 MAX_SPANS = 256
+MAX_FAILURES = 8  # failed ranks whose exit status a board has
 AWAITED, MEASURING, SILENT = "awaited", "measuring", "silent"  # states of a rank
 ENDED, FAILED, LOST = "ended", "failed", "lost"
 
@@ -53,7 +54,9 @@ class RunRow:
     ranks: (state, number of ranks), in the order of the ranks; empty if there are more than
     MAX_SPANS of these. The states are awaited, measuring, silent, ended, failed (by its exit code)
     and lost. part: progress of a run that is being measured, 0 to 1, by the visits that models of
-    other runs predict; None where it is unknown. parameters: (name, value).
+    other runs predict; None where it is unknown. parameters: (name, value). host, command: as the
+    agents reported them. failures: (rank, status) of the first MAX_FAILURES ranks that failed: an
+    exit code, minus a signal, or STATUS_UNKNOWN.
     """
 
     id: str
@@ -68,6 +71,9 @@ class RunRow:
     ranks: tuple[tuple[str, int], ...] = ()
     part: float | None = None
     parameters: tuple[tuple[str, float], ...] = ()
+    host: str = ""
+    command: str = ""
+    failures: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +140,7 @@ def _read_run(run: Mapping[str, Any]) -> RunRow:  # Any: JSON
         "missing": tuple(run["missing"]),
         "ranks": tuple((state, count) for state, count in run["ranks"]),
         "parameters": tuple((name, value) for name, value in run["parameters"]),
+        "failures": tuple((rank, status) for rank, status in run.get("failures", ())),
     }
     return RunRow(**{**run, **tuples})
 
@@ -227,16 +234,26 @@ def _stored_row(run: RunRecord) -> RunRow:
         missing=run.missing,
         ranks=count_rank_states(_final_states(run)),
         parameters=run.key.parameters,
+        host=run.configuration.get("host"),
+        command=run.configuration.get("command"),
+        failures=_failures(run),
     )
+
+
+def _failures(run: RunRecord) -> tuple[tuple[int, int], ...]:
+    """The first ranks that failed, with their status."""
+    failed = [(rank, status) for rank, status in enumerate(run.exit_status) if status != 0]
+    return tuple(failed[:MAX_FAILURES])
 
 
 def _final_states(run: RunRecord) -> Iterator[str]:
     """The state in which each rank of a stored run ended."""
     missing = set(run.missing)
     for rank in range(run.key.size):
-        if rank in missing:
+        status = run.exit_status[rank] if rank < len(run.exit_status) else 0
+        if rank in missing or status == STATUS_UNKNOWN:
             yield LOST
-        elif run.exit_status[rank : rank + 1] > (0,):
+        elif status != 0:
             yield FAILED
         else:
             yield ENDED

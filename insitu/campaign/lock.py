@@ -90,6 +90,25 @@ class RunsLock:
         self.close()
 
 
+def peek_activity(campaign: str) -> str:
+    """The run that `insitu campaign run` makes now, as `p=4,n=64`; "" if it makes none.
+
+    Reads what the holder of the lock has written and does not touch the lock: views call this
+    several times per second.
+    """
+    try:
+        with open(os.path.join(campaign, RUNS_LOCK), encoding="utf-8", errors="replace") as file:
+            owner, _, activity = file.read(4096).strip().partition(": ")
+    except OSError:
+        return ""
+
+    words = owner.split()  # pid N on host H
+    is_local = words[-1:] == [socket.gethostname()]
+    if is_local and not os.path.exists(f"/proc/{words[1]}"):
+        return ""  # the holder was killed
+    return activity
+
+
 def find_lock_holder(campaign: str) -> str:
     """Describe the process that makes runs of the campaign now; "" if there is none."""
     path = os.path.join(campaign, RUNS_LOCK)

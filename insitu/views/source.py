@@ -36,5 +36,8 @@ class BoardSource(Protocol):
             CampaignError, UsageError: campaign.toml is unreadable or invalid.
         """
 
+    def activity(self) -> str:
+        """The run that `insitu campaign run` makes now, as `p=4,n=64`; "" if it makes none."""
+
     def close(self) -> None:
         """Release the socket and the files."""

@@ -1,6 +1,7 @@
 """Boards as text: sparklines, states of ranks, progress, changes between two boards."""
 
 import math
+import signal
 from collections.abc import Iterator, Sequence
 
 from insitu.analysis.board import (
@@ -15,6 +16,7 @@ from insitu.analysis.board import (
     SeriesRow,
 )
 from insitu.analysis.progress import Agenda
+from insitu.entities import STATUS_UNKNOWN
 from insitu.text import printable
 from insitu.units import percent
 
@@ -52,6 +54,22 @@ def describe_ranks(run: RunRow) -> str:
         more = " …" if len(run.missing) > MAX_MISSING else ""
         return f"{run.ended} of {run.size} ended; missing: {missing}{more}"
     return f"{run.seen} of {run.size} heard, {run.ended} ended"
+
+
+def describe_failures(run: RunRow) -> str:
+    """How the first failed ranks ended: `rank 3: signal 11 (SIGSEGV), rank 5: exit code 2`."""
+    return ", ".join(f"rank {rank}: {_describe_status(status)}" for rank, status in run.failures)
+
+
+def _describe_status(status: int) -> str:
+    if status == STATUS_UNKNOWN:
+        return "killed, no exit code"
+    if status > 0:
+        return f"exit code {status}"
+    try:
+        return f"signal {-status} ({signal.Signals(-status).name})"
+    except ValueError:
+        return f"signal {-status}"
 
 
 def rank_bar(run: RunRow, width: int) -> str:

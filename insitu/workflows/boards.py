@@ -19,6 +19,7 @@ from insitu.campaign.layout import (
     SERVER_KEY,
 )
 from insitu.campaign.listener import ListenerAddress, peek_address
+from insitu.campaign.lock import peek_activity
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
@@ -145,6 +146,10 @@ class BoardClient:
             self._agenda = load_agenda(self._campaign, runs)
             self._agenda_version = version
         return self._agenda
+
+    def activity(self) -> str:
+        """The run that `insitu campaign run` makes now; "" if it makes none."""
+        return peek_activity(self._campaign)
 
     def close(self) -> None:
         """Close the socket and the files."""

@@ -14,8 +14,18 @@ import numpy as np
 import pytest
 
 from insitu.campaign.load import load_experiment
+from insitu.campaign.lock import RunsLock
 from insitu.campaign.store import open_store
-from insitu.entities import TIME, VISITS, CallPath, RunKey, RunRecord, RunState
+from insitu.entities import (
+    TIME,
+    VISITS,
+    CallPath,
+    Configuration,
+    Finding,
+    RunKey,
+    RunRecord,
+    RunState,
+)
 from insitu.modeling.measurement import RunTable
 from insitu.modeling.pipeline import remodel
 from tests.support.campaigns import heat_campaign
@@ -516,3 +526,52 @@ def test_a_phone_shows_formulas_in_lines_and_nothing_beyond_its_width(heat: Page
 
     assert max(heights) < 90  # four lines
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A campaign with a run that a signal ended."""
+    path = str(tmp_path_factory.mktemp("failed") / "failed.insitu")
+    configuration = Configuration.of({"host": "node7", "command": "./heat <b>256</b>"})
+    with open_store(path, create=True) as store:
+        table = RunTable(
+            callpaths=(CallPath(("main",)),),
+            metrics=(VISITS, TIME),
+            values={"visits": np.ones((1, 4)), "time": np.ones((1, 4))},
+        )
+        record = RunRecord(
+            "r1",
+            RunKey.of({"p": 4}),
+            RunState.INCOMPLETE,
+            started_at=1.7e9,
+            ended_at=1.7e9 + 60,
+            configuration=configuration,
+            exit_status=(0, -11, 3, -1000),
+            missing=(3,),
+            findings=(Finding("rank-lost", "3 of 4 ranks are complete; missing: 3", "r1"),),
+        )
+        store.add_run(record, table)
+    with served(path) as page:
+        yield page
+
+
+def test_a_failed_run_names_ranks_signals_host_and_command(failed: Page, tab):
+    tab.goto(f"{failed.address}#runs")
+    tab.wait_for_selector("#r-rows .facts")
+
+    text = tab.inner_text("#r-rows")
+    assert "incomplete" in text
+    assert "on node7 · ./heat <b>256</b>" in text
+    assert "rank 1: signal 11 (SIGSEGV), rank 2: exit code 3, rank 3: killed, no exit code" in text
+    assert "3 of 4 ranks are complete" in text
+
+
+def test_the_state_names_the_run_that_the_campaign_makes(heat: Page, tab):
+    tab.goto(heat.address)
+    tab.wait_for_selector("#state:has-text('idle')")
+
+    with RunsLock(heat.campaign) as lock:
+        lock.describe("p=128")
+        tab.wait_for_selector("#state:has-text('campaign running: p=128')")
+
+    tab.wait_for_selector("#state:has-text('idle')")

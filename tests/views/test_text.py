@@ -8,6 +8,7 @@ from insitu.analysis.progress import Agenda
 from insitu.entities import Finding
 from insitu.views.text import (
     describe_agenda,
+    describe_failures,
     describe_ranks,
     describe_run,
     format_factor,
@@ -111,3 +112,11 @@ def test_an_agenda_is_described_with_its_remaining_time():
 )
 def test_factors_are_short(value: float, text: str):
     assert format_factor(value) == text
+
+
+def test_failed_ranks_are_described_with_their_signal_or_exit_code():
+    run = RunRow("a", "p=4#0", "partial", 4, 3, 3, failures=((1, -11), (2, 3), (3, -1000)))
+
+    assert describe_failures(run) == (
+        "rank 1: signal 11 (SIGSEGV), rank 2: exit code 3, rank 3: killed, no exit code"
+    )

@@ -17,6 +17,7 @@ from insitu.views.terminal.view import View, make_title
 from insitu.views.text import (
     SIGNS,
     describe_agenda,
+    describe_failures,
     describe_first_run,
     describe_ranks,
     describe_run,
@@ -98,7 +99,20 @@ def _run_lines(run: RunRow, width: int) -> list[Text]:
     signs = Text()
     for state, n_ranks in run.ranks:
         signs.append(SIGNS.get(state, "·") * n_ranks, RANK_STYLES.get(state, "dim"))
-    return [head, *_wrap(signs, width), Text("")]
+    lines = [head, *_wrap(signs, width)]
+    failures = describe_failures(run)
+    if failures:
+        lines.append(Text(failures, "red"))
+    if run.command:
+        lines.append(Text(printable(_origin(run)), "dim", overflow="ellipsis", no_wrap=True))
+    return [*lines, Text("")]
+
+
+def _origin(run: RunRow) -> str:
+    """When and where a run was made, and its command."""
+    started = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at))
+    host = f" on {run.host}" if run.host else ""
+    return f"{started}{host}: {run.command}"
 
 
 def _plan(agenda: Agenda | None) -> list[Text]:

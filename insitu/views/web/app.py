@@ -83,6 +83,7 @@ class Feed:
         self._board_state: tuple[object, ...] = ()  # what `Snapshot.board` was made from
         self.board = Board()
         self.is_live = False
+        self._activity = ""  # of the campaign runner
 
     async def after(self, number: int) -> Snapshot:
         """Wait until the newest snapshot has a number other than `number`, and return it."""
@@ -109,9 +110,12 @@ class Feed:
     def _next(self, source: BoardSource) -> Snapshot:
         """Wait up to `BOARD_WAIT_S` for a board and make a snapshot of it."""
         board = source.newest(BOARD_WAIT_S)
-        if board is None:
+        activity = source.activity()
+        is_unchanged = board is None and activity == self._activity
+        if is_unchanged or (board is None and not self._snapshot.number):
             return self._snapshot
-        self.board, self.is_live = board, source.is_live
+        board = self.board if board is None else board
+        self.board, self.is_live, self._activity = board, source.is_live, activity
 
         agenda, agenda_json = _read_agenda(source)
         finished = tuple(run for run in board.runs if run.state in FINISHED_STATES)
@@ -140,6 +144,7 @@ class Feed:
 
         return {
             "live": self.is_live,
+            "activity": self._activity,
             "at": time.time(),
             "runs": [asdict(run) for run in self.board.runs if run.state not in FINISHED_STATES],
             "rows": rows,

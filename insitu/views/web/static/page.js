@@ -80,7 +80,7 @@ function setBoard({ campaign, board, agenda, first_run: firstRun }) {
 }
 
 // The event `now`: the runs in progress and their values, by index of the row.
-function setLiveValues({ live, runs, rows }) {
+function setLiveValues({ live, activity, runs, rows }) {
   Object.assign(data, { isLive: live, runs });
 
   for (const row of data.board.series) Object.assign(row, { live: null, expected: null, verdict: "" });
@@ -88,7 +88,8 @@ function setLiveValues({ live, runs, rows }) {
     Object.assign(data.board.series[index], { live: value, expected, verdict });
   }
 
-  setStatus(live ? "live" : "", live ? "● live" : "○ idle");
+  if (activity) setStatus("live", `● campaign running: ${printable(activity)}`);
+  else setStatus(live ? "live" : "", live ? "● live" : "○ idle");
   showTrouble("");
   draw();
 }

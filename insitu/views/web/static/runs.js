@@ -8,6 +8,7 @@ import { deviationOf, SIGNS } from "./tree.js";
 
 const MAX_RUNS = 60; // in the list
 const MAX_SIDE_RUNS = 6; // beside the tree, so that findings are visible there
+const MAX_RUN_FINDINGS = 4; // below a run
 const MAX_MISSING = 6; // missing ranks that are listed
 const MAX_DEVIATIONS = 40;
 const MAX_SIDE_FINDINGS = 8;
@@ -15,6 +16,7 @@ const MAX_FINDINGS = 2000;
 const MAX_UNFOLDED = 6; // more findings with the same code are folded
 const STRIP_WIDTH = 240;
 const STRIP_HEIGHT = 10;
+const SMOOTHING_S = 15; // time constant of the estimated end of a run
 const MIN_PROGRESS = 0.02; // before that, the remaining time cannot be estimated
 
 // Heights of the states of ranks: states differ without colours.
@@ -85,9 +87,23 @@ function makeBar(fraction) {
 
 function remainingText(run) {
   if (!run.part || !run.started_at || run.ended === run.size) return "";
-  const seconds = Date.now() / 1000 - run.started_at;
-  if (seconds <= 1 || run.part <= MIN_PROGRESS) return "";
-  return `, about ${formatDuration((seconds * (1 - run.part)) / run.part)} left`;
+  const now = Date.now() / 1000;
+  const elapsed = now - run.started_at;
+  if (elapsed <= 1 || run.part <= MIN_PROGRESS) return "";
+
+  const end = smoothEnd(run.id, now, now + (elapsed * (1 - run.part)) / run.part);
+  return `, about ${formatDuration(Math.max(end - now, 1))} left`;
+}
+
+const ends = new Map(); // by id of the run: { at, end }, in seconds since 1970
+
+// Progress comes in steps, so the estimated end jumps: follow it slowly.
+function smoothEnd(id, now, end) {
+  const before = ends.get(id);
+  const weight = before ? 1 - Math.exp(-(now - before.at) / SMOOTHING_S) : 1;
+  const smooth = before ? before.end + weight * (end - before.end) : end;
+  ends.set(id, { at: now, end: smooth });
+  return smooth;
 }
 
 function progressCell(run) {
@@ -95,6 +111,37 @@ function progressCell(run) {
 }
 
 const hasProgress = (run) => run.part !== null && !isFinished(run);
+
+const SIGNALS = { 1: "SIGHUP", 2: "SIGINT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM", 24: "SIGXCPU" };
+const STATUS_UNKNOWN = -1000;
+
+function statusText(status) {
+  if (status === STATUS_UNKNOWN) return "killed, no exit code";
+  if (status > 0) return `exit code ${status}`;
+  const name = SIGNALS[-status];
+  return `signal ${-status}${name ? ` (${name})` : ""}`;
+}
+
+// When and where a run was made, its command, and how its failed ranks ended.
+function makeFactsRow(run) {
+  const facts = [];
+  if (run.started_at) facts.push(new Date(1000 * run.started_at).toLocaleString("sv").slice(0, 16));
+  if (run.host) facts.push(`on ${printable(run.host)}`);
+  if (run.command) facts.push(printable(run.command));
+  const isComplete = run.state === "sealed" && !run.failures.length;
+  if (isComplete && run.command) facts.push("exit code 0");
+
+  const failures = run.failures.map(([rank, status]) => `rank ${rank}: ${statusText(status)}`);
+  const cell = element("td", "dim", facts.join(" · "));
+  if (failures.length) cell.append(element("div", "failure", failures.join(", ")));
+  cell.colSpan = 5;
+
+  const findings = data.board.findings.filter((finding) => finding.where === run.id || finding.where === run.name);
+  for (const finding of findings.slice(0, MAX_RUN_FINDINGS)) {
+    cell.append(element("div", "", element("span", "code", printable(finding.code)), printable(finding.text)));
+  }
+  return element("tr", "facts", cell);
+}
 
 function makeRunRow(run) {
   const elapsed = run.ended_at > run.started_at ? formatDuration(run.ended_at - run.started_at) : "";
@@ -187,7 +234,7 @@ function makeFindingGroup(code, group, isOpen) {
 
 export function drawRuns() {
   const runs = listRuns();
-  byId("r-rows").replaceChildren(...runs.slice(0, MAX_RUNS).map(makeRunRow));
+  byId("r-rows").replaceChildren(...runs.slice(0, MAX_RUNS).flatMap((run) => [makeRunRow(run), makeFactsRow(run)]));
   byId("r-table").hidden = !runs.length;
 
   const older = runs.length > MAX_RUNS ? `${runs.length - MAX_RUNS} older runs` : "";
