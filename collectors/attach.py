@@ -1,7 +1,8 @@
-"""Creates the table of a compiled rank, in the rank's own process, before its main.
+"""Tells a compiled rank where its table belongs, and starts the agent of the node.
 
-`native/preload.c` replaces the program by Python with this module, which then executes the program
-again.
+`native/preload.c` starts this module in a helper process, before the program's `main`. The two talk
+over a pair of sockets: the helper sends the rank, the number of ranks, the budget and the path of
+the table; the rank creates the table and answers with 0 or an errno.
 """
 
 import os
@@ -12,57 +13,39 @@ from insitu.collectors.rank import find_rank
 
 
 def main(argv: list[str]) -> None:
-    """Execute the program `argv[0]` with the arguments `argv[1:]`; does not return."""
-    environment = dict(os.environ)
-    for name in os.environ:
-        if name.startswith("INSITU_"):
-            del environment[name]
-
-    user_preload = os.environ.get("INSITU_LD_PRELOAD")  # LD_PRELOAD as the user set it
+    """Serve the rank at the other end of the descriptor `argv[0]`."""
+    channel = int(argv[0])
+    os.set_inheritable(channel, False)
     try:
-        environment["INSITU_ATTACH"] = _create_table(os.path.basename(argv[0]))
-        environment["INSITU_HEAP"] = os.environ.get("INSITU_HEAP", "on")
-        if user_preload is not None:
-            environment["INSITU_LD_PRELOAD"] = user_preload
-    except (OSError, ImportError, AttributeError) as error:  # AttributeError: an older library
-        # The program runs without measurement.
-        for name in ("INSITU_HEAP", "INSITU_ATTACH", "LD_PRELOAD"):
-            environment.pop(name, None)
-        if user_preload is not None:
-            environment["LD_PRELOAD"] = user_preload
+        _serve(channel)
+    except OSError as error:
         _report(error)
 
-    os.execve(argv[0], argv[1:], environment)
 
+def _serve(channel: int) -> None:
+    """Have the table created, then start the agent.
 
-def _create_table(program: str) -> str:
-    """Create the table, start the agent, and return the path of the table."""
+    Raises:
+        OSError: the rank is unknown, or there is no table.
+    """
     info = find_rank(os.environ)
     if info is None:
         raise OSError("the launcher sets the number of this rank, but not the number of ranks")
 
-    import ctypes  # works in every Python, as the native module does not
-
-    native = ctypes.CDLL(os.environ["INSITU_LIBRARY"])
     directory = table_directory.make_run_directory(os.environ["INSITU_RUN"])
     path = table_directory.table_path(directory, info.rank)
-    meta = os.environ["INSITU_META"].encode()
-    settings = steering.parse_steering(os.environ.get(steering.VARIABLE, ""))
-    failed = native.insitu_create_table(
-        os.fsencode(path),
-        info.rank,
-        info.size,
-        os.fsencode(program),
-        meta,
-        ctypes.c_size_t(len(meta)),
-        ctypes.c_double(settings.budget),
-    )
-    if failed:
-        table_directory.remove_if_empty(directory)
-        raise OSError(failed, os.strerror(failed), path)
+    budget = steering.parse_steering(os.environ.get(steering.VARIABLE, "")).budget
+    request = f"{info.rank} {info.size} {budget!r}\n".encode() + os.fsencode(path) + b"\0"
+    os.write(channel, request)
 
-    start_agent(directory, os.environ)
-    return path
+    answer = os.read(channel, 4)
+    failed = int.from_bytes(answer, "little")
+    if failed or not answer:
+        table_directory.remove_if_empty(directory)
+    if failed:
+        raise OSError(failed, os.strerror(failed), path)
+    if answer:
+        start_agent(directory, os.environ)
 
 
 def _report(error: Exception) -> None:

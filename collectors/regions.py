@@ -26,13 +26,15 @@ if TYPE_CHECKING:
             """Begin a named phase or an iteration of the main loop."""
 
 
-_recorder: "Recorder | None" = None  # set once, before the program's first line
+# An attribute of sys: the module that the rank loaded before the program's first line is not the one
+# that the program imports.
+ATTRIBUTE = "_insitu_recorder"
+_recorder: "Recorder | None" = getattr(sys, ATTRIBUTE, None)
 
 
 def record_with(recorder: "Recorder") -> None:
-    """Send marks to this timer from now on."""
-    global _recorder  # noqa: PLW0603  the program has no object of ours that could hold it
-    _recorder = recorder
+    """Send the marks of modules that are imported from now on to this timer."""
+    setattr(sys, ATTRIBUTE, recorder)
 
 
 class region:  # lower case, because it is read as a statement: with insitu.region("solve"):

@@ -182,6 +182,11 @@ int insitu_mpi_world_ranks(A comm, int size, int *here, int *world) {
   return failed;
 }
 
+int insitu_mpi_is_initialised(void) {
+  int flag = 0;
+  return initialized && !initialized(&flag) && flag;
+}
+
 /* ---- the cache of a thread ------------------------------------------------------------------------------------ */
 
 static pthread_key_t thread_key;

@@ -31,6 +31,8 @@ Function insitu_mpi_resolve(const char *name);
 int insitu_mpi_is_core(const void *base);
 /* Query rank and size in MPI_COMM_WORLD, and the thread level, after MPI_Init. Returns 0 on success. */
 int insitu_mpi_world(int *rank, int *size);
+/* Whether MPI_Init has returned in this process. */
+int insitu_mpi_is_initialised(void);
 
 /* Translate the ranks of a communicator to those in MPI_COMM_WORLD; both arrays have `size` elements. `here` is scratch
  * space. Returns 0 on success. */

@@ -279,6 +279,11 @@ static void record_world(void) {
   insitu_mpi_patch(); /* objects that the library itself loaded */
 }
 
+void insitu_mpi_start(void) {
+  insitu_mpi_patch();
+  if (insitu_mpi_is_initialised()) record_world();
+}
+
 static int end_init(struct insitu_thread *self, int failed) {
   struct insitu_traffic moved = nothing();
   if (self) leave(self, &moved, insitu_ticks());

@@ -19,5 +19,7 @@ extern const size_t insitu_mpi_calls_count;
 
 /* Patch all objects loaded since the last call. Returns the number of patched slots. */
 int insitu_mpi_patch(void);
+/* Begin to time MPI calls. MPI may be initialised already, by the constructor of a library. */
+void insitu_mpi_start(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* Measure a compiled MPI program that was started with this library in LD_PRELOAD.
  *
- * Before main, the process executes collectors/attach.py, which creates the table, starts the agent of the node and
- * executes the program again, with the path of the table in its environment. So that logic exists once, in Python, and
- * this file only decides whether the process is a rank. */
+ * Before main, a helper process runs collectors/attach.py, which tells where the table belongs and starts the agent of
+ * the node. So that logic exists once, in Python, and this file only decides whether the process is a rank. The program
+ * itself is executed once: constructors of other libraries may have run, printed or initialised MPI. */
 #define _GNU_SOURCE
 #include "budget.h"
 #include "counters.h"
@@ -13,13 +13,21 @@
 #include "python_abi.h"
 #include "table.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+/* insitu/run/environment.py adds it: the address sanitizer refuses to run behind another library. */
+#define INSITU_ASAN_OPTION "verify_asan_link_order=0"
 #define ATTACH \
   "import sys; sys.path.insert(0, sys.argv[1]); from insitu.collectors.attach import main; main(sys.argv[2:])"
 
@@ -55,30 +63,147 @@ static int is_compiled_rank(void) {
   return 0;
 }
 
-static void execute_attach(int argc, char **argv) {
-  char itself[PATH_MAX];
-  read_program_path(itself);
-  /* -S: without site-packages, which take a third of the start-up time. */
-  char *head[] = {getenv("INSITU_PYTHON"), "-I", "-S", "-c", ATTACH, getenv("INSITU_HOME"), itself};
-  const size_t heads = sizeof head / sizeof *head;
-  char **words = malloc((heads + (size_t)argc + 1) * sizeof *words);
-  if (!*itself || !words) return;
-  memcpy(words, head, sizeof head);
-  memcpy(words + heads, argv, (size_t)(argc + 1) * sizeof *words);
-  const char *path = getenv("INSITU_PYTHONPATH"); /* attach.py itself is not measured */
-  if (path) setenv("PYTHONPATH", path, 1);
-  else unsetenv("PYTHONPATH");
-  execv(words[0], words);
-  free(words); /* Python cannot be started: the program runs unmeasured */
+/* ---- the environment ------------------------------------------------------------------------------------------ */
+
+/* Give a variable the value that the user set, which `insitu run` stored in `stored`. */
+static void restore_variable(const char *name, const char *stored) {
+  const char *original = getenv(stored);
+  if (original) setenv(name, original, 1);
+  else unsetenv(name);
 }
 
-/* Create the table of the program that this process is going to execute. attach.py calls this function with ctypes:
- * unlike the module in module.c it works in any Python, whatever the layout of its objects. Returns 0 or an errno. */
-__attribute__((visibility("default"))) int insitu_create_table(const char *path, int rank, int size,
-                                                               const char *program, const char *meta, size_t meta_bytes,
-                                                               double budget) {
-  int failed = insitu_table_create(path, rank, size, program, meta, meta_bytes);
-  if (!failed) insitu_budget_begin(0.0, budget);
+/* Remove a word from a list that is separated by colons or blanks; an empty list is removed as a whole. The variable
+ * may have changed since `insitu run` added the word. */
+static void remove_word(const char *name, const char *word) {
+  const char *list = getenv(name);
+  if (!list || !word || !*word) return;
+  size_t bytes = strlen(word), used = 0;
+  char *rest = malloc(strlen(list) + 1);
+  if (!rest) return;
+  for (const char *at = list; *at;) {
+    size_t length = strcspn(at, ": ");
+    if (length != bytes || memcmp(at, word, bytes)) {
+      memcpy(rest + used, at, length + 1); /* with the separator */
+      used += length + 1;
+    }
+    at += length + (at[length] != 0);
+  }
+  rest[used ? used - 1 : 0] = 0; /* the last separator */
+  if (used) setenv(name, rest, 1);
+  else unsetenv(name);
+  free(rest);
+}
+
+/* Leave the environment as the user set it: the program and its children see nothing of the measurement. */
+static void restore_environment(void) {
+  restore_variable("PYTHONPATH", "INSITU_PYTHONPATH");
+  remove_word("LD_PRELOAD", getenv("INSITU_LIBRARY"));
+  remove_word("ASAN_OPTIONS", INSITU_ASAN_OPTION);
+  for (char **entry = environ; *entry;) {
+    char name[64];
+    size_t bytes = strcspn(*entry, "=");
+    /* INSITU_TABLES is the user's. */
+    if (strncmp(*entry, "INSITU_", 7) || bytes >= sizeof name || !strncmp(*entry, "INSITU_TABLES=", 14)) {
+      entry++;
+      continue;
+    }
+    memcpy(name, *entry, bytes);
+    name[bytes] = 0;
+    unsetenv(name); /* moves the next entry here */
+  }
+}
+
+/* The environment of the helper, which is not measured itself. Returns NULL if there is no memory. */
+static char **helper_environment(void) {
+  size_t count = 0, used = 0;
+  while (environ[count]) count++;
+  char **copy = malloc((count + 1) * sizeof *copy);
+  for (char **entry = environ; copy && *entry; entry++)
+    if (strncmp(*entry, "LD_PRELOAD=", 11) && strncmp(*entry, "PYTHONPATH=", 11)) copy[used++] = *entry;
+  if (copy) copy[used] = NULL;
+  return copy;
+}
+
+/* ---- the helper ----------------------------------------------------------------------------------------------- */
+
+struct helper {
+  char **words, **environment;
+  int channel; /* its end of a pair of sockets, closed by exec in every other process */
+  sigset_t mask;
+};
+
+/* Runs in the memory of the program, which waits: only system calls. */
+static int become_helper(void *argument) {
+  const struct helper *helper = argument;
+  fcntl(helper->channel, F_SETFD, 0);
+  sigprocmask(SIG_SETMASK, &helper->mask, NULL);
+  execve(helper->words[0], helper->words, helper->environment);
+  _exit(127);
+}
+
+/* Start the helper. It sends no SIGCHLD at its end, and is no child that the program could wait for by accident. */
+static pid_t start_helper(struct helper *helper) {
+  static _Alignas(16) char stack[32768];
+  sigset_t all;
+  sigfillset(&all); /* handlers of the program must not run in the child */
+  sigprocmask(SIG_BLOCK, &all, &helper->mask);
+  pid_t child = clone(become_helper, stack + sizeof stack, CLONE_VM | CLONE_VFORK, helper);
+  sigprocmask(SIG_SETMASK, &helper->mask, NULL);
+  return child;
+}
+
+/* Read until `last` or the end. Returns the number of bytes, without `last`. */
+static size_t read_until(int channel, char last, char *text, size_t capacity) {
+  size_t used = 0;
+  while (used + 1 < capacity) {
+    ssize_t got = read(channel, text + used, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || text[used] == last) break;
+    used++;
+  }
+  text[used] = 0;
+  return used;
+}
+
+/* Create the table where the helper says, which is a line of numbers and a path. Returns 0 or an errno. */
+static int create_table(int channel, const char *program) {
+  char numbers[128], path[PATH_MAX];
+  int rank, size;
+  double budget;
+  const char *meta = getenv("INSITU_META"), *name = strrchr(program, '/');
+  if (!read_until(channel, '\n', numbers, sizeof numbers) || !read_until(channel, 0, path, sizeof path)) return ENOENT;
+  if (sscanf(numbers, "%d %d %lf", &rank, &size, &budget) != 3) return EINVAL;
+  int failed =
+      insitu_table_create(path, rank, size, name ? name + 1 : program, meta ? meta : "", meta ? strlen(meta) : 0);
+  if (!failed) insitu_table->header->budget = budget;
+  return failed;
+}
+
+/* Create the table of this process with the help of attach.py. Returns 0 or an errno. */
+static int measure_this_process(void) {
+  char itself[PATH_MAX], number[16];
+  int ends[2], status;
+  read_program_path(itself);
+  struct helper helper = {.environment = helper_environment()};
+  if (!*itself || !helper.environment) return ENOMEM;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
+    free(helper.environment);
+    return errno;
+  }
+
+  helper.channel = ends[1];
+  snprintf(number, sizeof number, "%d", ends[1]);
+  /* -S: without site-packages, which take a third of the start-up time. */
+  char *words[] = {getenv("INSITU_PYTHON"), "-I", "-S", "-c", ATTACH, getenv("INSITU_HOME"), number, NULL};
+  helper.words = words;
+  pid_t child = start_helper(&helper);
+  close(ends[1]);
+  int failed = child < 0 ? errno : create_table(ends[0], itself);
+  /* The helper starts the agent, or reports why there is no table. MSG_NOSIGNAL: it may have failed itself. */
+  if (child >= 0) (void)!send(ends[0], &failed, sizeof failed, MSG_NOSIGNAL);
+  close(ends[0]);
+  while (child > 0 && waitpid(child, &status, __WCLONE) < 0 && errno == EINTR) continue;
+  free(helper.environment);
   return failed;
 }
 
@@ -87,26 +212,20 @@ static void at_exit(int status, void *unused) {
   insitu_finish(INSITU_ENDED, status);
 }
 
-__attribute__((constructor)) static void before_main(int argc, char **argv) {
+__attribute__((constructor)) static void before_main(void) {
   /* secure_getenv: a program that runs with the rights of another user (setuid) is not measured. */
-  const char *table = secure_getenv("INSITU_ATTACH"), *heap = secure_getenv("INSITU_HEAP");
+  const char *heap = secure_getenv("INSITU_HEAP");
   if (heap && strcmp(heap, "off") == 0) insitu_heap_stop();
   if (heap && strcmp(heap, "mmap") == 0) insitu_maps_start();
-  if (!table) {
-    if (is_compiled_rank()) execute_attach(argc, argv);
-    return;
-  }
-  int failed = insitu_table_attach(table);
-  unsetenv("INSITU_ATTACH");
-  unsetenv("INSITU_HEAP");
-  const char *preload = getenv("INSITU_LD_PRELOAD"); /* restored, since children of the program are not measured */
-  if (preload) setenv("LD_PRELOAD", preload, 1);
-  else unsetenv("LD_PRELOAD");
-  unsetenv("INSITU_LD_PRELOAD");
+  if (!is_compiled_rank()) return;
+
+  int saved = errno, failed = measure_this_process();
+  restore_environment();
+  errno = saved;
   if (failed) return;
   strcpy(insitu_table->header->hook, "preload");
   insitu_counters_start();
   insitu_is_on = 1;
-  insitu_mpi_patch();
+  insitu_mpi_start();
   on_exit(at_exit, NULL);
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct insitu_table *insitu_table;
@@ -393,33 +392,5 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
     return failed;
   }
   strcpy(the_table.path, path);
-  return 0;
-}
-
-int insitu_table_attach(const char *path) {
-  if (insitu_table) return EEXIST;
-  if (strlen(path) >= sizeof the_table.path) return ENAMETOOLONG;
-  uint64_t at[OFFSETS];
-  lay_out(at);
-  int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (file < 0) return errno;
-  struct stat status;
-  int failed = fstat(file, &status) ? errno : (uint64_t)status.st_size == at[AT_END] ? 0 : EINVAL;
-  char *base = MAP_FAILED;
-  if (!failed) base = mmap(NULL, at[AT_END], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-  if (!failed && base == MAP_FAILED) failed = errno;
-  close(file);
-  if (failed) return failed;
-
-  /* The table must be one that this process created before exec, with this layout. */
-  const struct insitu_header *header = (const struct insitu_header *)base;
-  if (memcmp(header->magic, INSITU_MAGIC, 8) || header->version != INSITU_VERSION ||
-      header->pid != (uint64_t)getpid() || header->row_bytes != sizeof(struct insitu_row)) {
-    munmap(base, at[AT_END]);
-    return EINVAL;
-  }
-  strcpy(the_table.path, path);
-  insitu_clock_is_tsc = (int)header->is_tsc;
-  set_pointers(base, at);
   return 0;
 }

@@ -244,8 +244,6 @@ extern void (*insitu_before_thread_ends)(void);
 
 /* Create the table file. Returns 0 or an errno; the application must run on without a table. */
 int insitu_table_create(const char *path, int rank, int size, const char *program, const char *meta, size_t meta_bytes);
-/* Continue with the table that this process created before exec. Returns 0 or an errno. */
-int insitu_table_attach(const char *path);
 /* Whether the table belongs to this process. In a child of clone(), which shares no memory with its parent but has the
  * same mapping of the file, it does not. */
 int insitu_is_owner(void);

@@ -18,17 +18,40 @@ def _restore_path() -> None:
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
 
 
-def _restore_environment() -> None:
-    """Restore PYTHONPATH and LD_PRELOAD, and remove the variables of insitu."""
-    library = os.environ.get("INSITU_LIBRARY") or None
-    for name in ("PYTHONPATH", "LD_PRELOAD"):
-        original = os.environ.pop(f"INSITU_{name}", "")
-        if original:
-            os.environ[name] = original
-        elif name == "PYTHONPATH" or os.environ.get(name) == library:
-            os.environ.pop(name, None)
-    for name in [name for name in os.environ if name.startswith("INSITU_")]:
+def _remove_word(name: str, word: str) -> None:
+    """Remove a word from a list that is separated by colons or blanks, as preload.c does."""
+    words = os.environ.get(name, "").replace(" ", ":").split(":")
+    if not word or word not in words:
+        return
+    rest = ":".join(entry for entry in words if entry != word)
+    if rest:
+        os.environ[name] = rest
+    else:
         del os.environ[name]
+
+
+def _restore_environment() -> None:
+    """Restore the variables as the user set them, and remove those of insitu."""
+    original = os.environ.get("INSITU_PYTHONPATH", "")
+    if original:
+        os.environ["PYTHONPATH"] = original
+    else:
+        os.environ.pop("PYTHONPATH", None)
+    _remove_word("LD_PRELOAD", os.environ.get("INSITU_LIBRARY", ""))
+    _remove_word("ASAN_OPTIONS", "verify_asan_link_order=0")  # see insitu/run/environment.py
+    for name in list(os.environ):
+        if name.startswith("INSITU_") and name != "INSITU_TABLES":  # which the user sets
+            del os.environ[name]
+
+
+def _forget_modules() -> None:
+    """Remove our modules from sys.modules: the program may have a module `insitu` of its own.
+
+    What they define lives on. A program that imports insitu gets it anew.
+    """
+    for name in list(sys.modules):
+        if name in ("insitu", "insitu_native") or name.startswith("insitu."):
+            del sys.modules[name]
 
 
 def _measure() -> bool:
@@ -46,6 +69,7 @@ def _measure() -> bool:
         return True
     finally:
         sys.path.remove(home)
+        _forget_modules()
 
 
 def _count_subinterpreter() -> None:

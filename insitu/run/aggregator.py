@@ -52,7 +52,7 @@ class AggregatorProcess:
         with suppress(OSError):  # without this file, agents only wait for a shorter time
             os.close(os.open(self._expected, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
-        command = [sys.executable, "-m", "insitu", "serve", self._campaign]
+        command = [sys.executable, "-P", "-m", "insitu", "serve", self._campaign]
         command += ["--exit-with", self._run, "--parent", str(os.getpid())]
         with open(self._log, "ab") as log:
             self.process = subprocess.Popen(

@@ -6,7 +6,13 @@ import sys
 from insitu.campaign import layout
 from insitu.collectors import rank
 from insitu.errors import InsituError
-from insitu.run.environment import campaign_directory, preload_environment, rank_environment
+from insitu.run.environment import (
+    campaign_directory,
+    preload_environment,
+    program_environment,
+    rank_environment,
+    restore_signals,
+)
 from insitu.run.options import USAGE, Options, parse
 
 
@@ -38,7 +44,7 @@ def become_program(options: Options) -> None:
     from insitu.launch.find import program_argv
 
     argv = program_argv(options.command)
-    environment = dict(os.environ)
+    environment = program_environment()
     if "INSITU_RUN" not in environment:  # started by mpiexec or srun, not by `insitu run`
         import hashlib
 
@@ -53,6 +59,7 @@ def become_program(options: Options) -> None:
 
     sys.stdout.flush()
     sys.stderr.flush()
+    restore_signals()
     os.execve(argv[0], argv, environment)
 
 

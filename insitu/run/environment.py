@@ -1,6 +1,7 @@
 """The environment variables that make the ranks of a run measure themselves."""
 
 import os
+import signal
 import sys
 
 from insitu.campaign import layout
@@ -8,6 +9,11 @@ from insitu.collectors import library
 from insitu.collectors.steering import VARIABLE
 from insitu.run.options import Options
 
+# The address sanitizer ends a program if another library is loaded before its own. preload.c and
+# sitecustomize.py remove this word again.
+SANITIZER_OPTION = "verify_asan_link_order=0"
+IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")
+COERCED_LOCALES = ("C.UTF-8", "C.utf8", "UTF-8")  # PEP 538
 MAX_WORDS = 50  # of the command that are stored with a run
 MAX_WORD_LENGTH = 200
 
@@ -75,16 +81,39 @@ def preload_environment(argv: tuple[str, ...], options: Options) -> dict[str, st
     if not path or (is_own_python and options.heap == "off") or has_separator:
         return {}
 
-    original = os.environ.get("LD_PRELOAD", "")
-    # The address sanitizer ends a program if another library is loaded before its own.
-    sanitizer_options = (os.environ.get("ASAN_OPTIONS", ""), "verify_asan_link_order=0")
-    environment = {
-        "LD_PRELOAD": ":".join(filter(None, (path, original))),
+    # Each rank removes these words again before its first line or its main.
+    preloads = (path, os.environ.get("LD_PRELOAD", ""))
+    sanitizer_options = (os.environ.get("ASAN_OPTIONS", ""), SANITIZER_OPTION)
+    return {
+        "LD_PRELOAD": ":".join(filter(None, preloads)),
         "ASAN_OPTIONS": ":".join(filter(None, sanitizer_options)),
     }
-    if original:
-        environment["INSITU_LD_PRELOAD"] = original
+
+
+def program_environment() -> dict[str, str]:
+    """Return the environment of this process as its user set it.
+
+    Without a locale, Python sets LC_CTYPE for itself and its children (PEP 538).
+    """
+    environment = dict(os.environ)
+    if environment.get("LC_CTYPE") in COERCED_LOCALES and not _was_set("LC_CTYPE"):
+        del environment["LC_CTYPE"]
     return environment
+
+
+def _was_set(name: str) -> bool:
+    """Whether this process was started with a variable."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            return any(entry.startswith(f"{name}=".encode()) for entry in file.read().split(b"\0"))
+    except OSError:
+        return True
+
+
+def restore_signals() -> None:
+    """Let a program that replaces this process have the signals that Python ignores."""
+    for name in IGNORED_BY_PYTHON:
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 
 def campaign_directory(options: Options) -> str:

@@ -21,7 +21,12 @@ from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, load_launcher
 from insitu.launch.find import find_launcher, program_argv
 from insitu.run.aggregator import AggregatorProcess, with_insitu_importable
-from insitu.run.environment import campaign_directory, preload_environment, rank_environment
+from insitu.run.environment import (
+    campaign_directory,
+    preload_environment,
+    program_environment,
+    rank_environment,
+)
 from insitu.run.options import Options
 from insitu.run.summary import print_measurement_errors, print_message, print_summary
 
@@ -98,7 +103,7 @@ def run_program(command: Command) -> int:
     try:
         program = subprocess.Popen(
             command.argv,
-            env={**os.environ, **command.environment},
+            env={**program_environment(), **command.environment},
             # safe: this process has no other thread
             preexec_fn=lambda: signal.pthread_sigmask(  # noqa: PLW1509
                 signal.SIG_SETMASK, original_mask
@@ -182,7 +187,7 @@ def _ingest(run: str, campaign: str, aggregator: AggregatorProcess, *, is_known:
     has_ended = aggregator.process is not None and aggregator.process.poll() == 0
     reason = "has ended" if has_ended else f"is gone ({aggregator.failure_reason()})"
     print_message(f"the aggregator {reason}; ingesting the tables")
-    ingest = [sys.executable, "-m", "insitu", "ingest", campaign]
+    ingest = [sys.executable, "-P", "-m", "insitu", "ingest", campaign]
     subprocess.run(ingest, env=with_insitu_importable(os.environ), check=False, stdout=2)
 
 

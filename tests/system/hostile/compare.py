@@ -1,6 +1,7 @@
 """Run a program bare and measured, and compare what its user and the program itself can see."""
 
 import subprocess
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,20 +22,22 @@ class Comparison:
 
     def differences(self) -> list[str]:
         """What differs, in words; the order of lines of several ranks does not count."""
-        pairs = {
-            "exit code": (self.bare.code, self.measured.code),
-            "output": (sorted(self.bare.out.splitlines()), sorted(self.measured.out.splitlines())),
+        lines = []
+        if self.bare.code != self.measured.code:
+            lines.append(f"exit code: {self.bare.code} bare, {self.measured.code} measured")
+        texts = {
+            "output": (self.bare.out.splitlines(), self.measured.out.splitlines()),
             "errors": (_lines_of_program(self.bare.err), _lines_of_program(self.measured.err)),
         }
-        return [
-            f"{what}: {bare} bare, {ours} measured"
-            for what, (bare, ours) in pairs.items()
-            if bare != ours
-        ]
+        for what, (bare, measured) in texts.items():
+            missing, added = Counter(bare), Counter(measured)
+            lines += [f"{what}: only bare: {line}" for line in missing - added]
+            lines += [f"{what}: only measured: {line}" for line in added - missing]
+        return lines
 
 
 def _lines_of_program(text: str) -> list[str]:
-    return sorted(line for line in text.splitlines() if not line.startswith(OUR_LINES))
+    return [line for line in text.splitlines() if not line.startswith(OUR_LINES)]
 
 
 def compare(

@@ -1,0 +1,31 @@
+"""Print the state of a process: `show_state.py PID`, or `self` for this one, which is a child."""
+
+import os
+import re
+import sys
+
+STATUS = ("Umask", "SigBlk", "SigIgn", "SigCgt", "NoNewPrivs", "Seccomp", "Cpus_allowed")
+# Different in any two runs, or set by the launcher with numbers of its own.
+CHANGING = re.compile(rb"(PMI|PMIX|HYDRA|HYDI|MPI|OMPI|PRTE|INSITU_|SHLVL|_=|OLDPWD)")
+
+who = sys.argv[1]
+folder = f"/proc/{who}"
+for line in open(f"{folder}/status"):
+    name, _, value = line.partition(":")
+    if name in STATUS:
+        print(who == "self", name, value.strip())
+print(open(f"{folder}/limits").read())
+print(open(f"{folder}/personality").read())
+print(os.readlink(f"{folder}/cwd"))
+if who == "self":
+    for name, value in sorted(os.environb.items()):
+        if not CHANGING.match(name) or name.startswith(b"INSITU_") and name != b"INSITU_TABLES":
+            print(name, value)
+    print([name for name in sys.modules if "insitu" in name and "editable" not in name])
+for number in sorted(os.listdir(f"{folder}/fd"), key=int):
+    try:
+        target = os.readlink(f"{folder}/fd/{number}")
+    except OSError:
+        continue
+    # The names of segments, sockets and pipes are different each time.
+    print(number, re.sub(r"/dev/shm/.*|\d+", "N", target))
