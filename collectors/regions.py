@@ -26,8 +26,8 @@ if TYPE_CHECKING:
             """Begin a named phase or an iteration of the main loop."""
 
 
-# An attribute of sys: the module that the rank loaded before the program's first line is not the one
-# that the program imports.
+# An attribute of sys: the module that the rank loaded before the program's first line is another
+# one than the program imports.
 ATTRIBUTE = "_insitu_recorder"
 _recorder: "Recorder | None" = getattr(sys, ATTRIBUTE, None)
 
