@@ -1,86 +1,61 @@
-"""A first campaign: the stencil at several scales, its models, its classes of ranks, a picture.
+"""A program with three limits: found on 2 to 12 ranks, repaired, and checked.
 
     python3 bootstrap.py demo          sets everything up, then runs this file
 
-Does what a person would type: `insitu serve` for the campaign, `insitu run` for each run, and then
-`insitu models`, `insitu classes` and `insitu plot`; each command is shown as it is to be typed.
+Does what a person would type: `insitu run` for each run, `insitu diagnose`, the same runs with the
+repaired program, and `insitu check` for both; each command is shown as it is to be typed. The
+limits are memory, bytes and messages, which insitu counts exactly, so that a busy machine and ranks
+that share cores change nothing.
 """
 
 import argparse
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 
-from insitu.analysis.board import Board, make_board
-from insitu.analysis.callpaths import last_frames
-from insitu.campaign.store import open_store
-from insitu.entities import number
-from insitu.errors import InsituError
-from insitu.units import quantity
-
-STENCIL = Path(__file__).resolve().with_name("stencil2d.py")
-# At 8 ranks the grid has corners and edges, at 16 an inside too: classes are born on the way.
-SCALES = (1, 2, 4, 8, 16)
-REPETITIONS = 3
-SHOWN_ROWS = 8
-NAME_WIDTH, VALUE_WIDTH, MODEL_WIDTH = 26, 10, 36  # columns of the growing table
-START_S = 30.0  # for the aggregator to say where it listens
-
-
-@dataclass
-class Campaign:
-    """The campaign of the demo, and the models that were shown last."""
-
-    path: Path
-    console: Console
-    board: Board = field(default_factory=Board)
-
-    def look(self) -> None:
-        """Read the models that the aggregator has fitted so far."""
-        with open_store(str(self.path)) as store:
-            self.board = make_board(store.runs(), store.models())
+HERE = Path(__file__).resolve().parent
+PROGRAM, EXPECTATIONS = HERE / "particles.py", HERE / "particles.toml"
+# Not only powers of two: on 1, 2, 4 and 8 ranks, p - 1 also counts the neighbours in a block.
+SCALES = (2, 3, 4, 6, 8, 12)
+TARGET = "p=65536"
+START_RANKS = 4  # the start of a run takes as long as so many ranks
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, show the models, and print what to try next; return the exit code."""
+    """Measure, diagnose, repair, check; the exit code."""
     options = parse(arguments)
     console = Console(highlight=False)
-    path = Path(options.campaign)
-    if path.exists():
-        kept = next(
-            name for i in count(1) if not (name := path.with_stem(f"{path.stem}-{i}")).exists()
-        )
-        path.rename(kept)
-        console.print(f"{path} is there already: it is called {kept} from now on")
-    path.mkdir(mode=0o700)
+    campaign = Path(options.campaign)
+    repaired = campaign.with_stem(f"{campaign.stem}-repaired")
+    for path in (campaign, repaired):
+        move_away(path, console)
+
     began_s = time.monotonic()
-    measure(Campaign(path, console), options.ranks, options.repetitions)
-    measured_s = time.monotonic() - began_s
-    picture = path.with_suffix(".png")
-    insitu(console, "models", path, "--metric", "time", "--top", "8")
-    insitu(console, "classes", path, "--metric", "visits", "--callpath", "MPI_Sendrecv")
-    insitu(console, "plot", path, "-o", picture)
+    with remaining_time(console, 2 * sum(START_RANKS + p for p in options.ranks)) as advance:
+        measure(console, campaign, options.ranks, advance)
+        insitu(console, "diagnose", campaign, "--at", TARGET)
+        console.print("\nThe repaired program keeps two neighbours, sums, and writes in pairs:")
+        measure(console, repaired, options.ranks, advance, "--repaired")
+
+    expectations = os.path.relpath(EXPECTATIONS)
+    insitu(console, "check", campaign, expectations, allowed=(0, 1))
+    insitu(console, "check", repaired, expectations)
+    insitu(console, "diagnose", repaired, "--at", TARGET)
     console.print(
-        f"\n{len(options.ranks) * options.repetitions} runs in {measured_s:.0f} s are in "
-        f"[bold]{path}[/], their picture is [bold]{picture}[/]. Try next:\n\n"
+        f"\n{2 * len(options.ranks)} runs, {time.monotonic() - began_s:.0f} s. Open the page of"
+        " this campaign, or measure your own program:\n\n"
         "    source .venv/bin/activate\n"
-        f"    insitu predict {path} --at p=1024\n"
-        f"    insitu classes {path} --callpath boundary --metric visits\n"
-        f"    insitu run -n 6 --campaign {path} -- examples/stencil2d.py\n"
-        f"    insitu watch {path}\n"
+        f"    insitu watch --web {campaign}\n"
+        "    insitu run -n 4 --campaign mine.insitu -- ./your_program\n"
         "    insitu --help\n",
         soft_wrap=True,
     )
@@ -88,111 +63,86 @@ def main(arguments: list[str]) -> int:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Parse the command line."""
+    """Read the command line."""
     parser = argparse.ArgumentParser(prog="demo", description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("--campaign", default="demo.insitu", help="where the runs go (default: demo.insitu)")
     add("--ranks", type=int, nargs="+", default=SCALES, metavar="P", help="the scales to run at")
-    add("--repetitions", type=int, default=REPETITIONS, metavar="N", help="runs at each scale")
     return parser.parse_args(arguments)
 
 
-def measure(campaign: Campaign, scales: list[int], repetitions: int) -> None:
-    """Run the stencil at each scale, round by round, and show the models as they grow."""
-    command = ["-q", "-n", "P", "--campaign", str(campaign.path), "--", os.path.relpath(STENCIL)]
-    show_command(campaign.console, ["serve", str(campaign.path)])
-    show_command(campaign.console, ["run", *command])
-    progress = Progress(
-        TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    )
-    task = progress.add_task("starting", total=len(scales) * repetitions)
-    with serving(campaign), watched(campaign, progress):
-        for repetition in range(repetitions):
-            for ranks in scales:
-                progress.update(task, description=f"p = {ranks}, round {repetition + 1}")
-                said = run([str(ranks) if word == "P" else word for word in command])
-                campaign.look()
-                progress.advance(task)
-                if not campaign.console.is_terminal:
-                    campaign.console.print(f"  {said}")
-        progress.update(task, description="measured")
-
-
-def run(options: list[str]) -> str:
-    """Run the stencil once and return its output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "insitu.run", *options], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"{done.stdout}{done.stderr}the run ended with {done.returncode}")
-    return done.stdout.strip()
-
-
-@contextmanager
-def serving(campaign: Campaign) -> Iterator[None]:
-    """Run an aggregator for the campaign until the end of the block."""
-    log = campaign.path / "logs" / "demo.log"
-    log.parent.mkdir(mode=0o700)
-    with log.open("wb") as file:
-        command = [sys.executable, "-m", "insitu", "serve", str(campaign.path)]
-        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
-    try:
-        deadline = time.monotonic() + START_S
-        while not (campaign.path / "aggregator.json").exists():
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(f"insitu serve did not start:\n{log.read_text(encoding='utf-8')}")
-            time.sleep(0.02)
-        yield
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait()
-
-
-@contextmanager
-def watched(campaign: Campaign, progress: Progress) -> Iterator[None]:
-    """Show progress and models on a terminal; without one, print nothing that is redrawn."""
-    if not campaign.console.is_terminal:
-        yield
+def move_away(path: Path, console: Console) -> None:
+    """Rename an existing campaign: this demonstration begins with an empty one."""
+    if not path.exists():
         return
-
-    def screen() -> Group:
-        return Group("", progress, "", growth(campaign.board, campaign.console.width))
-
-    with Live(get_renderable=screen, console=campaign.console, refresh_per_second=8):
-        yield
+    names = (path.with_stem(f"{path.stem}-{i}") for i in count(1))
+    free = next(name for name in names if not name.exists())
+    path.rename(free)
+    console.print(f"{path} existed; it is {free} now")
 
 
-def growth(board: Board, width: int) -> Table:
-    """Return the most expensive call paths: mean time per rank at large scales, and models."""
-    rows = [row for row in board.series if row.metric == "time"]
-    scales = sorted({at[0] for row in rows for at, _ in row.points})
-    scales = scales[-max((width - NAME_WIDTH - MODEL_WIDTH) // VALUE_WIDTH, 1) :]
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    heading = "costliest call paths" if rows else "models come with the third scale"
-    table.add_column(heading, no_wrap=True, width=NAME_WIDTH if rows else None)
-    for scale in scales:
-        table.add_column(f"p={number(scale)}", justify="right", no_wrap=True)
-    if rows:
-        table.add_column("class", no_wrap=True)
-        table.add_column("model of the time", no_wrap=True)
-    for row in rows[:SHOWN_ROWS]:
-        values = {at[0]: value for at, value in row.points}
-        cells = [quantity(values[at], row.unit) if at in values else "" for at in scales]
-        name = last_frames(row.callpath, NAME_WIDTH)
-        table.add_row(name, *cells, row.behaviour, row.text)
-    return table
+@contextmanager
+def remaining_time(console: Console, ranks: int) -> Iterator[Callable[[int], None]]:
+    """Show the remaining time on a terminal, estimated from the ranks that are still to start.
+
+    Yields:
+        A function to call after each run, with its number of ranks.
+    """
+    columns = (TextColumn("  {task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
+    progress = Progress(*columns, console=console, transient=True)
+    task = progress.add_task("measuring", total=ranks, left="")
+    began_s = time.monotonic()
+
+    def advance(p: int) -> None:
+        progress.advance(task, START_RANKS + p)
+        done = progress.tasks[0].completed
+        left_s = (time.monotonic() - began_s) * (ranks - done) / done
+        progress.update(task, left=f"about {left_s:.0f} s left")
+
+    if console.is_terminal:
+        with progress:
+            yield advance
+    else:
+        yield advance
 
 
-def insitu(console: Console, *words: object) -> None:
-    """Print a command, then run it."""
+def measure(
+    console: Console,
+    campaign: Path,
+    scales: list[int],
+    advance: Callable[[int], None],
+    *arguments: str,
+) -> None:
+    """Run the program at each scale."""
+    program = [os.path.relpath(PROGRAM), *arguments]
+    show_command(console, ["run", "-q", "-n", "P", "--campaign", str(campaign), "--", *program])
+    for p in scales:
+        command = ["-q", "-n", str(p), "--campaign", str(campaign), "--", *program]
+        done = subprocess.run(
+            [sys.executable, "-m", "insitu.run", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise SystemExit(f"{done.stdout}{done.stderr}the run ended with {done.returncode}")
+        advance(p)
+        if not console.is_terminal:
+            console.print(f"  p = {p}: measured")
+
+
+def insitu(console: Console, *words: object, allowed: tuple[int, ...] = (0,)) -> None:
+    """Show a command, then run it; `allowed`: exit codes that are no failure."""
     show_command(console, [str(word) for word in words])
     command = [sys.executable, "-m", "insitu", *map(str, words)]
-    if subprocess.call(command):
-        raise SystemExit(f"insitu {words[0]} failed")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    console.print(done.stdout, end="", markup=False, soft_wrap=True)
+    if done.returncode not in allowed:
+        raise SystemExit(f"{done.stderr}insitu {words[0]} failed")
 
 
 def show_command(console: Console, words: list[str]) -> None:
-    """Print a command as the user would type it."""
+    """Print a command as it is to be typed."""
     console.print(f"\n[bold]$ insitu {shlex.join(words)}", soft_wrap=True)
     console.file.flush()
 
@@ -200,7 +150,5 @@ def show_command(console: Console, words: list[str]) -> None:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except InsituError as error:
-        sys.exit(f"insitu: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -10,7 +10,7 @@ from insitu.analysis.diagnosis.diagnose import (
 )
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.cli.options import campaign_argument, json_option
-from insitu.cli.output import print_json
+from insitu.cli.output import print_json, table_width
 from insitu.workflows.diagnose import diagnose
 
 COLOURS = {"✘": "red", "!": "yellow", "✔": "green"}
@@ -50,7 +50,7 @@ def command(
     if is_json:
         _print_json(diagnosis)
     else:
-        for line in diagnosis_lines(diagnosis):
+        for line in diagnosis_lines(diagnosis, table_width()):
             click.secho(line, fg=COLOURS.get(line[:1]))
     if fail_on == "limit" and diagnosis.limits:
         click.get_current_context().exit(1)

@@ -38,7 +38,8 @@ def test_the_first_line_is_the_verdict_and_the_next_the_worst_limit(insitu: Insi
     assert answer.code == 0, answer.err
     assert answer.lines[0].startswith("app.py runs on 65,536 ranks but spends 12.5 s")
     assert "✘ serial    collect            rank 0 receives 20 (p - 1) messages" in answer.out
-    assert "exact, 6 of 6 points  app.py:31" in answer.out
+    assert " exact, 6 of 6 points  app.py:31\n" in answer.out
+    assert max(map(len, answer.lines)) <= 80
 
 
 def test_json_has_a_summary_and_a_line_for_each_statement(insitu: Insitu, tmp_path: Path):

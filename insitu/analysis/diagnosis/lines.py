@@ -1,5 +1,7 @@
 """A diagnosis as lines of text, which every view shows alike."""
 
+import textwrap
+
 from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis, efficiency_text
 from insitu.analysis.diagnosis.laws import quantity_text
@@ -17,20 +19,41 @@ from insitu.units import percent, quantity
 
 MARKS = {LIMIT: "✘", WARNING: "!", UNCLEAR: "?", FINE: "✔", NOT_JUDGED: "~"}
 KIND_WIDTH, NAME_WIDTH = 9, 18
+LEAST_TEXT = 40  # columns of a sentence, however narrow the terminal is
 LAST_LINES = 3  # that `insitu run` prints
 
 
+def statement_lines(statement: Statement, width: int) -> list[str]:
+    """A statement: mark, kind and function, beside them its sentence, certainty and site."""
+    points = f"exact, {statement.points}" if statement.exact and statement.points else ""
+    details = "  ".join(filter(None, (points, statement.where)))
+    label = (
+        f"{MARKS[statement.status]} {statement.kind:<{KIND_WIDTH}}"
+        f" {_cut_middle(statement.name):<{NAME_WIDTH}} "
+    )
+
+    indent = " " * len(label)
+    texts = textwrap.wrap(
+        printable(statement.text), max(width - len(label), LEAST_TEXT), break_on_hyphens=False
+    )
+    texts += [printable(details)] if details else []
+    return [(label if i == 0 else indent) + text for i, text in enumerate(texts)]
+
+
 def statement_line(statement: Statement) -> str:
-    """A statement on one line: its mark, kind, function, sentence, certainty and place."""
-    name = statement.name
-    if len(name) > NAME_WIDTH:
-        half = (NAME_WIDTH - 1) // 2
-        name = f"{name[:half]}…{name[half - NAME_WIDTH + 1 :]}"
-    points = f"  exact, {statement.points}" if statement.exact and statement.points else ""
+    """A statement on one line, with its site."""
     where = f"  {statement.where}" if statement.where else ""
+    name = f"{statement.name}: " if statement.callpath else ""
     mark = MARKS[statement.status]
-    text = f"{mark} {statement.kind:<{KIND_WIDTH}} {name:<{NAME_WIDTH}} {statement.text}"
-    return printable(f"{text.rstrip()}{points}{where}")
+    return printable(f"{mark} {statement.kind}  {name}{statement.text}{where}")
+
+
+def _cut_middle(name: str) -> str:
+    """A function's name in NAME_WIDTH characters, with an ellipsis in the middle."""
+    if len(name) <= NAME_WIDTH:
+        return printable(name)
+    half = (NAME_WIDTH - 1) // 2
+    return printable(f"{name[:half]}…{name[half - NAME_WIDTH + 1 :]}")
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -38,7 +61,7 @@ def headline(diagnosis: Diagnosis) -> str:
     p = diagnosis.p
     scales = f"{number(p[0])} to {number(p[-1])} ranks" if len(p) > 1 else f"{number(p[0])} ranks"
     runs = len(diagnosis.runs)
-    return printable(f"{diagnosis.verdict}    measured: {scales}, {runs} run{'s' * (runs != 1)}")
+    return printable(f"{diagnosis.verdict}; measured: {scales}, {runs} run{'s' * (runs != 1)}")
 
 
 def totals_line(diagnosis: Diagnosis) -> str:
@@ -72,30 +95,36 @@ def machine_line(diagnosis: Diagnosis) -> str:
     )
 
 
-def diagnosis_lines(diagnosis: Diagnosis) -> list[str]:
-    """The whole diagnosis as lines for a terminal."""
-    lines = [headline(diagnosis)]
-    totals = totals_line(diagnosis)
-    lines += [totals] if totals else []
-    lines += [f"{machine_line(diagnosis)}", ""]
+def diagnosis_lines(diagnosis: Diagnosis, width: int = 100) -> list[str]:
+    """The whole diagnosis as lines of at most `width` columns."""
+    lines = []
+    for text in (headline(diagnosis), totals_line(diagnosis), machine_line(diagnosis)):
+        lines += _fold(text, width)
+    lines.append("")
 
     shown = diagnosis.statements[:MAX_STATEMENTS]
-    lines += [statement_line(statement) for statement in shown]
+    for statement in (*shown, *diagnosis.profile):
+        lines += statement_lines(statement, width)
     hidden = len(diagnosis.statements) - len(shown)
     if hidden:
         lines.append(f"  and {hidden} more; --json lists what they cost")
-    lines += [statement_line(statement) for statement in diagnosis.profile]
 
     if diagnosis.fine:
         names = ", ".join(dict.fromkeys(entry.name for entry in diagnosis.fine))
-        lines.append(printable(f"✔ {names}: no growth with p that matters"))
-    lines += [f"~ not judged: {_unjudged_text(entry)}" for entry in diagnosis.not_judged]
+        lines += _fold(f"✔ {names}: no growth with p that matters", width)
+    for statement in diagnosis.not_judged:
+        lines += _fold(f"~ not judged: {_unjudged_text(statement)}", width)
     if diagnosis.start_up is not None:
-        lines.append(f"  start-up: {diagnosis.start_up.text}")
-    lines += [f"  {note}" for note in diagnosis.notes]
+        lines += _fold(f"  start-up: {diagnosis.start_up.text}", width)
+    for note in diagnosis.notes:
+        lines += _fold(f"  {note}", width)
     if diagnosis.next_run is not None:
         lines.append(f"  the run that helps most: {diagnosis.next_run}")
     return lines
+
+
+def _fold(text: str, width: int) -> list[str]:
+    return textwrap.wrap(printable(text), width, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _unjudged_text(statement: Statement) -> str:

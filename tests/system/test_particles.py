@@ -1,0 +1,42 @@
+"""The example particles.py: its three limits are found, and none once it is repaired."""
+
+from pathlib import Path
+
+import pytest
+
+from insitu.workflows import diagnose
+from tests.system.conftest import Bench
+
+pytestmark = pytest.mark.mpi
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PARTICLES = EXAMPLES / "particles.py"
+SCALES = (2, 3, 4, 5, 6)
+
+
+def line_of(function: str) -> int:
+    lines = PARTICLES.read_text(encoding="utf-8").splitlines()
+    return next(i for i, line in enumerate(lines, 1) if line.startswith(f"def {function}("))
+
+
+def test_the_three_limits_are_found_at_their_lines(bench: Bench):
+    for p in SCALES:
+        assert bench.run("-n", p, "--", PARTICLES).code == 0
+
+    diagnosis = diagnose(str(bench.campaign), at="p=65536")
+
+    limits = {(limit.kind, limit.where, limit.points) for limit in diagnosis.limits}
+    assert limits == {
+        ("memory", f"particles.py:{line_of('neighbour_table')}", "5 of 5 points"),
+        ("serial", f"particles.py:{line_of('write_output')}", "5 of 5 points"),
+        ("bytes", f"particles.py:{line_of('balance')}", "5 of 5 points"),
+    }
+
+
+def test_the_repaired_program_has_none(bench: Bench):
+    for p in SCALES:
+        assert bench.run("-n", p, "--", PARTICLES, "--repaired").code == 0
+
+    diagnosis = diagnose(str(bench.campaign), at="p=65536")
+
+    assert diagnosis.limits == ()
