@@ -1,10 +1,12 @@
 /* The function timer inside CPython: a frame evaluator on 3.11 (PEP 523), callbacks of sys.monitoring from 3.12 on. */
+#define _GNU_SOURCE
 #include "hook.h"
 
 #include "frames.h"
 #include "marks.h"
 #include "table.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static PyObject *on_uncaught; /* called with the exception that leaves the body of __main__ */
@@ -25,6 +27,26 @@ static void report_uncaught(PyObject *exception) {
 /* Deeper calls run without the hook: each hooked call takes C stack, while unhooked calls of Python functions do not.
  */
 #define UNHOOK_DEPTH 1500
+
+/* Nor does a call use the hook if less than this is left of the stack of its thread, or half of a small stack. */
+#define UNHOOK_BYTES (64u << 10)
+
+/* The position on the stack below which calls run without the hook; 0 until the first call in this thread. */
+static __thread uintptr_t stack_limit;
+
+static void find_stack_limit(void) {
+  pthread_attr_t attributes;
+  void *lowest = NULL;
+  size_t bytes = 0;
+  stack_limit = 1; /* if the bounds are unknown, only the depth counts */
+  int cancel = insitu_prevent_cancel();
+  if (!pthread_getattr_np(pthread_self(), &attributes)) {
+    if (!pthread_attr_getstack(&attributes, &lowest, &bytes) && lowest)
+      stack_limit = (uintptr_t)lowest + (bytes / 2 < UNHOOK_BYTES ? bytes / 2 : UNHOOK_BYTES);
+    pthread_attr_destroy(&attributes);
+  }
+  insitu_allow_cancel(cancel);
+}
 
 static Evaluator311 next_evaluator;
 
@@ -69,8 +91,9 @@ static __attribute__((noinline)) PyObject *evaluate_slowly(PyThreadState *state,
     how = !is_throw && (*frame->prev_instr & 0xff) == RETURN_GENERATOR_311 ? INSITU_START : INSITU_RESUME;
   if (insitu_python_enter(self, code, frame->f_globals, how) != INSITU_BEGUN)
     return next_evaluator(state, frame, is_throw);
-  PyObject *result = self->overflow < UNHOOK_DEPTH - INSITU_DEPTH ? next_evaluator(state, frame, is_throw)
-                                                                  : evaluate_unhooked(state, frame, is_throw);
+  if (!stack_limit) find_stack_limit();
+  int is_deep = self->overflow >= UNHOOK_DEPTH - INSITU_DEPTH || (uintptr_t)__builtin_frame_address(0) < stack_limit;
+  PyObject *result = is_deep ? evaluate_unhooked(state, frame, is_throw) : next_evaluator(state, frame, is_throw);
   return leave(self, code, result);
 }
 
@@ -79,7 +102,8 @@ static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw) {
   /* Checked first, because in a program with throttled functions most calls are not recorded. */
   if (*insitu_ignored_at(code) == code) return next_evaluator(state, frame, is_throw);
   struct insitu_thread *self = insitu_self;
-  if (__builtin_expect(!insitu_is_on || !self || frame->owner == FRAME_OWNED_BY_GENERATOR, 0))
+  if (__builtin_expect(!insitu_is_on || !self || frame->owner == FRAME_OWNED_BY_GENERATOR, 0) ||
+      __builtin_expect((uintptr_t)__builtin_frame_address(0) < stack_limit || !stack_limit, 0))
     return evaluate_slowly(state, frame, is_throw);
   if (__builtin_expect(insitu_enter_quickly(self, code) != INSITU_BEGUN, 0))
     return evaluate_slowly(state, frame, is_throw);
