@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
+from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares
 from insitu.campaign.selection import select_runs
 from insitu.design.proposals import Proposals
@@ -118,6 +119,7 @@ class Summary:
     findings: tuple[Finding, ...]
     expectations: tuple[ExpectationLine, ...] = ()
     proposals: Proposals | None = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def extrapolation_factor(self) -> float:
@@ -134,6 +136,7 @@ def summarise(
     target: Coordinate | None = None,
     expectations: Sequence[ExpectationLine] = (),
     proposals: Proposals | None = None,
+    diagnosis: Diagnosis | None = None,
 ) -> Summary:
     """Collect what a report shows.
 
@@ -144,6 +147,7 @@ def summarise(
         target: coordinate of the predictions; by default that of `default_target`.
         expectations: verdicts, if there are any.
         proposals: what to run next, if that is known.
+        diagnosis: what limits the program, the head of the report.
     """
     largest = largest_coordinate(models) or (1.0,) * len(models.parameters)
     if target is None:
@@ -179,6 +183,7 @@ def summarise(
         findings=tuple(findings),
         expectations=tuple(expectations),
         proposals=proposals,
+        diagnosis=diagnosis,
     )
 
 

@@ -5,13 +5,14 @@ import sys
 from collections.abc import Sequence
 
 from insitu.campaign.catalogue import open_catalogue
-from insitu.campaign.selection import select_runs
+from insitu.campaign.selection import application, select_runs
 from insitu.entities import CallPath, Finding, RunRecord, RunState, number
 from insitu.errors import CampaignError
 from insitu.run.environment import trouble_file
 from insitu.text import printable
 
 MIN_SCALES = 3  # that a model needs
+MAX_RANKS_READ = 2_000  # of all runs, whose values are read for the diagnosis
 SHOWN_RANKS = 10  # without a complete table
 SHOWN_LOCATIONS = 4  # of a finding that many ranks have
 SHOWN_ERRORS = 5  # of ranks that could not be measured
@@ -29,9 +30,45 @@ def print_summary(record: RunRecord, campaign: str) -> None:
     else:
         print_message(_describe_incomplete(record, values, where))
 
+    for line in diagnose_briefly(where):
+        print_message(line)
+
     about_ranks = [finding for finding in record.findings if finding.where != record.id]
     for line in combine_findings(about_ranks):
         print_message(line)
+
+
+def diagnose_briefly(campaign: str) -> list[str]:
+    """The verdict on the program and its worst limits; empty before there are laws.
+
+    Also empty for large campaigns, whose values would take long to read: there, the user runs
+    `insitu diagnose`.
+    """
+    try:
+        with open_catalogue(campaign) as catalogue:
+            selected, _ = select_runs(catalogue.runs())
+        scales = {run.key.size for run in selected}
+        ranks = sum(run.key.size for run in selected)
+        if len(scales) < MIN_SCALES or ranks > MAX_RANKS_READ:
+            return []
+
+        # The program has ended: only now may insitu take the time to import numpy.
+        from insitu.analysis.diagnosis.diagnose import diagnose_experiment
+        from insitu.analysis.diagnosis.lines import last_lines
+        from insitu.campaign.load import load_experiment
+        from insitu.campaign.store import open_store
+
+        with open_store(campaign) as store:
+            diagnosis = diagnose_experiment(
+                load_experiment(store),
+                store.runs(),
+                store.models(),
+                program=application(selected[-1].configuration) or campaign,
+                sites=store.sites(),
+            )
+        return last_lines(diagnosis)
+    except CampaignError:
+        return []
 
 
 def _describe_incomplete(record: RunRecord, values: str, where: str) -> str:

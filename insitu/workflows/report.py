@@ -21,6 +21,7 @@ from insitu.modeling.measurement import Experiment
 from insitu.views.report.html import html
 from insitu.views.report.markdown import markdown
 from insitu.workflows.advise import propose_toward
+from insitu.workflows.diagnose import diagnose_store
 from insitu.workflows.selection import load_models
 
 SUFFIXES = (".html", ".md")
@@ -80,6 +81,7 @@ def summarise_campaign(
         models = load_models(store)
         experiment = load_experiment(store)
         runs = store.runs()
+        diagnosis = diagnose_store(store, at=at)
 
     target = default_target(models) if at is None else tuple(coordinate_of(at, models.parameters))
     return summarise(
@@ -89,6 +91,7 @@ def summarise_campaign(
         target=target,
         expectations=_judge(campaign, experiment, models, expectations),
         proposals=propose_toward(campaign, experiment, target),
+        diagnosis=diagnosis,
     )
 
 

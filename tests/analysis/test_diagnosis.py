@@ -232,3 +232,10 @@ def test_machine_values_are_checked():
     assert machine.bandwidth == pytest.approx(25e9 / 128)
     with pytest.raises(UsageError, match="available: latency"):
         parse_machine("memoy=1")
+
+
+def test_strong_scaling_is_found_although_every_rank_visits_as_often():
+    plan = {"app->main->push": {"visits": lambda p: 100, "time_exclusive": lambda p: 80.0 / p}}
+
+    assert diagnose({}).scaling == "weak"
+    assert diagnose(plan).scaling == "strong"

@@ -10,6 +10,7 @@ from insitu.launch.find import program_argv
 from insitu.run.options import parse
 from insitu.run.summary import (
     combine_findings,
+    diagnose_briefly,
     has_only_mpi,
     next_step,
     print_measurement_errors,
@@ -104,3 +105,16 @@ def test_a_finding_of_many_ranks_is_printed_once():
         "mpi-singletons: alone (rank 0, rank 1, rank 2, rank 3 and 2 more)",
         "throttled: f",
     ]
+
+
+def test_after_three_scales_a_run_ends_with_the_verdict(tmp_path):
+    campaign = str(tmp_path / "heat.insitu")
+
+    heat_campaign(campaign, 1, (4, 8)).close()
+    before = diagnose_briefly(campaign)
+    heat_campaign(campaign, 1, (16,)).close()
+    after = diagnose_briefly(campaign)
+
+    assert before == []
+    assert after[0] == "heat.py: no limit found up to 1,024 ranks; measured: 4 to 16 ranks, 3 runs"
+    assert len(after) <= 3

@@ -1,6 +1,6 @@
 """What a limit may cost, and the scale at which it costs that much."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,8 +85,8 @@ def make_baseline(measurements: Measurements, machine: Machine) -> Baseline:
 def find_scaling(measurements: Measurements) -> str:
     """Whether the work of all ranks grows with p (weak scaling) or stays (strong scaling).
 
-    The work is the visits of each function of the program, times its smallest time per visit:
-    unlike times, this is not disturbed by ranks that share cores.
+    The work is the visits of each function of the program, times its smallest time per visit at
+    that scale: unlike sums of times, this is hardly disturbed by ranks that share cores.
     """
     if len(measurements.p) < 2:
         return "unknown"
@@ -94,7 +94,8 @@ def find_scaling(measurements: Measurements) -> str:
     for path in measurements.callpaths:
         if not is_start_up(path) and not is_mpi(path):
             visits = measurements.series([path], VISITS.name)
-            work += visits.statistic(np.sum) * visit_price(measurements, path)
+            prices = [lowest_price(group, path) for group in measurements.groups]
+            work += visits.statistic(np.sum) * np.array(prices)
     if np.any(work <= 0):
         return "unknown"
 
@@ -104,23 +105,27 @@ def find_scaling(measurements: Measurements) -> str:
     return "strong" if slope < STRONG_BELOW else "mixed"
 
 
-def visit_price(measurements: Measurements, *paths: CallPath) -> float:
-    """The smallest exclusive time per visit of call paths, in seconds, over all ranks and runs.
+def visit_price(measurements: Measurements, path: CallPath) -> float:
+    """The smallest exclusive time per visit of a call path, in seconds, over all ranks and runs.
 
     The minimum survives runs with more ranks than cores; a mean does not.
     """
+    return lowest_price(measurements.runs, path)
+
+
+def lowest_price(runs: Iterable[MeasuredRun], path: CallPath) -> float:
+    """The smallest exclusive time per visit of a call path in some runs; 0 without any."""
     best = np.inf
-    for path in paths:
-        for run in measurements.runs:
-            row = run.rows.get(path)
-            times = run.table.values.get(TIME_EXCLUSIVE.name)
-            visits = run.table.values.get(VISITS.name)
-            if row is None or times is None or visits is None:
-                continue
-            is_visited = (visits[row] > 0) & np.isfinite(times[row])
-            if is_visited.any():
-                ratios = times[row][is_visited] / visits[row][is_visited]
-                best = min(best, float(ratios.min()))
+    for run in runs:
+        row = run.rows.get(path)
+        times = run.table.values.get(TIME_EXCLUSIVE.name)
+        visits = run.table.values.get(VISITS.name)
+        if row is None or times is None or visits is None:
+            continue
+        is_visited = (visits[row] > 0) & np.isfinite(times[row])
+        if is_visited.any():
+            ratios = times[row][is_visited] / visits[row][is_visited]
+            best = min(best, float(ratios.min()))
     return best if np.isfinite(best) else 0.0
 
 

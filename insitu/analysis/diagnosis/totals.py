@@ -106,7 +106,7 @@ def make_totals(
 
     is_known = not baseline.is_crowded and baseline.seconds > 0
     then = None
-    if is_known:
+    if is_known and costs:
         alone = baseline.at(target)
         then = alone / (alone + sum(cost(target) for cost in costs))
     return RunTotals(

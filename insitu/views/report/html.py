@@ -6,6 +6,7 @@ from html import escape
 
 from insitu import __version__
 from insitu.analysis.callpaths import last_frames
+from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.shares import Estimate, trust_level
 from insitu.analysis.summary import (
     CONFIDENCE,
@@ -51,6 +52,7 @@ STYLE = """
   --line: #343a41; --card: #1c2025; --a: #56b4e9; --b: #ff8a3d; --c: #2fc49a; --d: #e29cc6;
   --e: #e6b450; --f: #8ecbf0; --g: #ccc; } }
 * { box-sizing: border-box; }
+.diagnosis { white-space: pre-wrap; background: var(--card); padding: 12px; font-size: 13px; }
 body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: var(--ink);
   background: var(--paper); max-width: 1080px; margin: 0 auto; padding: 24px 20px 60px; }
 h1 { font-size: 26px; margin: 0 0 2px; } h2 { font-size: 19px; margin: 34px 0 8px; }
@@ -104,6 +106,7 @@ def html(summary: Summary, axis: str, date: str) -> str:
         f"<h1>{title}: how it scales</h1>",
         f'<p class="dim">{_text(_subtitle(summary))}. Made by insitu {__version__}, '
         f"{_text(date)}.</p>",
+        _diagnosis_section(summary),
         _headlines_section(summary),
         _shares_section(summary, axis),
         _growth_section(summary),
@@ -129,6 +132,13 @@ def _subtitle(summary: Summary) -> str:
         f"{count} run{'s' * (count != 1)} up to {largest}; predictions for {target}, "
         f"{factor} times the largest measured scale"
     )
+
+
+def _diagnosis_section(summary: Summary) -> str:
+    if summary.diagnosis is None:
+        return ""
+    lines = "\n".join(diagnosis_lines(summary.diagnosis))
+    return f'<pre class="diagnosis">{_text(lines)}</pre>'
 
 
 def _headlines_section(summary: Summary) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.shares import trust_level
 from insitu.analysis.summary import SeriesGrowth, Summary, coordinate_text
 from insitu.text import printable
@@ -36,6 +37,9 @@ def markdown(summary: Summary, date: str) -> str:
 
     lines = [f"# {_text(summary.title)}: how it scales", ""]
     lines += [f"{len(summary.runs)} runs up to {now}; predictions for {then}; {_text(date)}.", ""]
+    if summary.diagnosis is not None:
+        lines += [f"    {line}".rstrip() for line in diagnosis_lines(summary.diagnosis)]
+        lines.append("")
     lines += [f"- {_text(line)}" for line in headlines(summary)]
     lines += _shares_section(summary, then)
 
