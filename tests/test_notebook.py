@@ -31,7 +31,7 @@ def heat(tmp_path_factory) -> Campaign:
 
 def test_a_campaign_tells_what_it_holds(heat: Campaign):
     assert (heat.name, heat.parameters, len(heat.runs)) == ("heat", ("p",), 10)
-    assert repr(heat) == "<heat: 10 runs, 20 models over p>"
+    assert repr(heat) == "<heat: 10 runs, 26 models over p>"
     assert "main-&gt;solve-&gt;residual-&gt;MPI_Allreduce" in heat._repr_html_()
 
 
@@ -78,6 +78,7 @@ def test_pictures_are_drawn_with_matplotlib(heat: Campaign):
     axes = heat.draw("MPI_Sendrecv")
 
     assert [text.get_text().split(":")[0] for text in axes.get_legend().get_texts()] == [
+        "all",
         "end",
         "inner",
     ]

@@ -107,8 +107,8 @@ def make_forecast(models: ModelSet, run: RunKey) -> Forecast:
     """Predict the metrics of a run.
 
     Visits and times are predicted for the most expensive call paths, other metrics for the call
-    paths with the largest values. There is no prediction where a class of ranks has no model yet.
-    Laws of class sizes do not narrow the bounds of a mean.
+    paths with the largest values. Where a class of ranks has no model yet, the model of the mean
+    over all ranks predicts. Laws of class sizes do not narrow the bounds of a mean.
 
     The bounds are wide enough that of twenty runs like the others one leaves any of them at any
     time. CHANCE is divided by the number of bounds (Bonferroni), and by two because a sum that
@@ -182,8 +182,7 @@ def _find_complete(models: ModelSet) -> set[tuple[CallPath, str]]:
     for clusters in models.clusters:
         key = (clusters.callpath, clusters.metric)
         classes = modelled.get(key, set())
-        covering = {ALL} if ALL in classes else classes
-        if not covering >= set(clusters.names):
+        if ALL not in classes and not classes >= set(clusters.names):
             complete.discard(key)
     return complete
 

@@ -11,7 +11,7 @@ from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares
 from insitu.campaign.selection import select_runs
 from insitu.design.proposals import Proposals
-from insitu.entities import TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
+from insitu.entities import RANKS, TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.match import ALL
 from insitu.modeling.classes.sizes import size_laws
@@ -23,6 +23,7 @@ MAX_LINES = 10  # of a table of the summary
 CONFIDENCE = 0.95  # probability with which bounds hold, by default
 MAX_BANDS = 6  # call paths with a band of their own on the way to the target
 BAND_POINTS = 24
+SIZE_TOLERANCE = 1e-6  # relative, of the sum of class sizes: laws are exact or not used
 
 Coordinate = tuple[float, ...]
 
@@ -294,9 +295,17 @@ def _farthest_parameter(models: ModelSet, target: Coordinate) -> tuple[int, floa
 
 
 def _group_series(
-    models: ModelSet, metric: str, only: Container[CallPath] | None = None
+    models: ModelSet,
+    metric: str,
+    laws: Mapping[SeriesKey, Model],
+    points: FloatArray,
+    only: Container[CallPath] | None = None,
 ) -> dict[CallPath, list[SeriesModel]]:
-    """Per call path the series of all ranks, or else those of its classes."""
+    """Per call path the series that cover all ranks at the points.
+
+    These are the classes if size laws say how many ranks each has, and together all ranks there.
+    Otherwise it is the mean over all ranks.
+    """
     groups: dict[CallPath, list[SeriesModel]] = {}
     for series in models.models:
         path = series.key.callpath
@@ -305,8 +314,29 @@ def _group_series(
 
     for path, group in groups.items():
         of_all = [series for series in group if series.key.behaviour == ALL]
-        groups[path] = of_all or group
+        of_classes = [series for series in group if series.key.behaviour != ALL]
+        if of_all and not _covers_all_ranks(models, of_classes, laws, points):
+            groups[path] = of_all
+        else:
+            groups[path] = of_classes or of_all
     return groups
+
+
+def _covers_all_ranks(
+    models: ModelSet,
+    classes: Sequence[SeriesModel],
+    laws: Mapping[SeriesKey, Model],
+    points: FloatArray,
+) -> bool:
+    """Whether the size laws of these classes add up to the number of ranks at every point."""
+    if RANKS not in models.parameters or not classes:
+        return False
+    if any(series.key not in laws for series in classes):
+        return False
+
+    ranks = points[:, models.parameters.index(RANKS)]
+    sizes = np.sum([laws[series.key].predict(points) for series in classes], axis=0)
+    return bool(np.all(abs(sizes - ranks) <= SIZE_TOLERANCE * ranks))
 
 
 def costs_at(
@@ -320,6 +350,8 @@ def costs_at(
 ) -> dict[CallPath, Estimate]:
     """Predict a metric of a mean rank at one coordinate; classes are weighted by their ranks.
 
+    Where the number of ranks of each class is not known there, the model of the mean is used.
+
     Args:
         models: of the campaign.
         metric: its name.
@@ -328,10 +360,9 @@ def costs_at(
         level: the probability with which bounds hold.
         of_any_sizes: whether bounds hold for any numbers of ranks in the classes.
     """
-    groups = _group_series(models, metric, only)
-    has_classes = any(len(group) > 1 for group in groups.values())
-    laws = size_laws(models.clusters, models.parameters) if has_classes else {}
+    laws = _size_laws_of_metric(models, metric, only)
     point = np.array([at])
+    groups = _group_series(models, metric, laws, point, only)
 
     def weighted(group: Sequence[SeriesModel], values: Iterable[float]) -> float:
         columns = [np.array([value]) for value in values]
@@ -350,6 +381,19 @@ def costs_at(
     return costs
 
 
+def _size_laws_of_metric(
+    models: ModelSet, metric: str, only: Container[CallPath] | None = None
+) -> dict[SeriesKey, Model]:
+    """How many ranks the classes of a metric have."""
+    clusters = []
+    for entry in models.clusters:
+        if entry.metric == metric and (only is None or entry.callpath in only):
+            clusters.append(entry)
+    if all(len(entry.names) == 1 for entry in clusters):
+        return {}
+    return size_laws(clusters, models.parameters)
+
+
 def costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallPath, FloatArray]:
     """Predict a metric of a mean rank at many coordinates, without bounds.
 
@@ -361,9 +405,9 @@ def costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallP
     Returns:
         Per call path (n_points,).
     """
-    laws = size_laws(models.clusters, models.parameters)
+    laws = _size_laws_of_metric(models, metric)
     costs = {}
-    for path, group in _group_series(models, metric).items():
+    for path, group in _group_series(models, metric, laws, points).items():
         values = [series.model.predict(points) for series in group]
         costs[path] = _weighted_mean(group, laws, points, values)
     return costs

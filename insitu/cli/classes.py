@@ -1,7 +1,7 @@
 """`insitu classes`: which ranks behave alike."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -31,6 +31,8 @@ from insitu.workflows.classes import (
 from insitu.workflows.selection import SeriesFilter
 
 SHOWN_COORDINATES = 10  # in the table; the largest ones
+MAX_LETTERS = 3  # of a class that is named by letters: A to ZZZ
+SHOWN_CLASSES = 8  # lines of a call path without --all
 COLUMNS = (
     OutputColumn("class"),
     OutputColumn("ranks"),
@@ -48,12 +50,14 @@ Parameters = tuple[tuple[str, float], ...]
     metavar="FILE",
     help="Draw the ranks of the largest run, coloured by class, into FILE (PNG, SVG, PDF).",
 )
+@click.option("--all", "is_all", is_flag=True, help="Show every class on a line of its own.")
 @json_option
 @series_options
 def command(
     campaign: str,
     *,
     picture: str | None,
+    is_all: bool,
     is_json: bool,
     callpath: str | None,
     metric: str | None,
@@ -61,7 +65,8 @@ def command(
 ) -> None:
     """Show which ranks of CAMPAIGN behave alike, and how the number of such ranks grows.
 
-    Classes are based on counts, confirmed by times. A class has the same name in all runs. With
+    Classes are based on counts, or else on times. A class has the same name in all runs. Where a
+    call path has more than eight, those of one kind share a line unless --all is given. With
     --json, each line has the class of every rank for one call path, metric and coordinate. With
     --plot, the picture shows the ranks of the most expensive call paths by value and, if the
     program calls MPI_Cart_create, by grid position.
@@ -77,12 +82,12 @@ def command(
     if is_json:
         print_json(class_row(clusters, listing.size_models) for clusters in listing.clusters)
         return
-    _print_table(listing)
+    _print_table(listing, is_all=is_all)
     print_hidden_callpaths(listing.hidden_callpaths)
     print_findings(listing.findings)
 
 
-def _print_table(listing: ClassListing) -> None:
+def _print_table(listing: ClassListing, *, is_all: bool) -> None:
     """Print the call paths with several classes; only count the others."""
     split_series = {_series_of(entry) for entry in listing.clusters if len(entry.names) > 1}
     split: dict[CallPath, list[Clusters]] = defaultdict(list)
@@ -98,7 +103,8 @@ def _print_table(listing: ClassListing) -> None:
         blocks = []
         for path, clusters in split.items():
             share = percent(listing.share.get(path, 0.0))
-            blocks.append(Block(share, str(path), _lines(clusters, listing, shown)))
+            lines = _lines(clusters, listing, shown, is_all=is_all)
+            blocks.append(Block(share, str(path), lines))
         print_blocks("share", COLUMNS, blocks)
 
     uniform = len({entry.callpath for entry in listing.clusters}) - len(split)
@@ -121,18 +127,55 @@ def _format_coordinates(coordinates: Sequence[Parameters]) -> str:
 
 
 def _lines(
-    clusters: Sequence[Clusters], listing: ClassListing, coordinates: Sequence[Parameters]
+    clusters: Sequence[Clusters],
+    listing: ClassListing,
+    coordinates: Sequence[Parameters],
+    *,
+    is_all: bool,
 ) -> list[tuple[str, ...]]:
-    """Return a line per class; metrics whose classes have the same sizes share a line."""
+    """Return a line per class; metrics whose classes have the same sizes share a line.
+
+    Unless all are wanted, the classes of one kind of ranks share a line if there are many, and no
+    more than SHOWN_CLASSES lines are returned.
+    """
     sizes: dict[str, dict[str, dict[Parameters, int]]] = defaultdict(lambda: defaultdict(dict))
     for entry in clusters:
         for name, size in class_sizes(entry).items():
             sizes[entry.metric][name][entry.run.parameters] = size
 
-    metrics: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    metrics: dict[tuple[str, str], list[str]] = defaultdict(list)
+    models: dict[tuple[str, str], str] = {}
     for metric, classes in sizes.items():
-        for name, by_coordinate in sorted(classes.items()):
+        members = {name: [name] for name in classes}
+        if not is_all and len(classes) > SHOWN_CLASSES:
+            members = _group_by_kind(classes)
+
+        for name, names in sorted(members.items()):
+            total: dict[Parameters, int] = defaultdict(int)
+            for member in names:
+                for at, size in classes[member].items():
+                    total[at] += size
+            text = " ".join(str(total.get(at, "–")) for at in coordinates)
             model = listing.size_models.get(SeriesKey(clusters[0].callpath, metric, name))
-            text = " ".join(str(by_coordinate.get(at, "–")) for at in coordinates)
-            metrics[name, text, "" if model is None else str(model)].append(metric)
-    return [(*line, ", ".join(names)) for line, names in metrics.items()]
+            if model is not None:
+                models[name, text] = str(model)
+            note = f" ({len(names)} classes)" if len(names) > 1 else ""
+            metrics[name, text].append(metric + note)
+
+    lines: list[tuple[str, ...]] = []
+    for line, names in metrics.items():
+        lines.append((*line, models.get(line, ""), ", ".join(names)))
+    if is_all or len(lines) <= SHOWN_CLASSES:
+        return lines
+    n_hidden = len(lines) - SHOWN_CLASSES + 1
+    return [*lines[: SHOWN_CLASSES - 1], (f"{n_hidden} more", "", "", "shown with --all")]
+
+
+def _group_by_kind(names: Iterable[str]) -> dict[str, list[str]]:
+    """Classes by the kind of their ranks: `corner` has `corner x-y-` and `corner x-y+`."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        words = [word for word in name.split() if not set(word) & set("+-±")]
+        is_letter = name.isupper() and len(name) <= MAX_LETTERS
+        groups["A, B, …" if is_letter else " ".join(words)].append(name)
+    return groups

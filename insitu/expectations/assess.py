@@ -106,6 +106,14 @@ def series_of(entry: Entry, models: ModelSet) -> list[SeriesModel]:
     of_class = of_metric
     if entry.behaviour:
         of_class = [series for series in of_metric if series.key.behaviour == entry.behaviour]
+    else:  # the mean over all ranks says no more than the classes if each of them has a model
+        classified = models.classified_series()
+        of_class = [
+            series
+            for series in of_metric
+            if series.key.behaviour != ALL
+            or (series.key.callpath, series.key.metric) not in classified
+        ]
     if of_class:
         return of_class
 
@@ -328,12 +336,10 @@ def _compliance_text(compliance: Compliance, name: str, largest: float) -> str:
 
 
 def _slowest(series: Sequence[SeriesModel], path: CallPath) -> Model:
-    """Return the model of all ranks, or of the class with the largest value at its last point."""
+    """Return the model of the class with the largest value at its last point, or of all ranks."""
     of_path = [found for found in series if found.key.callpath == path]
-    for found in of_path:
-        if found.key.behaviour == ALL:
-            return found.model
-    return max(of_path, key=lambda found: float(found.model.values[-1])).model
+    of_classes = [found for found in of_path if found.key.behaviour != ALL]
+    return max(of_classes or of_path, key=lambda found: float(found.model.values[-1])).model
 
 
 def _judge_classes(entry: Entry, rule: ClassExpectation, models: ModelSet) -> list[Result]:

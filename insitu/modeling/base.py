@@ -297,3 +297,19 @@ class ModelSet:
     clusters: Sequence[Clusters] = ()
     findings: tuple[Finding, ...] = field(default=())
     rest: Mapping[CallPath, float] = field(default_factory=dict)
+
+    def classified_series(self) -> set[tuple[CallPath, str]]:
+        """The call paths and metrics of which every behaviour class in every run has a model."""
+        modelled = {(series.key.callpath, series.key.metric): set[str]() for series in self.models}
+        for series in self.models:
+            modelled[series.key.callpath, series.key.metric].add(series.key.behaviour)
+
+        several: set[tuple[CallPath, str]] = set()
+        incomplete: set[tuple[CallPath, str]] = set()
+        for clusters in self.clusters:
+            key = (clusters.callpath, clusters.metric)
+            if len(clusters.names) > 1:
+                several.add(key)
+            if not modelled.get(key, set()) >= set(clusters.names):
+                incomplete.add(key)
+        return several - incomplete

@@ -165,6 +165,7 @@ def draw_panel(axes: Axes, series: Sequence[SeriesModel], style: PlotStyle | Non
     style = style or PlotStyle()
     lowest, largest = np.inf, 0.0
     scales: set[float] = set()
+    has_classes = any(item.key.behaviour != ALL for item in series)
 
     for index, item in enumerate(series):
         points = measured_points(item.model)
@@ -181,7 +182,7 @@ def draw_panel(axes: Axes, series: Sequence[SeriesModel], style: PlotStyle | Non
         # The mark appears in the legend but not along the curve.
         line.set(marker=mark, markersize=4.5, markeredgecolor="white")
         line.set_markevery([])
-        line.set_label(_label(item, with_path=style.is_joint))
+        line.set_label(_label(item, with_path=style.is_joint, has_classes=has_classes))
 
     _scale_axes(axes, sorted(scales), lowest=lowest, largest=largest, logs=style.logs)
     _label_values(axes, series[0])
@@ -214,10 +215,10 @@ def _draw_model(axes: Axes, item: SeriesModel, x: np.ndarray, colour: str) -> An
     return line
 
 
-def _label(item: SeriesModel, *, with_path: bool) -> str:
+def _label(item: SeriesModel, *, with_path: bool, has_classes: bool) -> str:
     """The legend text: call path and class if they are not printed elsewhere, and the segments."""
     words = [item.key.callpath.name] if with_path else []
-    words += [] if item.key.behaviour == ALL else [item.key.behaviour]
+    words += [] if item.key.behaviour == ALL and not has_classes else [item.key.behaviour]
     name = printable(" ".join(words)[:TEXT_WIDTH]) + ": " * bool(words)
     if "$" in name + "".join(item.model.parameters):
         return name + printable(str(item.model))

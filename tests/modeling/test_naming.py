@@ -52,7 +52,11 @@ def test_ranks_of_a_plane_are_corners_edges_and_inner_ones():
 
 
 def test_a_run_added_later_renames_nothing():
-    runs = [run(sides, by_walls(sides), is_placed=False) for sides in PLANES]
+    """In no order of ranks, so that no grid explains the classes."""
+    rng = np.random.default_rng(4)
+    runs = []
+    for sides in PLANES:
+        runs.append(run(sides, rng.permutation(by_walls(sides)), is_placed=False))
 
     every = names(runs)
 
@@ -61,6 +65,15 @@ def test_a_run_added_later_renames_nothing():
             assert some == every[size] or some == ("all",)
     assert every[4] == ("A",)
     assert every[64] == ("C", "B", "A")
+
+
+def test_classes_of_a_grid_are_named_by_walls_without_a_communicator():
+    runs = [run(sides, by_walls(sides), is_placed=False) for sides in PLANES]
+
+    every = names(runs)
+
+    assert every[4] == ("corner",)
+    assert every[64] == ("inner", "edge", "corner")
 
 
 def test_the_same_classes_have_the_same_names_in_the_paper_s_way():

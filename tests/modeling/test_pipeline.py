@@ -60,11 +60,19 @@ def test_each_class_has_a_model_of_the_mean_over_its_ranks():
 
     models = by_key(remodel(experiment(*runs)))
 
-    assert set(models) == {SeriesKey(FLUX, "time", "inner"), SeriesKey(FLUX, "time", "end")}
+    names = ("inner", "end", "all")
+    assert set(models) == {SeriesKey(FLUX, "time", name) for name in names}
     predicted = models[SeriesKey(FLUX, "time", "end")].predict(np.array([[256.0]]))
     assert predicted == pytest.approx([1024.0], rel=1e-6)
     constant = models[SeriesKey(FLUX, "time", "inner")].predict(np.array([[256.0]]))
     assert constant == pytest.approx([1.0], rel=1e-6)
+
+
+def test_the_mean_over_all_ranks_has_a_model_besides_those_of_classes():
+    models = by_key(remodel(experiment(*[run({FLUX: ends(p)}) for p in SIZES])))
+
+    mean = models[SeriesKey(FLUX, "time", "all")]
+    assert mean.values == pytest.approx([np.mean(ends(p)) for p in SIZES])
 
 
 def test_a_single_class_is_all_ranks():
@@ -207,7 +215,7 @@ def test_a_run_that_lacks_a_parameter_is_left_out_and_named():
 def test_another_threshold_joins_what_ten_percent_parts():
     runs = [run({FLUX: [1.0] * (p - 1) + [1.2]}) for p in SIZES]
 
-    assert len(remodel(experiment(*runs), RefitOptions(classes="paper")).models) == 2
+    assert len(remodel(experiment(*runs), RefitOptions(classes="paper")).models) == 3
     assert len(remodel(experiment(*runs), RefitOptions(classes="paper", threshold=0.5)).models) == 1
 
 
@@ -220,6 +228,7 @@ def test_deterministic_metrics_and_levels_are_clustered_by_the_same_rule():
         assert keys == {
             SeriesKey(FLUX, metric.name, "inner"),
             SeriesKey(FLUX, metric.name, "end"),
+            SeriesKey(FLUX, metric.name, "all"),
         }
 
 
@@ -325,13 +334,14 @@ def test_runs_with_fewer_classes_are_matched_by_laws_of_value_and_size():
     result = remodel(experiment(*runs))
 
     assert [group.names for group in result.clusters] == [
-        ("A",),
-        ("B", "A"),
-        *[("C", "B", "A")] * 4,
+        ("corner",),
+        ("edge", "corner"),
+        *[("inner", "edge", "corner")] * 4,
     ]
     assert [finding.code for finding in result.findings] == ["classes-matched"]
     assert (
-        "p=4 has only A (1 call path); p=8 has only B, A (1 call path)" in result.findings[0].text
+        "p=4 has only corner (1 call path); p=8 has only edge, corner (1 call path)"
+        in result.findings[0].text
     )
 
 

@@ -102,7 +102,7 @@ def test_classes_of_rules_are_modelled_under_their_names():
     found = remodel(Experiment(("p",), tuple(runs)), RefitOptions(rules=[rules]))
 
     assert {one.key for one in found.models} == {
-        SeriesKey(FLUX, "time", name) for name in ("corner", "edge", "other")
+        SeriesKey(FLUX, "time", name) for name in ("corner", "edge", "other", "all")
     }
     assert found.clusters[0].names == ("corner",)
 

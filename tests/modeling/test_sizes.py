@@ -91,10 +91,12 @@ def test_grids_that_are_no_squares_or_cubes_do_not_spoil_the_laws(grids, expecte
 
 
 def test_a_law_may_begin_where_the_domain_is_no_longer_degenerate():
-    clusters = [
-        Clusters(FLUX, "time", RunKey.of({"p": p}), np.zeros(min(p, 4), dtype=int), ("corner",))
-        for p in (2, 4, 8, 16)
-    ]
+    clusters = []
+    for p in (2, 4, 8, 16):
+        labels = (np.arange(p) >= 4).astype(int)
+        names = ("corner", "other") if p > 4 else ("corner",)
+        clusters.append(Clusters(FLUX, "time", RunKey.of({"p": p}), labels, names))
+    clusters.append(Clusters(FLUX, "time", RunKey.of({"p": 32}), (np.arange(32) >= 4) * 1, names))
 
     law = size_laws(clusters, ("p",))[SeriesKey(FLUX, "time", "corner")]
 
@@ -104,6 +106,16 @@ def test_a_law_may_begin_where_the_domain_is_no_longer_degenerate():
 
 def test_a_class_seen_in_two_runs_has_no_law():
     assert SeriesKey(FLUX, "time", "inner") not in laws((2, 3, 4))
+
+
+def test_sizes_that_do_not_add_up_to_all_ranks_have_no_laws():
+    clusters = []
+    for p in (6, 18, 36):
+        labels = np.minimum(np.arange(p), 2 + p // 7)
+        names = tuple(map(str, range(labels.max() + 1)))
+        clusters.append(Clusters(FLUX, "time", RunKey.of({"p": p}), labels, names))
+
+    assert size_laws(clusters, ("p",)) == {}
 
 
 def test_an_experiment_with_a_fixed_number_of_ranks_has_no_size_laws():
@@ -120,7 +132,7 @@ def test_a_class_that_grows_away_is_named_with_its_ranks_and_cost():
 
     (finding,) = [one for one in found.findings if one.code == "classes-diverge"]
     assert finding.where == "main->flux"
-    assert "class A grow as p^½ while those of class B stay constant" in finding.text
+    assert "class corner grow as p^½ while those of class edge stay constant" in finding.text
     assert "at p = 65,536 they (4 of them) take 65 times as long" in finding.text
 
 

@@ -180,13 +180,11 @@ def _overall_means(measured: MetricValues) -> FloatArray:
 def _make_series(
     path: CallPath, metric: Metric, matching: Matching, *, values: FloatArray, overall: FloatArray
 ) -> dict[SeriesKey, FloatArray]:
-    """One series per class; besides, the overall mean where not every run could be matched."""
-    series = {}
+    """One series per class, and the mean over all ranks, which exists in every run."""
+    series = {SeriesKey(path, metric.name, ALL): overall}
     for index, name in enumerate(matching.names):
         if name != ALL:
             series[SeriesKey(path, metric.name, name)] = values[:, index]
-    if ALL in matching.names or not matching.is_complete:
-        series[SeriesKey(path, metric.name, ALL)] = overall
     return series
 
 

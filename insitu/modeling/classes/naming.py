@@ -7,6 +7,7 @@ import numpy as np
 
 from insitu.modeling.classes.behaviour import MetricValues, Partition
 from insitu.modeling.classes.domain import AXES, Domain, kind_name
+from insitu.modeling.classes.grids import infer_domains
 from insitu.modeling.classes.match import ALL, Matching
 from insitu.modeling.classes.run_groups import mean_over_runs
 from insitu.modeling.measurement import FloatArray, IntArray
@@ -28,10 +29,12 @@ class Namer:
     """Names the classes of an experiment.
 
     classifications: each has the kinds of ranks per run group, None where it does not apply; cache:
-    matchings by the labels of all groups, because many call paths have the same.
+    matchings by the labels of all groups, because many call paths have the same; has_domain:
+    whether the program creates a Cartesian communicator.
     """
 
     classifications: list[list[RankKinds | None]]
+    has_domain: bool = False
     cache: dict[tuple[object, ...], Matching] = field(default_factory=dict)
 
     @classmethod
@@ -45,7 +48,7 @@ class Namer:
                 )
         for by_rank in zip(*map(_by_rank, sizes), strict=True):
             classifications.append(list(by_rank))
-        return cls(classifications)
+        return cls(classifications, any(domain is not None for domain in domains))
 
     def name(self, measured: MetricValues, partition: Partition, *, is_literal: bool) -> Partition:
         """Give the classes names that do not depend on how many there are.
@@ -70,23 +73,37 @@ class Namer:
 
             key = (matching, is_literal, *(group_labels.tobytes() for group_labels in labels))
             if key not in self.cache:
-                by_kinds = None if is_literal else self._match_kinds(measured, labels, row)
-                self.cache[key] = by_kinds or self._rename(labels, matching)
+                self.cache[key] = self._name_row(measured, row, labels, matching, is_literal)
             matchings.append(self.cache[key])
         return replace(partition, matchings=matchings)
 
-    def _match_kinds(
-        self, measured: MetricValues, labels: Sequence[IntArray], row: int
-    ) -> Matching | None:
-        """The matching by the first classification whose kinds are the clusters."""
-        for classification in self.classifications:
-            kinds = _kinds_of_clusters(labels, classification)
-            if kinds is not None:
-                values = []
-                for group in measured.groups:
-                    values.append(mean_over_runs([measured.tables[run][row] for run in group.runs]))
-                return _match_by_kinds(kinds, labels, values)
-        return None
+    def _name_row(
+        self,
+        measured: MetricValues,
+        row: int,
+        labels: Sequence[IntArray],
+        matching: Matching,
+        is_literal: bool,
+    ) -> Matching:
+        """The names of the classes of one call path."""
+        if is_literal:
+            return self._rename(labels, matching)
+
+        by_kinds = _match_kinds(self.classifications, measured, labels, row)
+        if by_kinds is not None:
+            return by_kinds
+
+        # Without a Cartesian communicator, classes may still be those of a grid.
+        classes = None if self.has_domain else _classes_of_ranks(labels, matching)
+        domains = None if classes is None else infer_domains(classes)
+        if domains is not None:
+            by_grid = [
+                list(map(classify, domains)) for classify in (_by_walls, _by_axes, _by_sides)
+            ]
+            by_kinds = _match_kinds(by_grid, measured, labels, row)
+            if by_kinds is not None:
+                return by_kinds
+        return self._rename(labels, matching)
 
     def _rename(self, labels: Sequence[IntArray], matching: Matching) -> Matching:
         """The same matching, named by what most ranks of each class are, or by letters."""
@@ -95,6 +112,33 @@ class Namer:
             if names is not None:
                 return replace(matching, names=names)
         return replace(matching, names=_letters(labels, matching))
+
+
+def _match_kinds(
+    classifications: Sequence[Sequence[RankKinds | None]],
+    measured: MetricValues,
+    labels: Sequence[IntArray],
+    row: int,
+) -> Matching | None:
+    """The matching by the first classification whose kinds are the clusters."""
+    for classification in classifications:
+        kinds = _kinds_of_clusters(labels, classification)
+        if kinds is not None:
+            values = []
+            for group in measured.groups:
+                values.append(mean_over_runs([measured.tables[run][row] for run in group.runs]))
+            return _match_by_kinds(kinds, labels, values)
+    return None
+
+
+def _classes_of_ranks(labels: Sequence[IntArray], matching: Matching) -> list[IntArray] | None:
+    """The class of each rank per group, instead of its cluster; None where one is not matched."""
+    classes = []
+    for group_labels, assigned in zip(labels, matching.assigned, strict=True):
+        if assigned is None:
+            return None
+        classes.append(np.where(group_labels < 0, -1, np.array(assigned)[group_labels]))
+    return classes
 
 
 def _by_walls(domain: Domain) -> RankKinds:

@@ -19,6 +19,8 @@ MAX_AXES = 3  # of a domain, as in programs of physics
 MIN_RUNS = 3  # fewer cannot tell a constant from growth
 WELL = 0.02  # relative misfit up to which the simplest law is taken
 OBLONG = 0.35  # the same of runs whose number of ranks is no square or cube
+MAX_SUM_MISFIT = 1e-6  # relative, of the sum of all sizes to p: rounding of least squares
+DOUBLINGS_CHECKED = 20  # of the largest p, in which no size may be negative
 SIMPLER = 2.0  # by how much the criterion of a domain with more axes must be better
 
 
@@ -34,8 +36,8 @@ def size_laws(clusters: Sequence[Clusters], parameters: tuple[str, ...]) -> dict
         parameters: of the experiment.
 
     Returns:
-        A model per class. There is none for classes in fewer than three runs, and for experiments
-        in which the number of ranks is no parameter.
+        A model per class. There is none for classes in fewer than three runs, for call paths whose
+        laws do not add up to p, and for experiments in which the number of ranks is no parameter.
     """
     if RANKS not in parameters:
         return {}
@@ -122,7 +124,25 @@ def _fit_laws(
     laws = _first_laws(p, sizes)
     if laws is None:
         laws = _likeliest_laws(p, sizes)
+    if not _adds_up(p, laws):
+        return {}
     return {name: _to_model(points, sizes[name], parameters, law) for name, law in laws.items()}
+
+
+def _adds_up(p: FloatArray, laws: Mapping[str, _SizeLaw]) -> bool:
+    """Whether the sizes of all classes are the number of ranks, and none is negative."""
+    axes = len(next(iter(laws.values())).coefficients) - 1
+    coefficients = np.array([law.coefficients for law in laws.values()])
+    all_ranks = np.zeros(axes + 1)
+    all_ranks[axes] = 1.0
+    if np.any(abs(coefficients.sum(axis=0) - all_ranks) > MAX_SUM_MISFIT):
+        return False
+
+    for law in laws.values():
+        beyond = np.append(p[p >= law.lower], p.max() * 2.0 ** np.arange(1, DOUBLINGS_CHECKED))
+        if np.any(_powers(beyond, axes) @ law.coefficients < -MAX_SUM_MISFIT * beyond):
+            return False
+    return True
 
 
 def _first_laws(p: FloatArray, sizes: Mapping[str, FloatArray]) -> dict[str, _SizeLaw] | None:
@@ -178,7 +198,7 @@ def _exact_coefficients(side: FloatArray, sizes: FloatArray, axes: int) -> list[
 
     With enough sides they are solved for. Otherwise a class consists of halves or thirds of the
     ranks with 0, 1, … axes at whose ends they are: C(d, k) · 2^k · (side - 2)^(d - k) ranks for k
-    of d axes.
+    of d axes. Or it is some of the corners, edges or faces of the domain: one of four corners.
     """
     design = np.stack([side**k for k in range(axes + 1)], axis=1)
     if len(set(side.tolist())) > axes + 1:
@@ -191,13 +211,29 @@ def _exact_coefficients(side: FloatArray, sizes: FloatArray, axes: int) -> list[
             polynomial = np.convolve(polynomial, [-2.0, 1.0])
         polynomials.append(np.pad(polynomial, (0, axes + 1 - len(polynomial))))
 
-    shares = np.array(list(product(range(axes + 1), repeat=axes + 1))) / axes
+    mixed_shares = np.array(list(product(range(axes + 1), repeat=axes + 1))) / axes
+    shares = np.concatenate([mixed_shares, _boundary_shares(axes)])
     mixtures = shares @ np.array(polynomials)
     is_exact = np.all(abs(mixtures @ design.T - sizes) < 1e-6, axis=1)
 
     # Whole polynomials are more plausible than fractions of them.
     n_fractions = np.count_nonzero(shares[is_exact] % 1, axis=1)
     return list(mixtures[is_exact][np.argsort(n_fractions, kind="stable")])
+
+
+def _boundary_shares(axes: int) -> FloatArray:
+    """One, two, … of the parts of a boundary, of one kind: (n, axes + 1), as shares of each kind.
+
+    A domain has C(d, k) · 2^k parts where ranks are at the ends of k of d axes.
+    """
+    shares = []
+    for touched in range(1, axes + 1):
+        n_parts = comb(axes, touched) * 2**touched
+        for count in range(1, n_parts):
+            row = np.zeros(axes + 1)
+            row[touched] = count / n_parts
+            shares.append(row)
+    return np.array(shares)
 
 
 def _fit_simplest(p: FloatArray, sizes: FloatArray, axes: int) -> _SizeLaw | None:
