@@ -369,3 +369,39 @@ def test_models_of_other_parameters_are_made_anew():
     fresh = remodel(experiment(*runs, parameters=("n",)), previous=stale, touched=[])
 
     assert [series.model.parameters for series in fresh.models] == [("n",)]
+
+
+def plane_runs(rng, sizes, *, noise=0.02):
+    """Weak and problem scaling of a plane: rows and columns at its ends have surface to exchange."""
+    runs = []
+    for p, (rows, columns) in {8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}.items():
+        x, y = np.divmod(np.arange(p), columns)
+        surface = 1.6 * ((y == 0) | (y == columns - 1)) + 1.0 * ((x == 0) | (x == rows - 1))
+        for size in sizes:
+            times = 1.5e-4 * size + 0.012 * size**0.5 * surface
+            runs.append(run({FLUX: times * (1 + noise * rng.standard_normal(p))}, p=p, s=size))
+    return runs
+
+
+def test_classes_over_two_parameters_are_those_of_the_ranks_and_matched_in_every_run():
+    runs = plane_runs(np.random.default_rng(6), (1600, 6400, 25600, 102400))
+
+    result = remodel(experiment(*runs, parameters=("p", "s")))
+
+    assert len(result.clusters) == 16
+    names = {clusters.run.size: set(clusters.names) for clusters in result.clusters}
+    assert names[8] == {"corner", "edge y"}
+    assert all(names[p] == {"corner", "edge x", "edge y", "inner"} for p in (16, 32, 64))
+    assert {model.key.behaviour for model in result.models} == {*names[64], "all"}
+
+
+def test_equal_ranks_are_one_class_over_two_parameters():
+    rng = np.random.default_rng(7)
+    runs = []
+    for p in (8, 16, 32, 64):
+        for size in (1, 2, 4, 8):
+            runs.append(run({FLUX: size * (1 + 0.05 * rng.standard_normal(p))}, p=p, s=size))
+
+    result = remodel(experiment(*runs, parameters=("p", "s")))
+
+    assert {clusters.names for clusters in result.clusters} == {("all",)}

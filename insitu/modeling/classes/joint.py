@@ -15,7 +15,7 @@ from insitu.entities import (
     MetricKind,
 )
 from insitu.modeling.classes.behaviour import MetricValues, Partition
-from insitu.modeling.classes.candidates import Candidate, find_candidates
+from insitu.modeling.classes.candidates import Candidate, find_candidates, select_by_free_means
 from insitu.modeling.classes.cluster import BoolArray, class_means, cluster
 from insitu.modeling.classes.counts import DISTINCT, CountEvidence, collect_evidence
 from insitu.modeling.classes.domain import Domain
@@ -282,6 +282,8 @@ class _TimePartitioner:
         self.has_zero = np.zeros(len(measured.paths), dtype=bool)
         for group_medians in medians:
             self.has_zero |= (group_medians <= 0).any(axis=1)
+        sizes = [group.size for group in measured.groups]
+        self.has_other_parameters = 1 < len(set(sizes)) < len(sizes)
         self.is_uniform = self._find_uniform()
 
     def partition(self, rows: Sequence[int]) -> dict[int, PathClasses]:
@@ -297,6 +299,10 @@ class _TimePartitioner:
             labels = [cluster(group_values) for group_values in values]
             return PathClasses(labels, self.matcher.match(labels, values))
 
+        by_position = self._partition_by_position(row)
+        if by_position is not None:
+            return by_position
+
         mixture = self._fit_mixture(row)
         labels, findings = self._spread_labels(row, mixture)
         if mixture.is_candidate:
@@ -310,6 +316,28 @@ class _TimePartitioner:
         if is_unrepeated and not self.matcher.follows_laws(classes, values):
             return _one_class(values, self.matcher)
         return classes
+
+    def _partition_by_position(self, row: int) -> PathClasses | None:
+        """The classes of a domain, where runs with equally many ranks have other parameters.
+
+        The class of a rank is the same in these runs, while values of classes depend on all
+        parameters. None where no domain explains the values, or there is one parameter.
+        """
+        if not self.has_other_parameters:
+            return None
+
+        values = _rows(self.medians, row)
+        is_present = [np.isfinite(group_values) for group_values in values]
+        logs = [np.log(v[present]) for v, present in zip(values, is_present, strict=True)]
+        candidates = []
+        for candidate in self.evidence.candidates:
+            pairs = zip(candidate, is_present, strict=True)
+            candidates.append([codes[present] for codes, present in pairs])
+
+        chosen = select_by_free_means(logs, candidates, floor=MIN_FLOOR)
+        if chosen is None:
+            return None
+        return _partition_by_counts(_rows(self.means, row), self.evidence.candidates[chosen])
 
     def _find_uniform(self) -> BoolArray:
         """The call paths whose ranks are one class without a search: (n_paths,)."""
