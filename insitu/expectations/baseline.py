@@ -6,6 +6,7 @@ from insitu.expectations.entries import Entry
 from insitu.expectations.growth import growth_of_function
 from insitu.expectations.limits import Expectation, expect
 from insitu.modeling.base import ModelSet
+from insitu.modeling.classes.match import ALL
 
 
 def bounds_from_baseline(
@@ -24,9 +25,14 @@ def bounds_from_baseline(
     growth_entries = [entry for entry in entries if isinstance(entry.subject, Expectation)]
     current = {series.key for series in models.models}
 
+    # The mean of classes follows from them; its growth changes with their sizes alone.
+    classified = baseline.classified_series() & models.classified_series()
+
     bounds = []
     for series in baseline.models:
         key = series.key
+        if key.behaviour == ALL and (key.callpath, key.metric) in classified:
+            continue
         has_expectation = any(
             entry.metric == key.metric and entry.is_about(key.callpath) for entry in growth_entries
         )

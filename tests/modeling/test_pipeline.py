@@ -372,7 +372,7 @@ def test_models_of_other_parameters_are_made_anew():
 
 
 def plane_runs(rng, sizes, *, noise=0.02):
-    """Weak and problem scaling of a plane: rows and columns at its ends have surface to exchange."""
+    """Runs of planes of ranks: rows and columns at its ends have surface to exchange."""
     runs = []
     for p, (rows, columns) in {8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}.items():
         x, y = np.divmod(np.arange(p), columns)
