@@ -6,12 +6,12 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
-#include <thread>
-#include <unistd.h>
-#include <vector>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
 #ifdef WITH_MPI
 #include <mpi.h>
 #endif
@@ -25,27 +25,41 @@ void insitu_finish(int, int);
 int insitu_mpi_patch(void);
 void insitu_maps_start(void);
 void insitu_phase(const char *);
-extern int insitu_is_on;
+struct insitu_gate {
+  char before[65536];
+  int is_on;
+  char after[65536];
+};
+extern struct insitu_gate insitu_gate;
 }
 
 static const int threads = 8, slots = 64;
 static int turns = 300;
 static void *shelf[slots]; // blocks that threads pass to each other
 
-KEPT static int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+KEPT static int fib(int n) {
+  return n < 2 ? n : fib(n - 1) + fib(n - 2);
+}
 KEPT static void fall(int i) {
   if (i % 3 == 0) throw std::runtime_error(std::string(40, 'x'));
 }
-KEPT static void leap(jmp_buf &back) { longjmp(back, 1); }
-KEPT static void leave(jmp_buf &back) { leap(back); }
-KEPT static void handle(int) {}
+KEPT static void leap(jmp_buf &back) {
+  longjmp(back, 1);
+}
+KEPT static void leave(jmp_buf &back) {
+  leap(back);
+}
+KEPT static void handle(int) {
+}
 KEPT static void trade(unsigned seed) {
   void *mine = nullptr;
   switch (seed % 5) {
     case 0: mine = malloc(seed % 3000); break;
     case 1: mine = calloc(seed % 30, 40); break;
     case 2: mine = realloc(malloc(10), seed % 5000 + 1); break;
-    case 3: if (posix_memalign(&mine, 64, seed % 2000)) mine = nullptr; break;
+    case 3:
+      if (posix_memalign(&mine, 64, seed % 2000)) mine = nullptr;
+      break;
     case 4: mine = aligned_alloc(128, 128 * (seed % 9 + 1)); break;
   }
   if (mine && seed % 7) memset(mine, 1, 1);
@@ -70,8 +84,7 @@ KEPT static void turn(int i, unsigned seed) {
   talk();
   try {
     fall(i);
-  } catch (const std::exception &) {
-  }
+  } catch (const std::exception &) {}
 }
 KEPT static void work(unsigned seed) {
   jmp_buf back;
@@ -93,7 +106,7 @@ KEPT static void bear() {
 UNTOLD int main(int argc, char **argv) {
   if (argc > 2) turns = atoi(argv[2]);
   if (insitu_table_create(argv[1], 0, 1, "torture", "{}", 2)) return 3;
-  insitu_is_on = 1;
+  insitu_gate.is_on = 1;
   insitu_mpi_patch();
   insitu_maps_start();
 #ifdef WITH_MPI
