@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from insitu.analysis.board import Board
+from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.progress import Agenda
 from insitu.modeling.base import ModelSet
 
@@ -34,6 +35,15 @@ class BoardSource(Protocol):
 
         Raises:
             CampaignError, UsageError: campaign.toml is unreadable or invalid.
+        """
+
+    def diagnosis(self) -> Diagnosis | None:
+        """What will limit the program on more ranks; None without a complete run.
+
+        Reads all values of all complete runs. Any thread may call it.
+
+        Raises:
+            CampaignError: the campaign can no longer be read.
         """
 
     def activity(self) -> str:

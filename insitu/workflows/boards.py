@@ -9,6 +9,7 @@ import zmq
 import zmq.auth
 
 from insitu.analysis.board import Board, make_board
+from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.progress import Agenda
 from insitu.campaign.layout import (
     AGGREGATOR_ADDRESS,
@@ -20,9 +21,11 @@ from insitu.campaign.layout import (
 )
 from insitu.campaign.listener import ListenerAddress, peek_address
 from insitu.campaign.lock import peek_activity
+from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
+from insitu.workflows.diagnose import diagnose_store
 from insitu.workflows.progress import load_agenda
 
 LIVE_S = 3.0  # an aggregator publishes at each heartbeat; after this silence it is busy or gone
@@ -146,6 +149,20 @@ class BoardClient:
             self._agenda = load_agenda(self._campaign, runs)
             self._agenda_version = version
         return self._agenda
+
+    def diagnosis(self) -> Diagnosis | None:
+        """What will limit the program on more ranks; None without a complete run.
+
+        Opens the campaign anew, so that any thread may call it.
+
+        Raises:
+            CampaignError: the campaign can no longer be read.
+        """
+        if not os.path.exists(os.path.join(self._campaign, DATABASE)):
+            return None
+        with open_store(self._campaign) as store:
+            has_runs = bool(select_runs(store.runs())[0])
+            return diagnose_store(store) if has_runs else None
 
     def activity(self) -> str:
         """The run that `insitu campaign run` makes now; "" if it makes none."""

@@ -28,6 +28,7 @@ from insitu.entities import (
 )
 from insitu.modeling.measurement import RunTable
 from insitu.modeling.pipeline import remodel
+from insitu.workflows.diagnose import diagnose
 from tests.support.campaigns import heat_campaign
 from tests.support.page_server import ROOT, Page, child_of, page_at, served
 
@@ -149,7 +150,7 @@ def painted(tab: "playwright.Page", plot: str, colour: str) -> int:
 
 
 def test_a_word_filters_the_call_paths_and_keys_move_the_selection(heat: Page, tab):
-    tab.goto(heat.address)
+    tab.goto(f"{heat.address}#paths")
     tab.wait_for_selector("#rows tr:nth-child(5)")
 
     tab.keyboard.press("/")
@@ -278,7 +279,7 @@ def test_a_query_without_an_answer_is_sent_again(heat: Page, tab):
 
 
 def test_a_hidden_tab_closes_its_connection(heat: Page, tab):
-    tab.goto(heat.address)
+    tab.goto(f"{heat.address}#paths")
     tab.wait_for_selector("#rows tr")
     set_visible = """(is) => {
         Object.defineProperty(document, "hidden", { value: !is, configurable: true });
@@ -434,7 +435,7 @@ def test_a_click_on_a_title_sorts_by_its_column(heat: Page, tab):
 
 
 def test_the_list_of_call_paths_is_one_tab_stop(heat: Page, tab):
-    tab.goto(heat.address)
+    tab.goto(f"{heat.address}#paths")
     tab.wait_for_selector("#rows tr:nth-child(5)")
 
     stops = tab.evaluate(
@@ -567,7 +568,7 @@ def test_a_failed_run_names_ranks_signals_host_and_command(failed: Page, tab):
 
 
 def test_the_state_names_the_run_that_the_campaign_makes(heat: Page, tab):
-    tab.goto(heat.address)
+    tab.goto(f"{heat.address}#paths")
     tab.wait_for_selector("#state:has-text('idle')")
 
     with RunsLock(heat.campaign) as lock:
@@ -575,3 +576,24 @@ def test_the_state_names_the_run_that_the_campaign_makes(heat: Page, tab):
         tab.wait_for_selector("#state:has-text('campaign running: p=128')")
 
     tab.wait_for_selector("#state:has-text('idle')")
+
+
+def test_the_page_opens_on_the_diagnosis(heat: Page, tab):
+    expected = diagnose(heat.campaign)
+
+    tab.goto(heat.address)
+    tab.wait_for_function("() => document.querySelector('#d-verdict').textContent !== ''")
+
+    assert tab.text_content("#d-verdict") == expected.verdict
+    shown = tab.locator("#d-statements > li")
+    assert shown.count() == len(expected.statements[:7]) + len(expected.profile) > 0
+    first = [*expected.statements, *expected.profile][0]
+    assert first.text in shown.nth(0).inner_text()
+    tab.locator("#d-statements button").first.click()
+    tab.wait_for_selector("#tab-diagnosis:not([aria-current])")
+
+
+def test_the_diagnosis_of_a_campaign_without_complete_runs_says_so(failed: Page, tab):
+    tab.goto(failed.address)
+
+    tab.wait_for_selector("#d-verdict:has-text('no complete run yet')")

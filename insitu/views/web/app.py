@@ -25,6 +25,7 @@ from insitu.entities import parse_assignment
 from insitu.errors import InsituError
 from insitu.views.source import BoardSource
 from insitu.views.text import describe_first_run
+from insitu.views.web.diagnosis import diagnosis_json
 from insitu.views.web.guard import Guard
 from insitu.views.web.metrics import CONTENT_TYPE, FINISHED_STATES, Metrics
 from insitu.views.web.queries import Json, ModelQueries
@@ -36,6 +37,7 @@ SCRIPT, STYLE = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 TYPES = {
     "index.html": "text/html; charset=utf-8",
     "page.js": SCRIPT,
+    "diagnosis.js": SCRIPT,
     "names.js": SCRIPT,
     "outlook.js": SCRIPT,
     "plot.js": SCRIPT,
@@ -166,6 +168,7 @@ def make_app(
         open_source: opens the campaign when the server starts; the source is closed at its end.
     """
     thread = ThreadPoolExecutor(1)  # one thread uses the source and the cached models
+    diagnosing = ThreadPoolExecutor(1)  # reads all values of all runs, which may take seconds
     feed = Feed(campaign, thread)
     metrics = Metrics()
 
@@ -175,12 +178,13 @@ def make_app(
         source = await loop.run_in_executor(thread, open_source)
         reading = asyncio.create_task(feed.read(source))
 
-        yield {"queries": ModelQueries(source.models)}
+        yield {"queries": ModelQueries(source.models), "source": source}
 
         reading.cancel()
         await asyncio.wait([reading])
         await loop.run_in_executor(thread, source.close)
         thread.shutdown()
+        diagnosing.shutdown()
 
     async def events(_: Request) -> Response:
         return StreamingResponse(_events(feed, is_ending), media_type="text/event-stream")
@@ -200,27 +204,23 @@ def make_app(
         text = await loop.run_in_executor(thread, make_text)
         return Response(text, headers={"content-type": CONTENT_TYPE})
 
-    def query_route(path: str, query: Query) -> Route:
-        async def answer(request: Request) -> Response:
-            run_query = partial(query, request.state.queries, Arguments(request.query_params))
-            loop = asyncio.get_running_loop()
-            try:
-                return JSONResponse(await loop.run_in_executor(thread, run_query))
-            except ValueError as error:
-                return JSONResponse({"trouble": str(error)}, 400)
-            except InsituError as error:
-                return JSONResponse({"trouble": str(error)}, 503)
-
-        return Route(path, answer)
+    async def diagnosis(request: Request) -> Response:
+        loop = asyncio.get_running_loop()
+        try:
+            result = await loop.run_in_executor(diagnosing, request.state.source.diagnosis)
+        except InsituError as error:
+            return JSONResponse({"trouble": str(error)}, 503)
+        return JSONResponse(diagnosis_json(result))
 
     routes = [
         Route("/events", events),
         Route("/link", link),
         Route("/metrics", scrape),
-        query_route("/series", _series),
-        query_route("/surface", _surface),
-        query_route("/shares", _shares),
-        query_route("/outlook", _outlook),
+        Route("/diagnosis", diagnosis),
+        _query_route("/series", _series, thread),
+        _query_route("/surface", _surface, thread),
+        _query_route("/shares", _shares, thread),
+        _query_route("/outlook", _outlook, thread),
         Route("/", _static("index.html")),
     ]
     routes += [Route(f"/{name}", _static(name)) for name in TYPES if name != "index.html"]
@@ -255,6 +255,22 @@ class Arguments:
 
 
 Query = Callable[[ModelQueries, Arguments], Json]
+
+
+def _query_route(path: str, query: Query, thread: ThreadPoolExecutor) -> Route:
+    """An end point that answers a query about the models."""
+
+    async def answer(request: Request) -> Response:
+        run_query = partial(query, request.state.queries, Arguments(request.query_params))
+        loop = asyncio.get_running_loop()
+        try:
+            return JSONResponse(await loop.run_in_executor(thread, run_query))
+        except ValueError as error:
+            return JSONResponse({"trouble": str(error)}, 400)
+        except InsituError as error:
+            return JSONResponse({"trouble": str(error)}, 503)
+
+    return Route(path, answer)
 
 
 def _series(queries: ModelQueries, arguments: Arguments) -> Json:

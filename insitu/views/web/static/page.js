@@ -7,10 +7,12 @@ import {
   updateAhead,
 } from "./tree.js";
 import { drawCompare, drawDetail, drawModel } from "./series.js";
+import { drawDiagnosis } from "./diagnosis.js";
 import { drawOutlook } from "./outlook.js";
 import { drawFindingsPage, drawRuns, drawSide } from "./runs.js";
 
 const VIEWS = {
+  diagnosis: drawDiagnosis,
   paths: () => {
     drawTree();
     drawDetail();

@@ -13,7 +13,7 @@ export const data = {
 
 const MAX_PINS = 12; // call paths that are compared
 const DEFAULTS = {
-  view: "paths",
+  view: "diagnosis",
   metric: "",
   path: "",
   behaviour: "",

@@ -1,0 +1,52 @@
+"""The diagnosis of a campaign as JSON for the page."""
+
+from typing import Any
+
+from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis
+from insitu.analysis.diagnosis.lines import machine_line, totals_line
+from insitu.analysis.diagnosis.statements import Statement
+from insitu.entities import number
+
+Json = dict[str, Any]  # Any: JSON
+
+
+def diagnosis_json(diagnosis: Diagnosis | None) -> Json:
+    """What the page shows of a diagnosis; empty without a complete run."""
+    if diagnosis is None:
+        return {}
+
+    p, n_runs = diagnosis.p, len(diagnosis.runs)
+    scales = f"{number(p[0])} to {number(p[-1])} ranks" if len(p) > 1 else f"{number(p[0])} ranks"
+    shown = diagnosis.statements[:MAX_STATEMENTS]
+    return {
+        "verdict": diagnosis.verdict,
+        "measured": f"measured: {scales}, {n_runs} run{'s' * (n_runs != 1)}",
+        "totals": totals_line(diagnosis),
+        "machine": machine_line(diagnosis),
+        "statements": [_statement_json(statement) for statement in shown],
+        "hidden": len(diagnosis.statements) - len(shown),
+        "profile": [_statement_json(statement) for statement in diagnosis.profile],
+        "fine": list(dict.fromkeys(statement.name for statement in diagnosis.fine)),
+        "not_judged": [
+            {"name": statement.name, "text": statement.text} for statement in diagnosis.not_judged
+        ],
+        "start_up": "" if diagnosis.start_up is None else diagnosis.start_up.text,
+        "notes": list(diagnosis.notes),
+        "next_run": diagnosis.next_run or "",
+    }
+
+
+def _statement_json(statement: Statement) -> Json:
+    return {
+        "status": statement.status,
+        "kind": statement.kind,
+        "text": statement.text,
+        "callpath": statement.callpath,
+        "where": statement.where,
+        "ranks": statement.ranks,
+        "metric": statement.metric,
+        "law": statement.law,
+        "exact": statement.exact,
+        "points": statement.points,
+        "breaks_at": statement.breaks_at,
+    }
