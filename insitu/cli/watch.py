@@ -102,7 +102,7 @@ def _show_terminal(campaign: str) -> None:
     from insitu.views.terminal.app import Watch
 
     with BoardClient(campaign) as client:
-        app = Watch(client, campaign)
+        app = Watch(client, campaign, opens_diagnosis=True)
         app.run()
     if app.trouble is not None:
         raise app.trouble

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
 from insitu.analysis.board import Board, LiveRun, make_board
+from insitu.analysis.diagnosis.lines import headline
 from insitu.analysis.forecast import LivePath
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore
@@ -19,11 +20,12 @@ from insitu.errors import CampaignError
 from insitu.modeling.base import ModelSet
 from insitu.modeling.pipeline import remodel
 from insitu.views.terminal.app import Watch
-from insitu.views.terminal.linespage import FindingsPage, RunsPage
+from insitu.views.terminal.linespage import DiagnosisPage, FindingsPage, HelpPage, RunsPage
 from insitu.views.terminal.modelpage import ModelPage
 from insitu.views.terminal.overview import Overview
 from insitu.views.terminal.prospects import Prospects, Slider
 from insitu.workflows.boards import BoardClient
+from insitu.workflows.diagnose import diagnose
 from tests.support.campaigns import heat_campaign
 from tests.support.page_server import WAIT_S
 
@@ -153,7 +155,7 @@ def test_findings_are_shown_on_demand_and_always_where_there_is_room(store: Sqli
         assert not app.screen.query_one("#findings").display
         await pilot.press("f")
         await until(pilot, lambda: isinstance(app.screen, FindingsPage))
-        await until(pilot, lambda: "classes-differ: 2 and 6" in text_of(app, "lines"))
+        await until(pilot, lambda: "classes-differ (4)\n  2 and 3\n" in text_of(app, "lines"))
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, Overview))
         assert app.screen.query_one("#series").has_focus
@@ -167,6 +169,39 @@ def test_findings_are_shown_on_demand_and_always_where_there_is_room(store: Sqli
 
     watch(store, SMALL, small)
     watch(store, WIDE, wide)
+
+
+def test_a_question_mark_lists_the_keys(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpPage))
+        await until(pilot, lambda: "sort by the next column" in text_of(app, "lines"))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, Overview))
+
+    watch(store, SMALL, look)
+
+
+def test_d_shows_the_diagnosis(store: SqliteStore):
+    expected = headline(diagnose(store.path))
+
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        await pilot.press("d")
+        await until(pilot, lambda: isinstance(app.screen, DiagnosisPage))
+        await until(pilot, lambda: expected in text_of(app, "lines"))
+
+    watch(store, SMALL, look)
+
+
+def test_the_diagnosis_is_the_first_screen_of_a_campaign_with_runs(store: SqliteStore):
+    async def run(app: Watch) -> None:
+        async with app.run_test(size=SMALL) as pilot:
+            await until(pilot, lambda: isinstance(app.screen, DiagnosisPage))
+            await pilot.press("escape")
+            await until(pilot, lambda: isinstance(app.screen, Overview))
+
+    with BoardClient(store.path) as client:
+        asyncio.run(run(Watch(client, "heat.insitu", wait_s=0.05, opens_diagnosis=True)))
 
 
 def test_a_live_run_shows_its_ranks_and_what_they_spend(store: SqliteStore):

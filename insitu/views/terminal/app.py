@@ -11,19 +11,26 @@ from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from insitu.analysis.board import Board
+from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.outlook import Outlook, make_outlook, outlook_target
 from insitu.analysis.progress import Agenda
 from insitu.errors import InsituError
 from insitu.modeling.base import ModelSet
 from insitu.views.source import BoardSource
-from insitu.views.terminal.linespage import FindingsPage, RunsPage
+from insitu.views.terminal.linespage import DiagnosisPage, FindingsPage, HelpPage, RunsPage
 from insitu.views.terminal.modelpage import ModelPage
 from insitu.views.terminal.overview import Overview
 from insitu.views.terminal.prospects import Prospects
 from insitu.views.terminal.view import WIDE, ScreenState, View
 
 WAIT_S = 1.0  # how long the reading thread waits for a board
-PAGES: dict[str, type[View]] = {"ahead": Prospects, "runs": RunsPage, "findings": FindingsPage}
+PAGES: dict[str, type[View]] = {
+    "ahead": Prospects,
+    "diagnosis": DiagnosisPage,
+    "findings": FindingsPage,
+    "help": HelpPage,
+    "runs": RunsPage,
+}
 
 CSS = """
 Screen { layout: vertical; }
@@ -66,19 +73,32 @@ class Watch(App[None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "diagnosis", "diagnosis"),
         Binding("p", "ahead", "ahead"),
         Binding("r", "runs", "runs"),
         Binding("f", "findings", "findings"),
+        Binding("question_mark", "help", "help"),
         Binding("q", "quit", "quit"),
     ]
 
-    def __init__(self, source: BoardSource, campaign: str, *, wait_s: float = WAIT_S) -> None:
-        """Show `campaign`, read from `source`. The caller closes the source."""
+    def __init__(
+        self,
+        source: BoardSource,
+        campaign: str,
+        *,
+        wait_s: float = WAIT_S,
+        opens_diagnosis: bool = False,
+    ) -> None:
+        """Show `campaign`, read from `source`. The caller closes the source.
+
+        With `opens_diagnosis`, the diagnosis is the first screen, unless there is no run yet.
+        """
         super().__init__()
         self.trouble: InsituError | None = None
         self.shown = ScreenState(campaign)
         self._source = source
         self._wait_s = wait_s
+        self._opens_diagnosis = opens_diagnosis
         self._outlook_request: tuple[ModelSet, tuple[float, ...]] | None = None
         self._has_request = threading.Event()
 
@@ -113,6 +133,19 @@ class Watch(App[None]):
             if is_new and not worker.is_cancelled:
                 self.call_from_thread(self.show, board, models, agenda)
 
+    @work(thread=True, exclusive=True, group="diagnosis")
+    def _diagnose(self) -> None:
+        """Diagnose the campaign. Reads all runs, which may take seconds."""
+        worker = get_current_worker()
+        try:
+            diagnosis = self._source.diagnosis()
+        except InsituError as error:
+            self.trouble = error
+            self.call_from_thread(self.exit)
+            return
+        if not worker.is_cancelled:
+            self.call_from_thread(self._show_diagnosis, diagnosis)
+
     @work(thread=True, exclusive=True, group="ahead")
     def _compute_outlooks(self) -> None:
         """Compute the outlook that was requested last. Many models take a moment."""
@@ -139,6 +172,12 @@ class Watch(App[None]):
             keeps_target = models.parameters == shown.models.parameters and bool(shown.target)
             shown.models = models
             self._request_outlook(shown.target if keeps_target else outlook_target(models))
+            if isinstance(self.screen, DiagnosisPage):
+                self._diagnose()
+
+        if self._opens_diagnosis and shown.board.runs:
+            self._opens_diagnosis = False
+            self.action_diagnosis()
         self._draw()
 
     @on(Overview.Opened)
@@ -159,6 +198,16 @@ class Watch(App[None]):
         if self.shown.models.models:
             self.push_screen(Prospects(self.shown))
 
+    def action_diagnosis(self) -> None:
+        """Open the screen of the diagnosis."""
+        self.shown.is_diagnosing = True
+        self._diagnose()
+        self.push_screen(DiagnosisPage(self.shown))
+
+    def action_help(self) -> None:
+        """Open the screen of keys."""
+        self.push_screen(HelpPage(self.shown))
+
     def action_runs(self) -> None:
         """Open the screen of runs and their ranks."""
         self.push_screen(RunsPage(self.shown))
@@ -172,6 +221,10 @@ class Watch(App[None]):
         self.shown.target = at
         self._outlook_request = (self.shown.models, at)
         self._has_request.set()
+
+    def _show_diagnosis(self, diagnosis: Diagnosis | None) -> None:
+        self.shown.diagnosis, self.shown.is_diagnosing = diagnosis, False
+        self._draw()
 
     def _show_outlook(self, outlook: Outlook) -> None:
         self.shown.ahead = outlook

@@ -10,9 +10,10 @@ from textual.containers import VerticalScroll
 from textual.widgets import Footer, Static
 
 from insitu.analysis.board import ENDED, FAILED, LOST, MEASURING, SILENT, RunRow
+from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.progress import Agenda
 from insitu.text import printable
-from insitu.views.terminal.listing import STATE_STYLES, findings_text
+from insitu.views.terminal.listing import STATE_STYLES, group_findings
 from insitu.views.terminal.view import View, make_title
 from insitu.views.text import (
     SIGNS,
@@ -25,6 +26,28 @@ from insitu.views.text import (
 )
 
 RANK_STYLES = {MEASURING: "cyan", SILENT: "yellow", ENDED: "green", FAILED: "red", LOST: "bold red"}
+
+
+STATEMENT_STYLES = {"✘": "bold red", "!": "yellow", "✔": "green", "~": "dim"}
+KEYS = (
+    ("d", "diagnosis: what will limit the program on more ranks"),
+    ("↑ ↓", "select a call path"),
+    ("enter", "open the model of the selected call path"),
+    ("/", "show only call paths that contain a text, or match a pattern with * and ?"),
+    ("s", "sort by the next column; a click on a title sorts by it"),
+    ("m", "show the next metric"),
+    ("c", "show the next behaviour class"),
+    ("p", "predictions at another scale; ← → move the target"),
+    ("r", "runs with the state of every rank"),
+    ("f", "all findings"),
+    ("escape", "return"),
+    ("q", "quit"),
+)
+TABLE_SIGNS = (
+    ("▲ ▼", "the run in progress is above or below the forecast of earlier runs"),
+    ("share", "share of the cost, measured; ahead: predicted"),
+    ("growth", "predicted cost in multiples of the cost now"),
+)
 
 
 class LinesPage(View):
@@ -70,8 +93,46 @@ class RunsPage(LinesPage):
         self.fill(" · ".join(facts), [*lines, *_plan(self.shown.agenda)], _legend())
 
 
+class DiagnosisPage(LinesPage):
+    """What will limit the program on more ranks."""
+
+    def draw(self) -> None:
+        """Draw everything."""
+        if not self.is_up:
+            return
+        diagnosis = self.shown.diagnosis
+        if diagnosis is not None:
+            lines = [_diagnosis_line(line) for line in diagnosis_lines(diagnosis)]
+        elif self.shown.is_diagnosing:
+            lines = [Text("reading all runs …", "dim")]
+        else:
+            lines = [Text("no complete run yet: the diagnosis follows the first one", "dim")]
+        hint = "escape: call paths   ?: keys"
+        self.fill("diagnosis", lines, Text(hint, "dim"))
+
+
+def _diagnosis_line(line: str) -> Text:
+    return Text(line, STATEMENT_STYLES.get(line[:1], ""))
+
+
+class HelpPage(LinesPage):
+    """The keys, and the signs of the tables."""
+
+    def draw(self) -> None:
+        """Draw everything."""
+        if not self.is_up:
+            return
+        lines = []
+        for key, meaning in KEYS:
+            lines.append(Text.assemble((f"{key:>10}  ", "bold"), meaning))
+        lines.append(Text(""))
+        for sign, meaning in TABLE_SIGNS:
+            lines.append(Text.assemble((f"{sign:>10}  ", "bold"), meaning))
+        self.fill("help", lines, Text("escape returns", "dim"))
+
+
 class FindingsPage(LinesPage):
-    """All findings in full."""
+    """All findings in full, grouped by code."""
 
     def draw(self) -> None:
         """Draw everything."""
@@ -79,8 +140,8 @@ class FindingsPage(LinesPage):
             return
         findings = self.shown.board.findings
         facts = f"{len(findings)} finding{'s' * (len(findings) != 1)}"
-        text = findings_text(findings, most=len(findings))
-        self.fill(facts, [text], Text("the documentation explains each code", "dim"))
+        hint = Text("the documentation explains each code", "dim")
+        self.fill(facts, group_findings(findings), hint)
 
 
 def _run_lines(run: RunRow, width: int) -> list[Text]:

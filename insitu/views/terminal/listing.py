@@ -116,6 +116,20 @@ def findings_text(findings: Sequence[Finding], most: int) -> Text:
     return Text("\n").join(lines or [Text("no findings", style="dim")])
 
 
+def group_findings(findings: Sequence[Finding]) -> list[Text]:
+    """All findings: for each code a title with their number, then a line each."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.code, []).append(finding)
+
+    lines = []
+    for code, group in groups.items():
+        count = f" ({len(group)})" if len(group) > 1 else ""
+        lines.append(Text.assemble((printable(code), "bold yellow"), (count, "dim")))
+        lines += [Text(f"  {printable(finding.text)}") for finding in group]
+    return lines or [Text("no findings", style="dim")]
+
+
 def run_line(run: RunRow, name: int, width: int) -> Text:
     """A run in one line: name, state, progress of its ranks."""
     style = STATE_STYLES.get(run.state, "")

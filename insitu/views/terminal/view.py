@@ -9,6 +9,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from insitu.analysis.board import Board, RunRow, SeriesRow
+from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.forecast import FASTER, FEWER, MORE, SLOWER
 from insitu.analysis.outlook import Outlook
 from insitu.analysis.progress import Agenda
@@ -34,6 +35,8 @@ class ScreenState:
     target: tuple[float, ...] = ()  # coordinate of the outlook; `ahead` follows when it is computed
     agenda: Agenda | None = None
     is_live: bool = False
+    diagnosis: Diagnosis | None = None  # None without a complete run
+    is_diagnosing: bool = False
 
     def run_now(self) -> RunRow | None:
         """The newest run in progress."""
