@@ -81,9 +81,11 @@ def summarise_campaign(
         models = load_models(store)
         experiment = load_experiment(store)
         runs = store.runs()
-        diagnosis = diagnose_store(store, at=at)
+        target = (
+            default_target(models) if at is None else tuple(coordinate_of(at, models.parameters))
+        )
+        diagnosis = diagnose_store(store, at=dict(zip(models.parameters, target, strict=True)))
 
-    target = default_target(models) if at is None else tuple(coordinate_of(at, models.parameters))
     return summarise(
         load_config(campaign).name,
         runs,
