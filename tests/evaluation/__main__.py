@@ -17,6 +17,10 @@ DEFAULT = (
     "design",
     "stencils",
     "forecast",
+    "noise",
+    "tail",
+    "class_shapes",
+    "off_space",
 )
 # These need files, other programs or a browser, or take long.
 ON_REQUEST = ("real", "deduced", "detection")

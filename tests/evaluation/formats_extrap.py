@@ -12,11 +12,14 @@ Every point of heat.json is looked for in what Extra-P has read of each file; th
 import json
 import sys
 
-import numpy as np
-from extrap.fileio.experiment_io import read_experiment
-from extrap.fileio.file_reader.json_file_reader import JsonFileReader
-from extrap.fileio.file_reader.text_file_reader import TextFileReader
-from extrap.modelers.model_generator import ModelGenerator
+try:
+    import numpy as np
+    from extrap.fileio.experiment_io import read_experiment
+    from extrap.fileio.file_reader.json_file_reader import JsonFileReader
+    from extrap.fileio.file_reader.text_file_reader import TextFileReader
+    from extrap.modelers.model_generator import ModelGenerator
+except ImportError as error:
+    sys.exit(f"formats_extrap: {error}; run it in an environment that has Extra-P")
 
 EXACT = 1e-12
 

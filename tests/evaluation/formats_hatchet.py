@@ -13,9 +13,12 @@ import json
 import sys
 from collections import defaultdict
 
-import hatchet
-import numpy as np
-import thicket
+try:
+    import hatchet
+    import numpy as np
+    import thicket
+except ImportError as error:
+    sys.exit(f"formats_hatchet: {error}; run it in an environment that has Hatchet and Thicket")
 
 THEIRS = {"time": "time (inc)", "time_exclusive": "time"}
 

@@ -10,12 +10,15 @@ import sys
 import time
 import warnings
 
-from extrap.entities.coordinate import Coordinate
-from extrap.entities.measurement import Measurement
-from extrap.modelers.multi_parameter.multi_parameter_modeler import MultiParameterModeler
-from extrap.modelers.single_parameter.basic import SingleParameterModeler
-from extrap.modelers.single_parameter.refining import RefiningModeler
-from extrap.modelers.single_parameter.segmented import SegmentedModeler
+try:
+    from extrap.entities.coordinate import Coordinate
+    from extrap.entities.measurement import Measurement
+    from extrap.modelers.multi_parameter.multi_parameter_modeler import MultiParameterModeler
+    from extrap.modelers.single_parameter.basic import SingleParameterModeler
+    from extrap.modelers.single_parameter.refining import RefiningModeler
+    from extrap.modelers.single_parameter.segmented import SegmentedModeler
+except ImportError as error:
+    sys.exit(f"growth_extrap: {error}; pass a Python that has Extra-P to --extrap of the caller")
 
 MODELERS = {
     "basic": SingleParameterModeler,

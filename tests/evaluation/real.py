@@ -1,11 +1,12 @@
 """Measurements of real programs, the largest scale left out: who predicts it best.
 
-    python tests/evaluation/real.py FILE.jsonl ... [--extrap PYTHON]
+    python tests/evaluation/real.py FILE.jsonl ... [--data DIR] [--extrap PYTHON]
 
 Each line of a file is one series: {"dataset", "callpath", "metric", "params": names, "points": one
 coordinate per entry, "values": repetitions per point}. Series of a dataset that share metric and
 points are fitted in one call, on all points but those where the first parameter is largest; these
 are predicted. The error of a series is its symmetric mean absolute percentage error there.
+--data adds all such files of a directory; the measurements are not part of this repository.
 Series that never exceed 100 clock readings of a nanosecond are left out: they show the clock.
 Extra-P lives in an environment of its own, see growth.py; its modes are basic, refining and
 segmented, and for several parameters its only one.
@@ -19,6 +20,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from baselines import BASELINES, plane
 
 import insitu
 
@@ -59,16 +61,6 @@ def last(points, values, target):
     return np.array(answer)
 
 
-def line(points, values, target):
-    """Least squares of the logarithms."""
-    good = values > 0
-    if good.sum() < 2:
-        return last(points, values, target)
-    design = np.column_stack([np.ones(good.sum()), np.log(points[good])])
-    weights = np.linalg.lstsq(design, np.log(values[good]), rcond=None)[0]
-    return np.exp(np.column_stack([np.ones(len(target)), np.log(target)]) @ weights)
-
-
 def peers(python, mode, points, values, targets):
     """Extra-P's predictions: (n_series, n_targets)."""
     task = ("predict", mode, points.tolist(), values.tolist(), targets.tolist())
@@ -93,8 +85,15 @@ def judge(options):
         found = {
             "evidence": np.array([model.predict(target) for model in models]),
             "last value": np.array([last(before, row, target) for row in middle[:, known]]),
-            "log-log line": np.array([line(before, row, target) for row in middle[:, known]]),
+            "plane in log space": np.array(
+                [plane(before, row, target) for row in middle[:, known]]
+            ),
         }
+        if len(params) == 1:
+            at, ahead = before[:, 0], target[:, 0]
+            for name in ("last line", "USL", "Gaussian process"):
+                rows = [BASELINES[name](at, row, ahead) for row in middle[:, known]]
+                found[name] = np.array(rows)
         for mode in MODES[len(params) > 1] if options.extrap else ():
             if mode == "segmented" and len(before) < SEGMENTED_FROM:
                 continue
@@ -120,10 +119,16 @@ def judge(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="+", metavar="FILE.jsonl")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE.jsonl")
+    parser.add_argument("--data", type=Path, help="a directory with files of such lines")
     parser.add_argument("--extrap", help="a Python that has Extra-P")
     parser.add_argument("--all", action="store_true", help="print every series")
-    judge(parser.parse_args())
+    options = parser.parse_args()
+    if options.data:
+        options.files += sorted(options.data.glob("*.jsonl"))
+    if not options.files:
+        parser.error("no measurements; name files, or a directory with --data")
+    judge(options)
 
 
 if __name__ == "__main__":

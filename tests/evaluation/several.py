@@ -14,6 +14,7 @@ import time
 
 import growth_data as data
 import numpy as np
+from baselines import plane
 from growth import extrap, percent
 
 from insitu.entities import CallPath
@@ -23,6 +24,7 @@ from insitu.modeling.series import reduce_repetitions
 
 PATH = CallPath(("main",))
 NAMES = ("p", "n", "q")
+MODELERS = ["evidence", "known", "plane in log space"]
 
 
 def terms(model):
@@ -64,6 +66,9 @@ def row(options, count, sparse, how):
                 answers = extrap(options.extrap, "several", x, y, target)
                 found = [(set(a[0]), a[1]) for a in answers]
                 seconds += [a[3] for a in answers]
+            elif how == "plane in log space":
+                found = [(set(), plane(x, row, np.array([target]))[0]) for row in y]
+                seconds.append((time.process_time() - start) / len(y))
             else:
                 made = models(how, x, y, form)
                 seconds.append((time.process_time() - start) / len(y))
@@ -92,7 +97,7 @@ def main():
     print("design, modeler: exact / predicted within 5 %, held by 95 % intervals, time per model")
     for count in options.parameters:
         for sparse in (False, True):
-            for how in ["evidence", "known"] + (["Extra-P"] if options.extrap else []):
+            for how in MODELERS + (["Extra-P"] if options.extrap else []):
                 row(options, count, sparse, how)
 
 

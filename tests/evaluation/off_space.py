@@ -1,0 +1,137 @@
+"""P9: laws outside the hypothesis space, which the functions of `growth.py` lie inside.
+
+    python tests/evaluation/off_space.py [--count 50] [--seed 1] [--extrap PYTHON]
+
+Six points x = 2 … 64, three repetitions with 2 % noise, judged at 2, 4 and 16 times the largest:
+median of the relative error of the noise-free law, and how often 95 % intervals hold it. The peers
+are the other modelers of insitu and the simple predictions of `baselines.py`.
+"""
+
+import argparse
+
+import numpy as np
+from baselines import BASELINES
+
+import insitu
+
+X = 2.0 ** np.arange(1, 7)
+FACTORS = np.array([2.0, 4.0, 16.0])
+AHEAD = X[-1] * FACTORS
+NOISE, REPETITIONS = 0.02, 3
+MODELERS = ("evidence", "search", "refine")
+
+
+def continuous(rng, c):
+    """Any power between 0.1 and 2.5."""
+    a = rng.uniform(0.1, 2.5)
+    return lambda x: c[0] + c[1] * (x / X[-1]) ** a
+
+
+def ninths(rng, c):
+    """A power with a denominator of 6 to 9."""
+    d = int(rng.choice([6, 7, 8, 9]))
+    a = rng.integers(1, 2 * d) / d
+    return lambda x: c[0] + c[1] * (x / X[-1]) ** a
+
+
+def saturating(rng, c):
+    """Growth that ends."""
+    k = 2 * 10 ** rng.uniform(0, 2)
+    return lambda x: c[0] + 3 * c[1] * x / (x + k)
+
+
+def three(rng, c):
+    """A constant and two growing terms of similar size."""
+    a, b, d = rng.choice([0.5, 1, 1.5]), rng.integers(0, 2), rng.choice([1 / 3, 2 / 3, 2])
+    return lambda x: (
+        c[0] + c[1] * (x / X[-1]) ** a * (np.log2(x) / 6) ** b + c[2] * (x / X[-1]) ** d
+    )
+
+
+def falling(rng, c):
+    """Strong scaling with a surface and a tree."""
+    return lambda x: 10 * c[0] / x + c[1] / x ** (2 / 3) + 0.02 * c[2] * np.log2(x)
+
+
+def quantised(rng, c):
+    """Work that cannot be divided evenly."""
+    n = 10 ** rng.uniform(2, 3.7)
+    return lambda x: c[0] * np.ceil(n / x) / n * 10 + 0.05 * c[1]
+
+
+def threshold(rng, c):
+    """A cache, a protocol or a node that ends inside the points."""
+    t, g = 2 ** rng.uniform(1.5, 5), rng.uniform(0.1, 1)
+    return lambda x: c[0] * (1 + g * np.maximum(0, np.log2(x / t)))
+
+
+def alternating(rng, c):
+    """Grids that are square for every other number of ranks."""
+    a, f = rng.choice([0, 0.5, 1]), rng.uniform(1.1, 1.6)
+
+    def law(x):
+        return (c[0] + c[1] * (x / X[-1]) ** a) * np.where(np.round(np.log2(x)) % 2, f, 1.0)
+
+    return law
+
+
+KINDS = (continuous, ninths, saturating, three, falling, quantised, threshold, alternating)
+
+
+def draw(rng, kind, count):
+    """Return measurements (count, n_points, n_repetitions) and the truth (count, n_ahead)."""
+    values, truth = [], []
+    for _ in range(count):
+        law = kind(rng, 10 ** rng.uniform(-1, 1, 3))
+        noise = NOISE * rng.standard_normal((len(X), REPETITIONS))
+        values.append(law(X)[:, None] * (1 + noise))
+        truth.append(law(AHEAD))
+    return np.array(values), np.array(truth)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=50)
+    parser.add_argument("--peers", type=int, default=15, help="series of each kind for Extra-P")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--extrap", help="a Python that has Extra-P")
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
+
+    names = [*MODELERS, *BASELINES, *(["Extra-P basic"] if options.extrap else [])]
+    print(f"median error in percent at 2 / 4 / 16 ×, {options.count} series each, {options.seed=}")
+    print("| law |", " | ".join(names), "| held by 95 % intervals of evidence, 2 / 4 / 16 × |")
+
+    for kind in KINDS:
+        values, truth = draw(rng, kind, options.count)
+        middle = np.median(values, axis=2)
+        predicted = {}
+        for name in MODELERS:
+            models = insitu.fit(X, values, modeler=name)
+            predicted[name] = np.array([model.predict(AHEAD) for model in models])
+            if name == "evidence":
+                bounds = np.array([model.interval(AHEAD) for model in models])
+        for name, predict in BASELINES.items():
+            predicted[name] = np.array([predict(X, row, AHEAD) for row in middle])
+        if options.extrap:
+            predicted["Extra-P basic"] = ask_extrap(options, middle)
+
+        cells = []
+        for name in names:
+            errors = np.abs(predicted[name] / truth[: len(predicted[name])] - 1)
+            cells.append(" / ".join(f"{100 * error:.1f}" for error in np.median(errors, axis=0)))
+        is_held = (bounds[..., 0] <= truth) & (truth <= bounds[..., 1])
+        held = " / ".join(f"{100 * share:.0f}" for share in is_held.mean(axis=0))
+        print(f"| {kind.__name__} |", " | ".join(cells), f"| {held} |", flush=True)
+
+
+def ask_extrap(options, middle):
+    """Return Extra-P's predictions for the first series."""
+    from real import peers
+
+    few = middle[: options.peers]
+    return peers(options.extrap, "basic", X[:, None], few, AHEAD[:, None])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Benchmarks, evaluation and stress scripts work: all can be imported, and most run, small.
+
+Scripts that need an MPI library, a browser, other tools or minutes are only imported here; their
+folders' tests and `bootstrap.py bench`, `evaluate` and `chaos` run them.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent
+FOLDERS = ("evaluation", "benchmarks", "stress")
+OF_OTHER_PROGRAMS = ("formats_extrap", "formats_hatchet", "growth_extrap")  # need their packages
+
+# The smallest sizes of scripts that need nothing but insitu.
+SMALL = {
+    "evaluation": [
+        "growth --count 1 --only one mixed short",
+        "several --count 1 --parameters 2",
+        "expectations --count 60 --alone 2 --several 4",
+        "limits --count 20",
+        "forecast --campaigns 1 --paths 3",
+        "noise --campaigns 1 --series 4 --kinds normal",
+        "tail --count 1",
+        "off_space --count 2",
+        "class_shapes --populations polling",
+        "real MEASUREMENTS",
+    ],
+    "benchmarks": [
+        "refit --series 40 --turns 1",
+        "calls --rounds 1 --blocks 1 --tools insitu cProfile",
+    ],
+    "stress": ["fuzz --runs 5"],
+}
+
+# Runs scripts one after the other in one process, since numpy and scipy take long to import.
+RUNNER = """
+import contextlib, io, json, runpy, sys
+folder, name, commands = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+sys.path.insert(0, folder)
+for command in commands:
+    script, *arguments = command.split()
+    sys.argv = [script, *arguments]
+    output = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(output):
+            runpy.run_path(f"{folder}/{script}.py", run_name=name)
+    except SystemExit as end:
+        if end.code:
+            sys.exit(f"{command}: {end.code}")
+    except BaseException:
+        print(command, file=sys.stderr)
+        raise
+    if name == "__main__" and not output.getvalue().strip():
+        sys.exit(f"{command}: prints nothing")
+"""
+
+
+def run_commands(folder: str, name: str, commands: list[str]) -> None:
+    """Run the scripts in a fresh interpreter; `name` is `__main__`, or else they are imported."""
+    arguments = [str(ROOT / folder), name, json.dumps(commands)]
+    run = subprocess.run(
+        [sys.executable, "-c", RUNNER, *arguments], cwd=ROOT.parent, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_script_can_be_imported(folder):
+    scripts = [path.stem for path in sorted((ROOT / folder).glob("*.py"))]
+    own = [
+        script
+        for script in scripts
+        if not script.startswith(("test_", "__")) and script not in OF_OTHER_PROGRAMS
+    ]
+
+    run_commands(folder, "imported", own)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_scripts_run_at_their_smallest_size(folder, tmp_path):
+    measurements = tmp_path / "measurements.jsonl"
+    series = {"dataset": "d", "callpath": "main", "metric": "time", "unit": "s", "params": ["p"]}
+    points = [[2], [4], [8], [16], [32]]
+    values = [[1.0 + point[0]] * 2 for point in points]
+    measurements.write_text(json.dumps(series | {"points": points, "values": values}))
+
+    commands = [text.replace("MEASUREMENTS", str(measurements)) for text in SMALL[folder]]
+    run_commands(folder, "__main__", commands)
+
+
+@pytest.mark.parametrize("script", OF_OTHER_PROGRAMS)
+def test_scripts_of_other_programs_name_what_they_lack(script):
+    # Without site packages nothing is installed, on every machine.
+    path = ROOT / "evaluation" / f"{script}.py"
+    run = subprocess.run([sys.executable, "-S", path], capture_output=True, text=True)
+
+    assert run.returncode == 1
+    assert "Traceback" not in run.stderr
+    assert script in run.stderr
