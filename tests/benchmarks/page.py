@@ -1,10 +1,10 @@
-"""What the page costs: 500 call paths on 64 ranks, a new board each second, looked at in Chromium.
+"""The cost of the page: 500 call paths on 64 ranks, a new board each second, shown in Chromium.
 
     python tests/benchmarks/page.py [--callpaths 500] [--seconds 30] [--viewers 1] [--view paths]
 
-Boards are those of watch.py: every call path with other numbers than the second before. Told are
-processor time and memory of the server, and of the tab (without --viewers 0, which needs no
-browser): how long its main thread is busy, its scripts, its heap, and how fast it draws.
+The boards are those of watch.py: the values of every call path change each second. Prints processor
+time and memory of the server and of the tab: how long its main thread is busy, its scripts, its
+heap. With --viewers 0 no browser is needed.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from tests.benchmarks.watch import published
 from tests.support.page_server import served
 
 CHROMIUM = "/usr/bin/chromium"
-FIRST_S = 8.0  # for it to start and to read the models
+FIRST_S = 8.0  # time to start and to read the models
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def measure(page, options) -> None:
         time.sleep(FIRST_S)
         before, counted, begun = server.cpu_times(), metrics(tab), time.monotonic()
         wait(tab, options.seconds)
-        after, told, elapsed = server.cpu_times(), metrics(tab), time.monotonic() - begun
+        after, counted_after, elapsed = server.cpu_times(), metrics(tab), time.monotonic() - begun
         spent = after.user + after.system - before.user - before.system
         print(
             f"{options.callpaths} call paths, {options.viewers} viewers of {options.view}: server "
@@ -51,17 +51,17 @@ def measure(page, options) -> None:
         )
         if tab is not None:
             busy, script = (
-                (told[name] - counted[name]) / elapsed
+                (counted_after[name] - counted[name]) / elapsed
                 for name in ("TaskDuration", "ScriptDuration")
             )
             print(
                 f"tab: main thread busy {busy:.1%}, scripts {script:.1%}, heap "
-                f"{told['JSHeapUsedSize'] / 1e6:.0f} MB, {told['Nodes']:.0f} nodes"
+                f"{counted_after['JSHeapUsedSize'] / 1e6:.0f} MB, {counted_after['Nodes']:.0f} nodes"
             )
 
 
 def watched(stack: ExitStack, page, options):
-    """The first of so many tabs; each is a window of its own, since hidden ones rest."""
+    """Open the tabs and return the first. Each has its own window: hidden tabs are idle."""
     from playwright.sync_api import sync_playwright
 
     driver = stack.enter_context(sync_playwright())
@@ -79,15 +79,17 @@ def watched(stack: ExitStack, page, options):
 
 
 def metrics(tab) -> dict[str, float]:
-    """What Chromium counts of a tab; nothing without one."""
+    """The counters of Chromium for a tab; empty without a tab."""
     if tab is None:
         return {}
     tab[1].send("HeapProfiler.collectGarbage")
-    return {one["name"]: one["value"] for one in tab[1].send("Performance.getMetrics")["metrics"]}
+    return {
+        each["name"]: each["value"] for each in tab[1].send("Performance.getMetrics")["metrics"]
+    }
 
 
 def wait(tab, seconds: float) -> None:
-    """Let time pass, and the driver of the browser work."""
+    """Wait while the driver of the browser works."""
     if tab is None:
         time.sleep(seconds)
     else:

@@ -4,7 +4,7 @@
 
 A campaign with six runs of 2 to 64 ranks is made and modelled; then boards of a run at 128 ranks
 are published each second, every call path with other numbers than before, and `insitu watch` shows
-them in a pseudo-terminal of its own. Told are its processor time, its memory, and what it writes.
+them in its own pseudo-terminal. Prints its processor time, its memory, and what it writes.
 """
 
 import argparse
@@ -47,7 +47,7 @@ from insitu.modeling.measurement import RunTable
 from insitu.modeling.pipeline import remodel
 
 SCALES = (2, 4, 8, 16, 32, 64)
-FIRST_S = 20.0  # for it to start and to read the models
+FIRST_S = 20.0  # time to start and to read the models
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -101,7 +101,7 @@ def publish(path: str, models: ModelSet, done: threading.Event):
     """A board each second, as an aggregator does."""
     with open_store(path) as store:
         runs = store.runs()
-    names = sorted({str(one.key.callpath) for one in models.models})
+    names = sorted({str(series.key.callpath) for series in models.models})
     live = LiveRun("live", RunKey.of({"p": 128}), RunState.MEASURING, 128, 0, 128)
     foreseen = {"live": make_forecast(models, live.key)}
     with zmq.Context() as context, context.socket(zmq.PUB) as socket:
