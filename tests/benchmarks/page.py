@@ -43,7 +43,7 @@ def measure(page, options) -> None:
         time.sleep(FIRST_S)
         before, counted, begun = server.cpu_times(), metrics(tab), time.monotonic()
         wait(tab, options.seconds)
-        after, counted_after, elapsed = server.cpu_times(), metrics(tab), time.monotonic() - begun
+        after, later, elapsed = server.cpu_times(), metrics(tab), time.monotonic() - begun
         spent = after.user + after.system - before.user - before.system
         print(
             f"{options.callpaths} call paths, {options.viewers} viewers of {options.view}: server "
@@ -51,12 +51,12 @@ def measure(page, options) -> None:
         )
         if tab is not None:
             busy, script = (
-                (counted_after[name] - counted[name]) / elapsed
+                (later[name] - counted[name]) / elapsed
                 for name in ("TaskDuration", "ScriptDuration")
             )
             print(
                 f"tab: main thread busy {busy:.1%}, scripts {script:.1%}, heap "
-                f"{counted_after['JSHeapUsedSize'] / 1e6:.0f} MB, {counted_after['Nodes']:.0f} nodes"
+                f"{later['JSHeapUsedSize'] / 1e6:.0f} MB, {later['Nodes']:.0f} nodes"
             )
 
 
