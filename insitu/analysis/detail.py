@@ -33,8 +33,8 @@ def candidates(model: Model) -> list[tuple[Function, float]]:
 
 
 def residuals(model: Model) -> FloatArray:
-    """Deviation of each value from its model, relative to the model: (n_points,), NaN at zero."""
-    predicted = model.predict(model.coordinates)
+    """Deviation of each value from the printed formula, relative: (n_points,), NaN at zero."""
+    predicted = model.formula_at(model.coordinates)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = (model.values - predicted) / np.abs(predicted)
     return np.where(np.isfinite(relative), relative, np.nan)

@@ -8,6 +8,9 @@ from insitu.analysis.summary import DOUBTFUL_FACTOR
 from insitu.entities import number, parse_assignment
 from insitu.errors import UsageError
 from insitu.modeling.base import SeriesModel
+from insitu.units import percent
+
+MIN_DIFFERENCE = 0.10  # of a prediction from its formula that a note mentions
 
 Point = str | Mapping[str, float]
 
@@ -80,4 +83,39 @@ def extrapolation_notes(
                     f"{name}={number(value)} is {value / limit:.3g} times the largest measured"
                     f" value; beyond {DOUBTFUL_FACTOR:g} times, trust the bounds, not the value"
                 )
+    return notes
+
+
+def formula_notes(
+    coordinates: Iterable[Sequence[float]], series: Sequence[SeriesModel]
+) -> list[str]:
+    """Return a note for each point at which predictions differ from their formulas.
+
+    A prediction is the centre of what all competing functions predict; the formula is one of them.
+
+    Args:
+        coordinates: where the models predict, each (n_parameters,).
+        series: the models, all over the same parameters; at least one.
+    """
+    parameters = series[0].model.parameters
+
+    notes = []
+    for coordinate in coordinates:
+        differences = []
+        for entry in series:
+            predicted = float(entry.model.predict([coordinate])[0])
+            formula = float(entry.model.formula_at([coordinate])[0])
+            if formula > 0 and np.isfinite(predicted):
+                differences.append((abs(predicted / formula - 1), entry))
+
+        differing = [item for item in differences if item[0] > MIN_DIFFERENCE]
+        if not differing:
+            continue
+        largest, entry = max(differing, key=lambda item: item[0])
+        at = format_point(zip(parameters, coordinate, strict=True))
+        notes.append(
+            f"at {at}, {len(differing)} of {len(series)} predictions differ from the formula by"
+            f" more than {percent(MIN_DIFFERENCE)}, {entry.key.metric} of"
+            f" {entry.key.callpath.name} most, by {percent(largest)}: other functions fit as well"
+        )
     return notes

@@ -60,6 +60,9 @@ FINDING_DESCRIPTIONS = {
     "what varies with `--param`.",
     "change-not-located": "A series changes its behaviour, but the points do not show between "
     "which two coordinates.",
+    "change-unconfirmed": "The newest run leaves the law of the smaller runs. It was disturbed, or "
+    "a step or a new law begins; the text says which run decides. The prediction interval covers "
+    "all three.",
     "classes-differ": "The number of behaviour classes differs between runs. The text says what "
     "was modelled.",
     "classes-diverge": "One behaviour class grows faster than another. The text says what that "

@@ -64,21 +64,29 @@ def segments(model: Model) -> list[dict[str, Any]]:  # Any: JSON
 
 
 def predictions(model: Model, points: list[list[float]]) -> list[dict[str, Any]]:  # Any: JSON
-    """Return the value and the 95 % interval of a model at points, null if unknown."""
+    """Return what a model predicts at points, with the 95 % interval; null if unknown.
+
+    `formula` is the value of the printed formula, which may differ from the prediction.
+    """
     if not points:
         return []
     table = np.array(points)
-    values, bounds = model.predict(table).tolist(), model.interval(table, LEVEL).tolist()
-    return [
-        {
-            "at": parameter_values(model.parameters, at),
-            "value": finite(value),
-            "low": finite(low),
-            "high": finite(high),
-            "level": LEVEL,
-        }
-        for at, value, (low, high) in zip(points, values, bounds, strict=True)
-    ]
+    values, formulas = model.predict(table).tolist(), model.formula_at(table).tolist()
+    bounds = model.interval(table, LEVEL).tolist()
+
+    rows = []
+    for at, value, formula, (low, high) in zip(points, values, formulas, bounds, strict=True):
+        rows.append(
+            {
+                "at": parameter_values(model.parameters, at),
+                "value": finite(value),
+                "low": finite(low),
+                "high": finite(high),
+                "level": LEVEL,
+                "formula": finite(formula),
+            }
+        )
+    return rows
 
 
 def parameter_values(parameters: tuple[str, ...], at: list[float]) -> Mapping[str, float]:

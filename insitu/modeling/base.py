@@ -101,9 +101,33 @@ class Model:
         return self.segments[-1].function
 
     def predict(self, points: ArrayLike) -> FloatArray:
-        """Return the most likely value at each point: (n, n_parameters) or (n,) to (n,).
+        """Return the centre of the distribution that `interval` integrates: (n,).
 
-        It is not negative if no measured value is.
+        This is the median over all functions that compete. `formula_at` evaluates the function
+        that is printed, which describes most of them; where a modeler knows of no others, both are
+        the same. Not negative if no measured value is.
+
+        Args:
+            points: (n, n_parameters) or (n,).
+
+        Raises:
+            ModelingError: the points do not fit the parameters.
+        """
+        table = columns(points, self.parameters)
+        if len(self.spreads) != len(self.segments):
+            return self.formula_at(table)
+
+        index = self._segment_of(table)
+        predicted = np.empty(len(table))
+        for i, spread in enumerate(self.spreads):
+            predicted[index == i] = spread.median(table[index == i])
+
+        return np.maximum(predicted, 0.0) if (self.values >= 0).all() else predicted
+
+    def formula_at(self, points: ArrayLike) -> FloatArray:
+        """Return the value of the printed function: (n, n_parameters) or (n,) to (n,).
+
+        Not negative if no measured value is.
 
         Raises:
             ModelingError: the points do not fit the parameters.
@@ -111,11 +135,11 @@ class Model:
         table = columns(points, self.parameters)
         index = self._segment_of(table)
 
-        predicted = np.empty(len(table))
+        values = np.empty(len(table))
         for i, segment in enumerate(self.segments):
-            predicted[index == i] = segment.function(table[index == i])
+            values[index == i] = segment.function(table[index == i])
 
-        return np.maximum(predicted, 0.0) if (self.values >= 0).all() else predicted
+        return np.maximum(values, 0.0) if (self.values >= 0).all() else values
 
     def interval(self, points: ArrayLike, level: float = 0.95) -> FloatArray:
         """Return the bounds between which a measurement lies with this probability: (n, 2).

@@ -17,6 +17,7 @@ from insitu.modeling.base import Model, ModelSet, Segment
 from insitu.modeling.classes.match import ALL
 from insitu.modeling.measurement import FloatArray, RunTable
 from insitu.modeling.pmnf import Function, Term, powers
+from insitu.modeling.spread import Spread
 
 PREVIEW = "preview"
 MIN_SIZE = 1e-3  # errors are relative to at least this share of the largest value
@@ -31,7 +32,8 @@ class Preview:
     models: s of them. exponents: (s, k, 3), alpha, beta and gamma of each term of the last segment.
     coefficients: (s, 1 + k), the constant first, zero where a model has fewer terms. inverse: (s,
     1 + k, 1 + k), of the normal equations, zero for what is not updated. largest: (s,), the largest
-    value so far. changed: (s,), which models a new point has changed.
+    value so far. changed: (s,), which models a new point has changed. newest: value of the
+    parameter at the newest point.
     """
 
     models: Sequence[Model]
@@ -40,6 +42,7 @@ class Preview:
     inverse: FloatArray
     largest: FloatArray
     changed: NDArray[np.bool_]
+    newest: float = float("nan")
 
     def with_point(self, x: float, values: FloatArray) -> "Preview":
         """Return all models with one more point each.
@@ -72,6 +75,7 @@ class Preview:
             inverse=self.inverse - np.where(is_updated[:, None, None], step, 0.0),
             largest=np.where(is_known, largest, self.largest),
             changed=self.changed | is_updated,
+            newest=x,
         )
 
     def predict(self, x: float) -> FloatArray:
@@ -97,8 +101,20 @@ class Preview:
         return replace(
             model,
             segments=(*model.segments[:-1], Segment(last.lower, last.upper, function)),
+            spreads=self._scaled_spreads(model, function),
             findings=(*model.findings, Finding(PREVIEW, text)),
         )
+
+    def _scaled_spreads(self, model: Model, function: Function) -> tuple[Spread, ...]:
+        """The spreads of a model, that of the last segment as much higher as the new function.
+
+        The other functions that compete are not updated: they move with the one that is.
+        """
+        before, after = model.function([[self.newest]])[0], function([[self.newest]])[0]
+        is_comparable = before > 0 and after > 0
+        if not model.spreads or not is_comparable:
+            return model.spreads
+        return (*model.spreads[:-1], model.spreads[-1].multiply(after / before))
 
     def _columns_at(self, x: float) -> FloatArray:
         """The value of the constant and of each term: (s, 1 + k)."""

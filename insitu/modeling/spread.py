@@ -1,10 +1,11 @@
 """Spreads: the functions that compete for a segment, the basis of prediction intervals."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import powers
@@ -14,6 +15,7 @@ from insitu.modeling.pmnf import powers
 MIN_ROUNDS, PARTS, MAX_ROUNDS = 9, 8, 400
 INNER_BOUNDS = np.arange(1, PARTS)  # of the parts of a bracket
 TOLERANCE = 1e-6  # relative to the bound and to the smallest function
+MEDIAN_TOLERANCE = 1e-11  # relative; functions that agree to more digits than that are one
 
 TINY, LARGEST = float(np.finfo(float).tiny), float(np.finfo(float).max)
 HUGE = 1e300  # predictions and widths from here on count as infinite
@@ -26,7 +28,9 @@ class Spread:
     exponents: (k, t, m, 3) with alpha, beta, gamma of each factor. coefficients: (k, 1 + t), the
     constant first. covariances: (k, 1 + t, 1 + t) of the coefficients. weights: (k,), posterior
     probabilities. sigma: relative noise of one measurement (0.02 is 2 %). degrees: degrees of
-    freedom of sigma, infinite where it is known.
+    freedom of sigma, infinite where it is known. tails: (k, 5) or None, what becomes of each
+    function of one parameter behind its last points: start, and mean and standard deviation of
+    the logarithm of a factor there, and of a change of its exponent; see `evidence/newest.py`.
     """
 
     exponents: FloatArray
@@ -35,16 +39,17 @@ class Spread:
     weights: FloatArray
     sigma: float
     degrees: float
+    tails: FloatArray | None = None
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """Pickle four small arrays as one, which takes a quarter of the time."""
         arrays = (self.exponents, self.coefficients, self.covariances, self.weights)
         flat = np.concatenate([array.ravel() for array in arrays]).tobytes()
-        return _from_bytes, (flat, self.exponents.shape[:3], self.sigma, self.degrees)
+        return _from_bytes, (flat, self.exponents.shape[:3], self.sigma, self.degrees, self.tails)
 
     def to_dict(self) -> dict[str, Any]:  # Any: JSON
         """Return a form that JSON can hold; `from_dict` reads it back exactly."""
-        return {
+        data = {
             "shape": list(self.exponents.shape),
             "exponents": self.exponents.ravel().tolist(),
             "coefficients": self.coefficients.tolist(),
@@ -53,11 +58,14 @@ class Spread:
             "sigma": self.sigma,
             "degrees": None if np.isinf(self.degrees) else self.degrees,
         }
+        if self.tails is not None:
+            data["tails"] = self.tails.tolist()
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Spread":
         """Read what `to_dict` has written."""
-        degrees = data["degrees"]
+        degrees, tails = data["degrees"], data.get("tails")
         return cls(
             exponents=np.array(data["exponents"], dtype=float).reshape(data["shape"]),
             coefficients=np.array(data["coefficients"], dtype=float),
@@ -65,6 +73,19 @@ class Spread:
             weights=np.array(data["weights"], dtype=float),
             sigma=float(data["sigma"]),
             degrees=np.inf if degrees is None else float(degrees),
+            tails=None if tails is None else np.array(tails, dtype=float).reshape(-1, 5),
+        )
+
+    def all_tails(self) -> FloatArray:
+        """Return `tails`, with nothing behind any function if there are none: (k, 5)."""
+        return np.zeros((len(self.weights), 5)) if self.tails is None else self.tails
+
+    def multiply(self, factor: float) -> "Spread":
+        """Return the same functions, all of them multiplied by a factor."""
+        return replace(
+            self,
+            coefficients=self.coefficients * factor,
+            covariances=self.covariances * factor**2,
         )
 
     def interval(
@@ -120,10 +141,50 @@ class Spread:
         lower, upper = np.minimum(bounds[0], LARGEST), np.maximum(bounds[1], -LARGEST)
         return np.stack([lower, upper], axis=1)
 
+    def median(self, points: FloatArray) -> FloatArray:
+        """Return the centre of the distribution that `interval` integrates, its median: (n,).
+
+        It is taken before `interval` widens the functions beyond the measured coordinates: what all
+        of them may miss says nothing about which of them is right.
+
+        Args:
+            points: (n, m).
+        """
+        centre, scale = self.predictive(points)
+        if len(self.weights) == 1:
+            return np.asarray(centre[0])
+
+        # Functions beyond all numbers lie above or below everything; unknown ones do not count.
+        is_usable = (np.abs(centre) < HUGE) & (scale < HUGE)  # NaN is not
+        weights = np.where(is_usable, self.weights[:, None], 0.0)
+        is_infinite = ~is_usable & ~np.isnan(centre)
+        above = np.where(is_infinite & (centre > 0), self.weights[:, None], 0.0).sum(axis=0)
+        below = np.where(is_infinite & (centre < 0), self.weights[:, None], 0.0).sum(axis=0)
+        share = 0.5 * (weights.sum(axis=0) + above - below)
+
+        # Every function is symmetric, so the median lies between the smallest and the largest.
+        has_weight = weights > 0
+        low = np.where(has_weight, centre, HUGE).min(axis=0)
+        high = np.where(has_weight, centre, -HUGE).max(axis=0)
+        centre, scale = np.where(is_usable, centre, 0.0), np.where(is_usable, scale, 0.0)
+        for _ in range(MAX_ROUNDS):
+            if (
+                high - low <= MEDIAN_TOLERANCE * np.minimum(np.abs(low), np.abs(high)) + TINY
+            ).all():
+                break
+            step = (high - low) / PARTS
+            inner = low[:, None] + step[:, None] * INNER_BOUNDS
+            share_below = self._share_below(inner[None], centre, scale, weights)[0]
+            low = low + step * (share_below < share[:, None]).sum(axis=1)
+            high = low + step
+
+        median = np.where(weights.sum(axis=0) > share, low + (high - low) / 2, np.inf)
+        return np.where(share <= 0, np.where(above >= below, np.inf, -np.inf), median)
+
     def _share_below(
         self, values: FloatArray, centre: FloatArray, scale: FloatArray, weights: FloatArray
     ) -> FloatArray:
-        """The probability of a measurement below each of the values (2, n, v).
+        """The probability of a measurement below each of the values (a, n, v).
 
         Args:
             centre, scale: (k, n). weights: (k, n), zero for functions that are left out.
@@ -155,6 +216,8 @@ class Spread:
         centre = np.einsum("kc,kcn->kn", self.coefficients, design)
         variance = np.einsum("kcn,kcd,kdn->kn", design, self.covariances, design)
         scale = np.sqrt(np.maximum(variance, 0) + (self.sigma * centre) ** 2)
+        if self.tails is not None:
+            scale = np.hypot(scale, np.abs(centre) * self._tail_deviation(points))
         return centre, np.hypot(scale, self.sigma * centre * beyond)
 
     @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
@@ -180,7 +243,25 @@ class Spread:
         k, t = self.exponents.shape[:2]
         design = np.ones((k, 1 + t, len(points)))
         design[:, 1:] = powers(points.T, self.exponents[:, :, :, None]).prod(axis=2)
+        if self.tails is not None:
+            is_behind, stretch = self._behind(points)
+            log_factor = self.tails[:, 1, None] + self.tails[:, 3, None] * stretch
+            design *= np.exp(np.where(is_behind, log_factor, 0.0))[:, None]
         return design
+
+    def _behind(self, points: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]:
+        """Whether points lie behind the start of each tail, and by which log ratio: (k, n) each."""
+        start, x = self.all_tails()[:, :1], points[:, 0]
+        is_behind = (x > start) & (start > 0)
+        ratio = np.where(is_behind, x, 1.0) / np.where(is_behind, start, 1.0)
+        return np.asarray(is_behind), np.log(ratio)
+
+    def _tail_deviation(self, points: FloatArray) -> FloatArray:
+        """The relative standard deviation that tails add at points: (k, n)."""
+        is_behind, stretch = self._behind(points)
+        tails = self.all_tails()
+        deviation = np.hypot(tails[:, 2, None], tails[:, 4, None] * stretch)
+        return np.asarray(np.where(is_behind, deviation, 0.0))
 
 
 def _student_quantile(share: float, degrees: float) -> float:
@@ -189,7 +270,13 @@ def _student_quantile(share: float, degrees: float) -> float:
     return float(special.ndtri(share) if np.isinf(degrees) else special.stdtrit(degrees, share))
 
 
-def _from_bytes(flat: bytes, shape: tuple[int, int, int], sigma: float, degrees: float) -> Spread:
+def _from_bytes(
+    flat: bytes,
+    shape: tuple[int, int, int],
+    sigma: float,
+    degrees: float,
+    tails: FloatArray | None,
+) -> Spread:
     k, t, m = shape
     numbers = np.frombuffer(flat)
     ends = np.cumsum([k * t * m * 3, k * (1 + t), k * (1 + t) ** 2])
@@ -201,4 +288,5 @@ def _from_bytes(flat: bytes, shape: tuple[int, int, int], sigma: float, degrees:
         weights=weights,
         sigma=sigma,
         degrees=degrees,
+        tails=tails,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from insitu.analysis.cost import measured_shares
-from insitu.analysis.predict import Point, coordinate_of, extrapolation_notes
+from insitu.analysis.predict import Point, coordinate_of, extrapolation_notes, formula_notes
 from insitu.campaign.store import open_store
 from insitu.formats.table import predictions
 from insitu.modeling.base import SeriesModel
@@ -23,7 +23,8 @@ class SeriesPrediction:
     """Predictions of one series.
 
     `values` has one mapping per point with `at` (value per parameter), `value`, `low`, `high`
-    (bounds of the 95 % interval, None if unknown) and `level`.
+    (bounds of the 95 % interval, None if unknown), `level`, and `formula`, the value of the printed
+    formula.
     """
 
     series: SeriesModel
@@ -63,4 +64,5 @@ def predict_series(
         for series in selection.series
     )
     notes = extrapolation_notes(coordinates, selection.series)
+    notes += formula_notes(coordinates, selection.series)
     return Predictions(predicted, selection, tuple(notes))

@@ -40,7 +40,7 @@ def test_a_modeler_that_chooses_has_no_other_candidates():
 def test_residuals_are_relative_to_the_model():
     (model,) = fit(PLACES, VALUES[None])
 
-    off = residuals(replace(model, values=2 * model.predict(PLACES)))
+    off = residuals(replace(model, values=2 * model.formula_at(PLACES)))
 
     assert off == pytest.approx(np.ones(5))
 

@@ -186,7 +186,7 @@ def test_extrap_3_refers_to_everything_by_number(tmp_path):
     assert [table.values["time"].tolist() for _, table in found.runs] == [[[1.0]], [[2.0]]]
 
 
-def test_a_python_module_returns_the_predictions_of_the_models(campaign, hostile, tmp_path):
+def test_a_python_module_returns_what_the_formulas_do(campaign, hostile, tmp_path):
     for number, models in enumerate((campaign[1], hostile)):
         file = written("python", campaign[0], models, tmp_path / f"m{number}.py")
         functions = runpy.run_path(str(file))["MODELS"]
@@ -196,11 +196,11 @@ def test_a_python_module_returns_the_predictions_of_the_models(campaign, hostile
             key = (str(series.key.callpath), series.key.metric, series.key.behaviour)
             for x in (0.5, 4.0, 6.0, 6.5, 100.0):
                 at = [x, 3 * x][: len(series.model.parameters)]
-                expected = series.model.predict([at])[0]
+                expected = series.model.formula_at([at])[0]
                 assert functions[key](*at) == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_c_header_returns_the_predictions_of_the_models(campaign, hostile, tmp_path):
+def test_a_c_header_returns_what_the_formulas_do(campaign, hostile, tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("there is no C compiler")
@@ -223,7 +223,7 @@ def test_a_c_header_returns_the_predictions_of_the_models(campaign, hostile, tmp
     answer = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
 
     expected = [
-        series.model.predict([[x, 3 * x][: len(series.model.parameters)]])[0]
+        series.model.formula_at([[x, 3 * x][: len(series.model.parameters)]])[0]
         for series in models.models
         for x in places
     ]
@@ -392,5 +392,5 @@ def test_expressions_of_sympy_equal_the_models(campaign, hostile, tmp_path):
                 at = [x, 3 * x][: len(symbols)]
                 value = float(expression.subs(dict(zip(symbols.values(), at, strict=True))))
                 assert max(value, 0.0) == pytest.approx(
-                    max(series.model.predict([at])[0], 0), rel=1e-9
+                    max(series.model.formula_at([at])[0], 0), rel=1e-9
                 )

@@ -220,3 +220,21 @@ def test_how_often_series_change_is_learnt_from_them():
 
     assert kinds[1] == pytest.approx(0.9, abs=0.1)
     assert kinds.sum() == pytest.approx(1)
+
+
+def test_a_prediction_is_the_centre_of_what_the_interval_integrates():
+    models = insitu.fit(X, noisy(3 + 0.2 * X**1.3, level=0.1, count=20))
+
+    predicted = np.array([model.predict([TARGET])[0] for model in models])
+    # A tiny interval lies around the median; what an interval widens by does not move it much.
+    centres = np.array([model.interval([TARGET], level=1e-6).mean() for model in models])
+    formulas = np.array([model.formula_at([TARGET])[0] for model in models])
+
+    assert predicted == pytest.approx(centres, rel=0.05)
+    assert np.abs(np.log(predicted / formulas)).max() > 0.05
+
+
+def test_where_all_functions_agree_a_prediction_is_that_of_the_formula():
+    [model] = insitu.fit(X, [3 + 0.5 * X])
+
+    assert model.predict([TARGET]) == pytest.approx(model.formula_at([TARGET]), rel=1e-9)

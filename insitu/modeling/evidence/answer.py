@@ -55,7 +55,10 @@ class Answer(NamedTuple):
 
     functions, spreads: one per segment. probability: posterior of the leading term of the last
     segment. columns: coefficients of all functions. cuts: index of the first point after each
-    change. change_probability: that behaviour changes, and just there.
+    change. change_probability: that behaviour changes, and just there. newest_factor: by which the
+    newest value is larger than the function, if it leaves the law of the others, otherwise NaN.
+    log_evidence: logarithm of the probability of the data and of a change, or of a newest point
+    that is off.
     """
 
     functions: tuple[Function, ...]
@@ -64,6 +67,8 @@ class Answer(NamedTuple):
     columns: int
     cuts: tuple[int, ...] = ()
     change_probability: float = 0.0
+    newest_factor: float = np.nan
+    log_evidence: float = -np.inf
 
 
 def join_segments(

@@ -14,12 +14,12 @@ same with and without one, and so are the answers, to the last bit.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any  # chunks of work are of every kind
 
 import numpy as np
 
-from insitu.modeling.evidence import change_points, noise
+from insitu.modeling.evidence import change_points, newest, noise
 from insitu.modeling.evidence.answer import (
     N_HYPOTHESES,
     TARGET_FACTOR,
@@ -36,6 +36,7 @@ from insitu.modeling.evidence.hypothesis_space import (
     exclude_steep_terms,
 )
 from insitu.modeling.evidence.normal_equations import Candidates
+from insitu.modeling.evidence.pool import Pool, Suspects, join_suspects, no_answer
 from insitu.modeling.evidence.posterior import (
     Posterior,
     compute_posterior,
@@ -45,7 +46,6 @@ from insitu.modeling.evidence.posterior import (
 from insitu.modeling.evidence.relative_data import scale_errors
 from insitu.modeling.evidence.segment import Span
 from insitu.modeling.measurement import FloatArray, IntArray
-from insitu.modeling.pmnf import Function
 from insitu.modeling.series import Series
 
 CHUNK_SIZE = 256  # series computed at once, so that their arrays stay in the cache
@@ -61,40 +61,6 @@ ZERO = 1e-9  # share below which a value counts as zero …
 SIZE_OF_ZERO = 1e-3  # … and the share that its error is relative to
 
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]  # has the signature of `map`
-
-
-def no_answer(parameters: tuple[str, ...]) -> Answer:
-    """Return the answer for a series without any measurement: the constant NaN."""
-    return Answer((Function(parameters, np.nan),), (None,), np.nan, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """Series m that share what is learnt about noise and changes.
-
-    members: (m,), their indices. levels: (L,), the noise levels worth computing. noise: (m, L),
-    probability of each level, by the magnitude of the series. change_prior: how often they change.
-    are_counts: whether they are visits, bytes or other whole numbers.
-    """
-
-    members: IntArray
-    levels: FloatArray
-    noise: FloatArray
-    change_prior: ChangePrior
-    are_counts: bool
-
-    def select(self, span: slice) -> "Pool":
-        """Return some of the members, numbered from 0."""
-        noise_of_span = self.noise[span]
-        return replace(self, members=np.arange(len(noise_of_span)), noise=noise_of_span)
-
-
-@dataclass(frozen=True, slots=True)
-class _Suspects:
-    """Series that may change: indices (k,) and the probability of their noise levels (k, L)."""
-
-    rows: IntArray
-    noise: FloatArray
 
 
 class Batch:
@@ -120,6 +86,8 @@ class Batch:
         self.metrics, self.space = metrics, space
         self.n_hypotheses = n_hypotheses
         self.x = series.coordinates[:, 0]
+        is_exponential = bool((space.exponents[:, 2] != 0).any())
+        self.examines_newest = len(self.x) >= newest.MIN_POINTS and not is_exponential
 
         # Values relative to the largest of their series, most of them positive.
         values = np.nan_to_num(series.values)
@@ -173,7 +141,9 @@ class Batch:
         for pool in self.find_pools(map_):
             whole, suspects = self._solve_whole(pool, map_)
             answers |= whole
-            answers |= self._solve_segments(pool, suspects, map_)
+            for row, answer in self._solve_segments(pool, suspects, map_).items():
+                if newest.prefers_cut(answer, answers[row], len(self.x)):
+                    answers[row] = answer
             if pool.are_counts:
                 answers |= self._solve_exactly(pool, answers)
         return answers
@@ -219,6 +189,12 @@ class Batch:
                 prior_weight=noise.POOL_WEIGHT,
             )
 
+        newest_prior = newest.OFF_PRIOR
+        if self.examines_newest and not are_counts:
+            off = self._weigh_newest(sample, levels)[1].log_evidence
+            off += self.log_likelihood_of_scatter(sample, levels)
+            newest_prior = newest.learn_prior(off, likelihood, of_all)
+
         relevant = noise.select_levels(distribution.max(axis=0))
         return Pool(
             members=members,
@@ -226,6 +202,7 @@ class Batch:
             noise=distribution[:, relevant],
             change_prior=ChangePrior(*changes.tolist()),
             are_counts=are_counts,
+            newest_prior=newest_prior,
         )
 
     def _log_evidence_by_kind(self, rows: IntArray, levels: FloatArray, map_: Map) -> FloatArray:
@@ -242,23 +219,21 @@ class Batch:
 
     # Step 2: one function for each whole series.
 
-    def _solve_whole(self, pool: Pool, map_: Map) -> tuple[dict[int, Answer], _Suspects]:
+    def _solve_whole(self, pool: Pool, map_: Map) -> tuple[dict[int, Answer], Suspects]:
         """Answers of one function for all series of a pool, and which of them may change."""
         spans = list(_chunks(len(pool.members), CHUNK_SIZE * CHUNKS_PER_TASK))
         tasks = ((self.select(pool.members[span]), pool.select(span)) for span in spans)
 
         answers: dict[int, Answer] = {}
-        rows: list[IntArray] = []
-        distributions: list[FloatArray] = []
-        for span, (in_span, suspects) in zip(spans, map_(_solve_task, tasks), strict=True):
+        suspects: list[Suspects] = []
+        for span, (in_span, of_span) in zip(spans, map_(_solve_task, tasks), strict=True):
             members = pool.members[span]
             for row, answer in in_span.items():
                 answers[int(members[row])] = answer
-            rows.append(members[suspects.rows])
-            distributions.append(suspects.noise)
-        return answers, _Suspects(np.concatenate(rows), np.concatenate(distributions))
+            suspects.append(Suspects(members[of_span.rows], of_span.noise))
+        return answers, join_suspects(suspects)
 
-    def solve_chunk(self, rows: IntArray, pool: Pool) -> tuple[dict[int, Answer], _Suspects]:
+    def solve_chunk(self, rows: IntArray, pool: Pool) -> tuple[dict[int, Answer], Suspects]:
         """Return answers of one function for some series, and which of these may change.
 
         Args:
@@ -279,7 +254,57 @@ class Batch:
             again = self._solve_noisy(rows[noisy], mean, noise_prior[noisy], pool.levels)
             answers |= dict(zip(rows[noisy].tolist(), again, strict=True))
 
-        return answers, self._find_suspects(rows, posterior, noise_prior, pool)
+        suspects = self._find_suspects(rows, posterior, noise_prior, pool)
+        if not self.examines_newest or pool.are_counts:
+            return answers, suspects
+
+        answers |= self._examine_newest(rows, answers, candidates, noise_prior, pool=pool)
+        return answers, suspects
+
+    def _weigh_newest(
+        self, rows: IntArray, levels: FloatArray
+    ) -> tuple[Candidates, newest.NewestPoint]:
+        """Fits of all points but the newest, and the evidence that the newest leaves their law."""
+        data = self.data.select(rows)
+        before = data.select(slice(None), slice(0, len(self.x) - 1))
+        candidates = fit_hypotheses(before, self.space, levels)
+        return candidates, newest.weigh_newest_point(data, candidates, levels, self.x)
+
+    def _examine_newest(
+        self,
+        rows: IntArray,
+        answers: dict[int, Answer],
+        candidates: Candidates,
+        noise_prior: FloatArray,
+        *,
+        pool: Pool,
+    ) -> dict[int, Answer]:
+        """Answers of the series whose newest point may be off.
+
+        Args:
+            rows: (s,). answers: of one function each, by row. candidates, noise_prior: of the rows.
+        """
+        noise_prior = change_points.apply_noise_floor(noise_prior, pool.levels)
+        of_law, point = self._weigh_newest(rows, pool.levels)
+        log_whole = np.logaddexp.reduce(candidates.log_evidence, axis=1)
+        log_odds = point.log_odds(log_whole, noise_prior, pool.newest_prior)
+        chosen = np.flatnonzero(log_odds > newest.NEGLIGIBLE_LOG_ODDS)
+        if len(chosen) == 0:
+            return {}
+
+        posterior = compute_posterior(point.log_joint[chosen], noise_prior[chosen], pool.levels)
+        target = TARGET_FACTOR * self.x[-1]
+        laws = self._choose(rows[chosen], of_law.select(chosen), posterior, target=target)
+        combined = newest.combine(
+            [answers[row] for row in rows[chosen].tolist()],
+            laws,
+            point.shifts(chosen, posterior, noise_prior[chosen], count=self.n_hypotheses),
+            log_odds=log_odds[chosen],
+            log_evidence=point.log_probability(noise_prior, pool.newest_prior)[chosen],
+            x=self.x,
+            values=self.relative[rows[chosen], -1] * self.scale[rows[chosen]],
+        )
+        return dict(zip(rows[chosen].tolist(), combined, strict=True))
 
     def _solve_noisy(
         self, rows: IntArray, mean: FloatArray, noise_prior: FloatArray, levels: FloatArray
@@ -309,10 +334,10 @@ class Batch:
 
     def _find_suspects(
         self, rows: IntArray, posterior: Posterior, noise_prior: FloatArray, pool: Pool
-    ) -> _Suspects:
+    ) -> Suspects:
         """Those of the series whose behaviour may change."""
         if len(self.x) < change_points.MIN_SERIES_POINTS:
-            return _Suspects(rows[:0], noise_prior[:0])
+            return Suspects(rows[:0], noise_prior[:0])
 
         floored = change_points.apply_noise_floor(noise_prior, pool.levels)
         suspects = change_points.find_suspects(
@@ -323,11 +348,11 @@ class Batch:
             levels=pool.levels,
             log_odds=pool.change_prior.log_odds(),
         )
-        return _Suspects(rows[suspects], floored[suspects])
+        return Suspects(rows[suspects], floored[suspects])
 
     # Step 3: segments.
 
-    def _solve_segments(self, pool: Pool, suspects: _Suspects, map_: Map) -> dict[int, Answer]:
+    def _solve_segments(self, pool: Pool, suspects: Suspects, map_: Map) -> dict[int, Answer]:
         """Answers of those suspects whose behaviour changes."""
         spans = list(_chunks(len(suspects.rows), CHUNK_SIZE))
         without_members = pool.select(slice(0))
@@ -383,6 +408,7 @@ class Batch:
         """Answers of those series in which a change is probable enough."""
         n_points = len(self.x)
         by_count = segmentations.count_posterior(noise_prior)
+        log_change = segmentations.log_evidence_of_change(noise_prior)
         detected = np.flatnonzero(1 - by_count[0] > change_points.DETECTED).tolist()
 
         # Solve equal segments of all series at once.
@@ -406,7 +432,7 @@ class Batch:
             change_probability = float(1 - by_count[0, i]) * probability_of_cuts
             answers[int(rows[i])] = join_segments(
                 [segments[i, span] for span in spans], cuts, change_probability
-            )
+            )._replace(log_evidence=float(log_change[i]))
         return answers
 
     def _solve_segment(
@@ -456,20 +482,17 @@ def _weigh_kinds(task: tuple[Batch, FloatArray]) -> FloatArray:
     return change_points.log_evidence_by_kind(batch.data, batch.space, levels, x=batch.x)
 
 
-def _solve_task(task: tuple[Batch, Pool]) -> tuple[dict[int, Answer], _Suspects]:
+def _solve_task(task: tuple[Batch, Pool]) -> tuple[dict[int, Answer], Suspects]:
     """Answers of one function for all members of a pool, which are the series of the batch."""
     batch, pool = task
     answers: dict[int, Answer] = {}
-    suspects: list[_Suspects] = []
+    suspects: list[Suspects] = []
     for span in _chunks(len(pool.members), CHUNK_SIZE):
         found, of_chunk = batch.solve_chunk(np.arange(span.start, span.stop), pool)
         answers |= found
         suspects.append(of_chunk)
 
-    return answers, _Suspects(
-        rows=np.concatenate([chunk.rows for chunk in suspects]),
-        noise=np.concatenate([chunk.noise for chunk in suspects]),
-    )
+    return answers, join_suspects(suspects)
 
 
 def _cut_task(task: tuple[Batch, FloatArray, Pool]) -> dict[int, Answer]:

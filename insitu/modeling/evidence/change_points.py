@@ -98,6 +98,15 @@ class Segmentations:
         weight = np.exp(joint - top).sum(axis=2)
         return np.asarray(weight / weight.sum(axis=0))
 
+    def log_evidence_of_change(self, noise: FloatArray) -> FloatArray:
+        """Return the logarithm of the probability of the data and of a change: (s,).
+
+        Args:
+            noise: (s, L), probability of each level.
+        """
+        joint = self.log_by_count[1:] + _log(noise)
+        return np.asarray(np.logaddexp.reduce(np.logaddexp.reduce(joint, axis=0), axis=1))
+
     def noise_posterior(self, rows: IntArray, noise: FloatArray) -> FloatArray:
         """Return the posterior of the noise level of some series that change: (k, L).
 

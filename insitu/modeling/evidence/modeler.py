@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from insitu.entities import Finding
+from insitu.entities import Finding, number
 from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.evidence.answer import N_HYPOTHESES, Answer
 from insitu.modeling.evidence.batch import Batch, Map
@@ -42,6 +42,7 @@ from insitu.modeling.series import Series
 
 UNCERTAIN_BELOW = 0.5  # posterior of the leading term
 GROWTH_UNCERTAIN = "growth-uncertain"
+CHANGE_UNCONFIRMED = "change-unconfirmed"
 
 # When a series grows steeply; the last two conditions make noise an unlikely cause. Without them
 # 15 and 9 of 300 constant series with log-normal noise of 0.8 became exponentials, with them 0.
@@ -178,7 +179,7 @@ def _make_models(answers: Sequence[Answer], series: Series, modeler: str) -> lis
                 spreads=tuple([spread for spread in answer.spreads if spread]),
                 probability=answer.probability,
                 change_probabilities=(answer.change_probability,) * len(answer.cuts),
-                findings=report_few_points(len(values)) or _report_uncertain(answer.probability),
+                findings=_report(answer, points, parameter=series.parameters[0]),
             )
         )
     return models
@@ -251,6 +252,29 @@ def _segments(answer: Answer, coordinates: FloatArray) -> tuple[Segment, ...]:
         upper = np.inf if end == n_points else float(coordinates[end - 1, 0])
         segments.append(Segment(lower, upper, function))
     return tuple(segments)
+
+
+def _report(answer: Answer, points: FloatArray, *, parameter: str) -> tuple[Finding, ...]:
+    """The findings about an answer on points (n, m)."""
+    few_points = report_few_points(len(points))
+    if few_points:
+        return few_points
+    unconfirmed = _report_unconfirmed(answer, points[:, 0], parameter)
+    return unconfirmed or _report_uncertain(answer.probability)
+
+
+def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
+    """Report that the newest point leaves the law of the others, and which run would decide."""
+    factor = answer.newest_factor
+    if not np.isfinite(factor):
+        return ()
+    before, newest, next_scale = number(x[-2]), number(x[-1]), number(x[-1] ** 2 / x[-2])
+    text = (
+        f"the value at {parameter}={newest} is {factor:.2g} times what the smaller runs predict: "
+        f"this run was disturbed, or a step or a new law begins behind {parameter}={before}, where "
+        f"there are not enough points; run {parameter}={newest} again, or {parameter}={next_scale}"
+    )
+    return (Finding(CHANGE_UNCONFIRMED, text),)
 
 
 def _report_uncertain(probability: float) -> tuple[Finding, ...]:

@@ -44,6 +44,16 @@ class Candidates:
     inverse: tuple[FloatArray, ...]
     log_evidence: FloatArray
 
+    def select(self, rows: IntArray) -> "Candidates":
+        """Return the candidates of some of the series (k,)."""
+        return Candidates(
+            first=self.first[rows],
+            second=self.second[rows],
+            coefficients=tuple(values[rows] for values in self.coefficients),
+            inverse=tuple(values[rows] for values in self.inverse),
+            log_evidence=self.log_evidence[rows],
+        )
+
 
 class NormalEquations:
     """Normal equations of all single terms, with the constant (centred) and without it.

@@ -223,7 +223,7 @@ def _points(item: SeriesModel, parameters: Sequence[str], width: int) -> Iterato
     """A line per point: measured and predicted value, residual as number and bar."""
     model, unit = item.model, item.metric.unit
     off = residuals(model)
-    predicted = model.predict(model.coordinates)
+    predicted = model.formula_at(model.coordinates)
     worst = float(np.nanmax(np.abs(off))) if np.isfinite(off).any() else 0.0
     names = ",".join(parameters)
     yield Text(printable(f"  {names:>12}  {'measured':>9} {'model':>9} {'off':>8}"), "bold")

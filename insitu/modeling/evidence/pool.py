@@ -1,0 +1,56 @@
+"""What the series of a pool share, and which of them may change their behaviour."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from insitu.modeling.evidence import newest
+from insitu.modeling.evidence.answer import Answer
+from insitu.modeling.evidence.change_points import ChangePrior
+from insitu.modeling.measurement import FloatArray, IntArray
+from insitu.modeling.pmnf import Function
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Series m that share what is learnt about noise and changes.
+
+    members: (m,), their indices. levels: (L,), the noise levels worth computing. noise: (m, L),
+    probability of each level, by the magnitude of the series. change_prior: how often they change.
+    are_counts: whether they are visits, bytes or other whole numbers. newest_prior: how often their
+    newest point leaves the law of the others.
+    """
+
+    members: IntArray
+    levels: FloatArray
+    noise: FloatArray
+    change_prior: ChangePrior
+    are_counts: bool
+    newest_prior: float = newest.OFF_PRIOR
+
+    def select(self, span: slice) -> "Pool":
+        """Return some of the members, numbered from 0."""
+        noise_of_span = self.noise[span]
+        return replace(self, members=np.arange(len(noise_of_span)), noise=noise_of_span)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Series that may change: indices (k,) and the probability of their noise levels (k, L)."""
+
+    rows: IntArray
+    noise: FloatArray
+
+
+def join_suspects(chunks: Sequence[Suspects]) -> Suspects:
+    """Return the suspects of all chunks, numbered alike."""
+    return Suspects(
+        rows=np.concatenate([chunk.rows for chunk in chunks]),
+        noise=np.concatenate([chunk.noise for chunk in chunks]),
+    )
+
+
+def no_answer(parameters: tuple[str, ...]) -> Answer:
+    """Return the answer for a series without any measurement: the constant NaN."""
+    return Answer((Function(parameters, np.nan),), (None,), np.nan, 1)
