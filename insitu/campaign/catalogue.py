@@ -9,13 +9,18 @@ import os
 import sqlite3
 import sys
 from array import array
-from typing import Self
+from typing import Any, Self
 
 from insitu.campaign import records
-from insitu.campaign.database import connect, explain_errors, make_directory
+from insitu.campaign.checksums import DAMAGE, Value, checksum_of, is_intact
+from insitu.campaign.database import connect, explain_errors, has_checksums, make_directory
 from insitu.campaign.layout import DATABASE
 from insitu.entities import CallPath, RunRecord
 from insitu.errors import CampaignError
+
+MODELLED = ("modelled parameters", "modelled runs", "modelled rest")  # names in `campaign`
+MODELLED_CHECKSUM = "modelled checksum"
+ROW_COLUMNS = f"{records.RUN_COLUMNS}, size, callpaths, metrics"  # that a run's checksum covers
 
 
 def open_database(path: str, *, create: bool = False) -> sqlite3.Connection:
@@ -47,12 +52,77 @@ class Catalogue:
         self._connection = connection
 
     def runs(self) -> list[RunRecord]:
-        """All runs, in the order in which they were first stored."""
+        """All runs, in the order in which they were first stored.
+
+        Raises:
+            CampaignError: the file cannot be read, or a run is damaged or missing.
+        """
+        runs = []
+        for *row, checksum in self._read_run_rows():
+            try:
+                if not is_intact(row, checksum):
+                    raise ValueError("its checksum differs")
+                runs.append(records.run_of(tuple(row[:10])))
+            except DAMAGE as error:
+                raise self.damaged(f"run '{row[0]}'", error) from error
+        return runs
+
+    def _read_run_rows(self) -> list[tuple[Any, ...]]:  # Any: columns of several types
+        """The columns of each run that its checksum covers, and the checksum."""
         with explain_errors(self.path):
+            if not has_checksums(self._connection):
+                query = f"SELECT {ROW_COLUMNS}, NULL FROM run ORDER BY ordinal"
+                return self._connection.execute(query).fetchall()
+
             rows = self._connection.execute(
-                f"SELECT {records.RUN_COLUMNS} FROM run ORDER BY ordinal"
+                f"SELECT {ROW_COLUMNS}, checksum.record FROM run"
+                " LEFT JOIN checksum ON checksum.run = run.ordinal ORDER BY ordinal"
             ).fetchall()
-        return [records.run_of(row) for row in rows]
+            n_checksums = self._count("checksum")
+        if n_checksums > sum(row[-1] is not None for row in rows):
+            raise self.damaged("the list of runs", ValueError("runs are missing"))
+        return rows
+
+    def _count(self, table: str) -> int:
+        (count,) = self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+        return int(count)
+
+    def damaged(self, what: str, error: Exception) -> CampaignError:
+        """The error for damaged data, with what to do about it."""
+        return CampaignError(
+            f"{self.path}: {what} is damaged ({error}); restore campaign.db from a backup."
+            f" `insitu doctor {self.path}` shows what is intact"
+        )
+
+    def structure_problems(self) -> list[str]:
+        """What SQLite reports about the structure of the file; empty if it is intact."""
+        try:
+            rows = self._connection.execute("PRAGMA quick_check(10)").fetchall()
+        except sqlite3.DatabaseError as error:
+            return [str(error)]
+        return [str(row[0]) for row in rows if row[0] != "ok"]
+
+    def modelled_checksum(self) -> bytes:
+        """The checksum of everything about models that has no checksum of its own."""
+        values: list[Value] = []
+        for name in MODELLED:
+            row = self._connection.execute(
+                "SELECT value FROM campaign WHERE name = ?", (name,)
+            ).fetchone()
+            values.append(row[0] if row else None)
+        for row in self._connection.execute("SELECT * FROM finding ORDER BY rowid"):
+            values += row
+        return checksum_of([*values, self._count("model"), self._count("cluster")])
+
+    def are_models_intact(self) -> bool:
+        """Whether no model, class or finding of modeling is missing, and no finding is damaged."""
+        try:
+            row = self._connection.execute(
+                "SELECT value FROM campaign WHERE name = ?", (MODELLED_CHECKSUM,)
+            ).fetchone()
+            return row is None or row[0] == self.modelled_checksum().hex()
+        except sqlite3.DatabaseError:
+            return False
 
     def callpaths(self, run_id: str) -> list[CallPath]:
         """The call paths of a run; empty if there is no such run."""
@@ -61,7 +131,10 @@ class Catalogue:
                 "SELECT callpaths FROM run WHERE id = ?", (run_id,)
             ).fetchone()
 
-            ids = array("I", row[0] if row else b"")
+            try:
+                ids = array("I", row[0] if row else b"")
+            except ValueError as error:
+                raise self.damaged(f"run '{run_id}'", error) from error
             if sys.byteorder == "big":  # the file is little-endian
                 ids.byteswap()
 
@@ -72,7 +145,9 @@ class Catalogue:
         return [records.callpath_of(text) for (text,) in texts]
 
     def unmodelled_runs(self) -> list[str]:
-        """The ids of the complete runs that the models do not include."""
+        """The ids of the complete runs that the models do not include; all if they are damaged."""
+        if not self.are_models_intact():
+            return records.complete_ids(self.runs())
         with explain_errors(self.path):
             row = self._connection.execute(
                 "SELECT value FROM campaign WHERE name = 'modelled runs'"

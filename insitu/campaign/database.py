@@ -203,6 +203,11 @@ def _statements(script: str) -> Iterator[str]:
             statement = ""
 
 
+def has_checksums(connection: sqlite3.Connection) -> bool:
+    """Whether the file has checksums; one of the first format that cannot be written has none."""
+    return _format(connection) > 1
+
+
 def _format(connection: sqlite3.Connection) -> int:
     return _pragma(connection, "user_version")
 

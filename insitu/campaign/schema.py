@@ -3,6 +3,7 @@
 Format history (append only; a released step never changes):
 
     1  2026-11  runs with every rank's values, models, classes, findings
+    2  2026-11  checksums of runs, models and classes
 """
 
 APPLICATION_ID = 0x494E5349  # "INSI": lets file(1) and insitu recognise the file
@@ -57,5 +58,15 @@ CREATE TABLE cluster (
 CREATE TABLE finding (code TEXT NOT NULL, text TEXT NOT NULL, place TEXT NOT NULL);
 """
 
-STEPS = (_FORMAT_1,)  # STEPS[k] upgrades a file from format k to format k + 1
+_FORMAT_2 = """
+CREATE TABLE checksum (                    -- see checksums.py; runs of format 1 have none
+    run     INTEGER PRIMARY KEY,           -- ordinal
+    record  BLOB NOT NULL,                 -- of the row in `run`
+    vectors BLOB NOT NULL                  -- of its rows in `vec` and their names
+);
+ALTER TABLE model ADD COLUMN checksum BLOB;
+ALTER TABLE cluster ADD COLUMN checksum BLOB;
+"""
+
+STEPS = (_FORMAT_1, _FORMAT_2)  # STEPS[k] upgrades a file from format k to format k + 1
 FORMAT = len(STEPS)

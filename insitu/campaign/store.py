@@ -1,5 +1,6 @@
 """The store of a campaign: one SQLite file in the campaign's directory."""
 
+import hashlib
 import json
 import sqlite3
 import sys
@@ -10,14 +11,14 @@ from functools import cache
 import numpy as np
 
 from insitu.campaign import records, vectors
-from insitu.campaign.catalogue import Catalogue, open_database
-from insitu.campaign.database import explain_errors
+from insitu.campaign.catalogue import MODELLED_CHECKSUM, ROW_COLUMNS, Catalogue, open_database
+from insitu.campaign.checksums import DAMAGE, SIZE, Value, checksum_of, is_intact
+from insitu.campaign.database import explain_errors, has_checksums
 from insitu.entities import CallPath, Finding, Metric, MetricKind, RunKey, RunRecord
 from insitu.errors import CampaignError
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import FloatArray, IntArray, RunTable, SeriesKey
 
-RESTORE = "restore campaign.db from a backup"
 SITE = "site "  # begins the names of the rows of `campaign` that say where functions are defined
 
 
@@ -65,8 +66,17 @@ class SqliteStore(Catalogue):
                 connection.executemany(
                     "INSERT INTO vec VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
                 )
+            connection.execute(
+                "INSERT OR REPLACE INTO checksum VALUES (?, ?, ?)",
+                (
+                    ordinal,
+                    self._record_checksum(run.id),
+                    _vectors_checksum(*self._read_vectors(connection, run.id)),
+                ),
+            )
             for callpath, site in table.sites.items():
-                self._put(f"{SITE}{records.callpath_text(callpath)}", json.dumps(site))
+                name = f"{SITE}{records.callpath_text(callpath)}"
+                self._put(name, json.dumps([*site, checksum_of([name, *site]).hex()]))
 
     def sites(self) -> dict[CallPath, tuple[str, int]]:
         """See Store."""
@@ -77,8 +87,12 @@ class SqliteStore(Catalogue):
             ).fetchall()
         sites = {}
         for name, value in rows:
-            file, line = json.loads(value)
-            sites[records.callpath_of(name.removeprefix(SITE))] = (str(file), int(line))
+            try:
+                file, line, *checksum = json.loads(value)
+            except DAMAGE:
+                continue
+            if checksum in ([], [checksum_of([name, file, line]).hex()]):
+                sites[records.callpath_of(name.removeprefix(SITE))] = (str(file), int(line))
         return sites
 
     def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
@@ -89,6 +103,14 @@ class SqliteStore(Catalogue):
                 raise CampaignError(f"{self.path}: has no run '{run_id}'")
             text = records.findings_text(records.with_findings(run, findings, without).findings)
             connection.execute("UPDATE run SET findings = ? WHERE id = ?", (text, run_id))
+            connection.execute(
+                "UPDATE checksum SET record = ? WHERE run = (SELECT ordinal FROM run WHERE id = ?)",
+                (self._record_checksum(run_id), run_id),
+            )
+
+    def _record_checksum(self, run_id: str) -> bytes:
+        row = self._connection.execute(f"SELECT {ROW_COLUMNS} FROM run WHERE id = ?", (run_id,))
+        return checksum_of(row.fetchone())
 
     def next_repetition(self, parameters: Mapping[str, float]) -> int:
         """See Store."""
@@ -101,34 +123,66 @@ class SqliteStore(Catalogue):
 
     def table(self, run_id: str) -> RunTable:
         """See Store."""
-        with self._reading() as connection:
-            run = connection.execute(
-                "SELECT ordinal, size, callpaths, metrics FROM run WHERE id = ?", (run_id,)
-            ).fetchone()
-            if run is None:
-                raise CampaignError(f"{self.path}: has no run '{run_id}'")
+        try:
+            with self._reading() as connection:
+                stored = self._read_vectors(connection, run_id)
+                checksum = self._vectors_checksum_of(connection, run_id)
+            if checksum is not None and checksum != _vectors_checksum(*stored):
+                raise ValueError("the checksum of its values differs")
+            return self._unpack_table(*stored)
+        except DAMAGE as error:
+            raise self.damaged(f"run '{run_id}'", error) from error
 
-            ordinal, size, callpath_bytes, metric_text = run
-            callpath_ids = np.frombuffer(callpath_bytes, dtype="<u4").tolist()
-            metrics = {metric_id: self._metric(metric_id) for metric_id in json.loads(metric_text)}
-            texts = dict(
-                connection.execute(
-                    "SELECT id, text FROM callpath WHERE id IN (SELECT value FROM json_each(?))",
-                    (json.dumps(callpath_ids),),
-                )
+    def _vectors_checksum_of(self, connection: sqlite3.Connection, run_id: str) -> bytes | None:
+        if not has_checksums(connection):
+            return None
+        row = connection.execute(
+            "SELECT vectors FROM checksum JOIN run ON run = ordinal WHERE id = ?", (run_id,)
+        ).fetchone()
+        return row[0] if row else None
+
+    def _read_vectors(self, connection: sqlite3.Connection, run_id: str) -> "StoredTable":
+        """The size, call paths, metrics and compressed values of a run.
+
+        Raises:
+            CampaignError: there is no such run.
+        """
+        run = connection.execute(
+            "SELECT ordinal, size, callpaths, metrics FROM run WHERE id = ?", (run_id,)
+        ).fetchone()
+        if run is None:
+            raise CampaignError(f"{self.path}: has no run '{run_id}'")
+
+        ordinal, size, callpath_bytes, metric_text = run
+        callpath_ids = np.frombuffer(callpath_bytes, dtype="<u4").tolist()
+        metrics = {metric_id: self._metric(metric_id) for metric_id in json.loads(metric_text)}
+        texts = dict(
+            connection.execute(
+                "SELECT id, text FROM callpath WHERE id IN (SELECT value FROM json_each(?))",
+                (json.dumps(callpath_ids),),
             )
-            vector_rows = connection.execute(
-                "SELECT callpath, metric, dtype, codec, blob FROM vec WHERE run = ?", (ordinal,)
-            ).fetchall()
+        )
+        vector_rows = connection.execute(
+            "SELECT callpath, metric, dtype, codec, blob FROM vec WHERE run = ?"
+            " ORDER BY callpath, metric",
+            (ordinal,),
+        ).fetchall()
+        return size, {key: texts[key] for key in callpath_ids}, metrics, vector_rows
 
-        shape = (len(callpath_ids), size)
-        values = {metric.name: np.full(shape, np.nan) for metric in metrics.values()}
-        row_of = {callpath_id: row for row, callpath_id in enumerate(callpath_ids)}
+    def _unpack_table(
+        self,
+        size: int,
+        texts: Mapping[int, str],
+        metrics: Mapping[int, Metric],
+        vector_rows: Sequence["VectorRow"],
+    ) -> RunTable:
+        values = {metric.name: np.full((len(texts), size), np.nan) for metric in metrics.values()}
+        row_of = {callpath_id: row for row, callpath_id in enumerate(texts)}
         for callpath_id, metric_id, dtype, codec, blob in vector_rows:
             array = values[metrics[metric_id].name]
             array[row_of[callpath_id]] = self._unpack(blob, size, dtype=dtype, codec=codec)
 
-        callpaths = tuple(records.callpath_of(texts[callpath_id]) for callpath_id in callpath_ids)
+        callpaths = tuple(records.callpath_of(text) for text in texts.values())
         return RunTable(callpaths, tuple(metrics.values()), values)
 
     def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
@@ -158,49 +212,92 @@ class SqliteStore(Catalogue):
             self._put("modelled runs", json.dumps(modelled))
             rest = {records.callpath_text(path): share for path, share in models.rest.items()}
             self._put("modelled rest", json.dumps(rest))
+            self._put(MODELLED_CHECKSUM, self.modelled_checksum().hex())
 
         self._last_models, self._last_version = models, self.changes()
 
     def models(self) -> ModelSet:
-        """See Store. Models and clusters are sorted by series."""
-        with self._reading() as connection:
-            parameters = self._get("modelled parameters", "[]")
-            rest = json.loads(self._get("modelled rest", "{}"))
-            models = self._read_series(connection)
-            clusters = self._read_clusters(connection)
-            findings = connection.execute("SELECT * FROM finding ORDER BY rowid").fetchall()
+        """See Store. Models and clusters are sorted by series.
 
+        Models and classes are derived from the runs: damaged ones count as absent, and a finding
+        says how to fit them again.
+        """
+        if not self.are_models_intact():
+            return ModelSet(findings=(self._damage_finding("the models are"),))
+
+        try:
+            with self._reading() as connection:
+                parameters = self._get("modelled parameters", "[]")
+                rest = json.loads(self._get("modelled rest", "{}"))
+                models, n_damaged_models = self._read_series(connection)
+                clusters, n_damaged_clusters = self._read_clusters(connection)
+                rows = connection.execute("SELECT * FROM finding ORDER BY rowid").fetchall()
+        except CampaignError as error:
+            if isinstance(error.__cause__, sqlite3.DatabaseError):
+                return ModelSet(findings=(self._damage_finding("the models are"),))
+            raise
+
+        findings = tuple(Finding(*row) for row in rows)
+        if n_damaged_models or n_damaged_clusters:
+            what = f"{n_damaged_models} models and {n_damaged_clusters} classifications are"
+            findings += (self._damage_finding(what),)
         return ModelSet(
             parameters=tuple(json.loads(parameters)),
             models=models,
             clusters=clusters,
-            findings=tuple(Finding(*row) for row in findings),
+            findings=findings,
             rest={records.callpath_of(path): share for path, share in rest.items()},
         )
 
-    def _read_series(self, connection: sqlite3.Connection) -> tuple[SeriesModel, ...]:
+    def _damage_finding(self, what: str) -> Finding:
+        text = f"{what} damaged and left out; fit them again with `insitu refit {self.path}`"
+        return Finding("models-damaged", text, "")
+
+    def _read_series(self, connection: sqlite3.Connection) -> tuple[tuple[SeriesModel, ...], int]:
+        """The intact models, and the number of damaged ones."""
         callpath_of = cache(records.callpath_of)  # few call paths, each in many rows
-        rows = connection.execute("SELECT * FROM model ORDER BY callpath, metric, class")
+        checksum = "checksum" if has_checksums(connection) else "NULL"
+        rows = connection.execute(
+            f"SELECT callpath, metric, class, unit, kind, body, {checksum} FROM model"
+            " ORDER BY callpath, metric, class"
+        )
 
-        models = []
-        for path, name, behaviour, unit, kind, body in rows:
-            metric = Metric(name, unit, MetricKind(kind))
-            key = SeriesKey(callpath_of(path), name, behaviour)
-            models.append(SeriesModel(key, metric, Model.from_dict(json.loads(body))))
-        return tuple(models)
+        models, n_damaged = [], 0
+        for *row, row_checksum in rows:
+            path, name, behaviour, unit, kind, body = row
+            try:
+                if not is_intact(row, row_checksum):
+                    raise ValueError("its checksum differs")
+                metric = Metric(name, unit, MetricKind(kind))
+                key = SeriesKey(callpath_of(path), name, behaviour)
+                models.append(SeriesModel(key, metric, Model.from_dict(json.loads(body))))
+            except DAMAGE:
+                n_damaged += 1
+        return tuple(models), n_damaged
 
-    def _read_clusters(self, connection: sqlite3.Connection) -> tuple[Clusters, ...]:
+    def _read_clusters(self, connection: sqlite3.Connection) -> tuple[tuple[Clusters, ...], int]:
+        """The intact classifications, and the number of damaged ones."""
         # Most clusterings are equal: the caches keep each of them in memory once.
         callpath_of, key_of = cache(records.callpath_of), cache(records.key_of)
-        unpack_clustering = cache(self._unpack_clustering)
-        rows = connection.execute("SELECT * FROM cluster")
+        unpack_clustering = cache(_unpack_clustering)
+        checksum = "checksum" if has_checksums(connection) else "NULL"
+        rows = connection.execute(
+            f"SELECT callpath, metric, parameters, repetition, names, labels, {checksum}"
+            " FROM cluster"
+        )
 
-        clusters = []
-        for path, metric, parameters, repetition, names_text, blob in rows:
-            key = key_of(parameters, repetition)
-            labels, names = unpack_clustering(names_text, blob, key.size)
-            clusters.append(Clusters(callpath_of(path), sys.intern(metric), key, labels, names))
-        return tuple(sorted(clusters, key=_cluster_key))
+        clusters, n_damaged = [], 0
+        for *row, row_checksum in rows:
+            path, metric, parameters, repetition, names_text, blob = row
+            try:
+                if not is_intact(row, row_checksum):
+                    raise ValueError("its checksum differs")
+                key = key_of(parameters, repetition)
+                labels, names = unpack_clustering(names_text, blob, key.size)
+                clusters.append(Clusters(callpath_of(path), sys.intern(metric), key, labels, names))
+            except DAMAGE:
+                n_damaged += 1
+        return tuple(sorted(clusters, key=_cluster_key)), n_damaged
 
     def changes(self) -> int:
         """A number that changes when another process has written to the campaign."""
@@ -272,24 +369,7 @@ class SqliteStore(Catalogue):
             raise CampaignError(
                 f"{self.path}: has values in an unknown encoding, {dtype} {codec}; update insitu"
             )
-        try:
-            return vectors.unpack_row(blob, size)
-        except ValueError as error:
-            raise CampaignError(f"{self.path}: damaged values ({error}); {RESTORE}") from error
-
-    def _unpack_clustering(
-        self, names: str, blob: bytes, size: int
-    ) -> tuple[IntArray, tuple[str, ...]]:
-        """The labels of `size` ranks, as a read-only array, and the names of their classes."""
-        try:
-            labels = vectors.unpack_labels(blob, size)
-        except ValueError as error:
-            raise CampaignError(
-                f"{self.path}: damaged classes ({error}); compute them again with"
-                f" `insitu refit {self.path}`"
-            ) from error
-        labels.flags.writeable = False
-        return labels, tuple(json.loads(names))
+        return vectors.unpack_row(blob, size)
 
     def _put(self, name: str, value: str) -> None:
         self._connection.execute("INSERT OR REPLACE INTO campaign VALUES (?, ?)", (name, value))
@@ -300,6 +380,10 @@ class SqliteStore(Catalogue):
         ).fetchone()
         return default if row is None else str(row[0])
 
+
+VectorRow = tuple[int, int, str, str, bytes]  # call path, metric, dtype, codec, compressed values
+# Number of ranks, texts of call paths and metrics by id, in order, and the compressed values.
+StoredTable = tuple[int, dict[int, str], dict[int, Metric], list[VectorRow]]
 
 ModelRow = SeriesModel | Clusters  # what has a row of its own in the tables `model` and `cluster`
 ClusterKey = tuple[CallPath, str, tuple[tuple[str, float], ...], int]
@@ -320,6 +404,33 @@ def _vector_rows(
             vectors.CODEC,
             *statistics_and_blob,
         )
+
+
+def _vectors_checksum(
+    size: int,
+    texts: Mapping[int, str],
+    metrics: Mapping[int, Metric],
+    vector_rows: Sequence[VectorRow],
+) -> bytes:
+    """The checksum of all values of a run, with the names of what they are values of."""
+    digest = hashlib.blake2b(digest_size=SIZE)
+    digest.update(checksum_of([size, *texts.values()]))
+    for metric in metrics.values():
+        digest.update(checksum_of([metric.name, metric.unit, metric.kind.value]))
+    for row in vector_rows:
+        digest.update(checksum_of(row))
+    return digest.digest()
+
+
+def _unpack_clustering(names: str, blob: bytes, size: int) -> tuple[IntArray, tuple[str, ...]]:
+    """The labels of `size` ranks, as a read-only array, and the names of their classes.
+
+    Raises:
+        ValueError: the bytes are damaged.
+    """
+    labels = vectors.unpack_labels(blob, size)
+    labels.flags.writeable = False
+    return labels, tuple(json.loads(names))
 
 
 def _rows_by_key(models: ModelSet) -> dict[SeriesKey | ClusterKey, ModelRow]:
@@ -352,7 +463,7 @@ def _delete(connection: sqlite3.Connection, key: SeriesKey | ClusterKey) -> None
 def _insert(connection: sqlite3.Connection, row: ModelRow) -> None:
     if isinstance(row, SeriesModel):
         table = "model"
-        values: tuple[object, ...] = (
+        values: tuple[Value, ...] = (
             records.callpath_text(row.key.callpath),
             row.key.metric,
             row.key.behaviour,
@@ -370,4 +481,7 @@ def _insert(connection: sqlite3.Connection, row: ModelRow) -> None:
             json.dumps(row.names),
             vectors.pack_labels(row.labels),
         )
-    connection.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?)", values)
+    connection.execute(
+        f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*values, checksum_of(values)),
+    )

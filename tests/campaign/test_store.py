@@ -136,7 +136,18 @@ def test_damaged_values_are_refused(path: str):
     with sqlite3.connect(file_of(path)) as connection:
         connection.execute("UPDATE vec SET blob = ?", (zlib.compress(b"torn"),))
 
-    with pytest.raises(CampaignError, match=r"damaged values \(4 bytes for 4 values\)"):
+    with pytest.raises(CampaignError, match="run 'a' is damaged"):
+        open_store(path).table("a")
+
+
+def test_damaged_values_of_the_first_format_are_refused_if_they_cannot_be_read(path: str):
+    with open_store(path, create=True) as store:
+        store.add_run(record("a"), table())
+    with sqlite3.connect(file_of(path)) as connection:
+        connection.execute("UPDATE vec SET blob = ?", (zlib.compress(b"torn"),))
+        connection.execute("DELETE FROM checksum")
+
+    with pytest.raises(CampaignError, match=r"4 bytes for 4 values"):
         open_store(path).table("a")
 
 

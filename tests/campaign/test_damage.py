@@ -1,0 +1,93 @@
+"""What a disk damages is reported; models are fitted again, and no value changes silently."""
+
+import os
+import sqlite3
+
+import pytest
+
+from insitu.campaign.store import open_store
+from insitu.errors import CampaignError
+from insitu.workflows.integrity import check_campaign
+from insitu.workflows.refit import refit_campaign
+from tests.stress.bit_flips import flip_bits, make_campaign
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    return make_campaign(tmp_path)
+
+
+def change(campaign, statement):
+    with sqlite3.connect(campaign / "campaign.db") as connection:
+        connection.execute(statement)
+
+
+def states(campaign):
+    return {check.name: check.state for check in check_campaign(str(campaign))}
+
+
+def test_no_flipped_bit_changes_a_value_or_ends_in_a_traceback(campaign):
+    outcomes = flip_bits(campaign, 60, 3)
+
+    assert outcomes["CHANGED"] == 0
+    assert outcomes.total() == 60
+
+
+def test_a_damaged_model_counts_as_absent_until_it_is_fitted_again(campaign):
+    with open_store(str(campaign)) as store:
+        before = store.models()
+    change(campaign, "UPDATE model SET body = replace(body, '1', '2') WHERE rowid = 3")
+    change(campaign, "UPDATE model SET body = replace(body, '1', '2') WHERE metric = 'time'")
+
+    with open_store(str(campaign)) as store:
+        after = store.models()
+        assert 0 < len(after.models) < len(before.models)
+        assert [finding.code for finding in after.findings][-1] == "models-damaged"
+    assert states(campaign)["models"] == "limited"
+
+    refit_campaign(str(campaign))
+    with open_store(str(campaign)) as store:
+        assert len(store.models().models) == len(before.models)
+    assert set(states(campaign).values()) == {"ok"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE run SET parameters = replace(parameters, '16.0', '17.0')",
+        "DELETE FROM run WHERE ordinal = 2",
+        "UPDATE run SET state = 'partial' WHERE ordinal = 2",
+    ],
+)
+def test_a_damaged_or_missing_run_is_reported(campaign, statement):
+    change(campaign, statement)
+
+    with open_store(str(campaign)) as store, pytest.raises(CampaignError, match="damaged"):
+        store.runs()
+    assert states(campaign)["runs"] == "missing"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM vec WHERE run = 2 AND metric = 1",
+        "UPDATE callpath SET text = 'main->salve' WHERE text = 'main->solve'",
+        "UPDATE metric SET unit = 'ms' WHERE name = 'time'",
+    ],
+)
+def test_damaged_values_are_reported(campaign, statement):
+    change(campaign, statement)
+
+    with open_store(str(campaign)) as store, pytest.raises(CampaignError, match="damaged"):
+        for run in store.runs():
+            store.table(run.id)
+    assert "missing" in states(campaign).values()
+
+
+def test_looking_changes_nothing(campaign):
+    before = (campaign / "campaign.db").read_bytes()
+
+    check_campaign(str(campaign))
+
+    assert (campaign / "campaign.db").read_bytes() == before
+    assert not os.path.exists(campaign / "aggregator.journal")
