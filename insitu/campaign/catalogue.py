@@ -64,7 +64,7 @@ class Catalogue:
                     raise ValueError("its checksum differs")
                 runs.append(records.run_of(tuple(row[:10])))
             except DAMAGE as error:
-                raise self.damaged(f"run '{row[0]}'", error) from error
+                raise self.damage_error(f"run '{row[0]}'", error) from error
         return runs
 
     def _read_run_rows(self) -> list[tuple[Any, ...]]:  # Any: columns of several types
@@ -80,14 +80,14 @@ class Catalogue:
             ).fetchall()
             n_checksums = self._count("checksum")
         if n_checksums > sum(row[-1] is not None for row in rows):
-            raise self.damaged("the list of runs", ValueError("runs are missing"))
+            raise self.damage_error("the list of runs", ValueError("runs are missing"))
         return rows
 
     def _count(self, table: str) -> int:
         (count,) = self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()
         return int(count)
 
-    def damaged(self, what: str, error: Exception) -> CampaignError:
+    def damage_error(self, what: str, error: Exception) -> CampaignError:
         """The error for damaged data, with what to do about it."""
         return CampaignError(
             f"{self.path}: {what} is damaged ({error}); restore campaign.db from a backup."
@@ -134,7 +134,7 @@ class Catalogue:
             try:
                 ids = array("I", row[0] if row else b"")
             except ValueError as error:
-                raise self.damaged(f"run '{run_id}'", error) from error
+                raise self.damage_error(f"run '{run_id}'", error) from error
             if sys.byteorder == "big":  # the file is little-endian
                 ids.byteswap()
 

@@ -131,7 +131,7 @@ class SqliteStore(Catalogue):
                 raise ValueError("the checksum of its values differs")
             return self._unpack_table(*stored)
         except DAMAGE as error:
-            raise self.damaged(f"run '{run_id}'", error) from error
+            raise self.damage_error(f"run '{run_id}'", error) from error
 
     def _vectors_checksum_of(self, connection: sqlite3.Connection, run_id: str) -> bytes | None:
         if not has_checksums(connection):

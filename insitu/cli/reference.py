@@ -79,6 +79,10 @@ FINDING_DESCRIPTIONS = {
     "them.",
     "mpi-singletons": "Each rank ran alone, because the launcher belongs to another MPI. The run "
     "is stored but not used for models.",
+    "models-damaged": "Stored models or classes are damaged and left out. `insitu refit` fits "
+    "them again.",
+    "journal-damaged": "The aggregator's journal was damaged. Nodes of waiting runs may be "
+    "missing. The file is kept.",
     "not-kept": "A run could not be stored, for example because the disk is full. Its tables are "
     "still in place.",
     "not-modelled": "A modeler could not use the data. The text says why.",

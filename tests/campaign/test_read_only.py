@@ -25,7 +25,6 @@ COMMANDS = [
     ["predict", "--at", "p=1024"],
     ["export", "--to", "jsonl"],
     ["watch", "--once"],
-    ["report", "--output", "/dev/null"],
 ]
 
 
