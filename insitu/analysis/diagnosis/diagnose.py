@@ -381,8 +381,12 @@ def efficiency_text(totals: RunTotals) -> str:
     """`speed-up 3.2, efficiency 80 % (78 % to 83 %) at p = 4`; empty if it is not known."""
     if totals.speedup is None or totals.efficiency is None:
         return ""
-    bounds = totals.efficiency
+    efficiency = totals.efficiency
+    # Without repetitions nothing is known about the spread: a range would claim certainty.
+    spread = "not repeated"
+    if efficiency.low < efficiency.high:
+        spread = f"{percent(efficiency.low)} to {percent(efficiency.high)}"
     return (
-        f"speed-up {totals.speedup.value:.3g}, efficiency {percent(bounds.value)}"
-        f" ({percent(bounds.low)} to {percent(bounds.high)}) at {at_text(RANKS, totals.p)}"
+        f"speed-up {totals.speedup.value:.3g}, efficiency {percent(efficiency.value)}"
+        f" ({spread}) at {at_text(RANKS, totals.p)}"
     )

@@ -94,17 +94,3 @@ def _multiple(values: np.ndarray, p: np.ndarray) -> tuple[float, str] | None:
         if factors[0] >= 1 and is_whole and np.allclose(factors, factors[0], rtol=1e-9):
             return float(factors[0]), term
     return None
-
-
-def find_ratios(measurements: Measurements) -> list[str]:
-    """What grew between two scales, as sentences; empty with other numbers of scales."""
-    if len(measurements.p) != LAW_SCALES - 1:
-        return []
-    sentences = []
-    ratio = float(measurements.p[-1] / measurements.p[0])
-    for path in measurements.callpaths:
-        values = measurements.series([path], VISITS.name).statistic(np.max)
-        if values[0] > 0 and values[1] > values[0]:
-            exponent = math.log(values[1] / values[0]) / math.log(ratio)
-            sentences.append(f"{path.name}: visits as p^{exponent:.2f}")
-    return sentences
