@@ -100,5 +100,7 @@ def test_the_python_expression_gives_the_same_values(function):
 def test_formulas_of_segmented_models_have_all_segments():
     x, [jumping, _] = models_with_a_change()
 
-    assert eval(python_of(jumping), {"np": np, "p": x}) == pytest.approx(jumping.predict(x))
+    first, second = jumping.segments
+    printed = np.where(x <= first.upper, first.function(x[:, None]), second.function(x[:, None]))
+    assert eval(python_of(jumping), {"np": np, "p": x}) == pytest.approx(printed)
     assert latex_of(jumping).startswith(r"\begin{cases} 5 & p \le 6 \\ ")
