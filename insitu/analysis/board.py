@@ -301,6 +301,7 @@ def _new_rows(live_paths: Mapping[str, LivePath], modelled: Set[str]) -> list[Se
             live=_finite(path.seconds),
         )
         rows.append(row)
+
     return rows
 
 
@@ -327,6 +328,7 @@ def _with_classes(
                 verdict="",
             )
             result.append(cluster_row)
+
     return result
 
 

@@ -96,6 +96,7 @@ def _mean_paths(forecast: Forecast, table: RunTable) -> list[LivePath]:
                 more=others,
             )
             paths.append(live_path)
+
     return paths
 
 

@@ -167,6 +167,7 @@ def _select_paths(models: ModelSet, expensive: set[CallPath]) -> dict[str, set[C
         else:
             descending = sorted(values, key=lambda path: -values[path])
             followed[metric] = set(descending[:MAX_PATHS_OTHERS])
+
     return followed
 
 
@@ -300,6 +301,7 @@ def _count_entering(
         largest_share = max(entered / ranks for entered, ranks in runs if ranks)
         is_constant = len(numbers) == 1
         entering[path] = float(min(numbers)) if is_constant else largest_share * size
+
     return entering
 
 

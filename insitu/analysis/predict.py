@@ -35,12 +35,14 @@ def coordinate_of(point: Point, parameters: Sequence[str]) -> list[float]:
             raise UsageError(
                 f"--at {text}: the models have no parameter '{name}'; they are over {available}"
             )
+
     missing = [name for name in parameters if name not in values]
     if missing:
         example = ",".join(f"{name}=VALUE" for name in missing)
         raise UsageError(f"--at {text}: the models are over {available}; add {example}")
     if min(values.values()) <= 0:
         raise UsageError(f"--at {text}: models are defined only for values above 0")
+
     return [values[name] for name in parameters]
 
 

@@ -319,6 +319,7 @@ def _group_series(
             groups[path] = of_all
         else:
             groups[path] = of_classes or of_all
+
     return groups
 
 
@@ -410,6 +411,7 @@ def costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallP
     for path, group in _group_series(models, metric, laws, points).items():
         values = [series.model.predict(points) for series in group]
         costs[path] = _weighted_mean(group, laws, points, values)
+
     return costs
 
 

@@ -63,6 +63,7 @@ def read_attempts(campaign: str) -> list[AttemptRecord]:
         return []
     except OSError as error:
         raise CampaignError(f"{path}: cannot be read: {error.strerror}") from error
+
     return attempts
 
 

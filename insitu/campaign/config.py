@@ -103,4 +103,5 @@ def load_settings(path: str) -> dict[str, Any]:
     unknown = sorted(set(data) - set(KEYS))
     if unknown:
         raise CampaignError(f"{file}: unknown key '{unknown[0]}'; valid are {', '.join(KEYS)}")
+
     return data

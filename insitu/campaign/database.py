@@ -43,6 +43,7 @@ def connect(path: str) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
+
     return connection
 
 
@@ -75,6 +76,7 @@ def _connect_read_only(path: str) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
+
     return connection
 
 
@@ -96,6 +98,7 @@ def _open_uri(file: str, options: str) -> sqlite3.Connection:
     except BaseException:
         connection.close()
         raise
+
     return connection
 
 

@@ -50,6 +50,7 @@ def file_system(path: str, mounts: str = MOUNTS) -> str:
                     mount_point, kind = point, fields[2]
     except OSError:
         return ""
+
     return kind
 
 

@@ -158,4 +158,5 @@ def remove_stale_address(path: str, lock_path: str, address: ListenerAddress) ->
         return False
     finally:
         os.close(file)
+
     return True

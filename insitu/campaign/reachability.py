@@ -125,6 +125,7 @@ def does_answer(address: ListenerAddress, wait_s: float) -> bool:
             decode(socket.recv(zmq.NOBLOCK))
         except (zmq.ZMQError, OSError, ValueError, WireError):
             return False
+
     return True
 
 

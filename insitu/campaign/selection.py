@@ -159,6 +159,7 @@ def _find_different_commands(runs: Sequence[RunRecord]) -> list[Finding]:
                 f" `{'`, `'.join(sorted(used))}`: name what varies, as in --param n=256"
             )
             findings.append(Finding("arguments-differ", text, coordinate))
+
     return findings
 
 

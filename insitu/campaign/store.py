@@ -85,6 +85,7 @@ class SqliteStore(Catalogue):
                 "SELECT name, value FROM campaign WHERE name >= ? AND name < ?",
                 (SITE, SITE[:-1] + chr(ord(SITE[-1]) + 1)),
             ).fetchall()
+
         sites = {}
         for name, value in rows:
             try:
@@ -93,6 +94,7 @@ class SqliteStore(Catalogue):
                 continue
             if checksum in ([], [checksum_of([name, file, line]).hex()]):
                 sites[records.callpath_of(name.removeprefix(SITE))] = (str(file), int(line))
+
         return sites
 
     def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
@@ -241,6 +243,7 @@ class SqliteStore(Catalogue):
         if n_damaged_models or n_damaged_clusters:
             what = f"{n_damaged_models} models and {n_damaged_clusters} classifications are"
             findings += (self._damage_finding(what),)
+
         return ModelSet(
             parameters=tuple(json.loads(parameters)),
             models=models,
@@ -273,6 +276,7 @@ class SqliteStore(Catalogue):
                 models.append(SeriesModel(key, metric, Model.from_dict(json.loads(body))))
             except DAMAGE:
                 n_damaged += 1
+
         return tuple(models), n_damaged
 
     def _read_clusters(self, connection: sqlite3.Connection) -> tuple[tuple[Clusters, ...], int]:
@@ -297,6 +301,7 @@ class SqliteStore(Catalogue):
                 clusters.append(Clusters(callpath_of(path), sys.intern(metric), key, labels, names))
             except DAMAGE:
                 n_damaged += 1
+
         return tuple(sorted(clusters, key=_cluster_key)), n_damaged
 
     def changes(self) -> int:
@@ -481,6 +486,7 @@ def _insert(connection: sqlite3.Connection, row: ModelRow) -> None:
             json.dumps(row.names),
             vectors.pack_labels(row.labels),
         )
+
     connection.execute(
         f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)",
         (*values, checksum_of(values)),

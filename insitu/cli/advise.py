@@ -109,6 +109,7 @@ def _print(proposals: Proposals) -> None:
             f" {proposals.target}, uncertainty {percent(proposals.uncertainty)}, goal"
             f" {percent(proposals.goal)}"
         )
+
     for run in proposals.runs:
         duration = f"; takes about {quantity(run.seconds, 's')}" if run.seconds > 0 else ""
         click.echo(f"run next: {run.point}{duration}{_reason(run)}")

@@ -87,6 +87,7 @@ def command(
 
     for note in outcome.notes:
         print_note(note)
+
     if outcome.is_violated:
         raise click.exceptions.Exit(VIOLATED_EXIT_CODE)
 

@@ -82,6 +82,7 @@ def command(
     if is_json:
         print_json(class_row(clusters, listing.size_models) for clusters in listing.clusters)
         return
+
     _print_table(listing, is_all=is_all)
     print_hidden_callpaths(listing.hidden_callpaths)
     print_findings(listing.findings)

@@ -180,10 +180,13 @@ def _print_comparison(comparison: CheckPointComparison, *, is_json: bool) -> Non
 
     if comparison.is_counted:
         click.echo(f"{CROWDED.code}: {CROWDED.text}")
+
     for finding in findings:
         click.echo(f"{finding.code}: {finding.where} {finding.text}")
+
     if not findings:
         click.echo("the check points agree with the other runs")
+
     click.echo()
 
 

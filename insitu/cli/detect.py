@@ -107,12 +107,15 @@ def command(
 
     with open(output, "w", encoding="utf-8") as file:
         file.write(detection.structure.to_json() + "\n")
+
     if is_json:
         print_json(map(_row, detection.structure.dependencies))
         return
+
     _print_structure(detection.structure, detection.main_loop)
     if uses_labels:
         _print_label_advice(detection)
+
     first = next(iter(levels))
     click.echo(f"\nwritten to {output}; next: insitu design {output} --levels {first}=…")
 
@@ -173,6 +176,7 @@ def _print_structure(structure: Structure, main_loop: MainLoop | None) -> None:
             _status_text(dependency),
         )
         blocks.append(Block(percent(dependency.share), dependency.callpath, [row]))
+
     print_blocks("work", COLUMNS, blocks)
 
     if main_loop is not None:

@@ -65,10 +65,12 @@ def command(
     if selection.series:
         click.echo(f"{_title(listing.models, campaign)}\n")
         _print_table(selection)
+
     print_hidden_callpaths(selection.hidden_callpaths)
     print_hidden_metrics(selection.hidden_metrics)
     if callpath is None and metric in (None, TIME.name, TIME_EXCLUSIVE.name):
         _print_unmodelled(listing.unmodelled_shares)
+
     print_findings([*listing.run_findings, *listing.findings])
 
 

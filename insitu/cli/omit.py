@@ -25,6 +25,7 @@ def command(campaign: str, runs: tuple[str, ...], *, is_restoring: bool, is_json
     if is_json:
         print_json([model_counts(omission.models)])
         return
+
     names = ", ".join(str(run.key) for run in omission.runs)
     action = "used again" if is_restoring else "omitted"
     count = count_text(len(omission.runs), "run")

@@ -51,6 +51,7 @@ def series_options(function: Command) -> Command:
         ),
     ):
         function = option(function)
+
     return function
 
 

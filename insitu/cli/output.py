@@ -153,10 +153,12 @@ def summarise_findings(findings: Sequence[Finding]) -> list[str]:
     for code, count in counts.items():
         if count > SHOWN_FINDINGS:
             lines.append(f"{count - SHOWN_FINDINGS} more of this kind ({code})")
+
     if unmodelled:
         paths = count_text(len(set(unmodelled)), "call path")
         series = count_text(len(unmodelled), "series", "series")
         lines.append(f"{series} of {paths} have no model yet: measured at too few scales")
+
     return lines
 
 

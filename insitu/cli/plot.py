@@ -86,9 +86,11 @@ def _parse_width(text: str | None) -> float | None:
         width = float(text.removesuffix("mm"))
     except ValueError:
         width = 0.0
+
     if not LEAST_MM <= width <= MOST_MM:
         raise UsageError(
             f"--width {text}: expected single, double, or {LEAST_MM:g} to {MOST_MM:g} mm, such as"
             " 120"
         )
+
     return width

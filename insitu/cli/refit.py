@@ -70,6 +70,7 @@ def command(
             refit = refit_campaign(campaign, modeler=modeler, classes=classes, executor=executor)
     except WorkerFinished:
         return  # this rank computed for rank 0, which prints
+
     print_findings(refit.findings, is_json=is_json)
     if is_json:
         print_json([model_counts(refit.models)])

@@ -77,6 +77,7 @@ def command(
     """
     if is_web and (is_once or is_json):
         raise click.UsageError("--web excludes --once and --json")
+
     refuse_page_options(is_web=is_web, port=port, token_file=token_file)
 
     if is_web:
@@ -173,4 +174,5 @@ def _series_blocks(board: Board) -> list[Block]:
             "" if row.smape is None else percent(row.smape / 100),
         )
         lines.setdefault(row.callpath, []).append(line)
+
     return [Block(percent(shares[path]), path, rows) for path, rows in lines.items()]

@@ -209,4 +209,5 @@ def run_tool(command: Sequence[str], text: str = "") -> str:
     if completed.returncode:
         message = completed.stderr.strip() or completed.stdout.strip()
         raise LaunchError(f"{shlex.join(command)}: {message}")
+
     return completed.stdout.strip()

@@ -121,9 +121,11 @@ def find_launcher(mpiexec: str = "", program: str = "") -> Launcher:
     path = fitting_mpiexec(program) if is_compiled and not mpiexec else find_mpiexec(mpiexec)
     if path:
         return load_launcher(family_of(path), path)
+
     srun = shutil.which("srun")
     if srun and os.environ.get("SLURM_JOB_ID"):
         return load_launcher("srun", srun)
+
     raise LaunchError(
         "no mpiexec beside this Python or on PATH; load an MPI module, "
         "`pip install 'insitu[mpich]'`, or name one with --mpiexec"
@@ -139,6 +141,7 @@ def program_argv(command: list[str]) -> tuple[str, ...]:
     first = command[0]
     if first in ("-m", "-c"):
         return (sys.executable, *command)
+
     path = Path(first)
     if path.suffix in (".py", ".pyw", ".pyz") or (
         path.is_dir() and (path / "__main__.py").exists()
@@ -155,4 +158,5 @@ def program_argv(command: list[str]) -> tuple[str, ...]:
             )
         hint = f"; did you mean ./{first}?" if os.access(f"./{first}", os.X_OK) else ""
         raise CommandNotFoundError(f"{first}: command not found{hint}")
+
     return (executable, *command[1:])

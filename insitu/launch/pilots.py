@@ -106,6 +106,7 @@ def run_bounded(
     except BaseException:
         _end(process)
         raise
+
     return CommandExit(code if code >= 0 else 128 - code, time.monotonic() - started_at)
 
 

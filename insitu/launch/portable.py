@@ -77,6 +77,7 @@ class PSIJ:
             raise LaunchError(
                 f"{path}: job {number} was submitted, but cannot be recorded: {error.strerror}"
             ) from error
+
         return number
 
     def queued_jobs(self) -> list[str]:
@@ -146,6 +147,7 @@ class PSIJ:
             raise LaunchError(
                 f"{name}: no such Python; set psij = {{ python = … }} in campaign.toml"
             )
+
         work = os.path.join(self.campaign, JOBS, "psij")
         request = {"action": action, "executor": self.executor, "work": work, **order}
         output = run_tool([python, ORDERS], json.dumps(request)).splitlines()
@@ -158,4 +160,5 @@ class PSIJ:
             )
         if "error" in answer:
             raise LaunchError(f"PSI/J in {python}, {self.executor}: {answer['error']}")
+
         return answer

@@ -24,6 +24,7 @@ def main() -> None:
     except ImportError as error:
         print(json.dumps({"missing": str(error)}))
         return
+
     actions = {"preview": _preview, "submit": _submit, "states": _states}
     try:
         answer = actions[order["action"]](psij, order)
@@ -39,6 +40,7 @@ def main() -> None:
             if reason:
                 messages.append(str(reason).strip() or type(reason).__name__)
         answer = {"error": ": ".join(messages)}
+
     print("\n" + json.dumps(answer), flush=True)
 
 

@@ -49,6 +49,7 @@ class AggregatorProcess:
             print_message(self.describe_unreachable())
         if self.status.reachability is not Reachability.ABSENT:
             return
+
         with suppress(OSError):  # without this file, agents only wait for a shorter time
             os.close(os.open(self._expected, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
@@ -71,6 +72,7 @@ class AggregatorProcess:
         """
         if self.process is None:
             return
+
         deadline = time.monotonic() + START_TIMEOUT_S
         while find_address(self._address_path) is None:
             if self._is_replaced():

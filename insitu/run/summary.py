@@ -120,9 +120,11 @@ def next_step(record: RunRecord, campaign: str) -> str:
             "; only its MPI calls were timed: to time its functions as well, build it with"
             " -finstrument-functions"
         )
+
     scales = {run.key.parameters for run in runs}
     if len(scales) >= MIN_SCALES:
         return show_models + hint
+
     return (
         f"models need {MIN_SCALES} scales, {len(scales)} measured so far: run it with other "
         f"numbers of ranks{hint}"

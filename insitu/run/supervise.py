@@ -184,6 +184,7 @@ def _ingest(run: str, campaign: str, aggregator: AggregatorProcess, *, is_known:
     aggregator.stop_expecting()
     if is_known and not _has_tables(run) and not _is_spooled(run, campaign):
         return
+
     has_ended = aggregator.process is not None and aggregator.process.poll() == 0
     reason = "has ended" if has_ended else f"is gone ({aggregator.failure_reason()})"
     print_message(f"the aggregator {reason}; ingesting the tables")

@@ -231,6 +231,7 @@ def _label(item: SeriesModel, *, with_path: bool, has_classes: bool) -> str:
         elif np.isfinite(segment.lower):
             limit = rf",\ {item.model.parameters[0]} \geq {segment.lower:g}"
         lines.append(f"${to_latex(segment.function)}{limit}$")
+
     return name + "\n".join(lines)
 
 

@@ -96,6 +96,7 @@ def _draw_sorted(axes: Axes, item: RankValues, colour_index: dict[str, int]) -> 
         axes.set_yscale("log")
     else:
         axes.set_ylim(min(0.0, 1.1 * lowest), 1.1 * max(largest, 0.0) or 1.0)
+
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, item.unit)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))

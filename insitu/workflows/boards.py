@@ -148,6 +148,7 @@ class BoardClient:
             runs = [] if store is None else store.runs()
             self._agenda = load_agenda(self._campaign, runs)
             self._agenda_version = version
+
         return self._agenda
 
     def diagnosis(self) -> Diagnosis | None:

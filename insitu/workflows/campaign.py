@@ -147,12 +147,14 @@ def plan_campaign(
             f"{campaign}: no {CAMPAIGN_FILE} here, which lists what to run;"
             " see `insitu campaign --help`"
         )
+
     study = parse_campaign_plan(load_settings(path), file)
     first_values = {name: values[0] for name, values in study.levels.items()}
     fill(study.command, first_values)  # raises if the command names an unknown parameter
 
     if launcher:
         study = replace(study, launcher=launcher)
+
     return PlannedCampaign(path, study, design_of(study, path), ranks)
 
 

@@ -101,6 +101,7 @@ def make_design(
         return full_factorial(levels)
     if options.method == "sparse":
         return sparse_design(levels)
+
     return deduce_design(
         structure,
         levels,

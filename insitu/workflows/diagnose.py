@@ -41,6 +41,7 @@ def diagnose_store(
             f"{store.path}: no complete run yet; measure one with"
             f" `insitu run --campaign {store.path} -- COMMAND`"
         )
+
     programs = [application(record.configuration) for record in selected]
     experiment = load_experiment(store)
     return diagnose_experiment(
@@ -65,10 +66,13 @@ def _parse_target(at: Point | None, parameters: Sequence[str]) -> dict[str, floa
             values = dict(parse_assignment(text) for text in at.split(","))
         except ValueError as error:
             raise UsageError(f"--at {at}: {error}") from error
+
     available = tuple(dict.fromkeys((RANKS, *parameters)))
     for name in values:
         if name not in available:
             raise UsageError(f"--at {at}: no parameter '{name}'; available: {', '.join(available)}")
+
     if min(values.values()) <= 0:
         raise UsageError(f"--at {at}: values must be above 0")
+
     return values

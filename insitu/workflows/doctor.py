@@ -68,6 +68,7 @@ def native() -> Check:
     path, reason = library.find(), library.why_unusable()
     if path and not reason:
         return Check("native library", OK, path)
+
     return Check(
         "native library",
         LIMITED,

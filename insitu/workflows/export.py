@@ -30,6 +30,7 @@ def export_campaign(campaign: str, output: str | BinaryIO, form: str | None = No
     if not isinstance(output, str):
         chosen.write(experiment, models, output)
         return
+
     unfinished = f"{output}.part"
     try:
         with open(unfinished, "wb") as file:

@@ -126,6 +126,7 @@ def _merge_tables(earlier: RunTable, later: RunTable, *, key: RunKey, file: str)
             f"{file}: run {key} has {later.size} ranks here, {earlier.size} in an earlier import;"
             " import it into another campaign"
         )
+
     callpaths = tuple(dict.fromkeys((*earlier.callpaths, *later.callpaths)))
     metrics = {metric.name: metric for metric in (*earlier.metrics, *later.metrics)}
     row_of = {path: row for row, path in enumerate(callpaths)}
@@ -136,4 +137,5 @@ def _merge_tables(earlier: RunTable, later: RunTable, *, key: RunKey, file: str)
         for name, array in table.values.items():
             is_measured = ~np.isnan(array).all(axis=1)
             values[name][rows[is_measured]] = array[is_measured]
+
     return RunTable(callpaths, tuple(metrics.values()), values)

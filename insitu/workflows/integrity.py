@@ -48,6 +48,7 @@ def _check_runs(store: SqliteStore) -> Iterator[Check]:
         except CampaignError as error:
             advice = f"{RESTORE}, or leave the run out with `insitu omit`"
             yield Check(f"run {run.key}", MISSING, str(error), advice)
+
     yield Check("runs", OK, f"{n_intact} of {len(runs)} are intact")
 
 

@@ -90,6 +90,7 @@ def submit_jobs(
         for job in plan_jobs(plan, status, is_retrying=is_retrying):
             submitted.append(SubmittedJob(job.path, job.ranks, batch.submit(job)))
             report(submitted[-1])
+
     return Submission(tuple(submitted), (), status)
 
 

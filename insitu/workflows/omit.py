@@ -67,6 +67,7 @@ def _find_run(runs: Sequence[RunRecord], name: str, campaign: str) -> RunRecord:
         raise UsageError(
             f"{campaign}: run {run.key} is not complete and therefore in no model anyway"
         )
+
     return run
 
 

@@ -149,6 +149,7 @@ class PageProcess:
         self._command += ["--port", str(port)]
         if token_file:
             self._command += ["--token-file", token_file]
+
         self._report = report
         self._process: subprocess.Popen[bytes] | None = None
         self._is_ending = False

@@ -76,6 +76,7 @@ class Pilots:
                 "the pilot runs counted nothing; a program that ends by os._exit or a signal does"
                 " not write its counts"
             )
+
         return {site: np.array([run.get(site, 0.0) for run in self._counts]) for site in sites}
 
     def labels(self, values: Configuration, ranks: str) -> dict[str, frozenset[str]]:
@@ -144,6 +145,7 @@ def counting_command(words: list[str]) -> tuple[list[str], dict[str, str]]:
             " is not installed: install it (apt-get install valgrind), or build the program with"
             " --coverage (gcc, gfortran) or -fprofile-instr-generate (clang)"
         )
+
     valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={DIRECTORY}/%p.callgrind"]
     return [*words[:at], *valgrind, *words[at:]], {}
 
@@ -203,6 +205,7 @@ def _link_notes(top: str) -> list[str]:
                 )
             os.symlink(notes, os.path.join(folder, notes_name))
             counter_files.append(os.path.join(folder, name))
+
     return sorted(counter_files)
 
 

@@ -32,6 +32,7 @@ def load_agenda(campaign: str, runs: Sequence[RunRecord]) -> Agenda | None:
     settings = load_settings(path)
     if "levels" not in settings or "run" not in settings:
         return None
+
     study = parse_campaign_plan(settings, os.path.join(campaign, CAMPAIGN_FILE))
     return make_agenda(progress_in(path, study, design_of(study, path), runs))
 

@@ -56,6 +56,7 @@ def write_report(
     file = file or os.path.normpath(campaign).removesuffix(".insitu") + ".html"
     if not file.lower().endswith(SUFFIXES):
         raise UsageError(f"{file}: the suffix must be one of {', '.join(SUFFIXES)}")
+
     summary = summarise_campaign(campaign, at=at, expectations=expectations)
 
     written_at = time.strftime("%Y-%m-%d %H:%M")
@@ -63,6 +64,7 @@ def write_report(
         text = markdown(summary, written_at)
     else:
         text = html(summary, load_config(campaign).axis(_farthest_parameter(summary)), written_at)
+
     try:
         with open(file, "w", encoding="utf-8", newline="\n") as output:
             output.write(text)
@@ -70,6 +72,7 @@ def write_report(
         raise UsageError(
             f"{file}: cannot write: {error.strerror}; name another FILE with -o"
         ) from error
+
     return WrittenReport(file, summary)
 
 

@@ -218,6 +218,7 @@ def _make_run(plan: PlannedCampaign, point: Point, lock: int) -> FinishedRun:
             environment=with_insitu_importable(os.environ),
             kept_open=[lock],
         )
+
     record = AttemptRecord(dict(point.values), started_at, ended.seconds, ended.code)
     append_attempt(plan.path, record)
     return FinishedRun(point, ended.code, ended.seconds)

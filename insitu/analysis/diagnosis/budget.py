@@ -90,18 +90,21 @@ def find_scaling(measurements: Measurements) -> str:
     """
     if len(measurements.p) < 2:
         return "unknown"
+
     work = np.zeros(len(measurements.p))
     for path in measurements.callpaths:
         if not is_start_up(path) and not is_mpi(path):
             visits = measurements.series([path], VISITS.name)
             prices = [lowest_price(group, path) for group in measurements.groups]
             work += visits.statistic(np.sum) * np.array(prices)
+
     if np.any(work <= 0):
         return "unknown"
 
     slope = float(np.polyfit(np.log(measurements.p), np.log(work), 1)[0])
     if slope > WEAK_ABOVE:
         return "weak"
+
     return "strong" if slope < STRONG_BELOW else "mixed"
 
 
@@ -148,6 +151,7 @@ def breaking_point(cost: Cost, budget: Cost, start: float) -> float | None:
             high = middle
         else:
             low = middle
+
     return float(np.ceil(np.exp(high) - 1e-6))
 
 

@@ -127,6 +127,7 @@ def diagnose_experiment(
     judged += _run_statements(records)
     if len(measurements.p) < LAW_SCALES:
         judged += find_suspects(measurements)
+
     ranked = order_statements(judged)
 
     ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
@@ -218,6 +219,7 @@ def _run_statements(records: Sequence[RunRecord]) -> list[Statement]:
                 ranks=", ".join(map(str, record.missing[:8])) or None,
             )
         )
+
     return statements
 
 
@@ -231,6 +233,7 @@ def _fine_functions(
     """Functions that take time or send data, and that no statement is about."""
     if len(measurements.p) < LAW_SCALES:
         return []
+
     named = {entry.callpath for entry in statements if entry.status != FINE}
     named |= {str(limit.detail) for limit in limits}
     run = measurements.groups[-1][-1]
@@ -238,6 +241,7 @@ def _fine_functions(
     for owner, members in measurements.members.items():
         if owner.parent is not None and str(owner) not in named:
             times[owner] = float(exclusive_times(run, members).sum())
+
     total = sum(times.values())
 
     lines = []
@@ -258,6 +262,7 @@ def _fine_functions(
                     ranks="all",
                 )
             )
+
     return lines[:MAX_FINE]
 
 
@@ -293,6 +298,7 @@ def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[S
                 run="a run with --heap on",
             )
         )
+
     return lines
 
 

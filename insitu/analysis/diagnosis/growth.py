@@ -100,6 +100,7 @@ def find_growth(
         is_growing = any(grows(fitting, float(p[0]), target) for fitting in laws)
     else:
         is_growing = repeats and min(exponents) > LEAST_EXPONENT and len(p) >= 3
+
     return CountGrowth(
         law=law,
         mean=_matching(mean_laws, law),
@@ -153,6 +154,7 @@ def find_single_rank(p: FloatArray, series: RankSeries) -> int | None:
     scales = [i for i, ranks in enumerate(p.tolist()) if ranks > 2][-SINGLE_SCALES:]
     if not scales:
         return None
+
     ranks: set[int] = set()
     are_last: list[bool] = []
     for i in scales:
@@ -163,8 +165,10 @@ def find_single_rank(p: FloatArray, series: RankSeries) -> int | None:
                 return None
             ranks.add(top)
             are_last.append(top == len(vector) - 1)
+
     if len(ranks) == 1:
         return ranks.pop()
+
     return -1 if all(are_last) else None
 
 
@@ -179,10 +183,12 @@ def _rules_out_neighbours(
     has_log = law is not None and law.term is not None and "log2" in law.term.name
     if p[-1] >= (CERTAIN_LOG if has_log else CERTAIN_LINEAR):
         return True
+
     allowed = 0.0 if tolerance == RELATIVE else NEARLY_UNIFORM
     for group in series.vectors:
         for vector in group:
             if np.ptp(vector) > allowed * float(np.max(np.abs(vector))):
                 return False
+
     has_odd = any(int(ranks) & (int(ranks) - 1) for ranks in p.tolist())
     return len(p) >= LEAST_UNIFORM and has_odd

@@ -167,6 +167,7 @@ def find_laws(p: FloatArray, values: FloatArray, tolerance: float = RELATIVE) ->
     has_one_rank = len(p) > 0 and p[0] == 1.0
     if laws or not has_one_rank or len(p) < SPARE_POINTS + 3:
         return laws
+
     return _find_laws(p[1:], values[1:], tolerance, of=len(p))
 
 
@@ -227,6 +228,7 @@ def product_laws(
     """
     if np.any(counts <= 0):
         return []
+
     for_counts = find_laws(p, counts, RELATIVE)
     for_shares = find_laws(p, values / counts, tolerance)
     products = []
@@ -234,6 +236,7 @@ def product_laws(
         for count in for_counts[:1]:
             factors = (*share.factors, *count.factors)
             products.append(ExactLaw(factors, min(share.points, count.points), len(p)))
+
     return products
 
 

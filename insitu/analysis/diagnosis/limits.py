@@ -93,6 +93,7 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     """All quantities that grow with the number of ranks, in no particular order."""
     if len(measurements.p) < 3:
         return []
+
     scope = _Scope(measurements, machine, target)
     limits: list[Limit] = []
     for owner, members in measurements.members.items():
@@ -101,8 +102,10 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
         for path in calls:
             if is_collective(path.name):
                 limits += _collective_limits(scope, owner, path)
+
     for limit in _visit_limits(measurements, target):
         _add_to_calls(limits, limit)
+
     limits += _memory_limits(measurements, target)
     return limits
 
@@ -334,6 +337,7 @@ def _visit_limit(
         return replace(base, growth=shared, cost=lambda ranks: price * mean.at(ranks))
     if law is None and growth.is_growing and growth.exponents[0] > 0:
         return base
+
     return None
 
 
@@ -353,10 +357,12 @@ def _looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
         at = above
         if np.ptp(ratios) > 1e-6 * np.max(ratios):
             break
+
     while at.parent is not None and at.parent.parent is not None:
         if not is_library(at, measurements.sites):
             break
         at = at.parent
+
     return at
 
 
@@ -369,6 +375,7 @@ def _memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]
     """
     if HEAP_GROWTH.name not in measurements.metrics:
         return
+
     own: dict[CallPath, CountGrowth] = {}
     for owner, members in measurements.members.items():
         series = _own_heap(measurements, owner, members)
@@ -406,10 +413,12 @@ def _own_heap(
             belongs = measurements.owners[child] == owner and not is_mpi(child)
             if not belongs or is_start_up(child):
                 inner.append(child)
+
     below = measurements.series(inner, HEAP_GROWTH.name)
     groups = []
     for mine, theirs in zip(total.vectors, below.vectors, strict=True):
         groups.append(tuple(a - b for a, b in zip(mine, theirs, strict=True)))
+
     return RankSeries(tuple(groups))
 
 
@@ -464,6 +473,7 @@ def _memory_limit(
             first, constant=first.constant * share, coefficient=first.coefficient * share
         )
         law = replace(law, factors=(scaled, *rest))
+
     shared = replace(
         growth, law=law, now=growth.now * share, low=growth.low * share, high=growth.high * share
     )

@@ -72,6 +72,7 @@ def totals_line(diagnosis: Diagnosis) -> str:
         shared = ", ranks shared cores" if totals.is_crowded else ""
         time = quantity(totals.time.value, "s")
         texts.append(f"run time {time} at {at_text(RANKS, totals.p)} (without start-up{shared})")
+
     efficiency = efficiency_text(totals)
     if efficiency and not totals.is_crowded:
         texts.append(efficiency)
@@ -81,6 +82,7 @@ def totals_line(diagnosis: Diagnosis) -> str:
     if totals.stops_paying_at is not None:
         ranks = f"{totals.stops_paying_at:,.0f}"
         texts.append(f"beyond {ranks} ranks each further rank costs more than it saves")
+
     return "; ".join(texts)
 
 

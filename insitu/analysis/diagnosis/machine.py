@@ -91,9 +91,11 @@ def parse_machine(text: str) -> Machine:
     memory = values.get("memory", MEMORY_BYTES)
     if is_node and "memory" in values:
         memory = USABLE_MEMORY * memory / ranks
+
     bandwidth = values.get("bandwidth", BANDWIDTH)
     if is_node and "bandwidth" in values:
         bandwidth /= ranks
+
     return Machine(
         latency_s=values.get("latency", LATENCY_S),
         bandwidth=bandwidth,

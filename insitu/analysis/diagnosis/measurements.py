@@ -177,6 +177,7 @@ def gather(
             rows = {path: row for row, path in enumerate(table.callpaths)}
             run = MeasuredRun(key, table, key in experiment.crowded, rows)
             scales.setdefault(key.size, []).append(run)
+
     ordered = sorted(scales)
     return Measurements(
         p=np.array(ordered, dtype=float),

@@ -100,6 +100,7 @@ def judge_limits(limits: Sequence[Limit], outlook: TargetScope) -> list[Statemen
                 break
         else:
             kept.append((limit, statement))
+
     return [statement for _, statement in kept]
 
 
@@ -122,12 +123,14 @@ def _is_same_cause(first: Limit, second: Limit) -> bool:
     """
     if "memory" in (first.kind, second.kind):
         return first.kind == second.kind and first.path == second.path
+
     has_same_kind = (first.kind == "serial") == (second.kind == "serial")
     if not has_same_kind or _term(first) != _term(second):
         return False
     if first.path == second.path:
         is_either_collective = first.is_collective or second.is_collective
         return first.detail == second.detail or not is_either_collective
+
     shorter, longer = sorted((first.path.frames, second.path.frames), key=len)
     return longer[: len(shorter)] == shorter and _paths_touch(first, second)
 

@@ -31,6 +31,7 @@ def find_suspects(measurements: Measurements) -> Iterator[Statement]:
     """
     if not len(measurements.p) or measurements.p[-1] < LEAST_RANKS:
         return
+
     for owner, members in measurements.members.items():
         if owner.parent is None:
             continue
@@ -56,6 +57,7 @@ def _suspect(
     paths, metric, unit, subject = candidate
     if not paths:
         return None
+
     series = measurements.series(paths, metric)
     values, p = series.statistic(np.max), measurements.p
     multiple = _multiple(values, p)

@@ -50,9 +50,11 @@ def make_profile(measurements: Measurements) -> list[Statement]:
     run = _largest_run(measurements)
     if run is None or TIME_EXCLUSIVE.name not in run.table.values:
         return []
+
     costs = {}
     for owner, members in measurements.members.items():
         costs[owner] = float(exclusive_times(run, members).sum())
+
     total = sum(costs.values())
     if total <= 0:
         return []
@@ -82,6 +84,7 @@ def make_profile(measurements: Measurements) -> list[Statement]:
                 now=float(vector.mean()),
             )
         )
+
     return lines
 
 
@@ -96,9 +99,11 @@ def find_waiting(measurements: Measurements) -> Iterator[Statement]:
     run = _largest_run(measurements)
     if run is None or run.is_crowded or TIME_WAITING.name not in run.table.values:
         return
+
     whole = run_time(run)
     if whole <= 0:
         return
+
     group = next(group for group in measurements.groups if run in group)
     for path in measurements.callpaths:
         if is_start_up(path) or not is_mpi(path):
@@ -132,6 +137,7 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
     run = _largest_run(measurements)
     if run is None or run.key.size < 2 or baseline.seconds <= 0:
         return
+
     for owner, members in measurements.members.items():
         computing = [path for path in members if not is_mpi(path)]
         group = next(group for group in measurements.groups if run in group)
@@ -180,6 +186,7 @@ def find_growing_times(
         return
     if len(models.parameters) > 1:
         return
+
     largest = float(measurements.p[-1])
     carried = min(target, CARRIED * largest)
     for series in models.models:

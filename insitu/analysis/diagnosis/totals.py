@@ -109,6 +109,7 @@ def make_totals(
     if is_known and costs:
         alone = baseline.at(target)
         then = alone / (alone + sum(cost(target) for cost in costs))
+
     return RunTotals(
         p=float(largest),
         time=now,

@@ -162,6 +162,7 @@ def rank_strip(labels: IntArray, names: Sequence[str]) -> str:
             f'<rect class="{shade}" x="{index * width:.2f}" y="0" width="{width * 0.92:.2f}" '
             f'height="14"><title>rank {rank}: {_text(name)}</title></rect>'
         )
+
     total = len(ranks) * width
     return (
         f'<svg class="strip" viewBox="0 0 {total:.1f} 14" '
@@ -233,10 +234,12 @@ def _draw_frame(x_axis: Axis, y_axis: Axis, unit: str, axis: str) -> str:
         elements.append(f'<path class="grid" d="M{LEFT:g} {top:.1f}H{WIDTH - RIGHT:g}"/>')
         label = _text(quantity(value, unit))
         elements.append(f'<text class="y" x="{LEFT - 5:g}" y="{top + 4:.1f}">{label}</text>')
+
     for value, left in _tick_positions(x_axis, 6):
         elements.append(f'<path class="tick" d="M{left:.1f} {bottom:g}v4"/>')
         label = number(round(value, 6))
         elements.append(f'<text class="x" x="{left:.1f}" y="{bottom + 16:g}">{label}</text>')
+
     elements.append(f'<path class="tick" d="M{LEFT:g} {bottom:g}H{WIDTH - RIGHT:g}"/>')
     name = f'<text class="y name" x="{LEFT - 8:g}" y="{bottom + 16:g}">{_text(axis)}</text>'
     elements.append(name)

@@ -203,6 +203,7 @@ def _growth_table(summary: Summary, series: Sequence[SeriesGrowth]) -> str:
             _trust_tag(growth.then),
         )
         rows.append(row)
+
     head = ("call path", "metric", "class", "model", f"at {now}", f"at {then}", "95 %", "", "trust")
     return _table(head, rows, numbers=4, until=8)
 
@@ -260,6 +261,7 @@ def _expectations_section(summary: Summary) -> str:
             _text(line.sure),
         )
         rows.append(row)
+
     head = ("", "call path", "metric", "expected", "verdict", "sure")
     return title + _table(head, rows, numbers=5)
 
@@ -314,6 +316,7 @@ def _charts_section(summary: Summary, axis: str) -> str:
 def _findings_section(summary: Summary) -> str:
     if not summary.findings:
         return ""
+
     texts_by_code: dict[str, list[str]] = {}
     for finding in summary.findings:
         texts_by_code.setdefault(finding.code, []).append(finding.text)
@@ -329,6 +332,7 @@ def _findings_section(summary: Summary) -> str:
                 f"<details open><summary>{tag} {len(texts)} findings</summary>"
                 f"<ul>{lines}</ul></details>"
             )
+
     return "".join(sections)
 
 

@@ -106,12 +106,14 @@ def _proposal_sentences(summary: Summary) -> Iterator[str]:
     cost = ""
     if not math.isnan(first.seconds):
         cost = f" (about {format_span(first.core_seconds)} on all ranks)"
+
     gain = ""
     if not math.isnan(first.uncertainty):
         gain = (
             f" should reduce the uncertainty of the run time from "
             f"{percent(proposals.uncertainty)} to {percent(first.uncertainty)}, and it"
         )
+
     yield f"Measure {first.point} next{cost}: it{gain} {describe_proposal(first)}."
 
 
@@ -152,6 +154,7 @@ def proposals_lead(proposals: Proposals) -> str:
         return f"{text}. No further run is needed."
     if proposals.is_exhausted:
         return f"{text}. All runs in campaign.toml have been made: add levels there."
+
     return (
         f"{text}. Each run below reduces it most for its core time, assuming that the runs above "
         "it have been made. `insitu advise` computes this for other targets."
@@ -206,9 +209,11 @@ def trust_reasons(summary: Summary) -> Iterator[str]:
             f"to {DOUBTFUL_FACTOR:g} times; beyond that, growth may change in a way that no "
             "measurement shows."
         )
+
     crowded = [finding for finding in summary.findings if finding.code == "ranks-crowded"]
     if crowded:
         yield f"{_sentence(crowded[0].text)} Use as many cores as ranks to measure times."
+
     doubtful = [finding for finding in summary.findings if finding.code == "growth-uncertain"]
     if doubtful:
         yield (
@@ -231,6 +236,7 @@ def _repetition_sentence(summary: Summary) -> str:
             "none of them twice. The noise is therefore only estimated from the distance of the "
             "points to smooth functions: repeat a run or two"
         )
+
     what = "1 configuration was" if count == 1 else f"{count} configurations were"
     return f"{what} measured, {tail}."
 

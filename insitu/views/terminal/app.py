@@ -178,6 +178,7 @@ class Watch(App[None]):
         if self._opens_diagnosis and shown.board.runs:
             self._opens_diagnosis = False
             self.action_diagnosis()
+
         self._draw()
 
     @on(Overview.Opened)

@@ -140,6 +140,7 @@ def _make_axes(curves: Sequence[BrailleCurve], canvas: Canvas) -> tuple[Axis, Ax
     low, high = float(xs.min()), float(xs.max())
     if low == high:
         low, high = (low / 2, high * 2) if low > 0 else (low - 1, high + 1)
+
     x_axis = Axis(low, high, 1.0, 2.0 * canvas.width - 2, _is_wide(low, high))
     measured = _finite([*(curve.y for curve in curves), np.array([value for _, value in now])])
     modelled = _finite([curve.values for curve in curves])
@@ -148,11 +149,13 @@ def _make_axes(curves: Sequence[BrailleCurve], canvas: Canvas) -> tuple[Axis, Ax
     if len(modelled):  # models may leave the plot, points may not
         most = max(most, min(float(modelled.max()), BEYOND * abs(most)))
         least = min(least, max(float(modelled.min()), least / BEYOND if least > 0 else least))
+
     is_log = _is_wide(least, most)
     floor = least / 1.3 if is_log else min(0.0, 1.1 * least)
     top = most * 1.15 if most > 0 else 0.0
     if not top > floor:
         top = floor + 1.0
+
     return x_axis, Axis(floor, top, 4.0 * canvas.height - 1, 0.0, is_log)
 
 
@@ -171,6 +174,7 @@ def _draw_model(
     """Draw the model in every column of dots and its bounds in some."""
     if not len(curve.at):
         return
+
     positions = x_axis(curve.at)
     measured_to = float(x_axis(np.array([curve.x.max()]))[0]) if len(curve.x) else math.inf
     columns = np.arange(math.ceil(positions[0]), math.floor(positions[-1]) + 1)
@@ -179,6 +183,7 @@ def _draw_model(
         for column, row in zip(columns[::BOUND_STEP], rows[::BOUND_STEP], strict=True):
             if math.isfinite(row):
                 canvas.dot(float(column), float(row), colour)
+
     rows = np.interp(columns, positions, y_axis(curve.values))
     before = rows[0] if len(rows) else 0.0
     for column, row in zip(columns.tolist(), rows.tolist(), strict=True):
@@ -199,12 +204,14 @@ def _add_frame(canvas: Canvas, x_axis: Axis, y_axis: Axis, *, unit: str, axis: s
         row = round(float(y_axis(np.array([value]))[0])) // 4
         if 0 <= row < canvas.height:
             labels[row] = quantity(value, unit)
+
     lines = []
     for row in range(canvas.height):
         stop = "┤" if row in labels else "│"
         label = labels.get(row, "")[: LABEL_WIDTH - 1]
         lines.append(Text.assemble((f"{label:>{LABEL_WIDTH - 1}} ", "dim"), (stop, "dim")))
         lines[-1].append_text(canvas.line(row))
+
     lines.append(Text(f"{'':{LABEL_WIDTH}}└{'─' * canvas.width}", "dim"))
     below = [" "] * (canvas.width + 8)
     end = -1
@@ -214,6 +221,7 @@ def _add_frame(canvas: Canvas, x_axis: Axis, y_axis: Axis, *, unit: str, axis: s
         if start > end + 1 and start + len(text) <= canvas.width:
             below[start : start + len(text)] = text
             end = start + len(text)
+
     name = printable(axis)[: LABEL_WIDTH - 1]
     ticks = "".join(below).rstrip()
     lines.append(Text.assemble((f"{name:>{LABEL_WIDTH - 1}}  ", "bold dim"), (ticks, "dim")))

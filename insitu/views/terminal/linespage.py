@@ -160,12 +160,14 @@ def _run_lines(run: RunRow, width: int) -> list[Text]:
     signs = Text()
     for state, n_ranks in run.ranks:
         signs.append(SIGNS.get(state, "·") * n_ranks, RANK_STYLES.get(state, "dim"))
+
     lines = [head, *_wrap(signs, width)]
     failures = describe_failures(run)
     if failures:
         lines.append(Text(failures, "red"))
     if run.command:
         lines.append(Text(printable(_origin(run)), "dim", overflow="ellipsis", no_wrap=True))
+
     return [*lines, Text("")]
 
 

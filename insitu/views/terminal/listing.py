@@ -59,6 +59,7 @@ def make_cells(
         model = Text(f"now {quantity(row.live, row.unit)}", style="cyan")
     else:
         model = Text("")
+
     name = _indent(row.callpath) if is_tree else row.callpath
     path = (cut if is_tree else last_frames)(name, widths["call path"])
     share, growth = ahead.shares.get(row.callpath), ahead.factors.get(series_id(row))
@@ -156,6 +157,7 @@ def make_detail(row: SeriesRow, parameters: tuple[str, ...]) -> Text:
     now = deviation_text(row)
     if now:
         lines.append(now)
+
     names = ",".join(parameters)
     points = [
         f"{','.join(f'{value:g}' for value in at)}: {quantity(value, row.unit)}"
@@ -163,4 +165,5 @@ def make_detail(row: SeriesRow, parameters: tuple[str, ...]) -> Text:
     ]
     if points:
         lines.append(Text(printable(f"{names} = {'   '.join(points)}"), style="dim"))
+
     return Text("\n").join(lines)

@@ -98,6 +98,7 @@ class ModelPage(View):
         room = self.size.height // 2
         if is_wide:
             room = self.size.height - OTHER_LINES - len(names) - len(ranks)
+
         height = max(min(room, MAX_PLOT), MIN_PLOT)
         left = [*picture(subject, width, height), Text(""), *formulas(subject)]
         right = facts(subject, FACTS_WIDTH - 2 if is_wide else width)
@@ -105,6 +106,7 @@ class ModelPage(View):
             left += [Text(""), *ranks]
         else:
             right += ranks
+
         self.set_text("picture", Text("\n").join(left))
         self.set_text("facts", Text("\n").join([*self._now(), *right]))
 

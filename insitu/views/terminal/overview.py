@@ -231,6 +231,7 @@ class Overview(View):
                 entry = inputs, make_cells(row, widths, ahead, is_new=is_new, is_tree=is_tree)
             cache[key] = entry
             previous_path = row.callpath
+
         self._cache = cache
 
         lines = [cells for _, cells in cache.values()]
@@ -242,6 +243,7 @@ class Overview(View):
                         table.update_cell_at(Coordinate(i, j), new[j])
         else:
             self._fill(table, widths, lines)
+
         self._layout, self._lines = layout, lines
 
     def _fill(

@@ -147,14 +147,17 @@ def strip(ranks: Clusters, shown: Sequence[str], width: int) -> list[Text]:
             sign, colour = signs[labels[rank]] if labels[rank] >= 0 else NO_CLASS
             line.append(sign, colour)
         lines.append(line)
+
     legend = Text()
     for index, name in enumerate(ranks.names):
         count = int((labels == index).sum())
         legend.append(f"{signs[index][0]} ", f"bold {signs[index][1]}")
         legend.append(f"{count} {printable(name)}   ")
+
     missing = int((labels < 0).sum())
     if missing:
         legend.append(f"{NO_CLASS[0]} {missing} without a value")
+
     return [*lines, legend]
 
 
@@ -186,6 +189,7 @@ def _heading(subject: Subject, index: int) -> Iterator[Text]:
         words.append(f"adjusted R² {model.adjusted_r2:.3f}")
     if math.isfinite(model.probability):
         words.append(f"leading term {percent(model.probability)} probable")
+
     yield Text(f"  {' · '.join(words)}", "dim")
     for finding in model.findings:
         yield Text(f"  {printable(finding.code)}: {printable(finding.text)}", "yellow")

@@ -107,6 +107,7 @@ class Slider(Static, can_focus=True):
         distance = "within the measured range"
         if ratio > 1:
             distance = f"{format_ratio(ratio)} × the largest measured"
+
         name = printable(self._label)[: NAME_WIDTH - 4]
         self.update(
             Text.assemble(
@@ -218,6 +219,7 @@ class Prospects(View):
         widths = dict(FIXED_WIDTHS)
         if table.size.width >= ROOMY:
             widths["share"] += BAR_WIDTH + 1
+
         total = max(table.size.width, 40) - SCROLLBAR
         room = max(total - sum(widths.values()) - 2 * (len(widths) + 1), 12)
         layout = (room, [prospect.callpath for prospect in prospects])
@@ -229,11 +231,14 @@ class Prospects(View):
                     if table.get_cell_at(Coordinate(i, j)) != cell:
                         table.update_cell_at(Coordinate(i, j), cell)
             return
+
         table.clear(columns=True)
         for name, width in (("call path", room), *widths.items()):
             table.add_column(name, width=width)
+
         for line in lines:
             table.add_row(*line)
+
         self._layout = layout
 
 
@@ -244,6 +249,7 @@ def _make_cells(prospect: Prospect, unit: str, room: int, widths: Mapping[str, i
     if widths["share"] > BAR_WIDTH and not is_guess:
         filled = round(BAR_WIDTH * min(max(prospect.share.value, 0.0), 1.0))
         share = f"{'█' * filled}{'·' * (BAR_WIDTH - filled)} {share:>6}"
+
     style = "dim" if is_guess else ""
     return [
         Text(last_frames(prospect.callpath, room), style or "bold"),
