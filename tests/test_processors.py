@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 KERNELS = {"Nehalem": "sse4_2", "Haswell": "avx2", "Zen": "avx2", "SkylakeX": "avx512f"}
-SAME = 1e-9  # relative: rounding of the last bits, times the condition of what is solved
+# Relative. Where there is no noise, the width of the distribution is a matter of rounding, and the
+# median follows it by up to 3e-7; printed values have at most four digits.
+SAME = 1e-6
 
 ANSWERS = """
 import json
