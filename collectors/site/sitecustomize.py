@@ -54,6 +54,24 @@ def _forget_modules() -> None:
             del sys.modules[name]
 
 
+class _LastFinder:
+    """Finds the insitu that measures, if the program imports insitu and has none of its own.
+
+    A bare checkout is not installed, so no other finder knows it.
+    """
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        """Return the import spec of `insitu`, None for all other modules."""
+        if name != "insitu":
+            return None
+        from importlib.machinery import PathFinder
+
+        return PathFinder.find_spec(name, [self._home])
+
+
 def _measure() -> bool:
     """Install the collectors if this process is a rank; return whether it is one."""
     home = os.environ.get("INSITU_HOME", "")
@@ -70,6 +88,7 @@ def _measure() -> bool:
     finally:
         sys.path.remove(home)
         _forget_modules()
+        sys.meta_path.append(_LastFinder(home))  # type: ignore[arg-type]
 
 
 def _count_subinterpreter() -> None:

@@ -234,7 +234,7 @@ def test_an_empty_board_is_shown_too(store: SqliteStore):
 
 def test_a_campaign_that_cannot_be_read_any_more_ends_the_view(store: SqliteStore):
     with sqlite3.connect(os.path.join(store.path, "campaign.db")) as connection:
-        connection.execute("DROP TABLE finding")
+        connection.execute("DROP TABLE run")
 
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         await pilot.pause()
