@@ -33,7 +33,8 @@ def test_several_call_paths_share_a_field(insitu: Insitu, heat: str, tmp_path: P
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert len(re.findall(r'id="axes_\d+"', text)) == 1
     assert set(re.findall(r"<!-- (MPI_[^:]+): ", text)) == {
-        "MPI_Allreduce",
+        "MPI_Allreduce all",
+        "MPI_Sendrecv all",
         "MPI_Sendrecv inner",
         "MPI_Sendrecv end",
     }

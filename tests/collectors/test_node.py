@@ -99,21 +99,23 @@ def test_a_rank_that_ended_without_storing_a_status_is_lost(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("state", "status", "mpi_state", "is_complete"),
+    ("state", "status", "mpi_state", "hook", "is_complete"),
     [
-        (table.ENDED, 0, 0, True),
-        (table.ENDED, 3, 0, True),
-        (table.ENDED, 0, table.MPI_INITIALISED, True),
-        (table.ENDED, 3, table.MPI_INITIALISED, False),  # MPI is finalised later, by MPI_Abort
-        (table.ABORTED, 9, table.MPI_INITIALISED, False),
-        (table.RUNNING, 0, table.MPI_FINALISED, True),  # os._exit after MPI_Finalize
+        (table.ENDED, 0, 0, b"twin", True),
+        (table.ENDED, 3, 0, b"twin", True),
+        (table.ENDED, 0, table.MPI_INITIALISED, b"twin", True),
+        (table.ENDED, 3, table.MPI_INITIALISED, b"twin", True),  # mpi4py finalises MPI after that
+        (table.ENDED, 3, table.MPI_INITIALISED, b"preload", False),  # the launcher ends the job
+        (table.ABORTED, 9, table.MPI_INITIALISED, b"twin", False),
+        (table.RUNNING, 0, table.MPI_FINALISED, b"twin", True),  # os._exit after MPI_Finalize
     ],
 )
 def test_how_a_rank_ended_decides_whether_its_data_are_complete(
-    tmp_path, state, status, mpi_state, is_complete
+    tmp_path, state, status, mpi_state, hook, is_complete
 ):
     timer, _ = rank_table(tmp_path, 0, 1, ["a"])
-    for field, value in (("state", state), ("exit_status", status), ("mpi_state", mpi_state)):
+    fields = {"state": state, "exit_status": status, "mpi_state": mpi_state, "hook": hook}
+    for field, value in fields.items():
         timer._set(field, value)
     timer._set("pid", 2**22 + 1)
 
