@@ -1,9 +1,8 @@
 """How a rank ended, according to the header of its table."""
 
 from insitu.collectors.table import ABORTED, MPI_FINALISED, MPI_INITIALISED, RUNNING, Header
+from insitu.entities import STATUS_UNKNOWN
 from insitu.wire.messages import RankEnd
-
-LOST = -1000  # exit status of a rank that ended without storing one
 
 
 def rank_end(number: int, head: Header) -> RankEnd:
@@ -11,7 +10,7 @@ def rank_end(number: int, head: Header) -> RankEnd:
     if head.state == RUNNING and head.mpi_state == MPI_FINALISED:
         return RankEnd(number, 0, True)  # os._exit or _exit after MPI_Finalize
     if head.state == RUNNING:
-        return RankEnd(number, LOST, False)
+        return RankEnd(number, STATUS_UNKNOWN, False)
     return RankEnd(number, head.exit_status, not _has_aborted(head))
 
 
@@ -45,7 +44,7 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
     if _has_aborted(head):
         text = f"the rank ended the job with status {head.exit_status}{_phase(head)}"
         findings.append(("rank-aborted", text))
-    elif end.status == LOST and head.marks:
+    elif end.status == STATUS_UNKNOWN and head.marks:
         text = f"the rank ended abnormally, without an exit status{_phase(head)}"
         findings.append(("rank-lost", text))
 

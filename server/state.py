@@ -340,7 +340,7 @@ class CampaignState:
         return [*effects, StoreRun(*runs.to_record(run, RunState.INCOMPLETE, now))]
 
     def _end(self, run: Run, now: float) -> list[Effect]:
-        """Store a run of which no more messages will come."""
+        """Store a run that will send no more messages."""
         retried = self._retry_journal(run)
         return [*retried, *(self._store_if_ended(run, now) or self._store_incomplete(run, now))]
 

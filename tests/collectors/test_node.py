@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from insitu.collectors import leftovers, node, rank_end, spool, table
+from insitu.collectors import leftovers, node, spool, table
 from insitu.collectors.function_timer_py import PythonTimer
 from insitu.collectors.rank import RankInfo
+from insitu.entities import STATUS_UNKNOWN
 from insitu.errors import WireError
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Bye, Hello, Paths, Totals
@@ -95,7 +96,7 @@ def test_a_rank_that_ended_without_storing_a_status_is_lost(tmp_path):
 
     (end,) = by_type(leftovers.read_messages(str(tmp_path)))[Bye].ends
 
-    assert (end.status, end.is_complete) == (rank_end.LOST, False)
+    assert (end.status, end.is_complete) == (STATUS_UNKNOWN, False)
 
 
 @pytest.mark.parametrize(
