@@ -91,23 +91,14 @@ PLAIN int main(void) {
   printf("%.2f\n", best);
 }
 """
-# A C program measures itself here as a rank does that was started by `insitu run`.
-BECOME = """
-import os, sys
-sys.path.insert(0, sys.argv[1])
-from insitu.collectors import library
-path = library.find()
-library.load(path).open(sys.argv[2], 0, 1, "heap_cost", b"{}")
-named = dict(os.environ, LD_PRELOAD=path, INSITU_ATTACH=sys.argv[2])
-os.execve(sys.argv[3], sys.argv[3:], named)
-"""
 
 
-def compiled(folder: Path, name: str, text: str, *flags: str) -> str:
+def compiled(folder: Path, name: str, text: str, *flags: str, compiler: str = "cc") -> str:
     """Build a C program; its path."""
     (folder / f"{name}.c").write_text(text)
     path = folder / name
-    subprocess.run(["cc", "-O1", "-w", f"{name}.c", *flags, "-o", path], cwd=folder, check=True)
+    command = [compiler, "-O1", "-w", f"{name}.c", *flags, "-o", path]
+    subprocess.run(command, cwd=folder, check=True)
     return str(path)
 
 
@@ -118,7 +109,7 @@ def times(*argv: str, cwd: Path, **environment: str) -> list[float]:
         capture_output=True,
         text=True,
         cwd=cwd,
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "INSITU_TABLES": str(cwd), **environment},
         check=False,
     )
     for line in reversed(done.stdout.splitlines()):
@@ -129,21 +120,39 @@ def times(*argv: str, cwd: Path, **environment: str) -> list[float]:
 
 
 def ours(folder: Path, *argv: str) -> list[str]:
-    """The command line that measures a C program."""
-    table = folder / f"{os.urandom(4).hex()}.table"
-    return [sys.executable, "-c", BECOME, str(ROOT), str(table), *argv]
+    """The command line that measures a program on one rank: no agent, and no throttling."""
+    command = [
+        sys.executable,
+        "-m",
+        "insitu.run",
+        "-q",
+        "-n",
+        "1",
+        "--agent",
+        "off",
+        "--budget",
+        "off",
+    ]
+    return [*command, "--campaign", str(folder / "c.insitu"), "--", *argv]
+
+
+def compiled_with_mpi(folder: Path, name: str, text: str, *flags: str) -> str:
+    """Build a C program that is linked with MPI: insitu measures no other compiled programs."""
+    mpicc = str(Path(sys.executable).with_name("mpicc"))
+    return compiled(folder, name, text, *flags, "-Wl,--no-as-needed", compiler=mpicc)
 
 
 def of_malloc(folder: Path, rounds: int) -> None:
     """A pair of malloc and free."""
     program = compiled(folder, "pairs", HEAP)
+    measured = compiled_with_mpi(folder, "pairs-mpi", HEAP)
     tools = {"plain": [program], "insitu": []}
     if shutil.which("heaptrack"):
         tools["heaptrack"] = ["heaptrack", "-o", str(folder / "trace"), program]
     found: dict[str, list[list[float]]] = {name: [] for name in tools}
     for _ in range(rounds):
         for name, argv in tools.items():
-            found[name].append(times(*(argv or ours(folder, program)), cwd=folder))
+            found[name].append(times(*(argv or ours(folder, measured)), cwd=folder))
     for kind, text in enumerate(("64 B", "4 KiB", "16 to 1039 B")):
         report(
             f"malloc and free, {text}",
@@ -154,19 +163,16 @@ def of_malloc(folder: Path, rounds: int) -> None:
 def of_bytearrays(folder: Path, rounds: int, memray: str) -> None:
     """Python's bytearrays, which are malloc's."""
     (folder / "blocks.py").write_text(PYTHON)
-    measured = [sys.executable, "-m", "insitu.run", "-q", "--agent", "off", "--campaign"]
     found: dict[str, list[list[float]]] = {"plain": [], "insitu": []}
     if memray:
         found |= {"plain, memray's Python": [], "memray": []}
-    environment = {"PYTHONPATH": str(ROOT), "INSITU_TABLES": str(folder)}
     for i in range(rounds):
-        campaign = [*measured, str(folder / "c.insitu"), "--"]
-        runs = {"plain": [sys.executable], "insitu": campaign}
+        runs = {"plain": [sys.executable], "insitu": ours(folder)}
         if memray:
             trace = ["-m", "memray", "run", "-q", "-o", str(folder / f"trace-{i}")]
             runs |= {"plain, memray's Python": [memray], "memray": [memray, *trace]}
         for name, argv in runs.items():
-            found[name].append(times(*argv, "blocks.py", cwd=folder, **environment))
+            found[name].append(times(*argv, "blocks.py", cwd=folder))
     firsts = {name: [run[0] for run in runs] for name, runs in found.items()}
     report("bytearray of 700 to 955 B", firsts, {"memray": "plain, memray's Python"})
 
@@ -175,6 +181,7 @@ def of_functions(folder: Path, rounds: int, caliper: str) -> None:
     """A call and its return."""
     plain = compiled(folder, "calls", CALLS)
     marked = compiled(folder, "calls-marked", CALLS, "-finstrument-functions")
+    measured = compiled_with_mpi(folder, "calls-mpi", CALLS, "-finstrument-functions")
     tools = {"plain": [plain], "absent": [marked], "insitu": []}  # without our library
     named = {}
     if caliper:
@@ -188,7 +195,7 @@ def of_functions(folder: Path, rounds: int, caliper: str) -> None:
     for _ in range(rounds):
         for name, argv in tools.items():
             more = named if name == "caliper" else {}
-            found[name] += times(*(argv or ours(folder, marked)), cwd=folder, **more)
+            found[name] += times(*(argv or ours(folder, measured)), cwd=folder, **more)
     report("call and return of a compiled function", found)
 
 
