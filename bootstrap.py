@@ -98,12 +98,21 @@ def set_up() -> None:
     options = ["--no-build-isolation", "--no-deps", "--editable", str(HERE)]
     for _ in logged([*pip, "install", *options]):
         pass
+    install_manual()
     if not (HERE / "collectors" / "libinsitu.so").exists():
         say("    no C compiler was found: functions are timed in Python, MPI calls are not")
     STAMP.write_text(
         "".join(f"{name} {value}\n" for name, value in wanted.items()), encoding="utf-8"
     )
     say(f"    ready after {time.monotonic() - began_s:.0f} s; details are in .venv/{LOG.name}")
+
+
+def install_manual() -> None:
+    """Make `man insitu` work where .venv is active: an editable install has no data files."""
+    page = ENVIRONMENT / "share" / "man" / "man1" / "insitu.1"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.unlink(missing_ok=True)
+    page.symlink_to(HERE / "insitu" / "cli" / "insitu.1")
 
 
 def install_packages(pip: list[str]) -> None:

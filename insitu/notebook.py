@@ -13,6 +13,7 @@ from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.entities import Finding, RunRecord
 from insitu.errors import UsageError
+from insitu.extras import install_command
 from insitu.formats.table import LEVEL, parameter_values
 from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import ModelSet, SeriesModel
@@ -277,7 +278,7 @@ def _draw(series: Sequence[SeriesModel], config: Config, axes: "Axes | None") ->
         from insitu.views.plot import draw_panel
     except ImportError as error:
         raise UsageError(
-            f"a picture needs matplotlib ({error}); pip install 'insitu[plot]'"
+            f"a picture needs matplotlib ({error}); {install_command('plot')}"
         ) from error
     drawn = pyplot.subplots()[1] if axes is None else axes
     draw_panel(drawn, series)
@@ -290,7 +291,7 @@ def _pandas() -> Any:  # Any: pandas need not be installed
     try:
         import pandas
     except ImportError as error:
-        raise UsageError(f"a frame needs pandas ({error}); pip install 'insitu[tables]'") from error
+        raise UsageError(f"a frame needs pandas ({error}); {install_command('tables')}") from error
     return pandas
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from insitu.analysis.finding_help import FINDING_HELP
 from insitu.cli import COMMANDS, manual, reference
 from insitu.entities import METRICS
 from insitu.modeling.modelers import DEFAULT, MODELERS
@@ -121,7 +122,7 @@ def test_the_examples_of_the_documentation_run(page, tmp_path, monkeypatch):
 
 def test_every_metric_and_every_finding_has_a_description():
     assert set(reference.METRIC_DESCRIPTIONS) == {metric.name for metric in METRICS}
-    assert set(reference.FINDING_DESCRIPTIONS) == set(finding_codes())
+    assert set(FINDING_HELP) == set(finding_codes())
 
 
 def test_the_reference_has_every_modeler_and_the_default():

@@ -178,7 +178,7 @@ def make_board(
         )
 
     rows = [_live_row(run, comparisons[run.id].progress) for run in reversed(in_progress)]
-    rows += [_stored_row(run) for run in reversed(runs)]
+    rows += [stored_row(run) for run in reversed(runs)]
 
     newest = in_progress[-1] if in_progress else None
     judgements = comparisons[newest.id].judgements if newest else {}
@@ -219,7 +219,8 @@ def _live_row(run: LiveRun, progress: float) -> RunRow:
     )
 
 
-def _stored_row(run: RunRecord) -> RunRow:
+def stored_row(run: RunRecord) -> RunRow:
+    """The row of a run that the campaign contains."""
     size = run.key.size
     ended = size - len(run.missing)
     return RunRow(

@@ -144,6 +144,12 @@ class Catalogue:
             ).fetchall()
         return [records.callpath_of(text) for (text,) in texts]
 
+    def metric_names(self) -> list[str]:
+        """The names of all metrics, in the order in which they were first stored."""
+        with explain_errors(self.path):
+            rows = self._connection.execute("SELECT name FROM metric ORDER BY id").fetchall()
+        return [str(name) for (name,) in rows]
+
     def unmodelled_runs(self) -> list[str]:
         """The ids of the complete runs that the models do not include; all if they are damaged."""
         if not self.are_models_intact():

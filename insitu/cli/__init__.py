@@ -18,12 +18,14 @@ from insitu.errors import InsituError
 # name: (group, short help); the module is insitu.cli.NAME unless listed below
 COMMANDS = {
     "run": ("Measure", "run a program and measure each of its ranks"),
+    "init": ("Measure", "begin a campaign: write its campaign.toml"),
     "serve": ("Measure", "collect the runs of a campaign as they are measured"),
     "relay": ("Measure", "relay between the agents of many nodes and the aggregator"),
     "ingest": ("Measure", "ingest the tables that ranks left without an aggregator"),
     "import": ("Measure", "import measurements of other tools"),
     "watch": ("Look", "watch runs, call paths and models, in a terminal or a browser"),
     "diagnose": ("Look", "say what will limit the program on more ranks"),
+    "runs": ("Look", "list the runs of a campaign, and how they ended"),
     "models": ("Look", "show how each call path grows, the most expensive first"),
     "classes": ("Look", "show which ranks behave alike"),
     "predict": ("Look", "predict values at scales that were not measured"),
@@ -37,6 +39,7 @@ COMMANDS = {
     "export": ("Keep", "export a campaign for other tools: Extra-P, tables, functions"),
     "refit": ("Keep", "fit classes and models again from the measured runs"),
     "omit": ("Keep", "leave disturbed runs out of the models, or use them again"),
+    "explain": ("Keep", "explain a finding, and what to do about it"),
     "doctor": ("Keep", "check what works on this machine, and what to do about the rest"),
 }
 _MODULES = {"import": "insitu.cli.import_"}  # `import` is a keyword of Python

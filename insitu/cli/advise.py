@@ -19,12 +19,14 @@ NAME_WIDTH = 60  # columns for a call path
 @click.command(name="advise")
 @campaign_argument
 @click.option(
+    "-a",
     "--at",
     "at",
     metavar="NAME=VALUE,...",
     help="The point to predict (default: 16 times the largest measured scale).",
 )
 @click.option(
+    "-l",
     "--levels",
     "levels",
     multiple=True,
@@ -33,12 +35,14 @@ NAME_WIDTH = 60  # columns for a call path
     " [levels] of campaign.toml, else the measured values and up to four times as much).",
 )
 @click.option(
+    "-d",
     "--dependencies",
     type=click.Path(),
     help="Dependencies written by `insitu detect`, which save runs (default: dependencies.json of"
     " CAMPAIGN).",
 )
 @click.option(
+    "-g",
     "--goal",
     type=click.FloatRange(min=0.001),
     default=GOAL,
@@ -46,6 +50,7 @@ NAME_WIDTH = 60  # columns for a call path
     help="Relative uncertainty of the prediction at which no further run is needed.",
 )
 @click.option(
+    "-n",
     "--count",
     type=click.IntRange(1, 50),
     default=1,

@@ -8,7 +8,7 @@ import click
 from insitu.analysis.progress import Agenda
 from insitu.campaign.layout import RUNS_LOG
 from insitu.campaign.lock import find_lock_holder
-from insitu.cli.options import campaign_argument, json_option
+from insitu.cli.options import Command, campaign_argument, json_option
 from insitu.cli.output import print_json
 from insitu.design.campaign_plan import LAUNCHERS, PSIJ
 from insitu.design.factorial import Point
@@ -23,76 +23,124 @@ from insitu.workflows.runner import FinishedRun, RunnerOptions, RunReporter, mak
 FAILED_EXIT_CODE = 1
 
 
-@click.command(name="campaign")
-@click.argument("action", type=click.Choice(["plan", "run", "resume", "status"]))
-@campaign_argument
-@click.option(
-    "--launcher",
-    type=click.Choice([*LAUNCHERS, *PSIJ]),
-    metavar="NAME",
-    help="Use this launcher instead of the one in campaign.toml.",
-)
-@click.option(
-    "--ranks", type=int, metavar="N", help="Make only the runs with N ranks, as job scripts do."
-)
-@click.option("--once", "is_once", is_flag=True, help="Run each configuration at most once.")
-@click.option(
-    "--wait",
-    "is_waiting",
-    is_flag=True,
-    help="Wait while another process makes runs of this campaign.",
-)
-@json_option
-def command(
-    *,
-    action: str,
+HELP = """Make all runs that campaign.toml of CAMPAIGN requests.
+
+No configuration is run more often than requested: all stored runs count, whoever made them, and
+only one process at a time makes runs. `insitu init` writes the file. It looks like this:
+
+\b
+[levels]
+p = [1, 2, 4, 8]                   # numbers of ranks
+n = "64..512:4"                    # four values in equal ratios
+[run]
+command = "./heat.py --cells {n}"  # as after `insitu run --`
+repetitions = 3                    # or "auto"
+launcher = "mpiexec"               # or srun, flux, sbatch, psij:pbs
+
+Launchers named psij: use PSI/J; psij:lsf, psij:flux and others work as well. Further keys of [run]
+are mpiexec, timeout_s, budget_core_h, the lists of words srun, flux, sbatch and setup, the table
+psij, and design: "full", "sparse", "deduced" (requires dependencies = "dependencies.json"; includes
+check points), or "advise", which makes one run after the other, each the one that improves a
+prediction most per core hour, until predict = "p=1024, n=4096" is known to goal = 0.05.
+"""
+
+
+@click.group(name="campaign", help=HELP)
+def command() -> None:
+    """Make all runs that campaign.toml requests; users see HELP instead of this text."""
+
+
+def _plan_options(function: Command) -> Command:
+    """Add the campaign, --launcher, --ranks and --json."""
+    launcher = click.option(
+        "-l",
+        "--launcher",
+        type=click.Choice([*LAUNCHERS, *PSIJ]),
+        metavar="NAME",
+        help="Use this launcher instead of the one in campaign.toml.",
+    )
+    ranks = click.option(
+        "-n",
+        "--ranks",
+        type=int,
+        metavar="N",
+        help="Only the runs with N ranks, as job scripts do.",
+    )
+    return campaign_argument(launcher(ranks(json_option(function))))
+
+
+def _runner_options(function: Command) -> Command:
+    """Add the options of `_plan_options`, --once and --wait."""
+    once = click.option(
+        "-1", "--once", "is_once", is_flag=True, help="Run each configuration at most once."
+    )
+    wait = click.option(
+        "-w",
+        "--wait",
+        "is_waiting",
+        is_flag=True,
+        help="Wait while another process makes runs of this campaign.",
+    )
+    return _plan_options(once(wait(function)))
+
+
+@command.command(name="plan")
+@_plan_options
+def plan_command(campaign: str, launcher: str | None, ranks: int | None, is_json: bool) -> None:
+    """Print what would be run, with estimates and job scripts."""
+    plan = plan_campaign(campaign, launcher=launcher, ranks=ranks)
+    _print_status(plan, batch_system_of(plan), is_json=is_json, is_plan=True)
+
+
+@command.command(name="status")
+@_plan_options
+def status_command(campaign: str, launcher: str | None, ranks: int | None, is_json: bool) -> None:
+    """Print how far the campaign is, who makes runs, and queued jobs."""
+    plan = plan_campaign(campaign, launcher=launcher, ranks=ranks)
+    _print_status(plan, batch_system_of(plan), is_json=is_json, is_plan=False)
+
+
+@command.command(name="run")
+@_runner_options
+def run_command(
     campaign: str,
     launcher: str | None,
     ranks: int | None,
+    *,
     is_once: bool,
     is_waiting: bool,
     is_json: bool,
 ) -> None:
-    """Make all runs that campaign.toml of CAMPAIGN requests.
-
-    \b
-    plan     print what would be run, with estimates and job scripts
-    run      make the missing runs; continue after runs that fail
-    resume   like run, but also retry what failed
-    status   print how far the campaign is, who makes runs, and queued jobs
-
-    No configuration is run more often than requested: all stored runs count, whoever made them,
-    and only one process at a time makes runs. The file looks like this:
-
-    \b
-    [levels]
-    p = [1, 2, 4, 8]                   # numbers of ranks
-    n = "64..512:4"                    # four values in equal ratios
-    [run]
-    command = "./heat.py --cells {n}"  # as after `insitu run --`
-    repetitions = 3                    # or "auto"
-    launcher = "mpiexec"               # or srun, flux, sbatch, psij:pbs
-
-    Launchers named psij: use PSI/J; psij:lsf, psij:flux and others work as well. Further keys of
-    [run] are mpiexec, timeout_s, budget_core_h, the lists of words srun, flux, sbatch and setup,
-    the table psij, and design: "full", "sparse", "deduced" (requires dependencies =
-    "dependencies.json"; includes check points), or "advise", which makes one run after the other,
-    each the one that improves a prediction most per core hour, until predict = "p=1024, n=4096" is
-    known to goal = 0.05.
-    """
+    """Make the missing runs; continue after runs that fail."""
     plan = plan_campaign(campaign, launcher=launcher, ranks=ranks)
+    _make_runs(plan, RunnerOptions(False, is_once, is_waiting), is_json=is_json)
+
+
+@command.command(name="resume")
+@_runner_options
+def resume_command(
+    campaign: str,
+    launcher: str | None,
+    ranks: int | None,
+    *,
+    is_once: bool,
+    is_waiting: bool,
+    is_json: bool,
+) -> None:
+    """Make the missing runs, and retry what failed before."""
+    plan = plan_campaign(campaign, launcher=launcher, ranks=ranks)
+    _make_runs(plan, RunnerOptions(True, is_once, is_waiting), is_json=is_json)
+
+
+def _make_runs(plan: PlannedCampaign, options: RunnerOptions, *, is_json: bool) -> None:
+    """Make runs, or submit them as jobs."""
     batch = batch_system_of(plan)
-    is_retrying = action == "resume"
-    if action in ("plan", "status"):
-        _print_status(plan, batch, is_json=is_json, is_plan=action == "plan")
-        return
     if batch is not None:
-        _submit(plan, batch, is_retrying=is_retrying, is_json=is_json)
+        _submit(plan, batch, is_retrying=options.is_retrying, is_json=is_json)
         return
 
-    options = RunnerOptions(is_retrying, is_once, is_waiting)
     result = make_runs(plan, options, _RunPrinter(plan.path, is_json=is_json))
-    _print_conclusion(plan, result.status, is_once=is_once)
+    _print_conclusion(plan, result.status, is_once=options.is_once)
     if result.has_failures:
         raise click.exceptions.Exit(FAILED_EXIT_CODE)
 

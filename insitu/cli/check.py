@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import click
 
+from insitu.cli.campaign_names import only_campaign
 from insitu.cli.messages import print_note
 from insitu.cli.options import campaign_argument, json_option
 from insitu.cli.output import Block, OutputColumn, print_blocks, print_json
@@ -43,12 +44,14 @@ VIOLATED_EXIT_CODE = 1
 @campaign_argument
 @click.argument("expectations", type=click.Path(), required=False, metavar="[EXPECTATIONS.toml]")
 @click.option(
+    "-b",
     "--baseline",
     type=click.Path(),
     metavar="CAMPAIGN",
     help="An accepted campaign: nothing may grow faster than there.",
 )
 @click.option(
+    "-o",
     "--output",
     "outputs",
     multiple=True,
@@ -57,7 +60,7 @@ VIOLATED_EXIT_CODE = 1
     help="Also write the results to FILE: JUnit .xml, .sarif or Markdown .md; may be repeated.",
 )
 @click.option(
-    "--github", "is_github", is_flag=True, help="Print GitHub annotations instead of a table."
+    "-g", "--github", "is_github", is_flag=True, help="Print GitHub annotations instead of a table."
 )
 @json_option
 def command(
@@ -75,6 +78,8 @@ def command(
     expectation is violated, and 2 if the expectations make no sense. If the measurements do not
     decide, the output names the point to measure next.
     """
+    if expectations is None and campaign.endswith(".toml"):
+        campaign, expectations = only_campaign(), campaign
     outcome = check_expectations(campaign, expectations, baseline=baseline, outputs=outputs)
     if is_json:
         print_json(map(result_row, outcome.results))

@@ -45,12 +45,13 @@ Parameters = tuple[tuple[str, float], ...]
 @click.command(name="classes")
 @campaign_argument
 @click.option(
+    "-p",
     "--plot",
     "picture",
     metavar="FILE",
     help="Draw the ranks of the largest run, coloured by class, into FILE (PNG, SVG, PDF).",
 )
-@click.option("--all", "is_all", is_flag=True, help="Show every class on a line of its own.")
+@click.option("-a", "--all", "is_all", is_flag=True, help="Show every class on a line of its own.")
 @json_option
 @series_options
 def command(

@@ -33,6 +33,7 @@ CROWDED = Finding(
 @click.command(name="design")
 @click.argument("dependencies", type=click.Path(), metavar="DEPENDENCIES.json")
 @click.option(
+    "-l",
     "--levels",
     "levels",
     multiple=True,
@@ -47,6 +48,7 @@ CROWDED = Finding(
     help="A parameter that follows from others, as in spacing=vol/cubes; may be repeated.",
 )
 @click.option(
+    "-m",
     "--method",
     type=click.Choice(["deduced", "full", "sparse"]),
     default="deduced",
@@ -76,6 +78,7 @@ CROWDED = Finding(
     "iterations a run needs.",
 )
 @click.option(
+    "-c",
     "--compare",
     type=click.Path(),
     metavar="CAMPAIGN",

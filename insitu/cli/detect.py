@@ -25,6 +25,7 @@ COLUMNS = (
 
 @click.command(name="detect")
 @click.option(
+    "-p",
     "--param",
     "params",
     multiple=True,

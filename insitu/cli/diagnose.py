@@ -20,11 +20,13 @@ COLOURS = {"✘": "red", "!": "yellow", "✔": "green"}
 @campaign_argument
 @json_option
 @click.option(
+    "-a",
     "--at",
     metavar="NAME=VALUE,...",
     help="The target, such as p=65536 (default: 64 times the largest scale, at most 65,536).",
 )
 @click.option(
+    "-M",
     "--machine",
     default="",
     metavar="NAME=VALUE,...",

@@ -7,10 +7,10 @@ import click
 from insitu.cli.options import json_option
 from insitu.cli.output import print_json
 from insitu.text import printable
-from insitu.workflows.doctor import LIMITED, MISSING, OK, check_machine
+from insitu.workflows.doctor import LIMITED, MISSING, OK, OPTIONAL, check_machine
 from insitu.workflows.integrity import check_campaign
 
-COLOURS = {OK: "green", MISSING: "red", LIMITED: "yellow"}
+COLOURS = {OK: "green", MISSING: "red", LIMITED: "yellow", OPTIONAL: "cyan"}
 
 
 @click.command(name="doctor")

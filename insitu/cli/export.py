@@ -12,6 +12,7 @@ from insitu.workflows.export import export_campaign
 @click.command(name="export")
 @campaign_argument
 @click.option(
+    "-t",
     "--to",
     "form",
     type=click.Choice(list(EXPORTERS)),

@@ -5,7 +5,7 @@ import sys
 import click
 
 from insitu.cli.messages import print_error
-from insitu.cli.options import campaign_argument, json_option
+from insitu.cli.options import json_option, named_campaign_argument
 from insitu.cli.output import count_text, print_findings, print_json
 from insitu.cli.refit import model_sentence
 from insitu.entities import RunKey
@@ -18,9 +18,10 @@ SHOWN_LINES = 100  # bad lines that are printed
 
 
 @click.command(name="import")
-@campaign_argument
+@named_campaign_argument
 @click.argument("file", type=click.Path(), metavar="FILE")
 @click.option(
+    "-f",
     "--from",
     "form",
     type=click.Choice(["jsonl", *IMPORTERS]),

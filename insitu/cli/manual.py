@@ -46,14 +46,26 @@ def _commands() -> Iterator[str]:
         context = click.Context(group, info_name="insitu", **group.context_settings)
         command = group.get_command(context, name)
         assert command is not None
-        inside = click.Context(command, info_name=name, parent=context)
-        usage = " ".join(command.collect_usage_pieces(inside))
-        yield from (f"\\fBinsitu {name}\\fR {_roff(usage)}", ".PP")
-        yield from _paragraphs(command.help or words)
-        for parameter in command.get_params(inside):
-            record = parameter.get_help_record(inside)
-            if record is not None and record[1] and not record[0].endswith("--help"):
-                yield from (".TP", f"\\fB{_roff(record[0])}\\fR", _roff(record[1]))
+        yield from _command(name, command, context, words)
+
+
+def _command(
+    name: str, command: click.Command, context: click.Context, words: str
+) -> Iterator[str]:
+    """Yield the usage, the help and the options of a command, then those of its subcommands."""
+    inside = click.Context(command, info_name=name, parent=context)
+    usage = " ".join(command.collect_usage_pieces(inside))
+    yield from (f"\\fBinsitu {name}\\fR {_roff(usage)}", ".PP")
+    yield from _paragraphs(command.help or words)
+    for parameter in command.get_params(inside):
+        record = parameter.get_help_record(inside)
+        if record is not None and record[1] and not record[0].endswith("--help"):
+            yield from (".TP", f"\\fB{_roff(record[0])}\\fR", _roff(record[1]))
+
+    if isinstance(command, click.Group):
+        for inner, subcommand in sorted(command.commands.items()):
+            yield ".PP"
+            yield from _command(f"{name} {inner}", subcommand, inside, words)
 
 
 def _tail() -> Iterator[str]:

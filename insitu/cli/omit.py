@@ -2,16 +2,17 @@
 
 import click
 
-from insitu.cli.options import campaign_argument, json_option
+from insitu.cli.campaign_names import complete_run
+from insitu.cli.options import json_option, named_campaign_argument
 from insitu.cli.output import count_text, print_findings, print_json
 from insitu.cli.refit import model_counts, model_sentence
 from insitu.workflows.omit import omit_runs
 
 
 @click.command(name="omit")
-@campaign_argument
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--undo", "is_restoring", is_flag=True, help="Use the runs for models again.")
+@named_campaign_argument
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
+@click.option("-u", "--undo", "is_restoring", is_flag=True, help="Use the runs for models again.")
 @json_option
 def command(campaign: str, runs: tuple[str, ...], *, is_restoring: bool, is_json: bool) -> None:
     """Leave runs of CAMPAIGN out of its models, such as runs that something disturbed.

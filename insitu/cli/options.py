@@ -5,15 +5,25 @@ from typing import TYPE_CHECKING
 
 import click
 
+from insitu.cli.campaign_names import choose_campaign, complete_callpath, complete_metric
+
 if TYPE_CHECKING:  # loaded by the commands that select series, not by all
     from insitu.workflows.selection import SeriesFilter
 
 Command = Callable[..., None]
 TABLE_CALLPATHS = 15  # call paths in a table without --top
 
-campaign_argument = click.argument("campaign", type=click.Path(), metavar="CAMPAIGN")
+# The campaign may be left out where the current directory contains exactly one.
+campaign_argument = click.argument(
+    "campaign",
+    type=click.Path(),
+    metavar="[CAMPAIGN]",
+    required=False,
+    callback=choose_campaign,
+)
+named_campaign_argument = click.argument("campaign", type=click.Path(), metavar="CAMPAIGN")
 json_option = click.option(
-    "--json", "is_json", is_flag=True, help="Print one JSON object per line and nothing else."
+    "-j", "--json", "is_json", is_flag=True, help="Print one JSON object per line and nothing else."
 )
 bind_option = click.option(
     "--bind",
@@ -37,16 +47,25 @@ def series_options(function: Command) -> Command:
     """Add --callpath, --metric and --top, passed as `callpath`, `metric` and `top`."""
     for option in (
         click.option(
+            "-t",
             "--top",
             type=click.IntRange(0),
             metavar="N",
             help=f"Show only the N most expensive call paths; 0 shows all (default:"
             f" {TABLE_CALLPATHS} in a table, all with --json).",
         ),
-        click.option("--metric", metavar="NAME", help="Show only this metric, such as time."),
         click.option(
+            "-m",
+            "--metric",
+            metavar="NAME",
+            shell_complete=complete_metric,
+            help="Show only this metric, such as time.",
+        ),
+        click.option(
+            "-c",
             "--callpath",
             metavar="PATTERN",
+            shell_complete=complete_callpath,
             help="Show only call paths that contain PATTERN; * and ? are wildcards.",
         ),
     ):
@@ -67,8 +86,9 @@ def series_filter_of(
 
 def page_options(function: Command) -> Command:
     """Add --web, --port and --token-file, passed as `is_web`, `port` and `token_file`."""
-    web = click.option("--web", "is_web", is_flag=True, help="Serve a page for a browser.")
+    web = click.option("-w", "--web", "is_web", is_flag=True, help="Serve a page for a browser.")
     port = click.option(
+        "-P",
         "--port",
         type=click.IntRange(0, 65535),
         metavar="N",

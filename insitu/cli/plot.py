@@ -2,6 +2,7 @@
 
 import click
 
+from insitu.cli.campaign_names import complete_callpath, complete_metric
 from insitu.cli.options import campaign_argument
 from insitu.errors import UsageError
 from insitu.workflows.plot import DEFAULT_CALLPATHS, PlotOptions, draw_models
@@ -21,14 +22,23 @@ LOG_AXES = {"none": "", "x": "x", "y": "y", "xy": "xy"}
     help="Write to FILE: PNG, SVG or PDF by its suffix (default: CAMPAIGN.png).",
 )
 @click.option(
+    "-c",
     "--callpath",
     "patterns",
     multiple=True,
     metavar="PATTERN",
+    shell_complete=complete_callpath,
     help="Draw only call paths that contain PATTERN; * and ? are wildcards; may be repeated.",
 )
-@click.option("--metric", metavar="NAME", help="The metric to draw (default: time if measured).")
 @click.option(
+    "-m",
+    "--metric",
+    metavar="NAME",
+    shell_complete=complete_metric,
+    help="The metric to draw (default: time if measured).",
+)
+@click.option(
+    "-t",
     "--top",
     "limit",
     default=DEFAULT_CALLPATHS,
@@ -36,12 +46,14 @@ LOG_AXES = {"none": "", "x": "x", "y": "y", "xy": "xy"}
     help="How many call paths to draw, the most expensive first.",
 )
 @click.option(
+    "-w",
     "--width",
     metavar="WIDTH",
     help="Width for a paper: single (88 mm), double (180 mm) or a number of mm; draws no title and"
     " uses small letters.",
 )
 @click.option(
+    "-l",
     "--log",
     "log_axes",
     type=click.Choice(list(LOG_AXES)),

@@ -32,6 +32,7 @@ COLUMNS = (
 @click.command(name="predict")
 @campaign_argument
 @click.option(
+    "-a",
     "--at",
     "points",
     multiple=True,

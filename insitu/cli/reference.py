@@ -1,7 +1,7 @@
 """The reference tables of the documentation, generated from the code.
 
 `docs/generate.py` puts them into the pages of docs/reference/. The tests compare the descriptions
-of this module with the metrics and finding codes of the sources.
+of this module with the metrics of the sources.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import click
 
 from insitu import errors
+from insitu.analysis.finding_help import FINDING_HELP
 from insitu.cli import COMMANDS, group
 from insitu.entities import METRICS, MetricKind
 from insitu.formats.base import EXPORTERS, IMPORTERS, load_exporter, load_importer
@@ -54,68 +55,6 @@ METRIC_DESCRIPTIONS = {
     "position_z": "Grid position along the third axis.",
     "position_t": "Grid position along the fourth axis. Communicators with more axes are ignored.",
 }
-FINDING_DESCRIPTIONS = {
-    "application-differs": "A run measured another program than the other runs. It is left out.",
-    "arguments-differ": "Repetitions at one coordinate were started with different arguments. Name "
-    "what varies with `--param`.",
-    "change-not-located": "A series changes its behaviour, but the points do not show between "
-    "which two coordinates.",
-    "change-unconfirmed": "The newest run leaves the law of the smaller runs. It was disturbed, or "
-    "a step or a new law begins; the text says which run decides. The prediction interval covers "
-    "all three.",
-    "classes-differ": "The number of behaviour classes differs between runs. The text says what "
-    "was modelled.",
-    "classes-diverge": "One behaviour class grows faster than another. The text says what that "
-    "costs at larger scales.",
-    "classes-matched": "Some runs lack some behaviour classes. Clusters were matched by their "
-    "values and sizes.",
-    "growth-uncertain": "Several functions explain the points about equally well. The prediction "
-    "interval covers all of them.",
-    "hidden-interaction": "Two parameters act together in a call path, although its counts depend "
-    "on one of them only. Reported by `insitu design --compare`.",
-    "iterations-drift": "Iterations of the main loop become slower or faster, so its parameter "
-    "must be varied. Reported by `insitu design --compare`.",
-    "message-refused": "The aggregator received bytes that are not a valid message and refused "
-    "them.",
-    "mpi-singletons": "Each rank ran alone, because the launcher belongs to another MPI. The run "
-    "is stored but not used for models.",
-    "models-damaged": "Stored models or classes are damaged and left out. `insitu refit` fits "
-    "them again.",
-    "journal-damaged": "The aggregator's journal was damaged. Nodes of waiting runs may be "
-    "missing. The file is kept.",
-    "not-kept": "A run could not be stored, for example because the disk is full. Its tables are "
-    "still in place.",
-    "not-modelled": "A modeler could not use the data. The text says why.",
-    "off-forecast": "Values of a run differ from the forecast of earlier runs. One in twenty "
-    "undisturbed runs gets this finding by chance.",
-    "outlier-ranks": "A few ranks fit no behaviour class of their call path.",
-    "parameter-missing": "A run has no value for a parameter that other runs have. It is not used "
-    "for models.",
-    "parameter-not-set": "A run does not set a parameter that other runs vary. It is left out.",
-    "preview": "The coefficients of a model include the newest point; its terms are updated by the "
-    "next refit.",
-    "rank-aborted": "A rank ended with an error, by `MPI_Abort` or by a signal.",
-    "rank-lost": "The end of a rank was never reported.",
-    "rank-silent": "A rank or its node has sent nothing for five heartbeats.",
-    "ranks-crowded": "Runs had more ranks than processor cores. Behaviour classes of these runs "
-    "follow from counts, not from times.",
-    "rows-truncated": "A rank had more call paths than its table holds. The remaining ones count "
-    "as time of their callers.",
-    "run-omitted": "A run was excluded with `insitu omit`. It is still stored; `--undo` includes "
-    "it again.",
-    "run-partial": "Some ranks of a run never reported. The run is shown but not used for models; "
-    "`insitu ingest` may complete it.",
-    "run-sealed": "All ranks of a run have reported and the run is stored. Reported by "
-    "`insitu serve`.",
-    "subinterpreters": "The program created Python subinterpreters. Functions in them are not "
-    "timed.",
-    "table-damaged": "A table could not be read. The file was left in place.",
-    "threads-truncated": "A program had more threads at a time than the table holds. What the "
-    "remaining ones did is not measured.",
-    "throttled": "Some functions were called so often that timing them would exceed the budget. "
-    "They count as part of their callers.",
-    "too-few-points": "A call path was measured at fewer coordinates than a model needs.",
-}
 KINDS = {
     MetricKind.COUNTER: "counter",
     MetricKind.GAUGE: "gauge",
@@ -136,8 +75,8 @@ def metrics() -> str:
 
 def findings() -> str:
     """All finding codes, sorted."""
-    rows = [(f"`{code}`", text) for code, text in sorted(FINDING_DESCRIPTIONS.items())]
-    return _table(("Finding", "Meaning"), rows)
+    rows = [(f"`{code}`", entry.meaning, entry.action) for code, entry in FINDING_HELP.items()]
+    return _table(("Finding", "Meaning", "What to do"), rows)
 
 
 def export_formats() -> str:
@@ -185,17 +124,31 @@ def commands() -> str:
     sections = []
     for name in COMMANDS:
         sections.append(f"## insitu {name}\n\n```text\n{command_help(name)}\n```")
+        for inner in subcommands(name):
+            help_text = command_help(name, inner)
+            sections.append(f"### insitu {name} {inner}\n\n```text\n{help_text}\n```")
 
     return "\n\n".join(sections)
 
 
-def command_help(name: str) -> str:
-    """What `insitu NAME --help` prints, at a width of 100 columns."""
+def subcommands(name: str) -> list[str]:
+    """The subcommands of a command, sorted; most have none."""
+    command = group.get_command(click.Context(group), name)
+    return sorted(command.commands) if isinstance(command, click.Group) else []
+
+
+def command_help(name: str, inner: str = "") -> str:
+    """What `insitu NAME --help` prints at a width of 100 columns; INNER is a subcommand."""
     if name == "run":
         return USAGE.strip()
     parent = click.Context(group, info_name="insitu", **group.context_settings)
     command = group.get_command(parent, name)
     assert command is not None
+    if inner:
+        assert isinstance(command, click.Group)
+        parent = click.Context(command, info_name=name, parent=parent)
+        command = command.commands[inner]
+        name = inner
     context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
     return command.get_help(context).strip()
 

@@ -14,6 +14,7 @@ from insitu.workflows.refit import ClassOptions, refit_campaign
 @click.command(name="refit")
 @campaign_argument
 @click.option(
+    "-m",
     "--modeler",
     type=click.Choice(list(MODELERS)),
     default=DEFAULT,
@@ -21,6 +22,7 @@ from insitu.workflows.refit import ClassOptions, refit_campaign
     help="The method that fits the models.",
 )
 @click.option(
+    "-c",
     "--classes",
     "method",
     type=click.Choice([JOINT, PAPER]),
@@ -33,6 +35,7 @@ from insitu.workflows.refit import ClassOptions, refit_campaign
     help="Relative distance at which --classes paper begins a new cluster (default: 0.1).",
 )
 @click.option(
+    "-r",
     "--rule",
     "rules",
     multiple=True,

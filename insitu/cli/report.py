@@ -16,11 +16,13 @@ from insitu.workflows.report import write_report
     help="Write to FILE: HTML, or Markdown (.md) (default: CAMPAIGN.html).",
 )
 @click.option(
+    "-a",
     "--at",
     metavar="NAME=VALUE,...",
     help="The point to look ahead to, such as p=65536 (default: 16 times the largest scale).",
 )
 @click.option(
+    "-e",
     "--expect",
     type=click.Path(),
     metavar="FILE",

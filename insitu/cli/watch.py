@@ -42,7 +42,7 @@ COLUMNS = (
 
 @click.command(name="watch")
 @campaign_argument
-@click.option("--once", "is_once", is_flag=True, help="Print the current state and exit.")
+@click.option("-1", "--once", "is_once", is_flag=True, help="Print the current state and exit.")
 @page_options
 @click.option(
     "--parent",

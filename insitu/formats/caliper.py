@@ -12,6 +12,7 @@ from typing import Any
 
 from insitu.entities import ARROW, RANKS, TIME, TIME_EXCLUSIVE, VISITS
 from insitu.errors import UsageError
+from insitu.extras import install_command
 from insitu.formats.jsonl import MAX_RANKS
 from insitu.formats.reading import Row, load_json, parse_file_name
 
@@ -48,7 +49,7 @@ class Caliper:
         except ImportError as error:
             raise UsageError(
                 f"{file}: Caliper's files need caliper-reader ({error});"
-                " pip install 'insitu[import]'"
+                f" {install_command('import')}"
             ) from error
 
         try:

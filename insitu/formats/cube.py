@@ -15,6 +15,7 @@ from typing import Any
 
 from insitu.entities import ARROW, BYTES_RECEIVED, BYTES_SENT, RANKS, TIME, TIME_EXCLUSIVE, VISITS
 from insitu.errors import UsageError
+from insitu.extras import install_command
 from insitu.formats.reading import Row, make_unique, parse_file_name
 
 UNITS = {"sec": "s", "bytes": "B", "occ": "1"}
@@ -53,7 +54,7 @@ class Cube:
             from pycubexr.utils.exceptions import CorruptIndexError, MissingMetricError
         except ImportError as error:
             raise UsageError(
-                f"{file}: Score-P's files need pycubexr ({error}); pip install 'insitu[import]'"
+                f"{file}: Score-P's files need pycubexr ({error}); {install_command('import')}"
             ) from error
 
         for path in _files(file):

@@ -5,6 +5,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from insitu.errors import UsageError
+from insitu.extras import install_command
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment
 
@@ -26,7 +27,7 @@ class Parquet:
             from pyarrow import parquet
         except ImportError as error:
             raise UsageError(
-                f"Parquet needs pyarrow ({error}); pip install 'insitu[tables]'"
+                f"Parquet needs pyarrow ({error}); {install_command('tables')}"
             ) from error
 
         words = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from insitu.errors import LaunchError
+from insitu.extras import install_command
 
 EXECUTORS = ("none", "processes", "mpi")
 
@@ -36,8 +37,8 @@ def open_executor(name: str) -> Iterator[Executor | None]:
             from mpi4py.futures import MPICommExecutor
         except (ImportError, RuntimeError) as error:
             raise LaunchError(
-                f"--executor mpi needs mpi4py and an MPI library: {error}; pip install"
-                " 'insitu[mpi]', or use --executor processes"
+                f"--executor mpi needs mpi4py and an MPI library: {error};"
+                f" {install_command('mpi')}, or use --executor processes"
             ) from error
         with MPICommExecutor(MPI.COMM_WORLD, root=0) as served:
             team = cast(Executor | None, served)

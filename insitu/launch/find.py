@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from insitu.errors import CommandNotFoundError, LaunchError, NotExecutableError
+from insitu.extras import install_command
 from insitu.launch.base import Launcher, load_launcher
 
 VERSION_TIMEOUT_S = 20  # mpiexec may read slow network disks
@@ -128,7 +129,7 @@ def find_launcher(mpiexec: str = "", program: str = "") -> Launcher:
 
     raise LaunchError(
         "no mpiexec beside this Python or on PATH; load an MPI module, "
-        "`pip install 'insitu[mpich]'`, or name one with --mpiexec"
+        f"`{install_command('mpich')}`, or name one with --mpiexec"
     )
 
 

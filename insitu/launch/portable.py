@@ -154,8 +154,8 @@ class PSIJ:
         answer: dict[str, Any] = json.loads(output[-1]) if output else {"error": "no answer"}
         if "missing" in answer:
             raise LaunchError(
-                f"{python} has no PSI/J ({answer['missing']}): pip install 'insitu[psij]', or"
-                " install psij-python into another environment and name its Python:"
+                f"{python} has no PSI/J ({answer['missing']}): {python} -m pip install"
+                " psij-python, or install it into another environment and name its Python:"
                 ' psij = { python = "/path/to/bin/python" }'
             )
         if "error" in answer:

@@ -15,6 +15,7 @@ reports its progress to a callback.
     export      export_campaign
     import      import_measurements
     ingest      ingest_tables
+    init        init_campaign
     models      list_models
     omit        omit_runs
     plot        draw_models
@@ -22,6 +23,7 @@ reports its progress to a callback.
     refit       refit_campaign
     relay       serve_relay
     report      write_report, summarise_campaign
+    runs        list_runs
     serve       serve_campaign
     watch       load_state, follow_campaign, follow_boards, serve_page
 """
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from insitu.workflows.export import export_campaign
     from insitu.workflows.import_ import import_measurements
     from insitu.workflows.ingest import ingest_tables
+    from insitu.workflows.init import init_campaign
     from insitu.workflows.jobs import submit_jobs
     from insitu.workflows.models import list_models
     from insitu.workflows.omit import omit_runs
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from insitu.workflows.relay import serve_relay
     from insitu.workflows.report import summarise_campaign, write_report
     from insitu.workflows.runner import make_runs
+    from insitu.workflows.runs import list_runs
     from insitu.workflows.serve import serve_campaign
     from insitu.workflows.watch import follow_boards, follow_campaign, load_state
 
@@ -77,9 +81,11 @@ _MODULES = {
     "follow_campaign": "watch",
     "import_measurements": "import_",
     "ingest_tables": "ingest",
+    "init_campaign": "init",
     "judge_main_loop": "design",
     "list_classes": "classes",
     "list_models": "models",
+    "list_runs": "runs",
     "load_agenda": "progress",
     "load_dependencies": "design",
     "load_state": "watch",
@@ -112,9 +118,11 @@ __all__ = [
     "follow_campaign",
     "import_measurements",
     "ingest_tables",
+    "init_campaign",
     "judge_main_loop",
     "list_classes",
     "list_models",
+    "list_runs",
     "load_agenda",
     "load_dependencies",
     "load_state",

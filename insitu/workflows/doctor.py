@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from insitu.errors import LaunchError
+from insitu.extras import EXTRAS, install_command, missing_packages
 from insitu.units import quantity
 
-OK, MISSING, LIMITED = "ok", "missing", "limited"
+OK, MISSING, LIMITED, OPTIONAL = "ok", "missing", "limited", "optional"
 ENOUGH_SHARED_BYTES = 64 << 20  # tables of 4,000 call paths on a hundred ranks
 VERSION_TIMEOUT_S = 20
 
@@ -26,7 +27,7 @@ class Check:
 
     Attributes:
         name: of the thing.
-        state: OK, MISSING or LIMITED.
+        state: OK, MISSING, LIMITED or OPTIONAL.
         found: what was found, such as a version and a path.
         advice: what to do if it does not work fully.
     """
@@ -39,7 +40,17 @@ class Check:
 
 def check_machine() -> list[Check]:
     """Check everything that insitu uses on this machine."""
-    return [check() for check in CHECKS]
+    return [*(check() for check in CHECKS), *map(_extra, EXTRAS)]
+
+
+def _extra(name: str) -> Check:
+    """Check whether the packages of an extra are installed."""
+    missing = missing_packages(name)
+    title, purpose = f"extra {name}", EXTRAS[name]
+    if not missing:
+        return Check(title, OK, purpose)
+    found = f"{', '.join(missing)} not installed: {purpose}"
+    return Check(title, OPTIONAL, found, install_command(name))
 
 
 def python() -> Check:
@@ -115,7 +126,7 @@ def mpi() -> Check:
     path = find_mpiexec()
     if not path:
         return Check(
-            "MPI", MISSING, "no mpiexec", "pip install 'insitu[mpich]', or load an MPI module"
+            "MPI", MISSING, "no mpiexec", f"{install_command('mpich')}, or load an MPI module"
         )
     try:
         family = {"openmpi": "Open MPI", "mpich": "MPICH"}.get(family_of(path), "unknown")
@@ -133,7 +144,7 @@ def bindings() -> Check:
             "mpi4py",
             MISSING,
             "not installed",
-            "pip install mpi4py, for Python programs",
+            f"{install_command('mpi')}, for Python programs",
         )
     return Check("mpi4py", OK, metadata.version("mpi4py"))
 

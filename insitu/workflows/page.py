@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Self
 
 from insitu.errors import UsageError
+from insitu.extras import install_command
 from insitu.run.aggregator import with_insitu_importable
 
 HOST = "127.0.0.1"  # other machines connect through `ssh -L`
@@ -48,7 +49,7 @@ def serve_page(
         from insitu.workflows.boards import BoardClient
     except ImportError as error:
         raise UsageError(
-            f"the page needs Starlette and uvicorn ({error}); pip install 'insitu[web]'"
+            f"the page needs Starlette and uvicorn ({error}); {install_command('web')}"
         ) from error
 
     with BoardClient(campaign):

@@ -8,6 +8,7 @@ from insitu.analysis.cost import cost_metric, measured_shares, sort_by_cost
 from insitu.campaign.config import load_config
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError
+from insitu.extras import install_command
 from insitu.modeling.base import ModelSet
 from insitu.workflows.selection import (
     SeriesFilter,
@@ -116,7 +117,7 @@ def require_drawable(file: str) -> None:
         import matplotlib  # noqa: F401  only to check that it is installed
     except ImportError as error:
         raise UsageError(
-            f"a picture needs matplotlib ({error}); pip install 'insitu[plot]'"
+            f"a picture needs matplotlib ({error}); {install_command('plot')}"
         ) from error
 
 

@@ -90,13 +90,13 @@ def test_tables_are_readable_at_80_columns(name: str, insitu: Insitu, heat: str)
         (("models", ""), 3, "the name of the campaign is empty"),
         (("models", "x", "--top", "-1"), 2, "-1 is not in the range"),
         (("campaign", "run", "nix.insitu"), 2, "nix.insitu: no campaign.toml here"),
-        (("campaign", "rum", "x"), 2, "is not one of 'plan', 'run', 'resume', 'status'"),
+        (("campaign", "rum", "x"), 2, "No such command"),
         (("refit", "nix.insitu"), 3, "nix.insitu: no campaign here"),
         (("advise", "x.insitu"), 2, "x.insitu: no campaign here; name an existing one, or plan"),
         (("plot", "nix.insitu", "-o", "a.gif"), 2, "suffix must be one of .png, .svg, .pdf"),
         (("modles", "x"), 2, "no command 'modles'; did you mean models"),
         (("models", "x", "--colour"), 2, "No such option"),
-        (("models",), 2, "Missing argument 'CAMPAIGN'; see `insitu models --help`"),
+        (("models",), 2, "name the campaign; there is none here"),
         (
             ("export", "x"),
             2,
@@ -360,7 +360,7 @@ def test_a_picture_without_matplotlib_says_what_to_install(
     answer = insitu("plot", heat)
 
     assert answer.code == 2
-    assert "pip install 'insitu[plot]'" in answer.err
+    assert "-m pip install 'matplotlib>=3.8'" in answer.err
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
@@ -395,7 +395,7 @@ def test_doctor_says_what_works(insitu: Insitu):
     rows = [json.loads(line) for line in insitu("doctor", "--json").lines]
 
     assert {"Python", "C compiler", "MPI", "preload", "/dev/shm"} <= {row["name"] for row in rows}
-    assert {row["state"] for row in rows} <= {"ok", "missing", "limited"}
+    assert {row["state"] for row in rows} <= {"ok", "missing", "limited", "optional"}
 
 
 def test_tables_show_the_dearest_call_paths_and_say_what_they_leave_out(insitu: Insitu):

@@ -1,0 +1,215 @@
+"""What each finding means, and what to do about it.
+
+`insitu explain` and the reference of the documentation print this registry. The tests compare its
+codes with those in the sources.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FindingHelp:
+    """The meaning of a finding code, and what to do about such a finding."""
+
+    meaning: str
+    action: str
+
+
+FINDING_HELP = {
+    "application-differs": FindingHelp(
+        "A run measured another program than the other runs. It is left out.",
+        "Give each program a campaign of its own.",
+    ),
+    "arguments-differ": FindingHelp(
+        "Repetitions at one coordinate were started with different arguments.",
+        "Name what varies, as in `insitu run --param n=256`.",
+    ),
+    "change-not-located": FindingHelp(
+        "A series changes its behaviour, but the points do not show between which two coordinates.",
+        "Measure a coordinate between the last point before and the first point after the change.",
+    ),
+    "change-unconfirmed": FindingHelp(
+        "The newest run leaves the law of the smaller runs. It was disturbed, or a step or "
+        "a new law begins. The prediction interval covers all three.",
+        "Make the run that the text names.",
+    ),
+    "classes-differ": FindingHelp(
+        "The number of behaviour classes differs between runs. The text says what was modelled.",
+        "Compare the classes of the runs with `insitu classes`; omit a disturbed run with "
+        "`insitu omit`.",
+    ),
+    "classes-diverge": FindingHelp(
+        "One behaviour class grows faster than another. The text says what that costs at "
+        "larger scales.",
+        "Look for the work or the messages that only this class has; `insitu classes` lists "
+        "its ranks.",
+    ),
+    "classes-matched": FindingHelp(
+        "Some runs lack some behaviour classes. Clusters were matched by their values and sizes.",
+        "Check the matching with `insitu classes`; runs at more scales make it certain.",
+    ),
+    "growth-uncertain": FindingHelp(
+        "Several functions explain the points about equally well. The prediction interval "
+        "covers all of them.",
+        "Measure a larger scale; `insitu advise` names the run that decides at the lowest cost.",
+    ),
+    "hidden-interaction": FindingHelp(
+        "Two parameters act together in a call path, although its counts depend on one of "
+        "them only. Reported by `insitu design --compare`.",
+        "Vary both parameters together; `insitu design` does so once the interaction is known.",
+    ),
+    "iterations-drift": FindingHelp(
+        "Iterations of the main loop become slower or faster. Reported by `insitu design "
+        "--compare`.",
+        "Vary the parameter of the main loop as well.",
+    ),
+    "journal-damaged": FindingHelp(
+        "The aggregator's journal was damaged. Nodes of waiting runs may be missing. The "
+        "file is kept.",
+        "Check the waiting runs with `insitu runs`; repeat those that lack nodes.",
+    ),
+    "message-refused": FindingHelp(
+        "The aggregator received bytes that are not a valid message and refused them.",
+        "Use the same version of insitu on all nodes. If the sender is unknown, check who "
+        "may reach the port.",
+    ),
+    "models-damaged": FindingHelp(
+        "Stored models or classes are damaged and left out.",
+        "Run `insitu refit`, which fits them again from the measured runs.",
+    ),
+    "mpi-singletons": FindingHelp(
+        "Each rank ran alone, because the launcher belongs to another MPI. The run is "
+        "stored but not used for models.",
+        "Start the program with the mpiexec of the MPI that it is linked with, by "
+        "`--mpiexec PATH`.",
+    ),
+    "not-kept": FindingHelp(
+        "A run could not be stored, for example because the disk is full. Its tables are "
+        "still in place.",
+        "Make room, then store the run with `insitu ingest`.",
+    ),
+    "not-modelled": FindingHelp(
+        "A modeler could not use the data. The text says why.",
+        "Do what the text says, then run `insitu refit`.",
+    ),
+    "off-forecast": FindingHelp(
+        "Values of a run differ from the forecast of earlier runs. One in twenty "
+        "undisturbed runs gets this finding by chance.",
+        "Repeat the run. If the repetition agrees with the forecast, leave the disturbed "
+        "run out with `insitu omit`.",
+    ),
+    "outlier-ranks": FindingHelp(
+        "A few ranks fit no behaviour class of their call path.",
+        "Look at these ranks in `insitu watch`; a slow node or a special task of the rank "
+        "explains most.",
+    ),
+    "parameter-missing": FindingHelp(
+        "A run has no value for a parameter that other runs have. It is not used for models.",
+        "Measure the run again with `--param NAME=VALUE`.",
+    ),
+    "parameter-not-set": FindingHelp(
+        "A run does not set a parameter that other runs vary. It is left out.",
+        "Measure the run again with `--param NAME=VALUE`.",
+    ),
+    "preview": FindingHelp(
+        "The coefficients of a model include the newest point; its terms are updated by the "
+        "next refit.",
+        "Nothing; the next refit follows by itself.",
+    ),
+    "rank-aborted": FindingHelp(
+        "A rank ended with an error, by `MPI_Abort` or by a signal.",
+        "Read the output of the program; the finding names the rank and its signal or exit code.",
+    ),
+    "rank-lost": FindingHelp(
+        "The end of a rank was never reported.",
+        "Look for a node that failed or a time limit that ended the job; the run is stored "
+        "as incomplete.",
+    ),
+    "rank-silent": FindingHelp(
+        "A rank or its node has sent nothing for five heartbeats.",
+        "Check the node and its connection; values arrive later if the rank still runs.",
+    ),
+    "ranks-crowded": FindingHelp(
+        "Runs had more ranks than processor cores. Their times contain waiting for a core, "
+        "and behaviour classes follow from counts.",
+        "Use times of runs with at most one rank per core; counts, bytes and memory are "
+        "right anyway.",
+    ),
+    "rows-truncated": FindingHelp(
+        "A rank had more call paths than its table holds. The remaining ones count as time "
+        "of their callers.",
+        "Limit the recursion with `--recursion`, or leave out functions that are generated anew.",
+    ),
+    "run-omitted": FindingHelp(
+        "A run was excluded with `insitu omit`. It is still stored.",
+        "`insitu omit --undo` includes it again.",
+    ),
+    "run-partial": FindingHelp(
+        "Some ranks of a run never reported. The run is shown but not used for models.",
+        "`insitu ingest` completes it if tables are left; otherwise repeat it.",
+    ),
+    "run-sealed": FindingHelp(
+        "All ranks of a run have reported and the run is stored. Reported by `insitu serve`.",
+        "Nothing; this is the normal end of a run.",
+    ),
+    "subinterpreters": FindingHelp(
+        "The program created Python subinterpreters. Functions in them are not timed.",
+        "Measure the work of subinterpreters in processes of their own.",
+    ),
+    "table-damaged": FindingHelp(
+        "A table could not be read. The file was left in place.",
+        "Check the file system; repeat the run if ranks are missing.",
+    ),
+    "threads-truncated": FindingHelp(
+        "A program had more threads at a time than the table holds. What the remaining ones "
+        "did is not measured.",
+        "Use fewer threads at a time for the measurement.",
+    ),
+    "throttled": FindingHelp(
+        "Some functions were called so often that timing them would exceed the budget. They "
+        "count as part of their callers.",
+        "Raise the budget if their times matter; counts of MPI calls and memory are "
+        "complete anyway.",
+    ),
+    "too-few-points": FindingHelp(
+        "A call path was measured at fewer coordinates than a model needs.",
+        "Measure more scales; `insitu advise` names the best one.",
+    ),
+}
+
+# Kinds of statements of `insitu diagnose`.
+STATEMENT_HELP = {
+    "bytes": FindingHelp(
+        "Each rank sends or receives more bytes on more ranks, as with an allgather of everything.",
+        "Exchange sums, or only what neighbours need: a reduction, a neighbourhood collective, or "
+        "a sparse exchange.",
+    ),
+    "communication": FindingHelp(
+        "The time in MPI calls of a function grows.",
+        "See whether bytes, messages or waiting grow; without any of them, measure on a network.",
+    ),
+    "compute": FindingHelp(
+        "A rank does more work on more ranks, although its share of the problem is the same.",
+        "Look for loops over all ranks, and for data that every rank processes as a whole.",
+    ),
+    "imbalance": FindingHelp(
+        "The slowest rank has more work than the mean; the others wait for it.",
+        "Distribute by cost and not by number, or let ranks fetch work when they are idle.",
+    ),
+    "memory": FindingHelp(
+        "Each rank holds more heap memory on more ranks, as with a table of all ranks.",
+        "Keep only what the rank needs, share one table per node, or look entries up on demand.",
+    ),
+    "messages": FindingHelp(
+        "Each rank sends more messages, or makes more collective calls, on more ranks.",
+        "Use one collective operation instead of a loop over ranks, or combine messages.",
+    ),
+    "serial": FindingHelp(
+        "A single rank does work for all others, such as collecting their output.",
+        "Use a reduction, MPI-IO, or several ranks that collect from groups.",
+    ),
+    "waiting": FindingHelp(
+        "Ranks wait for others in an MPI call.",
+        "Look for the imbalance that makes others late; `insitu classes` shows who differs.",
+    ),
+}

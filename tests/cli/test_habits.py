@@ -1,0 +1,112 @@
+"""Everyday commands: runs, init, explain, the only campaign here, completion of names."""
+
+import json
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+
+from insitu.analysis.finding_help import FINDING_HELP, STATEMENT_HELP
+from insitu.cli import COMMANDS, group
+from tests.cli.conftest import Insitu
+
+
+def subcommands() -> dict[str, click.Command]:
+    context = click.Context(group)
+    commands = {name: group.get_command(context, name) for name in COMMANDS if name != "run"}
+    found = {}
+    for name, command in commands.items():
+        assert command is not None
+        found[name] = command
+        if isinstance(command, click.Group):
+            found |= {f"{name} {key}": value for key, value in command.commands.items()}
+    return found
+
+
+def completions(*words: str, incomplete: str) -> list[str]:
+    shell = ShellComplete(group, {}, "insitu", "_INSITU_COMPLETE")
+    return [item.value for item in shell.get_completions(list(words), incomplete)]
+
+
+def test_runs_are_listed_with_state_host_and_command(insitu: Insitu, heat: str):
+    answer = insitu("runs", heat)
+
+    assert answer.code == 0, answer.err
+    assert answer.lines[0].startswith("p=4")
+    assert "complete, 3 s on n1" in answer.lines[0]
+    assert answer.lines[-1] == "10 runs"
+
+
+def test_json_of_runs_has_one_line_per_run(insitu: Insitu, heat: str):
+    rows = [json.loads(line) for line in insitu("runs", heat, "--json").lines]
+
+    assert {row["params"]["p"] for row in rows} == {4, 8, 16, 32, 64}
+    assert all(row["used"] and row["command"] == "examples/heat.py" for row in rows)
+
+
+def test_the_only_campaign_here_needs_no_name(insitu: Insitu, heat: str, tmp_path: Path):
+    shutil.copytree(heat, tmp_path / "heat.insitu")
+
+    assert insitu("runs").lines[-1] == "10 runs"
+    assert insitu("models", "-m", "time", "-t", "1").code == 0
+
+
+def test_without_a_campaign_or_with_several_a_name_is_required(insitu: Insitu, tmp_path: Path):
+    nothing = insitu("runs")
+    for name in ("a.insitu", "b.insitu"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "campaign.toml").touch()
+
+    several = insitu("runs")
+
+    assert (nothing.code, several.code) == (2, 2)
+    assert "there is none here" in nothing.err
+    assert "several are here: a.insitu, b.insitu" in several.err
+
+
+def test_init_writes_a_plan_that_campaign_reads(insitu: Insitu):
+    written = insitu("init", "heat", "-l", "n=64..256:3", "--", "./heat.py", "--cells", "{n}")
+
+    planned = insitu("campaign", "plan", "heat.insitu")
+
+    assert written.code == 0, written.err
+    assert "0 of 18 runs made" in planned.out
+    assert "p=2, n=64" in planned.out or "p=2,n=64" in planned.out
+
+
+def test_init_overwrites_nothing_and_refuses_what_campaign_would(insitu: Insitu):
+    assert insitu("init", "heat", "--", "./heat.py").code == 0
+
+    assert insitu("init", "heat", "--", "./heat.py").code == 3
+    assert insitu("init", "other", "-L", "nobody", "--", "./heat.py").code == 2
+    assert insitu("init", "other").code == 2
+
+
+def test_every_finding_is_explained_and_a_wrong_code_is_corrected(insitu: Insitu):
+    for code in (*FINDING_HELP, *STATEMENT_HELP):
+        answer = insitu("explain", code)
+        assert answer.lines[0] == code
+        assert "What to do: " in answer.out
+
+    wrong = insitu("explain", "rank-lots")
+
+    assert wrong.code == 2
+    assert "did you mean rank-lost" in wrong.err
+
+
+def test_metrics_call_paths_and_runs_complete(heat: str):
+    assert "time" in completions("models", heat, "--metric", incomplete="ti")
+    assert completions("models", heat, "--callpath", incomplete="sol") == ["solve"]
+    assert completions("omit", heat, incomplete="p=8") == ["p=8#0", "p=8#1"]
+
+
+@pytest.mark.parametrize("name", subcommands())
+def test_every_command_has_help_of_its_own_and_distinct_short_options(name: str):
+    command = subcommands()[name]
+
+    names = [text for option in command.params for text in option.opts]
+
+    assert command.help
+    assert len(names) == len(set(names))
