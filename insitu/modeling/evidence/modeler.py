@@ -18,7 +18,7 @@ import numpy as np
 from insitu.entities import Finding, number
 from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.evidence.answer import N_HYPOTHESES, Answer
-from insitu.modeling.evidence.batch import Batch, Map
+from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import segment_spans
 from insitu.modeling.evidence.expected_growth import (
     ALL_HYPOTHESES,
@@ -32,8 +32,10 @@ from insitu.modeling.evidence.hypothesis_space import (
     build_hypothesis_space,
     build_plain_space,
 )
+from insitu.modeling.evidence.learn import Map
 from insitu.modeling.evidence.multi_parameter import Dependencies, solve_multi_parameter
 from insitu.modeling.evidence.noise import BoolArray
+from insitu.modeling.evidence.solve import solve_batch
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities
@@ -108,7 +110,7 @@ class Evidence:
                 space,
                 n_hypotheses=n_hypotheses,
             )
-            for i, answer in batch.solve(map_).items():
+            for i, answer in solve_batch(batch, map_).items():
                 answers[int(rows[i])] = answer
 
         return [answers[row] for row in range(len(series.values))]

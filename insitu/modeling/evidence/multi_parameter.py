@@ -16,11 +16,12 @@ from insitu.modeling.evidence.answer import (
     Answer,
     expected_distance,
 )
-from insitu.modeling.evidence.batch import NOISY, Map
 from insitu.modeling.evidence.combination_fits import MultiParameterBatch, WeighedCombinations
 from insitu.modeling.evidence.combinations import structures
+from insitu.modeling.evidence.learn import Map
 from insitu.modeling.evidence.pool import no_answer
 from insitu.modeling.evidence.posterior import compute_posterior
+from insitu.modeling.evidence.whole import NOISY
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.series import Series

@@ -1,0 +1,118 @@
+"""One function for each whole series, and what its newest point may be instead."""
+
+import numpy as np
+
+from insitu.modeling.evidence import change_points, newest
+from insitu.modeling.evidence.answer import Answer
+from insitu.modeling.evidence.batch import Batch
+from insitu.modeling.evidence.learn import weigh_newest
+from insitu.modeling.evidence.normal_equations import Candidates
+from insitu.modeling.evidence.pool import Pool, Suspects
+from insitu.modeling.evidence.posterior import (
+    Posterior,
+    compute_posterior,
+    fit_hypotheses,
+    fitted_mean,
+)
+from insitu.modeling.evidence.relative_data import scale_errors
+from insitu.modeling.measurement import FloatArray, IntArray
+
+NOISY = 0.05  # noise from which it matters what errors are relative to
+
+
+def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> tuple[dict[int, Answer], Suspects]:
+    """Return answers of one function for some series, and which of these may change.
+
+    Args:
+        rows: (s,), members of the pool by position, which is their index in this batch.
+    """
+    noise_prior = np.exp(batch.log_likelihood_of_scatter(rows, pool.levels))
+    noise_prior *= pool.noise[rows]
+    candidates = fit_hypotheses(batch.data.select(rows), batch.space, pool.levels)
+    posterior = compute_posterior(candidates.log_evidence, noise_prior, pool.levels)
+
+    found = batch.choose(rows, candidates, posterior)
+    answers = dict(zip(rows.tolist(), found, strict=True))
+
+    noisy = np.flatnonzero(posterior.sigma > NOISY)
+    if len(noisy):
+        mean = fitted_mean(candidates, posterior.hypotheses, batch.data.terms)[noisy]
+        again = _solve_noisy(batch, rows[noisy], mean, noise_prior[noisy], pool.levels)
+        answers |= dict(zip(rows[noisy].tolist(), again, strict=True))
+
+    suspects = _find_suspects(batch, rows, posterior, noise_prior, pool)
+    if not batch.examines_newest or pool.are_counts:
+        return answers, suspects
+
+    answers |= _examine_newest(batch, rows, answers, candidates, noise_prior, pool=pool)
+    return answers, suspects
+
+
+def _examine_newest(
+    batch: Batch,
+    rows: IntArray,
+    answers: dict[int, Answer],
+    candidates: Candidates,
+    noise_prior: FloatArray,
+    *,
+    pool: Pool,
+) -> dict[int, Answer]:
+    """Answers of the series whose newest point may be off.
+
+    Args:
+        rows: (s,). answers: of one function each, by row. candidates, noise_prior: of the rows.
+    """
+    noise_prior = change_points.apply_noise_floor(noise_prior, pool.levels)
+    of_law, point = weigh_newest(batch, rows, pool.levels)
+    log_whole = np.logaddexp.reduce(candidates.log_evidence, axis=1)
+    log_odds = point.log_odds(log_whole, noise_prior, pool.newest_prior)
+    chosen = np.flatnonzero(log_odds > newest.NEGLIGIBLE_LOG_ODDS)
+    if len(chosen) == 0:
+        return {}
+
+    posterior = compute_posterior(point.log_joint[chosen], noise_prior[chosen], pool.levels)
+    laws = batch.choose(rows[chosen], of_law.select(chosen), posterior)
+    combined = newest.combine(
+        [answers[row] for row in rows[chosen].tolist()],
+        laws,
+        point.shifts(chosen, posterior, noise_prior[chosen], count=batch.n_hypotheses),
+        log_odds=log_odds[chosen],
+        log_evidence=point.log_probability(noise_prior, pool.newest_prior)[chosen],
+        x=batch.x,
+        values=batch.relative[rows[chosen], -1] * batch.scale[rows[chosen]],
+    )
+    return dict(zip(rows[chosen].tolist(), combined, strict=True))
+
+
+def _solve_noisy(
+    batch: Batch, rows: IntArray, mean: FloatArray, noise_prior: FloatArray, levels: FloatArray
+) -> list[Answer]:
+    """Answers with errors relative to the function (s, n), not to values far from it."""
+    data = scale_errors(
+        batch.data.terms,
+        batch.data.repetitions[rows],
+        batch.relative[rows],
+        size=np.maximum(np.abs(mean), batch.min_size[rows]),
+    )
+    candidates = fit_hypotheses(data, batch.space, levels)
+    posterior = compute_posterior(candidates.log_evidence, noise_prior, levels)
+    return batch.choose(rows, candidates, posterior)
+
+
+def _find_suspects(
+    batch: Batch, rows: IntArray, posterior: Posterior, noise_prior: FloatArray, pool: Pool
+) -> Suspects:
+    """Those of the series whose behaviour may change."""
+    if len(batch.x) < change_points.MIN_SERIES_POINTS:
+        return Suspects(rows[:0], noise_prior[:0])
+
+    floored = change_points.apply_noise_floor(noise_prior, pool.levels)
+    suspects = change_points.find_suspects(
+        batch.data.select(rows),
+        batch.space,
+        log_evidence=posterior.log_evidence,
+        noise=floored,
+        levels=pool.levels,
+        log_odds=pool.change_prior.log_odds(),
+    )
+    return Suspects(rows[suspects], floored[suspects])
