@@ -26,7 +26,6 @@ TARGET_FACTOR = 4.0  # the target is this many times the largest coordinate [REF
 CLOSE = 0.02  # predictions within this relative distance agree [REF §4.1]
 N_HYPOTHESES = 6  # that may be the answer, and that make up its spread
 MAX_TERM_VALUE = 1e60  # larger values of terms at the target do not decide
-NEGLIGIBLE_CONSTANT = 1e-12  # relative to the largest value: a smaller constant is rounding
 
 # How hypotheses compare, in units of posterior probability.
 MIN_AGREEMENT_OF_CONSTANT = 0.3  # a constant with less agreement is not answered
@@ -111,8 +110,6 @@ def choose_answers(
     rows = np.arange(len(chosen))
 
     coefficients = best.coefficients[rows, chosen]
-    is_rounding = np.abs(coefficients[:, 0]) < NEGLIGIBLE_CONSTANT * np.abs(scales.values)
-    coefficients[is_rounding & (coefficients[:, 1] != 0), 0] = 0.0
     first, second = best.first[rows, chosen].tolist(), best.second[rows, chosen].tolist()
     columns = best.count_columns()[rows, chosen].tolist()
 

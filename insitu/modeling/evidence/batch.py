@@ -16,15 +16,11 @@ from insitu.modeling.evidence.answer import (
 from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
 from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.evidence.posterior import Posterior
-from insitu.modeling.evidence.relative_data import scale_errors
+from insitu.modeling.evidence.relative_data import scale_errors, smallest_sizes
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.series import Series
 
 SMALLEST_TERM = 1e-60  # terms smaller than this everywhere, or larger than its inverse, are unused
-
-# Errors are relative to the value, but to no less than a share of the largest value of the series.
-ZERO = 1e-9  # share below which a value counts as zero …
-SIZE_OF_ZERO = 1e-3  # … and the share that its error is relative to
 
 
 class Batch:
@@ -60,7 +56,7 @@ class Batch:
         self.has_values = largest > 0  # a series of zeros says nothing about noise
         self.scale = sign * np.where(self.has_values, largest, 1.0)
         self.relative = values / self.scale[:, None]
-        self.min_size = np.where(np.abs(self.relative) > ZERO, ZERO, SIZE_OF_ZERO)
+        self.min_size = smallest_sizes(self.relative)
 
         # Terms relative to their largest value; NaN where a term cannot be used.
         terms = space.evaluate_terms(self.x)

@@ -14,7 +14,7 @@ from typing import Any  # the state that pickle stores
 import numpy as np
 
 from insitu.modeling.evidence import noise
-from insitu.modeling.evidence.batch import SIZE_OF_ZERO, SMALLEST_TERM
+from insitu.modeling.evidence.batch import SMALLEST_TERM
 from insitu.modeling.evidence.combinations import CombinationPlan, plan_combinations
 from insitu.modeling.evidence.hypothesis_space import (
     MAX_PLAIN_EXPONENT,
@@ -24,9 +24,11 @@ from insitu.modeling.evidence.hypothesis_space import (
     build_hypothesis_space,
 )
 from insitu.modeling.evidence.marginal import invisible_prior, log_evidence
-from insitu.modeling.evidence.normal_equations import TYPICAL_NOISE
-from insitu.modeling.evidence.posterior import MIN_RATIO
+from insitu.modeling.evidence.normal_equations import TYPICAL_NOISE, clip_rounding
+from insitu.modeling.evidence.posterior import MIN_RATIO, MIN_RATIO_SIZE
+from insitu.modeling.evidence.relative_data import smallest_sizes
 from insitu.modeling.measurement import FloatArray, IntArray
+from insitu.modeling.orthogonal import solve_orthogonally
 from insitu.modeling.series import Series
 
 # Limits that keep the number of combinations computable, by the number of parameters.
@@ -144,7 +146,7 @@ class MultiParameterBatch:
             size: (s, n) what errors are relative to; by default the values.
         """
         y, repetitions = self.relative[members], self.repetitions[members]
-        size = np.maximum(np.abs(y) if size is None else size, SIZE_OF_ZERO)
+        size = np.maximum(np.abs(y) if size is None else size, smallest_sizes(y))
         w = repetitions / size**2
 
         selected = [self._select_terms(column, w, y) for column in range(len(self.parameters))]
@@ -322,31 +324,26 @@ class _CombinationFits:
         design = self.design[rows[:, None], columns]
         w, y, repetitions = self.w[rows], self.y[rows], self.repetitions[rows]
 
-        # Normalise the weighted columns, so that the inversion is well conditioned.
         root = np.sqrt(w)
         weighted = design * root[:, None, :]
-        length = np.sqrt(np.maximum((weighted**2).sum(axis=2), 1e-300))
-        unit = weighted / length[:, :, None]
-        normal = unit @ unit.transpose(0, 2, 1)
-        inverse = np.linalg.inv(normal)
-        estimate = (inverse @ (unit @ (root * y)[:, :, None]))[:, :, 0] / length
-        inverse = inverse / (length[:, :, None] * length[:, None, :])
-
+        fits = solve_orthogonally(weighted, root * y)
+        variances = np.maximum(np.diagonal(fits.inverse, axis1=1, axis2=2), 1e-300)
+        estimate, is_positive = clip_rounding(fits.coefficients, np.sqrt(variances))
+        is_feasible = (is_positive.all(axis=1) & fits.is_independent) | (columns.shape[1] == 1)
         fitted = np.einsum("ak,akn->an", estimate, design)
-        by_value = w * (y - fitted) ** 2
-        variances = np.maximum(np.diagonal(inverse, axis1=1, axis2=2), 1e-300)
+
         value = log_evidence(
             levels,
             degrees=(w > 0).sum(axis=1) - float(columns.shape[1]),
-            rss=by_value.sum(axis=1),
-            log_determinant=np.linalg.slogdet(normal)[1] + 2 * np.log(length).sum(axis=1),
+            log_determinant=fits.log_determinant,
             estimates=tuple(estimate.T),
             deviations=tuple(np.sqrt(variances).T),
             largest=tuple(np.maximum(weighted.max(axis=2), 1e-300).T),
         )
 
-        # As for one parameter, errors are logarithms of ratios; see posterior._ratio_correction.
+        # As for one parameter, errors are logarithms of ratios; see posterior._misfit.
         ratio = np.clip(fitted / np.where(y > 0, y, 1.0), MIN_RATIO, 1 / MIN_RATIO)
-        difference = by_value - repetitions * np.log(ratio) ** 2
-        correction = np.where((w > 0) & (y > SIZE_OF_ZERO), difference, 0.0).sum(axis=1)
-        return estimate, inverse, value + correction[:, None] / (2 * levels**2)
+        has_ratio = (y > 0) & (w * y**2 > MIN_RATIO_SIZE**2 * repetitions)
+        misfit = np.where(has_ratio, repetitions * np.log(ratio) ** 2, w * (y - fitted) ** 2)
+        value = value - misfit.sum(axis=1)[:, None] / (2 * levels**2)
+        return estimate, fits.inverse, np.where(is_feasible[:, None], value, -np.inf)

@@ -82,33 +82,30 @@ def log_evidence(
     levels: FloatArray,
     *,
     degrees: FloatArray,
-    rss: FloatArray,
     log_determinant: FloatArray,
     estimates: tuple[FloatArray, ...],
     deviations: tuple[FloatArray, ...],
     largest: tuple[FloatArray, ...],
 ) -> FloatArray:
     """Return the logarithm of the marginal likelihood at each noise level, without the prior of
-    the hypothesis.
+    the hypothesis and without the residuals, which add -(sum of their squares) / (2 · level²).
 
     All arguments except `levels` have one shape (…); the result has shape (…, L).
 
     Args:
         levels: (L,) relative noise.
         degrees: number of points minus number of columns.
-        rss: weighted residual sum of squares.
         log_determinant: of the normal equations.
         estimates: least squares estimate of each coefficient.
         deviations: standard deviation of each coefficient at noise 1.
         largest: the largest value of each term relative to the data; its product with the
             coefficient is the largest share that the term has.
     """
-    level = levels.reshape(-1, *[1] * rss.ndim)
+    level = levels.reshape(-1, *[1] * log_determinant.ndim)
     log_level = np.log(level)
 
-    # The Gaussian likelihood at the estimates, and the volume of the Gaussian around them.
-    result = _to_single(-0.5 * level**-2.0) * _to_single(rss)
-    result -= _to_single(degrees / 2) * _to_single(LOG_TWO_PI + 2 * log_level)
+    # The normalisation of the Gaussian likelihood, and its volume around the estimates.
+    result = _to_single(-degrees / 2) * _to_single(LOG_TWO_PI + 2 * log_level)
     result -= _to_single(0.5 * log_determinant)
 
     # Each coefficient adds its integral over the log-uniform prior.

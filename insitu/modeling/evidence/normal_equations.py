@@ -2,6 +2,9 @@
 
 Two stages keep it cheap. Every hypothesis gets a score from its least squares fit, in closed form
 through the normal equations that all series share. The evidence is computed for the best few only.
+
+With relative errors, the smallest value of a series weighs most. Where it outweighs all others by
+far, sums lose the digits that matter unless they are taken relative to that point.
 """
 
 from dataclasses import dataclass
@@ -18,10 +21,12 @@ Number = TypeVar("Number", np.float64, np.intp, np.bool_)
 
 TYPICAL_NOISE = 0.01  # relative, assumed for the score of the first stage
 LOG_PRICE_OF_CONSTANT = 2.0  # log evidence that a constant beside the terms costs in the score
+DOMINANT = 1e4  # times all other weights of a series: a point that weighs more dominates the sums
 SMALLEST_SQUARE = 1e-60  # a column whose squared length is smaller is zero on the measured points
 DEPENDENT = 1e-11  # columns are dependent if less than this share of them is their own
-DEPENDENT_SINGLE = np.float32(1e-6)  # the same in single precision
 INFEASIBLE_RSS = np.float32(1e30)  # residuals of what is not feasible
+ROUNDING = 1e-9  # a smaller coefficient is zero, relative to its standard deviation at noise 1:
+# its sign, which decides what is feasible, would depend on the processor
 UNSEEN_TERM_SHARE = 0.5  # share of the one-term prior with an invisible term that the constant gets
 
 # Positions of the inverse normal equations in `Candidates.inverse`: (row, column) each.
@@ -35,7 +40,7 @@ class Candidates:
     first, second: (s, h) indices of terms, -1 for none. coefficients: constant, first and second
     term, (s, h) each. inverse: elements of the inverse normal equations in the order of
     INVERSE_ELEMENTS, (s, h) each. log_evidence: (s, h, L) with the prior, -inf where a coefficient
-    would be negative.
+    would be negative; `fit_terms` and its like leave out the residuals, which `posterior` adds.
     """
 
     first: IntArray
@@ -82,11 +87,17 @@ class NormalEquations:
         self.sum_ty = terms @ moments  # Σwty
 
         # Of the terms beside the constant, centred: (T, s).
-        centred_tt = self.sum_tt - self.mean_t**2 * self.sum_w
-        limit = np.maximum(DEPENDENT * self.sum_tt, SMALLEST_SQUARE)
-        self.is_independent = centred_tt > limit
-        self.centred_tt = np.where(self.is_independent, centred_tt, self.sum_tt)
+        self.centred_tt = self.sum_tt - self.mean_t**2 * self.sum_w
         self.centred_ty = self.sum_ty - self.mean_t * self.sum_wy
+        limit = np.maximum(DEPENDENT * self.sum_tt, SMALLEST_SQUARE)
+        heaviest = data.weights.max(axis=1, initial=0.0)
+        is_dominated = (heaviest > DOMINANT * (self.sum_w - heaviest)) & (data.counts > 1)
+        self.dominated = np.flatnonzero(is_dominated)
+        for row in self.dominated.tolist():
+            limit[:, row] = self._centre_at_heaviest(row)
+
+        self.is_independent = self.centred_tt > limit
+        self.centred_tt = np.where(self.is_independent, self.centred_tt, self.sum_tt)
 
         # The data relative to which terms are large or small: 1/size, (n, s) and (s,).
         self.inverse_sizes = np.sqrt(np.where(weights > 0, weights, 0.0))
@@ -94,6 +105,32 @@ class NormalEquations:
 
         self.beside_constant = _UnitTerms(self.centred_tt, self.centred_ty, self.mean_t)
         self.alone = _UnitTerms(self.sum_tt, self.sum_ty, self.mean_t)
+
+    def _centre_at_heaviest(self, row: int) -> FloatArray:
+        """Take the centred sums of one series relative to its heaviest point, which adds nothing.
+
+        Returns:
+            What the squares of each term must exceed (T,) to be more than rounding.
+        """
+        weights, moments = self.data.weights[row], self.data.moments[row]
+        heaviest = int(np.argmax(weights))
+        values = moments / np.where(weights > 0, weights, 1.0)
+        terms = self.terms - self.terms[:, heaviest, None]
+        y = values - values[heaviest]
+
+        offset_t = (terms * weights).sum(axis=1) / self.sum_w[row]
+        offset_y = (weights * y).sum() / self.sum_w[row]
+        self.mean_t[:, row] = self.terms[:, heaviest] + offset_t
+        self.mean_y[row] = values[heaviest] + offset_y
+
+        centred = terms - offset_t[:, None]
+        self.centred_tt[:, row] = (centred**2 * weights).sum(axis=1)
+        self.centred_ty[:, row] = (centred * (y - offset_y) * weights).sum(axis=1)
+        self.centred_squares[row] = ((y - offset_y) ** 2 * weights).sum()
+
+        of_others = np.where(np.arange(len(weights)) == heaviest, 0.0, weights)
+        squares_of_others: FloatArray = (self.terms**2 * of_others).sum(axis=1)
+        return np.maximum(DEPENDENT * squares_of_others, SMALLEST_SQUARE)
 
     def largest_share(self, chosen: IntArray) -> FloatArray:
         """Return the largest value of the chosen terms relative to the data: (q, s) to (q, s)."""
@@ -105,27 +142,27 @@ class NormalEquations:
     def score_terms(self, log_prior: FloatArray) -> Float32Array:
         """Return the score of the better of `term` and `constant + term`: (T,) to (T, s)."""
         beside, alone = self.beside_constant, self.alone
-        mean_y = np.where(self.counts > 1, _to_single(self.mean_y), np.float32(0))
+        mean_y = np.where(self.counts > 1, to_single(self.mean_y), np.float32(0))
         is_feasible = (beside.projection > 0) & (mean_y > beside.projection * beside.mean)
 
-        with_constant = _residual_squares(
+        with_constant = residual_squares(
             self.centred_squares, beside.projection * beside.projection
         )
         with_constant = (with_constant + self.noise_floor()) * self.price_of_constant()
         with_constant = np.where(is_feasible, with_constant, INFEASIBLE_RSS)
-        without = _residual_squares(self.squares, alone.projection * alone.projection)
+        without = residual_squares(self.squares, alone.projection * alone.projection)
         rss = np.minimum(with_constant, without + self.noise_floor())
 
-        half_counts = _to_single(self.counts / 2)
-        return np.asarray(_to_single(log_prior)[:, None] - half_counts * np.log(rss))
+        half_counts = to_single(self.counts / 2)
+        return np.asarray(to_single(log_prior)[:, None] - half_counts * np.log(rss))
 
     def noise_floor(self) -> Float32Array:
         """Return the residuals that typical noise leaves: (s,)."""
-        return _to_single(self.counts * TYPICAL_NOISE**2)
+        return to_single(self.counts * TYPICAL_NOISE**2)
 
     def price_of_constant(self) -> Float32Array:
         """Return the factor on the residuals that a constant costs: (s,)."""
-        return _to_single(np.exp(2 * LOG_PRICE_OF_CONSTANT / np.maximum(self.counts, 1)))
+        return to_single(np.exp(2 * LOG_PRICE_OF_CONSTANT / np.maximum(self.counts, 1)))
 
     def fit_constant(
         self, levels: FloatArray, log_prior: float, invisible: FloatArray, *, prior_of_terms: float
@@ -141,7 +178,6 @@ class NormalEquations:
         evidence = log_evidence(
             levels,
             degrees=self.counts[None] - 1,
-            rss=self.centred_squares[None],
             log_determinant=np.log(self.sum_w[None]),
             estimates=(self.mean_y[None],),
             deviations=(1 / np.sqrt(self.sum_w[None]),),
@@ -151,7 +187,9 @@ class NormalEquations:
 
         no_term = np.full((1, len(self.mean_y)), -1, dtype=np.intp)
         inverse = {0: 1 / self.sum_w[None]}
-        return _candidates((no_term, no_term), (self.mean_y[None], None, None), inverse, evidence)
+        return make_candidates(
+            (no_term, no_term), (self.mean_y[None], None, None), inverse, evidence
+        )
 
     def fit_terms(
         self, best: IntArray, log_prior: FloatArray, levels: FloatArray, invisible: FloatArray
@@ -161,42 +199,41 @@ class NormalEquations:
         no_term = np.full(best.shape, -1, dtype=np.intp)
 
         # constant + term
-        mean_t, centred_tt = _take(self.mean_t, best), _take(self.centred_tt, best)
-        centred_ty = _take(self.centred_ty, best)
+        mean_t, centred_tt = take_best(self.mean_t, best), take_best(self.centred_tt, best)
+        centred_ty = take_best(self.centred_ty, best)
         slope = centred_ty / centred_tt
         offset = self.mean_y - slope * mean_t
         variance = 1 / self.sum_w + mean_t**2 / centred_tt
         evidence = log_evidence(
             levels,
             degrees=np.broadcast_to(self.counts - 2, best.shape),
-            rss=np.maximum(self.centred_squares - slope * centred_ty, 0.0),
             log_determinant=np.log(self.sum_w * centred_tt),
             estimates=(offset, slope),
             deviations=(np.sqrt(variance), 1 / np.sqrt(centred_tt)),
             largest=(np.broadcast_to(self.largest, best.shape), share),
         )
-        is_feasible = (slope >= 0) & (offset >= 0) & (self.counts >= 2)
-        is_feasible = is_feasible & _take(self.is_independent, best)
-        evidence += (log_prior[best] + _log_indicator(is_feasible))[..., None]
+        offset, is_positive = clip_rounding(offset, np.sqrt(variance))
+        is_feasible = (slope >= 0) & is_positive & (self.counts >= 2)
+        is_feasible = is_feasible & take_best(self.is_independent, best)
+        evidence += (log_prior[best] + log_indicator(is_feasible))[..., None]
         inverse = {0: variance, 1: 1 / centred_tt, 3: -mean_t / centred_tt}
-        with_constant = _candidates((best, no_term), (offset, slope, None), inverse, evidence)
+        with_constant = make_candidates((best, no_term), (offset, slope, None), inverse, evidence)
 
         # term alone
-        sum_tt, sum_ty = _take(self.sum_tt, best), _take(self.sum_ty, best)
+        sum_tt, sum_ty = take_best(self.sum_tt, best), take_best(self.sum_ty, best)
         coefficient = sum_ty / sum_tt
         evidence = log_evidence(
             levels,
             degrees=np.broadcast_to(self.counts - 1, best.shape),
-            rss=np.maximum(self.squares - coefficient * sum_ty, 0.0),
             log_determinant=np.log(sum_tt),
             estimates=(coefficient,),
             deviations=(1 / np.sqrt(sum_tt),),
             largest=(share,),
         )
-        log_prior_here = log_prior[best] + _log_indicator(sum_tt > SMALLEST_SQUARE)
+        log_prior_here = log_prior[best] + log_indicator(sum_tt > SMALLEST_SQUARE)
         evidence += log_prior_here[..., None] + np.log(invisible)
         inverse = {1: 1 / sum_tt}
-        alone = _candidates((best, no_term), (None, coefficient, None), inverse, evidence)
+        alone = make_candidates((best, no_term), (None, coefficient, None), inverse, evidence)
 
         return [with_constant, alone]
 
@@ -206,214 +243,41 @@ class _UnitTerms:
 
     def __init__(self, square: FloatArray, product: FloatArray, mean: FloatArray) -> None:
         self.scale = 1 / np.sqrt(square)
-        self.projection = _to_single(product * self.scale)  # of the series on each term
-        self.mean = _to_single(mean * self.scale)
+        self.projection = to_single(product * self.scale)  # of the series on each term
+        self.mean = to_single(mean * self.scale)
 
 
-class PairEquations:
-    """Normal equations of pairs of terms, with the constant and without."""
-
-    def __init__(self, normal: NormalEquations, pairs: IntArray) -> None:
-        """Take the pairs (P, 2) of terms from the equations of the single terms."""
-        self.normal, self.pairs = normal, pairs
-
-    def score(self, log_prior: FloatArray) -> Float32Array:
-        """Return the score of the better of both forms: (P,) to (P, s)."""
-        normal, (first, second) = self.normal, self.pairs.T
-        terms = normal.terms
-        beside, alone = normal.beside_constant, normal.alone
-        cross = (terms[first] * terms[second]) @ normal.data.weights.T
-
-        cosine = cross * alone.scale[first]
-        cosine *= alone.scale[second]
-        explained = _explained_by_two(
-            alone.projection[first], alone.projection[second], _to_single(cosine)
-        )[0]
-        without = _residual_squares(normal.squares, explained) + normal.noise_floor()
-
-        # In place, since these are the largest arrays of a batch.
-        mean = normal.mean_t * np.sqrt(normal.sum_w)
-        cross -= mean[first] * mean[second]
-        cross *= beside.scale[first]
-        cross *= beside.scale[second]
-        explained, of_first, of_second = _explained_by_two(
-            beside.projection[first], beside.projection[second], _to_single(cross)
-        )
-        with_constant = _residual_squares(normal.centred_squares, explained)
-        with_constant = (with_constant + normal.noise_floor()) * normal.price_of_constant()
-        at_mean = of_first * beside.mean[first] + of_second * beside.mean[second]
-        needs_negative_constant = at_mean >= _to_single(normal.mean_y)
-
-        rss = np.minimum(np.where(needs_negative_constant, INFEASIBLE_RSS, with_constant), without)
-        half_counts = _to_single(normal.counts / 2)
-        return np.asarray(_to_single(log_prior)[:, None] - half_counts * np.log(rss))
-
-    def fit(
-        self, best: IntArray, log_prior: FloatArray, levels: FloatArray, invisible: FloatArray
-    ) -> list[Candidates]:
-        """Return fits of the best pairs (q, s), with the constant and without."""
-        first, second = self.pairs[best, 0], self.pairs[best, 1]
-        shares = self.normal.largest_share(first), self.normal.largest_share(second)
-
-        cross = np.zeros(first.shape)  # Σw t₁ t₂
-        points = zip(self.normal.terms.T, self.normal.data.weights.T, strict=True)
-        for column, weights in points:
-            cross += column[first] * column[second] * weights
-
-        return [
-            self._fit_with_constant(best, cross, log_prior, levels, shares=shares),
-            self._fit_without_constant(
-                best, cross, log_prior, levels, shares=shares, invisible=invisible
-            ),
-        ]
-
-    def _fit_with_constant(
-        self,
-        best: IntArray,
-        cross: FloatArray,
-        log_prior: FloatArray,
-        levels: FloatArray,
-        *,
-        shares: tuple[FloatArray, FloatArray],
-    ) -> Candidates:
-        normal = self.normal
-        first, second = self.pairs[best, 0], self.pairs[best, 1]
-        mean_1, mean_2 = _take(normal.mean_t, first), _take(normal.mean_t, second)
-        solution = _TwoByTwo(
-            aa=_take(normal.centred_tt, first),
-            bb=_take(normal.centred_tt, second),
-            ab=cross - mean_1 * mean_2 * normal.sum_w,
-            ay=_take(normal.centred_ty, first),
-            by=_take(normal.centred_ty, second),
-        )
-        offset = normal.mean_y - solution.first * mean_1 - solution.second * mean_2
-
-        # The inverse of the three normal equations from that of the two centred ones.
-        v11, v22, v12 = solution.inverse()
-        v01 = -(mean_1 * v11 + mean_2 * v12)
-        v02 = -(mean_1 * v12 + mean_2 * v22)
-        v00 = 1 / normal.sum_w - mean_1 * v01 - mean_2 * v02
-
-        evidence = log_evidence(
-            levels,
-            degrees=np.broadcast_to(normal.counts - 3, best.shape),
-            rss=np.maximum(normal.centred_squares - solution.explained, 0.0),
-            log_determinant=np.log(normal.sum_w * solution.determinant),
-            estimates=(offset, solution.first, solution.second),
-            deviations=(np.sqrt(v00), np.sqrt(v11), np.sqrt(v22)),
-            largest=(np.broadcast_to(normal.largest, best.shape), *shares),
-        )
-        are_independent = _take(normal.is_independent, first) & _take(normal.is_independent, second)
-        is_feasible = solution.is_feasible & (offset >= 0) & (normal.counts >= 3) & are_independent
-        evidence += (log_prior[best] + _log_indicator(is_feasible))[..., None]
-
-        coefficients = (offset, solution.first, solution.second)
-        inverse = {0: v00, 1: v11, 2: v22, 3: v01, 4: v02, 5: v12}
-        return _candidates((first, second), coefficients, inverse, evidence)
-
-    def _fit_without_constant(
-        self,
-        best: IntArray,
-        cross: FloatArray,
-        log_prior: FloatArray,
-        levels: FloatArray,
-        *,
-        shares: tuple[FloatArray, FloatArray],
-        invisible: FloatArray,
-    ) -> Candidates:
-        normal = self.normal
-        first, second = self.pairs[best, 0], self.pairs[best, 1]
-        solution = _TwoByTwo(
-            aa=_take(normal.sum_tt, first),
-            bb=_take(normal.sum_tt, second),
-            ab=cross,
-            ay=_take(normal.sum_ty, first),
-            by=_take(normal.sum_ty, second),
-        )
-        v11, v22, v12 = solution.inverse()
-
-        evidence = log_evidence(
-            levels,
-            degrees=np.broadcast_to(normal.counts - 2, best.shape),
-            rss=np.maximum(normal.squares - solution.explained, 0.0),
-            log_determinant=np.log(solution.determinant),
-            estimates=(solution.first, solution.second),
-            deviations=(np.sqrt(v11), np.sqrt(v22)),
-            largest=shares,
-        )
-        is_feasible = solution.is_feasible & (normal.counts >= 2)
-        log_prior_here = log_prior[best] + _log_indicator(is_feasible)
-        evidence += log_prior_here[..., None] + np.log(invisible)
-
-        coefficients = (None, solution.first, solution.second)
-        return _candidates((first, second), coefficients, {1: v11, 2: v22, 5: v12}, evidence)
-
-
-def _explained_by_two(
-    u: Float32Array, v: Float32Array, cosine: Float32Array
-) -> tuple[Float32Array, Float32Array, Float32Array]:
-    """What two terms of length 1 explain of the squares of a series, and both coefficients.
-
-    Minus infinity, in effect, if a coefficient would be negative or the terms are dependent.
-
-    Args:
-        u, v: projections of the series on both terms. cosine: of the angle between the terms.
-    """
-    determinant = 1 - cosine * cosine
-    first, second = u - cosine * v, v - cosine * u
-    is_sound = (first >= 0) & (second >= 0) & (determinant > DEPENDENT_SINGLE)
-    inverse = 1 / np.maximum(determinant, DEPENDENT_SINGLE)
-    first *= inverse
-    second *= inverse
-    return np.where(is_sound, u * first + v * second, -INFEASIBLE_RSS), first, second
-
-
-class _TwoByTwo:
-    """Two normal equations in closed form, element by element.
-
-    The matrix is [[aa, ab], [ab, bb]], the right side (ay, by).
-    """
-
-    def __init__(
-        self, *, aa: FloatArray, bb: FloatArray, ab: FloatArray, ay: FloatArray, by: FloatArray
-    ) -> None:
-        self.aa, self.bb, self.ab = aa, bb, ab
-        determinant = aa * bb - ab * ab
-        is_sound = determinant > np.maximum(DEPENDENT * aa * bb, SMALLEST_SQUARE)
-        self.determinant = np.where(is_sound, determinant, np.maximum(aa * bb, 1e-300))
-        self.first = (ay * bb - by * ab) / self.determinant
-        self.second = (by * aa - ay * ab) / self.determinant
-        self.is_feasible = is_sound & (self.first >= 0) & (self.second >= 0)
-        self.explained = self.first * ay + self.second * by
-
-    def inverse(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return elements (0, 0), (1, 1) and (0, 1) of the inverse matrix."""
-        return (
-            self.bb / self.determinant,
-            self.aa / self.determinant,
-            -self.ab / self.determinant,
-        )
-
-
-def _residual_squares(squares: FloatArray, explained: Float32Array) -> Float32Array:
+def residual_squares(squares: FloatArray, explained: Float32Array) -> Float32Array:
     """The squares that are left when a hypothesis explains some of them."""
-    return np.asarray(np.maximum(_to_single(squares) - explained, np.float32(0)))
+    return np.asarray(np.maximum(to_single(squares) - explained, np.float32(0)))
 
 
-def _take(values: NDArray[Number], best: IntArray) -> NDArray[Number]:
+def take_best(values: NDArray[Number], best: IntArray) -> NDArray[Number]:
     """The rows of the best hypotheses of each series: (h, s) to (q, s)."""
     return values[best, np.arange(best.shape[1])]
 
 
-def _to_single(values: FloatArray) -> Float32Array:
+def to_single(values: FloatArray) -> Float32Array:
+    """Return values in single precision, which suffices for scores and costs half the time."""
     return np.asarray(values, dtype=np.float32)
 
 
-def _log_indicator(is_feasible: np.ndarray) -> FloatArray:
+def clip_rounding(estimate: FloatArray, deviation: FloatArray) -> tuple[FloatArray, np.ndarray]:
+    """Return estimates with zeros for what is rounding, and which estimates are not negative.
+
+    Args:
+        estimate: of a coefficient. deviation: of this estimate at noise 1.
+    """
+    is_rounding = np.abs(estimate) <= ROUNDING * deviation
+    return np.where(is_rounding, 0.0, estimate), is_rounding | (estimate > 0)
+
+
+def log_indicator(is_feasible: np.ndarray) -> FloatArray:
+    """Return 0 where something is feasible and minus infinity elsewhere."""
     return np.where(is_feasible, 0.0, -np.inf)
 
 
-def _candidates(
+def make_candidates(
     terms: tuple[IntArray, IntArray],
     coefficients: tuple[FloatArray | None, ...],
     inverse: dict[int, FloatArray],

@@ -9,14 +9,14 @@ from insitu.modeling.evidence.marginal import Float32Array, invisible_prior
 from insitu.modeling.evidence.normal_equations import (
     Candidates,
     NormalEquations,
-    PairEquations,
     concatenate_candidates,
 )
+from insitu.modeling.evidence.pair_equations import PairEquations
 from insitu.modeling.evidence.relative_data import RelativeData
 from insitu.modeling.measurement import FloatArray, IntArray
 
 MAX_TERM_CANDIDATES, MAX_PAIR_CANDIDATES = 6, 4  # hypotheses whose evidence is computed
-MIN_RATIO_VALUE = 1e-9  # values below this share of the largest have no meaningful ratio
+MIN_RATIO_SIZE = 1e-6  # values below this share of their size count as zero and have no ratio
 MIN_RATIO = 1e-3  # ratios of a value to its function are clipped to this and its inverse
 IMPOSSIBLE_SCORE = np.finfo(np.float32).min
 
@@ -102,7 +102,7 @@ def _fit_hypotheses(
 
     candidates = concatenate_candidates(forms)
     by_level = np.moveaxis(candidates.log_evidence, -1, 0)  # a view: levels first
-    by_level += _ratio_correction(candidates, normal) / (2 * levels**2)[:, None, None]
+    by_level -= _misfit(candidates, normal) / (2 * levels**2)[:, None, None]
     return candidates
 
 
@@ -122,31 +122,32 @@ def _best_hypotheses(score: Float32Array, count: int) -> IntArray:
     return result
 
 
-def _ratio_correction(candidates: Candidates, normal: NormalEquations) -> FloatArray:
-    """How much smaller the residual sum of squares is if errors are ratios: (s, h).
+def _misfit(candidates: Candidates, normal: NormalEquations) -> FloatArray:
+    """The residual sum of squares of each candidate, with errors as ratios: (s, h).
 
     Least squares measures errors relative to the values, so nothing can be more than 100 % too low.
-    The logarithm of the ratio does not let a constant pass for noisy growth.
+    The logarithm of the ratio does not let a constant pass for noisy growth. The sum is over the
+    residuals themselves: a difference of sums would lose all digits of a function that fits well.
     """
     data = normal.data
     extended = np.vstack([normal.terms, np.zeros(normal.terms.shape[1])])  # -1: no term
     offset, first, second = candidates.coefficients
-    correction = np.zeros(offset.shape)
+    misfit = np.zeros(offset.shape)
 
     for i in range(extended.shape[1]):
         column = extended[:, i]
         fitted = offset + first * column[candidates.first] + second * column[candidates.second]
         weight, moment = data.weights[:, i, None], data.moments[:, i, None]
+        repetitions = data.repetitions[:, i, None]
         value = moment / np.where(weight > 0, weight, 1.0)
         ratio = fitted / np.where(value > 0, value, 1.0)
 
         log_ratio = np.log(np.clip(ratio, MIN_RATIO, 1 / MIN_RATIO))
+        has_ratio = (value > 0) & (weight * value**2 > MIN_RATIO_SIZE**2 * repetitions)
         by_value = weight * (value - fitted) ** 2
-        by_ratio = data.repetitions[:, i, None] * log_ratio**2
-        is_usable = (weight > 0) & (value > MIN_RATIO_VALUE)
-        correction += np.where(is_usable, by_value - by_ratio, 0.0)
+        misfit += np.where(has_ratio, repetitions * log_ratio**2, by_value)
 
-    return correction
+    return misfit
 
 
 def _exclude_unusable(data: RelativeData) -> FloatArray:

@@ -6,6 +6,11 @@ import numpy as np
 
 from insitu.modeling.measurement import FloatArray, IntArray
 
+# Errors are relative to the value, but those of a zero to a share of the largest value.
+ZERO_GAP = 1e-9  # relative to the next larger value: what is smaller is zero, and so is all below
+SIZE_OF_ZERO = 1e-3  # the share that the error of a zero is relative to
+MIN_SIZE = 1e-100  # of all other errors, so that weights stay finite
+
 
 @dataclass(frozen=True, slots=True)
 class RelativeData:
@@ -58,3 +63,22 @@ def scale_errors(
         squares=(moments * values).sum(axis=1),
         counts=(repetitions > 0).sum(axis=1).astype(float),
     )
+
+
+def smallest_sizes(relative: FloatArray) -> FloatArray:
+    """Return the least size that the error of each value is relative to: (s, n).
+
+    A value is zero if it and all smaller ones are so far below the next larger value that rounding
+    may have left them, as a difference of large numbers does. Values may span any range without
+    such a gap.
+
+    Args:
+        relative: (s, n), divided by the largest of their series.
+    """
+    sizes = np.abs(relative)
+    ascending = np.sort(sizes, axis=1)
+    is_gap = ascending[:, :-1] < ZERO_GAP * ascending[:, 1:]
+    above_gaps = np.where(is_gap, ascending[:, 1:], 0.0)
+    smallest = above_gaps.max(axis=1, initial=0.0)[:, None]  # of the values that are not zero
+    is_zero = (sizes < smallest) | (sizes == 0)
+    return np.where(is_zero, SIZE_OF_ZERO, MIN_SIZE)
