@@ -68,3 +68,14 @@ def test_a_campaign_of_every_version_is_read_and_goes_on(kept):
 
     assert {str(one.key.callpath) for one in models.models} >= {"main", "main->solve"}
     assert len(models.clusters) > 0
+    with open_store(str(kept)) as store:
+        store.put_models(models)
+        again = store.models()
+    assert again.models == models.models
+    for written, read in zip(models.clusters, again.clusters, strict=True):
+        assert (read.callpath, read.run, read.names) == (
+            written.callpath,
+            written.run,
+            written.names,
+        )
+        np.testing.assert_array_equal(read.labels, written.labels)

@@ -13,13 +13,20 @@ from typing import Any, Self
 
 from insitu.campaign import records
 from insitu.campaign.checksums import DAMAGE, Value, checksum_of, is_intact
-from insitu.campaign.database import connect, explain_errors, has_checksums, make_directory
+from insitu.campaign.database import (
+    connect,
+    explain_errors,
+    has_checksums,
+    has_shared_classes,
+    make_directory,
+)
 from insitu.campaign.layout import DATABASE
 from insitu.entities import CallPath, RunRecord
 from insitu.errors import CampaignError
 
 MODELLED = ("modelled parameters", "modelled runs", "modelled rest")  # names in `campaign`
 MODELLED_CHECKSUM = "modelled checksum"
+CLASSIFIED_RUNS = "modelled coordinates"  # JSON of the runs that the ids in `classified` stand for
 ROW_COLUMNS = f"{records.RUN_COLUMNS}, size, callpaths, metrics"  # that a run's checksum covers
 
 
@@ -104,15 +111,20 @@ class Catalogue:
 
     def modelled_checksum(self) -> bytes:
         """The checksum of everything about models that has no checksum of its own."""
+        names, tables = list(MODELLED), ["model", "cluster"]
+        if has_shared_classes(self._connection):
+            names += [CLASSIFIED_RUNS]
+            tables += ["classification", "classified"]
+
         values: list[Value] = []
-        for name in MODELLED:
+        for name in names:
             row = self._connection.execute(
                 "SELECT value FROM campaign WHERE name = ?", (name,)
             ).fetchone()
             values.append(row[0] if row else None)
         for row in self._connection.execute("SELECT * FROM finding ORDER BY rowid"):
             values += row
-        return checksum_of([*values, self._count("model"), self._count("cluster")])
+        return checksum_of([*values, *map(self._count, tables)])
 
     def are_models_intact(self) -> bool:
         """Whether no model, class or finding of modeling is missing, and no finding is damaged."""

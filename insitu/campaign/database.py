@@ -211,6 +211,11 @@ def has_checksums(connection: sqlite3.Connection) -> bool:
     return _format(connection) > 1
 
 
+def has_shared_classes(connection: sqlite3.Connection) -> bool:
+    """Whether the file has the tables of the third format."""
+    return _format(connection) > 2
+
+
 def _format(connection: sqlite3.Connection) -> int:
     return _pragma(connection, "user_version")
 

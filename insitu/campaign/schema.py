@@ -4,6 +4,7 @@ Format history (append only; a released step never changes):
 
     1  2026-11  runs with every rank's values, models, classes, findings
     2  2026-11  checksums of runs, models and classes
+    3  2026-11  compressed models; each distinct classification of ranks once
 """
 
 APPLICATION_ID = 0x494E5349  # "INSI": lets file(1) and insitu recognise the file
@@ -68,5 +69,23 @@ ALTER TABLE model ADD COLUMN checksum BLOB;
 ALTER TABLE cluster ADD COLUMN checksum BLOB;
 """
 
-STEPS = (_FORMAT_1, _FORMAT_2)  # STEPS[k] upgrades a file from format k to format k + 1
+# From here on, `model.body` is compressed; see model_tables.py, which reads the text of earlier
+# formats too, and the rows in `cluster`. Both remain until the models are fitted again.
+_FORMAT_3 = """
+CREATE TABLE classification (
+    id       INTEGER PRIMARY KEY,
+    names    TEXT NOT NULL,                -- JSON list: the behaviour class of each label
+    labels   BLOB NOT NULL,                -- i4 little-endian, one per rank, zlib
+    checksum BLOB NOT NULL
+);
+CREATE TABLE classified (
+    callpath TEXT NOT NULL, metric TEXT NOT NULL,
+    ids      BLOB NOT NULL,                -- u4 little-endian, zlib: for each run in
+    checksum BLOB NOT NULL,                -- "modelled coordinates" its classification, 0 for none
+    PRIMARY KEY (callpath, metric)
+) WITHOUT ROWID;
+DELETE FROM campaign WHERE name = 'modelled checksum';
+"""
+
+STEPS = (_FORMAT_1, _FORMAT_2, _FORMAT_3)  # STEPS[k] upgrades a file from format k to format k + 1
 FORMAT = len(STEPS)

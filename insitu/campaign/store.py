@@ -3,21 +3,25 @@
 import hashlib
 import json
 import sqlite3
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 
 import numpy as np
 
-from insitu.campaign import records, vectors
-from insitu.campaign.catalogue import MODELLED_CHECKSUM, ROW_COLUMNS, Catalogue, open_database
-from insitu.campaign.checksums import DAMAGE, SIZE, Value, checksum_of, is_intact
+from insitu.campaign import model_tables, records, vectors
+from insitu.campaign.catalogue import (
+    CLASSIFIED_RUNS,
+    MODELLED_CHECKSUM,
+    ROW_COLUMNS,
+    Catalogue,
+    open_database,
+)
+from insitu.campaign.checksums import DAMAGE, SIZE, checksum_of
 from insitu.campaign.database import explain_errors, has_checksums
-from insitu.entities import CallPath, Finding, Metric, MetricKind, RunKey, RunRecord
+from insitu.entities import CallPath, Finding, Metric, MetricKind, RunRecord
 from insitu.errors import CampaignError
-from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
-from insitu.modeling.measurement import FloatArray, IntArray, RunTable, SeriesKey
+from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import FloatArray, RunTable
 
 SITE = "site "  # begins the names of the rows of `campaign` that say where functions are defined
 
@@ -191,18 +195,17 @@ class SqliteStore(Catalogue):
         """See Store. An object that is the same as last time is not written again."""
         if self._last_version != self.changes():  # nothing written yet, or another process wrote
             self._last_models = ModelSet()
-        before, after = _rows_by_key(self._last_models), _rows_by_key(models)
+        before = {model.key: model for model in self._last_models.models}
+        after = {model.key: model for model in models.models}
+        changed = [model for key, model in after.items() if before.get(key) is not model]
         modelled = sorted(records.complete_ids(self.runs()) if of is None else of)
 
         with self._writing() as connection:
             if not before:
                 connection.execute("DELETE FROM model")
-                connection.execute("DELETE FROM cluster")
-            for key in before.keys() - after.keys():
-                _delete(connection, key)
-            for key, row in after.items():
-                if before.get(key) is not row:
-                    _insert(connection, row)
+            model_tables.delete_models(connection, before.keys() - after.keys())
+            clusters = model_tables.group_clusters(models.clusters)
+            classified_runs = model_tables.write_model_rows(connection, changed, clusters)
 
             connection.execute("DELETE FROM finding")
             connection.executemany(
@@ -214,6 +217,7 @@ class SqliteStore(Catalogue):
             self._put("modelled runs", json.dumps(modelled))
             rest = {records.callpath_text(path): share for path, share in models.rest.items()}
             self._put("modelled rest", json.dumps(rest))
+            self._put(CLASSIFIED_RUNS, classified_runs)
             self._put(MODELLED_CHECKSUM, self.modelled_checksum().hex())
 
         self._last_models, self._last_version = models, self.changes()
@@ -231,8 +235,10 @@ class SqliteStore(Catalogue):
             with self._reading() as connection:
                 parameters = self._get("modelled parameters", "[]")
                 rest = json.loads(self._get("modelled rest", "{}"))
-                models, n_damaged_models = self._read_series(connection)
-                clusters, n_damaged_clusters = self._read_clusters(connection)
+                models, n_damaged_models = model_tables.read_series(connection)
+                clusters, n_damaged_clusters = model_tables.read_classes(
+                    connection, self._get(CLASSIFIED_RUNS, "[]")
+                )
                 rows = connection.execute("SELECT * FROM finding ORDER BY rowid").fetchall()
         except CampaignError as error:
             if isinstance(error.__cause__, sqlite3.DatabaseError):
@@ -255,54 +261,6 @@ class SqliteStore(Catalogue):
     def _damage_finding(self, what: str) -> Finding:
         text = f"{what} damaged and left out; fit them again with `insitu refit {self.path}`"
         return Finding("models-damaged", text, "")
-
-    def _read_series(self, connection: sqlite3.Connection) -> tuple[tuple[SeriesModel, ...], int]:
-        """The intact models, and the number of damaged ones."""
-        callpath_of = cache(records.callpath_of)  # few call paths, each in many rows
-        checksum = "checksum" if has_checksums(connection) else "NULL"
-        rows = connection.execute(
-            f"SELECT callpath, metric, class, unit, kind, body, {checksum} FROM model"
-            " ORDER BY callpath, metric, class"
-        )
-
-        models, n_damaged = [], 0
-        for *row, row_checksum in rows:
-            path, name, behaviour, unit, kind, body = row
-            try:
-                if not is_intact(row, row_checksum):
-                    raise ValueError("its checksum differs")
-                metric = Metric(name, unit, MetricKind(kind))
-                key = SeriesKey(callpath_of(path), name, behaviour)
-                models.append(SeriesModel(key, metric, Model.from_dict(json.loads(body))))
-            except DAMAGE:
-                n_damaged += 1
-
-        return tuple(models), n_damaged
-
-    def _read_clusters(self, connection: sqlite3.Connection) -> tuple[tuple[Clusters, ...], int]:
-        """The intact classifications, and the number of damaged ones."""
-        # Most clusterings are equal: the caches keep each of them in memory once.
-        callpath_of, key_of = cache(records.callpath_of), cache(records.key_of)
-        unpack_clustering = cache(_unpack_clustering)
-        checksum = "checksum" if has_checksums(connection) else "NULL"
-        rows = connection.execute(
-            f"SELECT callpath, metric, parameters, repetition, names, labels, {checksum}"
-            " FROM cluster"
-        )
-
-        clusters, n_damaged = [], 0
-        for *row, row_checksum in rows:
-            path, metric, parameters, repetition, names_text, blob = row
-            try:
-                if not is_intact(row, row_checksum):
-                    raise ValueError("its checksum differs")
-                key = key_of(parameters, repetition)
-                labels, names = unpack_clustering(names_text, blob, key.size)
-                clusters.append(Clusters(callpath_of(path), sys.intern(metric), key, labels, names))
-            except DAMAGE:
-                n_damaged += 1
-
-        return tuple(sorted(clusters, key=_cluster_key)), n_damaged
 
     def changes(self) -> int:
         """A number that changes when another process has written to the campaign."""
@@ -390,9 +348,6 @@ VectorRow = tuple[int, int, str, str, bytes]  # call path, metric, dtype, codec,
 # Number of ranks, texts of call paths and metrics by id, in order, and the compressed values.
 StoredTable = tuple[int, dict[int, str], dict[int, Metric], list[VectorRow]]
 
-ModelRow = SeriesModel | Clusters  # what has a row of its own in the tables `model` and `cluster`
-ClusterKey = tuple[CallPath, str, tuple[tuple[str, float], ...], int]
-
 
 def _vector_rows(
     ordinal: int, callpath_ids: Sequence[int], metric_id: int, values: FloatArray
@@ -425,69 +380,3 @@ def _vectors_checksum(
     for row in vector_rows:
         digest.update(checksum_of(row))
     return digest.digest()
-
-
-def _unpack_clustering(names: str, blob: bytes, size: int) -> tuple[IntArray, tuple[str, ...]]:
-    """The labels of `size` ranks, as a read-only array, and the names of their classes.
-
-    Raises:
-        ValueError: the bytes are damaged.
-    """
-    labels = vectors.unpack_labels(blob, size)
-    labels.flags.writeable = False
-    return labels, tuple(json.loads(names))
-
-
-def _rows_by_key(models: ModelSet) -> dict[SeriesKey | ClusterKey, ModelRow]:
-    rows: dict[SeriesKey | ClusterKey, ModelRow] = {model.key: model for model in models.models}
-    rows.update((_cluster_key(clusters), clusters) for clusters in models.clusters)
-    return rows
-
-
-def _cluster_key(clusters: Clusters) -> ClusterKey:
-    return clusters.callpath, clusters.metric, clusters.run.parameters, clusters.run.repetition
-
-
-def _delete(connection: sqlite3.Connection, key: SeriesKey | ClusterKey) -> None:
-    if isinstance(key, SeriesKey):
-        connection.execute(
-            "DELETE FROM model WHERE callpath = ? AND metric = ? AND class = ?",
-            (records.callpath_text(key.callpath), key.metric, key.behaviour),
-        )
-        return
-
-    callpath, metric, parameters, repetition = key
-    run = RunKey(parameters, repetition)
-    connection.execute(
-        "DELETE FROM cluster WHERE callpath = ? AND metric = ? AND parameters = ?"
-        " AND repetition = ?",
-        (records.callpath_text(callpath), metric, records.key_text(run), run.repetition),
-    )
-
-
-def _insert(connection: sqlite3.Connection, row: ModelRow) -> None:
-    if isinstance(row, SeriesModel):
-        table = "model"
-        values: tuple[Value, ...] = (
-            records.callpath_text(row.key.callpath),
-            row.key.metric,
-            row.key.behaviour,
-            row.metric.unit,
-            row.metric.kind.value,
-            json.dumps(row.model.to_dict()),
-        )
-    else:
-        table = "cluster"
-        values = (
-            records.callpath_text(row.callpath),
-            row.metric,
-            records.key_text(row.run),
-            row.run.repetition,
-            json.dumps(row.names),
-            vectors.pack_labels(row.labels),
-        )
-
-    connection.execute(
-        f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*values, checksum_of(values)),
-    )

@@ -36,8 +36,8 @@ def test_no_flipped_bit_changes_a_value_or_ends_in_a_traceback(campaign):
 def test_a_damaged_model_counts_as_absent_until_it_is_fitted_again(campaign):
     with open_store(str(campaign)) as store:
         before = store.models()
-    change(campaign, "UPDATE model SET body = replace(body, '1', '2') WHERE rowid = 3")
-    change(campaign, "UPDATE model SET body = replace(body, '1', '2') WHERE metric = 'time'")
+    change(campaign, "UPDATE model SET body = substr(body, 2) WHERE rowid = 3")
+    change(campaign, "UPDATE model SET unit = 'ms' WHERE metric = 'time'")
 
     with open_store(str(campaign)) as store:
         after = store.models()

@@ -8,13 +8,14 @@ import zlib
 import numpy as np
 import pytest
 
+from insitu import fit
 from insitu.campaign import schema
 from insitu.campaign.layout import DATABASE
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import TIME, CallPath, RunKey, RunRecord, RunState
 from insitu.errors import CampaignError
-from insitu.modeling.base import Clusters, ModelSet
-from insitu.modeling.measurement import RunTable
+from insitu.modeling.base import Clusters, ModelSet, SeriesModel
+from insitu.modeling.measurement import RunTable, SeriesKey
 
 MAIN = CallPath(("main",))
 
@@ -180,3 +181,32 @@ def test_models_that_another_process_wrote_are_replaced(path: str):
 
     assert theirs.models().parameters == ("p",)
     assert len(theirs.models().clusters) == 1
+
+
+def test_a_model_takes_less_than_a_kilobyte_and_equal_classes_are_stored_once(path: str):
+    x = 2.0 ** np.arange(1, 11)
+    noise = np.random.default_rng(5).normal(1, 0.02, (20, 10, 3))
+    models = fit(x, (3 + x**0.5)[None, :, None] * noise)
+    paths = [CallPath(("main", f"module{row}", f"function{row}")) for row in range(20)]
+    series = [
+        SeriesModel(SeriesKey(p, "time"), TIME, m) for p, m in zip(paths, models, strict=True)
+    ]
+    clusters = [
+        Clusters(p, "time", RunKey.of({"p": size}), np.zeros(size, dtype=np.intp), ("all",))
+        for p in paths
+        for size in (2, 4)
+    ]
+
+    with open_store(path, create=True) as store:
+        store.put_models(ModelSet(("p",), series, clusters))
+        read = store.models()
+        (largest,) = store._connection.execute("SELECT max(length(body)) FROM model").fetchone()
+        (distinct,) = store._connection.execute("SELECT count(*) FROM classification").fetchone()
+
+    written = {row.key: row.model for row in series}
+    assert {row.key: row.model for row in read.models} == written
+    assert {(c.callpath, c.run, c.names) for c in read.clusters} == {
+        (c.callpath, c.run, c.names) for c in clusters
+    }
+    assert largest < 1000
+    assert distinct == 2

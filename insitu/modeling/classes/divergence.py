@@ -11,7 +11,7 @@ from insitu.entities import RANKS, CallPath, Finding, number
 from insitu.modeling.base import Clusters, Exponents, Model, SeriesModel
 from insitu.modeling.classes.match import ALL
 from insitu.modeling.classes.sizes import size_laws
-from insitu.modeling.measurement import SeriesKey
+from insitu.modeling.measurement import FloatArray, SeriesKey
 
 MIN_TARGET = 65_536.0  # ranks at which classes are compared, unless runs come near it
 TARGET_TIMES_MEASURED = 16.0  # the least ratio of that to the largest run
@@ -42,10 +42,6 @@ class _Projection:
     values: tuple[float, ...]
     ranks: tuple[float, ...]
     imbalance: float
-
-    def ratio(self, slow: int, fast: int) -> float:
-        """How many times larger the value of one class is than that of another."""
-        return self.values[slow] / max(self.values[fast], 1e-300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +114,17 @@ def _group_by_series(
     return [(group, laws) for group in several.values()]
 
 
-def _project(class_models: _ClassModels, laws: _SizeLaws, at: float) -> _Projection:
-    """Predict values and sizes of the classes at a number of ranks."""
+def _predict(class_models: _ClassModels, at: Sequence[float]) -> FloatArray:
+    """The mean of each class at several numbers of ranks: (n_classes, n_points)."""
+    points = np.array(at)[:, None]
+    return np.array([series.model.predict(points) for series in class_models])
+
+
+def _project(
+    class_models: _ClassModels, laws: _SizeLaws, values: FloatArray, at: float
+) -> _Projection:
+    """Add the sizes of the classes to their values (n_classes,) at a number of ranks."""
     point = np.array([[at]])
-    values = np.array([float(series.model.predict(point)[0]) for series in class_models])
     ranks = np.full(len(class_models), np.nan)
     for index, series in enumerate(class_models):
         if series.key in laws:
@@ -142,19 +145,23 @@ def _find_divergence(class_models: _ClassModels, laws: _SizeLaws) -> _Divergence
     largest = max(float(series.model.coordinates.max()) for series in class_models)
     target = max(MIN_TARGET, TARGET_TIMES_MEASURED * largest)
 
-    far = _project(class_models, laws, target)
+    # Most classes of most call paths grow alike, and a prediction costs much more than exponents.
+    growth = [series.model.leading([target])[0] for series in class_models]
+    if len(set(growth)) == 1:
+        return None
+
+    values = _predict(class_models, (target, largest, smallest))
+    far = _project(class_models, laws, values[:, 0], target)
     slow, fast = int(np.argmax(far.values)), int(np.argmin(far.values))
     if far.values[fast] <= 0 or far.ranks[slow] < 0.5:  # no rank is slow there
         return None
 
     ratio_far = far.values[slow] / far.values[fast]
-    ratio_now = _project(class_models, laws, largest).ratio(slow, fast)
-    ratio_before = _project(class_models, laws, smallest).ratio(slow, fast)
+    _, ratio_now, ratio_before = (values[slow] / np.maximum(values[fast], 1e-300)).tolist()
     is_small = far.values[slow] < MIN_RATIO * far.values[fast] or ratio_now < MIN_MEASURED_RATIO
     is_steady = ratio_far < MIN_GROWTH * ratio_now or ratio_now < ratio_before
 
-    slow_growth = class_models[slow].model.leading([target])[0]
-    fast_growth = class_models[fast].model.leading([target])[0]
+    slow_growth, fast_growth = growth[slow], growth[fast]
     is_no_faster = slow_growth <= fast_growth
     is_imprecise = max(class_models[index].model.smape for index in (slow, fast)) > MAX_SMAPE
     if is_small or is_steady or is_no_faster or is_imprecise:

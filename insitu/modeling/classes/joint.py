@@ -17,6 +17,7 @@ from insitu.entities import (
 from insitu.modeling.classes.behaviour import MetricValues, Partition
 from insitu.modeling.classes.candidates import Candidate, find_candidates, select_by_free_means
 from insitu.modeling.classes.cluster import BoolArray, class_means, cluster
+from insitu.modeling.classes.count_partitions import partition_by_counts
 from insitu.modeling.classes.counts import DISTINCT, CountEvidence, collect_evidence
 from insitu.modeling.classes.domain import Domain
 from insitu.modeling.classes.match import Matching, class_names
@@ -24,7 +25,6 @@ from insitu.modeling.classes.matcher import (
     TIME_SPREAD,
     ClusterMatcher,
     PathClasses,
-    cluster_means,
 )
 from insitu.modeling.classes.mixture import Mixture, find_classes
 from insitu.modeling.classes.run_groups import (
@@ -120,11 +120,11 @@ def partition_jointly(measured: MetricValues, evidence: ClassEvidence) -> Partit
     is_inclusive = measured.metric.name == TIME.name
     by_counts = evidence.counts.below if is_inclusive else evidence.counts.own
 
-    by_path: dict[int, PathClasses] = {}
+    classes_of_row: dict[int, Sequence[IntArray]] = {}
     for row, path in enumerate(measured.paths):
         if path in by_counts:
-            classes = by_counts[path].coarse
-            by_path[row] = _partition_by_counts(_rows(means, row), classes)
+            classes_of_row[row] = by_counts[path].coarse
+    by_path = partition_by_counts(means, classes_of_row)
 
     rest = [row for row in range(len(measured.paths)) if row not in by_path]
     if measured.metric.kind is MetricKind.GAUGE:
@@ -158,72 +158,22 @@ def _partition_counts(
     A count that varies between repetitions has the classes that the other counts of its call path
     make, since polling and waiting happen as often as time allows.
     """
-    by_path = {}
+    one_class = [np.zeros(group.size, dtype=np.intp) for group in measured.groups]
+    classes_of_row: dict[int, Sequence[IntArray]] = {}
     for row, path in enumerate(measured.paths):
-        values = _rows(means, row)
         matched = counts.by_series.get((measured.metric.name, path))
         if matched is not None:
-            by_path[row] = _partition_by_counts(values, matched.labels)
-        elif path in counts.own and _differs(values):
-            by_path[row] = _partition_by_counts(values, counts.own[path].coarse)
+            classes_of_row[row] = matched.labels
+        elif path in counts.own and _differs(_rows(means, row)):
+            classes_of_row[row] = counts.own[path].coarse
         else:
-            by_path[row] = _partition_by_counts(values, [np.zeros(len(v), np.intp) for v in values])
-    return by_path
-
-
-def _partition_by_counts(values: Sequence[FloatArray], classes: Sequence[IntArray]) -> PathClasses:
-    """Take over classes made by counts, in the order of the measured values.
-
-    Args:
-        values: (n_ranks,) per run group, NaN for ranks without a value.
-        classes: of the same shape, the same number for the same class in all groups.
-    """
-    labels: list[IntArray] = []
-    present: list[IntArray] = []
-    for group_values, group_classes in zip(values, classes, strict=True):
-        has_value = np.isfinite(group_values)
-        used, inverse = np.unique(group_classes[has_value], return_inverse=True)
-        group_labels = np.full(len(group_values), -1)
-        group_labels[has_value] = inverse.ravel()
-        labels.append(group_labels)
-        present.append(used)
-
-    all_classes = np.unique(np.concatenate(present)) if present else np.zeros(0, dtype=np.intp)
-    assigned = [tuple(np.searchsorted(all_classes, used).tolist()) or None for used in present]
-    names = class_names(max(len(all_classes), 1))
-    matching = Matching(names, tuple(assigned), is_complete=True)
-    return PathClasses(labels, _sort_classes(matching, labels, values))
+            classes_of_row[row] = one_class
+    return partition_by_counts(means, classes_of_row)
 
 
 def _differs(values: Sequence[FloatArray]) -> bool:
     """Whether ranks of some run have different values."""
     return any(len(np.unique(v[np.isfinite(v)])) > 1 for v in values)
-
-
-def _sort_classes(
-    matching: Matching, labels: Sequence[IntArray], values: Sequence[FloatArray]
-) -> Matching:
-    """Number classes by their value relative to the mean of all ranks, smallest first."""
-    heights = np.full((len(values), len(matching.names)), np.nan)
-    for group, (group_labels, group_values) in enumerate(zip(labels, values, strict=True)):
-        classes = matching.assigned[group] or ()
-        means = cluster_means(group_values, group_labels, max(len(classes), 1))
-        overall = _row_means(group_values[None])[0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            heights[group, list(classes)] = np.log(means / overall)[: len(classes)]
-
-    is_known = np.isfinite(heights)
-    known_sums = np.where(is_known, heights, 0.0).sum(axis=0)
-    mean_heights = known_sums / np.maximum(is_known.sum(axis=0), 1)
-    rank = np.argsort(np.argsort(mean_heights, kind="stable"))
-
-    assigned: list[tuple[int, ...] | None] = []
-    for old_classes in matching.assigned:
-        if old_classes is None:
-            assigned.append(None)
-        else:
-            assigned.append(tuple(int(rank[label]) for label in old_classes))
-    return Matching(matching.names, tuple(assigned), matching.is_complete)
 
 
 def _partition_gauges(
@@ -337,7 +287,8 @@ class _TimePartitioner:
         chosen = select_by_free_means(logs, candidates, floor=MIN_FLOOR)
         if chosen is None:
             return None
-        return _partition_by_counts(_rows(self.means, row), self.evidence.candidates[chosen])
+        classes = self.evidence.candidates[chosen]
+        return partition_by_counts(self.means, {row: classes})[row]
 
     def _find_uniform(self) -> BoolArray:
         """The call paths whose ranks are one class without a search: (n_paths,)."""
