@@ -135,6 +135,12 @@ FINDING_HELP = {
         "Use times of runs with at most one rank per core; counts, bytes and memory are "
         "right anyway.",
     ),
+    "ranks-differ": FindingHelp(
+        "Ranks differ by more than noise, but in groups whose sizes and values follow no law of "
+        "the number of ranks. Their mean is modelled.",
+        "If you know which ranks do more work, write a rule in `[[classes.rules]]`; otherwise "
+        "look for slow nodes or uneven work.",
+    ),
     "rows-truncated": FindingHelp(
         "A rank had more call paths than its table holds. The remaining ones count as time "
         "of their callers.",

@@ -1,7 +1,7 @@
 """P8: behaviour classes over two parameters, of a cube without communicator, and of polling ranks.
 
     python tests/evaluation/class_shapes.py [--seed 1] [--noise 0.02] [--sizes 1600 6400 25600]
-        [--ranks 4 8 16 ...] [--sides 1 2 3 4 5]
+        [--ranks 4 8 16 ...] [--sides 1 2 3 4 5] [--shuffle]
 
 The generated runs are imported into a campaign, and `insitu classes` lists their classes. Per
 population: configurations whose partition is exact, classes that keep their name in all
@@ -41,6 +41,8 @@ def domain(rng, options):
         is_end = (y == 0) | (y == p // width - 1)
         is_side = (x == 0) | (x == width - 1)
         level = ANISOTROPY * is_end + 1.0 * is_side
+        if options.shuffle:
+            level = rng.permutation(level)
 
         for s in options.sizes:
             params = {"p": p, "s": s}
@@ -134,6 +136,7 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="+", default=[1600, 6400, 25600, 102400])
     parser.add_argument("--ranks", type=int, nargs="+", default=[4, 8, 16, 32, 64, 128, 256])
     parser.add_argument("--sides", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--shuffle", action="store_true", help="ranks of the domain in any order")
     parser.add_argument("--populations", nargs="+", choices=POPULATIONS, default=list(POPULATIONS))
     options = parser.parse_args()
 

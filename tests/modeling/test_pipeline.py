@@ -371,12 +371,21 @@ def test_models_of_other_parameters_are_made_anew():
     assert [series.model.parameters for series in fresh.models] == [("n",)]
 
 
-def plane_runs(rng, sizes, *, noise=0.02):
-    """Runs of planes of ranks: rows and columns at its ends have surface to exchange."""
-    runs = []
+def plane_surfaces(rng, *, is_shuffled):
+    """The surface of each rank in planes of several sizes, in order or in any order of ranks."""
+    surfaces = {}
     for p, (rows, columns) in {8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}.items():
         x, y = np.divmod(np.arange(p), columns)
         surface = 1.6 * ((y == 0) | (y == columns - 1)) + 1.0 * ((x == 0) | (x == rows - 1))
+        surfaces[p] = rng.permutation(surface) if is_shuffled else surface
+    return surfaces
+
+
+def plane_runs(rng, sizes, *, noise=0.02, surfaces=None):
+    """Runs of planes of ranks: rows and columns at its ends have surface to exchange."""
+    runs = []
+    surfaces = surfaces or plane_surfaces(rng, is_shuffled=False)
+    for p, surface in surfaces.items():
         for size in sizes:
             times = 1.5e-4 * size + 0.012 * size**0.5 * surface
             runs.append(run({FLUX: times * (1 + noise * rng.standard_normal(p))}, p=p, s=size))
@@ -401,6 +410,51 @@ def test_equal_ranks_are_one_class_over_two_parameters():
     for p in (8, 16, 32, 64):
         for size in (1, 2, 4, 8):
             runs.append(run({FLUX: size * (1 + 0.05 * rng.standard_normal(p))}, p=p, s=size))
+
+    result = remodel(experiment(*runs, parameters=("p", "s")))
+
+    assert {clusters.names for clusters in result.clusters} == {("all",)}
+
+
+@pytest.mark.parametrize("noise", [0.005, 0.02, 0.05])
+def test_shuffled_ranks_have_the_classes_of_their_domain_in_every_run(noise):
+    rng = np.random.default_rng(8)
+    surfaces = plane_surfaces(rng, is_shuffled=True)
+    runs = plane_runs(rng, (1600, 6400, 25600), noise=noise, surfaces=surfaces)
+
+    result = remodel(experiment(*runs, parameters=("p", "s")))
+
+    class_of_surface = {}
+    for clusters in result.clusters:
+        for label, surface in zip(clusters.labels, surfaces[clusters.run.size], strict=True):
+            class_of_surface.setdefault(surface, set()).add(clusters.names[label])
+    assert sorted(map(len, class_of_surface.values())) == [1, 1, 1, 1]
+    assert len(set.union(*class_of_surface.values())) == 4
+
+
+def test_ranks_that_each_differ_in_their_own_way_are_one_class_and_it_is_said():
+    rng = np.random.default_rng(9)
+    runs = []
+    for p in (8, 16, 32, 64):
+        speed = 1 + 0.2 * np.arange(p) / p
+        for size in (1, 2, 4, 8):
+            times = size * speed * (1 + 0.01 * rng.standard_normal(p))
+            runs.append(run({FLUX: times}, p=p, s=size))
+
+    result = remodel(experiment(*runs, parameters=("p", "s")))
+
+    assert {clusters.names for clusters in result.clusters} == {("all",)}
+    assert [finding.code for finding in result.findings] == ["ranks-differ"]
+
+
+def test_half_of_the_ranks_disturbed_in_a_single_run_are_no_class():
+    rng = np.random.default_rng(10)
+    runs = []
+    for p in (8, 16, 32, 64):
+        for size in (1, 2, 4, 8):
+            disturbed = 1.3 if size == 4 and p == 32 else 1.0
+            times = size * np.where(rng.random(p) < 0.5, disturbed, 1.0)
+            runs.append(run({FLUX: times * (1 + 0.01 * rng.standard_normal(p))}, p=p, s=size))
 
     result = remodel(experiment(*runs, parameters=("p", "s")))
 

@@ -32,7 +32,8 @@ class RunClusters:
     """The clusters of one run group, in an order that is the same in all groups.
 
     x: number of ranks of the runs, or what else varies; values: (n_clusters,), mean of each
-    cluster, or of its counts; sizes: (n_clusters,), ranks.
+    cluster, or of its counts; or (n_keys, n_clusters) for runs with several other parameters, NaN
+    where a key was not measured; sizes: (n_clusters,), ranks.
     """
 
     x: float
@@ -42,11 +43,16 @@ class RunClusters:
 
 @dataclass(frozen=True, slots=True)
 class _ClassHistory:
-    """One class in the runs matched so far: x, values and sizes are (n_runs,)."""
+    """One class in the runs matched so far: x and sizes are (n_runs,), values (n_runs, n_keys)."""
 
     x: FloatArray
     values: FloatArray
     sizes: FloatArray
+
+    def known_values(self, key: int) -> tuple[FloatArray, FloatArray]:
+        """x and values of one key where it was measured."""
+        is_known = np.isfinite(self.values[:, key])
+        return self.x[is_known], self.values[is_known, key]
 
 
 def align(runs: Sequence[RunClusters], *, spread: float) -> list[tuple[int, ...]]:
@@ -92,20 +98,29 @@ def _is_foreign(
     choice: tuple[int, ...], history: Sequence[_ClassHistory], run: RunClusters
 ) -> bool:
     """Whether a cluster is far from what the other runs predict for its class."""
-    for value, label in zip(run.values, choice, strict=True):
-        known = history[label]
-        # Ranks that do something are not of a class that does nothing, nor the other way round.
-        if len(known.x) and np.all((known.values == 0) != (value == 0)):
-            return True
-        if len(known.x) < MIN_RUNS or not np.all(known.values > 0):
-            continue
-
-        fitted, predicted = fit_laws(known.x, known.values, run.x)
-        misfit = ((fitted - 1) ** 2).sum(axis=1)
-        fits_well = misfit <= max(2 * float(misfit.min()), 1e-6)
-        if np.all(abs(value - predicted[fits_well]) > FOREIGN * abs(predicted[fits_well])):
+    values = np.atleast_2d(run.values)
+    for index, label in enumerate(choice):
+        foreign = []
+        for key in np.flatnonzero(np.isfinite(values[:, index])).tolist():
+            x, known = history[label].known_values(key)
+            foreign.append(_is_far(float(values[key, index]), run.x, x, known))
+        if foreign and all(foreign):
             return True
     return False
+
+
+def _is_far(value: float, at: float, x: FloatArray, known: FloatArray) -> bool:
+    """Whether a value is far from what the known values, (n,) at x, predict."""
+    # Ranks that do something are not of a class that does nothing, nor the other way round.
+    if len(x) and np.all((known == 0) != (value == 0)):
+        return True
+    if len(x) < MIN_RUNS or not np.all(known > 0):
+        return False
+
+    fitted, predicted = fit_laws(x, known, at)
+    misfit = ((fitted - 1) ** 2).sum(axis=1)
+    fits_well = misfit <= max(2 * float(misfit.min()), 1e-6)
+    return bool(np.all(abs(value - predicted[fits_well]) > FOREIGN * abs(predicted[fits_well])))
 
 
 def _class_history(
@@ -114,12 +129,15 @@ def _class_history(
     assigned: Sequence[tuple[int, ...]],
     label: int,
 ) -> _ClassHistory:
-    rows = []
+    n_keys = max(len(np.atleast_2d(run.values)) for run in runs)
+    rows, values = [], []
     for index in matched:
         if label in assigned[index]:
             cluster_index, run = assigned[index].index(label), runs[index]
-            rows.append((run.x, run.values[cluster_index], run.sizes[cluster_index]))
-    return _ClassHistory(*np.array(rows, dtype=np.float64).reshape(-1, 3).T)
+            rows.append((run.x, run.sizes[cluster_index]))
+            values.append(np.atleast_2d(run.values)[:, cluster_index])
+    x, sizes = np.array(rows, dtype=np.float64).reshape(-1, 2).T
+    return _ClassHistory(x, np.array(values).reshape(-1, n_keys), sizes)
 
 
 def _choice_misfit(
@@ -127,11 +145,15 @@ def _choice_misfit(
 ) -> float:
     """How far a selection of classes is from what other runs predict, in squared deviations."""
     total = 0.0
+    values = np.atleast_2d(run.values)
     for label, known in enumerate(history):
         if label in choice:
             index = choice.index(label)
+            for key in np.flatnonzero(np.isfinite(values[:, index])).tolist():
+                x, known_values = known.known_values(key)
+                y = np.append(known_values, values[key, index])
+                total += _law_misfit(np.append(x, run.x), y, spread)
             x = np.append(known.x, run.x)
-            total += _law_misfit(x, np.append(known.values, run.values[index]), spread)
             total += _law_misfit(x, np.append(known.sizes, run.sizes[index]), SIZE_SPREAD)
         else:
             expected_share = _expected_size(known, run.x) / max(float(run.sizes.sum()), 1.0)

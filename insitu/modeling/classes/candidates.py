@@ -22,9 +22,6 @@ ROUNDS = 15  # of expectation and maximisation, at most
 CONVERGED = 0.02  # change of a log-likelihood in one round
 MAX_DEVIATION = 6.0  # standard deviations that one rank counts in the rough comparison, at most
 
-MIN_VALUES = 16  # of all runs together, below which free means explain anything
-FREE_MARGIN = 8.0  # of the criterion over a single class: odds of about 50
-
 Candidate = list[IntArray]  # per run group a code per rank; ranks of equal code are one class
 
 
@@ -118,45 +115,6 @@ def select_candidate(
     # The choice among so many candidates is paid for.
     price = 2 * float(np.log(len(candidates)))
     return FittedCandidate(best.labels, best.is_outlier, best.spread, best.criterion + price)
-
-
-def select_by_free_means(
-    logs: Sequence[FloatArray], candidates: Sequence[Candidate], *, floor: float
-) -> int | None:
-    """Find the candidate whose classes explain the values best if each run has means of its own.
-
-    For runs with several parameters: how classes drift apart is then not a function of p alone, but
-    a rank has the same class in all runs with as many ranks.
-
-    Args:
-        logs: per run group the logarithm of the value of each rank.
-        candidates: per group a code for each of these ranks.
-        floor: least relative spread of ranks.
-
-    Returns:
-        The index of the candidate; None where a single class explains the values about as well.
-    """
-    y = np.concatenate(logs)
-    run = np.repeat(np.arange(len(logs)), [len(group_logs) for group_logs in logs])
-    if len(y) < MIN_VALUES:
-        return None
-
-    best, index = _free_criterion(y, run, np.zeros(len(y), dtype=np.intp), floor), None
-    best -= FREE_MARGIN + 2 * float(np.log(len(candidates) + 1))
-    for number, candidate in enumerate(candidates):
-        label = np.unique(np.concatenate(candidate), return_inverse=True)[1].ravel()
-        criterion = _free_criterion(y, run, label, floor)
-        if criterion < best:
-            best, index = criterion, number
-    return index
-
-
-def _free_criterion(y: FloatArray, run: IntArray, label: IntArray, floor: float) -> float:
-    """Bayesian information criterion of classes with a mean per run, robust to outliers."""
-    cell = run * (int(label.max()) + 1) + label
-    n_cells = len(np.unique(cell))
-    # The rough criterion prices a cell at 2 (Akaike).
-    return _rough_criterion(y, run, label, floor) + (float(np.log(len(y))) - 2) * n_cells
 
 
 def drift_shapes(x: FloatArray) -> list[FloatArray]:

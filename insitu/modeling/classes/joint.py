@@ -1,7 +1,8 @@
 """Behaviour classes from all evidence: counts where they separate ranks, times where not."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -9,13 +10,14 @@ import numpy as np
 from insitu.entities import (
     ALLOCATIONS,
     BYTES_ALLOCATED,
+    RANKS,
     TIME,
     CallPath,
     Finding,
     MetricKind,
 )
 from insitu.modeling.classes.behaviour import MetricValues, Partition
-from insitu.modeling.classes.candidates import Candidate, find_candidates, select_by_free_means
+from insitu.modeling.classes.candidates import Candidate, find_candidates
 from insitu.modeling.classes.cluster import BoolArray, class_means, cluster
 from insitu.modeling.classes.count_partitions import partition_by_counts
 from insitu.modeling.classes.counts import DISTINCT, CountEvidence, collect_evidence
@@ -27,6 +29,7 @@ from insitu.modeling.classes.matcher import (
     PathClasses,
 )
 from insitu.modeling.classes.mixture import Mixture, find_classes
+from insitu.modeling.classes.profiles import Profiles, partition_profiles
 from insitu.modeling.classes.run_groups import (
     RunGroup,
     coordinate_name,
@@ -249,9 +252,9 @@ class _TimePartitioner:
             labels = [cluster(group_values) for group_values in values]
             return PathClasses(labels, self.matcher.match(labels, values))
 
-        by_position = self._partition_by_position(row)
-        if by_position is not None:
-            return by_position
+        by_profile = self._partition_by_profile(row)
+        if by_profile is not None:
+            return by_profile
 
         mixture = self._fit_mixture(row)
         labels, findings = self._spread_labels(row, mixture)
@@ -264,31 +267,65 @@ class _TimePartitioner:
         # Noise of a single repetition makes classes too, but of sizes that follow no law.
         is_unrepeated = np.isnan(self.spread[row])
         if is_unrepeated and not self.matcher.follows_laws(classes, values):
-            return _one_class(values, self.matcher)
+            count = 1 + max(int(group_labels.max(initial=0)) for group_labels in labels)
+            one_class = _one_class(values, self.matcher)
+            return replace(one_class, findings=self._report_rejected(row, count))
         return classes
 
-    def _partition_by_position(self, row: int) -> PathClasses | None:
-        """The classes of a domain, where runs with equally many ranks have other parameters.
+    def _partition_by_profile(self, row: int) -> PathClasses | None:
+        """The classes of ranks over all runs with as many ranks, where these differ otherwise.
 
         The class of a rank is the same in these runs, while values of classes depend on all
-        parameters. None where no domain explains the values, or there is one parameter.
+        parameters. None where all ranks are alike, or there is one parameter.
         """
         if not self.has_other_parameters:
             return None
 
-        values = _rows(self.medians, row)
-        is_present = [np.isfinite(group_values) for group_values in values]
-        logs = [np.log(v[present]) for v, present in zip(values, is_present, strict=True)]
-        candidates = []
-        for candidate in self.evidence.candidates:
-            pairs = zip(candidate, is_present, strict=True)
-            candidates.append([codes[present] for codes, present in pairs])
+        groups, values = self.measured.groups, _rows(self.medians, row)
+        by_size: dict[int, list[int]] = defaultdict(list)
+        for index, group in enumerate(groups):
+            if np.isfinite(values[index]).any():
+                by_size[group.size].append(index)
 
-        chosen = select_by_free_means(logs, candidates, floor=MIN_FLOOR)
-        if chosen is None:
-            return None
-        classes = self.evidence.candidates[chosen]
-        return partition_by_counts(self.means, {row: classes})[row]
+        profiles = []
+        for size, indices in by_size.items():
+            logs = np.log(np.stack([values[index] for index in indices], axis=1))
+            profiles.append(Profiles(size, logs, self._other_parameters(indices)))
+        candidates = [
+            [candidate[indices[0]] for indices in by_size.values()]
+            for candidate in self.evidence.candidates
+        ]
+
+        spread = float(self.spread[row])
+        floor = MIN_FLOOR if np.isnan(spread) else max(spread, MIN_FLOOR)
+        partition = partition_profiles(profiles, candidates, floor=floor)
+        if partition.classes is None:
+            one_class = _one_class(_rows(self.means, row), self.matcher)
+            return replace(one_class, findings=self._report_rejected(row, partition.rejected))
+
+        class_of_size = dict(zip(by_size, partition.classes, strict=True))
+        no_class = {group.size: np.zeros(group.size, dtype=np.intp) for group in groups}
+        by_group = [(no_class | class_of_size)[group.size] for group in groups]
+        return partition_by_counts(self.means, {row: by_group})[row]
+
+    def _report_rejected(self, row: int, count: int) -> tuple[Finding, ...]:
+        """A finding about groups of ranks that differ and are modelled as one class."""
+        if count < 2:
+            return ()
+        path, metric = self.measured.paths[row], self.measured.metric.name
+        text = (
+            f"ranks differ in {metric} of {path.name}, in up to {count} groups whose sizes and "
+            "values follow no law of the number of ranks; they are modelled by their mean"
+        )
+        return (Finding("ranks-differ", text, str(path)),)
+
+    def _other_parameters(self, indices: Sequence[int]) -> tuple[tuple[float, ...], ...]:
+        """The parameters of these groups other than the number of ranks."""
+        keys = []
+        for index in indices:
+            parameters = self.measured.groups[index].key.parameters
+            keys.append(tuple(value for name, value in parameters if name != RANKS))
+        return tuple(keys)
 
     def _find_uniform(self) -> BoolArray:
         """The call paths whose ranks are one class without a search: (n_paths,)."""
