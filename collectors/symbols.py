@@ -1,6 +1,6 @@
 """Names of compiled functions: a rank records an address and a file, readers need a name.
 
-Only the agent and `insitu ingest` resolve names.
+Only the agent and `insitu ingest` resolve names; lines are resolved when they are shown.
 """
 
 import ctypes
@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from insitu.collectors.elf import FunctionTable, read_functions
@@ -43,9 +44,10 @@ class Symbols:
         if number not in functions.names and functions.has_debug_info:
             functions.names[number] = _name_from_debug_info(path, number)
         symbol = functions.names.get(number, "")
-        return self._readable(symbol) if symbol else fallback
+        return self.readable(symbol) if symbol else fallback
 
-    def _readable(self, symbol: str) -> str:
+    def readable(self, symbol: str) -> str:
+        """The name of a symbol as people write it."""
         symbol = VARIANT.sub("", symbol) or symbol
         procedure = MODULE_PROCEDURE.match(symbol)
         if procedure:
@@ -53,6 +55,32 @@ class Symbols:
         if symbol.startswith("_Z"):
             return self._demangle(symbol)
         return symbol
+
+
+def find_lines(path: str, names: Collection[str], *, before_ns: int) -> dict[str, tuple[str, int]]:
+    """Where functions of a file are defined, by name: source file and line.
+
+    A function is missing if the file has no debug information about it, if it was modified after
+    `before_ns`, or without binutils or LLVM.
+    """
+    symbols = Symbols()
+    table = symbols.files[path] = read_functions(path, before_ns=before_ns)
+    addresses: dict[str, int] = {}
+    if table.has_debug_info:
+        for address, symbol in table.names.items():
+            name = symbols.readable(symbol)
+            if name in names:
+                addresses.setdefault(name, address)
+    if not addresses:
+        return {}
+
+    output = _run_addr2line(path, list(addresses.values())).splitlines()[1::2]
+    lines = {}
+    for name, location in zip(addresses, output, strict=False):
+        file, _, line = location.strip().partition(" ")[0].rpartition(":")
+        if line.isdigit() and line != "0":
+            lines[name] = (file, int(line))
+    return lines
 
 
 class _Demangler:
@@ -86,13 +114,22 @@ def _name_from_debug_info(path: str, address: int) -> str:
 
     A function without a name is given as FILE:LINE.
     """
+    function, _, location = _run_addr2line(path, [address]).partition("\n")
+    if function.strip() not in ("", "??"):
+        return function.strip()
+    file, _, line = location.strip().partition(" ")[0].rpartition(":")
+    return f"{os.path.basename(file)}:{line}" if line.isdigit() and line != "0" else ""
+
+
+def _run_addr2line(path: str, addresses: Sequence[int]) -> str:
+    """Function and location of each address, on two lines; "" without binutils or LLVM."""
     tool = shutil.which("addr2line") or shutil.which("llvm-addr2line")
     if tool is None:
         return ""
     try:
         done = subprocess.run(
-            [tool, "-f", "-e", path, f"{address:#x}"],
-            stdin=subprocess.DEVNULL,
+            [tool, "-f", "-e", path],
+            input="".join(f"{address:#x}\n" for address in addresses),
             capture_output=True,
             text=True,
             errors="replace",
@@ -101,9 +138,4 @@ def _name_from_debug_info(path: str, address: int) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-
-    function, _, location = done.stdout.partition("\n")
-    if function.strip() not in ("", "??"):
-        return function.strip()
-    file, _, line = location.strip().partition(" ")[0].rpartition(":")
-    return f"{os.path.basename(file)}:{line}" if line.isdigit() and line != "0" else ""
+    return done.stdout

@@ -208,7 +208,11 @@ def _sources_of(registers: Mapping[int, Register]) -> list[Source]:
 def _sites_of(
     sources: Sequence[Source], callpaths: Sequence[CallPath]
 ) -> dict[CallPath, tuple[str, int]]:
-    """Where the functions of call paths are defined: file and line, for those that have a line."""
+    """Where the functions of call paths are defined: file and line.
+
+    For a compiled function, the file is that of its machine code, and the line is 0: it can be
+    found in debug information when somebody wants to know it.
+    """
     wanted = frozenset(callpaths)
     sites: dict[CallPath, tuple[str, int]] = {}
     for source in sources:
@@ -216,7 +220,7 @@ def _sites_of(
         rows = zip(dictionary.path_ids.tolist(), dictionary.files, dictionary.lines, strict=True)
         for path_id, file, line in rows:
             callpath = dictionary.callpaths.all[path_id]
-            if line > 0 and file and callpath in wanted:
+            if file and callpath in wanted:
                 sites.setdefault(callpath, (file, line))
     return sites
 

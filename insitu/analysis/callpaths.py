@@ -1,17 +1,76 @@
-"""Call paths shortened for display."""
+"""Call paths and names of functions shortened for display."""
+
+import re
 
 from insitu.entities import ARROW
 from insitu.text import printable
 
 MAX_UNUSED = 6  # characters of the width that a cut between frames may leave empty
+SCOPE = "::"
+INNER = ".<locals>."  # between a function of Python and one that is defined in it
+_AFTER_ARGUMENTS = re.compile(r"( const| noexcept|&| \[clone [^]]*\])*\Z")
+
+
+def without_arguments(frame: str) -> str:
+    """A C++ function without its argument list: `solve(double*, int) const` becomes `solve`.
+
+    Names such as `(import)` and `operator()` stay as they are.
+    """
+    end = frame.rfind(")")
+    if end < 0 or not _AFTER_ARGUMENTS.fullmatch(frame[end + 1 :]):
+        return frame
+
+    depth = 0
+    for i in range(end, -1, -1):
+        depth += (frame[i] == ")") - (frame[i] == "(")
+        if depth == 0:
+            name = frame[:i].rstrip()
+            is_special = not name or name.endswith(("operator", SCOPE))
+            return frame if is_special else name
+    return frame
+
+
+def short_name(frame: str) -> str:
+    """The name of a function without arguments, template arguments and enclosing functions.
+
+    `app::Field<double>::sum(int)` becomes `app::Field::sum`, `Grid.read.<locals>.<listcomp>`
+    becomes `<listcomp> in Grid.read`.
+    """
+    outer, inner, name = frame.rpartition(INNER)
+    if inner:
+        return f"{name} in {outer.partition(INNER)[0]}"
+    name = without_arguments(frame)
+    if SCOPE not in name and name == frame:
+        return frame
+
+    kept, depth = [], 0
+    for character in name:
+        depth += (character == "<") - (character == ">")
+        if depth == 0 and character != ">":
+            kept.append(character)
+    return "".join(kept) if depth == 0 else name
+
+
+def fitted_name(frame: str, width: int) -> str:
+    """A short name in `width` characters: without namespaces, else with an ellipsis inside."""
+    name = printable(short_name(frame))
+    while len(name) > width and SCOPE in name:
+        name = name.partition(SCOPE)[2]
+    if len(name) <= width:
+        return name
+    half = (width - 1) // 2
+    return f"{name[:half]}…{name[half - width + 1 :]}"
 
 
 def last_frames(callpath: str, width: int) -> str:
     """Shorten a call path to `width` characters: an ellipsis, then its last frames.
 
-    The cut is between frames where that leaves little of the width unused, else within a frame.
+    Argument lists are dropped first. The cut is between frames where that leaves little of the
+    width unused, else within a frame.
     """
-    callpath = printable(callpath)
+    if len(printable(callpath)) <= width:
+        return printable(callpath)
+    callpath = printable(ARROW.join(map(without_arguments, callpath.split(ARROW))))
     if len(callpath) <= width:
         return callpath
 

@@ -1,15 +1,17 @@
 """Diagnosing a campaign: what will limit the program on more ranks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine, parse_machine
+from insitu.analysis.diagnosis.measurements import Site
 from insitu.analysis.predict import Point
 from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.selection import application, select_runs
 from insitu.campaign.store import SqliteStore, open_store
-from insitu.entities import RANKS, parse_assignment
+from insitu.entities import RANKS, CallPath, parse_assignment
 from insitu.errors import CampaignError, UsageError
 
 
@@ -51,8 +53,34 @@ def diagnose_store(
         program=next(filter(None, programs), "") or load_config(store.path).name,
         target=_parse_target(at, experiment.parameters),
         machine=machine,
-        sites=store.sites(),
+        sites=_with_lines(store.sites(), min(record.started_at for record in selected)),
     )
+
+
+def _with_lines(sites: Mapping[CallPath, Site], started_at: float) -> Mapping[CallPath, Site]:
+    """Sites with the lines of compiled functions, from debug information that is still here.
+
+    Args:
+        sites: file and line by call path; for compiled functions the line is 0.
+        started_at: seconds since 1970; a file that is newer is not the one that ran.
+    """
+    compiled: dict[str, set[str]] = {}
+    for path, (file, line) in sites.items():
+        if line == 0:
+            compiled.setdefault(file, set()).add(path.name)
+
+    lines = {}
+    for file, names in compiled.items():
+        for name, site in _lines_of(file, frozenset(names), started_at).items():
+            lines[file, name] = site
+    return {path: lines.get((site[0], path.name), site) for path, site in sites.items()}
+
+
+@lru_cache(maxsize=256)  # views diagnose after each run; debug information is large
+def _lines_of(file: str, names: frozenset[str], started_at: float) -> Mapping[str, Site]:
+    from insitu.collectors.symbols import find_lines
+
+    return find_lines(file, names, before_ns=int(started_at * 1e9))
 
 
 def _parse_target(at: Point | None, parameters: Sequence[str]) -> dict[str, float]:

@@ -239,3 +239,112 @@ def test_strong_scaling_is_found_although_every_rank_visits_as_often():
 
     assert diagnose({}).scaling == "weak"
     assert diagnose(plan).scaling == "strong"
+
+
+def test_blocks_rounded_to_pages_still_follow_their_law():
+    def pages(p: int) -> int:
+        return -(-(80_000 * p + 16) // 4096) * 4096
+
+    plan = {"app->main->map": {"visits": lambda p: 1, "heap_growth": pages}}
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.exact) == ("memory", True)
+    assert limit.breaks_at == pytest.approx(2 * 2**30 / 80_000, rel=0.01)
+
+
+def test_blocks_that_are_freed_again_are_a_memory_limit():
+    plan = {
+        "app->main->scratch": {
+            "visits": lambda p: 15,
+            "heap_growth": lambda p: 0,
+            "allocations": lambda p: 15,
+            "bytes_allocated": lambda p: 15 * 256_000 * p,
+        },
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.name, limit.law) == ("memory", "scratch", "256 kB * p")
+    assert "allocates blocks" in limit.text
+
+
+def test_many_small_allocations_are_no_block():
+    plan = {
+        "app->main->parse": {
+            "visits": lambda p: 1,
+            "heap_growth": lambda p: 0,
+            "allocations": lambda p: 1000 * p,
+            "bytes_allocated": lambda p: 160_000 * p,
+        },
+    }
+
+    assert diagnose(plan).limits == ()
+
+
+def test_a_search_tree_over_all_ranks_grows_by_rounds():
+    def visits(p: int) -> int:
+        return 100 * p * (p - 1).bit_length()
+
+    plan = {
+        "app->main->search": {"visits": lambda p: 10, "time_exclusive": lambda p: 0.001},
+        "app->main->search->probe": {
+            "visits": visits,
+            "time_exclusive": lambda p: 1e-5 * visits(p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.name, limit.law) == ("search", "100 p ceil(log2(p))")
+
+
+def test_objects_that_go_by_two_collectives_are_one_cause():
+    plan = {
+        "app->main->collect": {"visits": lambda p: 20, "time_exclusive": lambda p: 0.001},
+        "app->main->collect->MPI_Gather": {
+            "visits": lambda p: 20,
+            "bytes_received": lambda p: on_rank_0(160_000 * p, p),
+        },
+        "app->main->collect->MPI_Gatherv": {
+            "visits": lambda p: 20,
+            "bytes_received": lambda p: on_rank_0(1_600_000 * p, p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert limit.law == "1.6 MB * p"
+    assert len(limit.also) == 1
+
+
+def test_work_whose_cost_is_part_of_a_limit_is_not_called_fine():
+    plan = {
+        "app->main->ring": {"visits": lambda p: 20, "time_exclusive": lambda p: 0.001},
+        "app->main->ring->MPI_Sendrecv": {
+            "messages_sent": lambda p: 2000 * (p - 1),
+            "messages_received": lambda p: 2000 * (p - 1),
+        },
+        "app->main->ring->interact": {
+            "visits": lambda p: 20 * p,
+            "time_exclusive": lambda p: 0.02 * p,
+        },
+    }
+
+    diagnosis = diagnose(plan)
+
+    assert only_limit(diagnosis).name == "ring"
+    assert "interact" not in {entry.name for entry in diagnosis.fine}
+
+
+def test_scattered_work_is_neither_weak_nor_strong():
+    times = dict(zip(SCALES, (9.0, 3.0, 14.0, 16.0, 2.0, 19.0), strict=True))
+    plan = {
+        "app->main": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.0},
+        "app->main->push": {"visits": lambda p: 1, "time_exclusive": lambda p: times[p] / p},
+    }
+
+    diagnosis = diagnose(plan)
+
+    assert diagnosis.scaling == "mixed"
+    assert diagnosis.totals.stops_paying_at is None

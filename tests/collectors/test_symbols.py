@@ -129,3 +129,16 @@ def test_variants_of_a_function_are_the_function(tmp_path, symbol, shown):
     table.files["/lib.so"] = elf.FunctionTable({16: symbol})
 
     assert table.name("/lib.so", "10", before_ns=0) == shown
+
+
+@pytest.mark.skipif(shutil.which("addr2line") is None, reason="binutils read debug information")
+def test_debug_information_tells_the_line_of_a_function(tmp_path):
+    source, program = tmp_path / "a.cpp", tmp_path / "a.so"
+    source.write_text("namespace app {\nint twice(int x) { return 2 * x; }\n}\n")
+    subprocess.run(["c++", "-g", "-shared", "-fPIC", "-o", program, source], check=True)
+    later = time.time_ns() + 10**9
+
+    lines = symbols.find_lines(str(program), {"app::twice(int)", "missing"}, before_ns=later)
+
+    assert lines == {"app::twice(int)": (str(source), 2)}
+    assert symbols.find_lines(str(program), {"app::twice(int)"}, before_ns=1) == {}

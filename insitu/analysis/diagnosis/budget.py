@@ -13,6 +13,7 @@ from insitu.analysis.diagnosis.machine import (
 )
 from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, is_mpi, is_start_up
 from insitu.entities import RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
+from insitu.modeling.measurement import FloatArray
 
 FARTHEST = 1e12  # ranks; a budget that lasts beyond is not used up
 WEAK_ABOVE, STRONG_BELOW = 0.8, 0.2  # slope of the work of all ranks over p, in log space
@@ -92,20 +93,39 @@ def find_scaling(measurements: Measurements) -> str:
         return "unknown"
 
     work = np.zeros(len(measurements.p))
+    top = np.zeros(len(measurements.p))
     for path in measurements.callpaths:
         if not is_start_up(path) and not is_mpi(path):
             visits = measurements.series([path], VISITS.name)
             prices = [lowest_price(group, path) for group in measurements.groups]
-            work += visits.statistic(np.sum) * np.array(prices)
+            seconds = visits.statistic(np.sum) * np.array(prices)
+            if path.parent is None:
+                top += seconds
+            else:
+                work += seconds
 
+    # The program itself mostly starts up; only without functions below it is this its work.
+    work = work if np.all(work > 0) else work + top
     if np.any(work <= 0):
         return "unknown"
 
-    slope = float(np.polyfit(np.log(measurements.p), np.log(work), 1)[0])
-    if slope > WEAK_ABOVE:
-        return "weak"
+    return _scaling_of(np.log(measurements.p), np.log(work))
 
-    return "strong" if slope < STRONG_BELOW else "mixed"
+
+def _scaling_of(log_p: FloatArray, log_work: FloatArray) -> str:
+    """Weak or strong by the slope of the work, and "mixed" if its error leaves both open."""
+    slope, constant = np.polyfit(log_p, log_work, 1).tolist()
+    error = 0.0
+    if len(log_p) > 2:
+        residuals = log_work - (slope * log_p + constant)
+        variance = float(residuals @ residuals) / (len(log_p) - 2)
+        error = float(np.sqrt(variance / np.sum((log_p - log_p.mean()) ** 2)))
+
+    if slope > WEAK_ABOVE and slope - 2 * error > STRONG_BELOW:
+        return "weak"
+    if slope < STRONG_BELOW and slope + 2 * error < WEAK_ABOVE:
+        return "strong"
+    return "mixed"
 
 
 def visit_price(measurements: Measurements, path: CallPath) -> float:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from insitu.analysis.diagnosis.budget import Cost, at_text, make_baseline, target_of
-from insitu.analysis.diagnosis.limits import Limit, find_limits
+from insitu.analysis.diagnosis.limit import Limit
+from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, Site, gather, is_mpi
 from insitu.analysis.diagnosis.statements import (
@@ -123,7 +124,7 @@ def diagnose_experiment(
     judged = judge_limits(limits, outlook)
     judged += find_growing_times(measurements, models, baseline, at)
     judged += find_waiting(measurements)
-    judged += _new_imbalances(find_imbalance(measurements, baseline), judged)
+    judged += _new_imbalances(find_imbalance(measurements, baseline), judged, limits)
     judged += _run_statements(records)
     if len(measurements.p) < LAW_SCALES:
         judged += find_suspects(measurements)
@@ -154,11 +155,12 @@ def diagnose_experiment(
 
 
 def _new_imbalances(
-    imbalances: Iterable[Statement], judged: Sequence[Statement]
+    imbalances: Iterable[Statement], judged: Sequence[Statement], limits: Sequence[Limit]
 ) -> list[Statement]:
-    """Imbalances of functions that no other statement names."""
+    """Imbalances of functions that no other statement is about."""
     named = {entry.callpath for entry in judged if entry.status in (LIMIT, WARNING)}
-    return [entry for entry in imbalances if entry.callpath not in named]
+    counted = {str(limit.detail) for limit in limits if str(limit.path) in named}
+    return [entry for entry in imbalances if entry.callpath not in named | counted]
 
 
 def _costs_of(statements: Sequence[Statement], limits: Sequence[Limit]) -> list[Cost]:
@@ -235,7 +237,8 @@ def _fine_functions(
         return []
 
     named = {entry.callpath for entry in statements if entry.status != FINE}
-    named |= {str(limit.detail) for limit in limits}
+    for limit in limits:
+        named |= {str(path) for path in (limit.detail, *limit.includes)}
     run = measurements.groups[-1][-1]
     times = {}
     for owner, members in measurements.members.items():

@@ -17,7 +17,9 @@ from insitu.units import quantity
 RELATIVE = 1e-6  # largest residual of counts, as a share of the range of the values
 RELATIVE_HEAP = 2e-3  # of heap bytes: allocators round, and interpreters allocate a little
 ROUNDED = 1.0  # largest residual of counts that the program rounds, such as floor(40 sqrt p)
-LEAST_ROUNDED_RANGE = 50.0  # range from which such a residual is small
+LEAST_ROUNDED_RANGE = 20.0  # range from which such a residual is small
+PAGE = 4096.0  # largest residual of heap bytes: large blocks are rounded up to whole pages
+LEAST_PAGED_RANGE = 32 * PAGE  # range from which such a residual is small
 SPARE_POINTS = 2  # points that a law needs besides one for each coefficient
 AGREEMENT = 2.0  # laws that fit equally well must agree at the target within this factor
 GROWING = 1.02  # least factor between smallest and largest scale
@@ -35,6 +37,11 @@ class LawTerm:
         return float(self.values(np.array([float(p)]))[0])
 
 
+def _ceil_log2(p: FloatArray) -> FloatArray:
+    """The rounds of a binomial tree, without the rounding of log2 at powers of two."""
+    return np.ceil(np.log2(p) - 1e-9)
+
+
 def _power(exponent: float) -> Callable[[FloatArray], FloatArray]:
     return lambda p: p**exponent
 
@@ -44,9 +51,11 @@ TERMS = (
     LawTerm("p", _power(1.0)),
     LawTerm("(p - 1)", lambda p: p - 1.0),
     LawTerm("log2(p)", np.log2),
+    LawTerm("ceil(log2(p))", _ceil_log2),
     LawTerm("p^(1/2)", _power(0.5)),
     LawTerm("p^2", _power(2.0)),
     LawTerm("p log2(p)", lambda p: p * np.log2(p)),
+    LawTerm("p ceil(log2(p))", lambda p: p * _ceil_log2(p)),
     LawTerm("p^(2/3)", _power(2 / 3)),
     LawTerm("p^(1/3)", _power(1 / 3)),
     LawTerm("p^(-1)", _power(-1.0)),
@@ -72,6 +81,10 @@ class LawFactor:
     def coefficients(self) -> int:
         """How many numbers were fitted."""
         return int(self.constant != 0.0) + int(self.term is not None)
+
+    def times(self, number: float) -> "LawFactor":
+        """The factor multiplied by a number."""
+        return LawFactor(_tidy(self.constant * number), _tidy(self.coefficient * number), self.term)
 
     def text(self, unit: str) -> str:
         """The factor for people: `20 (p - 1)`, `160 kB * p`, `60 + 30 p`."""
@@ -107,7 +120,11 @@ class ExactLaw:
         return next((factor.term for factor in self.factors if factor.term), None)
 
     def text(self, unit: str) -> str:
-        """The law for people."""
+        """The law for people: constants of a product are multiplied."""
+        constants = [factor.constant for factor in self.factors if factor.term is None]
+        others = [factor for factor in self.factors if factor.term is not None]
+        if constants and len(others) == 1:
+            return others[0].times(math.prod(constants)).text(unit)
         texts = [factor.text(unit if i == 0 else "1") for i, factor in enumerate(self.factors)]
         if len(texts) == 1:
             return texts[0]
@@ -179,6 +196,9 @@ def _find_laws(p: FloatArray, values: FloatArray, tolerance: float, *, of: int) 
         return [ExactLaw((LawFactor(constant=float(np.median(values))),), n, of)]
 
     allowed = tolerance * float(np.ptp(values))
+    is_heap = tolerance == RELATIVE_HEAP
+    if is_heap and np.ptp(values) >= LEAST_PAGED_RANGE:
+        allowed = max(allowed, PAGE)
     is_count = tolerance == RELATIVE and bool(np.all(values == np.round(values)))
     if is_count and np.ptp(values) >= LEAST_ROUNDED_RANGE:
         allowed = max(allowed, ROUNDED)

@@ -1,13 +1,14 @@
 """Candidates for limits: quantities of a call path that grow, with what they cost."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost, visit_price
 from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
-from insitu.analysis.diagnosis.laws import RELATIVE_HEAP, ExactLaw
+from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
 from insitu.analysis.diagnosis.machine import (
     PAIRWISE,
     Machine,
@@ -22,11 +23,11 @@ from insitu.analysis.diagnosis.measurements import (
     is_mpi,
     is_start_up,
 )
+from insitu.analysis.diagnosis.memory import memory_limits
 from insitu.entities import (
     BYTES_RECEIVED,
     BYTES_SENT,
     COMM_RANKS,
-    HEAP_GROWTH,
     MESSAGES_RECEIVED,
     MESSAGES_SENT,
     VISITS,
@@ -34,50 +35,7 @@ from insitu.entities import (
 )
 
 UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
-CONTAINED = 0.99  # share of a growth that the caller's growth must contain to be held
-LEAST_HEAP = 4096.0  # bytes by which the heap must grow over the measured scales
 SENT, RECEIVED = "sends", "receives"
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A quantity that grows with p, and what that costs.
-
-    Attributes:
-        kind: "memory", "serial", "bytes", "messages", "compute" or "imbalance".
-        path: the function of the program that causes it.
-        metric, unit: the quantity.
-        growth: how it grows.
-        cost: seconds on the slowest rank at p ranks, or bytes per rank for the kind "memory".
-        is_once: whether its call path is visited once per run.
-        subject: what a rank does, for texts: `receives {} messages`, with the amount in braces.
-        bytes_law: the bytes that go with messages.
-        detail: the call path that was counted, if it is not `path` itself.
-        mean: mean over ranks at the target, for the kind "imbalance".
-    """
-
-    kind: str
-    path: CallPath
-    metric: str
-    unit: str
-    growth: CountGrowth
-    cost: Cost
-    is_once: bool
-    subject: str
-    bytes_law: ExactLaw | None = None
-    detail: CallPath | None = None
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether it follows an exact law that nothing else explains."""
-        growth = self.growth
-        is_settled = growth.is_certain or self.kind == "serial" or self.is_collective
-        return growth.law is not None and is_settled
-
-    @property
-    def is_collective(self) -> bool:
-        """Whether it was counted in a collective operation, which has no neighbours."""
-        return self.detail is not None and is_collective(self.detail.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +62,32 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
                 limits += _collective_limits(scope, owner, path)
 
     for limit in _visit_limits(measurements, target):
-        _add_to_calls(limits, limit)
+        _add_to_calls(limits, limit, target)
 
-    limits += _memory_limits(measurements, target)
+    limits += memory_limits(measurements, target)
     return limits
 
 
-def _add_to_calls(limits: list[Limit], visited: Limit) -> None:
+def _add_to_calls(limits: list[Limit], visited: Limit, target: float) -> None:
     """Append a limit of visits, or add its cost to the messages that the same loop sends.
 
     A loop over all ranks that sends messages calls library functions as often; that is one cause.
     """
+    same: list[int] = []
     for i, limit in enumerate(limits):
         has_same_law = _leading_term(limit.growth) == _leading_term(visited.growth) != ""
         if limit.path == visited.path and has_same_law and visited.detail is not None:
-            limits[i] = replace(limit, cost=_sum_of(limit.cost, visited.cost))
-            return
-    limits.append(visited)
+            same.append(i)
+
+    if not same or visited.detail is None:
+        limits.append(visited)
+        return
+    most = max(same, key=lambda i: limits[i].cost(target))
+    limits[most] = replace(
+        limits[most],
+        cost=_sum_of(limits[most].cost, visited.cost),
+        includes=(*limits[most].includes, visited.detail),
+    )
 
 
 def _sum_of(first: Cost, second: Cost) -> Cost:
@@ -130,12 +97,6 @@ def _sum_of(first: Cost, second: Cost) -> Cost:
 def _leading_term(growth: CountGrowth) -> str:
     law = growth.law
     return law.term.name.strip("()").replace("p - 1", "p") if law is not None and law.term else ""
-
-
-def _is_once(measurements: Measurements, path: CallPath) -> bool:
-    """Whether every rank visits a function at most once, and so do all functions above it."""
-    visits = measurements.series([path], VISITS.name)
-    return bool(np.all(visits.statistic(np.max) <= 1))
 
 
 def _message_limits(scope: _Scope, owner: CallPath, calls: list[CallPath]) -> Iterator[Limit]:
@@ -172,7 +133,7 @@ def _pairwise_limit(
     by_bytes = find_growth(p, volume, target, counts=visits)
 
     def cost(ranks: float) -> float:
-        count = _value(by_count, ranks, p, target)
+        count = value_at(by_count, ranks, p, target)
         size = by_bytes.law.at(ranks) if by_bytes.law is not None else 0.0
         return count * machine.latency_s + size / machine.bandwidth
 
@@ -184,7 +145,7 @@ def _pairwise_limit(
         unit="1",
         growth=by_count,
         cost=cost,
-        is_once=_is_once(measurements, owner),
+        is_once=is_once(measurements, owner),
         subject=f"{verb} {{}} messages",
         bytes_law=by_bytes.law,
     )
@@ -204,16 +165,6 @@ def _pairwise_limit(
     return None
 
 
-def _value(growth: CountGrowth, ranks: float, p: np.ndarray, target: float) -> float:
-    """The law's value; without a law, a power between the last measured scale and the target."""
-    if growth.law is not None:
-        return growth.law.at(ranks)
-    if growth.now <= 0 or target <= p[-1]:
-        return growth.now
-    exponent = np.log(max(growth.high, growth.now) / growth.now) / np.log(target / p[-1])
-    return growth.now * float((ranks / p[-1]) ** exponent)
-
-
 def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterator[Limit]:
     """Volume, partners or calls of a collective operation that grow."""
     measurements, machine, target = scope.measurements, scope.machine, scope.target
@@ -224,7 +175,7 @@ def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterat
 
     def latency(ranks: float) -> float:
         steps = collective_steps(path.name, ranks)
-        return _value(calls, ranks, p, target) * steps * machine.latency_s
+        return value_at(calls, ranks, p, target) * steps * machine.latency_s
 
     base = Limit(
         kind="bytes",
@@ -233,7 +184,7 @@ def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterat
         unit="B",
         growth=calls,
         cost=latency,
-        is_once=_is_once(measurements, owner),
+        is_once=is_once(measurements, owner),
         subject="",
         detail=path,
     )
@@ -244,7 +195,7 @@ def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterat
         if volume.is_growing and is_alike:
 
             def cost(ranks: float, volume: CountGrowth = volume) -> float:
-                return latency(ranks) + _value(volume, ranks, p, target) / machine.bandwidth
+                return latency(ranks) + value_at(volume, ranks, p, target) / machine.bandwidth
 
             kind = "serial" if volume.single is not None else "bytes"
             subject = f"{verb} {{}}"
@@ -308,9 +259,9 @@ def _visit_limit(
         metric=VISITS.name,
         unit="1",
         growth=growth,
-        cost=lambda ranks: price * _value(growth, ranks, p, target),
-        is_once=_is_once(measurements, looping),
-        subject=f"visits {path.name} {{}} times",
+        cost=lambda ranks: price * value_at(growth, ranks, p, target),
+        is_once=is_once(measurements, looping),
+        subject=f"visits {short_name(path.name)} {{}} times",
         detail=path if path != looping else None,
     )
     if growth.is_growing and growth.single is not None:
@@ -364,126 +315,3 @@ def _looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
         at = at.parent
 
     return at
-
-
-def _memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
-    """Heap that a function leaves behind and that grows with p.
-
-    Growth below a function counts as its own where only library functions are between them. Heap
-    that the caller's growth does not contain was freed again: then only the growth of one visit is
-    held at a time.
-    """
-    if HEAP_GROWTH.name not in measurements.metrics:
-        return
-
-    own: dict[CallPath, CountGrowth] = {}
-    for owner, members in measurements.members.items():
-        series = _own_heap(measurements, owner, members)
-        growth = find_growth(measurements.p, _median_rank(series), target, tolerance=RELATIVE_HEAP)
-        range_bytes = float(np.ptp(series.statistic(np.median)))
-        if growth.is_growing and growth.now > 0 and range_bytes >= LEAST_HEAP:
-            own[owner] = _with_spread(growth, measurements, series, target)
-
-    held_of: dict[CallPath, float] = {}
-    for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
-        visits = float(measurements.series([owner], VISITS.name).statistic(np.max)[-1])
-        share = 1.0
-        if owner.parent is not None and not _is_contained(measurements, owner, growth, held_of):
-            share = 1.0 / max(visits, 1.0)
-        yield _memory_limit(measurements, owner, growth, share, target)
-
-
-def _held_order(
-    measurements: Measurements, owner: CallPath, growth: CountGrowth
-) -> tuple[bool, float]:
-    """Functions visited once come first: they hold what they leave; then the largest."""
-    return not _is_once(measurements, owner), -growth.now
-
-
-def _own_heap(
-    measurements: Measurements, owner: CallPath, members: Iterable[CallPath]
-) -> RankSeries:
-    """Growth of the heap in a function and its library functions, without MPI and without that in
-    other functions of the program."""
-    added = [path for path in members if not is_mpi(path)]
-    total = measurements.series([owner], HEAP_GROWTH.name)
-    inner = []
-    for path in added:
-        for child in measurements.children.get(path, []):
-            belongs = measurements.owners[child] == owner and not is_mpi(child)
-            if not belongs or is_start_up(child):
-                inner.append(child)
-
-    below = measurements.series(inner, HEAP_GROWTH.name)
-    groups = []
-    for mine, theirs in zip(total.vectors, below.vectors, strict=True):
-        groups.append(tuple(a - b for a, b in zip(mine, theirs, strict=True)))
-
-    return RankSeries(tuple(groups))
-
-
-def _median_rank(series: RankSeries) -> RankSeries:
-    """The median over ranks, as a series of one rank: single ranks have odd heaps."""
-    groups = []
-    for group in series.vectors:
-        groups.append((np.array([float(np.median(np.concatenate(group)))]),))
-    return RankSeries(tuple(groups))
-
-
-def _with_spread(
-    growth: CountGrowth, measurements: Measurements, series: RankSeries, target: float
-) -> CountGrowth:
-    """The growth of the median with what only all ranks can tell: certainty and a single rank."""
-    over_ranks = find_growth(measurements.p, series, target, tolerance=RELATIVE_HEAP)
-    return replace(growth, is_certain=over_ranks.is_certain, single=over_ranks.single)
-
-
-def _is_contained(
-    measurements: Measurements,
-    owner: CallPath,
-    growth: CountGrowth,
-    held_of: dict[CallPath, float],
-) -> bool:
-    """Whether the growth of the caller's heap contains that of this function.
-
-    Each byte of the caller's growth is given to one function only, in the order of the calls of
-    this function, which notes it in `held_of`.
-    """
-    caller = owner.parent
-    assert caller is not None
-    if caller.parent is None:  # the program itself frees everything at its end
-        return _is_once(measurements, owner)
-
-    series = _median_rank(measurements.series([caller], HEAP_GROWTH.name)).statistic(np.max)
-    mine = growth.now - (growth.law.at(float(measurements.p[0])) if growth.law else 0.0)
-    available = float(series[-1] - series[0]) - held_of.get(caller, 0.0)
-    if available < CONTAINED * mine:
-        return False
-    held_of[caller] = held_of.get(caller, 0.0) + mine
-    return True
-
-
-def _memory_limit(
-    measurements: Measurements, owner: CallPath, growth: CountGrowth, share: float, target: float
-) -> Limit:
-    law = growth.law
-    if law is not None and share != 1.0:
-        first, *rest = law.factors
-        scaled = replace(
-            first, constant=first.constant * share, coefficient=first.coefficient * share
-        )
-        law = replace(law, factors=(scaled, *rest))
-
-    shared = replace(
-        growth, law=law, now=growth.now * share, low=growth.low * share, high=growth.high * share
-    )
-    return Limit(
-        kind="memory",
-        path=owner,
-        metric=HEAP_GROWTH.name,
-        unit="B",
-        growth=shared,
-        cost=lambda ranks: _value(shared, ranks, measurements.p, target),
-        is_once=False,
-        subject="holds {}",
-    )

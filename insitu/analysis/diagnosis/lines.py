@@ -2,6 +2,7 @@
 
 import textwrap
 
+from insitu.analysis.callpaths import fitted_name
 from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis, efficiency_text
 from insitu.analysis.diagnosis.laws import quantity_text
@@ -29,7 +30,7 @@ def statement_lines(statement: Statement, width: int) -> list[str]:
     details = "  ".join(filter(None, (points, statement.where)))
     label = (
         f"{MARKS[statement.status]} {statement.kind:<{KIND_WIDTH}}"
-        f" {_cut_middle(statement.name):<{NAME_WIDTH}} "
+        f" {fitted_name(statement.name, NAME_WIDTH):<{NAME_WIDTH}} "
     )
 
     indent = " " * len(label)
@@ -43,17 +44,9 @@ def statement_lines(statement: Statement, width: int) -> list[str]:
 def statement_line(statement: Statement) -> str:
     """A statement on one line, with its site."""
     where = f"  {statement.where}" if statement.where else ""
-    name = f"{statement.name}: " if statement.callpath else ""
+    name = f"{statement.short_name}: " if statement.callpath else ""
     mark = MARKS[statement.status]
     return printable(f"{mark} {statement.kind}  {name}{statement.text}{where}")
-
-
-def _cut_middle(name: str) -> str:
-    """A function's name in NAME_WIDTH characters, with an ellipsis in the middle."""
-    if len(name) <= NAME_WIDTH:
-        return printable(name)
-    half = (NAME_WIDTH - 1) // 2
-    return printable(f"{name[:half]}…{name[half - NAME_WIDTH + 1 :]}")
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -112,7 +105,7 @@ def diagnosis_lines(diagnosis: Diagnosis, width: int = 100) -> list[str]:
         lines.append(f"  and {hidden} more; --json lists what they cost")
 
     if diagnosis.fine:
-        names = ", ".join(dict.fromkeys(entry.name for entry in diagnosis.fine))
+        names = ", ".join(dict.fromkeys(entry.short_name for entry in diagnosis.fine))
         lines += _fold(f"✔ {names}: no growth with p that matters", width)
     for statement in diagnosis.not_judged:
         lines += _fold(f"~ not judged: {_unjudged_text(statement)}", width)
@@ -130,7 +123,7 @@ def _fold(text: str, width: int) -> list[str]:
 
 
 def _unjudged_text(statement: Statement) -> str:
-    name = f"{statement.name}: " if statement.callpath else ""
+    name = f"{statement.short_name}: " if statement.callpath else ""
     return printable(f"{name}{statement.text}")
 
 

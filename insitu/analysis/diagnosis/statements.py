@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, breaking_point
 from insitu.analysis.diagnosis.growth import CERTAIN_LINEAR, CERTAIN_LOG
 from insitu.analysis.diagnosis.laws import quantity_text
-from insitu.analysis.diagnosis.limits import Limit
+from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.entities import RANKS, CallPath
@@ -62,6 +63,11 @@ class Statement:
     seconds: float | None = None
     run: str | None = None
     also: tuple[str, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        """The function's name without arguments, "" without a call path."""
+        return short_name(self.name)
 
     @property
     def name(self) -> str:
@@ -129,10 +135,15 @@ def _is_same_cause(first: Limit, second: Limit) -> bool:
         return False
     if first.path == second.path:
         is_either_collective = first.is_collective or second.is_collective
-        return first.detail == second.detail or not is_either_collective
+        return _operation(first) == _operation(second) or not is_either_collective
 
     shorter, longer = sorted((first.path.frames, second.path.frames), key=len)
     return longer[: len(shorter)] == shorter and _paths_touch(first, second)
+
+
+def _operation(limit: Limit) -> str:
+    """The collective operation without its variant: objects go by a Gather and a Gatherv."""
+    return limit.detail.name.removesuffix("v") if limit.detail is not None else ""
 
 
 def _paths_touch(first: Limit, second: Limit) -> bool:
@@ -219,8 +230,10 @@ def _ranks_text(limit: Limit) -> str:
 
 
 def _exponents_text(limit: Limit) -> str | None:
-    low, high = limit.growth.exponents
-    return f"p^{low:.1f} to p^{high:.1f}" if high > 0 else None
+    low, high = (f"p^{exponent:.1f}" for exponent in limit.growth.exponents)
+    if limit.growth.exponents[1] <= 0:
+        return None
+    return low if low == high else f"{low} to {high}"
 
 
 def _deciding_run(limit: Limit, outlook: TargetScope) -> str | None:
@@ -245,7 +258,7 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
 
     if limit.kind == "memory":
         room = quantity_text(outlook.machine.memory_bytes, "B")
-        text = f"each rank holds {law}: {value} at {target} ({room} there)"
+        text = f"each rank {limit.subject.format(law)}: {value} at {target} ({room} there)"
         if statement.breaks_at is not None and statement.status in (LIMIT, WARNING):
             text += f"; fits to {at_text(RANKS, max(statement.breaks_at - 1, 1))}"
         return text + _doubt(statement)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Baseline, at_text, run_time
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
@@ -160,8 +161,8 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
         yield Statement(
             kind="imbalance",
             status=WARNING,
-            text=f"rank {int(np.argmax(vector))} {what} {owner.name} {ratio:.1f} times as"
-            f" {'often' if run.is_crowded else 'long'} as the mean: load balance"
+            text=f"rank {int(np.argmax(vector))} {what} {short_name(owner.name)} {ratio:.1f} times"
+            f" as {'often' if run.is_crowded else 'long'} as the mean: load balance"
             f" {percent(1 / ratio)} at {at_text(RANKS, run.key.size)}, {quantity(excess, 's')}",
             callpath=str(owner),
             where=measurements.where(owner),

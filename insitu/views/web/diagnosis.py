@@ -26,9 +26,10 @@ def diagnosis_json(diagnosis: Diagnosis | None) -> Json:
         "statements": [_statement_json(statement) for statement in shown],
         "hidden": len(diagnosis.statements) - len(shown),
         "profile": [_statement_json(statement) for statement in diagnosis.profile],
-        "fine": list(dict.fromkeys(statement.name for statement in diagnosis.fine)),
+        "fine": list(dict.fromkeys(statement.short_name for statement in diagnosis.fine)),
         "not_judged": [
-            {"name": statement.name, "text": statement.text} for statement in diagnosis.not_judged
+            {"name": statement.short_name, "text": statement.text}
+            for statement in diagnosis.not_judged
         ],
         "start_up": "" if diagnosis.start_up is None else diagnosis.start_up.text,
         "notes": list(diagnosis.notes),

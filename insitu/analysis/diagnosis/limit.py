@@ -1,0 +1,71 @@
+"""A quantity that grows with p: the candidate for a statement."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.analysis.diagnosis.budget import Cost
+from insitu.analysis.diagnosis.growth import CountGrowth
+from insitu.analysis.diagnosis.laws import ExactLaw
+from insitu.analysis.diagnosis.machine import is_collective
+from insitu.analysis.diagnosis.measurements import Measurements
+from insitu.entities import VISITS, CallPath
+from insitu.modeling.measurement import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A quantity that grows with p, and what that costs.
+
+    Attributes:
+        kind: "memory", "serial", "bytes", "messages", "compute" or "imbalance".
+        path: the function of the program that causes it.
+        metric, unit: the quantity.
+        growth: how it grows.
+        cost: seconds on the slowest rank at p ranks, or bytes per rank for the kind "memory".
+        is_once: whether its call path is visited once per run.
+        subject: what a rank does, for texts: `receives {} messages`, with the amount in braces.
+        bytes_law: the bytes that go with messages.
+        detail: the call path that was counted, if it is not `path` itself.
+        includes: further call paths whose cost is in this one.
+    """
+
+    kind: str
+    path: CallPath
+    metric: str
+    unit: str
+    growth: CountGrowth
+    cost: Cost
+    is_once: bool
+    subject: str
+    bytes_law: ExactLaw | None = None
+    detail: CallPath | None = None
+    includes: tuple[CallPath, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it follows an exact law that nothing else explains."""
+        growth = self.growth
+        is_settled = growth.is_certain or self.kind == "serial" or self.is_collective
+        return growth.law is not None and is_settled
+
+    @property
+    def is_collective(self) -> bool:
+        """Whether it was counted in a collective operation, which has no neighbours."""
+        return self.detail is not None and is_collective(self.detail.name)
+
+
+def is_once(measurements: Measurements, path: CallPath) -> bool:
+    """Whether every rank visits a function at most once, and so do all functions above it."""
+    visits = measurements.series([path], VISITS.name)
+    return bool(np.all(visits.statistic(np.max) <= 1))
+
+
+def value_at(growth: CountGrowth, ranks: float, p: FloatArray, target: float) -> float:
+    """The law's value; without a law, a power between the last measured scale and the target."""
+    if growth.law is not None:
+        return growth.law.at(ranks)
+    if growth.now <= 0 or target <= p[-1]:
+        return growth.now
+    exponent = np.log(max(growth.high, growth.now) / growth.now) / np.log(target / p[-1])
+    return growth.now * float((ranks / p[-1]) ** exponent)

@@ -1,0 +1,179 @@
+"""Memory that grows with the number of ranks: what functions leave behind, and their blocks."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
+from insitu.analysis.diagnosis.laws import RELATIVE_HEAP
+from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
+from insitu.analysis.diagnosis.measurements import (
+    Measurements,
+    RankSeries,
+    is_mpi,
+    is_start_up,
+)
+from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, HEAP_GROWTH, VISITS, CallPath
+
+CONTAINED = 0.99  # share of a growth that the caller's growth must contain to be held
+LEAST_HEAP = 4096.0  # bytes by which the heap must grow over the measured scales
+STEADY_BLOCKS = 0.02  # relative range of the blocks of a visit that do not grow
+MORE_THAN_HELD = 1.5  # times what a function leaves behind: then its blocks are worth a line
+MOST_BLOCKS = 4.0  # of a visit: the mean of more blocks says little about the largest
+
+
+def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
+    """Heap that a function leaves behind and that grows with p.
+
+    Growth below a function counts as its own where only library functions are between them. Heap
+    that the caller's growth does not contain was freed again: then only the growth of one visit is
+    held at a time.
+    """
+    if HEAP_GROWTH.name not in measurements.metrics:
+        return
+    own: dict[CallPath, CountGrowth] = {}
+    for owner, members in measurements.members.items():
+        series = _own_heap(measurements, owner, members, HEAP_GROWTH.name)
+        growth = find_growth(measurements.p, _median_rank(series), target, tolerance=RELATIVE_HEAP)
+        range_bytes = float(np.ptp(series.statistic(np.median)))
+        if growth.is_growing and growth.now > 0 and range_bytes >= LEAST_HEAP:
+            own[owner] = _with_spread(growth, measurements, series, target)
+
+    held: dict[CallPath, float] = {}
+    held_of: dict[CallPath, float] = {}
+    for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
+        visits = float(measurements.series([owner], VISITS.name).statistic(np.max)[-1])
+        share = 1.0
+        if owner.parent is not None and not _is_contained(measurements, owner, growth, held_of):
+            share = 1.0 / max(visits, 1.0)
+        limit = _memory_limit(measurements, owner, growth, share, target)
+        held[owner] = limit.cost(target)
+        yield limit
+
+    for limit in _block_limits(measurements, target):
+        if limit.cost(target) > MORE_THAN_HELD * held.get(limit.path, 0.0):
+            yield limit
+
+
+def _block_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
+    """Functions whose blocks grow, also those that they free again before they return.
+
+    A visit that allocates b bytes in k blocks holds a block of b / k bytes at least.
+    """
+    if ALLOCATIONS.name not in measurements.metrics:
+        return
+
+    for owner, members in measurements.members.items():
+        visits = _median_rank(measurements.series([owner], VISITS.name))
+        blocks = _median_rank(_own_heap(measurements, owner, members, ALLOCATIONS.name)) / visits
+        per_visit = blocks.statistic(np.max)
+        is_steady = np.ptp(per_visit) <= STEADY_BLOCKS * per_visit.max(initial=0.0)
+        if not is_steady or not 0 < per_visit.max(initial=0.0) <= MOST_BLOCKS:
+            continue
+
+        own = _own_heap(measurements, owner, members, BYTES_ALLOCATED.name)
+        size = _median_rank(own) / visits / blocks
+        growth = find_growth(measurements.p, size, target, tolerance=RELATIVE_HEAP)
+        range_bytes = float(np.ptp(size.statistic(np.max)))
+        if growth.law is not None and growth.is_growing and range_bytes >= LEAST_HEAP:
+            over_ranks = find_growth(measurements.p, own, target, tolerance=RELATIVE_HEAP)
+            growth = replace(growth, is_certain=over_ranks.is_certain)
+            limit = _memory_limit(measurements, owner, growth, 1.0, target)
+            yield replace(limit, metric=BYTES_ALLOCATED.name, subject="allocates blocks of {}")
+
+
+def _held_order(
+    measurements: Measurements, owner: CallPath, growth: CountGrowth
+) -> tuple[bool, float]:
+    """Functions visited once come first: they hold what they leave; then the largest."""
+    return not is_once(measurements, owner), -growth.now
+
+
+def _own_heap(
+    measurements: Measurements, owner: CallPath, members: Iterable[CallPath], metric: str
+) -> RankSeries:
+    """A metric of the heap in a function and its library functions, without MPI and without that
+    in other functions of the program."""
+    added = [path for path in members if not is_mpi(path)]
+    total = measurements.series([owner], metric)
+    inner = []
+    for path in added:
+        for child in measurements.children.get(path, []):
+            belongs = measurements.owners[child] == owner and not is_mpi(child)
+            if not belongs or is_start_up(child):
+                inner.append(child)
+
+    below = measurements.series(inner, metric)
+    groups = []
+    for mine, theirs in zip(total.vectors, below.vectors, strict=True):
+        groups.append(tuple(a - b for a, b in zip(mine, theirs, strict=True)))
+
+    return RankSeries(tuple(groups))
+
+
+def _median_rank(series: RankSeries) -> RankSeries:
+    """The median over ranks, as a series of one rank: single ranks have odd heaps."""
+    groups = []
+    for group in series.vectors:
+        groups.append((np.array([float(np.median(np.concatenate(group)))]),))
+    return RankSeries(tuple(groups))
+
+
+def _with_spread(
+    growth: CountGrowth, measurements: Measurements, series: RankSeries, target: float
+) -> CountGrowth:
+    """The growth of the median with what only all ranks can tell: certainty and a single rank."""
+    over_ranks = find_growth(measurements.p, series, target, tolerance=RELATIVE_HEAP)
+    return replace(growth, is_certain=over_ranks.is_certain, single=over_ranks.single)
+
+
+def _is_contained(
+    measurements: Measurements,
+    owner: CallPath,
+    growth: CountGrowth,
+    held_of: dict[CallPath, float],
+) -> bool:
+    """Whether the growth of the caller's heap contains that of this function.
+
+    Each byte of the caller's growth is given to one function only, in the order of the calls of
+    this function, which notes it in `held_of`.
+    """
+    caller = owner.parent
+    assert caller is not None
+    if caller.parent is None:  # the program itself frees everything at its end
+        return is_once(measurements, owner)
+
+    series = _median_rank(measurements.series([caller], HEAP_GROWTH.name)).statistic(np.max)
+    mine = growth.now - (growth.law.at(float(measurements.p[0])) if growth.law else 0.0)
+    available = float(series[-1] - series[0]) - held_of.get(caller, 0.0)
+    if available < CONTAINED * mine:
+        return False
+    held_of[caller] = held_of.get(caller, 0.0) + mine
+    return True
+
+
+def _memory_limit(
+    measurements: Measurements, owner: CallPath, growth: CountGrowth, share: float, target: float
+) -> Limit:
+    law = growth.law
+    if law is not None and share != 1.0:
+        first, *rest = law.factors
+        scaled = replace(
+            first, constant=first.constant * share, coefficient=first.coefficient * share
+        )
+        law = replace(law, factors=(scaled, *rest))
+
+    shared = replace(
+        growth, law=law, now=growth.now * share, low=growth.low * share, high=growth.high * share
+    )
+    return Limit(
+        kind="memory",
+        path=owner,
+        metric=HEAP_GROWTH.name,
+        unit="B",
+        growth=shared,
+        cost=lambda ranks: value_at(shared, ranks, measurements.p, target),
+        is_once=False,
+        subject="holds {}",
+    )

@@ -1,0 +1,36 @@
+"""Names for display: short, and never without the function itself."""
+
+import pytest
+
+from insitu.analysis.callpaths import fitted_name, last_frames, short_name, without_arguments
+
+FULL = "app::Field<std::vector<double> >::sum(int, double*) const"
+
+
+@pytest.mark.parametrize(
+    ("frame", "name"),
+    [
+        ("solve(double*, int) const", "solve"),
+        ("visit(void (*)(int), char)", "visit"),
+        ("(import)", "(import)"),
+        ("operator()", "operator()"),
+        ("Grid.advance", "Grid.advance"),
+    ],
+)
+def test_argument_lists_are_dropped(frame: str, name: str):
+    assert without_arguments(frame) == name
+
+
+def test_template_arguments_and_enclosing_functions_are_dropped():
+    assert short_name(FULL) == "app::Field::sum"
+    assert short_name("Grid.read.<locals>.<listcomp>") == "<listcomp> in Grid.read"
+    assert short_name("<lambda>") == "<lambda>"
+
+
+def test_a_name_that_is_too_long_keeps_the_function():
+    assert fitted_name(FULL, 12) == "Field::sum"
+    assert fitted_name("a_function_with_a_long_name", 11) == "a_fun…_name"
+
+
+def test_a_call_path_keeps_its_last_function():
+    assert last_frames(f"main->{FULL}", 30).endswith("::sum")
