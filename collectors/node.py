@@ -21,7 +21,7 @@ from insitu.collectors.ranks import (
     table_groups,
 )
 from insitu.collectors.symbols import Symbols
-from insitu.collectors.table import COMPILED, MPI, RUNNING, Row, TableReader
+from insitu.collectors.table import COMPILED, RUNNING, STACK, Row, TableReader
 from insitu.collectors.waiting import waiting_gauges
 from insitu.errors import WireError
 from insitu.wire.digest import EMPTY_DIGEST, extend_digest
@@ -130,8 +130,10 @@ class Node:
         """The row of the dictionary for a row of a table; a new one if the path is new."""
         parent = 0 if is_root else rank.node_rows[row.parent]
         name = row.name
-        if row.kind == COMPILED:
+        if row.kind in (COMPILED, STACK):
             name = self.symbols.name(row.file, name, before_ns=rank.table.header.created_ns)
+        if row.kind == STACK and (name, row.file) == self.paths[parent][1:3]:
+            return parent  # recursion through copies of a function that the compiler made
 
         key = (0, "") if is_root else (parent, name)  # all ranks share the root
         if key not in self.path_ids:
@@ -246,7 +248,7 @@ class Node:
         by_rows: dict[tuple[bytes, bytes], TotalsOfRanks] = {}
         heaps: list[heap.RankHeap] = []
         for rank, totals in measured:
-            kinds = bytes(row.kind == MPI for row in rank.table.rows)
+            kinds = bytes(min(row.kind, 255) for row in rank.table.rows)  # a damaged kind, too
             by_rows.setdefault((rank.node_rows.tobytes(), kinds), []).append((rank, totals))
 
             rank_heap = heap.read_heap(rank.number, rank.table.rows, rank.node_rows, totals)

@@ -33,6 +33,16 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         )
         findings.append(("threads-truncated", text))
 
+    count = head.stacks_unread
+    if count:
+        name = head.unread_object.rstrip(b"\0").decode("utf-8", "replace") or "the program"
+        text = (
+            f"the callers of {count} MPI call{'s' * (count > 1)} are unknown, because functions of"
+            f" {name} have no unwind tables: these calls count for the program as a whole; compile"
+            " it with -fasynchronous-unwind-tables"
+        )
+        findings.append(("stacks-unread", text))
+
     count = head.subinterpreters
     if count:
         text = (

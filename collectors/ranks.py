@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from insitu.collectors import smaps
-from insitu.collectors.table import TableReader
+from insitu.collectors.table import MPI, STACK, TableReader
 from insitu.entities import DETERMINISTIC, METRICS, POSITIONS
 from insitu.wire.messages import Column, Group
 
@@ -45,19 +45,21 @@ def table_groups(
 ) -> list[Group]:
     """The totals of ranks that have the same rows.
 
-    Columns that only MPI rows have are sent for these rows only.
+    Columns that only MPI rows have are sent for these rows only. Rows that were read from stacks
+    have no columns.
 
     Args:
         rows: shape (n_rows,), rows of the node's dictionary.
-        kinds: shape (n_rows,), whether a row is an MPI call.
+        kinds: shape (n_rows,), kinds of rows.
         members: the ranks, with the totals of their rows by column.
     """
     columns = members[0][0].table.columns
     common = [column.name for column in columns if column.kinds == "all"]
     mpi_only = [column.name for column in columns if column.kinds == "mpi"]
 
-    groups = [_table_group(rows, range(len(rows)), common, members)]
-    mpi_rows = [i for i, is_mpi in enumerate(kinds) if is_mpi]
+    timed_rows = [i for i, kind in enumerate(kinds) if kind != STACK]
+    groups = [_table_group(rows, timed_rows, common, members)]
+    mpi_rows = [i for i, kind in enumerate(kinds) if kind == MPI]
     if mpi_rows and any(name in COLUMN_INDEX for name in mpi_only):
         groups.append(_table_group(rows, mpi_rows, mpi_only, members))
     return groups

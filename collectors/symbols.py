@@ -29,13 +29,15 @@ class Symbols:
     def name(self, path: str, address: str, *, before_ns: int) -> str:
         """The name of the function at a hexadecimal address of a file.
 
-        `solver+0x1136` if the file is gone, was stripped, or was modified after `before_ns`.
+        `solver+0x1136` if the file is gone, was stripped, or was modified after `before_ns`. The
+        address may be followed by a name for functions without a symbol, as in `1136 main`.
         """
+        address, _, hint = address.partition(" ")
         if path not in self.files:
             self.files[path] = read_functions(path, before_ns=before_ns)
         functions = self.files[path]
 
-        fallback = f"{os.path.basename(path)}+0x{address}"
+        fallback = hint or f"{os.path.basename(path)}+0x{address}"
         try:
             number = int(address, 16)
         except ValueError:

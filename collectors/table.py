@@ -24,8 +24,9 @@ RUNNING, ENDED, ABORTED = range(3)
 MPI_NONE, MPI_INITIALISED, MPI_FINALISED = range(3)
 
 # Kinds of rows. The name of a compiled function is its address in the object named as its file. A
-# phase covers the whole process between two marks of the program.
-PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN, COMPILED, PHASE = range(9)
+# phase covers the whole process between two marks of the program. STACK is a compiled function that
+# was read from stacks; it has neither visits nor a time of its own.
+PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN, COMPILED, PHASE, STACK = range(10)
 
 FOLDED = 1  # flag of a frame: a direct recursion, which adds no inclusive time
 THROTTLED = 16  # flag of a row: its function is no longer recorded
@@ -121,6 +122,8 @@ class Header(NamedTuple):
     collectives_used: U4
     collectives_sequence: U4
     threads_refused: U8
+    stacks_unread: U8
+    unread_object: Annotated[bytes, "40s"]
 
     @property
     def cart_coordinates(self) -> tuple[int, ...]:

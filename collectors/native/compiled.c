@@ -5,6 +5,8 @@
  * the agent looks up the symbol. longjmp leaves functions without calling _exit: their frames are recognised by their
  * position on the stack. */
 #define _GNU_SOURCE
+#include "compiled.h"
+
 #include "loop.h"
 #include "maps.h"
 #include "mpi_wrapper.h"
@@ -50,39 +52,49 @@ static inline void close_left_frames(struct insitu_thread *self, uint32_t here, 
 
 /* Write the absolute path of an object. The linker knows the program itself only by the first word of its command line,
  * and other objects possibly by a relative path. */
-static size_t object_path(const struct link_map *object, const char *name, char *path, size_t capacity) {
-  size_t used = 0, bytes = strlen(name);
-  if (!object->l_name || !object->l_name[0]) {
+static size_t object_path(const char *object, char *path, size_t capacity) {
+  size_t used = 0, bytes = strlen(object);
+  if (!bytes) {
     ssize_t got = readlink("/proc/self/exe", path, capacity);
     return got > 0 ? (size_t)got : 0;
   }
-  if (name[0] != '/' && getcwd(path, capacity - 1)) {
+  if (object[0] != '/' && getcwd(path, capacity - 1)) {
     used = strlen(path);
     path[used++] = '/';
   }
   if (bytes > capacity - used) bytes = capacity - used;
-  memcpy(path + used, name, bytes);
+  memcpy(path + used, object, bytes);
   return used + bytes;
+}
+
+uint32_t insitu_function_row(uint32_t parent, uint64_t key, enum insitu_kind kind,
+                             const struct insitu_function *function) {
+  char path[512], name[32]; /* no printf: it needs more stack than a signal handler of the program may have */
+  size_t path_bytes = object_path(function->object, path, sizeof path);
+  size_t used = sizeof name, hint_bytes = strlen(function->hint);
+  if (hint_bytes) {
+    memcpy(name + (used -= hint_bytes), function->hint, hint_bytes);
+    name[--used] = ' ';
+  }
+  uint64_t address = function->address;
+  do name[--used] = "0123456789abcdef"[address & 15];
+  while ((address >>= 4) && used);
+  return insitu_row_add(parent, key, kind, name + used, sizeof name - used, path, path_bytes, 0);
 }
 
 static uint32_t add_row(uint32_t parent, void *function) {
   static _Atomic(const void *) last; /* relaxed: patching once too often does no harm */
   Dl_info info;
   struct link_map *object = NULL;
-  char path[512], name[24];
   if (!dladdr1(function, &info, (void **)&object, RTLD_DL_LINKMAP) || !object) return 0;
   if (atomic_exchange_explicit(&last, object, memory_order_relaxed) != object) {
     /* The object may have been loaded just now, and may call MPI. */
     insitu_mpi_patch();
     insitu_maps_patch();
   }
-  size_t path_bytes = object_path(object, info.dli_fname, path, sizeof path);
-  uint64_t address = (uint64_t)((uintptr_t)function - object->l_addr);
-  size_t used = sizeof name;
-  do name[--used] = "0123456789abcdef"[address & 15];
-  while ((address >>= 4) && used);
-  return insitu_row_add(parent, (uint64_t)(uintptr_t)function, INSITU_COMPILED, name + used, sizeof name - used, path,
-                        path_bytes, 0);
+  const struct insitu_function named = {
+      .address = (uintptr_t)function - object->l_addr, .object = object->l_name ? object->l_name : "", .hint = ""};
+  return insitu_function_row(parent, (uint64_t)(uintptr_t)function, INSITU_COMPILED, &named);
 }
 
 /* Return the row of a function below its caller's, 0 if there is none yet. */

@@ -1,4 +1,5 @@
-/* dlopen in place of the C library's: the MPI calls of a loaded object are timed from its first one on.
+/* dlopen and dlclose in place of the C library's: the MPI calls of a loaded object are timed from its first one on, and
+ * what is known of an unloaded object is forgotten.
  *
  * The C library looks at who called dlopen: an object's own search path (DT_RUNPATH, DT_RPATH) applies to what it
  * loads. If the caller has such a path and it could matter, the call is passed on as a tail call, with the caller's
@@ -7,6 +8,7 @@
 #include "maps.h"
 #include "mpi_wrapper.h"
 #include "table.h"
+#include "unwind.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,6 +16,7 @@
 #include <string.h>
 
 typedef void *(*Dlopen)(const char *, int);
+typedef int (*Dlclose)(void *);
 
 /* Whether the search for `file` depends on the object that contains `caller`. */
 static int depends_on_caller(const char *file, const void *caller) {
@@ -45,4 +48,18 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode) 
   insitu_maps_patch();
   errno = saved;
   return object;
+}
+
+__attribute__((visibility("default"))) int dlclose(void *handle) {
+  static _Atomic(Dlclose) next; /* relaxed: every thread finds the same function */
+  Dlclose call = atomic_load_explicit(&next, memory_order_relaxed);
+  if (!call) {
+    call = (Dlclose)dlsym(RTLD_NEXT, "dlclose");
+    if (!call) return -1;
+    atomic_store_explicit(&next, call, memory_order_relaxed);
+  }
+  int failed = call(handle);
+  /* Relaxed, as unwind.h explains. */
+  atomic_fetch_add_explicit(&insitu_objects_unloaded, 1, memory_order_relaxed);
+  return failed;
 }

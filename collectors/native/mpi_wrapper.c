@@ -9,6 +9,7 @@
 #include "mpi_collectives.h"
 #include "mpi_requests.h"
 #include "table.h"
+#include "unwind.h"
 
 #include <string.h>
 #include <sys/uio.h>
@@ -61,9 +62,10 @@ static inline __attribute__((always_inline)) struct insitu_thread *enter(const c
   struct insitu_mpi_thread *mine = insitu_mpi_mine;
   if (__builtin_expect(!mine, 0) && !(mine = insitu_mpi_thread_enter())) return NULL;
   if (__builtin_expect(self->in_mpi, 0) && is_inside(self, mine, (uintptr_t)frame)) return NULL;
-  /* Reading the clock waits for earlier instructions. Read first, it overlaps with finding the row. */
-  uint64_t now = insitu_ticks();
   uint32_t parent = insitu_top(self)->row;
+  if (insitu_is_unwinding && self->depth == 1) parent = insitu_unwind_caller(self, frame);
+  /* Reading the clock waits for earlier instructions. Read here, it overlaps with finding the row. */
+  uint64_t now = insitu_ticks();
   uint64_t key = (uint64_t)(uintptr_t)name;
   unsigned at = (unsigned)((key >> 2 ^ parent) & (INSITU_RECENT_ROWS - 1));
   uint32_t row = mine->recent_rows[at].row;

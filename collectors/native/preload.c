@@ -12,6 +12,7 @@
 #include "mpi_wrapper.h"
 #include "python_abi.h"
 #include "table.h"
+#include "unwind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -225,6 +226,7 @@ __attribute__((constructor)) static void before_main(void) {
   if (failed) return;
   strcpy(insitu_table->header->hook, "preload");
   insitu_counters_start();
+  insitu_is_unwinding = 1;
   insitu_is_on = 1;
   insitu_mpi_start();
   on_exit(at_exit, NULL);

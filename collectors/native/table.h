@@ -50,8 +50,9 @@ enum insitu_kind {
   INSITU_THREAD = 4,
   INSITU_REGION = 5,   /* marked by the program */
   INSITU_BUILTIN = 6,  /* a function written in C, called from Python */
-  INSITU_COMPILED = 7, /* its name is its address, its file is the object file */
+  INSITU_COMPILED = 7, /* its name is its address in base 16, its file is the object file */
   INSITU_PHASE = 8,    /* all activity of the process between two marks of the program */
+  INSITU_STACK = 9,    /* a compiled function that was read from stacks: it has neither visits nor a time of its own */
 };
 enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2 };
 enum insitu_mpi_state { INSITU_MPI_NONE = 0, INSITU_MPI_INITIALISED = 1, INSITU_MPI_FINALISED = 2 };
@@ -210,6 +211,8 @@ struct insitu_header {
   uint32_t collectives_used;
   uint32_t collectives_sequence; /* odd while events are being moved */
   uint64_t threads_refused;      /* threads for which there was no area */
+  uint64_t stacks_unread;        /* MPI calls whose callers are unknown, because a function has no unwind rule */
+  char unread_object[40];        /* the first object with such a function, "" for the program itself */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

@@ -158,6 +158,11 @@ FINDING_HELP = {
         "All ranks of a run have reported and the run is stored. Reported by `insitu serve`.",
         "Nothing; this is the normal end of a run.",
     ),
+    "stacks-unread": FindingHelp(
+        "The callers of some MPI calls are unknown, because a function on the stack has no unwind "
+        "table. These calls count for the program as a whole.",
+        "Compile the object that the finding names with -fasynchronous-unwind-tables.",
+    ),
     "subinterpreters": FindingHelp(
         "The program created Python subinterpreters. Functions in them are not timed.",
         "Measure the work of subinterpreters in processes of their own.",

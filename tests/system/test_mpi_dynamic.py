@@ -39,8 +39,8 @@ def test_what_a_program_spawns_is_no_rank_of_the_run(compiled: Compiled) -> None
     assert found["MPI_Allreduce"]["comm_ranks"] == [20 * 4] * 2
     assert found["MPI_Allreduce"]["bytes_received"] == [20 * 4] * 2
     assert found["MPI_Exscan"]["comm_ranks"] == [20 * 2] * 2
-    assert compiled.bench.values("dynamic->MPI_Exscan", "time_waiting")[0] == 0.0
-    waiting = compiled.bench.values("dynamic->MPI_Allreduce", "time_waiting")
+    assert compiled.bench.values("dynamic->main->MPI_Exscan", "time_waiting")[0] == 0.0
+    waiting = compiled.bench.values("dynamic->main->MPI_Allreduce", "time_waiting")
     assert all(value != value for value in waiting)  # half of its ranks are not here
 
 

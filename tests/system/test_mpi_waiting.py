@@ -24,10 +24,10 @@ def test_waiting_is_what_the_program_measures_itself(compiled: Compiled) -> None
     assert len(lines) == 6 * P
     for call in {call for call, _, _ in lines}:
         said = {int(rank): float(waited) for name, rank, waited in lines if name == call}
-        found = compiled.bench.values(f"late->{call}", "time_waiting")
-        time = compiled.bench.values(f"late->{call}", "time")
+        found = compiled.bench.values(f"late->main->{call}", "time_waiting")
+        time = compiled.bench.values(f"late->main->{call}", "time")
         assert found == pytest.approx([said[rank] for rank in range(P)], abs=APART_S), call
         assert all(0 <= part <= whole for part, whole in zip(found, time, strict=True)), call
     for call in ("MPI_Exscan", "MPI_Reduce_scatter_block"):  # alone, nobody waits
-        assert compiled.bench.values(f"late->{call}", "time_waiting") == [0.0] * P
-    assert all(map(math.isnan, compiled.bench.values("late->MPI_Comm_dup", "time_waiting")))
+        assert compiled.bench.values(f"late->main->{call}", "time_waiting") == [0.0] * P
+    assert all(map(math.isnan, compiled.bench.values("late->main->MPI_Comm_dup", "time_waiting")))

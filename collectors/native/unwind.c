@@ -1,0 +1,423 @@
+/* Call paths of programs that were not built for it: the functions that are open at an MPI call, read from the stack.
+ *
+ * A thread keeps the rules of the instructions that it has seen (eh_frame.h), and the stacks that it has read: where a
+ * stack leads depends on nothing but the registers and the words that were read, so if they are the same, its row is
+ * the same. A call takes some nanoseconds: no lock, no allocation, no system call. Every word of the stack is known to
+ * be mapped before it is read: the stack of the thread is contiguous, and other stacks, those of coroutines and of
+ * signal handlers, are read by the kernel.
+ *
+ * A row stands for a function, not for a call site. Functions of the C and C++ runtime get no row: what they call
+ * counts for their caller, as library code does in Python. Recursion is folded as in compiled.c. */
+#define _GNU_SOURCE
+#include "unwind.h"
+
+#include "compiled.h"
+#include "eh_frame.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define STACKS 64u                   /* remembered stacks of a thread; a power of two */
+#define WORDS 40u                    /* words of a remembered stack: deeper ones are read again at every call */
+#define RULES 2048u                  /* cached rules of a thread; a power of two */
+#define FRAMES 1024u                 /* a deeper stack is not read */
+#define MAIN_STACK_BYTES (64u << 20) /* the kernel maps nothing else this close to the stack of the main thread */
+
+int insitu_is_unwinding;
+_Atomic uint32_t insitu_objects_unloaded;
+
+/* Kinds of objects. */
+enum { OBJECT_OF_PROGRAM, OBJECT_OF_RUNTIME, OBJECT_OF_MPI };
+
+struct registers {
+  uintptr_t pc, sp, fp;
+  uintptr_t fp_at; /* where on the stack the frame pointer is stored; 0 if it is `fp` */
+  uintptr_t link;  /* the return address of a function that has not stored it; aarch64 only */
+};
+
+/* A stack that was read, from the registers to the row of its innermost function. */
+struct stack {
+  uintptr_t pc, sp, fp;
+  int uses_fp; /* whether it depends on `fp`, which most functions use for other purposes */
+  uint32_t row, words;
+  struct {
+    const uintptr_t *at;
+    uintptr_t value;
+  } word[WORDS];
+};
+
+/* What a thread needs to read its stack. The next owner of its area in the table takes it over. */
+struct unwinder {
+  pthread_t owner;
+  uintptr_t stack_from, stack_to; /* the stack of the thread; empty if it is unknown */
+  uint32_t unloaded;              /* insitu_objects_unloaded when the cache was emptied */
+  uint32_t frames;
+  int ends_in_main;
+  uintptr_t chunk_at, chunk_bytes; /* of `chunk` */
+  uintptr_t chunk[512];            /* words of another stack */
+  uintptr_t pcs[FRAMES];           /* of the frames that have a row, innermost first */
+  uint64_t keys[FRAMES];
+  struct stack reading; /* the stack that is being read */
+  struct stack stacks[STACKS];
+  struct insitu_rule rules[RULES];
+};
+static struct unwinder *unwinders[INSITU_THREADS];
+
+/* ---- the stack of a thread ------------------------------------------------------------------------------------ */
+
+static int is_main_thread(void) {
+  return syscall(SYS_gettid) == getpid();
+}
+
+/* Read a number in base 16. Returns what follows it. */
+static const char *read_hex(const char *text, uintptr_t *value) {
+  for (*value = 0;; text++) {
+    unsigned digit = (unsigned)*text - '0';
+    if (digit > 9) digit = (unsigned)*text - 'a' + 10;
+    if (digit > 15 || (digit > 9 && *text < 'a')) return text;
+    *value = *value << 4 | digit;
+  }
+}
+
+/* Use a line of /proc/self/maps if it describes the stack of this thread. */
+static void use_mapping(struct unwinder *mine, const char *line, int is_main) {
+  uintptr_t from, to, self = (uintptr_t)pthread_self();
+  line = read_hex(line, &from);
+  if (*line != '-') return;
+  line = read_hex(line + 1, &to);
+  if (is_main && strstr(line, "[stack]")) {
+    mine->stack_from = to - MAIN_STACK_BYTES;
+    mine->stack_to = to;
+  } else if (!is_main && self >= from && self < to) {
+    /* The C library stores what it knows of a thread at the upper end of its stack. */
+    mine->stack_from = from;
+    mine->stack_to = self;
+  }
+}
+
+/* Find the stack of the calling thread. Nothing is allocated: that would count for the program. */
+static void find_stack(struct unwinder *mine) {
+  char text[1024];
+  size_t used = 0;
+  int is_main = is_main_thread();
+  mine->owner = pthread_self();
+  mine->stack_from = mine->stack_to = 0;
+  memset(mine->stacks, 0, sizeof mine->stacks);
+  int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  while (file >= 0 && !mine->stack_to) {
+    ssize_t got = read(file, text + used, sizeof text - 1 - used);
+    if (got <= 0) break;
+    used += (size_t)got;
+    text[used] = 0;
+    char *line = text, *end;
+    while ((end = strchr(line, '\n'))) {
+      *end = 0;
+      use_mapping(mine, line, is_main);
+      line = end + 1;
+    }
+    used -= (size_t)(line - text);
+    if (used >= sizeof text - 1) used = 0; /* the rest of a long path */
+    memmove(text, line, used);
+  }
+  if (file >= 0) close(file);
+}
+
+static __attribute__((noinline)) struct unwinder *prepare(struct insitu_thread *self) {
+  int saved = errno, cancel = insitu_prevent_cancel();
+  struct unwinder **mine = &unwinders[self - insitu_table->threads];
+  if (!*mine) {
+    void *fresh = mmap(NULL, sizeof **mine, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fresh != MAP_FAILED) *mine = fresh;
+  }
+  if (*mine) find_stack(*mine);
+  insitu_allow_cancel(cancel);
+  errno = saved;
+  return *mine;
+}
+
+/* Let the kernel read a word, which may not be mapped. It copies up to the end of the page. */
+static __attribute__((noinline)) int read_other_stack(struct unwinder *mine, uintptr_t at, uintptr_t *word) {
+  if (at - mine->chunk_at >= mine->chunk_bytes) {
+    int saved = errno;
+    size_t bytes = sizeof mine->chunk - at % sizeof mine->chunk;
+    struct iovec here = {mine->chunk, bytes}, there = {(void *)at, bytes};
+    ssize_t got = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+    errno = saved;
+    mine->chunk_at = at;
+    mine->chunk_bytes = got == (ssize_t)bytes ? bytes : 0;
+    if (!mine->chunk_bytes) return 0;
+  }
+  mine->reading.words = WORDS + 1; /* it is not remembered */
+  *word = mine->chunk[(at - mine->chunk_at) / sizeof *word];
+  return 1;
+}
+
+/* Read a word of the stack. Returns 0 if it is not part of it. */
+static inline int read_word(struct unwinder *mine, uintptr_t at, uintptr_t *word) {
+  if (__builtin_expect(at % sizeof *word != 0, 0)) return 0;
+  if (__builtin_expect(at < mine->stack_from || at >= mine->stack_to, 0)) return read_other_stack(mine, at, word);
+  *word = *(const uintptr_t *)at;
+  struct stack *reading = &mine->reading;
+  if (reading->words < WORDS) {
+    reading->word[reading->words].at = (const uintptr_t *)at;
+    reading->word[reading->words].value = *word;
+  }
+  reading->words++;
+  return 1;
+}
+
+/* ---- one frame ------------------------------------------------------------------------------------------------ */
+
+static uint8_t kind_of_object(const char *path) {
+  static const char *const runtime[] = {"libc.so",      "libc-",        "libm.so",   "libm-",      "libpthread",
+                                        "libdl",        "librt",        "ld-linux",  "libstdc++.", "libgcc_s",
+                                        "libgfortran.", "libquadmath.", "libinsitu", "linux-vdso"};
+  const char *name = strrchr(path, '/');
+  name = name ? name + 1 : path;
+  if (!strncmp(name, "libmpi", 6)) return OBJECT_OF_MPI;
+  for (size_t i = 0; i < sizeof runtime / sizeof *runtime; i++)
+    if (!strncmp(name, runtime[i], strlen(runtime[i]))) return OBJECT_OF_RUNTIME;
+  return OBJECT_OF_PROGRAM;
+}
+
+/* The key of the rows of a function. Objects may be loaded where others were before, so it also depends on the path of
+ * the object. Addresses have 48 bits. */
+static uint64_t key_of(uintptr_t function, const char *path) {
+  uint64_t hash = 5381;
+  for (const char *at = path; *at; at++) hash = hash * 33 + (unsigned char)*at;
+  return (uint64_t)function ^ hash << 48;
+}
+
+static __attribute__((noinline)) int read_rule(uintptr_t pc, struct insitu_rule *rule) {
+  struct insitu_object object;
+  if (!insitu_object_find(pc, &object) || !insitu_rule_read(&object, pc, rule)) {
+    rule->pc = 0;
+    return 0;
+  }
+  rule->key = key_of(rule->function, object.name);
+  rule->object = kind_of_object(object.name);
+  return 1;
+}
+
+/* Return the rule for an instruction, NULL if there is none. */
+static inline const struct insitu_rule *find_rule(struct unwinder *mine, uintptr_t pc) {
+  struct insitu_rule *rule = &mine->rules[pc * 0x9E3779B97F4A7C15u >> 53 & (RULES - 1)];
+  if (__builtin_expect(rule->pc == pc, 1) || read_rule(pc, rule)) return rule;
+  return NULL;
+}
+
+/* Addresses that were signed (aarch64, pointer authentication) without their signature. */
+static inline uintptr_t strip(uintptr_t address) {
+#if defined(__aarch64__)
+  register uintptr_t link __asm__("x30") = address;
+  __asm__("hint #7" : "+r"(link)); /* xpaclri; no operation on older processors */
+  return link;
+#else
+  return address;
+#endif
+}
+
+/* Go on with the code that a signal interrupted. */
+static int leave_signal(struct unwinder *mine, struct registers *at) {
+#if defined(__x86_64__)
+  const size_t registers = offsetof(ucontext_t, uc_mcontext.gregs);
+  const size_t pc = registers + 8 * REG_RIP, sp = registers + 8 * REG_RSP, fp = registers + 8 * REG_RBP;
+  uintptr_t context = at->sp;
+#elif defined(__aarch64__)
+  const size_t registers = offsetof(ucontext_t, uc_mcontext);
+  const size_t pc = registers + offsetof(mcontext_t, pc), sp = registers + offsetof(mcontext_t, sp);
+  const size_t fp = registers + offsetof(mcontext_t, regs) + 8 * 29;
+  uintptr_t context = at->sp + 128; /* behind siginfo_t */
+  if (!read_word(mine, context + fp + 8, &at->link)) return 0;
+#else
+  const size_t pc = 0, sp = 0, fp = 0;
+  uintptr_t context = at->sp;
+#endif
+  at->fp_at = context + fp;
+  return read_word(mine, context + pc, &at->pc) && read_word(mine, context + sp, &at->sp);
+}
+
+/* Read the frame pointer of a frame. */
+static inline int read_fp(struct unwinder *mine, const struct registers *at, uintptr_t *fp) {
+  if (at->fp_at) return read_word(mine, at->fp_at, fp);
+  mine->reading.uses_fp = 1;
+  *fp = at->fp;
+  return *fp != 0;
+}
+
+/* Go on with the caller. Returns 0 if it cannot be found. */
+static inline int leave_frame(struct unwinder *mine, const struct insitu_rule *rule, struct registers *at) {
+  uintptr_t cfa, fp = 0, address = at->link;
+  int needs_fp = rule->cfa != INSITU_CFA_SP || rule->return_saved == INSITU_SAVED_AT_FP;
+  if (__builtin_expect(needs_fp || rule->fp_saved == INSITU_SAVED_AT_FP, 0) && !read_fp(mine, at, &fp)) return 0;
+
+  if (__builtin_expect(rule->cfa == INSITU_CFA_SP, 1)) cfa = at->sp + (uintptr_t)(intptr_t)rule->cfa_offset;
+  else if (rule->cfa == INSITU_CFA_FP) cfa = fp + (uintptr_t)(intptr_t)rule->cfa_offset;
+  else if (!read_word(mine, fp + (uintptr_t)(intptr_t)rule->cfa_offset, &cfa)) return 0;
+  /* The stack grows downwards: only a leaf of aarch64 has no frame at all. */
+  if (cfa < at->sp || (cfa == at->sp && !at->link)) return 0;
+
+  uintptr_t stored = (rule->return_saved == INSITU_SAVED_AT_FP ? fp : cfa) + (uintptr_t)(intptr_t)rule->return_offset;
+  if (rule->return_saved == INSITU_SAVED_NOWHERE ? !address : !read_word(mine, stored, &address)) return 0;
+  if (rule->fp_saved == INSITU_SAVED_AT_CFA) at->fp_at = cfa + (uintptr_t)(intptr_t)rule->fp_offset;
+  else if (rule->fp_saved == INSITU_SAVED_AT_FP) at->fp_at = fp + (uintptr_t)(intptr_t)rule->fp_offset;
+  else if (rule->fp_saved == INSITU_SAVED_UNKNOWN) at->fp = at->fp_at = 0;
+  at->pc = strip(address);
+  at->sp = cfa;
+  at->link = 0;
+  return 1;
+}
+
+/* ---- a stack -------------------------------------------------------------------------------------------------- */
+
+/* Whether a function begins here. */
+static int is_first_instruction(struct unwinder *mine, uintptr_t pc) {
+  const struct insitu_rule *rule = find_rule(mine, pc);
+  return rule && rule->function == pc;
+}
+
+/* Record the first object whose functions have no rules. */
+static __attribute__((noinline)) void report_gap(uintptr_t pc) {
+  static atomic_flag is_reported = ATOMIC_FLAG_INIT; /* acquire and release by default; nothing depends on it */
+  struct insitu_object object;
+  if (atomic_flag_test_and_set(&is_reported) || !insitu_object_find(pc, &object)) return;
+  const char *name = strrchr(object.name, '/');
+  char *reported = insitu_table->header->unread_object;
+  strncpy(reported, name ? name + 1 : object.name, sizeof insitu_table->header->unread_object - 1);
+}
+
+/* Read the frames from `at` outwards. Returns 1 if the outermost was reached. */
+static int read_stack(struct unwinder *mine, struct registers at, int is_call) {
+  unsigned frames = 0;
+  int was_runtime = 0;
+  mine->chunk_bytes = 0;
+  mine->ends_in_main = 0;
+  for (unsigned steps = 1;; steps++) {
+    /* A return address may be behind the last instruction of its function: the call is in front of it. */
+    const struct insitu_rule *rule = find_rule(mine, at.pc - (uintptr_t)is_call);
+    if (!rule && is_call && is_first_instruction(mine, at.pc)) break; /* code that runs when a coroutine returns */
+    if (!rule) {
+      report_gap(at.pc);
+      return 0;
+    }
+    /* The MPI library itself gets no row: a Fortran program calls its binding, which calls the C function. */
+    if (rule->object == OBJECT_OF_PROGRAM || (rule->object == OBJECT_OF_MPI && frames)) {
+      mine->pcs[frames] = rule->pc;
+      mine->keys[frames++] = rule->key;
+    }
+    if (rule->cfa == INSITU_CFA_OUTERMOST) {
+      /* _start, which called the C library, which called main. */
+      mine->ends_in_main = was_runtime && rule->object == OBJECT_OF_PROGRAM;
+      if (mine->ends_in_main) frames--;
+      break;
+    }
+    was_runtime = rule->object == OBJECT_OF_RUNTIME;
+    is_call = rule->cfa != INSITU_CFA_SIGNAL;
+    if (steps == FRAMES || !(is_call ? leave_frame(mine, rule, &at) : leave_signal(mine, &at))) return 0;
+    if (__builtin_expect(!at.pc, 0)) break; /* the first function of a coroutine */
+  }
+  mine->frames = frames;
+  return 1;
+}
+
+static __attribute__((noinline)) uint32_t add_row(uint32_t parent, uint64_t key, uintptr_t pc, int is_main) {
+  struct insitu_object object;
+  struct insitu_rule rule;
+  uint32_t row = insitu_row_fold(parent, key);
+  if (row) return row;
+  if (!insitu_object_find(pc, &object) || !insitu_rule_read(&object, pc, &rule)) return 0;
+  const struct insitu_function function = {
+      .address = rule.function - object.base, .object = object.name, .hint = is_main ? "main" : ""};
+  int saved = errno;
+  row = insitu_function_row(parent, key, INSITU_STACK, &function);
+  errno = saved;
+  return row;
+}
+
+/* Return the row of the innermost function, below the outermost frame of the thread. Returns 0 if there is no room. */
+static uint32_t find_rows(struct insitu_thread *self, const struct unwinder *mine) {
+  const struct insitu_row *rows = insitu_rows;
+  uint32_t row = self->root;
+  for (uint32_t i = mine->frames; i-- > 0;) {
+    uint64_t key = mine->keys[i];
+    uint32_t parent = row;
+    if (rows[parent].key == key && parent != self->root) continue; /* direct recursion */
+    row = insitu_find_child(parent, key);
+    int is_main = mine->ends_in_main && i + 1 == mine->frames;
+    if (__builtin_expect(!row, 0) && !(row = add_row(parent, key, mine->pcs[i], is_main))) return 0;
+  }
+  return row;
+}
+
+/* The registers of the caller of the wrapper with this frame. Returns whether `pc` is a return address. */
+static inline __attribute__((always_inline)) int read_registers(const uintptr_t *frame, struct registers *at) {
+#if defined(__x86_64__)
+  *at = (struct registers){.pc = frame[1], .sp = (uintptr_t)(frame + 2), .fp = frame[0]};
+  return 1;
+#elif defined(__aarch64__)
+  /* From here: the frame of a function says nothing of the stack pointer of its caller. */
+  (void)frame;
+  *at = (struct registers){0};
+  __asm__ volatile("adr %0, .\n\tmov %1, sp\n\tmov %2, x29" : "=r"(at->pc), "=r"(at->sp), "=r"(at->fp));
+  return 0;
+#else
+  (void)frame;
+  *at = (struct registers){0};
+  return 0;
+#endif
+}
+
+static inline int is_same(const struct stack *known, const struct registers *at) {
+  if (known->pc != at->pc || known->sp != at->sp || !known->row) return 0;
+  if (known->uses_fp && known->fp != at->fp) return 0;
+  uintptr_t difference = 0;
+  for (uint32_t i = 0; i < known->words; i++) difference |= *known->word[i].at ^ known->word[i].value;
+  return !difference;
+}
+
+static __attribute__((noinline)) uint32_t read_caller(struct insitu_thread *self, struct unwinder *mine,
+                                                      const struct registers *at, int is_call, struct stack *known) {
+  mine->reading.words = 0;
+  mine->reading.uses_fp = 0;
+  if (!read_stack(mine, *at, is_call)) {
+    /* Relaxed: only a count. */
+    __atomic_fetch_add(&insitu_table->header->stacks_unread, 1, __ATOMIC_RELAXED);
+    return 0;
+  }
+  uint32_t row = find_rows(self, mine);
+  if (row && mine->reading.words <= WORDS) {
+    *known = mine->reading;
+    known->pc = at->pc;
+    known->sp = at->sp;
+    known->fp = at->fp;
+    known->row = row;
+  }
+  return row;
+}
+
+uint32_t insitu_unwind_caller(struct insitu_thread *self, const uintptr_t *frame) {
+  struct unwinder *mine = unwinders[self - insitu_table->threads];
+  uint32_t outer = insitu_top(self)->row;
+  if (__builtin_expect(!mine || mine->owner != pthread_self(), 0) && !(mine = prepare(self))) return outer;
+  /* Relaxed, as unwind.h explains. */
+  uint32_t unloaded = atomic_load_explicit(&insitu_objects_unloaded, memory_order_relaxed);
+  if (__builtin_expect(mine->unloaded != unloaded, 0)) {
+    memset(mine->rules, 0, sizeof mine->rules);
+    memset(mine->stacks, 0, sizeof mine->stacks);
+    mine->unloaded = unloaded;
+  }
+
+  struct registers at;
+  int is_call = read_registers(frame, &at);
+  struct stack *known = &mine->stacks[(at.pc ^ at.sp * 31) * 0x9E3779B97F4A7C15u >> 58 & (STACKS - 1)];
+  if (__builtin_expect(is_same(known, &at), 1)) return known->row;
+  uint32_t row = read_caller(self, mine, &at, is_call, known);
+  return row ? row : outer;
+}

@@ -1,0 +1,21 @@
+/* Call paths of programs that were not built for it: the functions that are open at an MPI call, read from the stack.
+ */
+#ifndef INSITU_UNWIND_H
+#define INSITU_UNWIND_H
+
+#include "table.h"
+
+#include <stdatomic.h>
+
+/* Whether call paths are read from stacks. Set once, before the program starts. */
+extern int insitu_is_unwinding;
+/* How often objects were unloaded: rules that were read before may be those of another object. Relaxed: who calls code
+ * of an object that was loaded later has synchronised with whoever loaded it. */
+extern _Atomic uint32_t insitu_objects_unloaded;
+
+/* Return the row of the function that called the wrapper with this frame, below those of its callers. If the stack
+ * cannot be read up to its end, it is the row of the innermost open frame. `frame` holds the caller's frame pointer and
+ * the return address. */
+uint32_t insitu_unwind_caller(struct insitu_thread *self, const uintptr_t *frame);
+
+#endif
