@@ -97,7 +97,9 @@ class Agent:
     def beat(self, now: float) -> bool:
         """Run one heartbeat; return True when there is nothing left to do."""
         self.node.scan()
-        self.processes.watch(rank.table.header.pid for rank in self.node.live_ranks())
+        for rank in self.node.live_ranks():
+            head = rank.table.header
+            self.processes.watch((head.pid, head.root_pid or head.pid))
         if not self.node.ranks:
             return self._is_over(now)
         if self.is_spooling:

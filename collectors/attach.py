@@ -1,15 +1,16 @@
 """Tells a compiled rank where its table belongs, and starts the agent of the node.
 
 `native/preload.c` starts this module in a helper process, before the program's `main`. The two talk
-over a pair of sockets: the helper sends the rank, the number of ranks, the budget and the path of
-the table; the rank creates the table and answers with 0 or an errno.
+over a pair of sockets: the helper sends the rank, the number of ranks, the budget, the first
+process of the rank and the path of the table; the rank creates the table and answers with 0 or an
+errno.
 """
 
 import os
 
 from insitu.collectors import steering, table_directory
 from insitu.collectors.bootstrap import start_agent
-from insitu.collectors.rank import find_rank
+from insitu.collectors.rank import RankInfo, find_rank, find_root
 
 
 def main(argv: list[str]) -> None:
@@ -28,15 +29,17 @@ def _serve(channel: int) -> None:
     Raises:
         OSError: the rank is unknown, or there is no table.
     """
-    info = find_rank(os.environ)
+    is_single = "INSITU_SINGLE" in os.environ
+    info = RankInfo(0, 1) if is_single else find_rank(os.environ)
     if info is None:
         raise OSError("the launcher sets the number of this rank, but not the number of ranks")
 
     directory = table_directory.make_run_directory(os.environ["INSITU_RUN"])
     path = table_directory.table_path(directory, info.rank)
     budget = steering.parse_steering(os.environ.get(steering.VARIABLE, "")).budget
-    request = f"{info.rank} {info.size} {budget!r}\n".encode() + os.fsencode(path) + b"\0"
-    os.write(channel, request)
+    root_pid, root_started = find_root(os.getppid(), os.environ)
+    numbers = f"{info.rank} {info.size} {budget!r} {root_pid} {root_started}\n"
+    os.write(channel, numbers.encode() + os.fsencode(path) + b"\0")
 
     answer = os.read(channel, 4)
     failed = int.from_bytes(answer, "little")

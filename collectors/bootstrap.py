@@ -10,7 +10,7 @@ import sys
 import time
 
 from insitu.collectors import library, regions, steering, table_directory
-from insitu.collectors.rank import RankInfo
+from insitu.collectors.rank import RankInfo, find_root
 
 TYPE_CHECKING = False  # typing is not loaded in a rank
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Collectors:
         self.status = 0
         self.is_aborted = False  # MPI_Abort ends the job because of an exception
         self.pid = os.getpid()
+        info.root = find_root(self.pid, os.environ)
         self.directory = table_directory.make_run_directory(run)
         self.path = table_directory.table_path(self.directory, info.rank)
         try:

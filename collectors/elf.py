@@ -12,7 +12,11 @@ from typing import NamedTuple
 
 SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
-SECTION_TABLE_AT, SECTION_COUNTS_AT = 0x28, 0x3A  # in the file header
+PROGRAM_TABLE_AT, PROGRAM_COUNTS_AT = 0x20, 0x36  # in the file header
+SECTION_TABLE_AT, SECTION_COUNTS_AT = 0x28, 0x3A
+FILE_HEADER_BYTES = 64
+MAX_HEADER_BYTES = 8192  # of the file header and the program headers, which follow it
+INTERPRETER = 3  # type of the program header that names the dynamic linker
 MAGIC_64_LITTLE = b"\x7fELF\x02\x01"  # 64 bits, little endian
 SYMTAB, DYNSYM, NOTE = 2, 11, 7  # types of sections
 FUNCTION, INDIRECT = 2, 10  # types of symbols
@@ -63,6 +67,24 @@ def read_functions(path: str, *, before_ns: int) -> FunctionTable:
             return FunctionTable(names, has_debug_info)
     except (OSError, struct.error, IndexError, ValueError):
         return FunctionTable()
+
+
+def is_static(path: str) -> bool:
+    """Whether a file is an ELF program that no dynamic linker starts.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(path, "rb") as file:
+        head = file.read(MAX_HEADER_BYTES)
+    if head[: len(MAGIC_64_LITTLE)] != MAGIC_64_LITTLE or len(head) < FILE_HEADER_BYTES:
+        return False
+    (table_at,) = struct.unpack_from("<Q", head, PROGRAM_TABLE_AT)
+    entry_bytes, count = struct.unpack_from("<HH", head, PROGRAM_COUNTS_AT)
+    if table_at + entry_bytes * count > len(head):
+        return False
+    types = [struct.unpack_from("<I", head, table_at + i * entry_bytes)[0] for i in range(count)]
+    return INTERPRETER not in types
 
 
 def _sections(data: "mmap.mmap | bytes") -> list[Section]:

@@ -32,7 +32,7 @@ class NativeTimer:
         self.region_enter = native.region_enter
         self.region_leave = native.region_leave
         self.phase = native.phase
-        native.open(path, info.rank, info.size, program, meta.encode())
+        native.open(path, info.rank, info.size, program, meta.encode(), *info.root)
 
     def start(
         self,

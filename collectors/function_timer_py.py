@@ -363,6 +363,8 @@ class PythonTimer:
             mpi_size=-1,
             pid=os.getpid(),
             pid_started=started,
+            root_pid=info.root[0],
+            root_started=info.root[1],
             created_ns=time.time_ns(),
             start_tick=now,
             start_ns=now,

@@ -7,9 +7,15 @@ import time
 from array import array
 from typing import Any
 
-from insitu.collectors import elision, heap, smaps, spool, table_directory
+from insitu.collectors import elision, heap, spool, table_directory
 from insitu.collectors.iterations import iteration_gauges, sample_iterations
 from insitu.collectors.phases import phase_gauges
+from insitu.collectors.programs import (
+    describe_superseded,
+    find_superseded,
+    is_provisional,
+    update_state,
+)
 from insitu.collectors.rank_end import find_problems, rank_end
 from insitu.collectors.ranks import (
     COLUMN_INDEX,
@@ -21,7 +27,7 @@ from insitu.collectors.ranks import (
     table_groups,
 )
 from insitu.collectors.symbols import Symbols
-from insitu.collectors.table import COMPILED, RUNNING, STACK, Row, TableReader
+from insitu.collectors.table import COMPILED, STACK, Row, TableReader
 from insitu.collectors.waiting import waiting_gauges
 from insitu.errors import WireError
 from insitu.wire.digest import EMPTY_DIGEST, extend_digest
@@ -51,6 +57,8 @@ class Node:
         self.token = token
         self.incarnation = incarnation or time.time_ns()
         self.ranks: dict[str, Rank] = {}  # by file name of the table
+        self.waiting: dict[str, Rank] = {}  # tables that may turn out not to be the program's
+        self.superseded: dict[str, Rank] = {}  # tables of processes that are not the program
         self.damaged: dict[str, str] = {}  # why a table cannot be read, by file name
         self.path_ids: dict[tuple[int, str], int] = {}  # by parent and name
         self.paths: list[tuple[int, str, str, int]] = []  # parent, name, file, line
@@ -62,9 +70,17 @@ class Node:
 
     def scan(self) -> None:
         """Open new tables, read new rows, and find out which ranks have ended."""
+        known = (self.ranks, self.waiting, self.superseded, self.damaged)
         for name in table_directory.table_names(self.directory):
-            if name not in self.ranks and name not in self.damaged:
+            if not any(name in names for names in known):
                 self._open(name)
+
+        for name, rank in list(self.waiting.items()):
+            update_state(rank)
+            if not is_provisional(rank):
+                self.ranks[name] = self.waiting.pop(name)
+        for name in find_superseded(self.ranks):
+            self.superseded[name] = self.ranks.pop(name)
 
         for name, rank in list(self.ranks.items()):
             try:
@@ -79,16 +95,14 @@ class Node:
         except WireError as error:
             self.damaged[name] = str(error)
             return
-        self.ranks[name] = Rank(table, table.header.rank)
+        self.waiting[name] = Rank(table, table.header.rank)
 
     def _update(self, rank: Rank) -> None:
-        # Look whether the process is alive before its state is read: a rank may end in between.
-        is_alive = smaps.is_alive(rank.table.header.pid, rank.table.header.pid_started)
-        rank.table.new_rows()  # reads the header too, once per heartbeat
+        update_state(rank)
+        rank.table.new_rows()
         head = rank.table.header
         if head.mpi_size > 1 or head.size <= 1:
             rank.number = head.mpi_rank if head.mpi_rank >= 0 else head.rank
-        rank.has_ended = head.state != RUNNING or not is_alive
 
         self._update_throttled(rank)
         for row in rank.table.rows[len(rank.node_rows) :]:
@@ -144,7 +158,8 @@ class Node:
 
     def live_ranks(self) -> list[Rank]:
         """The ranks that have not ended."""
-        return [rank for rank in self.ranks.values() if not rank.has_ended]
+        tables = (*self.ranks.values(), *self.waiting.values())
+        return [rank for rank in tables if not rank.has_ended]
 
     @property
     def meta(self) -> dict[str, Any]:  # Any: JSON
@@ -237,7 +252,7 @@ class Node:
             rank.tick_s = rank.tick_s or fallback_s
             if not rank.tick_s:
                 continue  # a few microseconds old: the rate of its clock is not known yet
-            totals = rank.table.totals(rank.tick_s, is_alive=not rank.has_ended)
+            totals = rank.table.totals(rank.tick_s, is_alive=rank.is_running)
             if self.throttled:
                 elision.fold_into_callers(totals, rank.table.rows, self.throttled.keys())
             measured.append((rank, totals))
@@ -276,6 +291,7 @@ class Node:
             ends.append(end)
             for code, text in find_problems(head, end):
                 findings.append((code, text, f"rank {rank.number}"))
+        findings += describe_superseded(self.superseded.values())
         if any(head.throttled for head in heads):
             findings.append(("throttled", self._describe_throttled(), ""))
         for name, reason in self.damaged.items():
@@ -300,10 +316,11 @@ class Node:
 
     def remove_tables(self) -> None:
         """Delete the tables that were sent, and the run directory if no table is left."""
-        for name, rank in self.ranks.items():
-            rank.table.close()
-            os.unlink(os.path.join(self.directory, name))
-        self.ranks.clear()
+        for tables in (self.ranks, self.superseded):
+            for name, rank in tables.items():
+                rank.table.close()
+                os.unlink(os.path.join(self.directory, name))
+            tables.clear()
         if not table_directory.table_names(self.directory):
             shutil.rmtree(self.directory, ignore_errors=True)
 

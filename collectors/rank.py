@@ -19,13 +19,18 @@ SPAWN_VARIABLES = ("PMI_SPAWNED", "OMPI_PARENT_PORT")
 
 
 class RankInfo:
-    """A rank and the number of ranks. MPI's own values replace them once it is initialised."""
+    """A rank and the number of ranks. MPI's own values replace them once it is initialised.
 
-    __slots__ = ("rank", "size")
+    Attributes:
+        root: id and start time of the first process of this rank; (0, 0) if unknown.
+    """
+
+    __slots__ = ("rank", "root", "size")
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
         self.size = size
+        self.root = (0, 0)
 
 
 def find_rank(environment: Mapping[str, str]) -> RankInfo | None:
@@ -45,6 +50,42 @@ def find_rank(environment: Mapping[str, str]) -> RankInfo | None:
         if size and int(rank) < int(size):
             return RankInfo(int(rank), int(size))
     return None
+
+
+def find_root(pid: int, environment: Mapping[str, str]) -> tuple[int, int]:
+    """Id and start time of the first process of the rank that process `pid` belongs to.
+
+    It is a shell or another wrapper if the launcher started one. All processes of a rank have the
+    same run and the same variable of the rank; the launcher has only the run. Under Slurm it is
+    always `pid`, because Slurm kills the agent that waits for it.
+    """
+    marks = set()
+    for name in ("INSITU_RUN", _rank_variable(environment)):
+        marks.add(f"{name}={environment.get(name, '')}".encode())
+    root = pid
+    try:
+        started, parent = _read_stat(pid)
+        while parent > 1 and "SLURM_STEP_ID" not in environment:
+            with open(f"/proc/{parent}/environ", "rb") as file:
+                if not marks <= set(file.read().split(b"\0")):
+                    break
+            root = parent
+            started, parent = _read_stat(root)
+    except OSError:  # the process is another user's, or has just ended
+        return (root, started) if root != pid else (0, 0)
+    return root, started
+
+
+def _rank_variable(environment: Mapping[str, str]) -> str:
+    names = ("INSITU_SINGLE", *(name for name, _ in RANK_VARIABLES))
+    return next((name for name in names if name in environment), "")
+
+
+def _read_stat(pid: int) -> tuple[int, int]:
+    """The start time of a process, in clock ticks since boot, and the id of its parent."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return int(fields[19]), int(fields[1])
 
 
 def job_name(environment: Mapping[str, str]) -> str:

@@ -1,15 +1,23 @@
 """How a rank ended, according to the header of its table."""
 
-from insitu.collectors.table import ABORTED, MPI_FINALISED, MPI_INITIALISED, RUNNING, Header
+from insitu.collectors.table import (
+    ABORTED,
+    MPI_FINALISED,
+    MPI_INITIALISED,
+    REPLACED,
+    RUNNING,
+    Header,
+)
 from insitu.entities import STATUS_UNKNOWN
 from insitu.wire.messages import RankEnd
 
 
 def rank_end(number: int, head: Header) -> RankEnd:
     """The exit status of a rank, and whether its values are complete."""
-    if head.state == RUNNING and head.mpi_state == MPI_FINALISED:
-        return RankEnd(number, 0, True)  # os._exit or _exit after MPI_Finalize
-    if head.state == RUNNING:
+    has_no_status = head.state in (RUNNING, REPLACED)
+    if has_no_status and head.mpi_state == MPI_FINALISED:
+        return RankEnd(number, 0, True)
+    if has_no_status:
         return RankEnd(number, STATUS_UNKNOWN, False)
     return RankEnd(number, head.exit_status, not _has_aborted(head))
 
@@ -51,6 +59,19 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         )
         findings.append(("subinterpreters", text))
 
+    if head.hook.rstrip(b"\0") == b"isolated":
+        text = (
+            "Python was started with -I, -E or -S, so only its MPI calls and its heap are measured;"
+            " without this option, its functions are timed as well"
+        )
+        findings.append(("python-isolated", text))
+    if head.state == REPLACED:
+        text = (
+            "the program replaced itself by another one, which insitu does not measure: neither"
+            " Python 3.11 or newer nor a program linked with a shared MPI library"
+        )
+        findings.append(("rank-replaced", text))
+
     if _has_aborted(head):
         text = f"the rank ended the job with status {head.exit_status}{_phase(head)}"
         findings.append(("rank-aborted", text))
@@ -80,6 +101,6 @@ def _has_aborted(head: Header) -> bool:
     The launcher does so if a compiled rank exits with an error while MPI is initialised. In Python,
     mpi4py finalizes MPI after the table has ended.
     """
-    is_compiled = head.hook.rstrip(b"\0") == b"preload"
+    is_compiled = head.hook.rstrip(b"\0") in (b"preload", b"isolated")
     exits_early = is_compiled and head.exit_status != 0 and head.mpi_state == MPI_INITIALISED
     return bool(head.state == ABORTED or exits_early)

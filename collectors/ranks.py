@@ -36,7 +36,8 @@ class Rank:
     pages: dict[int, dict[str, int]] = field(default_factory=dict)  # by number of the phase
     throttled_rows: set[int] = field(default_factory=set)
     tick_s: float = 0.0
-    has_ended: bool = False
+    is_running: bool = True  # the process that writes the table
+    has_ended: bool = False  # and so has the wrapper that started it, if there is one
     is_final: bool = False  # the totals after the end of all ranks were taken
 
 

@@ -20,7 +20,7 @@ VERSION = 1
 HEADER_BYTES = 4096  # one page; the fields of `Header` fill its beginning
 
 # States of a rank, and of MPI in it.
-RUNNING, ENDED, ABORTED = range(3)
+RUNNING, ENDED, ABORTED, REPLACED = range(4)
 MPI_NONE, MPI_INITIALISED, MPI_FINALISED = range(3)
 
 # Kinds of rows. The name of a compiled function is its address in the object named as its file. A
@@ -124,6 +124,8 @@ class Header(NamedTuple):
     threads_refused: U8
     stacks_unread: U8
     unread_object: Annotated[bytes, "40s"]
+    root_pid: U8  # the first process of this rank, which may be a shell; 0 if unknown
+    root_started: U8
 
     @property
     def cart_coordinates(self) -> tuple[int, ...]:

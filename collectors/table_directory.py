@@ -85,5 +85,14 @@ def table_names(directory: str) -> list[str]:
 
 
 def table_path(directory: str, rank: int) -> str:
-    """The path for a rank's table. A restarted rank has another process id, so another path."""
-    return os.path.join(directory, f"rank-{rank:06d}-{os.getpid()}{TABLE_SUFFIX}")
+    """A new path for a rank's table.
+
+    A restarted rank has another process id. A process that replaced itself by another program has
+    the same, so the tables are numbered.
+    """
+    stem = os.path.join(directory, f"rank-{rank:06d}-{os.getpid()}")
+    path, number = stem + TABLE_SUFFIX, 1
+    while os.path.exists(path):
+        number += 1
+        path = f"{stem}-{number}{TABLE_SUFFIX}"
+    return path

@@ -1,6 +1,7 @@
 /* The library as the Python module insitu_native, loaded by collectors/library.py. */
 #include "budget.h"
 #include "counters.h"
+#include "endings.h"
 #include "finish.h"
 #include "frames.h"
 #include "hook.h"
@@ -24,12 +25,18 @@ static PyObject *py_open(PyObject *module, PyObject *arguments) {
   const char *path, *program, *meta;
   Py_ssize_t meta_bytes;
   int rank, size;
-  if (!_PyArg_ParseTuple_SizeT(arguments, "siisy#", &path, &rank, &size, &program, &meta, &meta_bytes)) return NULL;
+  unsigned long long root_pid = 0, root_started = 0;
+  if (!_PyArg_ParseTuple_SizeT(arguments, "siisy#|KK", &path, &rank, &size, &program, &meta, &meta_bytes, &root_pid,
+                               &root_started))
+    return NULL;
   int failed = insitu_table_create(path, rank, size, program, meta, (size_t)meta_bytes);
   if (failed) {
     errno = failed;
     return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
   }
+  insitu_table->header->root_pid = root_pid;
+  insitu_table->header->root_started = root_started;
+  insitu_endings_start();
   return none();
 }
 
@@ -136,7 +143,8 @@ static PyObject *py_patch_mpi(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef methods[] = {
-    {"open", py_open, METH_VARARGS, "open(path, rank, size, program, meta): create the table of this process"},
+    {"open", py_open, METH_VARARGS,
+     "open(path, rank, size, program, meta, root_pid, root_started): create the table of this process"},
     {"configure", py_configure, METH_VARARGS,
      "configure(library, user, ours, only, skip, depth, keeps_recursion): set what is recorded"},
     {"start", py_start, METH_VARARGS,

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "budget.h"
 #include "counters.h"
-#include "finish.h"
+#include "endings.h"
 #include "heap.h"
 #include "maps.h"
 #include "mpi_wrapper.h"
@@ -27,8 +27,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* insitu/run/environment.py adds it: the address sanitizer refuses to run behind another library. */
-#define INSITU_ASAN_OPTION "verify_asan_link_order=0"
 #define ATTACH \
   "import sys; sys.path.insert(0, sys.argv[1]); from insitu.collectors.attach import main; main(sys.argv[2:])"
 
@@ -44,7 +42,7 @@ static void read_program_path(char itself[PATH_MAX]) {
   itself[length > 0 ? length : 0] = 0;
 }
 
-/* Whether this is a Python interpreter, which measures itself. A program that embeds Python, such as LAMMPS, is not. */
+/* Whether this is a Python interpreter. A program that embeds Python, such as LAMMPS, is not. */
 static int is_python(void) {
   char itself[PATH_MAX];
   read_program_path(itself);
@@ -52,15 +50,47 @@ static int is_python(void) {
   return PyModule_Create2 && name && (!strncmp(name, "/python", 7) || !strncmp(name, "/pypy", 5));
 }
 
-/* Whether this is a rank of a compiled program. Shells and launchers are not: they only pass the environment on. */
-static int is_compiled_rank(void) {
-  static const char *const ranks[] = {"PMIX_RANK",           "PMI_RANK",    "OMPI_COMM_WORLD_RANK",
-                                      "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_ID"};
+/* Whether an option of Python makes it ignore PYTHONPATH, or import no sitecustomize. `*has_value` says whether the
+ * next word belongs to it. */
+static int isolates(const char *option, int *has_value) {
+  *has_value = !strcmp(option, "--check-hash-based-pycs");
+  if (option[1] == '-') return 0;
+  for (const char *letter = option + 1; *letter; letter++) {
+    if (strchr("IES", *letter)) return 1;
+    if (strchr("cmWX", *letter)) {
+      *has_value = !letter[1];
+      return 0;
+    }
+  }
+  return 0;
+}
+
+/* Whether this Python cannot measure itself because of its options. */
+static int is_isolated_python(void) {
+  char words[4096]; /* options come first; a script behind them may have any number of words */
+  size_t length = insitu_read_file("/proc/self/cmdline", words, sizeof words);
+  const char *end = words + length, *at = words + strlen(words) + 1;
+  int has_value = 0;
+  if (!length || !is_python()) return 0;
+  for (; at < end && (has_value || (*at == '-' && at[1])); at += strlen(at) + 1) {
+    int is_value = has_value;
+    has_value = 0;
+    if (is_value) continue;
+    if (isolates(at, &has_value)) return 1;
+    if (!strncmp(at, "-c", 2) || !strncmp(at, "-m", 2)) return 0;
+  }
+  return 0;
+}
+
+/* Whether this is a rank that does not measure itself as Python does. Shells and launchers are not: they only pass the
+ * environment on. */
+static int is_compiled_rank(int is_isolated) {
   if (!secure_getenv("INSITU_RUN") || !getenv("INSITU_PYTHON") || !getenv("INSITU_HOME")) return 0;
   if (getenv("PMI_SPAWNED") || getenv("OMPI_PARENT_PORT")) return 0; /* started by MPI_Comm_spawn; see rank.py */
-  if (is_python() || !dl_iterate_phdr(is_mpi_library, NULL)) return 0;
-  for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
-    if (getenv(ranks[i])) return 1;
+  if (!is_isolated && (is_python() || !dl_iterate_phdr(is_mpi_library, NULL))) return 0;
+  if (getenv("INSITU_SINGLE")) return 1;
+  for (size_t i = 0; i < INSITU_RANK_VARIABLES; i++)
+    if (getenv(insitu_rank_variables[i])) return 1;
   return 0;
 }
 
@@ -170,14 +200,18 @@ static size_t read_until(int channel, char last, char *text, size_t capacity) {
 static int create_table(int channel, const char *program) {
   char numbers[128], path[PATH_MAX];
   int rank, size;
+  unsigned long long root_pid, root_started;
   double budget;
   const char *meta = getenv("INSITU_META"), *name = strrchr(program, '/');
   if (!read_until(channel, '\n', numbers, sizeof numbers) || !read_until(channel, 0, path, sizeof path)) return ENOENT;
-  if (sscanf(numbers, "%d %d %lf", &rank, &size, &budget) != 3) return EINVAL;
+  if (sscanf(numbers, "%d %d %lf %llu %llu", &rank, &size, &budget, &root_pid, &root_started) != 5) return EINVAL;
   int failed =
       insitu_table_create(path, rank, size, name ? name + 1 : program, meta ? meta : "", meta ? strlen(meta) : 0);
-  if (!failed) insitu_table->header->budget = budget;
-  return failed;
+  if (failed) return failed;
+  insitu_table->header->budget = budget;
+  insitu_table->header->root_pid = root_pid;
+  insitu_table->header->root_started = root_started;
+  return 0;
 }
 
 /* Create the table of this process with the help of attach.py. Returns 0 or an errno. */
@@ -208,26 +242,22 @@ static int measure_this_process(void) {
   return failed;
 }
 
-static void at_exit(int status, void *unused) {
-  (void)unused;
-  insitu_finish(INSITU_ENDED, status);
-}
-
 __attribute__((constructor)) static void before_main(void) {
   /* secure_getenv: a program that runs with the rights of another user (setuid) is not measured. */
   const char *heap = secure_getenv("INSITU_HEAP");
   if (heap && strcmp(heap, "off") == 0) insitu_heap_stop();
   if (heap && strcmp(heap, "mmap") == 0) insitu_maps_start();
-  if (!is_compiled_rank()) return;
+  int is_isolated = is_isolated_python();
+  if (!is_compiled_rank(is_isolated)) return;
 
   int saved = errno, failed = measure_this_process();
+  if (!failed) insitu_endings_start();
   restore_environment();
   errno = saved;
   if (failed) return;
-  strcpy(insitu_table->header->hook, "preload");
+  strcpy(insitu_table->header->hook, is_isolated ? "isolated" : "preload");
   insitu_counters_start();
   insitu_is_unwinding = 1;
   insitu_is_on = 1;
   insitu_mpi_start();
-  on_exit(at_exit, NULL);
 }

@@ -54,7 +54,8 @@ enum insitu_kind {
   INSITU_PHASE = 8,    /* all activity of the process between two marks of the program */
   INSITU_STACK = 9,    /* a compiled function that was read from stacks: it has neither visits nor a time of its own */
 };
-enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2 };
+/* REPLACED: by exec. The process may still run, as another program. */
+enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2, INSITU_REPLACED = 3 };
 enum insitu_mpi_state { INSITU_MPI_NONE = 0, INSITU_MPI_INITIALISED = 1, INSITU_MPI_FINALISED = 2 };
 
 /* Flags of a row. The first five are also flags of a code object (code.h). */
@@ -213,6 +214,9 @@ struct insitu_header {
   uint64_t threads_refused;      /* threads for which there was no area */
   uint64_t stacks_unread;        /* MPI calls whose callers are unknown, because a function has no unwind rule */
   char unread_object[40];        /* the first object with such a function, "" for the program itself */
+  /* The first process of this rank: a shell, if the launcher started one that started this process; else this one. */
+  uint64_t root_pid;
+  uint64_t root_started; /* like pid_started */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

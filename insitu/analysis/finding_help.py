@@ -98,6 +98,10 @@ FINDING_HELP = {
         "Repeat the run. If the repetition agrees with the forecast, leave the disturbed "
         "run out with `insitu omit`.",
     ),
+    "other-process": FindingHelp(
+        "A wrapper of a rank started another program besides the one whose values are stored.",
+        "Nothing, if that program is a helper. Otherwise measure the two in runs of their own.",
+    ),
     "outlier-ranks": FindingHelp(
         "A few ranks fit no behaviour class of their call path.",
         "Look at these ranks in `insitu watch`; a slow node or a special task of the rank "
@@ -116,6 +120,10 @@ FINDING_HELP = {
         "next refit.",
         "Nothing; the next refit follows by itself.",
     ),
+    "python-isolated": FindingHelp(
+        "Python was started with `-I`, `-E` or `-S`. Its functions are not timed.",
+        "Start the program without this option.",
+    ),
     "rank-aborted": FindingHelp(
         "A rank ended with an error, by `MPI_Abort` or by a signal.",
         "Read the output of the program; the finding names the rank and its signal or exit code.",
@@ -124,6 +132,11 @@ FINDING_HELP = {
         "The end of a rank was never reported.",
         "Look for a node that failed or a time limit that ended the job; the run is stored "
         "as incomplete.",
+    ),
+    "rank-replaced": FindingHelp(
+        "A program replaced itself (exec) by one that insitu does not measure.",
+        "Nothing can be measured of that program, unless it is Python 3.11 or newer, or linked "
+        "with a shared MPI library.",
     ),
     "rank-silent": FindingHelp(
         "A rank or its node has sent nothing for five heartbeats.",

@@ -77,8 +77,18 @@ class AggregatorProcess:
         while find_address(self._address_path) is None:
             if self._is_replaced():
                 return
-            if time.monotonic() > deadline or self.process.poll() is not None:
+            status = self.process.poll()
+            if status == 0:
+                return  # it has stored the run and ended, which removes its address
+            if status is not None:
                 print_message(f"the aggregator did not start ({self.failure_reason()})")
+                self.stop_expecting()
+                return
+            if time.monotonic() > deadline:
+                print_message(
+                    f"the aggregator has no address after {START_TIMEOUT_S:.0f} s, but its process"
+                    f" {self.process.pid} runs; {self._log} may say why"
+                )
                 self.stop_expecting()
                 return
             self.pause(POLL_S)

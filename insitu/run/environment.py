@@ -69,16 +69,14 @@ def trouble_file(run: str, campaign: str) -> str:
     return os.path.join(campaign, layout.LOGS, f"trouble-{run}")
 
 
-def preload_environment(argv: tuple[str, ...], options: Options) -> dict[str, str]:
+def preload_environment() -> dict[str, str]:
     """Return the variables that make a compiled rank measure itself, and any rank its heap.
 
-    Empty for our own Python if its heap is not measured, and if the path of the library has a
-    character that separates paths in LD_PRELOAD.
+    Empty if the path of the library has a character that separates paths in LD_PRELOAD.
     """
     path = library.find()
-    is_own_python = argv[0] == sys.executable
     has_separator = bool(set(path) & set(" \t\n:"))
-    if not path or (is_own_python and options.heap == "off") or has_separator:
+    if not path or has_separator:
         return {}
 
     # Each rank removes these words again before its first line or its main.

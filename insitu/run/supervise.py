@@ -28,7 +28,12 @@ from insitu.run.environment import (
     rank_environment,
 )
 from insitu.run.options import Options
-from insitu.run.summary import print_measurement_errors, print_message, print_summary
+from insitu.run.summary import (
+    describe_unmeasured,
+    print_measurement_errors,
+    print_message,
+    print_summary,
+)
 
 FIRST_MESSAGE_S = 2.0  # after the program has ended, for the aggregator to know the run
 MODELS_TIMEOUT_S = 30.0  # for the models of a complete run
@@ -73,7 +78,7 @@ def _launch_command(options: Options, run: str, campaign: str) -> Command:
         raise UsageError(f"both -n and {options.command[0]} start ranks; remove one of them")
 
     argv = program_argv(options.command)
-    environment = rank_environment(options, run, campaign) | preload_environment(argv, options)
+    environment = rank_environment(options, run, campaign) | preload_environment()
     if is_launcher:
         return Command(argv, environment)
 
@@ -162,11 +167,7 @@ def finish_run(
     elif record is None and has_errors:
         print_message("no rank of this run was measured, for the reason above")
     elif record is None:
-        print_message(
-            f"no rank of this run was measured: {options.command[0]} started neither Python 3.11"
-            " or newer with our PYTHONPATH nor a program linked with a shared MPI library; if its"
-            f" tables are only late, run: insitu ingest {campaign}"
-        )
+        print_message(describe_unmeasured(options.command, campaign))
     elif not options.is_quiet or record.state is RunState.INCOMPLETE:
         print_summary(record, campaign)
     return record

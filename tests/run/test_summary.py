@@ -1,5 +1,7 @@
 """The messages at the end of a run, and the command line of `insitu run`."""
 
+import shutil
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -7,9 +9,11 @@ import pytest
 from insitu.entities import CallPath, Finding, RunKey, RunRecord, RunState
 from insitu.errors import CommandNotFoundError, NotExecutableError, UsageError
 from insitu.launch.find import program_argv
+from insitu.run.aggregator import AggregatorProcess
 from insitu.run.options import parse
 from insitu.run.summary import (
     combine_findings,
+    describe_unmeasured,
     diagnose_briefly,
     has_only_mpi,
     next_step,
@@ -69,6 +73,40 @@ def test_a_full_disk_is_reported_with_what_to_do(tmp_path, capsys):
     assert print_measurement_errors("1", str(tmp_path))
     assert not print_measurement_errors("2", str(tmp_path))
     assert "free some space there, or name another directory with INSITU" in capsys.readouterr().err
+
+
+@pytest.mark.native
+def test_an_unmeasured_run_names_only_causes_that_were_checked(tmp_path):
+    source = tmp_path / "a.c"
+    source.write_text("int main(void) { return 0; }")
+    for words in (["-o", "shared"], ["-static", "-o", "static"]):
+        subprocess.run(["gcc", str(source), *words], cwd=tmp_path, check=True)
+    shutil.copy(tmp_path / "shared", tmp_path / "setuid")
+    (tmp_path / "setuid").chmod(0o4755)
+
+    texts = {}
+    for name in ("shared", "static", "setuid"):
+        texts[name] = describe_unmeasured([str(tmp_path / name)], "heat.insitu")
+
+    assert "static is linked statically" in texts["static"]
+    assert "(setuid)" in texts["setuid"]
+    assert "no process of" in texts["shared"]
+    assert "insitu ingest heat.insitu" in texts["shared"]
+
+
+@pytest.mark.parametrize(("status", "message"), [(0, ""), (3, "did not start (disk full)")])
+def test_an_aggregator_that_has_done_its_work_is_not_one_that_did_not_start(
+    tmp_path, capsys, status, message
+):
+    (tmp_path / "logs").mkdir()
+    aggregator = AggregatorProcess(str(tmp_path), "run")
+    aggregator.process = subprocess.Popen(["sh", "-c", f"exit {status}"])
+    aggregator.process.wait()
+    (tmp_path / "logs" / "serve.log").write_text("disk full\n")
+
+    aggregator.await_address()
+
+    assert message in capsys.readouterr().err if message else not capsys.readouterr().err
 
 
 def test_np_is_the_number_of_ranks_as_for_mpiexec():
