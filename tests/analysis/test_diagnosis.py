@@ -348,3 +348,75 @@ def test_scattered_work_is_neither_weak_nor_strong():
 
     assert diagnosis.scaling == "mixed"
     assert diagnosis.totals.stops_paying_at is None
+
+
+def strong_plan(serial_s: float) -> Plan:
+    """1,000 s of work that ranks share, and a funnel that costs rank 0 `serial_s` per rank."""
+
+    def total(p: int) -> float:
+        return 1000.0 / p + 0.1
+
+    return {
+        "app": {"visits": lambda p: 1, "time": total, "time_exclusive": lambda p: 0.0},
+        "app->main": {"visits": lambda p: 1, "time": total, "time_exclusive": lambda p: 0.0},
+        "app->main->push": {"visits": lambda p: 1, "time_exclusive": lambda p: 1000.0 / p},
+        "app->main->collect->MPI_Recv": {
+            "messages_received": lambda p: on_rank_0(1e6 * serial_s / 1.5 * (p - 1), p),
+        },
+    }
+
+
+def test_strong_scaling_stops_paying_where_the_funnel_costs_what_a_rank_saves():
+    """The time 1000 / p + c p is least at p = sqrt(1000 / c)."""
+    totals = diagnose(strong_plan(0.001)).totals
+
+    assert totals.stops_paying_at == pytest.approx(1000.0, rel=0.05)
+    text = "\n".join(diagnosis_lines(diagnose(strong_plan(0.001))))
+    assert "each further rank costs more than it saves" in text
+
+
+def test_the_run_time_is_predicted_with_bounds_as_far_as_times_reach():
+    totals = diagnose(strong_plan(0.0)).totals
+
+    predicted = totals.predicted
+    assert predicted is not None
+    assert predicted.p == 8 * 12
+    truth = 1000.0 / 96 + 0.1
+    assert predicted.time.low <= truth <= predicted.time.high
+    assert predicted.efficiency.value == pytest.approx((500.1 / truth) / 48, rel=0.05)
+
+
+def test_imports_and_the_start_of_mpi_are_told_apart():
+    plan = {
+        "app->(import)": {"visits": lambda p: 1, "time": lambda p: 2.0},
+        "app->(import)->MPI_Init": {"visits": lambda p: 1, "time": lambda p: 0.5},
+    }
+
+    start_up = diagnose(plan).totals.start_up
+
+    assert (start_up.imports_s, start_up.init_s) == (1.5, 0.5)
+
+
+def test_two_runs_give_ratios():
+    plan = {
+        "app->main->swap": {"visits": lambda p: 20, "time_exclusive": lambda p: 0.5 * p},
+        "app->main->swap->MPI_Isend": {"messages_sent": lambda p: 100 * p**0.5},
+    }
+
+    diagnosis = diagnose(plan, (4, 9))
+
+    assert diagnosis.limits == ()
+    (suspect,) = (entry for entry in diagnosis.statements if entry.name == "swap")
+    assert "1.5 times as many as at p = 4" in suspect.text
+    assert suspect.run == "p = 18"
+    (profile,) = (entry for entry in diagnosis.profile if entry.name == "swap")
+    assert "2.2 times as long as at p = 4" in profile.text
+
+
+def test_one_run_suspects_no_count_that_merely_is_a_multiple_of_p():
+    plan = {
+        "app->main->halo": {"visits": lambda p: 20, "time_exclusive": lambda p: 0.5},
+        "app->main->halo->MPI_Isend": {"messages_sent": lambda p: 80},
+    }
+
+    assert diagnose(plan, (4,)).statements == ()

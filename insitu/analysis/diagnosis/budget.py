@@ -11,7 +11,13 @@ from insitu.analysis.diagnosis.machine import (
     ONCE_BUDGET_S,
     Machine,
 )
-from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, is_mpi, is_start_up
+from insitu.analysis.diagnosis.measurements import (
+    IMPORT,
+    MeasuredRun,
+    Measurements,
+    is_mpi,
+    is_start_up,
+)
 from insitu.entities import RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
 
@@ -59,14 +65,39 @@ def run_time(run: MeasuredRun) -> float:
     return max(float(total.max(initial=0.0)), 0.0)
 
 
-def start_up_time(run: MeasuredRun) -> float:
-    """The mean time of a rank in imports, MPI_Init and MPI_Finalize, in seconds."""
-    total = np.zeros(run.key.size)
+@dataclass(frozen=True, slots=True)
+class StartUp:
+    """Mean times of a rank in seconds. Imports do not contain the MPI_Init that they cause."""
+
+    imports_s: float
+    init_s: float
+    finalize_s: float
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.imports_s + self.init_s + self.finalize_s
+
+
+def start_up_time(run: MeasuredRun) -> StartUp:
+    """The time in imports, in MPI_Init and in MPI_Finalize."""
+    imports = np.zeros(run.key.size)
+    init, finalize = imports.copy(), imports.copy()
     for path in run.rows:
+        if not is_start_up(path):
+            continue
+        seconds = run.vector(path, TIME.name)
         is_top = path.parent is None or not is_start_up(path.parent)
-        if is_start_up(path) and is_top:
-            total += run.vector(path, TIME.name)
-    return float(total.mean()) if total.size else 0.0
+        if path.name.endswith("MPI_Finalize"):
+            finalize += seconds
+        elif path.name == IMPORT:
+            imports += seconds if is_top else 0.0
+        elif is_mpi(path):
+            init += seconds
+            imports -= 0.0 if is_top else seconds
+
+    means = (float(np.maximum(part, 0.0).mean()) for part in (imports, init, finalize))
+    return StartUp(*means)
 
 
 def make_baseline(measurements: Measurements, machine: Machine) -> Baseline:

@@ -306,17 +306,23 @@ def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[S
 
 
 def _start_up(totals: RunTotals) -> Statement | None:
-    if totals.start_up_s <= 0:
+    start_up = totals.start_up
+    if start_up.seconds <= 0:
         return None
+    parts = (
+        ("imports", start_up.imports_s),
+        ("MPI_Init", start_up.init_s),
+        ("MPI_Finalize", start_up.finalize_s),
+    )
+    listed = ", ".join(f"{name} {quantity(seconds, 's')}" for name, seconds in parts if seconds > 0)
     return Statement(
         kind="startup",
         status=FINE,
-        text=f"imports and MPI_Init take {quantity(totals.start_up_s, 's')} of"
-        f" {quantity(totals.run_s, 's')}, apart from all other statements",
+        text=f"{listed} of {quantity(totals.run_s, 's')}, apart from all other statements",
         ranks="all",
         metric="time",
         unit="s",
-        now=totals.start_up_s,
+        now=start_up.seconds,
     )
 
 

@@ -69,6 +69,13 @@ def totals_line(diagnosis: Diagnosis) -> str:
     efficiency = efficiency_text(totals)
     if efficiency and not totals.is_crowded:
         texts.append(efficiency)
+    predicted = totals.predicted
+    if predicted is not None:
+        seconds, share = predicted.time, predicted.efficiency
+        texts.append(
+            f"predicted: {quantity(seconds.low, 's')} to {quantity(seconds.high, 's')}, efficiency"
+            f" {percent(share.low)} to {percent(share.high)} at {at_text(RANKS, predicted.p)}"
+        )
     if totals.efficiency_then is not None and diagnosis.statements:
         target = at_text(RANKS, diagnosis.target)
         texts.append(f"at most {percent(totals.efficiency_then)} at {target}")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.machine import is_collective
@@ -18,16 +19,22 @@ from insitu.entities import (
     VISITS,
     CallPath,
 )
+from insitu.modeling.measurement import FloatArray
 
 LEAST_RANKS = 4  # on fewer ranks, too many counts are multiples of p or p - 1
 NEXT_SCALE = 2  # times the largest measured number of ranks: the run that tells
 LAW_SCALES = 3
+LEAST_COUNT, LEAST_BYTES = 3.0, 4096.0  # less than this does not matter on any number of ranks
+LEAST_RATIO = 1.1  # between two scales; a smaller one is not growth
+COLLECTING = ("MPI_Allgather", "MPI_Iallgather", "MPI_Alltoall", "MPI_Ialltoall", "MPI_Gather")
 
 
 def find_suspects(measurements: Measurements) -> Iterator[Statement]:
     """Counts that may grow with p, from runs at one or two scales; never a limit.
 
-    At two scales the count must grow in proportion to p or p - 1.
+    At one scale, a count must be what a visit for each rank gives: a multiple of p - 1 on a single
+    rank, exactly p or p - 1 per visit of the function, or the receive buffer of an operation that
+    collects something from every rank. At two scales it must have grown.
     """
     if not len(measurements.p) or measurements.p[-1] < LEAST_RANKS:
         return
@@ -38,11 +45,15 @@ def find_suspects(measurements: Measurements) -> Iterator[Statement]:
         calls = [path for path in members if is_mpi(path)]
         pairs = [path for path in calls if not is_collective(path.name)]
         everyone = [path for path in calls if is_collective(path.name)]
+        collecting = [path for path in calls if path.name.startswith(COLLECTING)]
+        if len(measurements.p) > 1:
+            collecting = everyone
         candidates = (
             (pairs, MESSAGES_RECEIVED.name, "1", "receives {} messages"),
             (pairs, MESSAGES_SENT.name, "1", "sends {} messages"),
-            (everyone, BYTES_RECEIVED.name, "B", "receives {}"),
-            ([owner], VISITS.name, "1", f"visits {owner.name} {{}} times"),
+            (collecting, BYTES_RECEIVED.name, "B", "receives {}"),
+            (everyone, VISITS.name, "1", "makes {} collective calls"),
+            ([owner], VISITS.name, "1", f"visits {short_name(owner.name)} {{}} times"),
         )
         for candidate in candidates:
             statement = _suspect(measurements, owner, candidate)
@@ -60,21 +71,38 @@ def _suspect(
 
     series = measurements.series(paths, metric)
     values, p = series.statistic(np.max), measurements.p
-    multiple = _multiple(values, p)
-    if multiple is None or values[-1] <= 0:
+    if values[-1] < (LEAST_BYTES if unit == "B" else LEAST_COUNT):
         return None
 
-    law = f"{quantity_text(multiple[0], unit)} {multiple[1]}".replace("1 p", "p", 1)
     vector = series.vectors[-1][0]
     is_single = np.count_nonzero(vector > 0.5 * vector.max()) == 1
+    visited = owner.parent if paths == [owner] else owner
+    visits = measurements.series([visited] if visited else [], VISITS.name).statistic(np.max)
+    per_visit = values / np.maximum(visits, 1.0)
+    if len(p) == 1 and not is_single and unit != "B" and not _is_one_per_rank(per_visit, p):
+        return None
+
+    multiple = _multiple(values, p, is_collected=unit == "B")
+    if multiple is None and (len(p) == 1 or values[-1] < LEAST_RATIO * values[0]):
+        return None
+
     actor = f"rank {int(np.argmax(vector))}" if is_single else "each rank"
+    largest = at_text(RANKS, float(p[-1]))
     next_p = at_text(RANKS, NEXT_SCALE * float(p[-1]))
     now = quantity_text(float(values[-1]), unit)
+    text = f"{actor} {subject.format(now)} at {largest}"
+    law = None
+    if len(p) > 1 and values[0] > 0:
+        ratio = f"{values[-1] / values[0]:.3g}"
+        amount = "much" if unit == "B" else "many"
+        text += f", {ratio} times as {amount} as at {at_text(RANKS, float(p[0]))}"
+    if multiple is not None:
+        law = f"{quantity_text(multiple[0], unit)} {multiple[1]}".replace("1 p", "p", 1)
+        text += f", possibly {law}"
     return Statement(
         kind="serial" if is_single else ("bytes" if unit == "B" else "messages"),
         status=UNCLEAR,
-        text=f"{actor} {subject.format(now)} at {at_text(RANKS, float(p[-1]))},"
-        f" possibly {law}: run {next_p}",
+        text=f"{text}: run {next_p}",
         callpath=str(owner),
         where=measurements.where(owner),
         ranks=actor if is_single else "all",
@@ -86,9 +114,23 @@ def _suspect(
     )
 
 
-def _multiple(values: np.ndarray, p: np.ndarray) -> tuple[float, str] | None:
-    """The factor k and the term of `k p` or `k (p - 1)` if all values follow it exactly."""
-    for term, base in (("(p - 1)", p - 1), ("p", p)):
+def _is_one_per_rank(per_visit: FloatArray, p: FloatArray) -> bool:
+    """Whether a visit counts once for each rank, or once for each other rank.
+
+    On up to four ranks, numbers of neighbours look like this.
+    """
+    return p[-1] > LEAST_RANKS and bool(
+        np.allclose(per_visit, p, rtol=1e-9) or np.allclose(per_visit, p - 1, rtol=1e-9)
+    )
+
+
+def _multiple(values: FloatArray, p: FloatArray, *, is_collected: bool) -> tuple[float, str] | None:
+    """The factor k and the term of `k p` or `k (p - 1)` if all values follow it exactly.
+
+    Buffers of collective operations have a block for each rank, loops over messages skip their own.
+    """
+    terms = [("(p - 1)", p - 1), ("p", p)]
+    for term, base in reversed(terms) if is_collected else terms:
         if np.any(base <= 0):
             continue
         factors = values / base

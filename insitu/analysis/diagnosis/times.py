@@ -60,6 +60,11 @@ def make_profile(measurements: Measurements) -> list[Statement]:
     if total <= 0:
         return []
 
+    idle = [other for other in measurements.runs if not other.is_crowded]
+    before = min(idle, key=lambda other: other.key.size, default=None)
+    if before is not None and before.key.size == run.key.size:
+        before = None
+
     lines = []
     for owner in sorted(costs, key=lambda path: -costs[path])[:PROFILE_LINES]:
         vector = exclusive_times(run, measurements.members[owner])
@@ -72,6 +77,13 @@ def make_profile(measurements: Measurements) -> list[Statement]:
             text += f"; rank {int(np.argmax(vector))} takes {ratio:.1f} times the mean"
         if run.is_crowded:
             text += " (ranks shared cores)"
+        elif before is not None:
+            smaller = exclusive_times(before, measurements.members[owner]).mean()
+            if smaller > 0:
+                text += (
+                    f"; {vector.mean() / smaller:.2g} times as long as at"
+                    f" {at_text(RANKS, before.key.size)}"
+                )
         lines.append(
             Statement(
                 kind="profile",

@@ -1,15 +1,19 @@
 """Run time, speed-up and efficiency: measured, and as far as exact laws reach, at the target."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.analysis.diagnosis.budget import Baseline, Cost, run_time, start_up_time
+from insitu.analysis.diagnosis.budget import Baseline, Cost, StartUp, run_time, start_up_time
 from insitu.analysis.diagnosis.measurements import Measurements
+from insitu.analysis.diagnosis.times import CARRIED, LEVEL
+from insitu.modeling.modelers import fit
 
 FARTHEST_PAYING = 1e9  # ranks up to which the best number of ranks is searched
 GRID_POINTS = 400
+MODEL_SCALES = 4  # that a prediction of the run time needs
+MOST_SPREAD = 10.0  # times the lower bound; a prediction with a larger upper bound says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +37,25 @@ class RunTotals:
         p: the largest number of ranks that is judged.
         time: run time in seconds without start-up, at p.
         speedup, efficiency: of p against the smallest scale; None with one scale.
-        start_up_s: mean of a rank at the largest scale.
+        start_up: means of a rank at the largest scale.
         run_s: run time with start-up at that scale.
         is_crowded: whether these times come from runs with more ranks than cores.
         efficiency_then: efficiency at the target if nothing but the limits cost time; an upper
             bound.
         stops_paying_at: number of ranks beyond which a further rank costs more than it saves.
+        predicted: what a model of the run time expects at the target, or where times end.
     """
 
     p: float
     time: ValueRange | None
     speedup: ValueRange | None
     efficiency: ValueRange | None
-    start_up_s: float
+    start_up: StartUp
     run_s: float
     is_crowded: bool
     efficiency_then: float | None
     stops_paying_at: float | None
+    predicted: "PredictedTotals | None" = None
 
     def to_dict(self) -> dict[str, object]:
         """The totals as JSON."""
@@ -58,10 +64,33 @@ class RunTotals:
             "time": self.time.to_dict() if self.time else None,
             "speedup": self.speedup.to_dict() if self.speedup else None,
             "efficiency": self.efficiency.to_dict() if self.efficiency else None,
-            "startup_s": self.start_up_s,
+            "startup_s": self.start_up.seconds,
+            "import_s": self.start_up.imports_s,
+            "mpi_init_s": self.start_up.init_s,
+            "mpi_finalize_s": self.start_up.finalize_s,
             "crowded": self.is_crowded,
             "efficiency_at_target_at_most": self.efficiency_then,
             "stops_paying_at": self.stops_paying_at,
+            "predicted": self.predicted.to_dict() if self.predicted else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedTotals:
+    """Run time, speed-up and efficiency at p ranks, with bounds that hold in 95 % of all cases."""
+
+    p: float
+    time: ValueRange
+    speedup: ValueRange
+    efficiency: ValueRange
+
+    def to_dict(self) -> dict[str, object]:
+        """The values as JSON."""
+        return {
+            "p": self.p,
+            "time": self.time.to_dict(),
+            "speedup": self.speedup.to_dict(),
+            "efficiency": self.efficiency.to_dict(),
         }
 
 
@@ -84,8 +113,8 @@ def make_totals(
             times.setdefault(run.key.size, []).append(seconds)
 
     last = measurements.groups[-1] if measurements.groups else ()
-    start_up = float(np.median([start_up_time(run) for run in last])) if last else 0.0
-    run_s = start_up + (float(np.median([run_time(run) for run in last])) if last else 0.0)
+    start_up = start_up_time(last[0]) if last else StartUp(0.0, 0.0, 0.0)
+    run_s = start_up.seconds + (float(np.median([run_time(run) for run in last])) if last else 0.0)
     scales = sorted(times)
     if not scales:
         return RunTotals(0.0, None, None, None, start_up, run_s, baseline.is_crowded, None, None)
@@ -93,16 +122,9 @@ def make_totals(
     smallest, largest = scales[0], scales[-1]
     before, now = _bounded(times[smallest]), _bounded(times[largest])
     speedup = efficiency = None
+    is_strong = baseline.scaling == "strong"
     if largest > smallest:
-        is_strong = baseline.scaling == "strong"
-        gain = 1.0 if is_strong else largest / smallest
-        speedup = ValueRange(
-            gain * before.value / now.value,
-            gain * before.low / now.high,
-            gain * before.high / now.low,
-        )
-        share = smallest / largest
-        efficiency = ValueRange(speedup.value * share, speedup.low * share, speedup.high * share)
+        speedup, efficiency = _gain(before, now, largest / smallest, is_strong=is_strong)
 
     is_known = not baseline.is_crowded and baseline.seconds > 0
     then = None
@@ -115,12 +137,49 @@ def make_totals(
         time=now,
         speedup=speedup,
         efficiency=efficiency,
-        start_up_s=start_up,
+        start_up=start_up,
         run_s=run_s,
         is_crowded=not has_idle,
         efficiency_then=then,
         stops_paying_at=_stops_paying_at(baseline, costs) if is_known else None,
+        predicted=_predict(times, target, is_strong=is_strong) if has_idle else None,
     )
+
+
+def _gain(
+    before: ValueRange, now: ValueRange, factor: float, *, is_strong: bool
+) -> tuple[ValueRange, ValueRange]:
+    """Speed-up and efficiency of `factor` times as many ranks."""
+    gain = 1.0 if is_strong else factor
+    speedup = ValueRange(
+        gain * before.value / now.value,
+        gain * before.low / now.high,
+        gain * before.high / now.low,
+    )
+    return speedup, ValueRange(speedup.value / factor, speedup.low / factor, speedup.high / factor)
+
+
+def _predict(
+    times: Mapping[int, Sequence[float]], target: float, *, is_strong: bool
+) -> PredictedTotals | None:
+    """Predict from run times at MODEL_SCALES scales or more; None if the bounds say nothing."""
+    scales = sorted(times)
+    if len(scales) < MODEL_SCALES or target <= scales[-1]:
+        return None
+
+    points = [[float(p)] for p in scales for _ in times[p]]
+    values = [[seconds for p in scales for seconds in times[p]]]
+    (model,) = fit(points, values)
+    p = min(target, CARRIED * scales[-1])
+    (value,) = model.predict([[p]]).tolist()
+    ((low, high),) = model.interval([[p]], LEVEL).tolist()
+    if not 0 < low <= value <= high < MOST_SPREAD * low:
+        return None
+
+    time = ValueRange(value, low, high)
+    before = _bounded(list(times[scales[0]]))
+    speedup, efficiency = _gain(before, time, p / scales[0], is_strong=is_strong)
+    return PredictedTotals(p, time, speedup, efficiency)
 
 
 def _bounded(values: list[float]) -> ValueRange:
