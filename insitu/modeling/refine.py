@@ -4,7 +4,7 @@ Functions are `c0 + c1 · x^α · log2(x)^β`. Four slices of the plane of expon
 α = 0) are searched for their best integer exponent. Then each slice is refined: the mediants of its
 best exponent with both bounds are tried, and the bounds move closer. Regression minimises the RSS.
 SMAPE decides when a finer exponent is accepted, when refinement ends, and whether a function that
-is not constant is worth it.
+is not constant is worth it. With several parameters, the functions of each are combined.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from insitu.modeling.base import Model, Segment
+from insitu.modeling.combine import combine_parameters
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import ONE, ZERO, Factor, Function, Term
 from insitu.modeling.quality import quality, smape
@@ -53,16 +54,17 @@ class Refine:
     shares_noise: ClassVar[bool] = False
 
     def fit(self, series: Series) -> list[Model]:
-        """Return one model per series of one parameter; see Modeler.
+        """Return one model per series; see Modeler.
 
-        Below three points the model is the constant.
-
-        Raises:
-            ModelingError: there are several parameters.
+        Below three points the model is the constant. Functions of several parameters combine the
+        functions of each [REF §3].
         """
         models = []
-        for x, y in series.measured_points(self.name):
-            function = self._function(series.parameters[0], x[:, 0], y)
+        for x, y in series.measured_points():
+            if len(series.parameters) == 1:
+                function = self._function(series.parameters[0], x[:, 0], y)
+            else:
+                function = combine_parameters(series.parameters, x, y, self._function)
             models.append(
                 Model(
                     parameters=series.parameters,

@@ -58,9 +58,10 @@ class Segmented:
         Raises:
             ModelingError: there are several parameters.
         """
+        series.require_one_parameter(self.name)
         return [
             self._model(series.parameters[0], coordinates, values)
-            for coordinates, values in series.measured_points(self.name)
+            for coordinates, values in series.measured_points()
         ]
 
     def _model(self, parameter: str, coordinates: FloatArray, y: FloatArray) -> Model:

@@ -37,20 +37,20 @@ class Series:
             keys=[self.keys[row] for row in rows] if self.keys else (),
         )
 
-    def measured_points(self, modeler: str) -> list[tuple[FloatArray, FloatArray]]:
-        """Return what was measured of each series: coordinates (n, 1) and values (n,).
-
-        Args:
-            modeler: name of a modeler that supports only one parameter, for the error message.
+    def require_one_parameter(self, modeler: str) -> None:
+        """Fail if there are several parameters, which this modeler does not support.
 
         Raises:
-            ModelingError: there are several parameters.
+            ModelingError: there are.
         """
         if len(self.parameters) != 1:
             raise ModelingError(
                 f"modeler '{modeler}' supports one parameter, not {', '.join(self.parameters)}; "
-                "use 'evidence' or 'search'"
+                "use 'evidence', 'search' or 'refine'"
             )
+
+    def measured_points(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Return what was measured of each series: coordinates (n, m) and values (n,)."""
         points = []
         for values in self.values:
             is_measured = ~np.isnan(values)

@@ -76,7 +76,7 @@ def test_what_a_call_path_cannot_depend_on_is_left_out():
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_the_prior_of_structures_sums_to_one(count):
-    assert sum(share for _, share in structures(count)) == pytest.approx(1.0, abs=1e-12)
+    assert sum(form.prior for form in structures(count)) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_three_parameters_are_modelled():
@@ -112,3 +112,49 @@ def test_intervals_widen_with_the_distance_from_what_was_measured():
     (low, high), (farther_low, farther_high) = model.interval([[128, 160], [128, 640]])
 
     assert farther_high - farther_low > 1.2 * (high - low)  # of n, on which it does not depend
+
+
+VOLUME_AND_SURFACE = {
+    "alone": lambda p, s: 1.5e-4 * s + 0.019 * s**0.5,
+    "beside a constant": lambda p, s: 1 + 1.5e-4 * s + 0.05 * s**0.5,
+    "times p": lambda p, s: 1e-6 * p * s + 8e-5 * p * s**0.5,
+    "surface times log p": lambda p, s: 2e-4 * s + 0.03 * s**0.5 * np.log2(p),
+    "beside p": lambda p, s: 1.5e-4 * s + 0.05 * s**0.5 + 0.1 * p,
+}
+
+
+@pytest.mark.parametrize("law", VOLUME_AND_SURFACE.values(), ids=VOLUME_AND_SURFACE)
+def test_volume_and_surface_of_one_parameter_are_two_terms(law):
+    """The shape of the laws of BoSSS, on the 35 points of [CLU §IV]."""
+    points = np.array([(p, s) for p in 2.0 ** np.arange(2, 9) for s in 1600 * 4.0 ** np.arange(5)])
+    target = 4 * points.max(axis=0, keepdims=True)
+    random = np.random.default_rng(1)
+    exact = law(*points.T)
+    noisy = exact * (1 + 0.01 * random.standard_normal((10, len(points))))
+
+    (model,) = insitu.fit(points, [exact], parameters=("p", "s"))
+    models = insitu.fit(points, noisy, parameters=("p", "s"))
+
+    assert np.allclose(model.function(points) / exact, 1, rtol=1e-9)
+    assert np.allclose(model.predict(target) / law(*target.T), 1, rtol=1e-3)
+    errors = [abs(model.predict(target)[0] / law(*target.T)[0] - 1) for model in models]
+    assert np.mean(np.array(errors) <= 0.05) >= 0.8
+    bounds = np.array([model.interval(target)[0] for model in models])
+    assert np.mean((bounds[:, 0] <= law(*target.T)) & (law(*target.T) <= bounds[:, 1])) >= 0.9
+
+
+def test_powers_that_no_term_has_are_predicted_by_a_plane_in_log_space():
+    points = np.array([(p, n) for p in (4, 8, 16, 32, 64) for n in (10, 20, 40, 80, 160)], float)
+    target = np.array([[1024.0, 2560.0]])
+    random = np.random.default_rng(3)
+
+    def law(p, n):
+        return 3 * p**0.61 * n**-0.43
+
+    values = law(*points.T) * (1 + 0.05 * random.standard_normal((20, 25)))
+    models = insitu.fit(points, values, parameters=("p", "n"))
+
+    errors = [abs(np.log(model.predict(target)[0] / law(*target.T)[0])) for model in models]
+    bounds = np.array([model.interval(target)[0] for model in models])
+    assert np.median(errors) < 0.12  # of the line of least squares: 0.08
+    assert np.mean((bounds[:, 0] <= law(*target.T)) & (law(*target.T) <= bounds[:, 1])) >= 0.9

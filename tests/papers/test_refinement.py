@@ -64,3 +64,26 @@ def test_a_finer_exponent_must_improve_smape_by_half():
 
     assert default.leading([128])[0][0].denominator == 1
     assert eager.leading([128]) != default.leading([128])
+
+
+GRID = np.array([(p, n) for p in (4.0, 8, 16, 32, 64) for n in (10.0, 20, 40, 80, 160)])
+SEVERAL = {
+    "sum": lambda p, n: 5 + 2 * p + 0.3 * n**2,
+    "product": lambda p, n: 1 + 0.5 * p**0.5 * n,
+    "both": lambda p, n: 3 + 2 * n + 0.1 * n * np.log2(p),
+    "one only": lambda p, n: 7 + 0.2 * n * np.log2(n),
+    "constant": lambda p, n: 7 + 0 * p,
+}
+
+
+@pytest.mark.parametrize("law", SEVERAL.values(), ids=SEVERAL)
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_functions_of_several_parameters_combine_those_of_each(law, is_sparse):
+    """[REF §3]: "a drop-in replacement in the multi-parameter scenario"."""
+    is_on_line = (GRID[:, 0] == 4) | (GRID[:, 1] == 10) | (GRID == (16.0, 40.0)).all(axis=1)
+    points = GRID[is_on_line] if is_sparse else GRID
+    target = np.array([[256.0, 640.0]])
+
+    [model] = insitu.fit(points, [law(*points.T)], parameters=("p", "n"), modeler="refine")
+
+    assert model.predict(target)[0] == pytest.approx(law(*target.T)[0], rel=1e-6)

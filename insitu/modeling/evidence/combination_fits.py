@@ -2,9 +2,10 @@
 
 A line is a set of points along which only one parameter varies. For each parameter the terms that
 describe its lines best are selected. Structures combine one term per parameter, as in Extra-P: t,
-t + u, t·u, tu + v, and t + t·u, which a loop with a constant share produces. Each combination has
-an evidence as with one parameter. A sparse design needs one line per parameter and a point off the
-lines for each interaction.
+t + u, t·u, tu + v, and t + t·u, which a loop with a constant share produces; or two terms of one
+parameter, such as volume and surface. Each combination has an evidence as with one parameter, and
+so has a plane in log space. A sparse design needs one line per parameter and a point off the lines
+for each interaction.
 """
 
 from copy import copy
@@ -25,6 +26,7 @@ from insitu.modeling.evidence.hypothesis_space import (
 )
 from insitu.modeling.evidence.marginal import invisible_prior, log_evidence
 from insitu.modeling.evidence.normal_equations import TYPICAL_NOISE, clip_rounding
+from insitu.modeling.evidence.plane import Planes, weigh_planes
 from insitu.modeling.evidence.posterior import MIN_RATIO, MIN_RATIO_SIZE
 from insitu.modeling.evidence.relative_data import smallest_sizes
 from insitu.modeling.measurement import FloatArray, IntArray
@@ -35,9 +37,13 @@ from insitu.modeling.series import Series
 SELECTED_TERMS = {2: 12, 3: 10, 4: 6}  # per parameter
 SELECTED_TERMS_OF_MANY = {2: 12, 3: 7, 4: 4}  # the same with many points, which tell terms better
 MANY_POINTS = 60
+SELECTED_PAIRS = {2: 4, 3: 1, 4: 0}  # pairs of terms of one parameter, per parameter
 MAX_CANDIDATES = {2: 32, 3: 128, 4: 128}  # combinations whose evidence is computed
+PAIRED_CANDIDATES = 8  # further ones, in which a parameter has two terms
 
 MIN_LINE_POINTS = 3  # of a line that shows growth
+MIN_PAIR_LINE_POINTS = 4  # of a line that shows two terms
+SMALLEST_NOISE = 1e-6  # assumed for the score of series without noise
 MIN_DETERMINANT = 1e-9  # of normalised columns; below, they are dependent
 LOG_PRICE_OF_COLUMN = 2.0  # log evidence that a column costs in the score
 CACHED_NUMBERS = 400_000  # in the largest array, so that it stays in the cache
@@ -50,7 +56,7 @@ class WeighedCombinations:
     terms: (s, m, K) indices of the selected terms in the hypothesis spaces of the m parameters.
     chosen: (s, q) combinations of the plan. estimates: (s, q, k). inverses: (s, q, k, k) of the
     normal equations; both are zero where a combination has fewer columns. log_evidence: (s, q, L),
-    with the prior.
+    with the prior. planes: in log space, of the same series.
     """
 
     terms: IntArray
@@ -58,6 +64,12 @@ class WeighedCombinations:
     estimates: FloatArray
     inverses: FloatArray
     log_evidence: FloatArray
+    planes: Planes
+
+    def log_evidence_of_all(self) -> FloatArray:
+        """Return the evidence of the combinations and, last, of the plane: (s, q + 1, L)."""
+        of_planes = self.planes.log_evidence[:, None]
+        return np.concatenate([self.log_evidence, of_planes], axis=1)
 
 
 class MultiParameterBatch:
@@ -95,7 +107,7 @@ class MultiParameterBatch:
         self.lines = [self._lines(column) for column in range(n_parameters)]
         has_many_points = len(series.coordinates) >= MANY_POINTS
         self.n_terms = (SELECTED_TERMS_OF_MANY if has_many_points else SELECTED_TERMS)[n_parameters]
-        self.plan: CombinationPlan = plan_combinations(n_parameters, self.n_terms)
+        self.plan = self._make_plan()
 
     def select(self, rows: IntArray) -> "MultiParameterBatch":
         """Return a batch of some of the series (k,); results do not depend on the others."""
@@ -115,7 +127,11 @@ class MultiParameterBatch:
         """Restore the batch, with plan and spaces built anew."""
         vars(self).update(state)
         self.spaces = [_space(name) for name in self.parameters]
-        self.plan = plan_combinations(len(self.parameters), self.n_terms)
+        self.plan = self._make_plan()
+
+    def _make_plan(self) -> CombinationPlan:
+        n_parameters = len(self.parameters)
+        return plan_combinations(n_parameters, self.n_terms, SELECTED_PAIRS[n_parameters])
 
     def _lines(self, column: int) -> list[IntArray]:
         """Sets of points that differ in one parameter only."""
@@ -149,20 +165,79 @@ class MultiParameterBatch:
         size = np.maximum(np.abs(y) if size is None else size, smallest_sizes(y))
         w = repetitions / size**2
 
-        selected = [self._select_terms(column, w, y) for column in range(len(self.parameters))]
+        selected = [self._fill_slots(column, w, y) for column in range(len(self.parameters))]
         terms = np.stack([indices for indices, _ in selected], axis=1)
         design = self.plan.design_matrix([t[terms[:, i]] for i, t in enumerate(self.terms)])
         log_prior = self.plan.log_prior([prior for _, prior in selected], structures)
 
         score = self._score(design, w, y, log_prior)
-        count = min(MAX_CANDIDATES[len(self.parameters)], score.shape[1])
-        chosen = np.argpartition(-score, count - 1, axis=1)[:, :count]
+        chosen = self._best_combinations(score)
         is_possible = np.isfinite(np.take_along_axis(score, chosen, 1))
         log_prior = np.where(is_possible, np.take_along_axis(log_prior, chosen, 1), -np.inf)
 
         fits = _CombinationFits(self.plan.members[chosen], design, w, y, repetitions=repetitions)
         estimates, inverses, evidence = fits.weigh(levels, log_prior)
-        return WeighedCombinations(terms, chosen, estimates, inverses, evidence)
+        planes = weigh_planes(self.series.coordinates, y, repetitions, levels)
+        return WeighedCombinations(terms, chosen, estimates, inverses, evidence, planes)
+
+    def _best_combinations(self, score: FloatArray) -> IntArray:
+        """The combinations with the highest scores (s, h): (s, q), the best pairs among them."""
+        count = min(MAX_CANDIDATES[len(self.parameters)], score.shape[1])
+        paired = np.flatnonzero(self.plan.is_paired)
+        if len(paired) <= PAIRED_CANDIDATES:
+            return np.argpartition(-score, count - 1, axis=1)[:, :count]
+
+        first = np.argpartition(-score[:, paired], PAIRED_CANDIDATES - 1, axis=1)
+        first = paired[first[:, :PAIRED_CANDIDATES]]
+        others = score.copy()
+        np.put_along_axis(others, first, -np.inf, axis=1)
+        best = np.argpartition(-others, count - 1, axis=1)[:, :count]
+        return np.concatenate([best, first], axis=1)
+
+    def _fill_slots(self, column: int, w: FloatArray, y: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The terms in the slots of one parameter, and their log prior: (s, S) each.
+
+        The prior of a pair stands in the slot of its first term.
+        """
+        terms, log_prior = self._select_terms(column, w, y)
+        pairs, log_prior_pairs = self._select_pairs(column, w, y)
+        log_prior_slots = np.zeros(pairs.shape)
+        log_prior_slots[:, :, 0] = log_prior_pairs
+        n_series = len(terms)
+        return (
+            np.concatenate([terms, pairs.reshape(n_series, -1)], axis=1),
+            np.concatenate([log_prior, log_prior_slots.reshape(n_series, -1)], axis=1),
+        )
+
+    def _select_pairs(
+        self, column: int, w: FloatArray, y: FloatArray
+    ) -> tuple[IntArray, FloatArray]:
+        """The pairs of terms of one parameter that describe the lines of each series best.
+
+        Returns:
+            Their terms (s, Q, 2) and log prior (s, Q), -inf where a pair is not usable.
+        """
+        space = self.spaces[column]
+        n_pairs = SELECTED_PAIRS[len(self.parameters)]
+        are_usable = self.is_usable[column][space.pairs].all(axis=1)
+        log_prior = space.log_prior_pairs - np.logaddexp.reduce(space.log_prior_pairs)
+        log_prior = np.where(are_usable, log_prior, -np.inf)
+
+        rss = np.zeros((len(w), len(log_prior)))
+        points = np.zeros((len(w), 1))
+        for line in self.lines[column]:
+            count = (w[:, line] > 0).sum(axis=1, keepdims=True)
+            count = np.where(count < MIN_PAIR_LINE_POINTS, 0, count)
+            misfit = misfit_of_pairs(
+                self.terms[column][:, line], space.pairs, w[:, line], y[:, line]
+            )
+            rss += np.where(count > 0, misfit, 0)
+            points += count
+
+        log_prior = np.where(points > 0, log_prior, -np.inf)
+        score = log_prior - points / 2 * np.log(rss + _score_floor(rss, points))
+        best = np.argsort(-score, axis=1, kind="stable")[:, :n_pairs]
+        return space.pairs[best], np.take_along_axis(log_prior, best, 1)
 
     def _select_terms(
         self, column: int, w: FloatArray, y: FloatArray
@@ -197,14 +272,15 @@ class MultiParameterBatch:
         gram = np.einsum("spn,spn->sp", weighted[:, first], design[:, second])
         right = np.einsum("scn,sn->sc", weighted, y)
         squares = (w * y**2).sum(axis=1)[:, None]
-        counts = (w > 0).sum(axis=1)[:, None]
+        counts = (w > 0).sum(axis=1)[:, None].astype(float)
 
         # Normalise the columns to length 1.
         length = np.sqrt(np.maximum(gram[:, self.plan.squares], 1e-300))
         gram = gram / (length[:, first] * length[:, second])
         right = right / length
 
-        result = np.full(log_prior.shape, -np.inf)
+        residuals = np.full(log_prior.shape, np.inf)
+        prices = np.zeros(log_prior.shape[1])
         for family in self.plan.families:
             size = family.columns.shape[1]
             triangle = []
@@ -217,15 +293,29 @@ class MultiParameterBatch:
                 is_feasible = np.ones_like(is_feasible)
 
             rss = np.maximum(squares - explained, 0.0)
-            score = log_prior[:, family.combinations] - LOG_PRICE_OF_COLUMN * size
-            score = score - counts / 2 * np.log(rss + counts * TYPICAL_NOISE**2)
             is_possible = is_feasible & (counts >= size)
-            result[:, family.combinations] = np.where(is_possible, score, -np.inf)
-        return result
+            residuals[:, family.combinations] = np.where(is_possible, rss, np.inf)
+            prices[family.combinations] = LOG_PRICE_OF_COLUMN * size
+
+        floor = _score_floor(residuals, counts)
+        return np.asarray(log_prior - prices - counts / 2 * np.log(residuals + floor))
 
 
 def _space(parameter: str) -> HypothesisSpace:
     return build_hypothesis_space(parameter, weights=MULTI_PARAMETER_WEIGHTS)
+
+
+def _score_floor(residuals: FloatArray, counts: FloatArray) -> FloatArray:
+    """The residual squares that noise leaves at least, for scores: (s, 1).
+
+    Those of typical noise, or of the noise that the best hypothesis leaves where that is less.
+
+    Args:
+        residuals: (s, h). counts: (s, 1), of points.
+    """
+    counts = np.maximum(counts, 1.0)
+    smallest: FloatArray = residuals.min(axis=1, keepdims=True) / counts
+    return np.asarray(counts * np.clip(smallest, SMALLEST_NOISE**2, TYPICAL_NOISE**2))
 
 
 def _misfit(terms: FloatArray, w: FloatArray, y: FloatArray) -> FloatArray:
@@ -237,6 +327,36 @@ def _misfit(terms: FloatArray, w: FloatArray, y: FloatArray) -> FloatArray:
     centred_ty = (w * y) @ terms.T - mean_t * sum_wy
     centred_yy = (w * y**2).sum(axis=1, keepdims=True) - sum_wy**2 / sum_w
     return np.asarray(np.maximum(centred_yy - centred_ty**2 / centred_tt, 0.0))
+
+
+def misfit_of_pairs(terms: FloatArray, pairs: IntArray, w: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the weighted residual squares of constant + term + term, by pair: (s, P).
+
+    Where a coefficient would be negative, those of the constant and the better term.
+
+    Args:
+        terms: (T, n). pairs: (P, 2) of terms. w, y: (s, n).
+    """
+    first, second = pairs.T
+    sum_w = np.maximum(w.sum(axis=1, keepdims=True), 1e-300)
+    sum_wy = (w * y).sum(axis=1, keepdims=True)
+    mean_t = w @ terms.T / sum_w
+    centred_tt = np.maximum(w @ (terms**2).T - mean_t**2 * sum_w, 1e-12 * sum_w)
+    unit = 1 / np.sqrt(centred_tt)
+    projected = ((w * y) @ terms.T - mean_t * sum_wy) * unit
+    centred_yy = (w * y**2).sum(axis=1, keepdims=True) - sum_wy**2 / sum_w
+
+    cosine = w @ (terms[first] * terms[second]).T - mean_t[:, first] * mean_t[:, second] * sum_w
+    cosine *= unit[:, first] * unit[:, second]
+    determinant = 1 - cosine**2
+    u, v = projected[:, first], projected[:, second]
+    a, b = u - cosine * v, v - cosine * u
+    is_feasible = (determinant > MIN_DETERMINANT) & (a >= 0) & (b >= 0)
+
+    of_pair = (u * a + v * b) / np.maximum(determinant, MIN_DETERMINANT)
+    of_term = np.maximum(np.maximum(u, v), 0.0) ** 2
+    explained = np.where(is_feasible, of_pair, of_term)
+    return np.asarray(np.maximum(centred_yy - explained, 0.0))
 
 
 def _solve_normalised(

@@ -1,12 +1,13 @@
 """The combinations of terms of several parameters that are weighed, expressed in slots.
 
-A structure says which parameters are multiplied and which products are added, such as t·u + v. A
-slot is the position of a term among the selected terms of its parameter. All series share one plan
+A structure says which parameters are multiplied and which products are added, such as t·u + v, and
+which parameter has two terms, such as volume and surface in (t₁ + t₂)·u. A slot is the position of
+a term among the selected terms of its parameter. All series share one plan
 of combinations, although they select different terms.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
@@ -15,25 +16,46 @@ import numpy as np
 from insitu.modeling.measurement import FloatArray, IntArray
 
 PRIOR_OF_CONSTANT = 0.1  # that no parameter matters
+PRIOR_OF_PAIRS = 0.05  # that a parameter has two terms, among functions of so many parameters
 
-Groups = tuple[tuple[int, ...], ...]  # the parameters in each product of a structure
+Group = tuple[int, ...]  # the parameters of a product
+Groups = tuple[Group, ...]  # the parameters in each product of a structure
+
+
+@dataclass(frozen=True, slots=True)
+class SumOfProducts:
+    """A sum of products of terms.
+
+    groups: the parameters of each product. prior: its probability. paired: a parameter with two
+    terms, such as volume and surface; -1 for none. has_second: for each product, whether it has
+    the second term of this parameter.
+    """
+
+    groups: Groups
+    prior: float
+    paired: int = -1
+    has_second: tuple[bool, ...] = ()
 
 
 @lru_cache(maxsize=16)
-def structures(n_parameters: int) -> tuple[tuple[Groups, float], ...]:
-    """Return the structures of one term per parameter, with their prior probability.
+def structures(n_parameters: int) -> tuple[SumOfProducts, ...]:
+    """Return the structures of one term per parameter, and those of two terms of one parameter.
 
     Each number of parameters that matter is equally probable, and so are the structures of each.
     """
-    priors: dict[Groups, float] = {(): PRIOR_OF_CONSTANT}
+    result = [SumOfProducts((), PRIOR_OF_CONSTANT)]
     share = (1 - PRIOR_OF_CONSTANT) / n_parameters
     for size in range(1, n_parameters + 1):
         subsets = list(combinations(range(n_parameters), size))
         for subset in subsets:
             forms = [*_partitions(subset), *_nested(subset)]
-            for form in forms:
-                priors[form] = share / len(subsets) / len(forms)
-    return tuple(priors.items())
+            paired = [form for groups in _partitions(subset) for form in _paired(groups)]
+            prior = share / len(subsets)
+            result += [
+                SumOfProducts(groups, (1 - PRIOR_OF_PAIRS) * prior / len(forms)) for groups in forms
+            ]
+            result += [replace(form, prior=PRIOR_OF_PAIRS * prior / len(paired)) for form in paired]
+    return tuple(result)
 
 
 def _partitions(items: tuple[int, ...]) -> list[Groups]:
@@ -54,6 +76,22 @@ def _nested(subset: tuple[int, ...]) -> list[Groups]:
     return [((parameter,), subset) for parameter in subset] if len(subset) == 2 else []
 
 
+def _paired(groups: Groups) -> list[SumOfProducts]:
+    """Structures in which one parameter has two terms: (t₁ + t₂)·u, and t₁ + t₂·u."""
+    forms = []
+    for i, group in enumerate(groups):
+        others = groups[:i] + groups[i + 1 :]
+        for parameter in group:
+            in_each = (False, True, *[False for _ in others])
+            forms.append(SumOfProducts((group, group, *others), 0.0, parameter, in_each))
+            if len(group) > 1:
+                alone = ((parameter,), group, *others)
+                forms.append(SumOfProducts(alone, 0.0, parameter, in_each))
+                swapped = (True, False, *[False for _ in others])
+                forms.append(SumOfProducts(alone, 0.0, parameter, swapped))
+    return forms
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """Combinations with the same number of columns.
@@ -71,15 +109,18 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class CombinationPlan:
-    """All h combinations of K terms of each of m parameters, made of c columns.
+    """All h combinations of the selected terms of each of m parameters, made of c columns.
+
+    Each parameter has S slots: its K selected terms, then both terms of each of its selected pairs.
 
     groups: parameters of each block of columns after the constant. factors: per column, the
     (parameter, slot) of its factors. column_slots: (c + 1, m), the same as a table, -1 where a
     parameter does not occur and in the last row. members: (h, k) columns of each combination, the
-    constant (0) first, -1 for none. slots: (h, m), -1 where a parameter does not occur. structure:
-    (h,) index into `structures`. keys: (h,), equal for combinations that differ in the constant
-    only. pairs: (p, 2) columns whose products are needed. squares: (c,) index of the pair of each
-    column with itself.
+    constant (0) first, -1 for none. slots: (h, m), -1 where a parameter does not occur, of a pair
+    the slot of its first term. structure: (h,) index into `structures`. is_paired: (h,), whether a
+    parameter has two terms. keys: (h,), equal for combinations that differ in the constant only.
+    pairs: (p, 2) columns whose products are needed. squares: (c,) index of the pair of each column
+    with itself.
     """
 
     groups: Groups
@@ -88,6 +129,7 @@ class CombinationPlan:
     members: IntArray
     slots: IntArray
     structure: IntArray
+    is_paired: np.ndarray
     keys: IntArray
     pairs: IntArray
     squares: IntArray
@@ -97,7 +139,7 @@ class CombinationPlan:
         """Return the values of all columns: (s, c, n).
 
         Args:
-            terms: for each parameter, the values of its selected terms: (s, K, n).
+            terms: for each parameter, the values of the terms in its slots: (s, S, n).
         """
         n_series, _, n_points = terms[0].shape
         blocks = [np.ones((n_series, 1, n_points))]
@@ -113,7 +155,8 @@ class CombinationPlan:
         """Return the logarithm of the prior of each combination: (s, h).
 
         Args:
-            terms: for each parameter, the log prior of its selected terms: (s, K).
+            terms: for each parameter, the log prior of the term in each slot, or of the pair that
+                begins there: (s, S).
             structures: log prior of each structure: (s, n_structures).
         """
         result = structures[:, self.structure]
@@ -124,36 +167,41 @@ class CombinationPlan:
 
 
 @lru_cache(maxsize=8)
-def plan_combinations(n_parameters: int, n_terms: int) -> CombinationPlan:
-    """Return the plan for `n_terms` selected terms of each parameter."""
-    forms = [groups for groups, _ in structures(n_parameters)]
-    distinct = {group for groups in forms for group in groups}
+def plan_combinations(n_parameters: int, n_terms: int, n_pairs: int) -> CombinationPlan:
+    """Return the plan for `n_terms` selected terms and `n_pairs` pairs of terms per parameter."""
+    forms = structures(n_parameters)
+    distinct = {group for form in forms for group in form.groups}
     blocks = tuple(sorted(distinct))
+    n_slots = n_terms + 2 * n_pairs
 
     # Columns: the constant, then a block for each product that occurs in a structure.
-    offsets: dict[tuple[int, ...], int] = {}
+    offsets: dict[Group, int] = {}
     factors: list[tuple[tuple[int, int], ...]] = [()]
     for group in blocks:
         offsets[group] = len(factors)
-        grid = np.indices((n_terms,) * len(group)).reshape(len(group), -1).T
+        grid = np.indices((n_slots,) * len(group)).reshape(len(group), -1).T
         factors += [tuple(zip(group, row, strict=True)) for row in grid.tolist()]
 
     # Combinations: each structure with each choice of terms, with the constant and without.
+    width = n_parameters + 2  # the constant, a term per parameter, the second term of a pair
     members, slots, structure = [], [], []
     keys: list[IntArray] = []
-    for index, groups in enumerate(forms):
-        chosen, columns = _choices(groups, offsets, n_parameters=n_parameters, n_terms=n_terms)
+    for index, form in enumerate(forms):
+        options = {parameter: np.arange(n_terms) for group in form.groups for parameter in group}
+        if form.paired >= 0:
+            options[form.paired] = n_terms + 2 * np.arange(n_pairs)
+        chosen, columns = _choices(form, options, offsets, shape=(n_parameters, n_slots))
         first_key = sum(len(numbers) for numbers in keys)
         constant = np.zeros(len(chosen), dtype=np.intp)
-        for has_constant in (True, False) if groups else (True,):
+        for has_constant in (True, False) if form.groups else (True,):
             own = [constant, *columns] if has_constant else columns
-            padding = [np.full(len(chosen), -1)] * (n_parameters + 1 - len(own))
+            padding = [np.full(len(chosen), -1)] * (width - len(own))
             members.append(np.stack([*own, *padding], axis=1))
             slots.append(chosen)
             structure.append(np.full(len(chosen), index))
             keys.append(first_key + np.arange(len(chosen)))
 
-    table = np.concatenate(members)
+    table, of_each = np.concatenate(members), np.concatenate(structure)
     pairs, families = _families(table, len(factors))
     codes = pairs[:, 0] * len(factors) + pairs[:, 1]
     return CombinationPlan(
@@ -162,7 +210,8 @@ def plan_combinations(n_parameters: int, n_terms: int) -> CombinationPlan:
         column_slots=_column_slots(factors, n_parameters),
         members=table,
         slots=np.concatenate(slots),
-        structure=np.concatenate(structure),
+        structure=of_each,
+        is_paired=np.array([form.paired >= 0 for form in forms])[of_each],
         keys=np.concatenate(keys),
         pairs=pairs,
         squares=np.searchsorted(codes, _diagonal(len(factors))),
@@ -171,22 +220,35 @@ def plan_combinations(n_parameters: int, n_terms: int) -> CombinationPlan:
 
 
 def _choices(
-    groups: Groups, offsets: dict[tuple[int, ...], int], *, n_parameters: int, n_terms: int
+    form: SumOfProducts,
+    options: dict[int, IntArray],
+    offsets: dict[Group, int],
+    *,
+    shape: tuple[int, int],
 ) -> tuple[IntArray, list[IntArray]]:
-    """The slots of each choice of terms (choices, m), and the columns of its products."""
-    used = sorted({parameter for group in groups for parameter in group})
-    grid = np.indices((n_terms,) * len(used)).reshape(len(used), n_terms ** len(used))
-    choice = dict(zip(used, grid, strict=True))
+    """The slots of each choice of terms (choices, m), and the columns of its products.
 
-    slots = np.full((grid.shape[1], n_parameters), -1)
+    Args:
+        options: the slots that each parameter of the structure may have.
+        shape: the number of parameters, and of slots of each.
+    """
+    used = sorted(options)
+    grids = np.meshgrid(*[options[parameter] for parameter in used], indexing="ij")
+    choice = {parameter: grid.ravel() for parameter, grid in zip(used, grids, strict=True)}
+    count = len(choice[used[0]]) if used else 1
+
+    n_parameters, n_slots = shape
+    slots = np.full((count, n_parameters), -1)
     for parameter, values in choice.items():
         slots[:, parameter] = values
 
     columns = []
-    for group in groups:
-        within_block = np.zeros(grid.shape[1], dtype=np.intp)
+    has_second = form.has_second or (False,) * len(form.groups)
+    for group, is_second in zip(form.groups, has_second, strict=True):
+        within_block = np.zeros(count, dtype=np.intp)
         for parameter in group:
-            within_block = within_block * n_terms + choice[parameter]
+            shift = int(is_second and parameter == form.paired)
+            within_block = within_block * n_slots + choice[parameter] + shift
         columns.append(offsets[group] + within_block)
     return slots, columns
 

@@ -19,6 +19,7 @@ from insitu.modeling.evidence.answer import (
 from insitu.modeling.evidence.combination_fits import MultiParameterBatch, WeighedCombinations
 from insitu.modeling.evidence.combinations import structures
 from insitu.modeling.evidence.learn import Map
+from insitu.modeling.evidence.plane import NEGLIGIBLE_SHARE, with_plane
 from insitu.modeling.evidence.pool import no_answer
 from insitu.modeling.evidence.posterior import compute_posterior
 from insitu.modeling.evidence.whole import NOISY
@@ -30,7 +31,7 @@ from insitu.modeling.spread import Spread
 # For a call path, the sets of parameters that may occur together in one term.
 Dependencies = Mapping[CallPath, Sequence[Sequence[str]]]
 
-DEPENDENCY_PRIOR = 0.8  # of the sum of just the products that a call path depends on
+DEPENDENCY_PRIOR = 0.95  # of the sum of just the products that a call path depends on
 NEGLIGIBLE_TERM = 1e-10  # relative to the largest term: a smaller one is left out
 SPREAD_SIZE = 40  # combinations that make up the spread of an answer
 
@@ -73,7 +74,7 @@ def _structure_priors(series: Series, dependencies: Dependencies) -> FloatArray:
     """The log prior of each structure for each series: (s, n_structures)."""
     names = series.parameters
     forms = structures(len(names))
-    priors = np.array([prior for _, prior in forms])
+    priors = np.array([form.prior for form in forms])
     result = np.tile(np.log(priors), (len(series.values), 1))
 
     for row, key in enumerate(series.keys):
@@ -85,14 +86,15 @@ def _structure_priors(series: Series, dependencies: Dependencies) -> FloatArray:
             products.append({names.index(name) for name in product if name in names})
 
         # Only products whose parameters occur together, and preferably just these products.
-        is_possible = [_fits_into(groups, products) for groups, _ in forms]
+        is_possible = [_fits_into(form.groups, products) for form in forms]
         weights = np.where(is_possible, priors, 0.0)
         weights /= weights.sum()
-        expected = sorted(products, key=sorted)
-        is_expected = [sorted(map(set, groups), key=sorted) == expected for groups, _ in forms]
+        expected = {frozenset(product) for product in products}
+        is_expected = [{frozenset(group) for group in form.groups} == expected for form in forms]
         if any(is_expected):
+            of_expected = np.where(is_expected, priors, 0.0)
             weights = (1 - DEPENDENCY_PRIOR) * weights
-            weights = weights + DEPENDENCY_PRIOR * np.array(is_expected, dtype=float)
+            weights = weights + DEPENDENCY_PRIOR * of_expected / of_expected.sum()
 
         result[row] = np.log(np.maximum(weights, 1e-300))
         result[row, ~np.array(is_possible)] = -np.inf
@@ -133,7 +135,7 @@ def _solve_pool(
     tasks = (_Task(batch.select(rows), log_prior[rows], levels) for rows in sample_chunks)
     weighed = list(map_(_weigh, tasks))
 
-    by_chunk = [np.logaddexp.reduce(chunk.log_evidence, axis=1) for chunk in weighed]
+    by_chunk = [np.logaddexp.reduce(chunk.log_evidence_of_all(), axis=1) for chunk in weighed]
     likelihood = np.concatenate(by_chunk) + _log_likelihood_of_scatter(batch, sample, levels)
     distribution = noise.fit_noise_distribution(
         likelihood, noise.noise_prior(levels), prior_weight=noise.PRIOR_WEIGHT
@@ -203,10 +205,17 @@ class _BestCombinations:
         levels: FloatArray,
     ) -> None:
         self.batch, self.rows, self.terms = batch, rows, weighed.terms
-        self.posterior = compute_posterior(weighed.log_evidence, noise_prior, levels)
+        log_evidence = weighed.log_evidence_of_all()
+        self.posterior = compute_posterior(log_evidence, noise_prior, levels)
+        self.planes, self.share_of_plane = weighed.planes, self.posterior.hypotheses[:, -1]
+        joint = weighed.planes.log_evidence + np.log(np.maximum(noise_prior, 1e-300))
+        joint = np.where(np.isfinite(joint), joint, -1e300)
+        self.levels_of_plane = np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
 
-        order = np.argsort(-self.posterior.hypotheses, axis=1, kind="stable")
-        self.weights = np.take_along_axis(self.posterior.hypotheses, order, 1)
+        of_combinations = self.posterior.hypotheses[:, :-1]
+        of_combinations = of_combinations / (1 - self.share_of_plane)[:, None]
+        order = np.argsort(-of_combinations, axis=1, kind="stable")
+        self.weights = np.take_along_axis(of_combinations, order, 1)
         self.chosen = np.take_along_axis(weighed.chosen, order, 1)
         self.columns = batch.plan.members[self.chosen]
         self.estimates = np.take_along_axis(weighed.estimates, order[:, :, None], 1)
@@ -232,8 +241,24 @@ class _BestCombinations:
         for i, k in enumerate(chosen.tolist()):
             n_columns = int((self.columns[i, k] >= 0).sum())
             function = self._function(i, k)
-            answers.append(Answer((function,), (spreads[i],), float(agreement[i]), n_columns))
+            probability = float(agreement[i] * (1 - self.share_of_plane[i]))
+            spread = self._with_plane(i, spreads[i])
+            answers.append(Answer((function,), (spread,), probability, n_columns))
         return answers
+
+    def _with_plane(self, i: int, spread: Spread) -> Spread:
+        """The spread of series i with its plane, if that is not negligible."""
+        share = float(self.share_of_plane[i])
+        if not share > NEGLIGIBLE_SHARE:
+            return spread
+        of_levels = self.levels_of_plane[i]
+        return with_plane(
+            spread,
+            of_levels @ self.planes.coefficients[i],
+            np.einsum("l,lab->ab", of_levels, self.planes.covariances[i]),
+            scale=float(self.batch.scale[self.rows[i]]),
+            share=share,
+        )
 
     def _choose(self) -> tuple[IntArray, FloatArray]:
         """The combination with whose terms and prediction most probability agrees (s,).
