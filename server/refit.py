@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from insitu.campaign.base import Store
 from insitu.campaign.config import find_dependencies_file, load_config
-from insitu.campaign.load import load_experiment
+from insitu.campaign.load import TableCache, load_experiment
 from insitu.design.dependency_file import load_products
 from insitu.entities import CallPath
 from insitu.modeling import modelers
@@ -43,7 +43,7 @@ def load_refit_inputs(
         store: the open store of the campaign.
         campaign: the campaign's directory, with campaign.toml and dependencies.json if any.
         classes: class settings to use instead of those in campaign.toml.
-        load_table: returns the values of a run by its id; default: read them from the store.
+        load_table: returns the values of a run by its id; default: in memory while there is room.
 
     Raises:
         CampaignError: a run or campaign.toml cannot be read.
@@ -52,7 +52,7 @@ def load_refit_inputs(
     if classes is None:
         classes = load_config(campaign).classes
 
-    experiment = load_experiment(store, load_table)
+    experiment = load_experiment(store, load_table or TableCache(store).load)
     dependencies = load_products(
         find_dependencies_file(campaign), experiment.callpaths(), experiment.parameters
     )

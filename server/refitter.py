@@ -1,41 +1,14 @@
 """Which models are older than the runs in the store, and the work of fitting them again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from insitu.campaign.base import Store
-from insitu.entities import CallPath, Finding, RunKey
+from insitu.campaign.load import TableCache
+from insitu.campaign.stored_values import release_connections
+from insitu.entities import CallPath, Finding, RunKey, RunRecord
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import RunTable
 from insitu.server.refit import fit_models, load_refit_inputs
-
-TABLE_CACHE_BYTES = 1 << 30  # values of complete runs that stay in memory between refits
-
-
-class TableCache:
-    """The values of complete runs, which never change: each is read once while there is room."""
-
-    def __init__(self, store: Store, capacity_bytes: int = TABLE_CACHE_BYTES) -> None:
-        """Create an empty cache in front of a store."""
-        self._store = store
-        self._free_bytes = capacity_bytes
-        self._tables: dict[str, RunTable] = {}
-
-    def load(self, run_id: str) -> RunTable:
-        """Return the values of a run, from memory if they are there.
-
-        Raises:
-            CampaignError: the values cannot be read.
-        """
-        table = self._tables.get(run_id)
-
-        if table is None:
-            table = self._store.table(run_id)
-            size = sum(array.nbytes for array in table.values.values())
-            if size <= self._free_bytes:
-                self._free_bytes -= size
-                self._tables[run_id] = table
-
-        return table
 
 
 class Refitter:
@@ -93,12 +66,16 @@ class Refitter:
         self._runs_in_work, self._pending_runs = self._pending_runs, set()
 
         previous = self.models
-        keys = {run.key for run in self._store.runs() if run.id in self._runs_in_work}
+        new_runs = [run for run in self._store.runs() if run.id in self._runs_in_work]
+        tables = {run.id: self._store.table(run.id) for run in new_runs}
+        modelled = {key for key, _ in inputs.experiment.runs}
         self._new_tables = []
         if previous.parameters == inputs.experiment.parameters:
-            self._new_tables = [run for run in inputs.experiment.runs if run[0] in keys]
+            for run in new_runs:
+                if run.key in modelled:
+                    self._new_tables.append((run.key, tables[run.id]))
 
-        find_deviations = self._compare_with_forecast()
+        find_deviations = self._compare_with_forecast(new_runs, tables)
 
         def fit() -> ModelSet:
             find_deviations()
@@ -106,11 +83,11 @@ class Refitter:
 
         return fit
 
-    def _compare_with_forecast(self) -> Callable[[], None]:
+    def _compare_with_forecast(
+        self, runs: Sequence[RunRecord], tables: Mapping[str, RunTable]
+    ) -> Callable[[], None]:
         """Return the function that compares the runs in work with the models before them."""
         models, deviations_by_run = self.models, self._deviations
-        runs = [(run.id, run.key) for run in self._store.runs() if run.id in self._runs_in_work]
-        tables = {run_id: self._tables.load(run_id) for run_id, _ in runs}
         deviations_by_run.clear()
 
         def compare() -> None:
@@ -120,9 +97,9 @@ class Refitter:
             from insitu.analysis.deviation import find_deviations
             from insitu.analysis.forecast import make_forecast
 
-            for run_id, key in runs:
-                expected = make_forecast(models, key)
-                deviations_by_run[run_id] = find_deviations(expected, tables[run_id], key)
+            for run in runs:
+                expected = make_forecast(models, run.key)
+                deviations_by_run[run.id] = find_deviations(expected, tables[run.id], run.key)
 
         return compare
 
@@ -158,5 +135,6 @@ class Refitter:
                 self._store.add_findings(run_id, deviations)
                 findings += deviations
 
+        release_connections()
         self._store.put_models(models, of=self._modelled_runs)
         return findings

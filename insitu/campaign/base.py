@@ -51,6 +51,16 @@ class Store(Protocol):
             CampaignError: there is no such run, or its values are damaged.
         """
 
+    def table_on_disk(self, run_id: str) -> RunTable:
+        """The values of a run, which take no memory: rows are read when they are selected.
+
+        Raises:
+            CampaignError: as `table`.
+        """
+
+    def table_bytes(self, run_id: str) -> int:
+        """The memory that the values of a run take."""
+
     def sites(self) -> Mapping[CallPath, tuple[str, int]]:
         """Where the functions at the end of call paths are defined: file and line, if known."""
 

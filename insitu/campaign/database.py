@@ -30,7 +30,7 @@ def connect(path: str) -> sqlite3.Connection:
     """
     file = os.path.join(path, DATABASE)
     if os.path.exists(file) and not is_writable(path):
-        return _connect_read_only(path)
+        return connect_to_read(path)
 
     with explain_errors(path):
         connection = sqlite3.connect(
@@ -55,7 +55,7 @@ def is_writable(path: str) -> bool:
     return os.access(path, os.W_OK) and os.access(os.path.join(path, DATABASE), os.W_OK)
 
 
-def _connect_read_only(path: str) -> sqlite3.Connection:
+def connect_to_read(path: str) -> sqlite3.Connection:
     """Open a database without writing to its file or its directory.
 
     SQLite reads a database with a write-ahead log only if it can use the shared memory beside it.

@@ -6,6 +6,40 @@ from insitu.campaign.base import Store
 from insitu.campaign.selection import is_oversubscribed, select_runs, varying_parameters
 from insitu.modeling.measurement import Experiment, RunTable
 
+TABLE_CACHE_BYTES = 1 << 29  # values that are in memory; those of other runs are read when used
+
+
+class TableCache:
+    """The values of complete runs, which never change: each is read once while there is room.
+
+    The others stay in the file, and each use of some call paths reads those.
+    """
+
+    def __init__(self, store: Store, capacity_bytes: int = TABLE_CACHE_BYTES) -> None:
+        """Create an empty cache in front of a store."""
+        self._store = store
+        self._free_bytes = capacity_bytes
+        self._tables: dict[str, RunTable] = {}
+
+    def load(self, run_id: str) -> RunTable:
+        """Return the values of a run, from memory if they are there.
+
+        Raises:
+            CampaignError: the values cannot be read.
+        """
+        table = self._tables.get(run_id)
+
+        if table is None:
+            size = self._store.table_bytes(run_id)
+            if size <= self._free_bytes:
+                self._free_bytes -= size
+                table = self._store.table(run_id)
+            else:
+                table = self._store.table_on_disk(run_id)
+            self._tables[run_id] = table
+
+        return table
+
 
 def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None) -> Experiment:
     """Read every rank's values of all runs that form one experiment.

@@ -5,6 +5,8 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -18,11 +20,13 @@ from insitu.campaign.catalogue import (
 )
 from insitu.campaign.checksums import DAMAGE, SIZE, checksum_of
 from insitu.campaign.database import explain_errors, has_checksums
+from insitu.campaign.stored_values import StoredMatrix, unpack
 from insitu.entities import CallPath, Finding, Metric, MetricKind, RunRecord
 from insitu.errors import CampaignError
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import FloatArray, RunTable
 
+CALLPATHS_KEPT = 1 << 17  # parsed texts in memory; runs of one campaign share theirs
 SITE = "site "  # begins the names of the rows of `campaign` that say where functions are defined
 
 
@@ -75,7 +79,7 @@ class SqliteStore(Catalogue):
                 (
                     ordinal,
                     self._record_checksum(run.id),
-                    _vectors_checksum(*self._read_vectors(connection, run.id)),
+                    _vectors_checksum(self._read_vectors(connection, run.id)),
                 ),
             )
             for callpath, site in table.sites.items():
@@ -130,14 +134,47 @@ class SqliteStore(Catalogue):
     def table(self, run_id: str) -> RunTable:
         """See Store."""
         try:
-            with self._reading() as connection:
-                stored = self._read_vectors(connection, run_id)
-                checksum = self._vectors_checksum_of(connection, run_id)
-            if checksum is not None and checksum != _vectors_checksum(*stored):
-                raise ValueError("the checksum of its values differs")
-            return self._unpack_table(*stored)
+            return self._unpack_table(self._read_intact(run_id))
         except DAMAGE as error:
             raise self.damage_error(f"run '{run_id}'", error) from error
+
+    def table_on_disk(self, run_id: str) -> RunTable:
+        """See Store."""
+        try:
+            stored = self._read_intact(run_id)
+        except DAMAGE as error:
+            raise self.damage_error(f"run '{run_id}'", error) from error
+
+        values = {}
+        for metric_id, metric in stored.metrics.items():
+            ids = tuple(stored.texts)
+            matrix = StoredMatrix(self.path, stored.ordinal, metric_id, ids, stored.size)
+            values[metric.name] = cast(FloatArray, matrix)  # an array where rows are selected
+        return RunTable(_callpaths(stored), tuple(stored.metrics.values()), values)
+
+    def table_bytes(self, run_id: str) -> int:
+        """See Store."""
+        with explain_errors(self.path):
+            row = self._connection.execute(
+                "SELECT 2 * length(callpaths) * size * json_array_length(metrics) FROM run"
+                " WHERE id = ?",  # a call path has 4 bytes there, a value 8
+                (run_id,),
+            ).fetchone()
+        return int(row[0]) if row else 0
+
+    def _read_intact(self, run_id: str) -> "StoredTable":
+        """The compressed values of a run.
+
+        Raises:
+            ValueError: the values are damaged.
+            CampaignError: there is no such run.
+        """
+        with self._reading() as connection:
+            stored = self._read_vectors(connection, run_id)
+            checksum = self._vectors_checksum_of(connection, run_id)
+        if checksum is not None and checksum != _vectors_checksum(stored):
+            raise ValueError("the checksum of its values differs")
+        return stored
 
     def _vectors_checksum_of(self, connection: sqlite3.Connection, run_id: str) -> bytes | None:
         if not has_checksums(connection):
@@ -173,23 +210,18 @@ class SqliteStore(Catalogue):
             " ORDER BY callpath, metric",
             (ordinal,),
         ).fetchall()
-        return size, {key: texts[key] for key in callpath_ids}, metrics, vector_rows
+        texts_in_order = {key: texts[key] for key in callpath_ids}
+        return StoredTable(ordinal, size, texts_in_order, metrics, vector_rows)
 
-    def _unpack_table(
-        self,
-        size: int,
-        texts: Mapping[int, str],
-        metrics: Mapping[int, Metric],
-        vector_rows: Sequence["VectorRow"],
-    ) -> RunTable:
-        values = {metric.name: np.full((len(texts), size), np.nan) for metric in metrics.values()}
-        row_of = {callpath_id: row for row, callpath_id in enumerate(texts)}
-        for callpath_id, metric_id, dtype, codec, blob in vector_rows:
-            array = values[metrics[metric_id].name]
-            array[row_of[callpath_id]] = self._unpack(blob, size, dtype=dtype, codec=codec)
-
-        callpaths = tuple(records.callpath_of(text) for text in texts.values())
-        return RunTable(callpaths, tuple(metrics.values()), values)
+    def _unpack_table(self, stored: "StoredTable") -> RunTable:
+        shape = (len(stored.texts), stored.size)
+        values = {metric.name: np.full(shape, np.nan) for metric in stored.metrics.values()}
+        row_of = {callpath_id: row for row, callpath_id in enumerate(stored.texts)}
+        for callpath_id, metric_id, dtype, codec, blob in stored.rows:
+            array = values[stored.metrics[metric_id].name]
+            row = unpack(self.path, blob, stored.size, dtype=dtype, codec=codec)
+            array[row_of[callpath_id]] = row
+        return RunTable(_callpaths(stored), tuple(stored.metrics.values()), values)
 
     def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
         """See Store. An object that is the same as last time is not written again."""
@@ -327,13 +359,6 @@ class SqliteStore(Catalogue):
         ).fetchone()
         return Metric(name, unit, MetricKind(kind))
 
-    def _unpack(self, blob: bytes, size: int, *, dtype: str, codec: str) -> FloatArray:
-        if (dtype, codec) != (vectors.DTYPE, vectors.CODEC):
-            raise CampaignError(
-                f"{self.path}: has values in an unknown encoding, {dtype} {codec}; update insitu"
-            )
-        return vectors.unpack_row(blob, size)
-
     def _put(self, name: str, value: str) -> None:
         self._connection.execute("INSERT OR REPLACE INTO campaign VALUES (?, ?)", (name, value))
 
@@ -345,8 +370,26 @@ class SqliteStore(Catalogue):
 
 
 VectorRow = tuple[int, int, str, str, bytes]  # call path, metric, dtype, codec, compressed values
-# Number of ranks, texts of call paths and metrics by id, in order, and the compressed values.
-StoredTable = tuple[int, dict[int, str], dict[int, Metric], list[VectorRow]]
+
+
+class StoredTable(NamedTuple):
+    """A run as it is stored; texts of call paths and metrics by id, in order."""
+
+    ordinal: int
+    size: int  # number of ranks
+    texts: dict[int, str]
+    metrics: dict[int, Metric]
+    rows: list[VectorRow]
+
+
+def _callpaths(stored: StoredTable) -> tuple[CallPath, ...]:
+    return tuple(map(_callpath_of, stored.texts.values()))
+
+
+@lru_cache(maxsize=CALLPATHS_KEPT)
+def _callpath_of(text: str) -> CallPath:
+    """The call path of a text: one object for all runs."""
+    return records.callpath_of(text)
 
 
 def _vector_rows(
@@ -366,17 +409,12 @@ def _vector_rows(
         )
 
 
-def _vectors_checksum(
-    size: int,
-    texts: Mapping[int, str],
-    metrics: Mapping[int, Metric],
-    vector_rows: Sequence[VectorRow],
-) -> bytes:
+def _vectors_checksum(stored: StoredTable) -> bytes:
     """The checksum of all values of a run, with the names of what they are values of."""
     digest = hashlib.blake2b(digest_size=SIZE)
-    digest.update(checksum_of([size, *texts.values()]))
-    for metric in metrics.values():
+    digest.update(checksum_of([stored.size, *stored.texts.values()]))
+    for metric in stored.metrics.values():
         digest.update(checksum_of([metric.name, metric.unit, metric.kind.value]))
-    for row in vector_rows:
+    for row in stored.rows:
         digest.update(checksum_of(row))
     return digest.digest()

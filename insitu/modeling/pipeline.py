@@ -10,38 +10,37 @@ and the findings. The other modelers go from `Series` to `Model` directly.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, Metric, MetricKind
+from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, Metric
 from insitu.errors import ModelingError
 from insitu.modeling import modelers
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
-from insitu.modeling.classes.behaviour import (
-    MetricValues,
-    Partition,
-    partition_by_distance,
-    reduce_classes,
-    report_unmatched,
-)
 from insitu.modeling.classes.cluster import THRESHOLD, BoolArray
 from insitu.modeling.classes.divergence import find_divergences
 from insitu.modeling.classes.domain import find_domains
-from insitu.modeling.classes.joint import ClassEvidence, partition_jointly
+from insitu.modeling.classes.finder import ClassFinder, MetricClasses
+from insitu.modeling.classes.joint import ClassEvidence
 from insitu.modeling.classes.match import report_missing_classes
 from insitu.modeling.classes.naming import Namer
-from insitu.modeling.classes.rules import JOINT, PAPER, Rules, apply_rules
-from insitu.modeling.classes.run_groups import RunGroup, coordinate_name, group_runs, values_by_run
+from insitu.modeling.classes.rules import JOINT, PAPER, Rules
+from insitu.modeling.classes.run_groups import (
+    RunGroup,
+    chunk_paths,
+    coordinate_name,
+    group_runs,
+)
 from insitu.modeling.dependencies import (
     Products,
     dependencies_of_metric,
     fit_with_dependencies,
 )
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
+from insitu.modeling.parallel import map_tasks
 
 COST = TIME_EXCLUSIVE.name  # the metric by which call paths have shares
 MIN_COORDINATES = 3  # fewer cannot distinguish a constant from growth
@@ -86,8 +85,8 @@ def remodel(
         previous: models of an earlier state of the experiment, reused where nothing has changed.
         touched: call paths that have changed since, None for all. If the modeler shares noise
             between series, everything is fitted again.
-        executor: computes the classes by metric and the models by chunks of series. The result is
-            the same without it.
+        executor: computes the classes by call paths, the models by chunks of series. The result
+            is the same without it.
 
     Returns:
         Models, clusters and findings in a fixed order, the same with `previous` as without.
@@ -114,33 +113,58 @@ def remodel(
     too_few_points = _report_too_few_points(experiment, groups)
     findings += too_few_points
 
-    # Partition the ranks, metric by metric.
+    # Partition the ranks, and reduce each class to a series.
     domains = find_domains(experiment, groups)
     evidence = None
     if options.classes == JOINT:
         stale_and_below = _with_descendants(paths, stale)
         evidence = ClassEvidence.of(experiment, stale_and_below, groups, domains)
-    metrics = _metric_values(experiment, stale, groups)
-    partition_metric = partial(_partition, evidence=evidence, threshold=options.threshold)
-    map_ = map if executor is None else executor.map
-    partitions = map_(partition_metric, metrics)
+    finder = ClassFinder(
+        experiment=experiment,
+        groups=groups,
+        domains=domains,
+        evidence=evidence,
+        threshold=options.threshold,
+        rules=options.rules,
+        namer=Namer.of(domains, [group.size for group in groups]),
+    )
+    by_metric, new_clusters, class_findings = _collect_classes(
+        map_tasks(executor, finder.find, chunk_paths(stale, experiment))
+    )
+    clusters += new_clusters
+    findings += class_findings
 
-    # Name the classes, reduce each to a series, and fit.
-    namer = Namer.of(domains, [group.size for group in groups])
+    # Fit the series of each metric.
     fitter = _SeriesFitter(experiment, groups, options, executor)
-    for values, unruled in zip(metrics, partitions, strict=True):
-        ruled = apply_rules(values, unruled, options.rules, domains)
-        partition = namer.name(values, ruled, is_literal=options.classes == PAPER)
-        series, metric_clusters = reduce_classes(values, partition)
-        clusters += metric_clusters
-        findings += [*partition.findings, *report_unmatched(values, partition)]
-        if not too_few_points:
-            metric_models, metric_findings = fitter.fit(values.metric, series)
-            models += metric_models
-            findings += metric_findings
+    for metric, series in () if too_few_points else by_metric.values():
+        metric_models, metric_findings = fitter.fit(metric, series)
+        models += metric_models
+        findings += metric_findings
 
     findings += _report_classes(experiment, models, clusters)
     return _make_model_set(experiment, models, clusters, findings)
+
+
+def _collect_classes(
+    chunks: Iterable[Sequence[MetricClasses]],
+) -> tuple[dict[str, tuple[Metric, dict[SeriesKey, FloatArray]]], list[Clusters], list[Finding]]:
+    """The series of each metric, the clusters and the findings of all chunks of call paths.
+
+    Equal labels are one array in memory: most call paths share theirs with others.
+    """
+    by_metric: dict[str, tuple[Metric, dict[SeriesKey, FloatArray]]] = {}
+    clusters: list[Clusters] = []
+    findings: list[Finding] = []
+    labels_by_content: dict[bytes, np.ndarray] = {}
+    for chunk in chunks:
+        for classes in chunk:
+            _, series = by_metric.setdefault(classes.metric.name, (classes.metric, {}))
+            series.update(classes.series)
+            findings += classes.findings
+            for entry in classes.clusters:
+                labels = labels_by_content.setdefault(entry.labels.tobytes(), entry.labels)
+                clusters.append(replace(entry, labels=labels))
+    return by_metric, clusters, findings
 
 
 def _report_classes(
@@ -193,26 +217,6 @@ def _unmodelled_shares(
         if path not in modelled and time > 0:
             shares[path] = float(time) / total
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _metric_values(
-    experiment: Experiment, paths: Sequence[CallPath], groups: Sequence[RunGroup]
-) -> list[MetricValues]:
-    """The metrics that are modelled, in the order of their names."""
-    return [
-        MetricValues(metric, paths, values_by_run(experiment, name, paths), groups)
-        for name, metric in sorted(experiment.metrics().items())
-        if metric.kind is not MetricKind.POSITION
-    ]
-
-
-def _partition(
-    values: MetricValues, evidence: ClassEvidence | None, *, threshold: float
-) -> Partition:
-    """Partition the ranks of one metric, by distance if there is no evidence."""
-    if evidence is None:
-        return partition_by_distance(values, threshold)
-    return partition_jointly(values, evidence)
 
 
 def _report_crowded_runs(experiment: Experiment) -> list[Finding]:

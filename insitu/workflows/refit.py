@@ -8,6 +8,7 @@ import numpy as np
 from insitu.campaign.config import load_config
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
+from insitu.campaign.stored_values import release_connections
 from insitu.entities import Finding
 from insitu.errors import UsageError
 from insitu.modeling.base import ModelSet
@@ -85,8 +86,13 @@ def refit_store(
     Raises:
         UsageError: campaign.toml or dependencies.json makes no sense.
     """
-    inputs = load_refit_inputs(store, store.path, classes=settings)
-    models = fit_models(inputs, modeler=modeler, executor=executor)
+    # Every process of an executor reads what it works on, instead of receiving it.
+    load_table = None if executor is None else store.table_on_disk
+    try:
+        inputs = load_refit_inputs(store, store.path, classes=settings, load_table=load_table)
+        models = fit_models(inputs, modeler=modeler, executor=executor)
+    finally:
+        release_connections()
     store.put_models(models)
     return models
 

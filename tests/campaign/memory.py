@@ -47,6 +47,12 @@ class MemoryStore:
             raise CampaignError(f"the campaign in memory has no run '{run_id}'")
         return self._runs[run_id][1]
 
+    table_on_disk = table
+
+    def table_bytes(self, run_id: str) -> int:
+        """See Store."""
+        return sum(array.nbytes for array in self.table(run_id).values.values())
+
     def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
         """See Store."""
         self._models = models

@@ -116,7 +116,7 @@ def reduce_classes(
     counts = count_clusters(partition.labels, len(measured.paths))
     class_values = _class_values(measured, partition)
     overall = _overall_means(measured)
-    narrow = [group_labels.astype(np.int32) for group_labels in partition.labels]
+    narrow = [_share_rows(group_labels) for group_labels in partition.labels]
 
     series: dict[SeriesKey, FloatArray] = {}
     clusters: list[Clusters] = []
@@ -134,6 +134,18 @@ def reduce_classes(
                 labels = narrow[index][row]
                 clusters.append(Clusters(path, measured.metric.name, group.key, labels, names))
     return series, clusters
+
+
+def _share_rows(labels: IntArray) -> list[np.ndarray]:
+    """The rows of labels (n_paths, n_ranks); equal rows are one array, narrow and read-only."""
+    by_content: dict[bytes, np.ndarray] = {}
+    rows = []
+    for row in labels.astype(np.int32):
+        content = row.tobytes()
+        if content not in by_content:
+            by_content[content] = np.frombuffer(content, dtype=np.int32)
+        rows.append(by_content[content])
+    return rows
 
 
 def _class_values(measured: MetricValues, partition: Partition) -> FloatArray:

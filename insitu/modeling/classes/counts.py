@@ -16,7 +16,12 @@ from insitu.entities import (
 )
 from insitu.modeling.classes.cluster import BoolArray, cluster
 from insitu.modeling.classes.exact_classes import MatchedClasses, match_classes
-from insitu.modeling.classes.run_groups import RunGroup, mean_over_runs, values_by_run
+from insitu.modeling.classes.run_groups import (
+    RunGroup,
+    chunk_paths,
+    mean_over_runs,
+    values_by_run,
+)
 from insitu.modeling.classes.timing_calls import find_timing_paths, group_completions
 from insitu.modeling.measurement import Experiment, FloatArray
 
@@ -77,17 +82,22 @@ def collect_evidence(
     rows_by_series: dict[tuple[str, CallPath], CountRow] = {}
     timing = find_timing_paths(paths)
 
+    shared_rows: dict[bytes, CountRow] = {}  # most call paths have the counts of others
     for name, metric in sorted(experiment.metrics().items()):
         if not metric.is_deterministic and name not in COUNTS_IF_REPEATED:
             continue
-        tables = values_by_run(experiment, name, paths)
-        for path, row in _separating_rows(metric, tables, paths, groups):
-            if path not in timing:
-                own_rows.setdefault(path, []).append(row)
-                rows_by_series[name, path] = row
+        for chunk in chunk_paths(paths, experiment):
+            tables = values_by_run(experiment, name, chunk)
+            for path, new_row in _separating_rows(metric, tables, chunk, groups):
+                if path not in timing:
+                    row = shared_rows.setdefault(new_row.key, new_row)
+                    own_rows.setdefault(path, []).append(row)
+                    rows_by_series[name, path] = row
 
         if name in COMPLETION_METRICS and timing:
-            callers, sums = _sum_completions(tables, paths, group_completions(timing))
+            members = sorted(timing)
+            tables = values_by_run(experiment, name, members)
+            callers, sums = _sum_completions(tables, members, group_completions(timing))
             for path, row in _separating_rows(metric, sums, callers, groups):
                 completion_rows.setdefault(path, []).append(row)
 

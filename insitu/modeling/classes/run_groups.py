@@ -1,13 +1,15 @@
 """Runs that repeat each other: one coordinate, one number of ranks."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from insitu.entities import CallPath, Finding, RunKey, number
 from insitu.modeling.measurement import Experiment, FloatArray
+
+CHUNK_BYTES = 64 << 20  # values of a chunk of call paths; the search holds about five times as much
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,14 @@ def values_by_run(
                 result[targets] = np.where(np.isfinite(measured), measured, np.nan)
         tables.append(result)
     return tables
+
+
+def chunk_paths(paths: Sequence[CallPath], experiment: Experiment) -> Iterator[list[CallPath]]:
+    """Divide call paths so that the values of a metric in all runs take at most CHUNK_BYTES."""
+    bytes_per_path = 8 * sum(table.size for _, table in experiment.runs)
+    step = max(CHUNK_BYTES // max(bytes_per_path, 1), 1)
+    for first in range(0, len(paths), step):
+        yield list(paths[first : first + step])
 
 
 def mean_over_runs(tables: Sequence[FloatArray]) -> FloatArray:

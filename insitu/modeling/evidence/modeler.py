@@ -11,6 +11,7 @@ segments explain a series better than one function does, it is cut [SEG].
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -37,6 +38,7 @@ from insitu.modeling.evidence.multi_parameter import Dependencies, solve_multi_p
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.solve import solve_batch
 from insitu.modeling.measurement import FloatArray
+from insitu.modeling.parallel import map_tasks
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities
 from insitu.modeling.search import report_few_points
@@ -74,7 +76,7 @@ class Evidence:
 
     def fit(self, series: Series) -> list[Model]:
         """Return one model per series; see Modeler. The series share what is learnt about noise."""
-        map_: Map = map if self.executor is None else self.executor.map
+        map_: Map = partial(map_tasks, self.executor)
         if len(series.parameters) > 1:
             answers = solve_multi_parameter(series, self.dependencies, map_)
         else:

@@ -1,0 +1,100 @@
+"""Values of a run that stay in campaign.db until rows of them are used.
+
+A refit of a campaign that is larger than memory reads some call paths of all runs at a time. What
+is sent to another process is the place of the values, so each process reads what it works on.
+"""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from insitu.campaign import vectors
+from insitu.campaign.checksums import DAMAGE
+from insitu.campaign.database import connect_to_read, explain_errors
+from insitu.errors import CampaignError
+from insitu.modeling.measurement import FloatArray, IntArray
+
+OPEN_CAMPAIGNS = 4  # whose connections stay open while their values are read
+_QUERY = "SELECT dtype, codec, blob FROM vec WHERE callpath = ? AND metric = ? AND run = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMatrix:
+    """The values of one metric of a run: (n_call_paths, n_ranks), read from the file when indexed.
+
+    It behaves as an array where rows are selected; anything else reads all of it. path: directory
+    of the campaign. run, metric, callpaths: ids in its database.
+    """
+
+    path: str
+    run: int
+    metric: int
+    callpaths: tuple[int, ...]
+    n_ranks: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the whole array."""
+        return len(self.callpaths), self.n_ranks
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the values take in memory, of which none are in use."""
+        return 8 * len(self.callpaths) * self.n_ranks
+
+    def __len__(self) -> int:
+        """The number of call paths."""
+        return len(self.callpaths)
+
+    def __getitem__(self, rows: Sequence[int] | IntArray) -> FloatArray:
+        """Read rows, by their indices; NaN where nothing was measured.
+
+        Raises:
+            CampaignError: a row cannot be read, or is damaged.
+        """
+        values = np.full((len(rows), self.n_ranks), np.nan)
+        connection = _open_connection(os.path.abspath(self.path), os.getpid())
+        with explain_errors(self.path):
+            for target, row in enumerate(rows):
+                ids = (self.callpaths[row], self.metric, self.run)
+                stored = connection.execute(_QUERY, ids).fetchone()
+                if stored is not None:
+                    dtype, codec, blob = stored
+                    values[target] = unpack(self.path, blob, self.n_ranks, dtype=dtype, codec=codec)
+        return values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:  # Any: numpy's
+        """Read everything."""
+        return np.asarray(self[range(len(self.callpaths))], dtype=dtype)
+
+
+def unpack(path: str, blob: bytes, size: int, *, dtype: str, codec: str) -> FloatArray:
+    """Decompress the values of `size` ranks from the campaign in directory `path`.
+
+    Raises:
+        CampaignError: they are encoded as a newer insitu does, or damaged.
+    """
+    if (dtype, codec) != (vectors.DTYPE, vectors.CODEC):
+        raise CampaignError(
+            f"{path}: has values in an unknown encoding, {dtype} {codec}; update insitu"
+        )
+    try:
+        return vectors.unpack_row(blob, size)
+    except DAMAGE as error:
+        raise CampaignError(f"{path}: values are damaged ({error})") from error
+
+
+@lru_cache(maxsize=OPEN_CAMPAIGNS)
+def _open_connection(path: str, pid: int) -> sqlite3.Connection:
+    """A connection that only reads; a child process does not use that of its parent."""
+    return connect_to_read(path)
+
+
+def release_connections() -> None:
+    """Close the files from which values were read in this process."""
+    _open_connection.cache_clear()
