@@ -66,3 +66,22 @@ def write_private_file(path: str, text: str) -> None:
         stream.flush()
         os.fsync(file)
     os.replace(new_path, path)
+    sync_directory(os.path.dirname(path))
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable; an empty path is the current one.
+
+    Without it, a file that was synced may have no name after a power failure. Some file systems
+    cannot sync a directory; they are left as they are.
+    """
+    try:
+        descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)

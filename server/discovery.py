@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import socket
+import tempfile
 import time
 from typing import Self
 
@@ -162,7 +163,8 @@ def socket_directory(environment: dict[str, str]) -> str:
     """The directory of this user's sockets on this machine, created if necessary.
 
     Raises:
-        CampaignError: it is not private to this user.
+        CampaignError: the directory in XDG_RUNTIME_DIR is not private to this user.
+        OSError: no directory can be created.
     """
     fallback = f"/tmp/insitu-{os.getuid()}"
     runtime_directory = environment.get("XDG_RUNTIME_DIR", "")
@@ -173,8 +175,15 @@ def socket_directory(environment: dict[str, str]) -> str:
     if len(os.fsencode(directory)) > MAX_SOCKET_PATH - SOCKET_NAME_BYTES:
         directory = fallback
 
-    make_private_directory(directory)
-    return directory
+    try:
+        make_private_directory(directory)
+        return directory
+    except CampaignError:
+        if directory != fallback:
+            raise
+
+    # Somebody else took the name. The addresses are saved in the campaign, so any name will do.
+    return tempfile.mkdtemp(prefix=f"insitu-{os.getuid()}-", dir="/tmp")
 
 
 def socket_paths(campaign: str, directory: str, relay: str = "") -> tuple[str, str]:

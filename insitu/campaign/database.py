@@ -14,6 +14,7 @@ from insitu.campaign import schema
 from insitu.campaign.filesystem import is_local
 from insitu.campaign.layout import DATABASE
 from insitu.errors import CampaignError
+from insitu.private_files import sync_directory
 
 LOCKED_WAIT_S = 10.0
 LOG_SUFFIXES = ("-wal", "-journal")  # transactions that are not in the database file, or only half
@@ -132,6 +133,7 @@ def make_directory(path: str) -> None:
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         os.mkdir(path, 0o700)
+        sync_directory(os.path.dirname(os.path.abspath(path)))
     except FileExistsError:
         if not os.path.isdir(path):
             raise CampaignError(f"{path}: is a file; name a directory for the campaign") from None
@@ -194,6 +196,7 @@ def _upgrade(connection: sqlite3.Connection, path: str) -> None:
         raise
 
     os.chmod(os.path.join(path, DATABASE), 0o600)
+    sync_directory(path)
 
 
 def _statements(script: str) -> Iterator[str]:

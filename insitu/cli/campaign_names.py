@@ -7,7 +7,9 @@ import click
 
 from insitu.campaign.catalogue import Catalogue, open_catalogue
 from insitu.campaign.layout import CAMPAIGN_FILE, DATABASE
+from insitu.campaign.ownership import describe_foreign_writer
 from insitu.errors import InsituError, UsageError
+from insitu.text import printable
 
 Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -39,8 +41,17 @@ def only_campaign() -> str:
 def choose_campaign(
     ctx: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
-    """The campaign that the user names, else the only one in the current directory."""
-    return only_campaign() if value is None and not ctx.resilient_parsing else value
+    """The campaign that the user names, else the only one in the current directory.
+
+    A warning is printed if somebody else could have written the campaign.
+    """
+    if ctx.resilient_parsing:
+        return value
+    campaign = only_campaign() if value is None else value
+    writer = describe_foreign_writer(campaign)
+    if writer:
+        click.echo(f"warning: {printable(writer)}; what it contains may not be yours", err=True)
+    return campaign
 
 
 def _complete_names(list_names: Callable[[Catalogue], Iterable[str]]) -> Completion:

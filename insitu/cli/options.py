@@ -21,7 +21,9 @@ campaign_argument = click.argument(
     required=False,
     callback=choose_campaign,
 )
-named_campaign_argument = click.argument("campaign", type=click.Path(), metavar="CAMPAIGN")
+named_campaign_argument = click.argument(
+    "campaign", type=click.Path(), metavar="CAMPAIGN", callback=choose_campaign
+)
 json_option = click.option(
     "-j", "--json", "is_json", is_flag=True, help="Print one JSON object per line and nothing else."
 )

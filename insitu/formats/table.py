@@ -10,6 +10,7 @@ import numpy as np
 
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import Experiment
+from insitu.text import printable
 
 LEVEL = 0.95  # of intervals
 SECOND_SCALE = 4.0  # of the second interval, as a multiple of the largest measured point
@@ -126,14 +127,26 @@ class Csv:
         text.detach()
 
 
+def neutralise_cell(text: str) -> str:
+    """A cell that a spreadsheet does not execute and a terminal does not obey.
+
+    Spreadsheets take text that begins with these characters for a formula, which may start
+    programs; an apostrophe in front marks it as text.
+    """
+    is_formula = text.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{printable(text)}" if is_formula else printable(text)
+
+
 def _csv_rows(series: SeriesModel) -> Iterator[list[object]]:
     model = series.model
     if not len(model.coordinates):
         return
 
-    head = [str(series.key.callpath), series.key.metric, series.metric.unit, series.key.behaviour]
+    key = series.key
+    texts = (str(key.callpath), key.metric, series.metric.unit, key.behaviour)
+    head = [neutralise_cell(text) for text in texts]
     fitted = model.predict(model.coordinates).tolist()
-    tail = [str(model), finite(model.smape), finite(model.adjusted_r2)]
+    tail = [neutralise_cell(str(model)), finite(model.smape), finite(model.adjusted_r2)]
     for at, value, predicted in zip(
         model.coordinates.tolist(), model.values.tolist(), fitted, strict=True
     ):

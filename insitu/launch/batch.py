@@ -89,6 +89,14 @@ class BatchJob:
         return self.path
 
 
+def quote_path(path: str) -> str:
+    """A path as an option of #SBATCH: Slurm divides the line at blanks outside of quotes."""
+    if not re.search(r"[\s\"'#;\\]", path):
+        return path
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 class BatchSystem(Protocol):
     """Accepts jobs and lists those that have not ended."""
 
@@ -131,7 +139,7 @@ class Slurm:
         options = [
             f"--job-name={self.name}",
             f"--ntasks={job.ranks}",
-            f"--output={os.path.join(self.campaign, JOBS, f'p{job.ranks}-%j.log')}",
+            f"--output={quote_path(os.path.join(self.campaign, JOBS, f'p{job.ranks}-%j.log'))}",
             "--dependency=singleton",
             *([f"--time={job.minutes}"] if job.minutes else []),
             *self.options,

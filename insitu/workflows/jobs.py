@@ -6,12 +6,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from insitu.campaign.layout import CAMPAIGN_FILE
 from insitu.campaign.lock import RunsLock
+from insitu.campaign.ownership import check_own
 from insitu.design.campaign_plan import AUTO, TIMEOUT_S
 from insitu.design.schedule import MAX_REPETITIONS
 from insitu.entities import RANKS
 from insitu.errors import UsageError
-from insitu.launch.batch import BatchJob, BatchSystem, Slurm
+from insitu.launch.batch import JOBS, BatchJob, BatchSystem, Slurm
 from insitu.launch.portable import INSIDE, PSIJ, SCHEME
 from insitu.workflows.campaign import CampaignStatus, PlannedCampaign
 
@@ -71,9 +73,11 @@ def submit_jobs(
 
     Raises:
         UsageError: jobs of this campaign are queued already.
-        CampaignError: another process makes or submits runs of this campaign.
+        CampaignError: another process makes or submits runs of this campaign, or somebody else
+            could have written campaign.toml or a job script.
         LaunchError: the batch system refuses a job.
     """
+    check_own(plan.path, os.path.join(plan.path, CAMPAIGN_FILE), os.path.join(plan.path, JOBS))
     is_inside_job = any(name in os.environ for name in JOB_VARIABLES)
     with RunsLock(plan.path):
         queued = tuple(batch.queued_jobs())
@@ -88,6 +92,7 @@ def submit_jobs(
         status = plan.load_status()
         submitted = []
         for job in plan_jobs(plan, status, is_retrying=is_retrying):
+            check_own(job.path)
             submitted.append(SubmittedJob(job.path, job.ranks, batch.submit(job)))
             report(submitted[-1])
 

@@ -46,6 +46,7 @@ def serve_page(
         import uvicorn
 
         from insitu.views.web.app import make_app
+        from insitu.views.web.limits import MAX_HEADER_BYTES, LimitedProtocol
         from insitu.workflows.boards import BoardClient
     except ImportError as error:
         raise UsageError(
@@ -68,6 +69,8 @@ def serve_page(
             open_source=lambda: BoardClient(campaign),
         ),
         lifespan="on",
+        http=LimitedProtocol,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         ws="none",
         log_level="warning",
         access_log=False,  # its lines would contain the secret

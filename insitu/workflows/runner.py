@@ -14,11 +14,13 @@ from insitu.campaign.attempts import AttemptRecord, append_attempt
 from insitu.campaign.layout import (
     AGGREGATOR_ADDRESS,
     AGGREGATOR_JOURNAL,
+    CAMPAIGN_FILE,
     LOGS,
     RUNS_LOG,
     SERVER_LOG,
 )
 from insitu.campaign.lock import RunsLock
+from insitu.campaign.ownership import check_own
 from insitu.design.factorial import Point
 from insitu.entities import RANKS, number
 from insitu.errors import CampaignError
@@ -99,9 +101,11 @@ def make_runs(
         reporter: receives the progress.
 
     Raises:
-        CampaignError: another process makes runs of this campaign.
+        CampaignError: another process makes runs of this campaign, or somebody else could have
+            written campaign.toml.
         LaunchError: a run cannot be started.
     """
+    check_own(plan.path, os.path.join(plan.path, CAMPAIGN_FILE))
     reporter = reporter or RunReporter()
     on_wait = reporter.waiting if options.is_waiting else None
     made: list[FinishedRun] = []

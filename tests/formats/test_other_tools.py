@@ -17,6 +17,7 @@ from insitu.formats.base import EXPORTERS, load_exporter, load_exporter_for, loa
 from insitu.formats.extrap import measurements, split_complete
 from insitu.formats.jsonl import JsonLines
 from insitu.formats.reading import parse_file_name
+from insitu.formats.table import neutralise_cell
 from insitu.modeling.base import ChangePoint, Model, ModelSet, Quality, Segment, SeriesModel
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
@@ -394,3 +395,11 @@ def test_expressions_of_sympy_equal_the_models(campaign, hostile, tmp_path):
                 assert max(value, 0.0) == pytest.approx(
                     max(series.model.formula_at([at])[0], 0), rel=1e-9
                 )
+
+
+def test_spreadsheets_execute_no_cell_and_terminals_obey_none():
+    assert neutralise_cell("=cmd|' /C calc'!A0") == "'=cmd|' /C calc'!A0"
+    assert neutralise_cell("-3 + 2 * p") == "'-3 + 2 * p"
+    assert neutralise_cell("\tx") == "'\\tx"
+    assert neutralise_cell("main->\x1b[2Jf") == "main->\\x1b[2Jf"
+    assert neutralise_cell("main->solve") == "main->solve"

@@ -23,6 +23,12 @@ def psij(campaign: Path, executor: str, **options: object) -> PSIJ:
     return PSIJ(str(campaign), executor, {"python": str(PYTHON), "per_node": 64} | options)
 
 
+def test_blanks_in_the_path_of_a_campaign_do_not_divide_the_options_of_slurm(tmp_path):
+    script = Slurm(str(tmp_path / "my heat")).script(job(tmp_path / "my heat"))
+
+    assert f'#SBATCH --output="{tmp_path}/my heat/jobs/p128-%j.log"' in script.splitlines()
+
+
 def test_array_carries_repetitions_of_one_size(tmp_path):
     slurm = Slurm(str(tmp_path), ["--partition=test"])
     several = job(tmp_path, rounds=3)

@@ -95,6 +95,22 @@ def test_sockets_are_in_tmp_if_the_runtime_directory_is_too_long_or_absent(tmp_p
         assert socket_directory(environment) == f"/tmp/insitu-{os.getuid()}"
 
 
+def test_a_name_that_somebody_else_took_is_replaced_by_another(tmp_path, monkeypatch):
+    user = 2_000_000 + os.getpid()
+    monkeypatch.setattr(os, "getuid", lambda: user)
+    taken = f"/tmp/insitu-{user}"
+    os.symlink(tmp_path, taken)
+
+    try:
+        directory = socket_directory({})
+    finally:
+        os.remove(taken)
+
+    assert directory.startswith(f"{taken}-")
+    assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
+    os.rmdir(directory)
+
+
 def test_every_path_to_a_campaign_gives_the_same_sockets(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a").mkdir()

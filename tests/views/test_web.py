@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore
 from insitu.modeling.pipeline import remodel
+from insitu.views.web.limits import MAX_CONNECTIONS
 from tests.support.campaigns import HALO, REDUCE, SOLVE, heat_campaign, heat_run
 from tests.support.page_server import ROOT, WAIT_S, Page, page_at, served
 
@@ -242,3 +244,25 @@ def test_a_port_in_use_is_named(page: Page):
 
     assert done.returncode == 2
     assert f"port {page.port} cannot be used" in done.stderr
+
+
+def test_connections_without_a_request_neither_block_the_page_nor_stay(page: Page):
+    half_open = []
+    for _ in range(2 * MAX_CONNECTIONS):
+        connection = socket.create_connection(("127.0.0.1", page.port), timeout=WAIT_S)
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0")
+        half_open.append(connection)
+
+    status, _, _ = page.ask("/series")
+    ends = [_read_end(connection) for connection in half_open]
+
+    assert status == 200
+    assert ends == [b""] * len(half_open)  # closed by the page, without an answer
+
+
+def _read_end(connection: socket.socket) -> bytes:
+    with connection:
+        try:
+            return connection.recv(100)
+        except ConnectionResetError:
+            return b""
