@@ -8,6 +8,7 @@ from array import array
 from typing import Any
 
 from insitu.collectors import elision, heap, spool, table_directory
+from insitu.collectors.cores import usable_cores
 from insitu.collectors.iterations import iteration_gauges, sample_iterations
 from insitu.collectors.phases import phase_gauges
 from insitu.collectors.programs import (
@@ -178,7 +179,7 @@ class Node:
             "command": meta.get("command", []),
             "program": self.paths[0][1],
             "host": spool.host_name(self.directory),
-            "cores": os.cpu_count(),
+            "cores": usable_cores(self._all_pids()),
             "python": meta.get("python", ""),
             "insitu": meta.get("insitu", ""),
             "hook": heads[0].hook.rstrip(b"\0").decode("ascii", "replace"),
@@ -195,6 +196,12 @@ class Node:
             configuration=json.dumps(configuration),
             columns=COLUMNS,
         )
+
+    def _all_pids(self) -> list[int]:
+        """The processes of all ranks of the run if they are all on this node, else none."""
+        heads = [rank.table.header for rank in self.ranks.values()]
+        size = max((max(head.mpi_size, head.size) for head in heads), default=0)
+        return [head.pid for head in heads] if len(heads) == size else []
 
     def digest(self) -> Digest:
         """A hash that identifies the dictionary without sending its names."""

@@ -244,7 +244,7 @@ class Campaign:
             rows.append(
                 f"<tr><td>{percent(share.get(key.callpath, 0.0))}</td>"
                 f"<td><code>{_text(str(key.callpath))}</code></td><td>{behaviour}</td>"
-                f"<td>{_text(str(series.data.model))}</td>"
+                f"<td>{_text(series.data.text)}</td>"
                 f"<td>{_largest_value(series.data)}</td></tr>"
             )
 

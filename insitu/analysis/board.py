@@ -349,7 +349,7 @@ def _series_row(
         unit=series.metric.unit,
         behaviour=series.key.behaviour,
         share=share,
-        text=f"preview: {model}" if is_preview else str(model),
+        text=f"preview: {series.text}" if is_preview else series.text,
         smape=_finite(model.quality.smape),
         points=tuple(measured_points(model)),
         live=None if live is None else _finite(live),

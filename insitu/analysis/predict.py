@@ -121,3 +121,19 @@ def formula_notes(
             f" {entry.key.callpath.name} most, by {percent(largest)}: other functions fit as well"
         )
     return notes
+
+
+def crowding_notes(series: Sequence[SeriesModel]) -> list[str]:
+    """Return a note if times of ranks that shared cores are predicted.
+
+    Args:
+        series: the models.
+    """
+    crowding = {entry.crowding for entry in series if entry.crowding}
+    if not crowding:
+        return []
+    worst = max(crowding, key=lambda text: int(text.split()[0]))
+    return [
+        f"(crowded): measured with up to {worst}, these times contain waiting for a core;"
+        " measure with at most one rank per core to predict times"
+    ]

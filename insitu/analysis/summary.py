@@ -8,7 +8,7 @@ import numpy as np
 
 from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
 from insitu.analysis.diagnosis.diagnose import Diagnosis
-from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares
+from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares, trust_level
 from insitu.campaign.selection import select_runs
 from insitu.design.proposals import Proposals
 from insitu.entities import RANKS, TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
@@ -43,6 +43,11 @@ class SeriesGrowth:
         if self.now.value > 0:
             return self.then.value / self.now.value
         return math.inf if self.then.value > 0 else 1.0
+
+    @property
+    def trust(self) -> str:
+        """How far the prediction is to be trusted; times of ranks that shared cores are not."""
+        return "crowded" if self.series.crowding else trust_level(self.then)
 
 
 @dataclass(frozen=True, slots=True)

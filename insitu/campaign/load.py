@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from insitu.campaign.base import Store
-from insitu.campaign.selection import is_oversubscribed, select_runs, varying_parameters
+from insitu.campaign.selection import core_count, is_oversubscribed, select_runs, varying_parameters
 from insitu.modeling.measurement import Experiment, RunTable
 
 TABLE_CACHE_BYTES = 1 << 29  # values that are in memory; those of other runs are read when used
@@ -57,5 +57,5 @@ def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None
     return Experiment(
         parameters=varying_parameters(runs),
         runs=tuple((run.key, load_run(run.id)) for run in runs),
-        crowded=frozenset(run.key for run in runs if is_oversubscribed(run)),
+        crowded={run.key: core_count(run) or 1 for run in runs if is_oversubscribed(run)},
     )

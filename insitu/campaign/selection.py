@@ -16,9 +16,15 @@ _INTERPRETER = re.compile(r"python[0-9.]*\Z")
 
 def is_oversubscribed(run: RunRecord) -> bool:
     """Whether the run had more ranks than its nodes have cores; False where that is unknown."""
+    cores = core_count(run)
+    return cores is not None and run.key.size > cores
+
+
+def core_count(run: RunRecord) -> int | None:
+    """The number of processor cores of all nodes of a run; None where it is unknown."""
     cores = [int(text) for text in run.configuration.get("cores").split(", ") if text.isdigit()]
     nodes = len(run.configuration.get("host").split(", "))
-    return bool(cores) and run.key.size > max(cores) * nodes
+    return max(cores) * nodes if cores else None
 
 
 def omission_finding(run: RunRecord) -> Finding:

@@ -26,6 +26,7 @@ COLOURS = {
     MARKS[Status.NEAR]: "yellow",
     MARKS[Status.VIOLATED]: "red",
     MARKS[Status.UNSETTLED]: "cyan",
+    MARKS[Status.UNJUDGED]: "cyan",
 }
 COLUMNS = (
     OutputColumn("", colours=COLOURS),
@@ -76,7 +77,8 @@ def command(
 
     The exit code is 0 if everything is as expected or the measurements do not decide yet, 1 if an
     expectation is violated, and 2 if the expectations make no sense. If the measurements do not
-    decide, the output names the point to measure next.
+    decide, the output names the point to measure next. Times of runs with more ranks than processor
+    cores are not judged.
     """
     if expectations is None and campaign.endswith(".toml"):
         campaign, expectations = only_campaign(), campaign

@@ -95,7 +95,7 @@ def _print_table(selection: SeriesSelection) -> None:
         row = (
             series.key.metric,
             series.key.behaviour,
-            str(series.model),
+            series.text,
             series.metric.unit.replace("1", ""),
             percent(series.model.smape / 100),
         )

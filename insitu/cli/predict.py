@@ -78,6 +78,7 @@ def _row(prediction: SeriesPrediction) -> dict[str, Any]:
         "unit": series.metric.unit,
         "class": series.key.behaviour,
         "text": str(series.model),
+        "crowded": bool(series.crowding),
         "predictions": list(prediction.values),
     }
 
@@ -103,7 +104,7 @@ def _lines(prediction: SeriesPrediction) -> list[tuple[str, ...]]:
     lines: list[tuple[str, ...]] = []
     for point in prediction.values:
         line = (
-            series.key.metric,
+            f"{series.key.metric} (crowded)" if series.crowding else series.key.metric,
             series.key.behaviour,
             format_point(point["at"].items()),
             format_value(point["value"]),

@@ -31,6 +31,7 @@ class Status(StrEnum):
     NEAR = "near"  # approximate match [VAL §2.4]
     VIOLATED = "violated"
     UNSETTLED = "unsettled"  # the measurements do not decide yet
+    UNJUDGED = "not judged"  # the measurements cannot decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,10 @@ def assess(entries: Sequence[Entry], experiment: Experiment, models: ModelSet) -
             results += growth_results[id(entry)]
         elif isinstance(entry.subject, Ceiling):
             for series in series_of(entry, models):
-                results.append(_judge_ceiling(entry, entry.subject, series))
+                if series.crowding:
+                    results.append(_unjudged(entry, "limit", entry.subject.text, series))
+                else:
+                    results.append(_judge_ceiling(entry, entry.subject, series))
         elif isinstance(entry.subject, Guideline):
             results.append(_judge_guideline(entry, entry.subject, models))
         else:
@@ -200,11 +204,14 @@ def _judge_growth(
         The results by id() of the entry.
     """
     pairs_by_metric: dict[str, list[tuple[Entry, SeriesModel]]] = {}
+    results: dict[int, list[Result]] = {id(entry): [] for entry in entries}
     for entry in entries:
         for series in series_of(entry, models):
-            pairs_by_metric.setdefault(entry.metric, []).append((entry, series))
-
-    results: dict[int, list[Result]] = {id(entry): [] for entry in entries}
+            if series.crowding:
+                result = _unjudged(entry, "growth", str(entry.subject), series)
+                results[id(entry)].append(result)
+            else:
+                pairs_by_metric.setdefault(entry.metric, []).append((entry, series))
 
     for pairs in pairs_by_metric.values():
         measured = collect_values(experiment, models, [series.key for _, series in pairs])
@@ -219,6 +226,22 @@ def _judge_growth(
             results[id(entry)].append(growth_result(entry, series.key, verdict))
 
     return results
+
+
+def _unjudged(entry: Entry, kind: str, expected: str, series: SeriesModel) -> Result:
+    """The result for times of ranks that shared cores, which show who had to wait."""
+    return Result(
+        entry=entry,
+        kind=kind,
+        subject=str(series.key.callpath),
+        metric=series.key.metric,
+        behaviour=series.key.behaviour,
+        expected=expected,
+        found="not judged",
+        status=Status.UNJUDGED,
+        text=f"not judged: {series.crowding}",
+        advice="measure with at most one rank per core, or check a count instead",
+    )
 
 
 def _limits(verdict: Verdict) -> str:
@@ -305,6 +328,13 @@ def _judge_guideline(entry: Entry, guideline: Guideline, models: ModelSet) -> Re
     target = None
     if entry.at:
         target = target_point(dict(entry.at), models.parameters, text=guideline.text)
+
+    for name in guideline.names:
+        compared = Entry(name, entry.metric, guideline, line=entry.line)
+        for series in series_of(compared, models):
+            if series.crowding:
+                result = _unjudged(entry, "rule", guideline.text, series)
+                return replace(result, subject=guideline.text, behaviour=ALL)
 
     compliance = check_guideline(guideline, models_of, largest=largest, at=target)
     worst = max(compliance.now, compliance.later)

@@ -16,16 +16,29 @@ from insitu.formats.table import finite
 from insitu.modeling.classes.match import ALL
 from insitu.units import percent
 
-MARKS = {Status.MET: "✔", Status.NEAR: "≈", Status.VIOLATED: "✘", Status.UNSETTLED: "?"}
+MARKS = {
+    Status.MET: "✔",
+    Status.NEAR: "≈",
+    Status.VIOLATED: "✘",
+    Status.UNSETTLED: "?",
+    Status.UNJUDGED: "–",
+}
 WORDS = {
     Status.MET: "met",
     Status.NEAR: "met approximately",
     Status.VIOLATED: "violated",
     Status.UNSETTLED: "undecided",
+    Status.UNJUDGED: "not judged",
 }
-OPEN = (Status.VIOLATED, Status.UNSETTLED)  # results that need the user's attention
+OPEN = (Status.VIOLATED, Status.UNSETTLED, Status.UNJUDGED)  # results that need attention
+UNDECIDED = (Status.UNSETTLED, Status.UNJUDGED)  # results that neither pass nor fail
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-LEVELS = {Status.VIOLATED: "error", Status.UNSETTLED: "note", Status.NEAR: "none"}
+LEVELS = {
+    Status.VIOLATED: "error",
+    Status.UNSETTLED: "note",
+    Status.UNJUDGED: "note",
+    Status.NEAR: "none",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +150,7 @@ def junit(report: CheckReport) -> str:
         "tests": str(len(report.results)),
         "failures": str(counts[Status.VIOLATED]),
         "errors": "0",
-        "skipped": str(counts[Status.UNSETTLED]),
+        "skipped": str(sum(counts[status] for status in UNDECIDED)),
     }
     root = ElementTree.Element("testsuites", totals)
     suite = ElementTree.SubElement(root, "testsuite", {"name": "insitu check", **totals})
@@ -152,7 +165,7 @@ def junit(report: CheckReport) -> str:
         text = _escape_controls(describe(result))
         if result.status is Status.VIOLATED:
             ElementTree.SubElement(case, "failure", {"message": text}).text = text
-        elif result.status is Status.UNSETTLED:
+        elif result.status in UNDECIDED:
             ElementTree.SubElement(case, "skipped", {"message": text})
         else:
             ElementTree.SubElement(case, "system-out").text = text
@@ -166,6 +179,7 @@ def sarif(report: CheckReport) -> str:
     texts = {
         "insitu/violated": "Growth is not as expected",
         "insitu/unsettled": "The measurements do not decide yet",
+        "insitu/not-judged": "The measurements cannot decide",
         "insitu/near": "Growth is within the limits of its expectation",
     }
     rules = [{"id": kind, "shortDescription": {"text": text}} for kind, text in texts.items()]
@@ -176,7 +190,7 @@ def sarif(report: CheckReport) -> str:
             continue
         identity = (result.subject, result.metric, result.behaviour, result.expected)
         row: dict[str, Any] = {
-            "ruleId": f"insitu/{result.status.value}",
+            "ruleId": f"insitu/{result.status.value.replace(' ', '-')}",
             "level": LEVELS[result.status],
             "message": {"text": describe(result)},
             "locations": [_sarif_location(report, result)],
@@ -217,7 +231,12 @@ def annotations(report: CheckReport) -> Iterator[str]:
 
     The last line is a summary.
     """
-    commands = {Status.VIOLATED: "error", Status.UNSETTLED: "warning", Status.NEAR: "notice"}
+    commands = {
+        Status.VIOLATED: "error",
+        Status.UNSETTLED: "warning",
+        Status.UNJUDGED: "warning",
+        Status.NEAR: "notice",
+    }
     for result in report.results:
         command = commands.get(result.status)
         if command is None:

@@ -18,6 +18,7 @@ from insitu.modeling.spread import Spread
 
 Exponents = tuple[Fraction, Fraction]  # alpha, beta of x^alpha * log2(x)^beta
 
+CROWDED = "ranks-crowded"  # the finding of runs, and of models of times, whose ranks shared cores
 MAX_DOUBLINGS_BEYOND = 20.0  # outside the measured coordinates; more do not widen an interval
 
 
@@ -291,6 +292,16 @@ class SeriesModel:
     key: SeriesKey
     metric: Metric
     model: Model
+
+    @property
+    def crowding(self) -> str:
+        """`64 ranks on 2 cores` if these are times of ranks that shared cores, else ""."""
+        return next((item.text for item in self.model.findings if item.code == CROWDED), "")
+
+    @property
+    def text(self) -> str:
+        """The functions of the model, marked if its times contain waiting for a core."""
+        return f"crowded: {self.model}" if self.crowding else str(self.model)
 
 
 @dataclass(frozen=True, slots=True)

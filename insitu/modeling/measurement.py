@@ -37,12 +37,13 @@ class Experiment:
     """All measurements of a campaign in memory, an experiment in the sense of Extra-P.
 
     parameters: names of those that vary, or ("p",) if none does. runs: complete runs in the order
-    in which they were measured. crowded: runs whose ranks shared processor cores.
+    in which they were measured. crowded: runs whose ranks shared processor cores, and how many
+    cores each had.
     """
 
     parameters: tuple[str, ...]
     runs: tuple[tuple[RunKey, RunTable], ...]
-    crowded: frozenset[RunKey] = frozenset()
+    crowded: Mapping[RunKey, int] = field(default_factory=dict)
 
     def coordinates(self) -> list[tuple[float, ...]]:
         """Return the distinct coordinates, ascending."""

@@ -19,7 +19,7 @@ import numpy as np
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, Metric
 from insitu.errors import ModelingError
 from insitu.modeling import modelers
-from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
+from insitu.modeling.base import CROWDED, Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.cluster import THRESHOLD, BoolArray
 from insitu.modeling.classes.divergence import find_divergences
 from insitu.modeling.classes.domain import find_domains
@@ -229,7 +229,7 @@ def _report_crowded_runs(experiment: Experiment) -> list[Finding]:
         f"more ranks than processor cores at {' '.join(in_order)}: times show which ranks had to "
         "wait, so only counts decide which ranks behave alike"
     )
-    return [Finding("ranks-crowded", text)]
+    return [Finding(CROWDED, text)]
 
 
 def _stale_paths(
@@ -336,9 +336,26 @@ class _SeriesFitter:
             except ModelingError as error:
                 findings.append(Finding("not-modelled", str(error)))
                 continue
+            crowding = self._report_crowding(metric, coordinates[at])
             for key, model in zip(own_keys, fitted, strict=True):
-                models.append(SeriesModel(key, metric, model))
+                marked = replace(model, findings=(*model.findings, *crowding))
+                models.append(SeriesModel(key, metric, marked if crowding else model))
         return models, findings
+
+    def _report_crowding(self, metric: Metric, coordinates: FloatArray) -> list[Finding]:
+        """A finding for models of times if ranks of a run at these coordinates shared cores."""
+        if metric.unit != TIME.unit:
+            return []
+
+        used = set(map(tuple, coordinates.tolist()))
+        densities = []
+        for key, cores in self.experiment.crowded.items():
+            if key.coordinate(self.experiment.parameters) in used:
+                densities.append((key.size / cores, key.size, cores))
+        if not densities:
+            return []
+        _, ranks, cores = max(densities)
+        return [Finding(CROWDED, f"{ranks} ranks on {cores} core{'s' * (cores != 1)}")]
 
     def _dependencies(self, metric: Metric) -> dict[CallPath, Products]:
         """What is known for this metric; nothing for one parameter, or for crowded runs.

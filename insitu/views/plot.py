@@ -221,7 +221,7 @@ def _label(item: SeriesModel, *, with_path: bool, has_classes: bool) -> str:
     words += [] if item.key.behaviour == ALL and not has_classes else [item.key.behaviour]
     name = printable(" ".join(words)[:TEXT_WIDTH]) + ": " * bool(words)
     if "$" in name + "".join(item.model.parameters):
-        return name + printable(str(item.model))
+        return name + printable(item.text)
 
     lines = []
     for segment in item.model.segments:

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from insitu.analysis.cost import measured_shares
-from insitu.analysis.predict import Point, coordinate_of, extrapolation_notes, formula_notes
+from insitu.analysis.predict import (
+    Point,
+    coordinate_of,
+    crowding_notes,
+    extrapolation_notes,
+    formula_notes,
+)
 from insitu.campaign.store import open_store
 from insitu.formats.table import predictions
 from insitu.modeling.base import SeriesModel
@@ -65,4 +71,5 @@ def predict_series(
     )
     notes = extrapolation_notes(coordinates, selection.series)
     notes += formula_notes(coordinates, selection.series)
+    notes += crowding_notes(selection.series)
     return Predictions(predicted, selection, tuple(notes))

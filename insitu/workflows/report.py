@@ -26,7 +26,7 @@ from insitu.workflows.selection import load_models
 
 SUFFIXES = (".html", ".md")
 EXPECTATIONS = "expectations.toml"
-STATUS_ORDER = (Status.VIOLATED, Status.UNSETTLED, Status.NEAR, Status.MET)
+STATUS_ORDER = (Status.VIOLATED, Status.UNSETTLED, Status.UNJUDGED, Status.NEAR, Status.MET)
 TINY = 1e-300  # instead of a largest value of 0, which would divide by zero
 
 

@@ -42,7 +42,7 @@ def diagnose(
 ) -> Diagnosis:
     """The diagnosis of runs whose values are functions of p: a number, or one per rank."""
     runs = [(RunKey.of({"p": p}), table_at({**HEALTHY, **plan}, p)) for p in scales]
-    keys = frozenset(key for key, _ in runs) if crowded else frozenset()
+    keys = {key: 2 for key, _ in runs} if crowded else {}
     records = [
         RunRecord(str(key), key, RunState.COMPLETE, configuration=Configuration.of({}))
         for key, _ in runs

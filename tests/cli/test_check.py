@@ -212,3 +212,68 @@ def test_doubt_is_no_violation_and_names_the_point_that_settles_it(insitu, heat,
     assert answer.code == 0
     assert row["status"] == "unsettled"
     assert row["settle"]["at"]["p"] > 64
+
+
+@pytest.fixture
+def crowded(tmp_path) -> str:
+    """The campaign of `heat`, measured on 2 cores."""
+    path = str(tmp_path / "crowded.insitu")
+    with heat_campaign(path, 2, (4, 8, 16, 32, 64), cores=2) as store:
+        store.put_models(remodel(load_experiment(store)))
+    return path
+
+
+def test_times_of_crowded_runs_are_not_judged_and_do_not_fail(insitu, crowded, expectations):
+    growth = entry(REDUCE, 'growth = "O(1)"')
+    limit = entry(REDUCE, 'limit = "time at p=64 < 1 us"')
+    rule = entry('rule = "MPI_Allreduce <= MPI_Sendrecv"')
+
+    answer = insitu("check", crowded, expectations("\n".join((growth, limit, rule))))
+
+    assert answer.code == 0
+    assert answer.out.count("not judged: 64 ranks on 2 cores") >= 3
+    assert answer.lines[-1] == "3 not judged"
+
+
+def test_counts_of_crowded_runs_are_judged(insitu, crowded, expectations):
+    visits = entry(REDUCE, 'metric = "visits"', 'growth = "O(1)"')
+
+    answer = insitu("check", crowded, expectations(visits))
+
+    assert (answer.code, answer.lines[-1]) == (0, "1 met")
+
+
+def test_an_accepted_campaign_bounds_no_times_of_crowded_runs(insitu, crowded, heat):
+    answer = insitu("check", crowded, "--baseline", heat)
+
+    assert answer.code == 0
+    assert "not judged: 64 ranks on 2 cores" in answer.out
+    assert "violated" not in answer.lines[-1]
+
+
+def test_reports_of_checks_skip_what_is_not_judged(insitu, crowded, expectations, tmp_path):
+    xml, sarif = tmp_path / "check.xml", tmp_path / "check.sarif"
+
+    insitu(
+        "check",
+        crowded,
+        expectations(entry(REDUCE, 'growth = "O(1)"')),
+        *("-o", str(xml), "-o", str(sarif)),
+    )
+
+    suites = ElementTree.parse(xml).getroot()
+    assert (suites.get("failures"), suites.get("skipped")) == ("0", "1")
+    (result,) = json.loads(sarif.read_text())["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("insitu/not-judged", "note")
+
+
+def test_models_and_predictions_of_crowded_times_are_marked(insitu, crowded):
+    models = insitu("models", crowded).lines
+    predictions = insitu("predict", crowded, "--at", "p=128", "--callpath", "MPI_Allreduce")
+    rows = [json.loads(line) for line in insitu("models", crowded, "--json").lines]
+
+    assert any("crowded: " in line for line in models)
+    assert "time (crowded)" in predictions.out
+    assert "64 ranks on 2 cores" in " ".join((predictions.out + predictions.err).split())
+    assert {row["crowded"] for row in rows if row["unit"] == "s"} == {True}
+    assert {row["crowded"] for row in rows if row["unit"] != "s"} == {False}

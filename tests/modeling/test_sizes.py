@@ -167,7 +167,7 @@ def test_what_diverges_is_said_once_for_a_call_path_and_those_below_it():
 def test_times_of_crowded_runs_do_not_diverge_and_part_by_counts_only():
     runs = diverging(TIME, VISITS)
     times = [(key, RunTable(t.callpaths, (TIME,), {"time": t.values["time"]})) for key, t in runs]
-    crowded = frozenset({runs[-1][0]})
+    crowded = {runs[-1][0]: 2}
 
     found = remodel(Experiment(("p",), runs, crowded))
     alone = remodel(Experiment(("p",), tuple(times), crowded))

@@ -28,7 +28,9 @@ MAIN, SOLVE, HALO, REDUCE = (
 )
 
 
-def heat_run(p: int, repetition: int = 0, **more: float) -> tuple[RunRecord, RunTable]:
+def heat_run(
+    p: int, repetition: int = 0, *, cores: int | None = None, **more: float
+) -> tuple[RunRecord, RunTable]:
     """One run: solve falls like 8/p, halo is 0.25 per neighbour, reduce grows like log2(p).
 
     The first and the last rank have one neighbour, the others two; noise 1 %, seeded.
@@ -50,13 +52,16 @@ def heat_run(p: int, repetition: int = 0, **more: float) -> tuple[RunRecord, Run
     visits = np.array([np.ones(p), np.ones(p), 100 * neighbours, np.full(p, 100.0)])
     sent = np.array([np.full(p, np.nan), np.full(p, np.nan), 800 * neighbours, np.full(p, 8.0)])
     key = RunKey.of({"p": p, **more}, repetition)
+    configuration = {"command": "examples/heat.py", "host": "n1"}
+    if cores is not None:
+        configuration["cores"] = str(cores)
     record = RunRecord(
         id=f"{p:04d}-{repetition}-{'-'.join(map(str, more.values()))}",
         key=key,
         state=RunState.COMPLETE,
         started_at=1.8e9 + p,
         ended_at=1.8e9 + p + 3,
-        configuration=Configuration.of({"command": "examples/heat.py", "host": "n1"}),
+        configuration=Configuration.of(configuration),
         exit_status=(0,) * p,
     )
     table = RunTable(
@@ -72,10 +77,16 @@ def heat_run(p: int, repetition: int = 0, **more: float) -> tuple[RunRecord, Run
     return record, table
 
 
-def heat_campaign(path: str, repetitions: int = 2, scales: tuple[int, ...] = SCALES) -> SqliteStore:
-    """A campaign on disk with runs and no models yet."""
+def heat_campaign(
+    path: str,
+    repetitions: int = 2,
+    scales: tuple[int, ...] = SCALES,
+    *,
+    cores: int | None = None,
+) -> SqliteStore:
+    """A campaign on disk with runs, on so many cores, and no models yet."""
     store = open_store(path, create=True)
     for p in scales:
         for repetition in range(repetitions):
-            store.add_run(*heat_run(p, repetition))
+            store.add_run(*heat_run(p, repetition, cores=cores))
     return store

@@ -109,7 +109,7 @@ def test_what_is_broken_is_named_first_and_trust_is_told(models: ModelSet):
     assert "1 of 1 expectations is violated: main->solve, O(1): grows as O(p)." in text
     row = "| ✘ | main->solve | time | O(1) | violated: grows as O(p) | 99 % |"
     assert row in text
-    assert "| models at p = 1024 | good | rough | a guess | unknown |" in text
+    assert "| models at p = 1024 | good | rough | a guess | crowded | unknown |" in text
 
 
 def test_hostile_names_stay_text(models: ModelSet):

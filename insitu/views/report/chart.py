@@ -96,7 +96,7 @@ def legend(series: Sequence[SeriesModel]) -> str:
     for index, item in enumerate(shown):
         name = "" if item.key.behaviour == ALL else f"<b>{_text(item.key.behaviour)}</b> "
         key = f'<svg class="key" viewBox="0 0 12 12">{_draw_mark(6, 6, index)}</svg>'
-        rows.append(f"<li>{key}{name}{_text(str(item.model))}</li>")
+        rows.append(f"<li>{key}{name}{_text(item.text)}</li>")
     return f'<ul class="legend">{"".join(rows)}</ul>'
 
 

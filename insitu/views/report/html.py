@@ -7,7 +7,7 @@ from html import escape
 from insitu import __version__
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.diagnosis.lines import diagnosis_lines
-from insitu.analysis.shares import Estimate, trust_level
+from insitu.analysis.shares import Estimate
 from insitu.analysis.summary import (
     CONFIDENCE,
     RankPartition,
@@ -195,12 +195,12 @@ def _growth_table(summary: Summary, series: Sequence[SeriesGrowth]) -> str:
             _path(str(key.callpath)),
             _text(key.metric),
             _text(key.behaviour),
-            f"<code>{_text(str(growth.series.model))}</code>",
+            f"<code>{_text(growth.series.text)}</code>",
             _value(growth.now, growth),
             _value(growth.then, growth),
             _text(format_bounds(growth.then, growth.series.metric.unit)),
             f"× {format_ratio(growth.factor)}",
-            _trust_tag(growth.then),
+            _trust_tag(growth),
         )
         rows.append(row)
 
@@ -229,9 +229,9 @@ def _partition(partition: RankPartition) -> str:
         if growth is None:
             rows.append((name, *ranks, "–", "–", "–", "–"))
             continue
-        model = f"<code>{_text(str(growth.series.model))}</code>"
+        model = f"<code>{_text(growth.series.text)}</code>"
         values = (_value(growth.now, growth), _value(growth.then, growth))
-        rows.append((name, *ranks, *values, model, _trust_tag(growth.then)))
+        rows.append((name, *ranks, *values, model, _trust_tag(growth)))
 
     head = ("class", "ranks", "ranks then", "each now", "each then", "model", "trust")
     strip = rank_strip(partition.labels, [line.name for line in partition.classes])
@@ -355,7 +355,7 @@ def _models_section(summary: Summary) -> str:
             _path(str(key.callpath)),
             _text(key.metric),
             _text(key.behaviour),
-            f"<code>{_text(str(model))}</code>",
+            f"<code>{_text(growth.series.text)}</code>",
             "–" if math.isnan(model.smape) else percent(model.smape / 100),
             _value(growth.then, growth),
             _text(format_bounds(growth.then, growth.series.metric.unit)),
@@ -401,8 +401,8 @@ def _table(
     )
 
 
-def _trust_tag(estimate: Estimate) -> str:
-    return f'<span class="tag">{trust_level(estimate)}</span>'
+def _trust_tag(growth: SeriesGrowth) -> str:
+    return f'<span class="tag">{growth.trust}</span>'
 
 
 def _value(estimate: Estimate, growth: SeriesGrowth) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from insitu.analysis.diagnosis.lines import diagnosis_lines
-from insitu.analysis.shares import trust_level
 from insitu.analysis.summary import SeriesGrowth, Summary, coordinate_text
 from insitu.text import printable
 from insitu.units import percent, quantity
@@ -85,7 +84,7 @@ def _class_rows(summary: Summary) -> Iterator[Sequence[str]]:
                 format_rank_count(line.ranks_then),
                 "–" if growth is None else quantity(growth.now.value, unit),
                 "–" if growth is None else quantity(growth.then.value, unit),
-                "–" if growth is None else trust_level(growth.then),
+                "–" if growth is None else growth.trust,
             )
 
 
@@ -118,12 +117,12 @@ def _growth_row(growth: SeriesGrowth) -> Sequence[str]:
         str(key.callpath),
         key.metric,
         key.behaviour,
-        str(growth.series.model),
+        growth.series.text,
         quantity(growth.now.value, unit),
         quantity(growth.then.value, unit),
         format_bounds(growth.then, unit),
         f"× {format_ratio(growth.factor)}",
-        trust_level(growth.then),
+        growth.trust,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.cost import metric_order
-from insitu.analysis.shares import RELEVANT, ROUGH, TRUSTED, CostShare, Estimate, trust_level
+from insitu.analysis.shares import RELEVANT, ROUGH, TRUSTED, CostShare, Estimate
 from insitu.analysis.summary import DOUBTFUL_FACTOR, SeriesGrowth, Summary, coordinate_text
 from insitu.campaign.selection import is_omitted
 from insitu.design.proposals import Proposal, Proposals
@@ -16,7 +16,7 @@ from insitu.units import percent, quantity
 NAME_WIDTH = 60
 MAX_MISSING = 12  # missing ranks that are listed
 VIOLATED = "✘"
-TRUST_LEVELS = ("good", "rough", "a guess", "unknown")
+TRUST_LEVELS = ("good", "rough", "a guess", "crowded", "unknown")
 NEARLY_ALL = 0.995  # a share above this is not printed: the proposal is about one call path
 
 
@@ -188,7 +188,7 @@ def trust_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
     """Rows of metrics: the number of models at each trust level at the target."""
     counts: dict[str, Counter[str]] = {}
     for item in summary.series:
-        counts.setdefault(item.series.key.metric, Counter())[trust_level(item.then)] += 1
+        counts.setdefault(item.series.key.metric, Counter())[item.trust] += 1
 
     for name in sorted(counts, key=lambda name: (metric_order(name), name)):
         yield (name, *(str(counts[name][level] or "–") for level in TRUST_LEVELS))
@@ -285,9 +285,9 @@ def _growth_text(growth: SeriesGrowth) -> str:
     ranks = "" if key.behaviour == "all" else f" (ranks of class {key.behaviour})"
     now, then = quantity(growth.now.value, unit), quantity(growth.then.value, unit)
     return (
-        f"{key.metric} of {_name(key.callpath)}{ranks}, {growth.series.model}: from {now} to "
+        f"{key.metric} of {_name(key.callpath)}{ranks}, {growth.series.text}: from {now} to "
         f"{then} (× {format_ratio(growth.factor)}; 95 % interval: "
-        f"{format_bounds(growth.then, unit)}; trust: {trust_level(growth.then)})"
+        f"{format_bounds(growth.then, unit)}; trust: {growth.trust})"
     )
 
 

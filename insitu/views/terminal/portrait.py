@@ -122,7 +122,7 @@ def formulas(subject: Subject) -> list[Text]:
     for index, item in enumerate(subject.series):
         mark, colour = class_mark(index)
         name = "" if item.key.behaviour == ALL else f"{printable(item.key.behaviour)}  "
-        model = printable(str(item.model))
+        model = printable(item.text)
         lines.append(Text.assemble((f"{mark} ", f"bold {colour}"), (name, "bold"), model))
     return lines
 
@@ -182,7 +182,7 @@ def _heading(subject: Subject, index: int) -> Iterator[Text]:
     yield Text.assemble(
         (f"{mark} ", f"bold {colour}"), (printable(name), "bold"), (printable(modeler), "dim")
     )
-    yield Text(f"  {printable(str(item.model))}")
+    yield Text(f"  {printable(item.text)}")
     model = item.model
     words = [f"error {percent(model.smape / 100)}"]
     if math.isfinite(model.adjusted_r2):

@@ -208,6 +208,10 @@ class Prospects(View):
         if factor > DOUBTFUL_FACTOR:
             text += ": far; the intervals show how uncertain this is"
 
+        crowding = next((item.crowding for item in self.shown.models.models if item.crowding), "")
+        if crowding:
+            text += f"; crowded: {crowding}, times contain waiting for a core"
+
         rest = sum(self.shown.models.rest.values())
         if rest >= RELEVANT:
             text += f"; {percent(rest)} now in call paths without a model"

@@ -171,6 +171,11 @@ class ModelQueries:
         costs |= costs_at(models, metric, tuple(at.tolist()), frozenset(expensive))
 
         shares = list(predict_shares(costs, metric, measured_shares(models)))
+        crowded = set()
+        for series in models.models:
+            if series.key.metric == metric and series.crowding:
+                crowded.add(series.key.callpath)
+
         rows = []
         for share in shares[:MAX_PATHS]:
             cost = costs[share.callpath]
@@ -180,7 +185,7 @@ class ModelQueries:
                 "then": _estimate_json(share.then),
                 "now": _finite(float(values[share.callpath][1])),
                 "cost": _estimate_json(cost),
-                "trust": trust_level(cost),
+                "trust": "crowded" if share.callpath in crowded else trust_level(cost),
             }
             rows.append(row)
 
@@ -260,7 +265,7 @@ def _series_json(series: SeriesModel, along: int, grid: FloatArray, at: FloatArr
 
     return {
         "name": series.key.behaviour,
-        "text": str(model),
+        "text": series.text,
         "unit": series.metric.unit,
         "last": float(coordinates[:, along].max()),
         "points": np.column_stack([x, y])[order].tolist(),
