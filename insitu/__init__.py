@@ -23,6 +23,11 @@ _PUBLIC = {
 __all__ = ["Model", "__version__", "cluster", "fit", "open_campaign", "phase", "region", "validate"]
 
 
+def __dir__() -> list[str]:
+    """The public names, for people who look around."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> object:
     """Load public names on first use: a rank must not import what it will not use."""
     if name not in _PUBLIC:

@@ -1,7 +1,8 @@
 """A campaign in Python: data frames, and models that a notebook displays."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from sympy import Expr
 
 SHOWN_ROWS = 20  # of the table that a notebook displays
+SHOWN_NAMES = 5  # of an error about a wrong name
 CHART_FACTOR = 4.0  # a chart ends at this multiple of the largest measured value
 
 
@@ -145,6 +147,10 @@ class Campaign:
             callpath: the text.
             metric: only this metric.
             behaviour: only this behaviour class.
+
+        Raises:
+            UsageError: no series has such a call path, metric or class; the message names similar
+                ones.
         """
         matches = []
         for series in self.series:
@@ -152,15 +158,33 @@ class Campaign:
             is_wanted = metric in (None, key.metric) and behaviour in (None, key.behaviour)
             if is_wanted and callpath in str(key.callpath):
                 matches.append(series)
+        if not matches:
+            self._refuse_unknown(callpath, metric, behaviour)
         return matches
+
+    def _refuse_unknown(self, callpath: str, metric: str | None, behaviour: str | None) -> None:
+        """Raise an error for the first name that no series has, with similar names."""
+        keys = [series.data.key for series in self.series]
+        functions = {key.callpath.name for key in keys}
+        if keys and callpath and not any(callpath in str(key.callpath) for key in keys):
+            raise UsageError(_no_such("call path", callpath, functions))
+        metrics = {key.metric for key in keys}
+        if keys and metric is not None and metric not in metrics:
+            raise UsageError(_no_such("metric", metric, metrics))
+        behaviours = {key.behaviour for key in keys}
+        if keys and behaviour is not None and behaviour not in behaviours:
+            raise UsageError(_no_such("class", behaviour, behaviours))
 
     def frame(self, metric: str | None = None) -> "DataFrame":
         """Return a tidy pandas frame with a row per run, call path, metric and rank.
 
         Raises:
-            UsageError: pandas is not installed.
+            UsageError: pandas is not installed, or there is no such metric.
         """
         pandas = _pandas()
+        metrics = self.experiment.metrics()
+        if metric is not None and metric not in metrics:
+            raise UsageError(_no_such("metric", metric, metrics))
         frames = []
         for key, table in self.experiment.runs:
             paths = np.array([str(path) for path in table.callpaths], dtype=object)
@@ -222,9 +246,6 @@ class Campaign:
             UsageError: there is no such series, or matplotlib is not installed.
         """
         matches = self.find(callpath, metric or cost_metric(self.models))
-        if not matches:
-            raise UsageError(f"no call path with '{callpath}' in its name has a model")
-
         first = matches[0].data.key.callpath
         classes = [series.data for series in matches if series.data.key.callpath == first]
         return _draw(classes, self.config, axes)
@@ -251,6 +272,11 @@ class Campaign:
         titles = ("share", "call path", "class", _text(metric), "now")
         head = f"<tr>{''.join(f'<th>{title}</th>' for title in titles)}</tr>"
         return f"<b>{_text(repr(self)[1:-1])}</b><table>{head}{''.join(rows)}</table>"
+
+
+def _no_such(what: str, name: str, available: Collection[str]) -> str:
+    similar = get_close_matches(name, sorted(available), 3, 0.4) or sorted(available)[:SHOWN_NAMES]
+    return f"no {what} '{name}' here; there are {', '.join(similar)}, among others"
 
 
 def open_campaign(path: str) -> Campaign:

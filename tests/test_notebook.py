@@ -83,7 +83,7 @@ def test_pictures_are_drawn_with_matplotlib(heat: Campaign):
         "end",
         "inner",
     ]
-    with pytest.raises(UsageError, match="in its name has a model"):
+    with pytest.raises(UsageError, match="no call path"):
         heat.draw("nothing like it")
 
 
@@ -132,3 +132,36 @@ def test_the_notebook_runs_and_says_what_it_shows(monkeypatch, capsys):
         assert NUMBER.sub("#", said) == NUMBER.sub("#", kept)
         numbers = [float(one) for one in NUMBER.findall(said)]
         assert numbers == pytest.approx([float(one) for one in NUMBER.findall(kept)], rel=0.02)
+
+
+def test_dir_shows_the_public_names():
+    assert dir(insitu) == sorted(insitu.__all__)
+
+
+def test_one_series_may_be_one_dimensional():
+    (model,) = insitu.fit([1, 2, 4, 8], [3.0, 5.0, 9.0, 17.0])
+
+    assert repr(model) == "<1 + 2 * p: 4 points over p, error 0.0 %>"
+
+
+def test_the_repr_of_a_verdict_is_a_sentence():
+    (verdict,) = insitu.validate([1, 2, 4, 8, 16], [3.0, 5.0, 9.0, 17.0, 33.0], "O(log p)")
+
+    assert repr(verdict).startswith("<violated: grows as O(p), expected O(log(p))")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"callpath": "slove"}, "no call path 'slove' here; there are solve"),
+        ({"metric": "tiem"}, "no metric 'tiem' here; there are time"),
+        ({"behaviour": "cornr"}, "no class 'cornr' here"),
+    ],
+)
+def test_a_wrong_name_raises_with_similar_ones(tmp_path, wrong, text):
+    with heat_campaign(str(tmp_path / "heat.insitu")) as store:
+        store.put_models(remodel(load_experiment(store)))
+    campaign = insitu.open_campaign(str(tmp_path / "heat.insitu"))
+
+    with pytest.raises(UsageError, match=text):
+        campaign.find(**wrong)

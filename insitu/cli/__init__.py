@@ -29,6 +29,7 @@ COMMANDS = {
     "models": ("Look", "show how each call path grows, the most expensive first"),
     "classes": ("Look", "show which ranks behave alike"),
     "predict": ("Look", "predict values at scales that were not measured"),
+    "diff": ("Look", "show what changed between two campaigns of a program"),
     "report": ("Look", "write a report on one page (HTML, Markdown)"),
     "check": ("Look", "check whether call paths grow as expected (exit code 1 if not)"),
     "plot": ("Look", "draw measured points with their models (PNG, SVG, PDF)"),

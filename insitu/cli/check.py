@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import click
 
 from insitu.cli.campaign_names import only_campaign
-from insitu.cli.messages import print_note
+from insitu.cli.messages import print_error, print_note
 from insitu.cli.options import campaign_argument, json_option
 from insitu.cli.output import Block, OutputColumn, print_blocks, print_json
+from insitu.errors import UsageError
 from insitu.expectations.assess import Result, Status
 from insitu.formats.verdicts import (
     MARKS,
@@ -76,9 +77,10 @@ def command(
     """Check whether CAMPAIGN grows as EXPECTATIONS.toml says, or no faster than --baseline.
 
     The exit code is 0 if everything is as expected or the measurements do not decide yet, 1 if an
-    expectation is violated, and 2 if the expectations make no sense. If the measurements do not
-    decide, the output names the point to measure next. Times of runs with more ranks than processor
-    cores are not judged.
+    expectation is violated, and 2 if an expectation cannot be judged, such as one about a function
+    that was not measured; the others are judged all the same. If the measurements do not decide,
+    the output names the point to measure next. Times of runs with more ranks than processor cores
+    are not judged.
     """
     if expectations is None and campaign.endswith(".toml"):
         campaign, expectations = only_campaign(), campaign
@@ -94,9 +96,13 @@ def command(
 
     for note in outcome.notes:
         print_note(note)
+    for reason in outcome.unjudged:
+        print_error(f"not judged: {reason}")
 
     if outcome.is_violated:
         raise click.exceptions.Exit(VIOLATED_EXIT_CODE)
+    if outcome.unjudged:
+        raise click.exceptions.Exit(UsageError.exit_code)
 
 
 def _print_table(results: Sequence[Result]) -> None:

@@ -99,6 +99,25 @@ def assess(entries: Sequence[Entry], experiment: Experiment, models: ModelSet) -
     return results
 
 
+def find_judgeable(
+    entries: Sequence[Entry], experiment: Experiment, models: ModelSet
+) -> tuple[list[Entry], list[str]]:
+    """The entries that can be judged, and why each of the others cannot."""
+    judgeable: list[Entry] = []
+    reasons: list[str] = []
+    for entry in entries:
+        try:
+            if isinstance(entry.subject, Expectation):
+                series_of(entry, models)
+            else:
+                assess([entry], experiment, models)
+        except UsageError as error:
+            reasons.append(str(error))
+        else:
+            judgeable.append(entry)
+    return judgeable, reasons
+
+
 def series_of(entry: Entry, models: ModelSet) -> list[SeriesModel]:
     """Return the series that an entry is about.
 

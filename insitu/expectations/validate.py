@@ -42,7 +42,7 @@ class Match(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
     """The comparison of the measurements of one series with an expectation.
 
@@ -71,6 +71,16 @@ class Verdict:
     noise: float
     settling_point: SettlingPoint | None
     model: Model
+
+    def __repr__(self) -> str:
+        """The verdict in words."""
+        state = "violated" if self.is_violated else "undecided"
+        if self.is_settled and not self.is_violated:
+            state = "near" if self.match is Match.APPROXIMATE else "met"
+        return (
+            f"<{state}: grows as {self.growth}, expected {self.expectation},"
+            f" {max(self.violation, 1 - self.violation):.0%} sure>"
+        )
 
     @property
     def is_settled(self) -> bool:

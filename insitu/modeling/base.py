@@ -213,6 +213,11 @@ class Model:
             texts.append(f"{segment.function} for {condition}")
         return "; ".join(texts)
 
+    def __repr__(self) -> str:
+        """The function, how well it fits, and over which points."""
+        over = ", ".join(self.parameters)
+        return f"<{self}: {len(self.coordinates)} points over {over}, error {self.smape:.1f} %>"
+
     def to_dict(self) -> dict[str, Any]:  # Any: JSON
         """Return a form that JSON can hold; `from_dict` reads it back exactly."""
         return {

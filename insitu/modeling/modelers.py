@@ -48,8 +48,8 @@ def fit(
     Args:
         points: (n_points, n_parameters), or (n_points,) with one parameter. Equal points count as
             repetitions of one.
-        values: (n_series, n_points) or (n_series, n_points, n_repetitions). NaN and infinite values
-            count as not measured.
+        values: (n_points,) of one series, (n_series, n_points), or (n_series, n_points,
+            n_repetitions). NaN and infinite values count as not measured.
         parameters: their names, in the order of the columns of points.
         modeler: a name from MODELERS, or a modeler with options of its own.
         executor: computes the series of modeler "evidence" in parallel; an executor of
@@ -70,6 +70,8 @@ def fit(
         )
 
     cube = np.asarray(values, dtype=np.float64)
+    if cube.ndim == 1:
+        cube = cube[None]
     if cube.ndim == 2:
         cube = cube[:, :, None]
     if cube.ndim != 3 or cube.shape[1] != len(coordinates):

@@ -11,6 +11,7 @@ reports its progress to a callback.
                 add_interactions, write_dependencies
     detect      detect_dependencies
     diagnose    diagnose
+    diff        diff_campaigns
     doctor      check_machine
     export      export_campaign
     import      import_measurements
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     )
     from insitu.workflows.detect import detect_dependencies
     from insitu.workflows.diagnose import diagnose
+    from insitu.workflows.diff import diff_campaigns
     from insitu.workflows.doctor import check_machine
     from insitu.workflows.export import export_campaign
     from insitu.workflows.import_ import import_measurements
@@ -74,6 +76,7 @@ _MODULES = {
     "compare_check_points": "design",
     "detect_dependencies": "detect",
     "diagnose": "diagnose",
+    "diff_campaigns": "diff",
     "draw_classes": "classes",
     "draw_models": "plot",
     "export_campaign": "export",
@@ -111,6 +114,7 @@ __all__ = [
     "compare_check_points",
     "detect_dependencies",
     "diagnose",
+    "diff_campaigns",
     "draw_classes",
     "draw_models",
     "export_campaign",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError
-from insitu.expectations.assess import Result, Status, assess
+from insitu.expectations.assess import Result, Status, assess, find_judgeable
 from insitu.expectations.baseline import bounds_from_baseline
 from insitu.expectations.entries import load_entries
 from insitu.formats.verdicts import CheckReport, write_report
@@ -15,10 +15,17 @@ from insitu.workflows.selection import load_models
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """The result of each expectation, and notes on what the baseline does not cover."""
+    """The result of each expectation, and what could not be judged.
+
+    Attributes:
+        report: the results.
+        notes: sentences on what the baseline does not cover.
+        unjudged: why an expectation could not be judged, one sentence for each.
+    """
 
     report: CheckReport
     notes: tuple[str, ...]
+    unjudged: tuple[str, ...] = ()
 
     @property
     def results(self) -> Sequence[Result]:
@@ -48,7 +55,7 @@ def check_expectations(
 
     Raises:
         CampaignError: a campaign cannot be read, or has no models.
-        UsageError: neither expectations nor a baseline, or expectations that make no sense.
+        UsageError: neither expectations nor a baseline, or no expectation can be judged.
     """
     if expectations is None and baseline is None:
         raise UsageError("name a file of expectations, or an accepted campaign with --baseline")
@@ -63,8 +70,11 @@ def check_expectations(
             bounds, notes = bounds_from_baseline(load_models(store), models, entries)
         entries = [*entries, *bounds]
 
-    results = assess(entries, experiment, models)
+    judgeable, unjudged = find_judgeable(entries, experiment, models)
+    if unjudged and not judgeable:
+        raise UsageError(unjudged[0])
+    results = assess(judgeable, experiment, models)
     report = CheckReport(campaign, expectations or "", tuple(results))
     for output in outputs:
         write_report(report, output)
-    return CheckOutcome(report, tuple(notes))
+    return CheckOutcome(report, tuple(notes), tuple(unjudged))

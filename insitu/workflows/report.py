@@ -12,7 +12,7 @@ from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError
-from insitu.expectations.assess import Result, Status, assess
+from insitu.expectations.assess import Result, Status, assess, find_judgeable
 from insitu.expectations.entries import load_entries
 from insitu.formats.verdicts import MARKS, WORDS, share
 from insitu.modeling.base import ModelSet
@@ -107,7 +107,8 @@ def _judge(
     file = expectations or os.path.join(campaign, EXPECTATIONS)
     if expectations is None and not os.path.exists(file):
         return []
-    results = assess(load_entries(file), experiment, models)
+    judgeable, _ = find_judgeable(load_entries(file), experiment, models)
+    results = assess(judgeable, experiment, models)
     results.sort(key=lambda result: STATUS_ORDER.index(result.status))
     return [_report_line(result) for result in results]
 

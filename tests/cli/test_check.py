@@ -277,3 +277,14 @@ def test_models_and_predictions_of_crowded_times_are_marked(insitu, crowded):
     assert "64 ranks on 2 cores" in " ".join((predictions.out + predictions.err).split())
     assert {row["crowded"] for row in rows if row["unit"] == "s"} == {True}
     assert {row["crowded"] for row in rows if row["unit"] != "s"} == {False}
+
+
+def test_an_entry_that_cannot_be_judged_does_not_stop_the_others(insitu, heat, expectations):
+    file = expectations(GOOD + '\n[[expect]]\ncallpath = "MPI_Altoall"\ngrowth = "O(1)"\n')
+
+    answer = insitu("check", heat, file)
+
+    assert answer.code == 2
+    assert "MPI_Allreduce" in answer.out
+    assert "not judged:" in answer.err
+    assert "MPI_Altoall" in answer.err

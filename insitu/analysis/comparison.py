@@ -1,0 +1,248 @@
+"""Two campaigns of a program compared: which times changed, and which counts grow differently.
+
+A time changed if the bounds of the ratio of both exclude LEAST_CHANGE. Counts repeat exactly, so
+any difference is a change, and so is another law.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.analysis.diagnosis.laws import RELATIVE, find_laws
+from insitu.entities import (
+    BYTES_RECEIVED,
+    BYTES_SENT,
+    MESSAGES_RECEIVED,
+    MESSAGES_SENT,
+    RANKS,
+    TIME_EXCLUSIVE,
+    VISITS,
+    CallPath,
+)
+from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
+
+LEAST_CHANGE = 1.05  # factor from which a time counts as changed
+LEAST_SECONDS = 1e-3  # per rank, in both campaigns; less is noise of timing
+LEVEL = 0.95
+COUNTS = (VISITS, MESSAGES_SENT, MESSAGES_RECEIVED, BYTES_SENT, BYTES_RECEIVED)
+TIMING = ("MPI_Test", "MPI_Iprobe", "MPI_Improbe", "(thread)")  # visits that depend on timing
+SLOWER, FASTER, CHANGED, NEW, GONE = "slower", "faster", "changed", "new", "gone"
+
+Coordinate = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A series that differs between two campaigns.
+
+    Attributes:
+        status: "slower", "faster", "changed" (a count), "new" or "gone".
+        before, after: values at the largest common coordinate: mean over ranks of a class for
+            times, the largest rank for counts. NaN where the series is missing.
+        ratio: of after to before, with its bounds `low` and `high`.
+        law_before, law_after: as functions of the parameters; "" where there is none.
+        has_other_law: whether a count has another law, or a time another leading term.
+    """
+
+    callpath: CallPath
+    metric: str
+    unit: str
+    behaviour: str
+    status: str
+    before: float
+    after: float
+    low: float = math.nan
+    high: float = math.nan
+    law_before: str = ""
+    law_after: str = ""
+    has_other_law: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """After divided by before; NaN without either."""
+        return self.after / self.before if self.before > 0 else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What differs between two campaigns at their largest common coordinate.
+
+    Attributes:
+        parameters, at: the coordinate.
+        changes: the most consequential first: times by seconds, then counts.
+        n_alike: how many series of both campaigns are alike.
+        notes: what could not be compared, and why.
+    """
+
+    parameters: tuple[str, ...]
+    at: Coordinate
+    changes: tuple[Change, ...]
+    n_alike: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCampaign:
+    """A campaign of a comparison: its runs and its models."""
+
+    experiment: Experiment
+    models: ModelSet
+
+
+def compare_campaigns(before: ComparedCampaign, after: ComparedCampaign) -> Comparison | None:
+    """Compare two campaigns; None if they have no coordinate in common.
+
+    Args:
+        before: the campaign to compare with.
+        after: the campaign that is judged.
+    """
+    parameters = before.experiment.parameters
+    common: set[Coordinate] = set()
+    if parameters == after.experiment.parameters:
+        common = set(before.experiment.coordinates()) & set(after.experiment.coordinates())
+    if not common:
+        return None
+
+    at = max(common)
+    notes = []
+    if before.experiment.crowded or after.experiment.crowded:
+        notes.append("times are not compared: runs had more ranks than cores")
+        changes: list[Change] = []
+        n_alike = 0
+    else:
+        changes, n_alike = _compare_times(before.models, after.models, at)
+
+    counts, n_equal = _compare_counts(before.experiment, after.experiment, sorted(common))
+    return Comparison(parameters, at, (*changes, *counts), n_alike + n_equal, tuple(notes))
+
+
+def _compare_times(before: ModelSet, after: ModelSet, at: Coordinate) -> tuple[list[Change], int]:
+    """Changes of exclusive times by behaviour class, the largest difference first."""
+    earlier, later = _times(before), _times(after)
+    changes, n_alike = [], 0
+    for key in earlier.keys() & later.keys():
+        change = _compare_time(earlier[key], later[key], at)
+        if change is None:
+            n_alike += 1
+        else:
+            changes.append(change)
+
+    changes.sort(key=lambda change: (-abs(change.after - change.before), str(change.callpath)))
+    return changes, n_alike
+
+
+def _times(models: ModelSet) -> dict[SeriesKey, SeriesModel]:
+    return {
+        series.key: series
+        for series in models.models
+        if series.key.metric == TIME_EXCLUSIVE.name and not series.key.callpath.name.startswith("(")
+    }
+
+
+def _compare_time(before: SeriesModel, after: SeriesModel, at: Coordinate) -> Change | None:
+    values, bounds = [], []
+    for series in (before, after):
+        values.append(float(series.model.predict([at])[0]))
+        bounds.append(series.model.interval([at], LEVEL)[0].tolist())
+
+    is_positive = min(*bounds[0], *bounds[1]) > 0 and np.isfinite(bounds).all()
+    if max(values) < LEAST_SECONDS or not is_positive:
+        return None
+
+    low, high = bounds[1][0] / bounds[0][1], bounds[1][1] / bounds[0][0]
+    if low <= LEAST_CHANGE and high >= 1 / LEAST_CHANGE:
+        return None
+    return Change(
+        callpath=before.key.callpath,
+        metric=before.key.metric,
+        unit=before.metric.unit,
+        behaviour=before.key.behaviour,
+        status=SLOWER if low > LEAST_CHANGE else FASTER,
+        before=values[0],
+        after=values[1],
+        low=low,
+        high=high,
+        law_before=str(before.model),
+        law_after=str(after.model),
+        has_other_law=before.model.leading(at) != after.model.leading(at),
+    )
+
+
+def _compare_counts(
+    before: Experiment, after: Experiment, common: Sequence[Coordinate]
+) -> tuple[list[Change], int]:
+    """Counts that differ at a common coordinate, those that grow most first."""
+    changes, n_alike = [], 0
+    for metric in COUNTS:
+        earlier, later = (_largest(experiment, metric.name) for experiment in (before, after))
+        for path in sorted(earlier.keys() | later.keys()):
+            if path.name.startswith(TIMING):
+                continue
+            old, new = earlier.get(path, {}), later.get(path, {})
+            pairs = [(old.get(at, math.nan), new.get(at, math.nan)) for at in common]
+            if all(_is_equal(*pair) for pair in pairs):
+                n_alike += 1
+                continue
+            status = NEW if not old else GONE if not new else CHANGED
+            laws = [_law(before.parameters, values, metric.unit) for values in (old, new)]
+            last = pairs[-1]
+            changes.append(
+                Change(
+                    path,
+                    metric.name,
+                    metric.unit,
+                    "",
+                    status,
+                    *last,
+                    law_before=laws[0],
+                    law_after=laws[1],
+                    has_other_law=status == CHANGED and laws[0] != laws[1],
+                )
+            )
+
+    changes.sort(key=_count_order)
+    return changes, n_alike
+
+
+def _is_equal(before: float, after: float) -> bool:
+    is_missing = math.isnan(before) and math.isnan(after)
+    return is_missing or math.isclose(before, after, rel_tol=RELATIVE)
+
+
+def _count_order(change: Change) -> tuple[bool, float, str]:
+    """Other laws first, then the largest ratio in either direction."""
+    ratio = change.ratio
+    size = abs(math.log(ratio)) if ratio > 0 and math.isfinite(ratio) else math.inf
+    return not change.has_other_law, -size, str(change.callpath)
+
+
+def _largest(experiment: Experiment, metric: str) -> Mapping[CallPath, Mapping[Coordinate, float]]:
+    """The largest rank of each call path at each coordinate: the median over repetitions."""
+    values: dict[CallPath, dict[Coordinate, list[float]]] = {}
+    for key, table in experiment.runs:
+        rows: FloatArray | None = table.values.get(metric)
+        if rows is None:
+            continue
+        at = key.coordinate(experiment.parameters)
+        for path, row in zip(table.callpaths, rows, strict=True):
+            largest = float(np.max(np.nan_to_num(row), initial=0.0))
+            if largest > 0:
+                values.setdefault(path, {}).setdefault(at, []).append(largest)
+
+    medians: dict[CallPath, dict[Coordinate, float]] = {}
+    for path, by_coordinate in values.items():
+        medians[path] = {at: float(np.median(listed)) for at, listed in by_coordinate.items()}
+    return medians
+
+
+def _law(parameters: Sequence[str], values: Mapping[Coordinate, float], unit: str) -> str:
+    """The exact law of a count over the number of ranks; "" where there is none."""
+    if tuple(parameters) != (RANKS,) or not values:
+        return ""
+    scales = sorted(values)
+    p = np.array([at[0] for at in scales])
+    laws = find_laws(p, np.array([values[at] for at in scales]))
+    return laws[0].text(unit) if laws else ""

@@ -1,0 +1,34 @@
+"""Comparing two campaigns of a program, such as before and after a change."""
+
+from insitu.analysis.comparison import ComparedCampaign, Comparison, compare_campaigns
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import open_store
+from insitu.errors import UsageError
+
+
+def diff_campaigns(before: str, after: str) -> Comparison:
+    """Compare two campaigns at the coordinates that both have.
+
+    Args:
+        before: directory of the campaign to compare with.
+        after: directory of the campaign that is judged.
+
+    Raises:
+        CampaignError: a campaign cannot be read.
+        UsageError: they have no coordinate in common.
+    """
+    campaigns = []
+    for path in (before, after):
+        with open_store(path) as store:
+            campaigns.append(ComparedCampaign(load_experiment(store), store.models()))
+
+    comparison = compare_campaigns(*campaigns)
+    if comparison is None:
+        listed = []
+        for path, campaign in zip((before, after), campaigns, strict=True):
+            experiment = campaign.experiment
+            at = sorted({key.size for key, _ in experiment.runs})
+            scales = ", ".join(map(str, at)) or "none"
+            listed.append(f"{path} has {', '.join(experiment.parameters)} with p = {scales}")
+        raise UsageError(f"no run at the same point in both: {'; '.join(listed)}")
+    return comparison

@@ -1,0 +1,80 @@
+"""`insitu diff`: what got slower, what grows otherwise, and what is alike."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import open_store
+from insitu.modeling.pipeline import remodel
+from tests.cli.conftest import Insitu
+from tests.support.campaigns import heat_run
+
+SCALES = (2, 3, 4, 6, 8)
+
+
+def make_campaign(path: Path, *, slower: float = 1.0, messages: bool = False) -> str:
+    """The plate of the other tests, with a slower `solve` and visits of the halo that grow."""
+    with open_store(str(path), create=True) as store:
+        for p in SCALES:
+            for repetition in range(2):
+                record, table = heat_run(p, repetition)
+                table.values["time_exclusive"][1] *= slower
+                if messages:
+                    table.values["visits"][2] = 20.0 * (p - 1)
+                store.add_run(record, table)
+        store.put_models(remodel(load_experiment(store)))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def campaigns(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    folder = tmp_path_factory.mktemp("diff")
+    before = make_campaign(folder / "a.insitu")
+    return before, make_campaign(folder / "b.insitu", slower=2.0, messages=True)
+
+
+def test_a_campaign_does_not_differ_from_itself(insitu: Insitu, campaigns: tuple[str, str]):
+    answer = insitu("diff", campaigns[0], campaigns[0])
+
+    assert answer.code == 0, answer.err
+    assert len(answer.lines) == 1
+    assert answer.lines[0].endswith("series alike")
+
+
+def test_what_got_slower_comes_first_with_its_ratio(insitu: Insitu, campaigns: tuple[str, str]):
+    rows = [json.loads(line) for line in insitu("diff", *campaigns, "--json").lines]
+
+    first = rows[0]
+    assert (first["callpath"], first["metric"]) == ("main->solve", "time_exclusive")
+    assert first["status"] == "slower"
+    assert first["low"] < 2.0 < first["high"]
+    assert [row for row in rows if row["callpath"] == "main"] == []
+
+
+def test_a_count_that_follows_another_law_is_shown_with_both(
+    insitu: Insitu, campaigns: tuple[str, str]
+):
+    answer = insitu("diff", *campaigns)
+
+    assert "no law -> 20 (p - 1)" in answer.out
+    assert "1 slower; 1 changed; 1 with another law" in answer.lines[-1]
+
+
+def test_the_reverse_is_faster(insitu: Insitu, campaigns: tuple[str, str]):
+    rows = [json.loads(line) for line in insitu("diff", *reversed(campaigns), "--json").lines]
+
+    assert rows[0]["status"] == "faster"
+
+
+def test_campaigns_without_a_common_point_are_refused(
+    insitu: Insitu, campaigns: tuple[str, str], heat: str, tmp_path: Path
+):
+    with open_store(str(tmp_path / "c.insitu"), create=True) as store:
+        store.add_run(*heat_run(128))
+
+    answer = insitu("diff", campaigns[0], str(tmp_path / "c.insitu"))
+
+    assert answer.code == 2
+    assert "no run at the same point in both" in answer.err
