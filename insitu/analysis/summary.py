@@ -8,6 +8,7 @@ import numpy as np
 
 from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
 from insitu.analysis.diagnosis.diagnose import Diagnosis
+from insitu.analysis.participation import executing_shares
 from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares, trust_level
 from insitu.campaign.selection import select_runs
 from insitu.design.proposals import Proposals
@@ -364,11 +365,13 @@ def costs_at(
         at: a coordinate.
         only: the call paths of interest; all by default.
         level: the probability with which bounds hold.
-        of_any_sizes: whether bounds hold for any numbers of ranks in the classes.
+        of_any_sizes: whether to predict the ranks that execute a call path, with bounds for any
+            numbers of ranks in the classes.
     """
     laws = _size_laws_of_metric(models, metric, only)
     point = np.array([at])
     groups = _group_series(models, metric, laws, point, only)
+    executing = {} if of_any_sizes else executing_shares(models, metric, point, only)
 
     def weighted(group: Sequence[SeriesModel], values: Iterable[float]) -> float:
         columns = [np.array([value]) for value in values]
@@ -383,7 +386,9 @@ def costs_at(
         if of_any_sizes:
             costs[path] = Estimate(value, min(lows), max(highs))
         else:
-            costs[path] = Estimate(value, weighted(group, lows), weighted(group, highs))
+            low, high = weighted(group, lows), weighted(group, highs)
+            share = float(executing[path][0]) if path in executing else 1.0
+            costs[path] = Estimate(share * value, share * low, share * high)
     return costs
 
 
@@ -412,10 +417,11 @@ def costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallP
         Per call path (n_points,).
     """
     laws = _size_laws_of_metric(models, metric)
+    executing = executing_shares(models, metric, points)
     costs = {}
     for path, group in _group_series(models, metric, laws, points).items():
         values = [series.model.predict(points) for series in group]
-        costs[path] = _weighted_mean(group, laws, points, values)
+        costs[path] = executing.get(path, 1.0) * _weighted_mean(group, laws, points, values)
 
     return costs
 

@@ -20,6 +20,7 @@ from insitu.cli.output import (
 from insitu.entities import CallPath, number
 from insitu.modeling.base import Clusters
 from insitu.modeling.measurement import SeriesKey
+from insitu.text import printable
 from insitu.units import percent
 from insitu.workflows.classes import (
     ClassListing,
@@ -109,9 +110,14 @@ def _print_table(listing: ClassListing, *, is_all: bool) -> None:
             blocks.append(Block(share, str(path), lines))
         print_blocks("share", COLUMNS, blocks)
 
-    uniform = len({entry.callpath for entry in listing.clusters}) - len(split)
+    few_ranks = {path: text for path, text in listing.few_ranks.items() if path not in split}
+    for path, text in few_ranks.items():
+        share = percent(listing.share.get(path, 0.0))
+        click.echo(printable(f"{share:>5} {path}: {text}"))
+
+    uniform = len({entry.callpath for entry in listing.clusters}) - len(split) - len(few_ranks)
     if uniform:
-        kind = "more call path" if split else "call path"
+        kind = "more call path" if split or few_ranks else "call path"
         click.echo(f"{count_text(uniform, kind)} on which all ranks behave alike")
 
 

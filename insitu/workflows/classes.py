@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from insitu.analysis.cost import measured_shares, metric_order
+from insitu.analysis.participation import name_few_ranks
 from insitu.analysis.predict import format_point
 from insitu.campaign.config import load_config
 from insitu.campaign.selection import select_runs
@@ -46,6 +47,8 @@ class ClassListing:
         hidden_callpaths: how many call paths are beyond the limit.
         missing: why there are no models and what to do; empty if there are models.
         findings: about runs that are not used for models, and about these call paths.
+        few_ranks: call paths that one rank or a vanishing share of the ranks executes, with a text
+            such as `rank 0 only`.
     """
 
     clusters: tuple[Clusters, ...]
@@ -54,6 +57,7 @@ class ClassListing:
     hidden_callpaths: int
     missing: str
     findings: tuple[Finding, ...]
+    few_ranks: Mapping[CallPath, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ def list_classes(campaign: str, series_filter: SeriesFilter = EVERY_SERIES) -> C
         hidden_callpaths=hidden,
         missing=missing,
         findings=(*excluded_runs, *findings_about(models, callpaths)),
+        few_ranks=name_few_ranks(ModelSet(clusters=clusters)),
     )
 
 
