@@ -94,14 +94,21 @@ class NativeTimer:
         self.native.start(lambda error: None, "profile", wants_builtins)
 
     def _patch_extension_modules(self) -> None:
-        """Look for MPI calls in each extension module when it is loaded, before it can call MPI."""
+        """Look for MPI calls in each extension module when it is loaded, before it can call MPI.
+
+        Greenlets report when the calls of a thread become those of another greenlet.
+        """
         loader = sys.modules["_frozen_importlib_external"].ExtensionFileLoader
         original = loader.create_module
         patch_mpi = self.native.patch_mpi
+        switch_greenlet = self.native.switch_greenlet
 
-        def create_module(self: object, spec: object) -> object:
+        def create_module(self: object, spec: "Any") -> "Any":  # Any: what importlib has
             module = original(self, spec)
             patch_mpi()
+            if spec.name == "greenlet._greenlet" and hasattr(module, "settrace"):
+                switch_greenlet("import", (None, None))
+                module.settrace(switch_greenlet)
             return module
 
         # Tracebacks omit the frames of importlib. This frame must look like one of them.

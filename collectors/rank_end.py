@@ -51,6 +51,15 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         )
         findings.append(("stacks-unread", text))
 
+    count = head.calls_misplaced
+    if count:
+        text = (
+            f"{count} calls ended below other open calls: greenlets took turns in a thread that did"
+            " not import greenlet, or the program replaced our greenlet.settrace; the call paths of"
+            " these greenlets are not right"
+        )
+        findings.append(("greenlets-untraced", text))
+
     count = head.subinterpreters
     if count:
         text = (

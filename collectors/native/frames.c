@@ -3,6 +3,7 @@
  * Library code is recorded only where the program calls it: calls inside a library count as its own time. */
 #include "frames.h"
 
+#include "greenlets.h"
 #include "loop.h"
 
 #include <string.h>
@@ -181,6 +182,7 @@ enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code
  * the start of the measurement. */
 static void leave_below(struct insitu_thread *self, uint64_t key, uint64_t now) {
   struct insitu_row *rows = insitu_table->rows;
+  insitu_table->header->calls_misplaced += (unsigned)insitu_has_greenlets;
   for (uint32_t depth = self->depth; depth > 1; depth--) {
     if (rows[self->frames[depth - 1].row].key != key) continue;
     while (self->depth >= depth) insitu_pop(self, now);

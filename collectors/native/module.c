@@ -4,6 +4,7 @@
 #include "endings.h"
 #include "finish.h"
 #include "frames.h"
+#include "greenlets.h"
 #include "hook.h"
 #include "maps.h"
 #include "marks.h"
@@ -128,6 +129,20 @@ static PyObject *py_record(PyObject *module, PyObject *arguments) {
   return none();
 }
 
+static PyObject *py_switch_greenlet(PyObject *module, PyObject *arguments) {
+  (void)module;
+  const char *event;
+  PyObject *origin, *target;
+  insitu_has_greenlets = 1;
+  if (!_PyArg_ParseTuple_SizeT(arguments, "s(OO)", &event, &origin, &target)) {
+    PyErr_Clear(); /* an event of a later version */
+    return none();
+  }
+  struct insitu_thread *self = insitu_thread_self();
+  if (self && origin != target) insitu_greenlet_switch(self, origin, target);
+  return none();
+}
+
 static PyObject *py_end(PyObject *module, PyObject *arguments) {
   (void)module;
   int status, is_aborted;
@@ -158,6 +173,8 @@ static PyMethodDef methods[] = {
     {"region_leave", py_region_leave, METH_O, "region_leave(name): it ends"},
     {"phase", py_phase, METH_VARARGS, "phase(name, is_named): a named phase or an iteration of the program begins"},
     {"record", py_record, METH_VARARGS, "record(is_on): switch recording on or off"},
+    {"switch_greenlet", py_switch_greenlet, METH_VARARGS,
+     "switch_greenlet(event, (origin, target)): for greenlet.settrace"},
     {"end", py_end, METH_VARARGS, "end(status, is_aborted): close open frames and mark the table"},
     {"patch_mpi", py_patch_mpi, METH_NOARGS,
      "patch_mpi(): time the MPI calls of newly loaded objects, and count the memory that they map"},

@@ -217,6 +217,8 @@ struct insitu_header {
   /* The first process of this rank: a shell, if the launcher started one that started this process; else this one. */
   uint64_t root_pid;
   uint64_t root_started; /* like pid_started */
+  uint64_t
+      calls_misplaced; /* calls of greenlets that ended below calls of others, in threads that do not report them */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

@@ -48,6 +48,12 @@ FINDING_HELP = {
         "Some runs lack some behaviour classes. Clusters were matched by their values and sizes.",
         "Check the matching with `insitu classes`; runs at more scales make it certain.",
     ),
+    "greenlets-untraced": FindingHelp(
+        "Greenlets took turns in a thread whose switches insitu does not see. Call paths of these "
+        "greenlets are not right.",
+        "Import greenlet or gevent in the thread that runs them, and let a trace function that the "
+        "program sets call the one that `greenlet.settrace` returns.",
+    ),
     "growth-uncertain": FindingHelp(
         "Several functions explain the points about equally well. The prediction interval "
         "covers all of them.",

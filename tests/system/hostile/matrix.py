@@ -1,0 +1,304 @@
+"""Runs hostile programs bare and measured, and lists what differs."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from tests.support.interpreters import find_python
+from tests.system.conftest import BINARIES, HERE, Bench, Outcome
+from tests.system.hostile.program import Program
+
+PROGRAMS = Path(__file__).with_name("programs")
+OUR_LINES = "insitu:"  # of standard error; no program here prints such a line
+# How much later than bare a program may end after its last output. Real delays were 2 s and more.
+MAX_EXIT_DELAY_S = 1.5
+
+# What differs between any two runs: variables and numbers of the launcher, names with process ids.
+CHANGING_VARIABLES = re.compile(
+    r"variable (PMI|PMIX|HYDRA|HYDI|MPI|OMPI|PRTE|INSITU_TABLES|WITNESS|SHLVL|_=|OLDPWD|UCX"
+    r"|COLUMNS|LINES|TMPDIR|_PYI)"
+)
+# They start the program, and pass the variables of the measurement on to it.
+WRAPPERS = (
+    *("sh", "dash", "bash", "env", "nice", "mkdir", "rmdir", "head", "yes"),
+    *("unshare", "setpriv", "strace"),
+)
+NUMBERS = re.compile(r"/dev/shm/.*|/tmp/[^ ]*|\d{3,}|\[\d+\]")
+
+
+def cache_folder() -> Path:
+    """Where `python -m tests.system.hostile --install` puts optional packages."""
+    return Path(os.environ.get("INSITU_HOSTILE", "~/.cache/insitu/hostile")).expanduser()
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a program in one combination."""
+
+    differences: tuple[str, ...] = ()
+    skipped: str = ""
+    state: str = ""  # of the stored run
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A program, an MPI and an interpreter, in a folder of its own."""
+
+    program: Program
+    bench: Bench
+    python: str
+
+    def words(self, what: tuple[str, ...]) -> list[str]:
+        """Fill in the words of a command."""
+        return [self.fill(word) for word in what]
+
+    def fill(self, word: str) -> str:
+        """Replace the names in braces."""
+        values = {
+            "python": self.python,
+            "script": str(PROGRAMS / self.program.file),
+            "program": str(self.bench.folder / "program"),
+            "folder": str(self.bench.folder),
+            "programs": str(PROGRAMS),
+            "repository": str(HERE),
+            "cache": str(cache_folder()),
+            "mpi4py": str(cache_folder() / "src" / "mpi4py-4.1.2"),
+        }
+        for name, value in values.items():
+            word = word.replace("{" + name + "}", value)
+        return re.sub(r"\{pyenv\}/([\d.]+)", lambda match: _pyenv_python(match[1]), word)
+
+
+def _pyenv_python(version: str) -> str:
+    """Path of an interpreter of pyenv, which may not exist."""
+    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    return str(next(root.glob(f"{version}.*/bin/python"), root / version / "bin" / "python"))
+
+
+def why_skipped(combination: Combination) -> str:
+    """Return what a combination lacks; empty if it can run."""
+    program = combination.program
+    if combination.bench.mpi not in program.mpis:
+        return f"not with {combination.bench.mpi}"
+    for tool in combination.words(program.tools):
+        if not shutil.which(tool) and not Path(tool).exists():
+            return f"no {Path(tool).name}"
+    for package in program.packages:
+        if not has_package(combination.python, package):
+            return f"no {package}"
+    return ""
+
+
+@cache
+def has_package(python: str, package: str) -> bool:
+    """Whether an interpreter can import a module."""
+    code = f"import importlib.util as u; raise SystemExit(u.find_spec({package!r}) is None)"
+    return subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def interpreter(version: str) -> str:
+    """Path of an interpreter with optional packages, or of any of that version; "" if none."""
+    own = cache_folder() / f"py{version}" / "bin" / "python"
+    return str(own) if own.exists() else find_python(version)
+
+
+def run(combination: Combination) -> Result:
+    """Run a program bare and measured, and compare.
+
+    Raises:
+        subprocess.TimeoutExpired: the bare program hangs.
+        RuntimeError: it does not compile.
+    """
+    reason = why_skipped(combination)
+    if reason:
+        return Result(skipped=reason)
+    program, bench = combination.program, combination.bench
+    _compile(combination)
+
+    default = ("{program}",) if not program.is_python else ("{python}", "{script}")
+    words = combination.words(program.words or default)
+    launcher = [*bench.mpiexec, "-n", str(program.ranks)] if program.ranks else []
+    own = bench.command(
+        *(["--mpiexec", bench.mpiexec[0], "-n", program.ranks] if program.ranks else []),
+        *("--agent", "off", "--"),
+    )
+
+    folders = {}
+    outcomes = {}
+    for kind, command in (("bare", [*launcher, *words]), ("measured", [*own, *words])):
+        folders[kind] = bench.folder / kind
+        folders[kind].mkdir()
+        try:
+            outcomes[kind] = _execute(combination, command, folders[kind])
+        except subprocess.TimeoutExpired:
+            if kind == "bare":
+                raise
+            return Result((f"hangs: no end after {program.seconds:.0f} s",))
+
+    differences = _compare(program, outcomes["bare"], outcomes["measured"])
+    if program.has_witness:
+        differences += _compare_states(folders["bare"], folders["measured"])
+    return _check_values(combination, differences)
+
+
+@dataclass(frozen=True)
+class TimedOutcome:
+    """What a program left behind, and how long it took to end after its last output."""
+
+    outcome: Outcome
+    exit_s: float
+
+
+def _execute(combination: Combination, command: list[str], folder: Path) -> TimedOutcome:
+    bench, program = combination.bench, combination.program
+    environment = {**bench.environment, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("PYTHONUNBUFFERED", None)  # lines of two ranks would mix
+    environment |= {name: combination.fill(value) for name, value in program.environment.items()}
+    environment["WITNESS_FILE"] = str(folder / "state")
+    if not program.ranks:
+        environment["WITNESS_SINGLE"] = "1"
+    if program.has_witness:
+        others = environment.get("LD_PRELOAD", "")
+        witness = str(bench.folder / "libwitness.so")
+        environment["LD_PRELOAD"] = f"{others}:{witness}" if others else witness
+
+    out, err = folder / "out", folder / "err"
+    with out.open("wb") as stdout, err.open("wb") as stderr:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+        try:
+            process.wait(program.seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.wait()
+            raise
+    ended_at = time.time()
+    last_output_at = max(out.stat().st_mtime, err.stat().st_mtime)
+    texts = [path.read_text(errors="backslashreplace") for path in (out, err)]
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    return TimedOutcome(Outcome(code, *texts), ended_at - last_output_at)
+
+
+def _compile(combination: Combination) -> None:
+    """Compile what the program needs into the folder of the run."""
+    bench, program = combination.bench, combination.program
+    folder = bench.folder
+    mpicc = str(BINARIES[bench.mpi] / "mpicc")
+    jobs = [["gcc", "-w", "-shared", "-fPIC", "witness.c", "-o", f"{folder}/libwitness.so"]]
+    if program.file.endswith(".c"):
+        flags = [*program.flags, "-rdynamic"]
+        jobs.append([mpicc, "-w", "-g", program.file, *flags, "-o", f"{folder}/program"])
+    if "profiling_tool" in str(program.environment):
+        tool = f"{folder}/libprofiling_tool.so"
+        jobs.append([mpicc, "-w", "-shared", "-fPIC", "profiling_tool.c", "-o", tool])
+    if "privileged" in str(program.words):
+        jobs.append(["gcc", "-w", "privileged.c", "-o", f"{folder}/privileged"])
+    for job in jobs:
+        done = subprocess.run(job, cwd=PROGRAMS, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{program.name}: {done.stderr}")
+    helper = folder / "privileged"
+    if helper.exists():
+        if os.getuid() == 0:
+            os.chown(helper, 65534, 65534)
+        helper.chmod(helper.stat().st_mode | stat.S_ISUID)
+
+
+# ---- comparing ----------------------------------------------------------------------------------
+
+
+def _compare(program: Program, bare: TimedOutcome, measured: TimedOutcome) -> list[str]:
+    """What differs of the exit code, the output and the time until the end."""
+    lines = []
+    if bare.outcome.code != measured.outcome.code:
+        lines.append(f"exit code {bare.outcome.code} bare, {measured.outcome.code} measured")
+    for what in ("out", "err"):
+        texts = [getattr(run.outcome, what) for run in (bare, measured)]
+        before, after = (_lines_of_program(text, program.differs) for text in texts)
+        lines += [f"{what}: only bare: {line}" for line in before - after]
+        lines += [f"{what}: only measured: {line}" for line in after - before]
+    if measured.exit_s > bare.exit_s + MAX_EXIT_DELAY_S:
+        lines.append(
+            f"ends {measured.exit_s:.1f} s after its last output, bare {bare.exit_s:.1f} s"
+        )
+    return lines
+
+
+def _lines_of_program(text: str, differs: str) -> Counter[str]:
+    lines: Counter[str] = Counter()
+    for line in text.splitlines():
+        is_ours = line.startswith(OUR_LINES)
+        if not is_ours and not (differs and re.search(differs, line)):
+            line = re.sub(r"/(bare|measured)\b", "/FOLDER", line)
+            lines[re.sub(r"0x[0-9a-f]+", "0xN", line)] += 1
+    return lines
+
+
+def _compare_states(bare: Path, measured: Path) -> list[str]:
+    """What differs of what the processes of the ranks saw when they ended."""
+    before, after = _read_states(bare / "state"), _read_states(measured / "state")
+    lines = [f"state: only bare: {line}" for line in before - after]
+    return lines + [f"state: only measured: {line}" for line in after - before]
+
+
+def _read_states(path: Path) -> Counter[str]:
+    lines: Counter[str] = Counter()
+    if not path.exists():
+        return lines
+    process = ""
+    for line in path.read_text(errors="backslashreplace").splitlines():
+        if line.startswith("== "):
+            process = line[3:]
+        elif process not in WRAPPERS and not CHANGING_VARIABLES.match(line):
+            line = re.sub(r"/(bare|measured)\b", "/FOLDER", line)
+            lines[f"{process}: {NUMBERS.sub('N', line)}"] += 1
+    return lines
+
+
+def _check_values(combination: Combination, differences: list[str]) -> Result:
+    """Ingest the tables, and compare counts with those that are known."""
+    bench = combination.bench
+    state, findings = "absent", ()
+    if bench.left_tables() and bench.insitu("ingest", bench.campaign).code == 0:
+        record = bench.records()[-1]
+        state = record.state.value
+        findings = tuple(sorted({finding.code for finding in record.findings}))
+        visits = count_visits(bench)
+        for name, expected in combination.program.counts.items():
+            if visits[name] != expected:
+                differences.append(f"counts: {name} {visits[name]:.0f}, {expected} are right")
+    elif combination.program.counts:
+        differences.append("counts: the program was not measured")
+    return Result(tuple(differences), state=state, findings=findings)
+
+
+def count_visits(bench: Bench) -> Mapping[str, float]:
+    """Visits of each function in rank 0, in the last run, by the last part of its name."""
+    table = bench.table()
+    visits: Counter[str] = Counter()
+    for path, values in zip(table.callpaths, table.values["visits"], strict=True):
+        visits[path.name.rpartition(".")[2]] += float(values[0])
+    return visits
+
+
+def in_folder(combination: Combination, folder: Path) -> Combination:
+    """The same combination in another folder."""
+    bench = replace(combination.bench, folder=folder, tables=folder / "tables")
+    bench.tables.mkdir(parents=True, exist_ok=True)
+    return replace(combination, bench=bench)

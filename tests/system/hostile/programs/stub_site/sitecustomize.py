@@ -1,0 +1,5 @@
+"""The user's own, found through PYTHONPATH."""
+
+import sys
+
+sys.own_site = True
