@@ -1,5 +1,6 @@
 """What a report says, and that names of programs cannot change it."""
 
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -14,8 +15,9 @@ from insitu.entities import CallPath, Finding
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.pipeline import remodel
-from insitu.views.report.html import html
+from insitu.views.report.html import OPEN_CHARTS, html
 from insitu.views.report.markdown import markdown
+from tests.analysis.test_diagnosis import diagnose, on_rank_0
 from tests.support.campaigns import HALO, REDUCE, heat_campaign
 
 HOSTILE = "</code><script>alert(1)</script>|\x1b[31m`*_\n"
@@ -157,3 +159,28 @@ def test_no_growth_and_one_scale_more_is_told(models: ModelSet):
     assert summary.growing == ()
     assert "No call path that matters for the cost is certain to grow" in markdown(summary, "today")
     assert "All ranks behave alike" in html(summary, "p", "today")
+
+
+def test_the_diagnosis_has_a_line_for_each_statement(summary: Summary):
+    lines = ("app runs on 65,536 ranks but spends", "✘ serial    collect")
+    diagnosis = diagnose(
+        {
+            "app->main->collect->MPI_Recv": {
+                "messages_received": lambda p: on_rank_0(2000 * (p - 1), p),
+            },
+        }
+    )
+
+    page = html(replace(summary, diagnosis=diagnosis), "p", "today")
+
+    _, _, rest = page.partition('<pre class="diagnosis">')
+    shown = rest.partition("</pre>")[0].split("\n")
+    assert all(any(line.startswith(begin) for line in shown) for begin in lines)
+    assert "\\n" not in "".join(shown)
+
+
+def test_a_report_of_many_models_folds_what_follows_the_most_important(summary: Summary):
+    page = html(summary, "p", "today")
+
+    outside = re.sub(r"<details>.*?</details>", "", page, flags=re.S)
+    assert page.count('class="chart"') > OPEN_CHARTS >= outside.count('class="chart"')

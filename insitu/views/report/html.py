@@ -35,6 +35,11 @@ from insitu.views.report.sentences import (
     trust_rows,
 )
 
+# A campaign of 16 runs is at most four printed pages: a browser prints nothing that is folded.
+OPEN_CHARTS = 2
+OPEN_PARTITIONS = 1  # call paths whose classes are shown
+OPEN_ROWS = 5  # of a table
+OPEN_CODES = 3  # of findings
 MAX_CHARTS = 12  # call paths with a plot: the most expensive ones now or at the target
 UNFOLDED_RUNS = 20  # up to this number, the list of runs is open
 PATH_WIDTH = 70
@@ -137,8 +142,9 @@ def _subtitle(summary: Summary) -> str:
 def _diagnosis_section(summary: Summary) -> str:
     if summary.diagnosis is None:
         return ""
-    lines = "\n".join(diagnosis_lines(summary.diagnosis))
-    return f'<pre class="diagnosis">{_text(lines)}</pre>'
+    # Each line for itself: text that is made safe to print has no line breaks.
+    lines = "\n".join(map(_text, diagnosis_lines(summary.diagnosis)))
+    return f'<pre class="diagnosis">{lines}</pre>'
 
 
 def _headlines_section(summary: Summary) -> str:
@@ -159,7 +165,7 @@ def _shares_section(summary: Summary, axis: str) -> str:
     rows = []
     for share in summary.shares[:MAX_CHARTS]:
         rows.append((_path(str(share.callpath)), percent(share.now), *predicted_share(share)))
-    table = _table(("call path", "now", "then", "at 95 %"), rows, numbers=1)
+    table = _folding_table(("call path", "now", "then", "at 95 %"), rows, numbers=1)
 
     return (
         f"<h2>What will dominate at {_text(target)}</h2>"
@@ -205,14 +211,16 @@ def _growth_table(summary: Summary, series: Sequence[SeriesGrowth]) -> str:
         rows.append(row)
 
     head = ("call path", "metric", "class", "model", f"at {now}", f"at {then}", "95 %", "", "trust")
-    return _table(head, rows, numbers=4, until=8)
+    return _folding_table(head, rows, numbers=4, until=8)
 
 
 def _partitions_section(summary: Summary) -> str:
     title = "<h2>What differs between ranks</h2>"
     if not summary.partitions:
         return f"{title}<p>All ranks behave alike.</p>"
-    return title + "".join(map(_partition, summary.partitions))
+    sections = [_partition(partition) for partition in summary.partitions]
+    hidden = sections[OPEN_PARTITIONS:]
+    return title + "".join(sections[:OPEN_PARTITIONS]) + _fold(hidden, "call paths")
 
 
 def _partition(partition: RankPartition) -> str:
@@ -309,8 +317,9 @@ def _charts_section(summary: Summary, axis: str) -> str:
     return (
         f"<h2>Measured points and models of {_text(summary.cost)}</h2>"
         f'<p class="dim">Shaded: the {percent(CONFIDENCE)} interval of a measurement. '
-        f'Dashed: beyond the measured scales.</p><div class="charts">{"".join(cards)}</div>'
-    )
+        f'Dashed: beyond the measured scales.</p><div class="charts">'
+        f"{''.join(cards[:OPEN_CHARTS])}</div>"
+    ) + _fold(cards[OPEN_CHARTS:], "call paths", style="charts")
 
 
 def _findings_section(summary: Summary) -> str:
@@ -321,7 +330,7 @@ def _findings_section(summary: Summary) -> str:
     for finding in summary.findings:
         texts_by_code.setdefault(finding.code, []).append(finding.text)
 
-    sections = ["<h2>Findings</h2>"]
+    sections = []
     for code, texts in texts_by_code.items():
         lines = "".join(f"<li>{_text(text)}</li>" for text in texts)
         tag = f'<span class="tag">{_text(code)}</span>'
@@ -329,11 +338,11 @@ def _findings_section(summary: Summary) -> str:
             sections.append(f"<p>{tag}</p><ul>{lines}</ul>")
         else:
             sections.append(
-                f"<details open><summary>{tag} {len(texts)} findings</summary>"
-                f"<ul>{lines}</ul></details>"
+                f"<details><summary>{tag} {len(texts)} findings</summary><ul>{lines}</ul></details>"
             )
 
-    return "".join(sections)
+    shown = "".join(sections[:OPEN_CODES])
+    return f"<h2>Findings</h2>{shown}{_fold(sections[OPEN_CODES:], 'kinds of findings')}"
 
 
 def _runs_section(summary: Summary) -> str:
@@ -398,6 +407,33 @@ def _table(
     return (
         f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
         "</div>"
+    )
+
+
+def _folding_table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: int = NO_NUMBERS,
+    until: int = NO_NUMBERS,
+) -> str:
+    """A table whose rows after the first OPEN_ROWS are folded; see `_table`."""
+    table = _table(head, rows[:OPEN_ROWS], numbers=numbers, until=until)
+    if len(rows) <= OPEN_ROWS + 1:
+        return _table(head, rows, numbers=numbers, until=until)
+    rest = _table(head, rows[OPEN_ROWS:], numbers=numbers, until=until)
+    count = len(rows) - OPEN_ROWS
+    return f"{table}<details><summary>{count} more</summary>{rest}</details>"
+
+
+def _fold(sections: Sequence[str], what: str, *, style: str = "") -> str:
+    """Sections that a reader opens; nothing without sections."""
+    if not sections:
+        return ""
+    body = "".join(sections)
+    return (
+        f"<details><summary>{len(sections)} more {what}</summary>"
+        f'<div class="{style}">{body}</div></details>'
     )
 
 
