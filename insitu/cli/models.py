@@ -7,7 +7,7 @@ import click
 from insitu.analysis.cost import measured_points
 from insitu.analysis.participation import name_few_ranks
 from insitu.campaign.config import load_config
-from insitu.cli.messages import print_error
+from insitu.cli.messages import print_error, print_note
 from insitu.cli.options import campaign_argument, json_option, series_filter_of, series_options
 from insitu.cli.output import (
     Block,
@@ -21,6 +21,7 @@ from insitu.cli.output import (
 )
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, number
 from insitu.formats.table import model_row
+from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ModelSet
 from insitu.modeling.classes.match import ALL
 from insitu.run.summary import MIN_SCALES
@@ -73,6 +74,8 @@ def command(
     if callpath is None and metric in (None, TIME.name, TIME_EXCLUSIVE.name):
         _print_unmodelled(listing.unmodelled_shares)
 
+    for sentence in describe_back_tests(selection.series).values():
+        print_note(sentence)
     print_findings([*listing.run_findings, *listing.findings])
 
 

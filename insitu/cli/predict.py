@@ -16,6 +16,7 @@ from insitu.cli.output import (
     print_json,
 )
 from insitu.entities import CallPath
+from insitu.formats.table import back_tests
 from insitu.units import percent, quantity
 from insitu.workflows.predict import Predictions, SeriesPrediction, predict_series
 
@@ -80,6 +81,7 @@ def _row(prediction: SeriesPrediction) -> dict[str, Any]:
         "text": str(series.model),
         "crowded": bool(series.crowding),
         "predictions": list(prediction.values),
+        "back_test": back_tests(series.model),
     }
 
 

@@ -9,6 +9,7 @@ from scipy import special
 
 from insitu.modeling.base import Model
 from insitu.modeling.measurement import FloatArray
+from insitu.modeling.spread import MIN_RELATIVE_SCALE, log_distance
 
 COMPONENTS_LIMIT = 60  # of a mixture; the least probable are dropped
 SEARCH_FACTOR = 1e9  # a crossing is searched up to this multiple of the start
@@ -49,7 +50,16 @@ class StudentMixture:
         return float(self.weights @ self.centres)
 
     def probability_above(self, other: "StudentMixture") -> float:
-        """Return the probability that this value is larger; NaN if an uncertainty is unknown."""
+        """Return the probability that this value is larger; NaN if an uncertainty is unknown.
+
+        Compared with a constant, errors are factors, as for `Model.interval`.
+        """
+        if not other.scales.any() and (self.centres > 0).all() and (other.centres > 0).all():
+            ratio = np.log(other.centres[None] / self.centres[:, None])
+            relative = np.maximum((self.scales / self.centres)[:, None], MIN_RELATIVE_SCALE)
+            below = special.stdtr(self.degrees[:, None], log_distance(ratio) / relative)
+            return float(np.clip(1 - self.weights @ below @ other.weights, 0.0, 1.0))
+
         distance = self.centres[:, None] - other.centres[None]
         width, degrees = _width(
             self.scales[:, None], other.scales[None], self.degrees[:, None], other.degrees[None]
@@ -69,7 +79,7 @@ def predict(model: Model, at: ArrayLike) -> StudentMixture:
         return replace(
             StudentMixture.constant(float(model.predict(point)[0])), scales=np.full(1, np.nan)
         )
-    centre, scale = spread.predictive(point, beyond=model.doublings_beyond(point))
+    centre, scale = spread.distribution(point, beyond=model.doublings_beyond(point))
     degrees = np.full(len(spread.weights), spread.degrees)
     return StudentMixture(spread.weights, centre[:, 0], scale[:, 0], degrees)
 

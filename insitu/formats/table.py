@@ -21,7 +21,7 @@ def model_row(series: SeriesModel) -> dict[str, Any]:  # Any: JSON
 
     Keys: callpath, metric, unit, class, text, crowded (times of ranks that shared cores), modeler,
     parameters, segments (terms with exponents as "1/2"), change_points, quality, interval (at the
-    largest measured point and at four times it), points.
+    largest measured point and at four times it), back_test, points.
     """
     model = series.model
     return {
@@ -41,6 +41,7 @@ def model_row(series: SeriesModel) -> dict[str, Any]:  # Any: JSON
             "rss": finite(model.quality.rss),
         },
         "interval": predictions(model, _ends(model)),
+        "back_test": back_tests(model),
         "points": [
             {"at": parameter_values(model.parameters, at), "value": finite(value)}
             for at, value in zip(model.coordinates.tolist(), model.values.tolist(), strict=True)
@@ -89,6 +90,19 @@ def predictions(model: Model, points: list[list[float]]) -> list[dict[str, Any]]
             }
         )
     return rows
+
+
+def back_tests(model: Model) -> list[dict[str, Any]]:  # Any: JSON
+    """Return what models of fewer scales predicted for the largest: without it, without two."""
+    name = model.parameters[0]
+    return [
+        {
+            "at": parameter_values((name,), [test.at]),
+            "predicted": finite(test.predicted),
+            "measured": finite(test.measured),
+        }
+        for test in model.back_tests
+    ]
 
 
 def parameter_values(parameters: tuple[str, ...], at: list[float]) -> Mapping[str, float]:

@@ -40,6 +40,14 @@ class ChangePoint(NamedTuple):
     high: float
 
 
+class BackTest(NamedTuple):
+    """What a model of the smaller scales alone would have predicted for the largest, `at`."""
+
+    at: float
+    predicted: float
+    measured: float
+
+
 @dataclass(frozen=True, slots=True)
 class Quality:
     """How well a model fits the points it was made from.
@@ -71,7 +79,8 @@ class Model:
     modeler: its name. coordinates: (n_points, n_parameters). values: (n_points,), repetitions
     reduced to one value. spreads: one per segment, empty if the modeler does not quantify
     uncertainty. probability: posterior of the exponents of the leading term at four times the
-    largest coordinate, NaN if unknown. change_probabilities: one per change point.
+    largest coordinate, NaN if unknown. change_probabilities: one per change point. back_tests:
+    without the largest scale, and without the two largest; empty where that was not tested.
     """
 
     parameters: tuple[str, ...]
@@ -85,6 +94,7 @@ class Model:
     probability: float = float("nan")
     change_probabilities: tuple[float, ...] = ()
     findings: tuple[Finding, ...] = ()
+    back_tests: tuple[BackTest, ...] = ()
 
     @property
     def smape(self) -> float:
@@ -243,6 +253,7 @@ class Model:
             "probability": _finite(self.probability),
             "change_probabilities": list(self.change_probabilities),
             "findings": [[item.code, item.text, item.where] for item in self.findings],
+            "back_tests": [list(test) for test in self.back_tests],
         }
 
     @classmethod
@@ -271,6 +282,7 @@ class Model:
             probability=_number(data["probability"], np.nan),
             change_probabilities=tuple(data["change_probabilities"]),
             findings=tuple(Finding(*item) for item in data["findings"]),
+            back_tests=tuple(BackTest(*item) for item in data.get("back_tests", ())),
         )
 
     def __eq__(self, other: object) -> bool:

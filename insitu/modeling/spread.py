@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from insitu.modeling.local_laws import LocalLaws
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import powers
 
@@ -19,6 +20,11 @@ MEDIAN_TOLERANCE = 1e-11  # relative; functions that agree to more digits than t
 
 TINY, LARGEST = float(np.finfo(float).tiny), float(np.finfo(float).max)
 HUGE = 1e300  # predictions and widths from here on count as infinite
+MEDIAN_REACH = 0.99  # quantile of a function, beyond which the median of several cannot lie
+MIN_LOG_TOLERANCE = 1e-12  # of the logarithm of a bound
+MAX_LOG = 700.0  # logarithms of numbers that are finite
+MIN_RELATIVE_SCALE = 1e-15  # of a function that predicts exactly
+LOG_MARGIN = 0.5  # by which `log_distance` exceeds a logarithm at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +37,8 @@ class Spread:
     freedom of sigma, infinite where it is known. tails: (k, 5) or None, what becomes of each
     function of one parameter behind its last points: start, and mean and standard deviation of
     the logarithm of a factor there, and of a change of its exponent; see `evidence/newest.py`.
+    drift: relative standard deviation, per doubling beyond the measured coordinates, of what no
+    function describes. local: what the newest points alone predict, None if that has no weight.
     """
 
     exponents: FloatArray
@@ -40,12 +48,15 @@ class Spread:
     sigma: float
     degrees: float
     tails: FloatArray | None = None
+    drift: float = 0.0
+    local: LocalLaws | None = None
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """Pickle four small arrays as one, which takes a quarter of the time."""
         arrays = (self.exponents, self.coefficients, self.covariances, self.weights)
         flat = np.concatenate([array.ravel() for array in arrays]).tobytes()
-        return _from_bytes, (flat, self.exponents.shape[:3], self.sigma, self.degrees, self.tails)
+        rest = (self.sigma, self.degrees, self.tails, self.drift, self.local)
+        return _from_bytes, (flat, self.exponents.shape[:3], rest)
 
     def to_dict(self) -> dict[str, Any]:  # Any: JSON
         """Return a form that JSON can hold; `from_dict` reads it back exactly."""
@@ -60,12 +71,16 @@ class Spread:
         }
         if self.tails is not None:
             data["tails"] = self.tails.tolist()
+        if self.drift:
+            data["drift"] = self.drift
+        if self.local is not None:
+            data["local"] = self.local.to_dict()
         return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Spread":
         """Read what `to_dict` has written."""
-        degrees, tails = data["degrees"], data.get("tails")
+        degrees, tails, local = data["degrees"], data.get("tails"), data.get("local")
         return cls(
             exponents=np.array(data["exponents"], dtype=float).reshape(data["shape"]),
             coefficients=np.array(data["coefficients"], dtype=float),
@@ -74,6 +89,8 @@ class Spread:
             sigma=float(data["sigma"]),
             degrees=np.inf if degrees is None else float(degrees),
             tails=None if tails is None else np.array(tails, dtype=float).reshape(-1, 5),
+            drift=float(data.get("drift", 0.0)),
+            local=None if local is None else LocalLaws.from_dict(local),
         )
 
     def all_tails(self) -> FloatArray:
@@ -81,12 +98,17 @@ class Spread:
         return np.zeros((len(self.weights), 5)) if self.tails is None else self.tails
 
     def multiply(self, factor: float) -> "Spread":
-        """Return the same functions, all of them multiplied by a factor."""
+        """Return the same functions, all of them multiplied by a positive factor."""
         return replace(
             self,
             coefficients=self.coefficients * factor,
             covariances=self.covariances * factor**2,
+            local=None if self.local is None else self.local.multiply(factor),
         )
+
+    def with_back_test(self, drift: float, local: LocalLaws | None) -> "Spread":
+        """Return the same functions with this drift, beside these local laws."""
+        return replace(self, drift=drift, local=local)
 
     def interval(
         self, points: FloatArray, *, level: float, beyond: FloatArray | float = 0.0
@@ -105,7 +127,7 @@ class Spread:
         tail = (1 - level) / 2
         # Per function, a quantile a hundred times rarer than the tail: all bounds lie within.
         reach = _student_quantile(1 - tail / 100, self.degrees)
-        centre, scale = self.predictive(points, beyond=beyond)
+        centre, scale = self.distribution(points, beyond=beyond)
         with np.errstate(over="ignore"):
             is_finite = np.abs(centre) + reach * scale < HUGE  # NaN is not
 
@@ -114,14 +136,40 @@ class Spread:
         share_below = np.where(is_finite, 0.0, share_below)
         infinite_below = (self.weights[:, None] * share_below).sum(axis=0)
         weights = np.where(is_finite, self.weights[:, None], 0.0)
-        centre, scale = np.where(is_finite, centre, 0.0), np.where(is_finite, scale, 0.0)
 
         # Both bounds of all points at once: (2, n).
-        low = np.where(is_finite, centre - reach * scale, HUGE).min(axis=0)
-        high = np.where(is_finite, centre + reach * scale, -HUGE).max(axis=0)
-        low, high = np.stack([low, low]), np.stack([high, high])
         shares = np.array([tail, 1 - tail])[:, None] - infinite_below
+        if (centre[is_finite] > 0).all():
+            bounds = self._positive_quantiles(centre, scale, weights, shares=shares, reach=reach)
+        else:
+            bounds = self._quantiles(centre, scale, weights, shares=shares, reach=reach)
+
         is_above_all = weights.sum(axis=0) <= shares
+        bounds = np.where(is_above_all, np.inf, bounds)
+        bounds = np.where(shares <= 0, -np.inf, bounds)
+        lower, upper = np.minimum(bounds[0], LARGEST), np.maximum(bounds[1], -LARGEST)
+        return np.stack([lower, upper], axis=1)
+
+    def _quantiles(
+        self,
+        centre: FloatArray,
+        scale: FloatArray,
+        weights: FloatArray,
+        *,
+        shares: FloatArray,
+        reach: float,
+    ) -> FloatArray:
+        """The values below which there are these shares (2, n) of the probability: (2, n).
+
+        Args:
+            centre, scale, weights: (k, n), weight zero where a function is not finite.
+            reach: standard deviations, further than which no quantile is from all functions.
+        """
+        is_used = weights > 0
+        centre, scale = np.where(is_used, centre, 0.0), np.where(is_used, scale, 0.0)
+        low = np.where(is_used, centre - reach * scale, HUGE).min(axis=0)
+        high = np.where(is_used, centre + reach * scale, -HUGE).max(axis=0)
+        low, high = np.stack([low, low]), np.stack([high, high])
 
         # Functions that are orders of magnitude apart need a finer bracket than the widest of them.
         sizes = np.hypot(centre, scale)
@@ -135,11 +183,44 @@ class Spread:
             below = self._share_below(inner, centre, scale, weights)
             low = low + step * (below < shares[..., None]).sum(axis=2)
             high = low + step
+        return np.asarray(low + (high - low) / 2)
 
-        bounds = np.where(is_above_all, np.inf, low + (high - low) / 2)
-        bounds = np.where(shares <= 0, -np.inf, bounds)
-        lower, upper = np.minimum(bounds[0], LARGEST), np.maximum(bounds[1], -LARGEST)
-        return np.stack([lower, upper], axis=1)
+    def _positive_quantiles(
+        self,
+        centre: FloatArray,
+        scale: FloatArray,
+        weights: FloatArray,
+        *,
+        shares: FloatArray,
+        reach: float,
+    ) -> FloatArray:
+        """The same for functions that are positive, whose errors are factors.
+
+        A standard deviation of 80 % does not reach below zero: it is a factor of about 2 either
+        way. For small deviations both are the same; see `log_distance`.
+        """
+        is_used = weights > 0
+        log_centre = np.log(np.where(is_used, centre, 1.0))
+        relative = np.where(is_used, scale / np.where(is_used, centre, 1.0), 0.0)
+        relative = np.maximum(relative, MIN_RELATIVE_SCALE)
+
+        low = np.where(is_used, log_centre - reach * relative - LOG_MARGIN, np.inf).min(axis=0)
+        high = np.where(is_used, log_centre + reach * relative, -np.inf).max(axis=0)
+        low, high = np.stack([low] * len(shares)), np.stack([high] * len(shares))
+        low, high = np.clip(low, -MAX_LOG, MAX_LOG), np.clip(high, -MAX_LOG, MAX_LOG)
+
+        tolerance = np.maximum(TOLERANCE * relative.min(axis=0, initial=1.0), MIN_LOG_TOLERANCE)
+        for _ in range(MAX_ROUNDS):
+            if (high - low <= tolerance).all():
+                break
+            step = (high - low) / PARTS
+            inner = low[..., None] + step[..., None] * INNER_BOUNDS
+            distance = log_distance(inner - log_centre[:, None, :, None])
+            share = self._cumulative(distance / relative[:, None, :, None])
+            below = np.einsum("kn,kanv->anv", weights, share)
+            low = low + step * (below < shares[..., None]).sum(axis=2)
+            high = low + step
+        return np.asarray(np.exp(low + (high - low) / 2))
 
     def median(self, points: FloatArray) -> FloatArray:
         """Return the centre of the distribution that `interval` integrates, its median: (n,).
@@ -150,7 +231,11 @@ class Spread:
         Args:
             points: (n, m).
         """
-        centre, scale = self.predictive(points)
+        median = self._median_of(*self._functions(points))
+        return median if self.local is None else self.local.blend(points[:, 0], median)[0]
+
+    def _median_of(self, centre: FloatArray, scale: FloatArray) -> FloatArray:
+        """The median of the functions alone: (n,)."""
         if len(self.weights) == 1:
             return np.asarray(centre[0])
 
@@ -189,17 +274,18 @@ class Spread:
         Args:
             centre, scale: (k, n). weights: (k, n), zero for functions that are left out.
         """
-        from scipy import special  # slow to import, and not needed to gather a run
-
         scale = np.where(scale > 0, scale, TINY)[:, None, :, None]
         with np.errstate(over="ignore"):  # functions that predict exactly
             standard = (values - centre[:, None, :, None]) / scale
-        share = (
-            special.ndtr(standard)
-            if np.isinf(self.degrees)
-            else special.stdtr(self.degrees, standard)
-        )
-        return np.asarray(np.einsum("kn,kanv->anv", weights, share))
+        return np.asarray(np.einsum("kn,kanv->anv", weights, self._cumulative(standard)))
+
+    def _cumulative(self, standard: FloatArray) -> FloatArray:
+        """The distribution of a Student variable of `degrees`, element by element."""
+        from scipy import special  # slow to import, and not needed to gather a run
+
+        if np.isinf(self.degrees):
+            return np.asarray(special.ndtr(standard))
+        return np.asarray(special.stdtr(self.degrees, standard))
 
     @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
     def predictive(
@@ -212,13 +298,65 @@ class Spread:
         Args:
             points: (n, m). beyond: as for `interval`.
         """
+        centre, scale = self._functions(points)
+        if self.local is not None:
+            centre, scale = self._blend(points, centre, scale)
+        widened = np.hypot(scale, np.hypot(self.sigma, self.drift) * centre * beyond)
+        return centre, widened
+
+    @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
+    def distribution(
+        self, points: FloatArray, *, beyond: FloatArray | float = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return `predictive`, multiplied so that its median is what `median` returns: (k, n) each.
+
+        That functions are wider there than coefficients and noise make them does not move it.
+        """
+        centre, scale = self.predictive(points, beyond=beyond)
+        if len(self.weights) == 1 or not ((centre > 0) & (centre + scale < HUGE)).all():
+            return centre, scale
+        half = np.full((1, len(points)), 0.5)
+        reach = _student_quantile(MEDIAN_REACH, self.degrees)
+        weights = np.broadcast_to(self.weights[:, None], centre.shape)
+        moved = self._positive_quantiles(centre, scale, weights, shares=half, reach=reach)[0]
+        factor = self.median(points) / moved
+        return centre * factor, scale * factor
+
+    def _blend(
+        self, points: FloatArray, centre: FloatArray, scale: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Functions (k, n) as they are when averaged with the local laws.
+
+        The geometric mean of a function and the local laws varies with the function, but less; that
+        these disagree among each other makes it less certain.
+        """
+        if self.local is None:
+            return centre, scale
+        median = self._median_of(centre, scale)
+        blended, share, disagreement = self.local.blend(points[:, 0], median)
+
+        is_usable = (centre > 0) & (centre < HUGE) & (median > 0) & (median < HUGE)
+        safe_centre, safe_median = (
+            np.where(is_usable, centre, 1.0),
+            np.where(is_usable, median, 1.0),
+        )
+        averaged = blended * (safe_centre / safe_median) ** share
+        relative = np.hypot(share * scale / safe_centre, disagreement)
+        return (
+            np.where(is_usable, averaged, centre),
+            np.where(is_usable, averaged * relative, scale),
+        )
+
+    @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
+    def _functions(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What each function predicts, and its standard deviation: (k, n) each."""
         design = self._design(points)
         centre = np.einsum("kc,kcn->kn", self.coefficients, design)
         variance = np.einsum("kcn,kcd,kdn->kn", design, self.covariances, design)
         scale = np.sqrt(np.maximum(variance, 0) + (self.sigma * centre) ** 2)
         if self.tails is not None:
             scale = np.hypot(scale, np.abs(centre) * self._tail_deviation(points))
-        return centre, np.hypot(scale, self.sigma * centre * beyond)
+        return centre, scale
 
     @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
     def covariance(
@@ -236,7 +374,8 @@ class Spread:
         shared = np.einsum("kcn,kcd,kd->kn", design, self.covariances, other)
         centres = np.einsum("kc,kcn->kn", self.coefficients, design)
         centre = np.einsum("kc,kc->k", self.coefficients, other)[:, None]
-        return np.asarray(shared + self.sigma**2 * centres * centre * beyond * beyond_at)
+        missed = (self.sigma**2 + self.drift**2) * beyond * beyond_at
+        return np.asarray(shared + missed * centres * centre)
 
     def _design(self, points: FloatArray) -> FloatArray:
         """The design matrix of each function: (k, 1 + t, n)."""
@@ -270,17 +409,26 @@ def _student_quantile(share: float, degrees: float) -> float:
     return float(special.ndtri(share) if np.isinf(degrees) else special.stdtrit(degrees, share))
 
 
+def log_distance(log_ratio: FloatArray) -> FloatArray:
+    """How far a value is from a function, in relative deviations, by the log r of their ratio.
+
+    r + r²/2 - … is y/f - 1 to second order, so small errors count as they do elsewhere; far away
+    it is r + ½, so that bounds are positive. It ascends everywhere.
+    """
+    squared = log_ratio**2
+    return np.asarray(log_ratio + squared / (2 * (1 + squared)))
+
+
 def _from_bytes(
     flat: bytes,
     shape: tuple[int, int, int],
-    sigma: float,
-    degrees: float,
-    tails: FloatArray | None,
+    rest: tuple[float, float, FloatArray | None, float, LocalLaws | None],
 ) -> Spread:
     k, t, m = shape
     numbers = np.frombuffer(flat)
     ends = np.cumsum([k * t * m * 3, k * (1 + t), k * (1 + t) ** 2])
     exponents, coefficients, covariances, weights = np.split(numbers, ends)
+    sigma, degrees, tails, drift, local = rest
     return Spread(
         exponents=exponents.reshape(k, t, m, 3),
         coefficients=coefficients.reshape(k, 1 + t),
@@ -289,4 +437,6 @@ def _from_bytes(
         sigma=sigma,
         degrees=degrees,
         tails=tails,
+        drift=drift,
+        local=local,
     )

@@ -14,6 +14,7 @@ from insitu.analysis.predict import (
 )
 from insitu.campaign.store import open_store
 from insitu.formats.table import predictions
+from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import SeriesModel
 from insitu.workflows.selection import (
     EVERY_SERIES,
@@ -72,4 +73,5 @@ def predict_series(
     notes = extrapolation_notes(coordinates, selection.series)
     notes += formula_notes(coordinates, selection.series)
     notes += crowding_notes(selection.series)
+    notes += describe_back_tests(selection.series).values()
     return Predictions(predicted, selection, tuple(notes))

@@ -226,11 +226,11 @@ def test_a_prediction_is_the_centre_of_what_the_interval_integrates():
     models = insitu.fit(X, noisy(3 + 0.2 * X**1.3, level=0.1, count=20))
 
     predicted = np.array([model.predict([TARGET])[0] for model in models])
-    # A tiny interval lies around the median; what an interval widens by does not move it much.
+    # A tiny interval lies around the median; what an interval widens by does not move it.
     centres = np.array([model.interval([TARGET], level=1e-6).mean() for model in models])
     formulas = np.array([model.formula_at([TARGET])[0] for model in models])
 
-    assert predicted == pytest.approx(centres, rel=0.05)
+    assert predicted == pytest.approx(centres, rel=1e-4)
     assert np.abs(np.log(predicted / formulas)).max() > 0.05
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from insitu.modeling.base import BackTest
 from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
 from insitu.modeling.evidence.marginal import Float32Array
 from insitu.modeling.evidence.normal_equations import INVERSE_ELEMENTS, Candidates
@@ -57,7 +58,7 @@ class Answer(NamedTuple):
     change. change_probability: that behaviour changes, and just there. newest_factor: by which the
     newest value is larger than the function, if it leaves the law of the others, otherwise NaN.
     log_evidence: logarithm of the probability of the data and of a change, or of a newest point
-    that is off.
+    that is off. back_tests: what models of the smaller scales predicted for the largest.
     """
 
     functions: tuple[Function, ...]
@@ -68,6 +69,7 @@ class Answer(NamedTuple):
     change_probability: float = 0.0
     newest_factor: float = np.nan
     log_evidence: float = -np.inf
+    back_tests: tuple[BackTest, ...] = ()
 
 
 def join_segments(

@@ -33,6 +33,7 @@ class Batch:
         space: HypothesisSpace,
         *,
         n_hypotheses: int = N_HYPOTHESES,
+        is_tested: bool = False,
     ) -> None:
         """Scale the series.
 
@@ -41,11 +42,13 @@ class Batch:
             metrics: of each series.
             space: the functions to consider.
             n_hypotheses: how many make up the spread of an answer.
+            is_tested: whether models of the smaller scales are tested at the largest.
         """
         self.series = replace(series, keys=())  # the metrics are all that is needed of the keys
         self.metrics, self.space = metrics, space
         self.n_hypotheses = n_hypotheses
         self.x = series.coordinates[:, 0]
+        self.is_tested = is_tested and bool((self.x > 0).all())
         is_exponential = bool((space.exponents[:, 2] != 0).any())
         self.examines_newest = len(self.x) >= newest.MIN_POINTS and not is_exponential
 

@@ -111,6 +111,7 @@ class Evidence:
                 [metrics[row] for row in rows],
                 space,
                 n_hypotheses=n_hypotheses,
+                is_tested=self.expected is None and not is_steep[rows[0]],
             )
             for i, answer in solve_batch(batch, map_).items():
                 answers[int(rows[i])] = answer
@@ -184,6 +185,7 @@ def _make_models(answers: Sequence[Answer], series: Series, modeler: str) -> lis
                 probability=answer.probability,
                 change_probabilities=(answer.change_probability,) * len(answer.cuts),
                 findings=_report(answer, points, parameter=series.parameters[0]),
+                back_tests=answer.back_tests,
             )
         )
     return models

@@ -1,13 +1,17 @@
 """One function for each whole series, and what its newest point may be instead."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from insitu.modeling.evidence import change_points, newest
 from insitu.modeling.evidence.answer import Answer
+from insitu.modeling.evidence.back_test import HeldOut, hold_out
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.learn import weigh_newest
 from insitu.modeling.evidence.normal_equations import Candidates
-from insitu.modeling.evidence.pool import Pool, Suspects
+from insitu.modeling.evidence.pool import Pool, Suspects, join_suspects
 from insitu.modeling.evidence.posterior import (
     Posterior,
     compute_posterior,
@@ -20,8 +24,30 @@ from insitu.modeling.measurement import FloatArray, IntArray
 NOISY = 0.05  # noise from which it matters what errors are relative to
 
 
-def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> tuple[dict[int, Answer], Suspects]:
-    """Return answers of one function for some series, and which of these may change.
+class Chunk(NamedTuple):
+    """Answers of one function for some series, which of them may change, and the back-test."""
+
+    answers: dict[int, Answer]
+    suspects: Suspects
+    held_out: HeldOut | None
+
+
+def join_chunks(results: Sequence[Chunk], rows: IntArray) -> Chunk:
+    """Return the chunks as one; rows (s,) are the indices of all their series, in order."""
+    answers: dict[int, Answer] = {}
+    for chunk in results:
+        answers |= chunk.answers
+
+    held_out = [chunk.held_out for chunk in results if chunk.held_out is not None]
+    return Chunk(
+        answers=answers,
+        suspects=join_suspects([chunk.suspects for chunk in results]),
+        held_out=HeldOut.join(held_out, rows) if held_out else None,
+    )
+
+
+def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
+    """Return answers of one function for some series.
 
     Args:
         rows: (s,), members of the pool by position, which is their index in this batch.
@@ -41,11 +67,11 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> tuple[dict[int, Ans
         answers |= dict(zip(rows[noisy].tolist(), again, strict=True))
 
     suspects = _find_suspects(batch, rows, posterior, noise_prior, pool)
-    if not batch.examines_newest or pool.are_counts:
-        return answers, suspects
+    if batch.examines_newest and not pool.are_counts:
+        answers |= _examine_newest(batch, rows, answers, candidates, noise_prior, pool=pool)
 
-    answers |= _examine_newest(batch, rows, answers, candidates, noise_prior, pool=pool)
-    return answers, suspects
+    held_out = hold_out(batch, rows, noise_prior, pool) if batch.is_tested else None
+    return Chunk(answers, suspects, held_out)
 
 
 def _examine_newest(

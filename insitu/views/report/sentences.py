@@ -11,6 +11,7 @@ from insitu.analysis.summary import DOUBTFUL_FACTOR, SeriesGrowth, Summary, coor
 from insitu.campaign.selection import is_omitted
 from insitu.design.proposals import Proposal, Proposals
 from insitu.entities import RunRecord, RunState, number
+from insitu.modeling.back_test_report import describe_back_tests
 from insitu.units import percent, quantity
 
 NAME_WIDTH = 60
@@ -28,9 +29,17 @@ def headlines(summary: Summary) -> Iterator[str]:
     yield from _expectation_sentences(summary)
     yield from _proposal_sentences(summary)
     yield _trust_sentence(summary)
+    yield from _back_test_sentences(summary)
     if summary.findings:
         count = len(summary.findings)
         yield f"{count} finding{'s' * (count != 1)}: see below."
+
+
+def _back_test_sentences(summary: Summary) -> Iterator[str]:
+    """How far models without the largest scale missed it, of the metric that is the cost."""
+    sentences = describe_back_tests([growth.series for growth in summary.series])
+    if summary.cost in sentences:
+        yield f"Tested on the largest scale, {sentences[summary.cost]}."
 
 
 def _dominating_sentences(summary: Summary) -> Iterator[str]:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from insitu.analysis.detail import candidates, residuals
 from insitu.entities import number
+from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.match import ALL
 from insitu.text import printable
@@ -193,6 +194,8 @@ def _heading(subject: Subject, index: int) -> Iterator[Text]:
     yield Text(f"  {' · '.join(words)}", "dim")
     for finding in model.findings:
         yield Text(f"  {printable(finding.code)}: {printable(finding.text)}", "yellow")
+    for sentence in describe_back_tests([item]).values():
+        yield Text(f"  {printable(sentence)}", "dim")
 
 
 def _change_points(model: Model) -> Iterator[Text]:

@@ -11,6 +11,7 @@ from insitu.analysis.detail import candidates, residuals
 from insitu.analysis.scaling import fill_coordinate, measured_coordinates, shares_along
 from insitu.analysis.shares import Estimate, predict_shares, trust_level
 from insitu.analysis.summary import costs_along, costs_at
+from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import FloatArray
 from insitu.views.axes import FARTHER
@@ -283,7 +284,10 @@ def _series_json(series: SeriesModel, along: int, grid: FloatArray, at: FloatArr
             "probability": _finite(model.probability),
         },
         "modeler": model.modeler,
-        "findings": [f"{finding.code}: {finding.text}" for finding in model.findings],
+        "findings": [
+            *(f"{finding.code}: {finding.text}" for finding in model.findings),
+            *describe_back_tests([series]).values(),
+        ],
     }
 
 

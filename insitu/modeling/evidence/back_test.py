@@ -1,0 +1,322 @@
+"""Back-test: what models of the smaller scales alone would have predicted for the largest.
+
+Every series of at least four points is fitted once more without its largest scale, and without its
+two largest where it has six points. How far these models and simple local laws missed, over the
+series of a pool, decides what weight the local laws get in a prediction, and how much wider the
+intervals are than noise and coefficients alone make them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.modeling.base import BackTest
+from insitu.modeling.evidence import noise
+from insitu.modeling.evidence.answer import Answer
+from insitu.modeling.evidence.batch import Batch
+from insitu.modeling.evidence.noise import BoolArray
+from insitu.modeling.evidence.normal_equations import Candidates
+from insitu.modeling.evidence.pool import Pool
+from insitu.modeling.evidence.posterior import Posterior, compute_posterior, fit_hypotheses
+from insitu.modeling.local_laws import LocalLaw, LocalLaws, damped_trend, last_line, last_value
+from insitu.modeling.measurement import FloatArray, IntArray
+
+MIN_POINTS = 4  # of a series that is fitted without its largest scale
+MIN_POINTS_OF_TWO = 6  # … and without its two largest
+MIN_POINTS_OF_LAWS = 3  # of a series whose prediction is averaged with local laws
+DAMPED_FROM = 5  # points from which growth that ends is recognised; below, the last value is a law
+
+# Weights of the local laws. They come from how much better a law was than the functions, in the
+# mean over the series of a pool, less TIMIDITY standard errors where these have five points:
+# chosen on the Castro and FEniCS series, P1, P6, P7 and P9 of seeds 3 and 5. Reported elsewhere on
+# other seeds and on the collectives.
+PRIOR = (0.5, 0.25, 0.25)  # functions, line, and last value or damped trend
+POWER = 3.0  # a method with half the error weighs 2³ times as much
+OWN_SHARE = 0.3  # of the error of a series against that of its pool
+PRIOR_SERIES = 2.0  # the prior counts like this many series
+OTHER_SIZES_SERIES = 10.0  # the series of other sizes count like at most so many
+PRIOR_VARIANCE = 0.25  # of the difference of two log errors, where there is one series
+TIMIDITY = 1.0
+MIN_WEIGHT = 0.5  # of all local laws together, below which they get none
+ERROR_FLOOR = 0.01  # added to each error, so that a lucky hit does not decide
+MAX_ERROR = 1.5  # of a logarithm; larger ones are all equally bad
+
+# Drift: standard deviation, per doubling beyond the points, of what no function describes.
+DRIFTS = np.array([0.0, 0.01, 0.02, 0.04, 0.06, 0.09, 0.13, 0.19, 0.28, 0.4])
+DRIFT_CENTRE, DRIFT_WIDTH = 0.05, 1.0  # log-normal prior
+DRIFTS_OF_COUNTS = np.array([0.0, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.04, 0.13, 0.4])  # have hardly any
+DRIFT_CENTRE_OF_COUNTS, DRIFT_WIDTH_OF_COUNTS = 1e-6, 2.5
+DRIFT_OF_THREE = 0.13  # for three points, which cannot be tested
+DRIFT_DEGREES = 4.0  # of freedom of the errors, so that a few large ones do not decide
+MAX_TESTED_SERIES = 10.0  # more count like so many, since series of a campaign miss together
+
+EXACT = 1e-5  # noise below which a function goes through all points of a count
+MEDIAN_ROUNDS = 24  # of bisection
+TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Predictions of points that were left out, by series s, held-out point h and method k.
+
+    rows: (s,). is_usable: (s,), whether all values are positive. log_ratios: (s, h, k), ln of
+    measured over predicted, functions first. deviations: (s, h), standard deviation of the
+    logarithm that the functions claim. shares: (h,), in the mean error. doublings: (h,), from the
+    points that were used. points: (h,), index of each.
+    """
+
+    rows: IntArray
+    is_usable: BoolArray
+    log_ratios: FloatArray
+    deviations: FloatArray
+    shares: FloatArray
+    doublings: FloatArray
+    points: IntArray
+
+    @staticmethod
+    def join(chunks: Sequence["HeldOut"], rows: IntArray) -> "HeldOut":
+        """Return all chunks of the same points as one, with other indices of the series."""
+        first = chunks[0]
+        return HeldOut(
+            rows=rows,
+            is_usable=np.concatenate([chunk.is_usable for chunk in chunks]),
+            log_ratios=np.concatenate([chunk.log_ratios for chunk in chunks]),
+            deviations=np.concatenate([chunk.deviations for chunk in chunks]),
+            shares=first.shares,
+            doublings=first.doublings,
+            points=first.points,
+        )
+
+
+def hold_out(batch: Batch, rows: IntArray, noise_prior: FloatArray, pool: Pool) -> HeldOut:
+    """Predict the largest scale of series without it, and the two largest where there are six.
+
+    Args:
+        rows: (s,). noise_prior: (s, L), of these series at the levels of the pool.
+    """
+    n = len(batch.x)
+    values = np.where(batch.scale[rows, None] > 0, batch.relative[rows], 0.0)
+    is_usable = np.asarray((values > 0).all(axis=1) & (batch.data.counts[rows] == n))
+    values = np.where(is_usable[:, None], values, 1.0)
+
+    plan = [(1, n - 1, 1.0)] if n >= MIN_POINTS else []
+    if n >= MIN_POINTS_OF_TWO:
+        plan = [(1, n - 1, 0.5), (2, n - 2, 0.25), (2, n - 1, 0.25)]
+
+    fits: dict[int, tuple[Candidates, Posterior]] = {}
+    ratios, deviations, doublings = [], [], []
+    for drop, point, _ in plan:
+        if drop not in fits:
+            data = batch.data.select(rows, slice(0, n - drop))
+            candidates = fit_hypotheses(data, batch.space, pool.levels)
+            fits[drop] = (
+                candidates,
+                compute_posterior(candidates.log_evidence, noise_prior, pool.levels),
+            )
+        log_median, deviation = _predict(batch, rows, *fits[drop], point=point)
+
+        last = n - drop - 1
+        log_x = float(np.log(batch.x[point] / batch.x[last]))
+        laws = _fit_local_laws(batch.x[: n - drop], values[:, : n - drop], n)
+        logs = np.stack([log_median, *(law.log_values(log_x) for law in laws)], axis=1)
+        ratios.append(np.log(values[:, point])[:, None] - logs)
+        deviations.append(deviation)
+        doublings.append(log_x / np.log(2))
+
+    shape = (len(rows), 0)
+    return HeldOut(
+        rows=rows,
+        is_usable=is_usable,
+        log_ratios=np.stack(ratios, axis=1) if plan else np.zeros((*shape, len(PRIOR))),
+        deviations=np.stack(deviations, axis=1) if plan else np.zeros(shape),
+        shares=np.array([share for *_, share in plan]),
+        doublings=np.array(doublings),
+        points=np.array([point for _, point, _ in plan], dtype=np.intp),
+    )
+
+
+def _fit_local_laws(x: FloatArray, values: FloatArray, n_points: int) -> tuple[LocalLaw, LocalLaw]:
+    """The local laws of series of so many points, fitted to some of them; values are positive."""
+    line = last_line(x, values)
+    return line, damped_trend(x, values) if n_points >= DAMPED_FROM else last_value(values)
+
+
+def _predict(
+    batch: Batch, rows: IntArray, candidates: Candidates, posterior: Posterior, *, point: int
+) -> tuple[FloatArray, FloatArray]:
+    """The logarithm of the median of the functions at a point, and its standard deviation: (s,)."""
+    terms = batch.data.terms[:, point]
+    term = np.append(np.where(np.isfinite(terms), terms, 0.0), 0.0)  # index -1: no term
+    a, b = term[candidates.first], term[candidates.second]
+    c0, c1, c2 = candidates.coefficients
+    v00, v11, v22, v01, v02, v12 = candidates.inverse
+    centre = c0 + c1 * a + c2 * b
+    own = v00 + a * a * v11 + b * b * v22 + 2 * (a * v01 + b * v02 + a * b * v12)
+
+    is_possible = (centre > TINY) & (posterior.hypotheses > 0) & np.isfinite(own)
+    weights = np.where(is_possible, posterior.hypotheses, 0.0)
+    weights /= np.maximum(weights.sum(axis=1, keepdims=True), TINY)
+    size = np.where(is_possible, centre, 1.0)
+    log_centre = np.log(size)
+    relative = np.where(is_possible, np.sqrt(np.maximum(own, 0.0)) / size, 0.0)
+    relative = np.minimum(relative * posterior.sigma[:, None], MAX_ERROR)
+
+    # The median by bisection; the logistic distribution stands for the normal one.
+    low = np.where(is_possible, log_centre, np.inf).min(axis=1)
+    high = np.where(is_possible, log_centre, -np.inf).max(axis=1)
+    low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
+    steepness = 0.85 / np.maximum(relative, 1e-9)
+    for _ in range(MEDIAN_ROUNDS):
+        middle = (low + high) / 2
+        below = (weights * np.tanh(steepness * (middle[:, None] - log_centre))).sum(axis=1) < 0
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+
+    median = (low + high) / 2
+    repetitions = np.maximum(batch.data.repetitions[rows, point], 1.0)
+    variance = (weights * ((log_centre - median[:, None]) ** 2 + relative**2)).sum(axis=1)
+    return median, np.sqrt(variance + posterior.sigma**2 / repetitions)
+
+
+def apply_back_test(
+    batch: Batch, pool: Pool, held_out: HeldOut, answers: dict[int, Answer]
+) -> dict[int, Answer]:
+    """Return the answers of a pool with local laws, wider intervals, and what models missed.
+
+    Args:
+        held_out: of the members of the pool. answers: of these, by row.
+    """
+    n, rows = len(batch.x), held_out.rows
+    if n < MIN_POINTS_OF_LAWS:
+        return {}
+
+    chosen = [answers[row] for row in rows.tolist()]
+    is_one_law = np.array(
+        [not answer.cuts and not np.isfinite(answer.newest_factor) for answer in chosen]
+    )
+    is_good = is_one_law & held_out.is_usable
+    sizes = noise.magnitudes(batch.series.values)[rows]
+    weights = _weigh_laws(held_out, is_good, sizes, n_points=n)
+    weights[~is_good] = 0.0
+    if pool.are_counts:
+        weights[:] = 0.0
+    drift = _learn_drift(held_out, weights, is_good, sizes, are_counts=pool.are_counts)
+
+    usable = np.where(held_out.is_usable[:, None], batch.relative[rows], 1.0)
+    laws = _fit_local_laws(batch.x, usable, n)
+    scale = np.log(np.abs(batch.scale[rows]))
+
+    result = {}
+    for i, row in enumerate(rows.tolist()):
+        spread = chosen[i].spreads[-1]
+        if spread is None:
+            continue
+        local = None
+        if weights[i].any():
+            local = LocalLaws(
+                start=float(batch.x[-1]),
+                weights=weights[i],
+                levels=np.array([law.level[i] + scale[i] for law in laws]),
+                slopes=np.array([law.slope[i] for law in laws]),
+                decays=np.array([law.decay[i] for law in laws]),
+            )
+        if spread.sigma > EXACT:
+            spread = spread.with_back_test(float(drift[i]), local)
+        result[row] = chosen[i]._replace(
+            spreads=(*chosen[i].spreads[:-1], spread),
+            back_tests=_back_tests(batch, held_out, i),
+        )
+    return result
+
+
+def _back_tests(batch: Batch, held_out: HeldOut, i: int) -> tuple[BackTest, ...]:
+    """What models of fewer scales predicted for the largest scale of a series."""
+    if not held_out.is_usable[i]:
+        return ()
+    n, row = len(batch.x), held_out.rows[i]
+    measured = float(batch.relative[row, -1] * batch.scale[row])
+    tests = []
+    for h, point in enumerate(held_out.points.tolist()):
+        if point == n - 1:
+            predicted = measured * float(np.exp(-held_out.log_ratios[i, h, 0]))
+            tests.append(BackTest(float(batch.x[-1]), predicted, measured))
+    return tuple(tests)
+
+
+def _weigh_laws(
+    held_out: HeldOut, is_good: BoolArray, sizes: IntArray, *, n_points: int
+) -> FloatArray:
+    """The weight of each local law in the predictions of each series: (s, k - 1)."""
+    count = len(is_good)
+    if held_out.log_ratios.shape[1] == 0:
+        return np.tile(PRIOR[1:], (count, 1))
+
+    errors = np.minimum(np.abs(held_out.log_ratios), MAX_ERROR) + ERROR_FLOOR
+    log_errors = np.einsum("h,shk->sk", held_out.shares, np.log(errors))
+    advantage = log_errors[:, :1] - log_errors[:, 1:]  # of each law over the functions
+
+    # The series of one size, beside those of all sizes, beside none.
+    good = advantage[is_good]
+    of_all = good.sum(axis=0) / (len(good) + PRIOR_SERIES)
+    variance = PRIOR_VARIANCE + (good.var(axis=0) if len(good) > 1 else 0.0)
+    weight_of_all = min(OTHER_SIZES_SERIES, len(good) + PRIOR_SERIES)
+    pooled, timid = np.zeros(advantage.shape), np.zeros(advantage.shape)
+    for size in np.unique(sizes):
+        members = sizes == size
+        good = advantage[members & is_good]
+        total = len(good) + weight_of_all
+        pooled[members] = (good.sum(axis=0) + weight_of_all * of_all) / total
+        timid[members] = np.sqrt(variance / total)
+
+    own = (advantage + PRIOR_SERIES * pooled) / (1 + PRIOR_SERIES)
+    expected = (1 - OWN_SHARE) * pooled + OWN_SHARE * own
+    if DAMPED_FROM <= n_points < MIN_POINTS_OF_TWO:
+        expected = expected - TIMIDITY * timid
+
+    odds = np.array(PRIOR[1:]) / PRIOR[0] * np.exp(POWER * expected)
+    weights = odds / (1 + odds.sum(axis=1, keepdims=True))
+    if n_points >= DAMPED_FROM:
+        weights[weights.sum(axis=1) < MIN_WEIGHT] = 0.0
+    return np.asarray(weights)
+
+
+def _learn_drift(
+    held_out: HeldOut,
+    weights: FloatArray,
+    is_good: BoolArray,
+    sizes: IntArray,
+    *,
+    are_counts: bool,
+) -> FloatArray:
+    """The drift of each series: (s,), the same for those of similar size."""
+    if held_out.log_ratios.shape[1] == 0:
+        return np.full(len(is_good), 0.0 if are_counts else DRIFT_OF_THREE)
+
+    # What the averaged prediction missed, in the units of what it claims.
+    shares = np.concatenate([1 - weights.sum(axis=1, keepdims=True), weights], axis=1)
+    missed = np.einsum("sk,shk->sh", shares, held_out.log_ratios)
+    between = np.einsum("sk,shk->sh", shares, (held_out.log_ratios - missed[:, :, None]) ** 2)
+    claimed = (shares[:, :1] * held_out.deviations) ** 2 + between
+    missed = np.clip(missed, -MAX_ERROR, MAX_ERROR)
+
+    drifts, centre, width = DRIFTS, DRIFT_CENTRE, DRIFT_WIDTH
+    if are_counts:
+        drifts = DRIFTS_OF_COUNTS
+        centre, width = DRIFT_CENTRE_OF_COUNTS, DRIFT_WIDTH_OF_COUNTS
+    prior = -0.5 * (np.log(np.maximum(drifts, drifts[1] / 2) / centre) / width) ** 2
+
+    variance = claimed[:, :, None] + (drifts * held_out.doublings[:, None]) ** 2 + TINY
+    log_density = -0.5 * (DRIFT_DEGREES + 1) * np.log1p(
+        missed[:, :, None] ** 2 / (DRIFT_DEGREES * variance)
+    ) - 0.5 * np.log(variance)
+    likelihood = np.einsum("h,shd->sd", held_out.shares, log_density)
+
+    result = np.empty(len(is_good))
+    for size in np.unique(sizes):
+        members = sizes == size
+        good = likelihood[members & is_good]
+        temper = min(1.0, MAX_TESTED_SERIES / max(len(good), 1))
+        log_posterior = prior + temper * good.sum(axis=0)
+        posterior = np.exp(log_posterior - log_posterior.max())
+        result[members] = posterior @ drifts / posterior.sum()
+    return result

@@ -1,0 +1,119 @@
+"""What models of the smaller scales would have predicted, and what follows from it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.entities import CallPath, Metric, MetricKind
+from insitu.modeling.back_test_report import describe_back_tests
+from insitu.modeling.base import Model, SeriesModel
+from insitu.modeling.local_laws import damped_trend, last_line, last_value
+from insitu.modeling.measurement import SeriesKey
+
+X = np.array([2.0, 4, 8, 16, 32, 64])
+
+
+def noisy(truth, *, count, level=0.01, seed=5):
+    rng = np.random.default_rng(seed)
+    return truth * (1 + level * rng.standard_normal((count, len(truth))))
+
+
+def saturating(x):
+    return 3 + 50 * x / (x + 10)
+
+
+def test_series_of_six_points_are_tested_without_the_largest_and_the_two_largest():
+    [model] = insitu.fit(X, noisy(5 + X, count=1))
+
+    assert [test.at for test in model.back_tests] == [64, 64]
+    assert all(test.measured == pytest.approx(69, rel=0.05) for test in model.back_tests)
+    assert all(test.predicted == pytest.approx(69, rel=0.2) for test in model.back_tests)
+
+
+@pytest.mark.parametrize(("count", "tests"), [(3, 0), (4, 1), (5, 1), (6, 2)])
+def test_the_number_of_tests_depends_on_the_number_of_points(count, tests):
+    [model] = insitu.fit(X[:count], noisy(5 + X[:count], count=1))
+
+    assert len(model.back_tests) == tests
+
+
+def test_growth_that_ends_is_predicted_by_the_trend_of_the_newest_points():
+    models = insitu.fit(X, noisy(saturating(X), count=10))
+
+    predicted = np.array([model.predict([256])[0] for model in models])
+    formulas = np.array([model.formula_at([256])[0] for model in models])
+    truth = saturating(256)
+
+    assert np.median(np.abs(predicted / truth - 1)) < 0.1
+    assert np.median(np.abs(formulas / truth - 1)) > 0.15
+
+
+def test_a_law_of_the_space_is_not_averaged_with_local_laws():
+    models = insitu.fit(X, noisy(5 + 0.2 * X**1.5, count=20))
+
+    assert all(model.spreads[-1].local is None for model in models)
+
+
+def test_intervals_are_wider_where_models_missed_by_more_than_noise():
+    regular = insitu.fit(X, noisy(5 + X, count=20))
+    square = np.where(np.arange(6) % 2, 1.3, 1.0)  # grids that are square every other time
+    irregular = insitu.fit(X, noisy((5 + X) * square, count=20))
+
+    drifts = [np.median([m.spreads[-1].drift for m in models]) for models in (regular, irregular)]
+
+    assert drifts[0] < drifts[1]
+
+
+def test_within_the_measured_scales_nothing_changes():
+    [model] = insitu.fit(X, noisy(saturating(X), count=1, seed=6))
+    spread = model.spreads[-1]
+
+    alone = spread.with_back_test(0.0, None).median(model.coordinates)
+
+    assert spread.median(model.coordinates) == pytest.approx(alone, rel=1e-12)
+
+
+def test_a_tested_model_survives_json_exactly():
+    models = insitu.fit(X, noisy(saturating(X), count=10))
+
+    for model in models:
+        again = Model.from_dict(json.loads(json.dumps(model.to_dict())))
+        assert again == model
+        assert np.array_equal(again.interval([32, 256]), model.interval([32, 256]))
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_the_unit_does_not_matter(scale):
+    values = noisy(saturating(X), count=3)
+
+    predicted = [model.predict([256])[0] for model in insitu.fit(X, values)]
+    scaled = [model.predict([256])[0] for model in insitu.fit(X, values * scale)]
+
+    assert np.array(scaled) / scale == pytest.approx(np.array(predicted), rel=1e-6)
+
+
+def test_local_laws_continue_the_newest_points():
+    power, logarithm = X[None] ** 1.5, 1 + np.log2(X)[None]
+    ahead = np.log(4.0)
+
+    assert last_line(X, power).log_values(ahead) == pytest.approx(1.5 * np.log(256))
+    assert last_value(power).log_values(ahead) == pytest.approx(1.5 * np.log(64))
+    assert damped_trend(X, power).log_values(ahead) == pytest.approx(1.5 * np.log(256))
+    line, damped = (law(X, logarithm).log_values(ahead)[0] for law in (last_line, damped_trend))
+    assert damped < line
+
+
+def test_the_report_pools_the_series_of_a_metric():
+    metric = Metric("time", "s", MetricKind.GAUGE)
+    models = insitu.fit(X, noisy(5 + X, count=20))
+    series = [
+        SeriesModel(SeriesKey(CallPath((f"f{i}",)), "time", "all"), metric, model)
+        for i, model in enumerate(models)
+    ]
+
+    sentence = describe_back_tests(series)["time"]
+
+    assert sentence.startswith("time: models of the smaller runs missed p=64 by ")
+    assert sentence.endswith(" (worst tenth)")
