@@ -165,6 +165,11 @@ FINDING_HELP = {
         "of their callers.",
         "Limit the recursion with `--recursion`, or leave out functions that are generated anew.",
     ),
+    "run-disturbed": FindingHelp(
+        "All call paths of a run share one factor that its repetitions lack: its node was busy, "
+        "throttled or different. Models do not use its times.",
+        "Nothing; repeat the run if three repetitions were few.",
+    ),
     "run-omitted": FindingHelp(
         "A run was excluded with `insitu omit`. It is still stored.",
         "`insitu omit --undo` includes it again.",

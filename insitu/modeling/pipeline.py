@@ -41,6 +41,11 @@ from insitu.modeling.dependencies import (
 )
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 from insitu.modeling.parallel import map_tasks
+from insitu.modeling.run_effects import (
+    find_disturbed_runs,
+    remove_disturbed_runs,
+    report_disturbed_run,
+)
 
 COST = TIME_EXCLUSIVE.name  # the metric by which call paths have shares
 MIN_COORDINATES = 3  # fewer cannot distinguish a constant from growth
@@ -313,6 +318,10 @@ class _SeriesFitter:
         keys = list(series)
         coordinates, cube = _by_coordinate(np.array(list(series.values())), self.groups)
         dependencies = self._dependencies(metric)
+        findings: list[Finding] = []
+        if metric.unit == TIME.unit:
+            cube, disturbed = self._without_disturbed_runs(cube)
+            findings += disturbed if metric.name == COST else []
 
         # Series that were measured at the same coordinates.
         is_measured: BoolArray = np.asarray(np.isfinite(cube).any(axis=2))
@@ -321,7 +330,6 @@ class _SeriesFitter:
             rows_of[at_coordinates.tobytes()].append(row)
 
         models: list[SeriesModel] = []
-        findings: list[Finding] = []
         for rows in rows_of.values():
             own_keys = [keys[row] for row in rows]
             at = is_measured[rows[0]]
@@ -341,6 +349,16 @@ class _SeriesFitter:
                 marked = replace(model, findings=(*model.findings, *crowding))
                 models.append(SeriesModel(key, metric, marked if crowding else model))
         return models, findings
+
+    def _without_disturbed_runs(self, cube: FloatArray) -> tuple[FloatArray, list[Finding]]:
+        """Times without runs that were slow as a whole, and a finding about each of these."""
+        disturbed = find_disturbed_runs(cube)
+        runs_at = list(_runs_by_coordinate(self.groups).values())
+        findings = []
+        for run in disturbed:
+            index = runs_at[run.coordinate][run.repetition]
+            findings.append(report_disturbed_run(run, self.experiment.runs[index][0]))
+        return remove_disturbed_runs(cube, disturbed), findings
 
     def _report_crowding(self, metric: Metric, coordinates: FloatArray) -> list[Finding]:
         """A finding for models of times if ranks of a run at these coordinates shared cores."""
@@ -393,6 +411,14 @@ class _SeriesFitter:
         )
 
 
+def _runs_by_coordinate(groups: Sequence[RunGroup]) -> dict[tuple[float, ...], list[int]]:
+    """The indices of the runs at each coordinate."""
+    runs_at: dict[tuple[float, ...], list[int]] = defaultdict(list)
+    for group in groups:
+        runs_at[group.coordinate] += group.runs
+    return runs_at
+
+
 def _by_coordinate(values: FloatArray, groups: Sequence[RunGroup]) -> tuple[FloatArray, FloatArray]:
     """Arrange values by coordinate and repetition.
 
@@ -403,10 +429,7 @@ def _by_coordinate(values: FloatArray, groups: Sequence[RunGroup]) -> tuple[Floa
         Coordinates (n_coordinates, n_parameters), and values (n_series, n_coordinates,
         n_repetitions), NaN where a coordinate has fewer repetitions.
     """
-    runs_at: dict[tuple[float, ...], list[int]] = defaultdict(list)
-    for group in groups:
-        runs_at[group.coordinate] += group.runs
-
+    runs_at = _runs_by_coordinate(groups)
     n_repetitions = max(map(len, runs_at.values()))
     cube = np.full((len(values), len(runs_at), n_repetitions), np.nan)
     for index, runs in enumerate(runs_at.values()):

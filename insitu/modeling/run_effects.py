@@ -1,0 +1,91 @@
+"""Runs that were slow as a whole: one factor that all call paths of a run share.
+
+A node that another job uses makes everything in a run slower, so the series are not independent
+evidence. Where a coordinate was repeated, the other repetitions show it: the median over call paths
+of the ratio of a run to the others is the factor of the run.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from insitu.entities import Finding, RunKey
+from insitu.modeling.measurement import FloatArray
+
+RUN_DISTURBED = "run-disturbed"
+MIN_REPETITIONS = 3  # two differ, but do not show which of them is disturbed
+MIN_SERIES = 5  # that a factor is the median of
+MIN_FACTOR = 1.25  # either way; smaller ones are left to the noise of the series
+MIN_SHARE = 0.8  # of the series must be off in the same direction, by at least half of the factor
+MIN_TIMES_USUAL = 4.0  # logarithms of a factor, against the median over all repeated runs
+
+
+class DisturbedRun(NamedTuple):
+    """A run whose values are a factor times those of its repetitions.
+
+    coordinate, repetition: its position in the values. series: those that are off, of total.
+    """
+
+    coordinate: int
+    repetition: int
+    factor: float
+    series: int
+    total: int
+
+
+def find_disturbed_runs(values: FloatArray) -> list[DisturbedRun]:
+    """Return the runs that were slow, or fast, as a whole.
+
+    At each coordinate fewer than half of the runs can be disturbed; otherwise none is.
+
+    Args:
+        values: (n_series, n_coordinates, n_repetitions), NaN where nothing was measured.
+    """
+    effects: list[tuple[DisturbedRun, bool]] = []
+    for c in range(values.shape[1]):
+        at = values[:, c]
+        measured = np.flatnonzero(np.isfinite(at).any(axis=0))
+        if len(measured) < MIN_REPETITIONS:
+            continue
+        at = at[:, measured]
+        at = at[(at > 0).all(axis=1)]  # NaN is not
+        if len(at) < MIN_SERIES:
+            continue
+
+        log_ratios = np.log(at / np.median(at, axis=1, keepdims=True))
+        for r, ratios in zip(measured.tolist(), log_ratios.T, strict=True):
+            effect = float(np.median(ratios))
+            is_off = ratios * np.sign(effect) > abs(effect) / 2
+            run = DisturbedRun(c, r, float(np.exp(effect)), int(is_off.sum()), len(ratios))
+            is_large = abs(effect) > np.log(MIN_FACTOR) and run.series >= MIN_SHARE * run.total
+            effects.append((run, is_large))
+
+    if not effects:
+        return []
+    usual = float(np.median([abs(np.log(run.factor)) for run, _ in effects]))
+    disturbed = []
+    for run, is_large in effects:
+        same = [is_off for other, is_off in effects if other.coordinate == run.coordinate]
+        is_minority = 2 * sum(same) < len(same)
+        if is_large and is_minority and abs(np.log(run.factor)) > MIN_TIMES_USUAL * usual:
+            disturbed.append(run)
+    return disturbed
+
+
+def remove_disturbed_runs(values: FloatArray, disturbed: Sequence[DisturbedRun]) -> FloatArray:
+    """Return the values without those of disturbed runs, NaN instead; see `find_disturbed_runs`."""
+    kept = values.copy()
+    for run in disturbed:
+        kept[:, run.coordinate, run.repetition] = np.nan
+    return kept
+
+
+def report_disturbed_run(run: DisturbedRun, key: RunKey) -> Finding:
+    """Return the finding about one disturbed run."""
+    factor, word = (run.factor, "slow") if run.factor > 1 else (1 / run.factor, "fast")
+    text = (
+        f"run {key} was {factor:.2g} times as {word} as its repetitions in {run.series} of "
+        f"{run.total} call paths; its times are not used for models"
+    )
+    return Finding(RUN_DISTURBED, text)
