@@ -49,6 +49,8 @@ DRIFTS_OF_COUNTS = np.array([0.0, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.04, 0.13, 0.4]
 DRIFT_CENTRE_OF_COUNTS, DRIFT_WIDTH_OF_COUNTS = 1e-6, 2.5
 DRIFT_OF_THREE = 0.13  # for three points, which cannot be tested
 DRIFT_DEGREES = 4.0  # of freedom of the errors, so that a few large ones do not decide
+MIN_POOL = 5  # tested series, from which the root mean square of the drift is known; below, the
+# prior makes it so large that hardly anything about a quiet series would be certain
 MAX_TESTED_SERIES = 10.0  # more count like so many, since series of a campaign miss together
 
 EXACT = 1e-5  # noise below which a function goes through all points of a count
@@ -318,5 +320,7 @@ def _learn_drift(
         temper = min(1.0, MAX_TESTED_SERIES / max(len(good), 1))
         log_posterior = prior + temper * good.sum(axis=0)
         posterior = np.exp(log_posterior - log_posterior.max())
-        result[members] = posterior @ drifts / posterior.sum()
+        posterior /= posterior.sum()
+        mean, square = float(posterior @ drifts), float(posterior @ drifts**2)
+        result[members] = np.sqrt(square) if len(good) >= MIN_POOL else mean
     return result
