@@ -29,8 +29,9 @@ def _serve(channel: int) -> None:
     Raises:
         OSError: the rank is unknown, or there is no table.
     """
-    is_single = "INSITU_SINGLE" in os.environ
-    info = RankInfo(0, 1) if is_single else find_rank(os.environ)
+    info = find_rank(os.environ)
+    if info is None and "INSITU_SINGLE" in os.environ:
+        info = RankInfo(0, 1)
     if info is None:
         raise OSError("the launcher sets the number of this rank, but not the number of ranks")
 

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "endings.h"
 
+#include "exec.h"
 #include "finish.h"
 #include "table.h"
 
@@ -192,7 +193,8 @@ static int replace(const struct target *target, char *const *words, char *const 
   if (!entries) entries = empty; /* as the kernel does it */
   /* Programs try one folder after the other: where there is no such file, nothing else happens. */
   int can_run = !target->path || !faccessat(AT_FDCWD, target->path, X_OK, AT_EACCESS);
-  if (!can_run || !is_measured()) return execute(target, words, entries);
+  if (!can_run) return execute(target, words, entries);
+  if (!is_measured()) return execute(target, words, INSITU_WITH_LIBRARY(entries));
 
   char **measured = add_measurement(entries, &bytes);
   set_state(INSITU_REPLACED, 0);

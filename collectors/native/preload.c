@@ -8,6 +8,7 @@
 #include "counters.h"
 #include "endings.h"
 #include "heap.h"
+#include "image.h"
 #include "maps.h"
 #include "mpi_wrapper.h"
 #include "python_abi.h"
@@ -24,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +36,24 @@ static int is_mpi_library(struct dl_phdr_info *object, size_t bytes, void *unuse
   (void)bytes, (void)unused;
   const char *name = strrchr(object->dlpi_name, '/');
   return strncmp(name ? name + 1 : object->dlpi_name, "libmpi", 6) == 0;
+}
+
+static int visit_slot(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *is_caller) {
+  static const char *const names[] = {"MPI_Init",  "MPI_Init_thread", "PMPI_Init",       "PMPI_Init_thread",
+                                      "mpi_init_", "mpi_init_f08_",   "mpi_init_thread_"};
+  (void)image, (void)slot;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(symbol, names[i])) return *(int *)is_caller = 1;
+  return 0;
+}
+
+/* Whether an object besides the MPI library and its bindings may initialise MPI. */
+static int initialises_mpi(struct dl_phdr_info *object, size_t bytes, void *unused) {
+  struct insitu_image image;
+  int is_caller = 0;
+  if (!is_mpi_library(object, bytes, unused) && insitu_image_read(object, &image))
+    insitu_image_slots(&image, visit_slot, &is_caller);
+  return is_caller;
 }
 
 /* Write the path of the program, "" if it is unknown. */
@@ -88,10 +108,10 @@ static int is_compiled_rank(int is_isolated) {
   if (!secure_getenv("INSITU_RUN") || !getenv("INSITU_PYTHON") || !getenv("INSITU_HOME")) return 0;
   if (getenv("PMI_SPAWNED") || getenv("OMPI_PARENT_PORT")) return 0; /* started by MPI_Comm_spawn; see rank.py */
   if (!is_isolated && (is_python() || !dl_iterate_phdr(is_mpi_library, NULL))) return 0;
-  if (getenv("INSITU_SINGLE")) return 1;
   for (size_t i = 0; i < INSITU_RANK_VARIABLES; i++)
     if (getenv(insitu_rank_variables[i])) return 1;
-  return 0;
+  /* Without a launcher: a program that only has the library, such as ompi_info, is no rank. */
+  return getenv("INSITU_SINGLE") && (is_isolated || dl_iterate_phdr(initialises_mpi, NULL));
 }
 
 /* ---- the environment ------------------------------------------------------------------------------------------ */
@@ -168,7 +188,8 @@ static int become_helper(void *argument) {
   const struct helper *helper = argument;
   fcntl(helper->channel, F_SETFD, 0);
   sigprocmask(SIG_SETMASK, &helper->mask, NULL);
-  execve(helper->words[0], helper->words, helper->environment);
+  /* Not through endings.c, which would put the library back into LD_PRELOAD. */
+  syscall(SYS_execve, helper->words[0], helper->words, helper->environment);
   _exit(127);
 }
 

@@ -80,7 +80,9 @@ def _measure() -> bool:
         from insitu.collectors import bootstrap
         from insitu.collectors.rank import RankInfo, find_rank
 
-        info = RankInfo(0, 1) if os.environ.get("INSITU_SINGLE") else find_rank(os.environ)
+        info = find_rank(os.environ)
+        if info is None and os.environ.get("INSITU_SINGLE"):
+            info = RankInfo(0, 1)
         if info is None:
             return False
         bootstrap.start(info)

@@ -1,15 +1,11 @@
 """Messages at the end of a run: where it is stored, what was noticed, what to do next."""
 
 import os
-import shutil
-import stat
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 from insitu.campaign.catalogue import open_catalogue
 from insitu.campaign.selection import application, select_runs
-from insitu.collectors.elf import is_static
 from insitu.entities import CallPath, Finding, RunRecord, RunState, number
 from insitu.errors import CampaignError
 from insitu.run.environment import trouble_file
@@ -156,32 +152,6 @@ def print_measurement_errors(run: str, campaign: str) -> bool:
             hint = "; free some space there, or name another directory with INSITU_TABLES"
         print_message(f"a rank could not be measured: {error}{hint}")
     return bool(errors)
-
-
-def describe_unmeasured(command: Sequence[str], campaign: str) -> str:
-    """Return why no rank of a run was measured, as far as it is known.
-
-    Args:
-        command: the program with its arguments.
-        campaign: path of the campaign.
-    """
-    path = shutil.which(command[0]) or command[0]
-    with suppress(OSError):
-        if os.stat(path).st_mode & (stat.S_ISUID | stat.S_ISGID):
-            return (
-                f"no rank of this run was measured: {command[0]} runs with the rights of another"
-                " user or group (setuid), for which the system preloads no library"
-            )
-        if is_static(path):
-            return (
-                f"no rank of this run was measured: {command[0]} is linked statically; link it"
-                " with a shared C library and a shared MPI library"
-            )
-    return (
-        f"no rank of this run was measured: no process of {command[0]} wrote a table. Programs are"
-        " measured if they are Python 3.11 or newer, or linked with a shared MPI library. If the"
-        f" tables are only late, run: insitu ingest {campaign}"
-    )
 
 
 def print_message(text: str) -> None:

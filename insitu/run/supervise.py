@@ -28,12 +28,8 @@ from insitu.run.environment import (
     rank_environment,
 )
 from insitu.run.options import Options
-from insitu.run.summary import (
-    describe_unmeasured,
-    print_measurement_errors,
-    print_message,
-    print_summary,
-)
+from insitu.run.reasons import describe_unmeasured
+from insitu.run.summary import print_measurement_errors, print_message, print_summary
 
 FIRST_MESSAGE_S = 2.0  # after the program has ended, for the aggregator to know the run
 MODELS_TIMEOUT_S = 30.0  # for the models of a complete run

@@ -1,6 +1,5 @@
 """The messages at the end of a run, and the command line of `insitu run`."""
 
-import shutil
 import subprocess
 from dataclasses import replace
 
@@ -13,7 +12,6 @@ from insitu.run.aggregator import AggregatorProcess
 from insitu.run.options import parse
 from insitu.run.summary import (
     combine_findings,
-    describe_unmeasured,
     diagnose_briefly,
     has_only_mpi,
     next_step,
@@ -76,24 +74,6 @@ def test_a_full_disk_is_reported_with_what_to_do(tmp_path, capsys):
 
 
 @pytest.mark.native
-def test_an_unmeasured_run_names_only_causes_that_were_checked(tmp_path):
-    source = tmp_path / "a.c"
-    source.write_text("int main(void) { return 0; }")
-    for words in (["-o", "shared"], ["-static", "-o", "static"]):
-        subprocess.run(["gcc", str(source), *words], cwd=tmp_path, check=True)
-    shutil.copy(tmp_path / "shared", tmp_path / "setuid")
-    (tmp_path / "setuid").chmod(0o4755)
-
-    texts = {}
-    for name in ("shared", "static", "setuid"):
-        texts[name] = describe_unmeasured([str(tmp_path / name)], "heat.insitu")
-
-    assert "static is linked statically" in texts["static"]
-    assert "(setuid)" in texts["setuid"]
-    assert "no process of" in texts["shared"]
-    assert "insitu ingest heat.insitu" in texts["shared"]
-
-
 @pytest.mark.parametrize(("status", "message"), [(0, ""), (3, "did not start (disk full)")])
 def test_an_aggregator_that_has_done_its_work_is_not_one_that_did_not_start(
     tmp_path, capsys, status, message

@@ -88,6 +88,38 @@ def test_the_users_launcher_and_a_shell_script_in_between_are_left_alone(ring):
     assert ring.values("ring->main->MPI_Sendrecv", "visits") == [5, 5]
 
 
+def test_without_a_launcher_it_is_one_rank(ring):
+    outcome = ring.run("--", "./ring", "hello", 0)
+
+    assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
+    assert ring.values("ring->main->MPI_Sendrecv", "visits") == [5]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "export LD_PRELOAD={library}; {mpiexec} -n 2 ./ring hello 0",
+        "{mpiexec} -n 2 env LD_PRELOAD={library} ./ring hello 0",
+        "unset LD_PRELOAD; exec {mpiexec} -n 2 ./ring hello 0",
+    ],
+)
+def test_a_job_script_that_sets_ld_preload_keeps_it_and_is_measured(ring, line):
+    (ring.folder / "nothing.c").write_text("int nothing_of_this_job;")
+    library = ring.folder / "libnothing.so"
+    command = ["cc", "-shared", "-fPIC", "nothing.c", "-o", str(library)]
+    subprocess.run(command, cwd=ring.folder, check=True)
+    script = ring.folder / "job.sh"
+    text = line.format(library=library, mpiexec=" ".join(ring.mpiexec))
+    script.write_text(f"#!/bin/sh\n{text}\n")
+    script.chmod(0o755)
+
+    outcome = ring.run("--", "./job.sh")
+
+    state = "clean" if "unset" in line else "preloaded"
+    assert (outcome.code, outcome.out) == (0, f"./ring hello {state}\n0\n"), outcome.err
+    assert ring.values("ring->main->MPI_Sendrecv", "visits") == [5, 5]
+
+
 def test_an_abort_of_one_rank_is_the_end_of_the_job_and_the_run_is_partial(ring):
     outcome = ring.run("-n", 3, "--", "./ring", "hello", 0, 9)
 

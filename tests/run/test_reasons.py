@@ -1,0 +1,63 @@
+"""When nothing was measured, the message gives a reason that was checked."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from insitu.collectors import library
+from insitu.run.reasons import describe_unmeasured
+
+pytestmark = [
+    pytest.mark.native,
+    pytest.mark.skipif(not library.find(), reason="the native library is not built"),
+]
+
+
+def compile_program(folder, *flags, source="int main(void) { return 0; }", compiler="cc"):
+    (folder / "app.c").write_text(source)
+    command = [compiler, *flags, "app.c", "-o", "app"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"{' '.join(command)}: {done.stderr.decode()[:200]}")
+    return str(folder / "app")
+
+
+def test_a_static_program(tmp_path):
+    program = compile_program(tmp_path, "-static")
+
+    assert "app is linked statically" in describe_unmeasured([program], "heat.insitu")
+
+
+def test_a_program_without_mpi_under_a_launcher(tmp_path):
+    program = compile_program(tmp_path)
+
+    reason = describe_unmeasured(["mpiexec", "-n", "2", program], "heat.insitu")
+
+    assert "app is not linked with a shared MPI library" in reason
+    assert f"ldd {program}" in reason
+
+
+def test_a_program_that_runs_with_other_rights(tmp_path):
+    program = compile_program(tmp_path)
+    os.chmod(program, 0o4755)
+
+    assert "rights of another user" in describe_unmeasured([program], "heat.insitu")
+
+
+def test_no_reason_is_guessed(tmp_path):
+    mpicc = Path(sys.executable).parent / "mpicc"
+    if not mpicc.exists():
+        pytest.skip("no mpicc beside this Python")
+    source = "#include <mpi.h>\nint main(void) { int is; return MPI_Initialized(&is); }"
+    program = compile_program(tmp_path, source=source, compiler=str(mpicc))
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\ntrue\n")
+    script.chmod(0o755)
+
+    for command in ([program], [str(script)], ["mpiexec", "-n", "2", "no-such-program"]):
+        text = describe_unmeasured(command, "heat.insitu")
+        assert f"no process of {command[0]} wrote a table" in text
+        assert "insitu ingest heat.insitu" in text
