@@ -19,6 +19,7 @@ from insitu.modeling.spread import Spread
 Exponents = tuple[Fraction, Fraction]  # alpha, beta of x^alpha * log2(x)^beta
 
 CROWDED = "ranks-crowded"  # the finding of runs, and of models of times, whose ranks shared cores
+HORIZON_FACTOR = 10.0  # between the bounds of a prediction; more is no prediction
 MAX_DOUBLINGS_BEYOND = 20.0  # outside the measured coordinates; more do not widen an interval
 
 
@@ -182,6 +183,24 @@ class Model:
                 )
 
         return np.maximum(bounds, 0.0) if (self.values >= 0).all() else bounds
+
+    def horizon(self) -> float:
+        """Return up to which value of its parameter the model of one parameter predicts.
+
+        From there on, the 95 % bounds of a prediction are more than HORIZON_FACTOR apart. The
+        result is a doubling of the largest coordinate; infinite where bounds stay closer as far as
+        they were computed, or are unknown.
+        """
+        if len(self.parameters) != 1 or not len(self.coordinates) or not self.spreads:
+            return float("inf")
+        largest = float(self.coordinates.max())
+        scales = largest * 2.0 ** np.arange(MAX_DOUBLINGS_BEYOND + 1)
+        low, high = self.interval(scales[:, None]).T
+
+        is_unclear = high > HORIZON_FACTOR * low  # also where the lower bound is zero
+        if not is_unclear.any():
+            return float("inf")
+        return float(scales[max(int(np.argmax(is_unclear)) - 1, 0)])
 
     def leading(self, at: ArrayLike) -> tuple[Exponents, ...]:
         """Return exponents (alpha, beta) per parameter of the largest term at one point."""

@@ -117,3 +117,21 @@ def test_the_report_pools_the_series_of_a_metric():
 
     assert sentence.startswith("time: models of the smaller runs missed p=64 by ")
     assert sentence.endswith(" (worst tenth)")
+
+
+def test_a_quiet_law_has_a_far_horizon_and_a_noisy_one_a_near_one():
+    [quiet] = insitu.fit(X, noisy(5 + X, count=1, level=0.001))
+    [noisy_model] = insitu.fit(X[:4], np.array([[1.0, 3.0, 2.0, 9.0]]))
+
+    assert quiet.horizon() >= 64 * 64
+    assert noisy_model.horizon() < 16 * 64
+
+
+def test_at_the_horizon_bounds_are_a_factor_of_ten_apart_at_most():
+    [model] = insitu.fit(X, noisy(5 + X, count=1, level=0.1))
+    horizon = model.horizon()
+
+    (low, high), (low_beyond, high_beyond) = model.interval([horizon, 2 * horizon])
+
+    assert high <= 10 * low
+    assert high_beyond > 10 * low_beyond
