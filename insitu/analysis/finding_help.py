@@ -187,6 +187,11 @@ FINDING_HELP = {
         "table. These calls count for the program as a whole.",
         "Compile the object that the finding names with -fasynchronous-unwind-tables.",
     ),
+    "segment-short": FindingHelp(
+        "Behaviour changes at a scale before or behind which there are too few points for a model "
+        "of their own.",
+        "Measure the scales that the finding names; the interval says how little is known there.",
+    ),
     "subinterpreters": FindingHelp(
         "The program created Python subinterpreters. Functions in them are not timed.",
         "Measure the work of subinterpreters in processes of their own.",

@@ -8,13 +8,14 @@ growth.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from insitu.entities import Finding
-from insitu.modeling.base import Model, Segment
+from insitu.entities import Finding, number
+from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.least_squares import fit_columns, relative_weights
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function, Term
@@ -26,6 +27,7 @@ from insitu.modeling.series import Series
 NON_CONSTANCY = 2.0  # factor by which growth must reduce the error of the constant [REF §3.3]
 MAX_CELLS = 2_000_000  # series × hypotheses × columns × points at once: tens of megabytes
 TOO_FEW_POINTS = "too-few-points"
+SEGMENT_SHORT = "segment-short"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +165,33 @@ def report_few_points(count: int) -> tuple[Finding, ...]:
         f"{Search.min_points}"
     )
     return (Finding(TOO_FEW_POINTS, text),)
+
+
+def report_short_segments(
+    x: FloatArray, change_points: Sequence[ChangePoint], parameter: str
+) -> tuple[Finding, ...]:
+    """Return a finding if a segment has too few points for a model of its own [SEG §3, Table 2].
+
+    Args:
+        x: (n,), ascending. change_points: of the model, ascending. parameter: its name.
+    """
+    starts = [-np.inf, *[change.high for change in change_points]]
+    ends = [*[change.low for change in change_points], np.inf]
+    texts = []
+    for start, end in zip(starts, ends, strict=True):
+        inside = x[(x >= start) & (x <= end)]
+        if not change_points or len(inside) >= Search.min_points:
+            continue
+        if np.isinf(end):
+            where = f"behind {parameter}={number(ends[-2])}"
+            advice = "measure larger scales"
+        elif np.isinf(start):
+            where = f"up to {parameter}={number(end)}"
+            advice = "measure smaller scales or between"
+        else:
+            where = f"from {parameter}={number(start)} to {number(end)}"
+            advice = "measure between"
+        texts.append(
+            f"not enough points {where}: {len(inside)}, of {Search.min_points} needed; {advice}"
+        )
+    return (Finding(SEGMENT_SHORT, ". ".join(texts)),) if texts else ()

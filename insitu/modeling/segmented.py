@@ -21,7 +21,7 @@ from insitu.modeling.pmnf import Function
 from insitu.modeling.quality import nrss, quality
 from insitu.modeling.refine import Hypothesis, fit_hypothesis
 from insitu.modeling.residual import spread_of
-from insitu.modeling.search import report_few_points
+from insitu.modeling.search import report_few_points, report_short_segments
 from insitu.modeling.series import Series
 from insitu.modeling.spread import Spread
 
@@ -89,6 +89,8 @@ class Segmented:
                 "measure more points"
             )
             findings = (*findings, Finding(NOT_LOCATED, text))
+        changes = tuple([ChangePoint(float(x[i]), float(x[j])) for i, j in cuts])
+        findings = (*findings, *report_short_segments(x, changes, parameter))
         return Model(
             parameters=(parameter,),
             segments=tuple(segments),
@@ -96,7 +98,7 @@ class Segmented:
             modeler=self.name,
             coordinates=coordinates,
             values=y,
-            change_points=tuple(ChangePoint(float(x[i]), float(x[j])) for i, j in cuts),
+            change_points=changes,
             spreads=tuple(spreads) if len(spreads) == len(segments) else (),
             findings=findings,
         )

@@ -1,4 +1,6 @@
-"""Claims of paper 000, "Following the Blind Seer": segmentation [SEG]."""
+"""Claims of paper 000, "Off-road performance modeling": how to deal with segmented data [SEG]."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -81,3 +83,48 @@ def test_evidence_names_the_common_point_as_the_first_of_the_second_function():
     models = insitu.fit(X, Y * (1 + rng.uniform(-0.01, 0.01, (10, 10))))
 
     assert sum(model.change_points == ((5, 6),) for model in models) >= 9
+
+
+@pytest.mark.parametrize("unit", [1.0, np.pi])
+def test_both_functions_of_figure_1_are_exact(unit):
+    """[SEG figure 1]: p² up to 5 and 30 + p from 6 on; Extra-P was 62 % off at p = 1024."""
+    [model] = insitu.fit(X, [unit * Y])
+
+    (_, _, first), (_, _, last) = model.segments
+    assert model.change_points == ((5, 6),)
+    assert model.leading([1024.0]) == ((Fraction(1), Fraction(0)),)
+    assert np.allclose(first([[3.0], [8.0]]), unit * np.array([9, 64]), rtol=1e-9)
+    assert np.allclose(last([[3.0], [1024.0]]), unit * np.array([33, 1054]), rtol=1e-9)
+    assert model.predict([1024.0])[0] == pytest.approx(unit * 1054, rel=1e-3)
+
+
+def test_functions_behind_a_change_are_exact_without_noise():
+    """[SEG §2]: exponents 0, 1/2, … 3 and logarithms 0, 1, 2; insitu aims at 85 % or more."""
+    random = np.random.default_rng(5)
+    x = np.arange(1.0, 11)
+    values, exponents = [], []
+    for _ in range(60):
+        halves = []
+        for part in (x[:5], x[5:]):
+            alpha, beta = Fraction(int(random.integers(7)), 2), Fraction(int(random.integers(3)))
+            constant, factor = 10 ** random.uniform(-2, 3, 2)
+            halves.append(constant + factor * part ** float(alpha) * np.log2(part) ** float(beta))
+        values.append(np.concatenate(halves))
+        exponents.append((alpha, beta))
+
+    models = insitu.fit(x, values)
+
+    exact = []
+    for model, expected in zip(models, exponents, strict=True):
+        exact.append(bool(model.change_points) and model.leading([40.0])[0] == expected)
+    assert np.mean(exact) >= 0.85
+
+
+@pytest.mark.parametrize("modeler", ["evidence", "segmented"])
+def test_a_segment_with_too_few_points_is_reported(modeler):
+    """[SEG Table 2] prints "not enough points" and asks for new measurements."""
+    [model] = insitu.fit(X[:-1], [np.pi * Y[:-1]], modeler=modeler)
+
+    [text] = [finding.text for finding in model.findings if finding.code == "segment-short"]
+    last = model.change_points[-1].low
+    assert text == f"not enough points behind p={last:.0f}: 4, of 5 needed; measure larger scales"

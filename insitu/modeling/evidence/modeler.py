@@ -41,7 +41,7 @@ from insitu.modeling.measurement import FloatArray
 from insitu.modeling.parallel import map_tasks
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities
-from insitu.modeling.search import report_few_points
+from insitu.modeling.search import report_few_points, report_short_segments
 from insitu.modeling.series import Series
 
 UNCERTAIN_BELOW = 0.5  # posterior of the leading term
@@ -184,7 +184,9 @@ def _make_models(answers: Sequence[Answer], series: Series, modeler: str) -> lis
                 spreads=tuple([spread for spread in answer.spreads if spread]),
                 probability=answer.probability,
                 change_probabilities=(answer.change_probability,) * len(answer.cuts),
-                findings=_report(answer, points, parameter=series.parameters[0]),
+                findings=_report(
+                    answer, points, coordinates=coordinates, parameter=series.parameters[0]
+                ),
                 back_tests=answer.back_tests,
             )
         )
@@ -260,13 +262,19 @@ def _segments(answer: Answer, coordinates: FloatArray) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-def _report(answer: Answer, points: FloatArray, *, parameter: str) -> tuple[Finding, ...]:
-    """The findings about an answer on points (n, m)."""
+def _report(
+    answer: Answer, points: FloatArray, *, coordinates: FloatArray, parameter: str
+) -> tuple[Finding, ...]:
+    """The findings about an answer on points (k, m), some of the coordinates (n, m)."""
     few_points = report_few_points(len(points))
     if few_points:
         return few_points
     unconfirmed = _report_unconfirmed(answer, points[:, 0], parameter)
-    return unconfirmed or _report_uncertain(answer.probability)
+    if unconfirmed:
+        return unconfirmed
+    changes = _change_points(answer, coordinates) if answer.cuts else ()
+    short = report_short_segments(points[:, 0], changes, parameter)
+    return (*short, *_report_uncertain(answer.probability))
 
 
 def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:

@@ -13,13 +13,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from insitu.modeling.evidence.marginal import Float32Array, log_evidence
+from insitu.modeling.evidence.marginal import log_evidence
 from insitu.modeling.evidence.relative_data import RelativeData
 from insitu.modeling.measurement import FloatArray, IntArray
 
 Number = TypeVar("Number", np.float64, np.intp, np.bool_)
 
-TYPICAL_NOISE = 0.01  # relative, assumed for the score of the first stage
+TYPICAL_NOISE = 0.01  # relative, assumed for the score of the first stage …
+SMALLEST_NOISE = 1e-6  # … and the least, for the score of series that have hardly any
 LOG_PRICE_OF_CONSTANT = 2.0  # log evidence that a constant beside the terms costs in the score
 DOMINANT = 1e4  # times all other weights of a series: a point that weighs more dominates the sums
 SMALLEST_SQUARE = 1e-60  # a column whose squared length is smaller is zero on the measured points
@@ -59,6 +60,17 @@ class Candidates:
             log_evidence=self.log_evidence[rows],
         )
 
+    def replace(self, rows: IntArray, others: "Candidates") -> None:
+        """Take the candidates of some of the series (k,) from others, which have equally many."""
+        self.first[rows], self.second[rows] = others.first, others.second
+        self.log_evidence[rows] = others.log_evidence
+        for own, other in zip(
+            (*self.coefficients, *self.inverse),
+            (*others.coefficients, *others.inverse),
+            strict=True,
+        ):
+            own[rows] = other
+
 
 class NormalEquations:
     """Normal equations of all single terms, with the constant (centred) and without it.
@@ -68,8 +80,14 @@ class NormalEquations:
     Σwt², Σwty for weights w, values y and terms t.
     """
 
-    def __init__(self, data: RelativeData) -> None:
-        """Sum over the points, once for all hypotheses."""
+    def __init__(self, data: RelativeData, *, is_exact: bool = False) -> None:
+        """Sum over the points, once for all hypotheses.
+
+        Args:
+            data: the series.
+            is_exact: compute scores in double precision, for series that have hardly any noise.
+        """
+        self.is_exact = is_exact
         terms = np.where(np.isfinite(data.terms), data.terms, 0.0)
         weights, moments = data.weights.T, data.moments.T
         self.data, self.terms = data, terms
@@ -103,8 +121,8 @@ class NormalEquations:
         self.inverse_sizes = np.sqrt(np.where(weights > 0, weights, 0.0))
         self.largest = np.maximum(self.inverse_sizes.max(axis=0, initial=0.0), 1e-300)
 
-        self.beside_constant = _UnitTerms(self.centred_tt, self.centred_ty, self.mean_t)
-        self.alone = _UnitTerms(self.sum_tt, self.sum_ty, self.mean_t)
+        self.beside_constant = self._scale_to_unit(self.centred_tt, self.centred_ty)
+        self.alone = self._scale_to_unit(self.sum_tt, self.sum_ty)
 
     def _centre_at_heaviest(self, row: int) -> FloatArray:
         """Take the centred sums of one series relative to its heaviest point, which adds nothing.
@@ -132,6 +150,12 @@ class NormalEquations:
         squares_of_others: FloatArray = (self.terms**2 * of_others).sum(axis=1)
         return np.maximum(DEPENDENT * squares_of_others, SMALLEST_SQUARE)
 
+    def _scale_to_unit(self, square: FloatArray, product: FloatArray) -> "_UnitTerms":
+        scale = 1 / np.sqrt(square)
+        return _UnitTerms(
+            scale, projection=self.round(product * scale), mean=self.round(self.mean_t * scale)
+        )
+
     def largest_share(self, chosen: IntArray) -> FloatArray:
         """Return the largest value of the chosen terms relative to the data: (q, s) to (q, s)."""
         result = np.full(chosen.shape, 1e-300)
@@ -139,30 +163,43 @@ class NormalEquations:
             np.maximum(result, column[chosen] * inverse_sizes, out=result)
         return result
 
-    def score_terms(self, log_prior: FloatArray) -> Float32Array:
+    def score_terms(self, log_prior: FloatArray) -> FloatArray:
         """Return the score of the better of `term` and `constant + term`: (T,) to (T, s)."""
         beside, alone = self.beside_constant, self.alone
-        mean_y = np.where(self.counts > 1, to_single(self.mean_y), np.float32(0))
+        mean_y = np.where(self.counts > 1, self.round(self.mean_y), np.float32(0))
         is_feasible = (beside.projection > 0) & (mean_y > beside.projection * beside.mean)
 
         with_constant = residual_squares(
-            self.centred_squares, beside.projection * beside.projection
+            self.round(self.centred_squares), beside.projection * beside.projection
         )
-        with_constant = (with_constant + self.noise_floor()) * self.price_of_constant()
         with_constant = np.where(is_feasible, with_constant, INFEASIBLE_RSS)
-        without = residual_squares(self.squares, alone.projection * alone.projection)
-        rss = np.minimum(with_constant, without + self.noise_floor())
+        without = residual_squares(self.round(self.squares), alone.projection * alone.projection)
+        return self.score(log_prior, with_constant, without)
 
-        half_counts = to_single(self.counts / 2)
-        return np.asarray(to_single(log_prior)[:, None] - half_counts * np.log(rss))
+    def score(
+        self, log_prior: FloatArray, with_constant: FloatArray, without: FloatArray
+    ) -> FloatArray:
+        """Return the score of hypotheses in the better of two forms: (h, s).
 
-    def noise_floor(self) -> Float32Array:
-        """Return the residuals that typical noise leaves: (s,)."""
-        return to_single(self.counts * TYPICAL_NOISE**2)
+        Args:
+            log_prior: (h,). with_constant, without: (h, s), residual squares with the constant
+                beside the hypothesis and without it, in the precision of the scores.
+        """
+        floor = self.counts * TYPICAL_NOISE**2
+        if self.is_exact:
+            smallest = np.minimum(with_constant.min(axis=0), without.min(axis=0))
+            floor = np.clip(smallest, self.counts * SMALLEST_NOISE**2, floor)
 
-    def price_of_constant(self) -> Float32Array:
-        """Return the factor on the residuals that a constant costs: (s,)."""
-        return to_single(np.exp(2 * LOG_PRICE_OF_CONSTANT / np.maximum(self.counts, 1)))
+        price = np.exp(2 * LOG_PRICE_OF_CONSTANT / np.maximum(self.counts, 1))
+        rss = np.minimum(
+            (with_constant + self.round(floor)) * self.round(price), without + self.round(floor)
+        )
+        half_counts = self.round(self.counts / 2)
+        return np.asarray(self.round(log_prior)[:, None] - half_counts * np.log(rss))
+
+    def round(self, values: FloatArray) -> FloatArray:
+        """Return values in the precision of scores: single, in half the time, or double."""
+        return np.asarray(values, dtype=np.float64 if self.is_exact else np.float32)
 
     def fit_constant(
         self, levels: FloatArray, log_prior: float, invisible: FloatArray, *, prior_of_terms: float
@@ -238,28 +275,26 @@ class NormalEquations:
         return [with_constant, alone]
 
 
+@dataclass(frozen=True, slots=True)
 class _UnitTerms:
-    """Terms scaled to length 1, in single precision: what scores are made of."""
+    """Terms scaled to length 1, in the precision of the scores: what scores are made of.
 
-    def __init__(self, square: FloatArray, product: FloatArray, mean: FloatArray) -> None:
-        self.scale = 1 / np.sqrt(square)
-        self.projection = to_single(product * self.scale)  # of the series on each term
-        self.mean = to_single(mean * self.scale)
+    (T, s) each; scale: in double precision. projection: of the series on each term. mean: of it.
+    """
+
+    scale: FloatArray
+    projection: FloatArray
+    mean: FloatArray
 
 
-def residual_squares(squares: FloatArray, explained: Float32Array) -> Float32Array:
-    """The squares that are left when a hypothesis explains some of them."""
-    return np.asarray(np.maximum(to_single(squares) - explained, np.float32(0)))
+def residual_squares(squares: FloatArray, explained: FloatArray) -> FloatArray:
+    """Return the squares that are left when a hypothesis explains some of them."""
+    return np.asarray(np.maximum(squares - explained, 0))
 
 
 def take_best(values: NDArray[Number], best: IntArray) -> NDArray[Number]:
     """The rows of the best hypotheses of each series: (h, s) to (q, s)."""
     return values[best, np.arange(best.shape[1])]
-
-
-def to_single(values: FloatArray) -> Float32Array:
-    """Return values in single precision, which suffices for scores and costs half the time."""
-    return np.asarray(values, dtype=np.float32)
 
 
 def clip_rounding(estimate: FloatArray, deviation: FloatArray) -> tuple[FloatArray, np.ndarray]:

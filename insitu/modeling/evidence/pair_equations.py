@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.modeling.evidence.marginal import Float32Array, log_evidence
+from insitu.modeling.evidence.marginal import log_evidence
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.normal_equations import (
     DEPENDENT,
@@ -17,12 +17,12 @@ from insitu.modeling.evidence.normal_equations import (
     make_candidates,
     residual_squares,
     take_best,
-    to_single,
 )
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.orthogonal import OrthogonalFits, solve_orthogonally
 
-DEPENDENT_SINGLE = np.float32(1e-6)  # terms are dependent in single precision
+# Terms are dependent if less than this share of their squares is their own, by precision.
+DEPENDENT_SINGLE, DEPENDENT_DOUBLE = np.float32(1e-6), np.float64(1e-11)
 ILL_CONDITIONED = 1e-5  # determinant below which normal equations lose more than five digits
 
 
@@ -33,7 +33,7 @@ class PairEquations:
         """Take the pairs (P, 2) of terms from the equations of the single terms."""
         self.normal, self.pairs = normal, pairs
 
-    def score(self, log_prior: FloatArray) -> Float32Array:
+    def score(self, log_prior: FloatArray) -> FloatArray:
         """Return the score of the better of both forms: (P,) to (P, s)."""
         normal, (first, second) = self.normal, self.pairs.T
         terms = normal.terms
@@ -43,9 +43,9 @@ class PairEquations:
         cosine = cross * alone.scale[first]
         cosine *= alone.scale[second]
         explained = _explained_by_two(
-            alone.projection[first], alone.projection[second], to_single(cosine)
+            alone.projection[first], alone.projection[second], normal.round(cosine)
         )[0]
-        without = residual_squares(normal.squares, explained) + normal.noise_floor()
+        without = residual_squares(normal.round(normal.squares), explained)
 
         # In place, since these are the largest arrays of a batch.
         mean = normal.mean_t * np.sqrt(normal.sum_w)
@@ -53,33 +53,26 @@ class PairEquations:
         cross *= beside.scale[first]
         cross *= beside.scale[second]
         explained, of_first, of_second = _explained_by_two(
-            beside.projection[first], beside.projection[second], to_single(cross)
+            beside.projection[first], beside.projection[second], normal.round(cross)
         )
-        with_constant = residual_squares(normal.centred_squares, explained)
-        with_constant = (with_constant + normal.noise_floor()) * normal.price_of_constant()
+        with_constant = residual_squares(normal.round(normal.centred_squares), explained)
         at_mean = of_first * beside.mean[first] + of_second * beside.mean[second]
-        needs_negative_constant = at_mean >= to_single(normal.mean_y)
+        needs_negative_constant = at_mean >= normal.round(normal.mean_y)
 
-        rss = np.minimum(np.where(needs_negative_constant, INFEASIBLE_RSS, with_constant), without)
+        with_constant = np.where(needs_negative_constant, INFEASIBLE_RSS, with_constant)
+
         for row in normal.dominated.tolist():
-            rss[:, row] = self._residuals_of_dominated(row)
+            with_constant[:, row] = self._residuals_of_dominated(row, has_constant=True)
+            without[:, row] = self._residuals_of_dominated(row, has_constant=False)
+        return normal.score(log_prior, with_constant, without)
 
-        half_counts = to_single(normal.counts / 2)
-        return np.asarray(to_single(log_prior)[:, None] - half_counts * np.log(rss))
-
-    def _residuals_of_dominated(self, row: int) -> FloatArray:
-        """The residual squares by which pairs are scored, for a dominated series: (P,)."""
-        normal, (first, second) = self.normal, self.pairs.T
+    def _residuals_of_dominated(self, row: int, *, has_constant: bool) -> FloatArray:
+        """The residual squares of each pair for a series that one point dominates: (P,)."""
+        first, second = self.pairs.T
         series = np.full(len(first), row)
-        floor = normal.noise_floor()[row]
-
-        residuals = []
-        for has_constant in (True, False):
-            fits = self._solve(first, second, series, has_constant=has_constant)
-            is_positive = (fits.coefficients >= 0).all(axis=1) & fits.is_independent
-            price = normal.price_of_constant()[row] if has_constant else 1.0
-            residuals.append(np.where(is_positive, (fits.squares + floor) * price, INFEASIBLE_RSS))
-        return np.minimum(*residuals)
+        fits = self._solve(first, second, series, has_constant=has_constant)
+        is_positive = (fits.coefficients >= 0).all(axis=1) & fits.is_independent
+        return np.where(is_positive, fits.squares, INFEASIBLE_RSS)
 
     def _solve(
         self, first: IntArray, second: IntArray, series: IntArray, *, has_constant: bool
@@ -237,8 +230,8 @@ class _Fits:
 
 
 def _explained_by_two(
-    u: Float32Array, v: Float32Array, cosine: Float32Array
-) -> tuple[Float32Array, Float32Array, Float32Array]:
+    u: FloatArray, v: FloatArray, cosine: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """What two terms of length 1 explain of the squares of a series, and both coefficients.
 
     Minus infinity, in effect, if a coefficient would be negative or the terms are dependent.
@@ -246,10 +239,11 @@ def _explained_by_two(
     Args:
         u, v: projections of the series on both terms. cosine: of the angle between the terms.
     """
+    limit = DEPENDENT_DOUBLE if cosine.dtype == np.float64 else DEPENDENT_SINGLE
     determinant = 1 - cosine * cosine
     first, second = u - cosine * v, v - cosine * u
-    is_sound = (first >= 0) & (second >= 0) & (determinant > DEPENDENT_SINGLE)
-    inverse = 1 / np.maximum(determinant, DEPENDENT_SINGLE)
+    is_sound = (first >= 0) & (second >= 0) & (determinant > limit)
+    inverse = 1 / np.maximum(determinant, limit)
     first *= inverse
     second *= inverse
     return np.where(is_sound, u * first + v * second, -INFEASIBLE_RSS), first, second

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
-from insitu.modeling.evidence.marginal import Float32Array, invisible_prior
+from insitu.modeling.evidence.marginal import invisible_prior
 from insitu.modeling.evidence.normal_equations import (
     Candidates,
     NormalEquations,
@@ -15,6 +15,7 @@ from insitu.modeling.evidence.pair_equations import PairEquations
 from insitu.modeling.evidence.relative_data import RelativeData
 from insitu.modeling.measurement import FloatArray, IntArray
 
+CLEAN = 3e-3  # noise below which the first stage may tell hypotheses apart exactly
 MAX_TERM_CANDIDATES, MAX_PAIR_CANDIDATES = 6, 4  # hypotheses whose evidence is computed
 MIN_RATIO_SIZE = 1e-6  # values below this share of their size count as zero and have no ratio
 MIN_RATIO = 1e-3  # ratios of a value to its function are clipped to this and its inverse
@@ -67,22 +68,43 @@ def compute_posterior(
 
 
 def fit_hypotheses(
-    data: RelativeData, space: HypothesisSpace, levels: FloatArray, *, with_pairs: bool = True
+    data: RelativeData,
+    space: HypothesisSpace,
+    levels: FloatArray,
+    *,
+    with_pairs: bool = True,
+    may_be_exact: bool = False,
 ) -> Candidates:
     """Fit every hypothesis, keep the best by score, and compute their evidence.
 
     Args:
         levels: (L,) noise levels. with_pairs: also consider functions of two terms.
+        may_be_exact: tell hypotheses apart exactly where a series has hardly any noise. This takes
+            a second pass for such series, and for those that one hypothesis fits by chance.
     """
     # A series without points divides by zero; its evidence is worth nothing anyway.
     with np.errstate(divide="ignore", invalid="ignore"):
-        return _fit_hypotheses(data, space, levels, with_pairs=with_pairs)
+        candidates, misfit = _fit_hypotheses(data, space, levels, with_pairs=with_pairs)
+        is_clean = misfit.min(axis=1) < data.counts * CLEAN**2
+        clean = np.flatnonzero(is_clean & (data.counts > 2) & may_be_exact)
+        if len(clean):
+            exact, _ = _fit_hypotheses(
+                data.select(clean), space, levels, with_pairs=with_pairs, is_exact=True
+            )
+            candidates.replace(clean, exact)
+        return candidates
 
 
 def _fit_hypotheses(
-    data: RelativeData, space: HypothesisSpace, levels: FloatArray, *, with_pairs: bool
-) -> Candidates:
-    normal = NormalEquations(data)
+    data: RelativeData,
+    space: HypothesisSpace,
+    levels: FloatArray,
+    *,
+    with_pairs: bool,
+    is_exact: bool = False,
+) -> tuple[Candidates, FloatArray]:
+    """The candidates and their residual squares (s, h)."""
+    normal = NormalEquations(data, is_exact=is_exact)
     invisible = invisible_prior(levels)
     prior_of_terms = float(np.exp(space.log_prior_terms).sum())
     forms = [
@@ -101,12 +123,14 @@ def _fit_hypotheses(
         forms += pairs.fit(best, space.log_prior_pairs, levels, invisible)
 
     candidates = concatenate_candidates(forms)
+    misfit = _misfit(candidates, normal)
     by_level = np.moveaxis(candidates.log_evidence, -1, 0)  # a view: levels first
-    by_level -= _misfit(candidates, normal) / (2 * levels**2)[:, None, None]
-    return candidates
+    by_level -= misfit / (2 * levels**2)[:, None, None]
+    is_possible = np.isfinite(candidates.log_evidence[:, :, 0])
+    return candidates, np.where(is_possible, misfit, np.inf)
 
 
-def _best_hypotheses(score: Float32Array, count: int) -> IntArray:
+def _best_hypotheses(score: FloatArray, count: int) -> IntArray:
     """The hypotheses with the highest scores, best first: (h, s) to (q, s).
 
     One after the other: for a few of them this is several times as fast as a partition.

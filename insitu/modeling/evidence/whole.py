@@ -141,4 +141,4 @@ def _find_suspects(
         levels=pool.levels,
         log_odds=pool.change_prior.log_odds(),
     )
-    return Suspects(rows[suspects], floored[suspects])
+    return Suspects(rows[suspects], noise_prior[suspects])
