@@ -10,6 +10,7 @@ import insitu
 from insitu.entities import CallPath
 from insitu.modeling.evidence.combinations import structures
 from insitu.modeling.evidence.modeler import Evidence
+from insitu.modeling.evidence.shared_deviation import find_shared_deviation
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.series import reduce_repetitions
 
@@ -158,3 +159,66 @@ def test_powers_that_no_term_has_are_predicted_by_a_plane_in_log_space():
     bounds = np.array([model.interval(target)[0] for model in models])
     assert np.median(errors) < 0.12  # of the line of least squares: 0.08
     assert np.mean((bounds[:, 0] <= law(*target.T)) & (law(*target.T) <= bounds[:, 1])) >= 0.9
+
+
+def call_paths(random, points, count=16):
+    """Times of some call paths, without noise: sums and products, with different weights."""
+    p, n = points.T
+    a, b, c = 10 ** random.uniform(-1, 0, (3, count, 1))
+    products = [p * n / 600, p / 23 + n / 53, (p / 23) ** 0.5 * n / 53, np.log2(p) / 4 + 0 * n]
+    shapes = np.array([products[i % 4] for i in range(count)])
+    return a + b * shapes + c * (p / 23)
+
+
+def test_a_slow_run_is_not_taken_for_growth_of_all_call_paths():
+    target = np.array([[256.0, 640.0]])
+    together, alone, held = [], [], []
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        points = FULL[random.choice(len(FULL), 12, replace=False)]
+        shared = np.exp(0.05 * random.standard_normal(len(points)))
+        exact = call_paths(np.random.default_rng(8), np.concatenate([points, target]))
+        values = exact[:, :-1] * (1 + 0.01 * random.standard_normal((16, len(points)))) * shared
+
+        for model, truth in zip(
+            insitu.fit(points, values, parameters=("p", "n")), exact[:, -1], strict=True
+        ):
+            together.append(abs(np.log(model.predict(target)[0] / truth)))
+            low, high = model.interval(target)[0]
+            held.append(low <= truth <= high)
+        for row, truth in zip(values, exact[:, -1], strict=True):
+            [model] = insitu.fit(points, [row], parameters=("p", "n"))
+            alone.append(abs(np.log(model.predict(target)[0] / truth)))
+
+    assert np.median(together) < 0.75 * np.median(alone)
+    assert np.mean(held) >= 0.9
+
+
+def test_noise_of_its_own_in_each_series_is_no_shared_deviation():
+    random = np.random.default_rng(9)
+    residuals = 0.02 * random.standard_normal((200, 20, 25))
+
+    found = [find_shared_deviation(rows, np.full(20, 0.02), FULL) for rows in residuals]
+
+    assert sum(deviation is not None for deviation in found) <= 2  # significance of 0.1 %
+
+
+def test_a_growth_that_all_series_have_in_common_is_no_deviation():
+    random = np.random.default_rng(10)
+    residuals = 0.3 * np.log(FULL[:, 0]) - 0.2 * np.log(FULL[:, 1]) + 0.7
+    residuals = residuals + 0.01 * random.standard_normal((20, 25))
+
+    assert find_shared_deviation(residuals, np.full(20, 0.01), FULL) is None
+
+
+def test_what_most_series_share_is_found_and_who_does_not_is_left_alone():
+    random = np.random.default_rng(11)
+    shared = 0.1 * random.standard_normal(25)
+    residuals = 0.01 * random.standard_normal((20, 25)) + shared
+    residuals[:4] -= shared
+
+    deviation = find_shared_deviation(residuals, np.full(20, 0.01), FULL)
+
+    assert deviation.is_shared.tolist() == [False] * 4 + [True] * 16
+    # All of it but its straight part, which growth would explain as well.
+    assert np.corrcoef(deviation.logarithms, shared)[0, 1] > 0.85

@@ -9,7 +9,7 @@ for each interaction.
 """
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any  # the state that pickle stores
 
 import numpy as np
@@ -80,11 +80,7 @@ class MultiParameterBatch:
         self.series, self.parameters = series, series.parameters
         self.spaces = [_space(name) for name in self.parameters]
 
-        values = np.nan_to_num(series.values)
-        largest = np.abs(values).max(axis=1, initial=0.0)
-        sign = np.where(values.sum(axis=1) < 0, -1.0, 1.0)
-        self.scale = sign * np.where(largest > 0, largest, 1.0)
-        self.relative = values / self.scale[:, None]
+        self.scale, self.relative = _scale(series.values)
         repetitions = noise.effective_repetitions(series.counts)
         self.repetitions = np.where(series.counts > 0, repetitions, 0.0)
 
@@ -116,6 +112,13 @@ class MultiParameterBatch:
         selected.scale, selected.relative = self.scale[rows], self.relative[rows]
         selected.repetitions = self.repetitions[rows]
         return selected
+
+    def divide(self, factors: FloatArray) -> "MultiParameterBatch":
+        """Return a batch of the series divided by positive factors (s, n)."""
+        divided = copy(self)
+        divided.series = replace(self.series, values=self.series.values / factors)
+        divided.scale, divided.relative = _scale(divided.series.values)
+        return divided
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: it can build plan and spaces, which are large."""
@@ -299,6 +302,15 @@ class MultiParameterBatch:
 
         floor = _score_floor(residuals, counts)
         return np.asarray(log_prior - prices - counts / 2 * np.log(residuals + floor))
+
+
+def _scale(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The largest value of each series with its sign (s,), and the series divided by it (s, n)."""
+    values = np.nan_to_num(values)
+    largest = np.abs(values).max(axis=1, initial=0.0)
+    sign = np.where(values.sum(axis=1) < 0, -1.0, 1.0)
+    scale = sign * np.where(largest > 0, largest, 1.0)
+    return scale, values / scale[:, None]
 
 
 def _space(parameter: str) -> HypothesisSpace:
