@@ -61,6 +61,10 @@ class PairEquations:
 
         with_constant = np.where(needs_negative_constant, INFEASIBLE_RSS, with_constant)
 
+        # As many coefficients as points fit anything: which pair is best would be rounding.
+        with_constant[:, normal.counts <= 3] = INFEASIBLE_RSS
+        without[:, normal.counts <= 2] = INFEASIBLE_RSS
+
         for row in normal.dominated.tolist():
             with_constant[:, row] = self._residuals_of_dominated(row, has_constant=True)
             without[:, row] = self._residuals_of_dominated(row, has_constant=False)
@@ -192,7 +196,7 @@ class PairEquations:
             log_prior: (q, s, 1) or (q, s, L).
         """
         columns = sorted(fits.coefficients)
-        is_feasible = fits.is_sound & (self.normal.counts >= len(columns))
+        is_feasible = fits.is_sound & (self.normal.counts > len(columns))
         deviations = [np.sqrt(np.maximum(fits.inverse[i], 0.0)) for i in columns]
         for column, deviation in zip(columns, deviations, strict=True):
             estimate, is_positive = clip_rounding(fits.coefficients[column], deviation)

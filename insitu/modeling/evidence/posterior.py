@@ -126,7 +126,12 @@ def _fit_hypotheses(
     misfit = _misfit(candidates, normal)
     by_level = np.moveaxis(candidates.log_evidence, -1, 0)  # a view: levels first
     by_level -= misfit / (2 * levels**2)[:, None, None]
+
+    # A function with as many coefficients as there are points fits anything.
+    n_columns = (candidates.first >= 0) * 1 + (candidates.second >= 0)
+    n_columns += candidates.coefficients[0] != 0
     is_possible = np.isfinite(candidates.log_evidence[:, :, 0])
+    is_possible &= n_columns < data.counts[:, None]
     return candidates, np.where(is_possible, misfit, np.inf)
 
 
