@@ -118,8 +118,10 @@ FINDING_HELP = {
         "Measure the run again with `--param NAME=VALUE`.",
     ),
     "parameter-not-set": FindingHelp(
-        "A run does not set a parameter that other runs vary. It is left out.",
-        "Measure the run again with `--param NAME=VALUE`.",
+        "A run does not set a parameter that other runs set, or sets one that most do not. It is "
+        "left out, because the parameter may change what is measured.",
+        "Add the parameter to the runs without it, as in `insitu label CAMPAIGN p=4#0 n=128`, or "
+        "measure them again with `--param NAME=VALUE`.",
     ),
     "preview": FindingHelp(
         "The coefficients of a model include the newest point; its terms are updated by the "

@@ -26,6 +26,17 @@ class Store(Protocol):
                 read-only; the store is unchanged.
         """
 
+    def set_parameters(self, run_id: str, parameters: Mapping[str, float]) -> None:
+        """Replace the parameters of a stored run; it becomes the next repetition there.
+
+        Args:
+            run_id: the id of the run.
+            parameters: all of them.
+
+        Raises:
+            CampaignError: there is no such run, or it could not be written.
+        """
+
     def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
         """Add findings to a stored run; those that it already has are not repeated.
 

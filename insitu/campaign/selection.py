@@ -98,25 +98,65 @@ def _select_usual_program(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], l
 def _select_with_all_parameters(
     runs: Sequence[RunRecord],
 ) -> tuple[list[RunRecord], list[Finding]]:
-    """Leave out runs that do not set a parameter which other runs vary."""
+    """Leave out runs that do not set a parameter which other runs vary.
+
+    A parameter with one value that only some runs set may change what is measured, too. Then the
+    fewer runs are left out, unless all runs were started with the same command.
+    """
     selected: list[RunRecord] = []
     findings: list[Finding] = []
     varying = varying_parameters(runs)
+    usual, unusual = _partly_set_parameters(runs, varying)
 
     for run in runs:
-        parameters = dict(run.key.parameters)
-        unset = [name for name in varying if name not in parameters]
-        if not unset:
+        names = {name for name, _ in run.key.parameters}
+        unset = [name for name in (*varying, *usual) if name not in names]
+        excess = [name for name in unusual if name in names]
+        if unset:
+            text = _unset_text(run.key, unset)
+        elif excess:
+            keys = [usual_run.key for usual_run in runs]
+            other = next(key for key in keys if excess[0] not in dict(key.parameters))
+            text = (
+                f"run {run.key} sets {', '.join(excess)}, which most runs do not; left out. Label"
+                f" the others, as in `insitu label CAMPAIGN {other} {excess[0]}=VALUE`"
+            )
+        else:
             selected.append(run)
             continue
-        options = " ".join(f"--param {name}=VALUE" for name in unset)
-        text = (
-            f"run {run.key} does not set {', '.join(unset)}, which other runs vary; left out."
-            f" Measure it again with {options}"
-        )
         findings.append(Finding("parameter-not-set", text, str(run.key)))
 
     return selected, findings
+
+
+def _unset_text(key: RunKey, unset: Sequence[str]) -> str:
+    assignments = [f"{name}=VALUE" for name in unset]
+    options = " ".join(f"--param {assignment}" for assignment in assignments)
+    return (
+        f"run {key} does not set {', '.join(unset)}, which other runs set; left out."
+        f" Label it with `insitu label CAMPAIGN {key} {' '.join(assignments)}`, or measure it"
+        f" again with {options}"
+    )
+
+
+def _partly_set_parameters(
+    runs: Sequence[RunRecord], varying: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Parameters with one value that only some runs set: those that most set, and the others.
+
+    Where all commands are known and the same, such a parameter is taken to be a mere label.
+    """
+    commands = {run.configuration.get("command") for run in runs}
+    if len(commands) == 1 and "" not in commands:
+        return [], []
+
+    counts = Counter(name for run in runs for name, _ in run.key.parameters)
+    usual: list[str] = []
+    unusual: list[str] = []
+    for name, count in sorted(counts.items()):
+        if name not in varying and count < len(runs):
+            (usual if 2 * count > len(runs) else unusual).append(name)
+    return usual, unusual
 
 
 def varying_parameters(runs: Sequence[RunRecord]) -> tuple[str, ...]:

@@ -105,6 +105,18 @@ class SqliteStore(Catalogue):
 
         return sites
 
+    def set_parameters(self, run_id: str, parameters: Mapping[str, float]) -> None:
+        """See Store."""
+        with self._writing() as connection:
+            if all(run.id != run_id for run in self.runs()):
+                raise CampaignError(f"{self.path}: has no run '{run_id}'")
+            repetition = self.next_repetition(parameters)
+            connection.execute(
+                "UPDATE run SET parameters = ?, repetition = ? WHERE id = ?",
+                (records.parameters_text(parameters), repetition, run_id),
+            )
+            self._update_record_checksum(run_id)
+
     def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
         """See Store."""
         with self._writing() as connection:
@@ -113,10 +125,13 @@ class SqliteStore(Catalogue):
                 raise CampaignError(f"{self.path}: has no run '{run_id}'")
             text = records.findings_text(records.with_findings(run, findings, without).findings)
             connection.execute("UPDATE run SET findings = ? WHERE id = ?", (text, run_id))
-            connection.execute(
-                "UPDATE checksum SET record = ? WHERE run = (SELECT ordinal FROM run WHERE id = ?)",
-                (self._record_checksum(run_id), run_id),
-            )
+            self._update_record_checksum(run_id)
+
+    def _update_record_checksum(self, run_id: str) -> None:
+        self._connection.execute(
+            "UPDATE checksum SET record = ? WHERE run = (SELECT ordinal FROM run WHERE id = ?)",
+            (self._record_checksum(run_id), run_id),
+        )
 
     def _record_checksum(self, run_id: str) -> bytes:
         row = self._connection.execute(f"SELECT {ROW_COLUMNS} FROM run WHERE id = ?", (run_id,))

@@ -40,6 +40,7 @@ COMMANDS = {
     "export": ("Keep", "export a campaign for other tools: Extra-P, tables, functions"),
     "refit": ("Keep", "fit classes and models again from the measured runs"),
     "omit": ("Keep", "leave disturbed runs out of the models, or use them again"),
+    "label": ("Keep", "add parameters to runs that were measured without them"),
     "explain": ("Keep", "explain a finding, and what to do about it"),
     "doctor": ("Keep", "check what works on this machine, and what to do about the rest"),
 }

@@ -39,7 +39,7 @@ def omit_runs(campaign: str, names: Sequence[str], *, is_restoring: bool = False
     from insitu.server.discovery import WriterLock
 
     with open_store(campaign) as store, WriterLock(campaign):
-        runs = tuple(_find_run(store.runs(), name, campaign) for name in names)
+        runs = tuple(find_run(store.runs(), name, campaign) for name in names)
         for run in runs:
             findings = () if is_restoring else (omission_finding(run),)
             store.add_findings(run.id, findings, without=OMITTED_CODE)
@@ -49,7 +49,7 @@ def omit_runs(campaign: str, names: Sequence[str], *, is_restoring: bool = False
     return Omission(runs, models, (*excluded, *models.findings))
 
 
-def _find_run(runs: Sequence[RunRecord], name: str, campaign: str) -> RunRecord:
+def find_run(runs: Sequence[RunRecord], name: str, campaign: str) -> RunRecord:
     """Return the only run that a name identifies.
 
     Raises:

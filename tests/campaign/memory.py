@@ -1,6 +1,7 @@
 """The smallest implementation of a store, to test what every store must do."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Self
 
 from insitu.campaign import records
@@ -29,6 +30,13 @@ class MemoryStore:
         table = self.table(run_id)
         run, _ = self._runs[run_id]
         self._runs[run_id] = (records.with_findings(run, findings, without), table)
+
+    def set_parameters(self, run_id: str, parameters: Mapping[str, float]) -> None:
+        """See Store."""
+        table = self.table(run_id)
+        run, _ = self._runs[run_id]
+        key = RunKey.of(parameters, self.next_repetition(parameters))
+        self._runs[run_id] = (replace(run, key=key), table)
 
     def next_repetition(self, parameters: Mapping[str, float]) -> int:
         """See Store."""

@@ -142,3 +142,40 @@ def test_ranks_that_share_cores_are_oversubscribed(size, configuration, expected
     )
 
     assert is_oversubscribed(run) is expected
+
+
+def selected_keys(*runs: RunRecord) -> tuple[list[str], list[str]]:
+    """The runs that form an experiment, and the texts of the findings about the others."""
+    selected, findings = select_runs(runs)
+    texts = [finding.text for finding in findings if finding.code == "parameter-not-set"]
+    return [str(record.key) for record in selected], texts
+
+
+def test_a_parameter_of_one_run_makes_no_repetition_of_runs_without_it():
+    runs = [run({"p": p}, command="./heat 128") for p in (2, 4, 8)]
+
+    keys, texts = selected_keys(*runs, run({"p": 4, "n": 256}, command="./heat 256"))
+
+    assert keys == ["p=2#0", "p=4#0", "p=8#0"]
+    (text,) = texts
+    assert "run p=4,n=256#0 sets n, which most runs do not; left out" in text
+    assert "`insitu label CAMPAIGN p=2#0 n=VALUE`" in text
+
+
+def test_a_run_without_a_parameter_that_most_set_is_left_out_and_can_be_labelled():
+    runs = [run({"p": p, "n": 256}, command="./heat 256") for p in (2, 4, 8)]
+
+    keys, texts = selected_keys(run({"p": 4}, command="./heat 128"), *runs)
+
+    assert keys == ["p=2,n=256#0", "p=4,n=256#0", "p=8,n=256#0"]
+    (text,) = texts
+    assert "run p=4#0 does not set n, which other runs set; left out" in text
+    assert "`insitu label CAMPAIGN p=4#0 n=VALUE`" in text
+
+
+def test_a_parameter_that_changes_no_command_is_a_mere_label():
+    runs = [run({"p": p}) for p in (2, 4, 8)]
+
+    keys, texts = selected_keys(*runs, run({"p": 4, "n": 256}))
+
+    assert (len(keys), texts) == (4, [])

@@ -19,7 +19,7 @@ from insitu.errors import UsageError
 from insitu.server.discovery import WriterLock
 from insitu.workflows.selection import headline_rows
 from tests.cli.conftest import Insitu
-from tests.support.campaigns import HALO, heat_campaign
+from tests.support.campaigns import HALO, heat_campaign, heat_run
 
 READING = {
     "models": ("models", "{heat}"),
@@ -292,6 +292,37 @@ def test_a_run_is_left_out_of_the_models_and_taken_back(insitu: Insitu, heat: st
     assert [one.where for one in board.findings if one.code == OMITTED_CODE] == ["p=8#1", "p=8#0"]
     assert insitu("omit", own, "p=8#0", "p=8#1", "--undo").code == 0
     assert points() == everything
+
+
+def test_runs_without_a_parameter_are_labelled_and_count_again(insitu: Insitu, tmp_path):
+    own = str(tmp_path / "own.insitu")
+    with open_store(own, create=True) as store:
+        for p in (2, 4, 8, 16):
+            store.add_run(*heat_run(p))
+        for p in (2, 4, 8, 16):
+            store.add_run(*heat_run(p, 0, n=256.0))
+            store.add_run(*heat_run(p, 0, n=512.0))
+    assert "run p=2#0 does not set n" in insitu("refit", own).err
+
+    missing, ranks = insitu("label", own, "p=2#0"), insitu("label", own, "p=2#0", "p=4")
+    labelled = insitu("label", own, "p=2#0", "p=4#0", "p=8#0", "p=16#0", "n=128")
+
+    assert (missing.code, ranks.code, labelled.code) == (2, 2, 0)
+    assert "it cannot be changed" in ranks.err
+    assert labelled.out.startswith("4 runs labelled: p=2,n=128#0, p=4,n=128#0, p=8,n=128#0")
+    assert "does not set n" not in labelled.err
+    assert "damaged" not in insitu("doctor", own).out
+
+
+def test_a_labelled_run_is_the_next_repetition_of_its_parameters(insitu: Insitu, tmp_path):
+    own = str(tmp_path / "own.insitu")
+    with open_store(own, create=True) as store:
+        store.add_run(*heat_run(4))
+        store.add_run(*heat_run(4, 0, n=128.0))
+
+    answer = insitu("label", own, "p=4#0", "n=128")
+
+    assert answer.out.startswith("1 run labelled: p=4,n=128#1")
 
 
 def test_rules_of_the_campaign_hold_for_every_refit_and_options_for_one(insitu: Insitu, heat: str):

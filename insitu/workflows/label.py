@@ -1,0 +1,50 @@
+"""Adding parameters to runs that were measured without them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from insitu.campaign.selection import select_runs
+from insitu.campaign.store import open_store
+from insitu.entities import RANKS, Finding, RunKey
+from insitu.errors import UsageError
+from insitu.modeling.base import ModelSet
+from insitu.workflows.omit import find_run
+from insitu.workflows.refit import refit_store
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """The labelled runs as they are named now, and the models fitted afterwards."""
+
+    runs: tuple[RunKey, ...]
+    models: ModelSet
+    findings: tuple[Finding, ...]  # about all runs that are not used, and about the models
+
+
+def label_runs(campaign: str, names: Sequence[str], parameters: Mapping[str, float]) -> Labelling:
+    """Add parameters to runs of a campaign, or correct them, and refit the models.
+
+    Args:
+        campaign: directory of the campaign.
+        names: runs as `p=4#0`; without `#0` or some parameters if this identifies one run.
+        parameters: what the runs had, such as `n` = 128.
+
+    Raises:
+        CampaignError: the campaign cannot be read, or an aggregator is writing to it.
+        UsageError: a name identifies no run or several, or the number of ranks would change.
+    """
+    from insitu.server.discovery import WriterLock
+
+    if RANKS in parameters:
+        raise UsageError(f"'{RANKS}' is the number of ranks that a run had; it cannot be changed")
+
+    with open_store(campaign) as store, WriterLock(campaign):
+        runs = [find_run(store.runs(), name, campaign) for name in names]
+        for run in runs:
+            store.set_parameters(run.id, dict(run.key.parameters) | dict(parameters))
+
+        models = refit_store(store)
+        labelled = {run.id for run in runs}
+        keys = tuple(run.key for run in store.runs() if run.id in labelled)
+        _, excluded = select_runs(store.runs())
+    return Labelling(keys, models, (*excluded, *models.findings))
