@@ -27,12 +27,12 @@ def command(campaign: str, form: str | None, output: str) -> None:
 
     \b
     json           Extra-P's JSON: points, repetitions and models per class
-    jsonl          the value of every rank; `insitu import` reads it
+    jsonl          all runs; `insitu import` makes the same campaign
     csv            a row per measured point with its model, for spreadsheets
     extra-p        Extra-P's experiment (.extra-p)
     extra-p-text   Extra-P's text (.txt)
     extra-p-jsonl  Extra-P's JSON Lines (.extra-p.jsonl)
-    parquet        the value of every rank, for pandas, polars, DuckDB
+    parquet        the same, for pandas, polars, DuckDB
     hatchet        the largest run as Hatchet's GraphFrame (.hatchet.json)
     thicket        all runs as a Thicket (.thicket.json)
     python         a module with a function per model (.py)

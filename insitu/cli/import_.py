@@ -47,6 +47,7 @@ def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:
     .cubex, a directory     Score-P: CUBE4 files such as heat.p16.r1/profile.cubex
     .cali, caliper-json     Caliper: a file such as heat.p16.cali is a run
     hatchet                 output of GraphFrame.to_json(): HPCToolkit, TAU …
+    .parquet                a table of `insitu export`
     """
     is_stream = file == "-" and form in (None, "jsonl")
     result = import_measurements(campaign, sys.stdin.buffer if is_stream else file, form)

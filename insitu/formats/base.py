@@ -1,11 +1,11 @@
 """The protocols of exporters and importers, and the formats that exist."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, runtime_checkable
 
-from insitu.entities import RunKey
+from insitu.entities import RunKey, RunRecord
 from insitu.errors import UsageError
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable
@@ -31,11 +31,31 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class ImportedRuns:
-    """Imported runs with their values, and the lines that could not be read."""
+    """Imported runs with their values, and the lines that could not be read.
+
+    records: what else is known about runs, by their key in `runs`.
+    """
 
     runs: tuple[tuple[RunKey, RunTable], ...]
     bad: tuple[BadLine, ...]
     lines: int
+    records: Mapping[RunKey, RunRecord] = field(default_factory=dict)
+
+
+@runtime_checkable
+class ArchiveExporter(Protocol):
+    """An exporter whose files hold all runs, so that their import gives the same campaign."""
+
+    def write_archive(
+        self, records: Sequence[RunRecord], load_table: Callable[[str], RunTable], out: BinaryIO
+    ) -> None:
+        """Write all runs, with what the campaign stores about them besides their values.
+
+        Args:
+            records: the runs.
+            load_table: returns the values of a run by its id.
+            out: the file.
+        """
 
 
 class Importer(Protocol):
@@ -78,6 +98,7 @@ IMPORTERS = {
     "caliper-json": "insitu.formats.caliper:CaliperJson",
     "caliper": "insitu.formats.caliper:Caliper",
     "hatchet": "insitu.formats.hatchet:HatchetReader",
+    "parquet": "insitu.formats.parquet:ParquetReader",
 }
 SUFFIXES = {
     ".json": "json",
@@ -85,6 +106,7 @@ SUFFIXES = {
     ".txt": "extra-p-text",
     ".cubex": "cube",
     ".cali": "caliper",
+    ".parquet": "parquet",
 }  # format of a file by its suffix; all others are JSON Lines
 
 

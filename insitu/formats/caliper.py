@@ -13,8 +13,8 @@ from typing import Any
 from insitu.entities import ARROW, RANKS, TIME, TIME_EXCLUSIVE, VISITS
 from insitu.errors import UsageError
 from insitu.extras import install_command
-from insitu.formats.jsonl import MAX_RANKS
 from insitu.formats.reading import Row, load_json, parse_file_name
+from insitu.formats.run_records import MAX_RANKS
 
 RANK = "mpi.rank"
 SIZES = ("mpi.world.size", "jobsize")

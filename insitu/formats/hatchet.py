@@ -16,8 +16,8 @@ import numpy as np
 
 from insitu.entities import ARROW, METRICS, RANKS, TIME, TIME_EXCLUSIVE, CallPath, RunKey
 from insitu.errors import UsageError
-from insitu.formats.jsonl import MAX_RANKS
 from insitu.formats.reading import Row, load_json, make_unique, parse_file_name
+from insitu.formats.run_records import MAX_RANKS
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 

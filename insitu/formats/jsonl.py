@@ -6,24 +6,24 @@
 Lines with the same parameters and repetition form a run. Without `p`, the length of `ranks` is the
 number of ranks. `value` applies to every rank; a list of values has one per repetition, as in
 Extra-P. Without `repetition`, lines with the same run, call path and metric are repetitions, in
-order.
+order. A line with `run` describes a run besides its values; see run_records.py.
 """
 
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from insitu.entities import METRICS, RANKS, TIME, CallPath, Metric, RunKey
+from insitu.entities import METRICS, RANKS, TIME, CallPath, Metric, RunKey, RunRecord
 from insitu.formats.base import BadLine, ImportedRuns
+from insitu.formats.run_records import MAX_RANKS, RunDescription, describe_run, parse_run
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 
-MAX_RANKS = 4_000_000
 MAX_REPETITION = 1_000_000
 MAX_VALUES = 2**24  # of a run, 128 MiB, if its lines have far fewer
 MAX_GAPS = 16  # a larger run may have this many times the values in its lines
@@ -51,6 +51,8 @@ class Collection:
     ranks: dict[tuple[Parameters, int], MeasuredEntry] = field(
         default_factory=dict
     )  # first vector of a run
+    next_repetition: dict[tuple[Parameters, CallPath, str], int] = field(default_factory=dict)
+    descriptions: dict[tuple[Parameters, int], RunDescription] = field(default_factory=dict)
 
 
 class JsonLines:
@@ -89,31 +91,49 @@ class JsonLines:
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter: the values of all ranks; models are not part of this format."""
         for key, table in experiment.runs:
-            params = {name: _short(value) for name, value in key.parameters}
-            for metric in table.metrics:
-                for row, callpath in zip(table.values[metric.name], table.callpaths, strict=True):
-                    if np.isnan(row).all():
-                        continue
-                    line = {
-                        "callpath": str(callpath),
-                        "metric": metric.name,
-                        "unit": metric.unit,
-                        "params": params,
-                        "repetition": key.repetition,
-                        "ranks": [None if math.isnan(value) else value for value in row.tolist()],
-                    }
-                    out.write(json.dumps(line, allow_nan=False).encode() + b"\n")
+            _write_values(key, table, out)
+
+    def write_archive(
+        self, records: Sequence[RunRecord], load_table: Callable[[str], RunTable], out: BinaryIO
+    ) -> None:
+        """See ArchiveExporter: before the values of each run, a line that describes it."""
+        for record in records:
+            table = load_table(record.id)
+            out.write(json.dumps(describe_run(record, table)).encode() + b"\n")
+            _write_values(record.key, table, out)
+
+
+def _write_values(key: RunKey, table: RunTable, out: BinaryIO) -> None:
+    params = {name: _short(value) for name, value in key.parameters}
+    for metric in table.metrics:
+        for row, callpath in zip(table.values[metric.name], table.callpaths, strict=True):
+            if np.isnan(row).all():
+                continue
+            line = {
+                "callpath": str(callpath),
+                "metric": metric.name,
+                "unit": metric.unit,
+                "params": params,
+                "repetition": key.repetition,
+                "ranks": [None if math.isnan(value) else value for value in row.tolist()],
+            }
+            out.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
 
 def _finish(collection: Collection, bad: list[BadLine], count: int) -> ImportedRuns:
     runs = []
-    for run in collection.runs:
+    records = {}
+    for run in dict.fromkeys((*collection.descriptions, *collection.runs)):
         try:
-            runs.append(_build_run(*run, collection))
+            key, table = _build_run(*run, collection)
         except ValueError as error:
-            first = min(entry.line for entry in collection.runs[run].values())
-            bad.append(BadLine(first, str(error)))
-    return ImportedRuns(tuple(runs), tuple(bad), count)
+            lines = [entry.line for entry in collection.runs[run].values()]
+            bad.append(BadLine(min(lines, default=0), str(error)))
+            continue
+        runs.append((key, table))
+        if run in collection.descriptions:
+            records[key] = collection.descriptions[run].record
+    return ImportedRuns(tuple(runs), tuple(bad), count, records)
 
 
 def _parse_line(line: bytes) -> Mapping[str, Any]:
@@ -136,6 +156,16 @@ def _add_row(collection: Collection, number: int, data: Mapping[str, Any]) -> No
     Raises:
         ValueError: the line is refused; the text says why.
     """
+    if "run" in data:
+        description = parse_run(data)
+        key = description.record.key
+        if (key.parameters, key.repetition) in collection.descriptions:
+            raise ValueError("describes a run that an earlier line describes")
+        collection.descriptions[key.parameters, key.repetition] = description
+        for known in description.metrics:
+            collection.metrics.setdefault(known.name, known)
+        return
+
     callpath = _parse_callpath(data.get("callpath", "main"))
     metric = _parse_metric(data, collection.metrics)
     parameters = _parse_parameters(data.get("params"))
@@ -145,9 +175,11 @@ def _add_row(collection: Collection, number: int, data: Mapping[str, Any]) -> No
     if len(entries) > 1 and repetition is not None:
         raise ValueError('a list as "value" is one value per repetition: leave out "repetition"')
     if repetition is None:
-        repetition = 0
+        # Lines are never removed, so the search goes on where the last one ended.
+        repetition = collection.next_repetition.get((parameters, *series), 0)
         while series in collection.runs.get((parameters, repetition), {}):
             repetition += 1
+        collection.next_repetition[parameters, *series] = repetition
 
     for offset, entry in enumerate(entries):
         _check_consistent(collection, (parameters, repetition + offset), series, entry)
@@ -273,6 +305,11 @@ def _build_run(
     size = longest.values.size if longest else 1
     callpaths = tuple(dict.fromkeys(path for path, _ in entries))
     metrics = tuple(collection.metrics[name] for name in dict.fromkeys(name for _, name in entries))
+    description = collection.descriptions.get((parameters, repetition))
+    if description is not None:
+        size = longest.values.size if longest else description.size
+        callpaths = tuple(dict.fromkeys((*description.callpaths, *callpaths)))
+        metrics = tuple(dict.fromkeys((*description.metrics, *metrics)))
     cells = len(callpaths) * len(metrics) * size
     if cells > max(MAX_VALUES, MAX_GAPS * sum(entry.values.size for entry in entries.values())):
         raise ValueError(
@@ -285,6 +322,8 @@ def _build_run(
 
     for (path, name), entry in entries.items():
         values[name][rows[path]] = entry.values
+    if description is not None:
+        return description.record.key, RunTable(callpaths, metrics, values)
     key = RunKey.of({RANKS: float(size)} | dict(parameters), repetition)
     return key, RunTable(callpaths, metrics, values)
 

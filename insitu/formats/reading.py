@@ -3,15 +3,57 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+import resource
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from insitu.errors import UsageError
 
 Row = Mapping[str, Any]  # Any: JSON; a line of JSON Lines, see jsonl.py
 REPETITION = "r"
+MIN_MEMORY_BYTES = 4 << 30  # that reading a small file may take
+MEMORY_PER_BYTE = 32  # of a larger file: JSON of short numbers takes about ten times its size
 SUFFIXES = (".json", ".hatchet", ".cali", ".cubex")
 _PARAMETER = re.compile(r"([A-Za-z_]+)(\d+(?:[.,]\d+)?)")
+
+
+@contextmanager
+def limit_memory(file: str) -> Iterator[None]:
+    """Refuse a file that takes far more memory than its size suggests, such as a zip bomb.
+
+    The limit is one of this process: every library that reads the file is subject to it.
+
+    Raises:
+        UsageError: the limit was reached.
+    """
+    size = sum(os.path.getsize(path) for path in _files_in(file))
+    allowed = max(MIN_MEMORY_BYTES, MEMORY_PER_BYTE * size)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm", encoding="ascii") as status:
+        in_use = int(status.read().split()[0]) * resource.getpagesize()
+
+    limit = in_use + allowed
+    if soft != resource.RLIM_INFINITY:
+        limit = min(limit, soft)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    except MemoryError as error:
+        raise UsageError(
+            f"{file}: reading it needs more than {allowed >> 20} MiB of memory; is it damaged?"
+        ) from error
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _files_in(path: str) -> Iterator[str]:
+    """The files of a directory and below, or the file itself."""
+    if os.path.isfile(path):
+        yield path
+    for folder, _, names in os.walk(path):
+        for name in names:
+            yield os.path.join(folder, name)
 
 
 def load_json(file: str) -> Any:  # Any: JSON

@@ -1,12 +1,14 @@
 """Writing a campaign in a format of another tool."""
 
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import BinaryIO
 
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError
-from insitu.formats.base import load_exporter, load_exporter_for
+from insitu.formats.base import ArchiveExporter, load_exporter, load_exporter_for
 
 
 def export_campaign(campaign: str, output: str | BinaryIO, form: str | None = None) -> None:
@@ -25,16 +27,22 @@ def export_campaign(campaign: str, output: str | BinaryIO, form: str | None = No
     name = output if isinstance(output, str) else "-"
     chosen = load_exporter(form) if form else load_exporter_for(name)
     with open_store(campaign) as store:
-        experiment, models = load_experiment(store), store.models()
+        if isinstance(chosen, ArchiveExporter):
+            _write(partial(chosen.write_archive, store.runs(), store.table), output)
+        else:
+            _write(partial(chosen.write, load_experiment(store), store.models()), output)
 
+
+def _write(write: Callable[[BinaryIO], None], output: str | BinaryIO) -> None:
+    """Write to a stream, or to a file that is complete or unchanged."""
     if not isinstance(output, str):
-        chosen.write(experiment, models, output)
+        write(output)
         return
 
     unfinished = f"{output}.part"
     try:
         with open(unfinished, "wb") as file:
-            chosen.write(experiment, models, file)
+            write(file)
         os.replace(unfinished, output)
     except OSError as error:
         raise UsageError(f"{output}: cannot write: {error.strerror}; name another FILE") from error

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -15,6 +15,7 @@ from insitu.entities import Configuration, RunKey, RunRecord, RunState
 from insitu.errors import UsageError
 from insitu.formats.base import SUFFIXES, ImportedRuns, load_importer
 from insitu.formats.jsonl import JsonLines
+from insitu.formats.reading import limit_memory
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import RunTable
 from insitu.workflows.refit import refit_store
@@ -52,15 +53,15 @@ def import_measurements(
     from insitu.server.discovery import WriterLock
 
     file = source if isinstance(source, str) else "-"
-    measurements = _read(source, form)
+    with limit_memory(file) if isinstance(source, str) else nullcontext():
+        measurements = _read(source, form)
     if not measurements.runs:
         return ImportResult(file, measurements, None)
 
     with open_store(campaign, create=True) as store, WriterLock(campaign):
-        known_keys = {run.id: run.key for run in store.runs()}
-        models = store.models()
+        writer = _RunWriter.of(store, file)
         for key, table in measurements.runs:
-            _add_run(store, key, table, known_keys=known_keys, models=models, file=file)
+            writer.add(key, table, measurements.records.get(key))
         models = refit_store(store)
     return ImportResult(file, measurements, models)
 
@@ -81,41 +82,60 @@ def _read(source: str | BinaryIO, form: str | None) -> ImportedRuns:
         raise UsageError(f"{source}: cannot read: {error.strerror}") from error
 
 
-def _add_run(
-    store: SqliteStore,
-    key: RunKey,
-    table: RunTable,
-    *,
-    known_keys: Mapping[str, RunKey],
-    models: ModelSet,
-    file: str,
-) -> None:
-    """Store an imported run, merged with the values that an earlier import had for it.
+@dataclass(frozen=True, slots=True)
+class _RunWriter:
+    """Stores imported runs.
 
-    Args:
-        store: the open campaign.
-        key: of the run, as the file has it.
-        table: its values.
-        known_keys: the runs that the campaign had before, by id.
-        models: the models of the campaign before the import.
-        file: for errors.
-
-    Raises:
-        UsageError: the earlier import had another number of ranks.
+    file: for messages; models: before the import; known: all runs, by id; taken: their keys.
     """
-    identity = f"import {key}"
-    is_known = identity in known_keys
-    if is_known:
-        table = _merge_tables(store.table(identity), table, key=key, file=file)
-        key = known_keys[identity]
-    elif key in known_keys.values():
-        key = RunKey(key.parameters, store.next_repetition(dict(key.parameters)))
 
-    now = time.time()
-    configuration = Configuration.of({"imported": os.path.basename(file)})
-    record = RunRecord(identity, key, RunState.COMPLETE, now, now, configuration)
-    findings = () if is_known else find_deviations(make_forecast(models, key), table, key)
-    store.add_run(replace(record, findings=findings), table)
+    store: SqliteStore
+    file: str
+    models: ModelSet
+    known: dict[str, RunRecord]
+    taken: set[RunKey]
+
+    @classmethod
+    def of(cls, store: SqliteStore, file: str) -> "_RunWriter":
+        """A writer for an open campaign; the name of the file is for messages."""
+        known = {run.id: run for run in store.runs()}
+        return cls(store, file, store.models(), known, {run.key for run in known.values()})
+
+    def add(self, key: RunKey, table: RunTable, record: RunRecord | None) -> None:
+        """Store a run, merged with the values that an earlier import had for it.
+
+        Args:
+            key: of the run, as the file has it.
+            table: its values.
+            record: what the file says about it besides.
+
+        Raises:
+            UsageError: the earlier import had another number of ranks.
+        """
+        identity = record.id if record else f"import {key}"
+        earlier = self.known.get(identity)
+        if earlier is not None:
+            table = _merge_tables(self.store.table(identity), table, key=key, file=self.file)
+            key = earlier.key
+        elif key in self.taken:
+            key = RunKey(key.parameters, self.store.next_repetition(dict(key.parameters)))
+
+        if record is None and earlier is not None:
+            record = replace(earlier, findings=())
+        elif record is None:
+            deviations = find_deviations(make_forecast(self.models, key), table, key)
+            record = replace(self._describe(identity, key), findings=deviations)
+
+        record = replace(record, key=key)
+        self.store.add_run(record, table)
+        self.known[identity] = record
+        self.taken.add(key)
+
+    def _describe(self, identity: str, key: RunKey) -> RunRecord:
+        """The record of a run of which the file has nothing but values."""
+        now = time.time()
+        configuration = Configuration.of({"imported": os.path.basename(self.file)})
+        return RunRecord(identity, key, RunState.COMPLETE, now, now, configuration)
 
 
 def _merge_tables(earlier: RunTable, later: RunTable, *, key: RunKey, file: str) -> RunTable:
