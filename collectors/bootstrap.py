@@ -59,7 +59,7 @@ class Collectors:
 
         self.status = 130 if isinstance(error, KeyboardInterrupt) else 1
         mpi = sys.modules.get("mpi4py.MPI")
-        if mpi is not None:
+        if mpi is not None and self.info.size > 1:  # a rank alone has nobody that would wait for it
             self.is_aborted = True
             mpi._set_abort_status(self.status)
 

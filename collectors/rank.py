@@ -33,9 +33,14 @@ class RankInfo:
         self.root = (0, 0)
 
 
+def is_spawned(environment: Mapping[str, str]) -> bool:
+    """Whether `MPI_Comm_spawn` started this process."""
+    return any(name in environment for name in SPAWN_VARIABLES)
+
+
 def find_rank(environment: Mapping[str, str]) -> RankInfo | None:
     """The rank of this process; None outside an MPI job and in a spawned process."""
-    if any(name in environment for name in SPAWN_VARIABLES):
+    if is_spawned(environment):
         return None
 
     for name, size_names in RANK_VARIABLES:

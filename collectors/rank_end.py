@@ -11,6 +11,8 @@ from insitu.collectors.table import (
 from insitu.entities import STATUS_UNKNOWN
 from insitu.wire.messages import RankEnd
 
+MAX_FUNCTIONS = 24_576  # three quarters of INSITU_CODES in native/code.h
+
 
 def rank_end(number: int, head: Header) -> RankEnd:
     """The exit status of a rank, and whether its values are complete."""
@@ -51,6 +53,13 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         )
         findings.append(("stacks-unread", text))
 
+    if head.codes_refused:
+        text = (
+            f"the program has more functions than the {MAX_FUNCTIONS:,} that insitu remembers:"
+            " timing the others takes longer, and the budget does not limit it"
+        )
+        findings.append(("functions-truncated", text))
+
     count = head.calls_misplaced
     if count:
         text = (
@@ -68,6 +77,19 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         )
         findings.append(("subinterpreters", text))
 
+    if _has_aborted(head):
+        text = f"the rank ended the job with status {head.exit_status}{_phase(head)}"
+        findings.append(("rank-aborted", text))
+    elif end.status == STATUS_UNKNOWN and head.marks:
+        text = f"the rank ended abnormally, without an exit status{_phase(head)}"
+        findings.append(("rank-lost", text))
+
+    return findings + _find_foreign_start(head)
+
+
+def _find_foreign_start(head: Header) -> list[tuple[str, str]]:
+    """Findings about how a rank was started: by options, by another program, by another MPI."""
+    findings = []
     if head.hook.rstrip(b"\0") == b"isolated":
         text = (
             "Python was started with -I, -E or -S, so only its MPI calls and its heap are measured;"
@@ -80,13 +102,6 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
             " Python 3.11 or newer nor a program linked with a shared MPI library"
         )
         findings.append(("rank-replaced", text))
-
-    if _has_aborted(head):
-        text = f"the rank ended the job with status {head.exit_status}{_phase(head)}"
-        findings.append(("rank-aborted", text))
-    elif end.status == STATUS_UNKNOWN and head.marks:
-        text = f"the rank ended abnormally, without an exit status{_phase(head)}"
-        findings.append(("rank-lost", text))
 
     if head.mpi_size == 1 and head.size > 1:
         text = (

@@ -127,6 +127,7 @@ class Header(NamedTuple):
     root_pid: U8  # the first process of this rank, which may be a shell; 0 if unknown
     root_started: U8
     calls_misplaced: U8
+    codes_refused: U8
 
     @property
     def cart_coordinates(self) -> tuple[int, ...]:

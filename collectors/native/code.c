@@ -202,6 +202,7 @@ static struct insitu_code *find_by_identity(unsigned slot, PyObject *code, PyObj
 
   if (!identities[at].hash) {
     if (codes_used >= CODES * 3 / 4 || slots_used >= CODES * 3 / 4) {
+      if (insitu_table) insitu_table->header->codes_refused++;
       memset(&scratch, 0, sizeof scratch);
       inspect(&scratch, code, globals, file);
       return &scratch;

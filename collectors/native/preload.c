@@ -102,11 +102,16 @@ static int is_isolated_python(void) {
   return 0;
 }
 
+/* Whether MPI_Comm_spawn started this process, as in rank.py. */
+static int is_spawned(void) {
+  return getenv("PMI_SPAWNED") || getenv("OMPI_PARENT_PORT");
+}
+
 /* Whether this is a rank that does not measure itself as Python does. Shells and launchers are not: they only pass the
  * environment on. */
 static int is_compiled_rank(int is_isolated) {
   if (!secure_getenv("INSITU_RUN") || !getenv("INSITU_PYTHON") || !getenv("INSITU_HOME")) return 0;
-  if (getenv("PMI_SPAWNED") || getenv("OMPI_PARENT_PORT")) return 0; /* started by MPI_Comm_spawn; see rank.py */
+  if (is_spawned()) return 0;
   if (!is_isolated && (is_python() || !dl_iterate_phdr(is_mpi_library, NULL))) return 0;
   for (size_t i = 0; i < INSITU_RANK_VARIABLES; i++)
     if (getenv(insitu_rank_variables[i])) return 1;
@@ -268,6 +273,10 @@ __attribute__((constructor)) static void before_main(void) {
   const char *heap = secure_getenv("INSITU_HEAP");
   if (heap && strcmp(heap, "off") == 0) insitu_heap_stop();
   if (heap && strcmp(heap, "mmap") == 0) insitu_maps_start();
+  if (is_spawned() && secure_getenv("INSITU_RUN")) {
+    restore_environment(); /* it is not measured, and neither are its children */
+    return;
+  }
   int is_isolated = is_isolated_python();
   if (!is_compiled_rank(is_isolated)) return;
 

@@ -216,9 +216,9 @@ struct insitu_header {
   char unread_object[40];        /* the first object with such a function, "" for the program itself */
   /* The first process of this rank: a shell, if the launcher started one that started this process; else this one. */
   uint64_t root_pid;
-  uint64_t root_started; /* like pid_started */
-  uint64_t
-      calls_misplaced; /* calls of greenlets that ended below calls of others, in threads that do not report them */
+  uint64_t root_started;    /* like pid_started */
+  uint64_t calls_misplaced; /* calls of greenlets that do not report their turns, which ended below calls of others */
+  uint64_t codes_refused;   /* calls of functions for which there was no room among the code objects */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

@@ -73,18 +73,23 @@ class _LastFinder:
 
 
 def _measure() -> bool:
-    """Install the collectors if this process is a rank; return whether it is one."""
+    """Install the collectors if this process is a rank.
+
+    Returns:
+        Whether the variables of the measurement have done their work. A process that is no rank,
+        such as a wrapper, passes them on.
+    """
     home = os.environ.get("INSITU_HOME", "")
     sys.path.insert(0, home)
     try:
         from insitu.collectors import bootstrap
-        from insitu.collectors.rank import RankInfo, find_rank
+        from insitu.collectors.rank import RankInfo, find_rank, is_spawned
 
         info = find_rank(os.environ)
         if info is None and os.environ.get("INSITU_SINGLE"):
             info = RankInfo(0, 1)
         if info is None:
-            return False
+            return is_spawned(os.environ)  # nothing of it is measured
         bootstrap.start(info)
         return True
     finally:

@@ -48,6 +48,11 @@ FINDING_HELP = {
         "Some runs lack some behaviour classes. Clusters were matched by their values and sizes.",
         "Check the matching with `insitu classes`; runs at more scales make it certain.",
     ),
+    "functions-truncated": FindingHelp(
+        "A program has more functions than insitu remembers. Timing the others takes longer.",
+        "Leave out functions that you do not need with `--skip`, or name those you need with "
+        "`--only`.",
+    ),
     "greenlets-untraced": FindingHelp(
         "Greenlets took turns in a thread whose switches insitu does not see. Call paths of these "
         "greenlets are not right.",

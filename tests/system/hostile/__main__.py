@@ -4,8 +4,9 @@
     python -m tests.system.hostile --install      optional packages, into environments of their own
 
 Prints a table: a line for each program and MPI, a column for each Python. `=` is no difference,
-`-` could not run here, `!` differs; the differences follow. The exit code is 1 if something
-differs. It takes about half an hour on two idle cores; `--part 1/8` takes every eighth program.
+`-` could not run here, `!` differs; below is what differs, and the state of the stored run. The
+exit code is 1 if something differs. It takes about half an hour on two idle cores; `--part 1/8`
+takes every eighth program.
 """
 
 import argparse
@@ -57,15 +58,16 @@ def main(arguments: list[str]) -> int:
     columns = "".join(f"{version:>6}" for version in versions)
     print(f"{'program':34}{'MPI':9}{columns}")
 
-    details = []
+    has_differences = False
     for program in selected[part - 1 :: parts]:
         for mpi in options.mpi or BINARIES:
             results = run_versions(program, mpi, versions)
             cells = "".join(f"{symbol(results[v]):>6}" for v in versions if v in results)
-            print(f"{program.name:34}{mpi:9}{cells}", flush=True)
-            details += describe(program, mpi, results)
-    print("\n".join(details))
-    return int(any(" differs " in line for line in details))
+            print(f"{program.name:34}{mpi:9}{cells}")
+            details = describe(program, mpi, results)
+            print("\n".join(f"    {line}" for line in details), flush=True)
+            has_differences |= any(" differs " in line for line in details)
+    return int(has_differences)
 
 
 def run_versions(program: Program, mpi: str, versions: list[str]) -> dict[str, Result]:

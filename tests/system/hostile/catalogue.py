@@ -142,7 +142,7 @@ def _stacks() -> list[Program]:
             "small stacks in C",
             "small_stacks.c",
             flags=("-finstrument-functions", "-pthread"),
-            counts={"leaf": 100},
+            counts={"leaf": 150},
         ),
         Program(
             "coroutines in C",
@@ -182,7 +182,7 @@ def _processes() -> list[Program]:
             "children of C", "forks.c", flags=("-finstrument-functions", "-pthread"), is_fast=True
         ),
         Program("a daemon stays", "leaves_daemon.py"),
-        Program("MPI_Comm_spawn", "spawn.py", ranks=1, mpis=("mpich",)),
+        Program("MPI_Comm_spawn", "spawn.py", ranks=1, mpis=("mpich",), is_fast=True),
         Program(
             "wrapper script",
             "generators.py",

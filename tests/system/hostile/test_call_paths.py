@@ -118,6 +118,23 @@ def test_functions_that_are_generated_anew_are_one_function(bench):
     assert bench.values("app.py->generate->kernel", "visits") == [5000]
 
 
+def test_a_finding_says_that_a_program_has_too_many_functions(bench):
+    script = bench.script("""
+        count = 25_000
+        names = {}
+        text = "\\n".join(f"def f{i}(): return 1" for i in range(count))
+        exec(compile(text, "kernels.py", "exec"), names)
+        print(sum(names[f"f{i}"]() for i in range(count)))
+    """)
+
+    both = compare(bench, "python", script, ranks=1)
+
+    assert both.differences() == []
+    assert bench.insitu("ingest", bench.campaign).code == 0
+    (record,) = bench.records()
+    assert [finding.code for finding in record.findings] == ["functions-truncated"]
+
+
 def test_mutual_recursion_is_folded(bench):
     script = bench.script(TREE)
 
