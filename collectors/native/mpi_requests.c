@@ -139,6 +139,10 @@ void insitu_request_receive(A request, int is_message) {
   else add(request, flags, NULL);
 }
 
+void insitu_request_other(A request) {
+  add_locked(request, 0, NULL);
+}
+
 void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive) {
   uint64_t kind = is_receive ? moves->messages_received ? RECEIVE | MESSAGE : RECEIVE : 0;
   begin();

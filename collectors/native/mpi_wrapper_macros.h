@@ -43,7 +43,9 @@
 #define PLUS2_8 10
 #define PLUS2_9 11
 /* The last of n arguments. */
+#define LAST2 a1
 #define LAST3 a2
+#define LAST6 a5
 #define LAST7 a6
 #define LAST8 a7
 #define LAST9 a8
@@ -118,6 +120,12 @@
 #define EXPECT(request, is_message) \
   if (is_message) insitu_request_receive(insitu_mpi_handle_at(request, 0), 1)
 #define EXPECT_READ(request) insitu_request_receive(insitu_mpi_handle_at(request, 0), 0)
+/* A request that brings nothing: known only so that no other thread takes its completion for that of a receive. */
+#define OTHER(request) \
+  if (insitu_mpi_is_multiple) insitu_request_other(insitu_mpi_handle_at(request, 0))
+#define SEND_START(is_message, bytes, request) \
+  SEND(is_message, bytes);                     \
+  OTHER(request)
 #define SEND_EXPECT(is_sent, sent, request, is_message) \
   SEND(is_sent, sent);                                  \
   EXPECT(request, is_message)
@@ -175,7 +183,8 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 /* The blocking, the non-blocking and the persistent variant of a collective call. */
 #define VARIANTS(NAME, INAME, LARGE, COUNT, COMM, QUERY, RECORD, SENT, RECEIVED)                   \
   WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED); RECORD, NOTHING)           \
-  WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED), NOTHING)         \
+  WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED);                  \
+        OTHER(PASTE(LAST, PLUS1_##COUNT)), NOTHING)                                                \
   WRAP_(NAME##_init, LARGE, PLUS2_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED);            \
         insitu_request_persistent(insitu_mpi_handle_at(PASTE(LAST, PLUS2_##COUNT), 0), &moved, 0); \
         moved.sent = moved.received = 0, NOTHING)

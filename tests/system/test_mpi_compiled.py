@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import BINARIES, Bench, _bench
+from tests.system.conftest import BINARIES, Bench, _bench, mpi_standard
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
 
@@ -170,16 +170,26 @@ COMM_RANKS = {
 }
 
 
+def skip_if_it_fails_alone(bench: Bench, code: int) -> None:
+    """Skip where the MPI library itself cannot run the program: MPICH 3.4.3 crashes in it."""
+    if code == 0:
+        return
+    bare = bench.execute([*bench.mpiexec, "-n", str(P), "./calls", str(bench.folder / "file")])
+    if bare.code != 0:
+        pytest.skip(f"the program ends with {bare.code} without insitu, too")
+
+
 def test_every_kind_of_call_is_counted_exactly(compiled):
-    is_mpich = compiled.abi != "openmpi"
-    flags = ("-o", "calls", *(["-DLARGE"] if is_mpich else []))
+    speaks_mpi4 = mpi_standard(compiled.bench.mpi) >= 4
+    flags = ("-o", "calls", *(["-DLARGE"] if speaks_mpi4 else []))
     compiled.compile(PROGRAMS / "calls.c", flags=flags)
 
     outcome = compiled.bench.run("-n", P, "--", "./calls", compiled.bench.folder / "file")
 
+    skip_if_it_fails_alone(compiled.bench, outcome.code)
     assert outcome.code == 0, outcome.err
     found = compiled.totals()
-    expected = every(large=is_mpich, mpi4=is_mpich)
+    expected = every(large=speaks_mpi4, mpi4=speaks_mpi4)
     for call, (visits, *amounts) in expected.items():
         got = [found[call][metric] for metric in METRICS[1:5]]
         assert got == [ranks(amount) for amount in amounts], call
@@ -206,7 +216,7 @@ def test_a_handle_that_is_used_again_means_what_it_means_now(compiled):
 # ---- against a second tool, which is also a program with functions of MPI of its own -------------
 
 PROTOTYPE = re.compile(
-    r"\bint\s+(MPI_[A-Z][a-z]\w*)\s*\(([^;]*?)\)\s*(?:MPI\w*\s*(?:\([^;]*\))?\s*)*;", re.S
+    r"\bint\s+(MPI_[A-Z][a-z]\w*)\s*\(([^;]*?)\)\s*(?:(?:MPI|ROMIO)\w*\s*(?:\([^;]*\))?\s*)*;", re.S
 )
 HEAD = """
 #include <mpi.h>
@@ -235,7 +245,13 @@ def counter(header: str) -> str:
     for name, text in PROTOTYPE.findall(header):
         words = " ".join(text.split())
         arguments = [] if words == "void" else words.split(",")
-        if name in names or "(" in words or "..." in words or name == "MPI_Pcontrol":
+        if (
+            name in names
+            or "(" in words
+            or "..." in words
+            or "f08" in name
+            or name == "MPI_Pcontrol"
+        ):
             continue
         last = [re.sub(r"\[.*", "", argument).split("*")[-1].split()[-1] for argument in arguments]
         before = "tell(); " if name == "MPI_Finalize" else ""
@@ -258,7 +274,11 @@ def counter(header: str) -> str:
 def test_counts_are_those_of_a_second_tool_and_the_tool_is_left_alone(compiled, how, monkeypatch):
     folder = compiled.bench.folder
     include = BINARIES[compiled.bench.mpi].resolve().parent / "include"
-    (folder / "counter.c").write_text(counter((include / HEADER[compiled.abi]).read_text()))
+    names = (HEADER[compiled.abi], "mpi.h", "mpio.h")  # MPICH before 4.3 has one for files
+    prototypes = "".join(
+        (include / name).read_text() for name in names if (include / name).exists()
+    )
+    (folder / "counter.c").write_text(counter(prototypes))
     monkeypatch.setenv("COUNTS", str(folder / "counts"))
     if how == "linked":
         compiled.compile(PROGRAMS / "calls.c", folder / "counter.c", flags=("-o", "calls"))
@@ -269,6 +289,7 @@ def test_counts_are_those_of_a_second_tool_and_the_tool_is_left_alone(compiled, 
 
     outcome = compiled.bench.run("-n", P, "--", "./calls", folder / "file")
 
+    skip_if_it_fails_alone(compiled.bench, outcome.code)
     assert outcome.code == 0, outcome.err
     recorded = compiled.totals()
     recorded = {name: metrics["visits"] for name, metrics in recorded.items()}
@@ -329,4 +350,4 @@ def test_a_call_that_an_exception_leaves_is_over(compiled):
     assert found["MPI_Send"]["bytes_sent"] == [0, 0]
     assert found["MPI_Ssend"]["messages_sent"] == [0, 0]
     assert found["MPI_Allreduce"]["visits"] == [5, 5]
-    assert compiled.bench.values("left_open->MPI_Allreduce", "bytes_sent") == [40, 40]
+    assert compiled.bench.values("left_open->main->MPI_Allreduce", "bytes_sent") == [40, 40]

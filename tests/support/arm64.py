@@ -1,0 +1,130 @@
+"""Debian 12 for aarch64 under qemu, so that the collectors' tests run on another processor.
+
+    python3 tests/support/arm64.py                 make the folder and install insitu in it
+    python3 tests/support/arm64.py -- COMMAND...   copy this checkout there, run a command in it
+
+The folder is `$INSITU_ARM64`, by default `~/.cache/insitu/arm64` (about 3 GB). Making it needs
+root, debootstrap, qemu-user-static and a network. Nothing outside the folder changes: the kernel
+(6.7 or newer) runs aarch64 programs for a user namespace of this script only.
+
+Programs run about ten times slower than on this processor, and what needs ptrace, perf or another
+process's memory map does not work under qemu: its tests skip or fail there.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+SUITE = "bookworm"
+MIRROR = "http://deb.debian.org/debian"
+PACKAGES = (
+    "ca-certificates,python3,python3-pip,python3-dev,gcc,g++,gfortran,libc6-dev,make,git,procps,"
+    "iproute2,binutils"
+)
+QEMU = "/usr/bin/qemu-aarch64-static"
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+# The rule of qemu's own `qemu-binfmt-conf.sh`: an ELF header, 64 bits, little-endian, machine 183.
+MAGIC = r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"
+MASK = r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff"
+RULE = f":qemu-aarch64:M::{MAGIC}:{MASK}:{QEMU}:F"
+
+# Runs in the namespaces: "$1" is the folder, the rest is the command.
+ENTER = f"""
+set -e
+root=$1
+shift
+mount -t binfmt_misc none "$root/mnt"
+printf '%s' '{RULE}' > "$root/mnt/register"
+mount --rbind /proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount --rbind /sys "$root/sys"
+exec chroot "$root" "$@"
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Make the folder, or run a command in it."""
+    folder = arm64_folder()
+    if arguments[:1] == ["--"] and len(arguments) > 1:
+        copy_checkout(folder)
+        return enter(folder, ["sh", "-c", 'cd /root/insitu && exec "$@"', "sh", *arguments[1:]])
+    if arguments:
+        print(__doc__)
+        return 0 if arguments[0] in ("-h", "--help") else 2
+
+    for needed, package in ((QEMU, "qemu-user-static"), ("debootstrap", "debootstrap")):
+        if shutil.which(needed) is None:
+            print(f"this needs {package}: apt-get install {package}", file=sys.stderr)
+            return 1
+    if os.getuid() != 0:
+        print("making the folder needs root", file=sys.stderr)
+        return 1
+
+    unpack_debian(folder)
+    copy_checkout(folder)
+    return enter(folder, ["sh", "-c", "cd /root/insitu && exec python3 bootstrap.py setup"])
+
+
+def arm64_folder() -> Path:
+    """Folder of the aarch64 system, whether it exists or not."""
+    return Path(os.environ.get("INSITU_ARM64", "~/.cache/insitu/arm64")).expanduser()
+
+
+def unpack_debian(folder: Path) -> None:
+    """Unpack Debian without running its packages' scripts: compiling and testing need none."""
+    ready = folder / "etc" / "insitu-unpacked"
+    if ready.exists():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    options = ["--foreign", "--arch=arm64", "--variant=minbase", f"--include={PACKAGES}"]
+    subprocess.run(["debootstrap", *options, SUITE, str(folder), MIRROR], check=True)
+
+    for package in sorted((folder / "var" / "cache" / "apt" / "archives").glob("*.deb")):
+        # Links such as /lib -> usr/lib stay: the archives name both.
+        unpack = 'dpkg-deb --fsys-tarfile "$1" | tar -C "$2" -x --keep-directory-symlink'
+        subprocess.run(["sh", "-c", unpack, "sh", str(package), str(folder)], check=True)
+        package.unlink()
+
+    (folder / "proc").unlink()  # debootstrap's link to the machine's own
+    for name in ("proc", "mnt"):
+        (folder / name).mkdir()
+    for name, target in (("cc", "gcc"), ("c++", "g++"), ("awk", "mawk")):
+        (folder / "usr" / "bin" / name).unlink(missing_ok=True)
+        (folder / "usr" / "bin" / name).symlink_to(target)
+    shutil.copytree("/etc/ssl/certs", folder / "etc" / "ssl" / "certs", dirs_exist_ok=True)
+    for name in ("resolv.conf", "hosts", "passwd", "group", "pip.conf"):
+        if Path("/etc", name).exists():
+            shutil.copy(Path("/etc", name), folder / "etc" / name)
+    enter(folder, ["ldconfig"])
+    ready.touch()
+
+
+def copy_checkout(folder: Path) -> None:
+    """Copy this checkout's files to /root/insitu; what was built there stays."""
+    target = folder / "root" / "insitu"
+    target.mkdir(parents=True, exist_ok=True)
+    copy = 'git ls-files -z -co --exclude-standard | tar -c --null -T - | tar -C "$1" -x'
+    subprocess.run(["sh", "-c", copy, "sh", str(target)], cwd=CHECKOUT, check=True)
+
+
+def enter(folder: Path, command: Sequence[str]) -> int:
+    """Run a command in the folder, under qemu; its exit code."""
+    namespaces = ["unshare", "--user", "--map-root-user", "--mount"]
+    environment = {
+        "HOME": "/root",
+        "LC_ALL": "C.UTF-8",
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        # Open MPI asks for these where root starts it; the root of a user namespace counts.
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+    words = [*namespaces, "sh", "-c", ENTER, "sh", str(folder), *command]
+    return subprocess.call(words, env={**os.environ, **environment})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
