@@ -137,7 +137,7 @@ def test_a_newer_campaign_is_refused_by_every_reader(insitu: Insitu):
     for name in ("models", "classes", "watch", "refit"):
         answer = insitu(name, "new.insitu", *(("--once",) if name == "watch" else ()))
         assert answer.code == 3
-        assert "has format 7, but this insitu reads formats up to 2; update" in answer.err
+        assert "has format 7, but this insitu reads formats up to 3; update" in answer.err
 
 
 def test_what_a_terminal_would_obey_is_escaped(insitu: Insitu):

@@ -29,8 +29,7 @@ DAMPED_FROM = 5  # points from which growth that ends is recognised; below, the 
 
 # Weights of the local laws. They come from how much better a law was than the functions, in the
 # mean over the series of a pool, less TIMIDITY standard errors where these have five points:
-# chosen on the Castro and FEniCS series, P1, P6, P7 and P9 of seeds 3 and 5. Reported elsewhere on
-# other seeds and on the collectives.
+# chosen on the Castro, FEniCS and collectives series, and on P1, P6, P7 and P9 of seeds 3, 5 and 6.
 PRIOR = (0.5, 0.25, 0.25)  # functions, line, and last value or damped trend
 POWER = 3.0  # a method with half the error weighs 2³ times as much
 OWN_SHARE = 0.3  # of the error of a series against that of its pool
