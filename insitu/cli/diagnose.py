@@ -11,7 +11,7 @@ from insitu.analysis.diagnosis.diagnose import (
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.cli.options import campaign_argument, json_option
 from insitu.cli.output import print_json, table_width
-from insitu.workflows.diagnose import diagnose
+from insitu.workflows.diagnosis import diagnose
 
 COLOURS = {"✘": "red", "!": "yellow", "✔": "green"}
 

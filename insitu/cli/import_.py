@@ -25,7 +25,8 @@ SHOWN_LINES = 100  # bad lines that are printed
     "--from",
     "form",
     type=click.Choice(["jsonl", *IMPORTERS]),
-    help="The format (default: by the suffix of FILE, else jsonl).",
+    metavar="FORMAT",  # the choices are wider than a terminal
+    help=f"{', '.join(['jsonl', *IMPORTERS])} (default: by the suffix of FILE, else jsonl).",
 )
 @json_option
 def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:

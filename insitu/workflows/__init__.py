@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         write_dependencies,
     )
     from insitu.workflows.detect import detect_dependencies
-    from insitu.workflows.diagnose import diagnose
+    from insitu.workflows.diagnosis import diagnose
     from insitu.workflows.diff import diff_campaigns
     from insitu.workflows.doctor import check_machine
     from insitu.workflows.export import export_campaign
@@ -75,7 +75,7 @@ _MODULES = {
     "check_machine": "doctor",
     "compare_check_points": "design",
     "detect_dependencies": "detect",
-    "diagnose": "diagnose",
+    "diagnose": "diagnosis",  # not the name of the function, which the module would hide
     "diff_campaigns": "diff",
     "draw_classes": "classes",
     "draw_models": "plot",

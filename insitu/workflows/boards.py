@@ -25,7 +25,7 @@ from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
-from insitu.workflows.diagnose import diagnose_store
+from insitu.workflows.diagnosis import diagnose_store
 from insitu.workflows.progress import load_agenda
 
 LIVE_S = 3.0  # an aggregator publishes at each heartbeat; after this silence it is busy or gone

@@ -21,7 +21,7 @@ from insitu.modeling.measurement import Experiment
 from insitu.views.report.html import html
 from insitu.views.report.markdown import markdown
 from insitu.workflows.advise import propose_toward
-from insitu.workflows.diagnose import diagnose_store
+from insitu.workflows.diagnosis import diagnose_store
 from insitu.workflows.selection import load_models
 
 SUFFIXES = (".html", ".md")

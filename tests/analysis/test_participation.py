@@ -64,7 +64,7 @@ def test_shares_at_another_scale_count_the_ranks_that_execute_a_call_path(execut
     outlook = make_outlook(models, (1024.0,))
 
     cost = share * 10.24
-    assert outlook.shares[str(FUNNEL)] == pytest.approx(cost / (1 + cost), rel=1e-3)
+    assert outlook.shares[str(FUNNEL)] == pytest.approx(cost / (1 + cost), rel=2e-3)
 
 
 def test_one_run_of_one_rank_says_nothing_about_others():

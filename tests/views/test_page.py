@@ -28,7 +28,7 @@ from insitu.entities import (
 )
 from insitu.modeling.measurement import RunTable
 from insitu.modeling.pipeline import remodel
-from insitu.workflows.diagnose import diagnose
+from insitu.workflows.diagnosis import diagnose
 from tests.support.campaigns import heat_campaign
 from tests.support.page_server import ROOT, Page, child_of, page_at, served
 

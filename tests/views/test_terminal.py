@@ -25,7 +25,7 @@ from insitu.views.terminal.modelpage import ModelPage
 from insitu.views.terminal.overview import Overview
 from insitu.views.terminal.prospects import Prospects, Slider
 from insitu.workflows.boards import BoardClient
-from insitu.workflows.diagnose import diagnose
+from insitu.workflows.diagnosis import diagnose
 from tests.support.campaigns import heat_campaign
 from tests.support.page_server import WAIT_S
 
