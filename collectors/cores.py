@@ -23,13 +23,14 @@ def usable_cores(pids: Collection[int] = (), root: str = "/") -> int:
             of the node, since launchers bind each rank to cores of its own.
         root: where /proc and /sys are.
     """
-    cpus = _allowed_cpus(root) or set(range(os.cpu_count() or 1))
+    groups = _control_groups(root)
+    cpus = _allowed_cpus(groups) or set(range(os.cpu_count() or 1))
     bound = _affinity(pids)
     if bound & cpus:
         cpus &= bound
 
     count = len({_core_of(cpu, root) for cpu in cpus})
-    quota = _quota(root)
+    quota = _quota(groups)
     if quota:
         count = min(count, math.ceil(quota))
     return max(count, 1)
@@ -60,9 +61,8 @@ def _affinity(pids: Collection[int]) -> set[int]:
     return cpus
 
 
-def _allowed_cpus(root: str) -> set[int]:
-    """The cpuset of this process; empty where there is none."""
-    groups = _control_groups(root)
+def _allowed_cpus(groups: dict[str, list[str]]) -> set[int]:
+    """The cpuset of this process, from its control groups; empty where there is none."""
     files = [os.path.join(folder, "cpuset.cpus.effective") for folder in groups.get("", [])]
     for folder in groups.get("cpuset", []):
         files.append(os.path.join(folder, "cpuset.effective_cpus"))
@@ -78,9 +78,8 @@ def _allowed_cpus(root: str) -> set[int]:
     return set()
 
 
-def _quota(root: str) -> float:
-    """How many processors' time the control group may use at a time; 0 without a limit."""
-    groups = _control_groups(root)
+def _quota(groups: dict[str, list[str]]) -> float:
+    """How many processors' time the control groups may use at a time; 0 without a limit."""
     limits = []
     for folder in groups.get("", []):
         limits.append(_ratio(*(_read(os.path.join(folder, "cpu.max")).split() or [""])[:2]))

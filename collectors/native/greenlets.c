@@ -1,7 +1,8 @@
-/* Greenlets of Python (gevent, eventlet): each has calls of its own, of which those of one greenlet run.
+/* Greenlets of Python (gevent, eventlet): each has open calls of its own, and one greenlet runs at a time.
  *
- * When another one runs, its open calls end and those of the next are opened again, as calls of a generator are: their
- * time does not count while others run, and resuming is no visit. The calls of a greenlet begin below the thread. */
+ * At a switch, the open calls of the greenlet that stops are closed, and those of the greenlet that continues are
+ * opened again, as with generators: their time does not count while another greenlet runs, and resuming is no visit.
+ * The calls of a greenlet begin below the thread. */
 #include "greenlets.h"
 
 #include <sys/mman.h>

@@ -24,9 +24,9 @@ static inline uint64_t insitu_requests_created(void) {
 int insitu_requests_any(void);
 /* A receive of a message, or a read from a file, was started; its bytes are counted when it completes. */
 void insitu_request_receive(A request, int is_message);
-/* A request that receives nothing was started, where several threads may be in MPI. The library may give the handle of
- * a receive to it before the thread that completed the receive says so: the completion of this request is not that one.
- */
+/* A request that receives nothing was started while several threads may call MPI. The library may reuse the handle of
+ * a completed receive for it before the thread that completed the receive has reported that. The completion of this
+ * request must not be counted as that of the receive. */
 void insitu_request_other(A request);
 /* A persistent request was created: what each start of it moves, and whether it is a receive. */
 void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive);

@@ -362,7 +362,7 @@ static inline __attribute__((always_inline)) int read_registers(const uintptr_t 
   *at = (struct registers){.pc = frame[1], .sp = (uintptr_t)(frame + 2), .fp = frame[0]};
   return 1;
 #elif defined(__aarch64__)
-  /* From here: the frame of a function says nothing of the stack pointer of its caller. */
+  /* Start at this instruction: a frame does not contain the stack pointer of the caller. */
   (void)frame;
   *at = (struct registers){0};
   __asm__ volatile("adr %0, .\n\tmov %1, sp\n\tmov %2, x29" : "=r"(at->pc), "=r"(at->sp), "=r"(at->fp));

@@ -1,7 +1,7 @@
 """Values of a run that stay in campaign.db until rows of them are used.
 
-A refit of a campaign that is larger than memory reads some call paths of all runs at a time. What
-is sent to another process is the place of the values, so each process reads what it works on.
+A refit of a campaign that is larger than memory reads some call paths of all runs at a time.
+Another process receives the location of the values, not the values, and reads those it works on.
 """
 
 import os
@@ -44,7 +44,7 @@ class StoredMatrix:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the values take in memory, of which none are in use."""
+        """The bytes that the values would take in memory. None are used before rows are read."""
         return 8 * len(self.callpaths) * self.n_ranks
 
     def __len__(self) -> int:

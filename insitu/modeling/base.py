@@ -370,7 +370,7 @@ class ModelSet:
     rest: Mapping[CallPath, float] = field(default_factory=dict)
 
     def classified_series(self) -> set[tuple[CallPath, str]]:
-        """The call paths and metrics of which every behaviour class in every run has a model."""
+        """The call paths and metrics whose behaviour classes have a model each, in every run."""
         modelled = {(series.key.callpath, series.key.metric): set[str]() for series in self.models}
         for series in self.models:
             modelled[series.key.callpath, series.key.metric].add(series.key.behaviour)

@@ -132,7 +132,7 @@ class _RunWriter:
         self.taken.add(key)
 
     def _describe(self, identity: str, key: RunKey) -> RunRecord:
-        """The record of a run of which the file has nothing but values."""
+        """The record of a run if the file contains only its values."""
         now = time.time()
         configuration = Configuration.of({"imported": os.path.basename(self.file)})
         return RunRecord(identity, key, RunState.COMPLETE, now, now, configuration)
