@@ -17,8 +17,7 @@ from insitu.errors import UsageError
 from insitu.extras import install_command
 from insitu.formats.table import LEVEL, parameter_values
 from insitu.modeling.algebra import latex_of, sympy_of
-from insitu.modeling.base import ModelSet, SeriesModel
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, ModelSet, SeriesModel
 from insitu.modeling.measurement import Experiment
 from insitu.text import printable
 from insitu.units import percent, quantity
@@ -292,7 +291,7 @@ def open_campaign(path: str) -> Campaign:
     with open_store(path) as store:
         runs, experiment, models = tuple(store.runs()), load_experiment(store), store.models()
 
-    sorted_models = sort_by_cost(models, measured_shares(models))
+    sorted_models = sort_by_cost(models.models, measured_shares(models))
     series = tuple(ModelledSeries(model, config) for model in sorted_models)
     return Campaign(config, runs, experiment, models, series)
 

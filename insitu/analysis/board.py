@@ -84,7 +84,8 @@ class SeriesRow:
     begins with `preview:` belongs to a model that was updated without a refit; points: (coordinate,
     median over repetitions); live: the value in the newest live run; expected: (low, value, high)
     of a mean rank by now, as models of other runs predict; verdict: a word where `live` is outside
-    of these bounds. Both are the same for all classes of a call path.
+    of these bounds. Both are the same for all classes of a call path. class_text: the class as it
+    is shown, `rank 0 only` for all of the ranks of a call path that others do not execute.
     """
 
     callpath: str
@@ -98,6 +99,12 @@ class SeriesRow:
     live: float | None = None
     expected: tuple[float, float, float] | None = None
     verdict: str = ""
+    class_text: str = ""
+
+    @property
+    def shown_class(self) -> str:
+        """The class as it is shown."""
+        return self.class_text or self.behaviour
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +277,7 @@ def _series_rows(
     share = measured_shares(models)
 
     rows = []
-    for series in sort_by_cost(models, share):
+    for series in sort_by_cost(models.models, share):
         callpath, metric = str(series.key.callpath), series.key.metric
         live_path = live_paths.get(callpath)
         value = None if live_path is None else live_path.values().get(metric)
@@ -327,6 +334,7 @@ def _with_classes(
                 live=seconds,
                 expected=None,  # this and the verdict are those of a mean rank
                 verdict="",
+                class_text="",
             )
             result.append(cluster_row)
 
@@ -355,6 +363,7 @@ def _series_row(
         live=None if live is None else _finite(live),
         expected=expected,
         verdict="" if judgement is None else judgement.verdict,
+        class_text="" if series.class_text == series.key.behaviour else series.class_text,
     )
 
 

@@ -1,12 +1,12 @@
 """The share of each call path in what a campaign costs at its largest scale."""
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from insitu.entities import METRICS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
-from insitu.modeling.base import Model, ModelSet, SeriesModel
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import SeriesKey
 
 _COSTS = (TIME_EXCLUSIVE.name, TIME.name, VISITS.name)
@@ -44,16 +44,18 @@ def cost_metric(models: ModelSet) -> str:
     return next((name for name in _COSTS if name in present), next(iter(present), ""))
 
 
-def sort_by_cost(models: ModelSet, share: dict[CallPath, float]) -> list[SeriesModel]:
-    """All series: the most expensive call path first, then by metric and by class."""
+def sort_by_cost(
+    series: Sequence[SeriesModel], share: Mapping[CallPath, float]
+) -> list[SeriesModel]:
+    """Sort series: the most expensive call path first, then by metric and by class."""
     return sorted(
-        models.models,
-        key=lambda series: (
-            -share.get(series.key.callpath, 0.0),
-            series.key.callpath,
-            metric_order(series.key.metric),
-            series.key.metric,
-            series.key.behaviour,
+        series,
+        key=lambda entry: (
+            -share.get(entry.key.callpath, 0.0),
+            entry.key.callpath,
+            metric_order(entry.key.metric),
+            entry.key.metric,
+            entry.key.behaviour,
         ),
     )
 

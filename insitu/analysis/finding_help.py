@@ -48,6 +48,10 @@ FINDING_HELP = {
         "Some runs lack some behaviour classes. Clusters were matched by their values and sizes.",
         "Check the matching with `insitu classes`; runs at more scales make it certain.",
     ),
+    "few-ranks": FindingHelp(
+        "The model describes the few ranks that execute the call path.",
+        "Nothing; if its time grows, the finding serial-path says so.",
+    ),
     "functions-truncated": FindingHelp(
         "A program has more functions than insitu remembers. Timing the others takes longer.",
         "Leave out functions that you do not need with `--skip`, or name those you need with "
@@ -78,6 +82,10 @@ FINDING_HELP = {
         "The aggregator's journal was damaged. Nodes of waiting runs may be missing. The "
         "file is kept.",
         "Check the waiting runs with `insitu runs`; repeat those that lack nodes.",
+    ),
+    "mean-law": FindingHelp(
+        "The class was measured at too few coordinates for a law; the law is that of all ranks.",
+        "Make a run in which the class exists; `insitu advise` proposes runs.",
     ),
     "message-refused": FindingHelp(
         "The aggregator received bytes that are not a valid message and refused them.",
@@ -198,6 +206,10 @@ FINDING_HELP = {
         "Behaviour changes at a scale before or behind which there are too few points for a model "
         "of their own.",
         "Measure the scales that the finding names; the interval says how little is known there.",
+    ),
+    "serial-path": FindingHelp(
+        "One rank, or a few, executes a call path whose time grows with the number of ranks.",
+        "Let all ranks share the work, or let several ranks collect from groups.",
     ),
     "subinterpreters": FindingHelp(
         "The program created Python subinterpreters. Functions in them are not timed.",

@@ -28,8 +28,7 @@ from insitu.entities import (
     MetricKind,
     RunKey,
 )
-from insitu.modeling.base import Clusters, ModelSet
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, Clusters, ModelSet
 
 MAX_PATHS = 500  # call paths that are followed, the most expensive ones
 MAX_PATHS_OTHERS = 100  # of each metric besides visits and times, those with the largest values

@@ -8,13 +8,12 @@ import numpy as np
 
 from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
 from insitu.analysis.diagnosis.diagnose import Diagnosis
-from insitu.analysis.participation import executing_shares
 from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares, trust_level
 from insitu.campaign.selection import select_runs
 from insitu.design.proposals import Proposals
 from insitu.entities import RANKS, TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
-from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, Clusters, Model, ModelSet, SeriesModel
+from insitu.modeling.classes.participation import executing_shares
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 
@@ -162,7 +161,9 @@ def summarise(
 
     share = measured_shares(models)
     cost = cost_metric(models)
-    series = tuple(_growth(model, share, largest, target) for model in sort_by_cost(models, share))
+    series = tuple(
+        _growth(model, share, largest, target) for model in sort_by_cost(models.models, share)
+    )
     others = [growth for growth in series if not growth.series.key.metric.startswith("time")]
 
     costs = costs_at(models, cost, target)

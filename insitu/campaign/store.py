@@ -242,8 +242,9 @@ class SqliteStore(Catalogue):
         """See Store. An object that is the same as last time is not written again."""
         if self._last_version != self.changes():  # nothing written yet, or another process wrote
             self._last_models = ModelSet()
-        before = {model.key: model for model in self._last_models.models}
-        after = {model.key: model for model in models.models}
+        last = self._last_models
+        before = {model.key: model for model in (*last.models, *last.supplements)}
+        after = {model.key: model for model in (*models.models, *models.supplements)}
         changed = [model for key, model in after.items() if before.get(key) is not model]
         modelled = sorted(records.complete_ids(self.runs()) if of is None else of)
 
@@ -299,7 +300,8 @@ class SqliteStore(Catalogue):
 
         return ModelSet(
             parameters=tuple(json.loads(parameters)),
-            models=models,
+            models=tuple(series for series in models if not series.is_supplement),
+            supplements=tuple(series for series in models if series.is_supplement),
             clusters=clusters,
             findings=findings,
             rest={records.callpath_of(path): share for path, share in rest.items()},

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import click
 
 from insitu.analysis.cost import measured_points
-from insitu.analysis.participation import name_few_ranks
 from insitu.campaign.config import load_config
 from insitu.cli.messages import print_error, print_note
 from insitu.cli.options import campaign_argument, json_option, series_filter_of, series_options
@@ -23,7 +22,6 @@ from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, number
 from insitu.formats.table import model_row
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ModelSet
-from insitu.modeling.classes.match import ALL
 from insitu.run.summary import MIN_SCALES
 from insitu.text import printable
 from insitu.units import percent
@@ -67,7 +65,7 @@ def command(
 
     if selection.series:
         click.echo(f"{_title(listing.models, campaign)}\n")
-        _print_table(selection, listing.models)
+        _print_table(selection)
 
     print_hidden_callpaths(selection.hidden_callpaths)
     print_hidden_metrics(selection.hidden_metrics)
@@ -94,16 +92,12 @@ def _title(models: ModelSet, campaign: str) -> str:
     )
 
 
-def _print_table(selection: SeriesSelection, models: ModelSet) -> None:
-    few_ranks = name_few_ranks(models)
+def _print_table(selection: SeriesSelection) -> None:
     rows: dict[CallPath, list[tuple[str, ...]]] = {}
     for series in selection.series:
-        behaviour = series.key.behaviour
-        if behaviour == ALL:
-            behaviour = few_ranks.get(series.key.callpath, ALL)
         row = (
             series.key.metric,
-            behaviour,
+            series.class_text,
             series.text,
             series.metric.unit.replace("1", ""),
             percent(series.model.smape / 100),

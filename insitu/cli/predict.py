@@ -80,6 +80,7 @@ def _row(prediction: SeriesPrediction) -> dict[str, Any]:
         "class": series.key.behaviour,
         "text": str(series.model),
         "crowded": bool(series.crowding),
+        "mean_law": series.has_mean_law,
         "predictions": list(prediction.values),
         "back_test": back_tests(series.model),
     }
@@ -111,7 +112,7 @@ def _lines(prediction: SeriesPrediction) -> list[tuple[str, ...]]:
             value = f"unclear beyond {name}={number(horizon)}"
         line = (
             f"{series.key.metric} (crowded)" if series.crowding else series.key.metric,
-            series.key.behaviour,
+            series.class_text,
             format_point(point["at"].items()),
             value,
             format_value(point["low"]),

@@ -168,7 +168,7 @@ def _series_blocks(board: Board) -> list[Block]:
         shares.setdefault(row.callpath, row.share)
         line = (
             row.metric,
-            row.behaviour,
+            row.shown_class,
             sparkline(point_values(row), SPARK_WIDTH),
             row.text,
             "" if row.smape is None else percent(row.smape / 100),

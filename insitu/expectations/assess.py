@@ -16,8 +16,7 @@ from insitu.expectations.observations import collect_values
 from insitu.expectations.settle import SettlingPoint, find_settling_point_for_limit
 from insitu.expectations.uniformity import ClassExpectation, check_classes
 from insitu.expectations.validate import SURE, Match, Verdict, validate
-from insitu.modeling.base import Model, ModelSet, SeriesModel
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import Experiment, SeriesKey
 from insitu.units import percent, quantity
 

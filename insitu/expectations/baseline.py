@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from insitu.expectations.entries import Entry
 from insitu.expectations.growth import growth_of_function
 from insitu.expectations.limits import Expectation, expect
-from insitu.modeling.base import ModelSet
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, ModelSet
 
 
 def bounds_from_baseline(

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.entities import CallPath, RunKey
-from insitu.modeling.base import ModelSet
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, ModelSet
 from insitu.modeling.measurement import Experiment, FloatArray, IntArray, RunTable, SeriesKey
 
 Parameters = tuple[tuple[str, float], ...]

@@ -14,8 +14,7 @@ import numpy as np
 
 from insitu.entities import CallPath, MetricKind, RunKey
 from insitu.formats.table import model_row
-from insitu.modeling.base import Clusters, ModelSet
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, Clusters, ModelSet
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable, SeriesKey
 
 ClusterKey = tuple[CallPath, str, tuple[tuple[str, float], ...]]

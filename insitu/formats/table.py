@@ -19,9 +19,10 @@ SECOND_SCALE = 4.0  # of the second interval, as a multiple of the largest measu
 def model_row(series: SeriesModel) -> dict[str, Any]:  # Any: JSON
     """Return the model of a series as a JSON object.
 
-    Keys: callpath, metric, unit, class, text, crowded (times of ranks that shared cores), modeler,
-    parameters, segments (terms with exponents as "1/2"), change_points, quality, interval (at the
-    largest measured point and at four times it), back_test, points.
+    Keys: callpath, metric, unit, class, text, crowded (times of ranks that shared cores), mean_law
+    (a class with too few coordinates, with the law of all ranks), modeler, parameters, segments
+    (terms with exponents as "1/2"), change_points, quality, interval (at the largest measured point
+    and at four times it), back_test, points.
     """
     model = series.model
     return {
@@ -31,6 +32,7 @@ def model_row(series: SeriesModel) -> dict[str, Any]:  # Any: JSON
         "class": series.key.behaviour,
         "text": str(model),
         "crowded": bool(series.crowding),
+        "mean_law": series.has_mean_law,
         "modeler": model.modeler,
         "parameters": list(model.parameters),
         "segments": segments(model),

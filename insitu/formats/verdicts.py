@@ -13,7 +13,7 @@ from insitu import __version__
 from insitu.errors import UsageError
 from insitu.expectations.assess import Result, Status
 from insitu.formats.table import finite
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL
 from insitu.units import percent
 
 MARKS = {

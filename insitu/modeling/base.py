@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
@@ -19,6 +19,10 @@ from insitu.modeling.spread import Spread
 Exponents = tuple[Fraction, Fraction]  # alpha, beta of x^alpha * log2(x)^beta
 
 CROWDED = "ranks-crowded"  # the finding of runs, and of models of times, whose ranks shared cores
+FEW_RANKS = "few-ranks"  # the finding of models whose call path one rank or few ranks execute
+MEAN_LAW = "mean-law"  # the finding of a class whose law is that of the mean over all ranks
+ALL = "all"  # the class of all ranks, whose value is their mean
+MAXIMUM = "maximum"  # stands for a class: the largest value of any rank
 HORIZON_FACTOR = 10.0  # between the bounds of a prediction; more is no prediction
 MAX_DOUBLINGS_BEYOND = 20.0  # outside the measured coordinates; more do not widen an interval
 
@@ -332,12 +336,61 @@ class SeriesModel:
     @property
     def crowding(self) -> str:
         """`64 ranks on 2 cores` if these are times of ranks that shared cores, else ""."""
-        return next((item.text for item in self.model.findings if item.code == CROWDED), "")
+        return self._finding_text(CROWDED)
+
+    @property
+    def class_text(self) -> str:
+        """The class as it is shown: `rank 0 only` for all of the few ranks of a call path."""
+        few_ranks = self._finding_text(FEW_RANKS) if self.key.behaviour == ALL else ""
+        return few_ranks or self.key.behaviour
+
+    @property
+    def is_supplement(self) -> bool:
+        """Whether the model describes ranks that other models describe as well; see ModelSet."""
+        return self.key.behaviour == MAXIMUM or self.has_mean_law
+
+    @property
+    def has_mean_law(self) -> bool:
+        """Whether a class has too few coordinates for a law, and has that of all ranks."""
+        return bool(self._finding_text(MEAN_LAW))
 
     @property
     def text(self) -> str:
-        """The functions of the model, marked if its times contain waiting for a core."""
-        return f"crowded: {self.model}" if self.crowding else str(self.model)
+        """The functions of the model.
+
+        They are marked if its times contain waiting for a core, and if they are those of the mean.
+        """
+        law = f"as the mean: {self.model}" if self.has_mean_law else str(self.model)
+        return f"crowded: {law}" if self.crowding else law
+
+    def mark_few_ranks(self, ranks: str) -> "SeriesModel":
+        """The same series, executed by these ranks only, as in `rank 0 only`."""
+        findings = (*self.model.findings, Finding(FEW_RANKS, ranks))
+        return replace(self, model=replace(self.model, findings=findings))
+
+    def lend_law(
+        self, key: SeriesKey, coordinates: FloatArray, values: FloatArray
+    ) -> "SeriesModel":
+        """A class with too few coordinates for a law: its own points, and the law of this mean.
+
+        Args:
+            key: of the class.
+            coordinates: (n_points, n_parameters), where the class was measured.
+            values: (n_points,).
+        """
+        count = len(coordinates)
+        text = f"measured at {count} coordinate{'s' * (count != 1)}; the law is that of all ranks"
+        model = replace(
+            self.model,
+            coordinates=coordinates,
+            values=values,
+            findings=(*self.model.findings, Finding(MEAN_LAW, text)),
+            back_tests=(),
+        )
+        return SeriesModel(key, self.metric, model)
+
+    def _finding_text(self, code: str) -> str:
+        return next((item.text for item in self.model.findings if item.code == code), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +412,9 @@ class Clusters:
 class ModelSet:
     """All models, classes and findings of a campaign.
 
+    models: of every class, and of the mean over all ranks. supplements: models that no sum over
+    classes may contain: of the maximum over ranks where it differs from the mean, of the whole run,
+    and of classes with too few coordinates, which have their own points and the law of the mean.
     rest: call paths whose exclusive time has no model although others have one, with their share
     (0 to 1) of the time of all ranks in the largest run, the most expensive first.
     """
@@ -368,6 +424,26 @@ class ModelSet:
     clusters: Sequence[Clusters] = ()
     findings: tuple[Finding, ...] = field(default=())
     rest: Mapping[CallPath, float] = field(default_factory=dict)
+    supplements: Sequence[SeriesModel] = ()
+
+    def every_model(self) -> list[SeriesModel]:
+        """All models and supplements, sorted by series.
+
+        Each mean has a maximum beside it, which is the same model where all ranks are equal.
+        """
+        present = {series.key for series in self.supplements}
+        rows = [*self.models, *self.supplements]
+        for series in self.models:
+            key = replace(series.key, behaviour=MAXIMUM)
+            if series.key.behaviour == ALL and key not in present:
+                rows.append(replace(series, key=key))
+        return sorted(rows, key=lambda series: series.key)
+
+    def series_of(self, callpath: str, metric: str) -> list[SeriesModel]:
+        """The models and supplements of a metric of a call path, classes first."""
+        rows = [*self.models, *self.supplements]
+        of_metric = [series for series in rows if series.key.metric == metric]
+        return [series for series in of_metric if str(series.key.callpath) == callpath]
 
     def classified_series(self) -> set[tuple[CallPath, str]]:
         """The call paths and metrics whose behaviour classes have a model each, in every run."""

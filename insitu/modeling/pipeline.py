@@ -9,24 +9,33 @@ chooses one `Answer` per series. It becomes a `Model` in the `ModelSet`, which a
 and the findings. The other modelers go from `Series` to `Model` directly.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, Metric
+from insitu.entities import TIME, CallPath, Finding, Metric
 from insitu.errors import ModelingError
 from insitu.modeling import modelers
-from insitu.modeling.base import CROWDED, Clusters, Model, ModelSet, SeriesModel
-from insitu.modeling.classes.cluster import THRESHOLD, BoolArray
+from insitu.modeling.base import (
+    CROWDED,
+    Clusters,
+    ModelSet,
+    SeriesModel,
+)
+from insitu.modeling.classes.cluster import THRESHOLD
 from insitu.modeling.classes.divergence import find_divergences
 from insitu.modeling.classes.domain import find_domains
 from insitu.modeling.classes.finder import ClassFinder, MetricClasses
 from insitu.modeling.classes.joint import ClassEvidence
 from insitu.modeling.classes.match import report_missing_classes
 from insitu.modeling.classes.naming import Namer
+from insitu.modeling.classes.participation import (
+    SERIAL_PATH,
+    name_few_ranks,
+    report_serial_paths,
+)
 from insitu.modeling.classes.rules import JOINT, PAPER, Rules
 from insitu.modeling.classes.run_groups import (
     RunGroup,
@@ -34,21 +43,25 @@ from insitu.modeling.classes.run_groups import (
     coordinate_name,
     group_runs,
 )
+from insitu.modeling.classes.supplements import (
+    WHOLE_RUN,
+    measure_whole_runs,
+)
 from insitu.modeling.dependencies import (
     Products,
-    dependencies_of_metric,
-    fit_with_dependencies,
 )
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 from insitu.modeling.parallel import map_tasks
-from insitu.modeling.run_effects import (
-    find_disturbed_runs,
-    remove_disturbed_runs,
-    report_disturbed_run,
+from insitu.modeling.series_fitter import (
+    COST,
+    MIN_COORDINATES,
+    FitOptions,
+    FittedSeries,
+    SeriesFitter,
 )
 
-COST = TIME_EXCLUSIVE.name  # the metric by which call paths have shares
-MIN_COORDINATES = 3  # fewer cannot distinguish a constant from growth
+_Values = dict[SeriesKey, FloatArray]  # of series: (n_runs,)
+_MetricSeries = tuple[Metric, _Values, _Values]  # of classes and means, and of maxima
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +113,7 @@ def remodel(
         ModelingError: there is no such modeler or class method.
         UsageError: a class rule names something that a run does not have.
     """
-    if options.classes not in (JOINT, PAPER):
-        raise ModelingError(
-            f"no class method is called '{options.classes}'; use '{JOINT}' or '{PAPER}'"
-        )
+    _require_class_method(options.classes)
 
     # What to fit again, and what to reuse.
     paths = experiment.callpaths()
@@ -112,6 +122,7 @@ def remodel(
     stale = _stale_paths(paths, experiment, previous, touched)
     reused = _reuse(previous, set(paths) - set(stale)) if previous is not None else ModelSet()
     models, clusters, findings = [*reused.models], [*reused.clusters], [*reused.findings]
+    supplements = [*reused.supplements]
 
     groups, group_findings = group_runs(experiment)
     findings += group_findings
@@ -140,31 +151,73 @@ def remodel(
     findings += class_findings
 
     # Fit the series of each metric.
-    fitter = _SeriesFitter(experiment, groups, options, executor)
-    for metric, series in () if too_few_points else by_metric.values():
-        metric_models, metric_findings = fitter.fit(metric, series)
-        models += metric_models
-        findings += metric_findings
+    if experiment.runs and not too_few_points:
+        fit_options = FitOptions(options.modeler, options.dependencies)
+        fitted = _fit_metrics(SeriesFitter(experiment, groups, fit_options, executor), by_metric)
+        models += fitted.models
+        supplements += fitted.supplements
+        findings += fitted.findings
 
-    findings += _report_classes(experiment, models, clusters)
-    return _make_model_set(experiment, models, clusters, findings)
+    models = _mark_few_ranks(models, new_clusters)
+    findings += _report_classes(experiment, models, clusters, supplements)
+    return replace(
+        _make_model_set(experiment, models, clusters, findings),
+        supplements=sorted(supplements, key=lambda series: series.key),
+    )
+
+
+def _require_class_method(name: str) -> None:
+    if name not in (JOINT, PAPER):
+        raise ModelingError(f"no class method is called '{name}'; use '{JOINT}' or '{PAPER}'")
+
+
+def _mark_few_ranks(
+    models: Sequence[SeriesModel], clusters: Sequence[Clusters]
+) -> list[SeriesModel]:
+    """Models that say which ranks execute their call path where these are few.
+
+    Args:
+        models: of all series.
+        clusters: of the call paths that were fitted again; the others are marked already.
+    """
+    few_ranks = name_few_ranks(ModelSet(clusters=clusters))
+    marked = []
+    for series in models:
+        ranks = few_ranks.get(series.key.callpath)
+        marked.append(series if ranks is None else series.mark_few_ranks(ranks))
+    return marked
+
+
+def _fit_metrics(fitter: SeriesFitter, by_metric: Mapping[str, _MetricSeries]) -> FittedSeries:
+    """Fit classes, means and maxima of all metrics, and the time of the whole run."""
+    all_fitted = FittedSeries()
+    for metric, series, maxima in by_metric.values():
+        fitted = fitter.fit(metric, series)
+        all_fitted.models.extend(fitted.models)
+        all_fitted.supplements.extend([*fitted.supplements, *fitter.fit(metric, maxima).models])
+        all_fitted.findings.extend(fitted.findings)
+
+    whole_run = fitter.fit(TIME, measure_whole_runs(fitter.experiment))
+    all_fitted.supplements.extend(whole_run.models)
+    return all_fitted
 
 
 def _collect_classes(
     chunks: Iterable[Sequence[MetricClasses]],
-) -> tuple[dict[str, tuple[Metric, dict[SeriesKey, FloatArray]]], list[Clusters], list[Finding]]:
+) -> tuple[dict[str, _MetricSeries], list[Clusters], list[Finding]]:
     """The series of each metric, the clusters and the findings of all chunks of call paths.
 
     Equal labels are one array in memory: most call paths share theirs with others.
     """
-    by_metric: dict[str, tuple[Metric, dict[SeriesKey, FloatArray]]] = {}
+    by_metric: dict[str, _MetricSeries] = {}
     clusters: list[Clusters] = []
     findings: list[Finding] = []
     labels_by_content: dict[bytes, np.ndarray] = {}
     for chunk in chunks:
         for classes in chunk:
-            _, series = by_metric.setdefault(classes.metric.name, (classes.metric, {}))
+            _, series, maxima = by_metric.setdefault(classes.metric.name, (classes.metric, {}, {}))
             series.update(classes.series)
+            maxima.update(classes.maxima)
             findings += classes.findings
             for entry in classes.clusters:
                 labels = labels_by_content.setdefault(entry.labels.tobytes(), entry.labels)
@@ -173,14 +226,20 @@ def _collect_classes(
 
 
 def _report_classes(
-    experiment: Experiment, models: Sequence[SeriesModel], clusters: Sequence[Clusters]
+    experiment: Experiment,
+    models: Sequence[SeriesModel],
+    clusters: Sequence[Clusters],
+    supplements: Sequence[SeriesModel],
 ) -> list[Finding]:
     """Findings about the models and classes of all call paths together."""
     comparable = models
     if experiment.crowded:  # times of crowded runs show who had to wait
         comparable = [model for model in models if model.metric.unit != TIME.unit]
+    run_time = next((s.model.values[-1] for s in supplements if s.key.callpath == WHOLE_RUN), 0.0)
+    few_ranks = name_few_ranks(ModelSet(clusters=clusters))
     return [
         *find_divergences(comparable, clusters),
+        *report_serial_paths(models, few_ranks, float(run_time)),
         *report_missing_classes(clusters),
         *_report_crowded_runs(experiment),
     ]
@@ -274,13 +333,17 @@ def _reuse(previous: ModelSet, clean: set[CallPath]) -> ModelSet:
     names = set(map(str, clean))
     findings = []
     for finding in previous.findings:
-        is_of_clean_path = finding.where in names and finding.code != "classes-diverge"
+        is_of_clean_path = finding.where in names and finding.code not in (
+            "classes-diverge",
+            SERIAL_PATH,
+        )
         if is_of_clean_path or (clean and finding.code == "not-modelled"):
             findings.append(finding)
 
     return ModelSet(
         parameters=previous.parameters,
         models=[model for model in previous.models if model.key.callpath in clean],
+        supplements=[model for model in previous.supplements if model.key.callpath in clean],
         clusters=[clusters for clusters in previous.clusters if clusters.callpath in clean],
         findings=tuple(findings),
     )
@@ -294,152 +357,3 @@ def _report_too_few_points(experiment: Experiment, groups: Sequence[RunGroup]) -
     names = ", ".join(experiment.parameters)
     text = f"models need {MIN_COORDINATES} values of {names}, {count} measured so far"
     return [Finding("too-few-points", text)]
-
-
-@dataclass(frozen=True, slots=True)
-class _SeriesFitter:
-    """Fits the series of a metric, those with the same coordinates at once."""
-
-    experiment: Experiment
-    groups: Sequence[RunGroup]
-    options: RefitOptions
-    executor: Executor | None
-
-    def fit(
-        self, metric: Metric, series: Mapping[SeriesKey, FloatArray]
-    ) -> tuple[list[SeriesModel], list[Finding]]:
-        """Return models, and findings about series without one.
-
-        Args:
-            series: values (n_runs,) by key, NaN where nothing was measured.
-        """
-        if not series:
-            return [], []
-        keys = list(series)
-        coordinates, cube = _by_coordinate(np.array(list(series.values())), self.groups)
-        dependencies = self._dependencies(metric)
-        findings: list[Finding] = []
-        if metric.unit == TIME.unit:
-            cube, disturbed = self._without_disturbed_runs(cube)
-            findings += disturbed if metric.name == COST else []
-
-        # Series that were measured at the same coordinates.
-        is_measured: BoolArray = np.asarray(np.isfinite(cube).any(axis=2))
-        rows_of: dict[bytes, list[int]] = defaultdict(list)
-        for row, at_coordinates in enumerate(is_measured):
-            rows_of[at_coordinates.tobytes()].append(row)
-
-        models: list[SeriesModel] = []
-        for rows in rows_of.values():
-            own_keys = [keys[row] for row in rows]
-            at = is_measured[rows[0]]
-            if at.sum() < MIN_COORDINATES:
-                findings += [_report_few_coordinates(key, int(at.sum())) for key in own_keys]
-                continue
-
-            values = cube[rows][:, at]
-            is_used = np.isfinite(values).any(axis=(0, 1))
-            try:
-                fitted = self._fit(coordinates[at], values[:, :, is_used], own_keys, dependencies)
-            except ModelingError as error:
-                findings.append(Finding("not-modelled", str(error)))
-                continue
-            crowding = self._report_crowding(metric, coordinates[at])
-            for key, model in zip(own_keys, fitted, strict=True):
-                marked = replace(model, findings=(*model.findings, *crowding))
-                models.append(SeriesModel(key, metric, marked if crowding else model))
-        return models, findings
-
-    def _without_disturbed_runs(self, cube: FloatArray) -> tuple[FloatArray, list[Finding]]:
-        """Times without runs that were slow as a whole, and a finding about each of these."""
-        disturbed = find_disturbed_runs(cube)
-        runs_at = list(_runs_by_coordinate(self.groups).values())
-        findings = []
-        for run in disturbed:
-            index = runs_at[run.coordinate][run.repetition]
-            findings.append(report_disturbed_run(run, self.experiment.runs[index][0]))
-        return remove_disturbed_runs(cube, disturbed), findings
-
-    def _report_crowding(self, metric: Metric, coordinates: FloatArray) -> list[Finding]:
-        """A finding for models of times if ranks of a run at these coordinates shared cores."""
-        if metric.unit != TIME.unit:
-            return []
-
-        used = set(map(tuple, coordinates.tolist()))
-        densities = []
-        for key, cores in self.experiment.crowded.items():
-            if key.coordinate(self.experiment.parameters) in used:
-                densities.append((key.size / cores, key.size, cores))
-        if not densities:
-            return []
-        _, ranks, cores = max(densities)
-        return [Finding(CROWDED, f"{ranks} ranks on {cores} core{'s' * (cores != 1)}")]
-
-    def _dependencies(self, metric: Metric) -> dict[CallPath, Products]:
-        """What is known for this metric; nothing for one parameter, or for crowded runs.
-
-        The times of crowded runs also depend on how many ranks share a core.
-        """
-        if self.experiment.crowded or len(self.experiment.parameters) == 1:
-            return {}
-        paths = self.experiment.callpaths()
-        return dependencies_of_metric(metric, paths, self.options.dependencies)
-
-    def _fit(
-        self,
-        coordinates: FloatArray,
-        values: FloatArray,
-        keys: Sequence[SeriesKey],
-        dependencies: Mapping[CallPath, Products],
-    ) -> list[Model]:
-        parameters = self.experiment.parameters
-        if dependencies:
-            return fit_with_dependencies(
-                parameters,
-                coordinates,
-                values,
-                keys,
-                dependencies=dependencies,
-                modeler=self.options.modeler,
-            )
-        return modelers.fit(
-            coordinates,
-            values,
-            parameters=parameters,
-            modeler=self.options.modeler,
-            executor=self.executor,
-        )
-
-
-def _runs_by_coordinate(groups: Sequence[RunGroup]) -> dict[tuple[float, ...], list[int]]:
-    """The indices of the runs at each coordinate."""
-    runs_at: dict[tuple[float, ...], list[int]] = defaultdict(list)
-    for group in groups:
-        runs_at[group.coordinate] += group.runs
-    return runs_at
-
-
-def _by_coordinate(values: FloatArray, groups: Sequence[RunGroup]) -> tuple[FloatArray, FloatArray]:
-    """Arrange values by coordinate and repetition.
-
-    Args:
-        values: (n_series, n_runs).
-
-    Returns:
-        Coordinates (n_coordinates, n_parameters), and values (n_series, n_coordinates,
-        n_repetitions), NaN where a coordinate has fewer repetitions.
-    """
-    runs_at = _runs_by_coordinate(groups)
-    n_repetitions = max(map(len, runs_at.values()))
-    cube = np.full((len(values), len(runs_at), n_repetitions), np.nan)
-    for index, runs in enumerate(runs_at.values()):
-        cube[:, index, : len(runs)] = values[:, runs]
-    return np.array(list(runs_at), dtype=np.float64), cube
-
-
-def _report_few_coordinates(key: SeriesKey, count: int) -> Finding:
-    text = (
-        f"{key.metric} of {key.callpath.name}, class {key.behaviour}: measured at {count} "
-        f"coordinate{'s' * (count != 1)}, {MIN_COORDINATES} are needed for a model"
-    )
-    return Finding("too-few-points", text, str(key.callpath))

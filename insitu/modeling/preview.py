@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from insitu.entities import Finding, RunKey
-from insitu.modeling.base import Model, ModelSet, Segment
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, Model, ModelSet, Segment
 from insitu.modeling.measurement import FloatArray, RunTable
 from insitu.modeling.pmnf import Function, Term, powers
 from insitu.modeling.spread import Spread

@@ -14,8 +14,7 @@ from insitu.analysis.callpaths import last_frames
 from insitu.analysis.cost import measured_points
 from insitu.entities import CallPath, number
 from insitu.modeling.algebra import to_latex
-from insitu.modeling.base import SeriesModel
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, SeriesModel
 from insitu.text import printable
 from insitu.units import percent, quantity, scale_of
 from insitu.views.axes import FARTHER, WIDE

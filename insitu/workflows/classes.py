@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from insitu.analysis.cost import measured_shares, metric_order
-from insitu.analysis.participation import name_few_ranks
 from insitu.analysis.predict import format_point
 from insitu.campaign.config import load_config
 from insitu.campaign.selection import select_runs
@@ -17,6 +16,7 @@ from insitu.errors import UsageError
 from insitu.formats.table import segments
 from insitu.modeling.base import Clusters, Model, ModelSet
 from insitu.modeling.classes.domain import find_domain
+from insitu.modeling.classes.participation import name_few_ranks
 from insitu.modeling.classes.run_groups import mean_over_runs
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.measurement import FloatArray, RunTable, SeriesKey

@@ -78,7 +78,7 @@ def draw_models(campaign: str, file: str = "", options: PlotOptions = PlotOption
     filters = [SeriesFilter(pattern, metric) for pattern in options.patterns or (None,)]
     matching = [
         entry
-        for entry in sort_by_cost(models, share)
+        for entry in sort_by_cost(models.models, share)
         if any(series_filter.accepts(entry.key) for series_filter in filters)
     ]
     if not matching:

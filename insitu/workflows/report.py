@@ -15,8 +15,7 @@ from insitu.errors import UsageError
 from insitu.expectations.assess import Result, Status, assess, find_judgeable
 from insitu.expectations.entries import load_entries
 from insitu.formats.verdicts import MARKS, WORDS, share
-from insitu.modeling.base import ModelSet
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, ModelSet
 from insitu.modeling.measurement import Experiment
 from insitu.views.report.html import html
 from insitu.views.report.markdown import markdown

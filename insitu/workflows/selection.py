@@ -21,10 +21,12 @@ from insitu.entities import (
     Finding,
 )
 from insitu.errors import CampaignError, UsageError
-from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.base import ALL, MAXIMUM, ModelSet, SeriesModel
+from insitu.modeling.classes.supplements import WHOLE_RUN
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.search import TOO_FEW_POINTS
 
+NOTABLE_MAXIMUM = 1.1  # least ratio to the mean at which an overview lists a maximum over ranks
 NO_MODEL = (TOO_FEW_POINTS, "not-modelled")  # findings that say why a series has no model
 HEADLINES = frozenset(  # metrics that an overview shows
     metric.name
@@ -80,14 +82,24 @@ class SeriesSelection:
 
 
 def select_series(
-    models: ModelSet, share: dict[CallPath, float], series_filter: SeriesFilter
+    models: ModelSet, share: Mapping[CallPath, float], series_filter: SeriesFilter
 ) -> SeriesSelection:
     """Select models by call path, metric and cost.
+
+    An overview leaves out maxima over ranks that are near the mean.
 
     Raises:
         UsageError: there are models, but none passes the filter.
     """
-    accepted = [entry for entry in sort_by_cost(models, share) if series_filter.accepts(entry.key)]
+    rows = models.every_model()
+    is_overview = series_filter.is_overview
+    is_overview = is_overview and (series_filter.metric, series_filter.callpath) == (None, None)
+    if is_overview:
+        rows = _without_expected_maxima(rows)
+    if any(entry.key.callpath == WHOLE_RUN for entry in rows):
+        share = {**share, WHOLE_RUN: 1.0}
+
+    accepted = [entry for entry in sort_by_cost(rows, share) if series_filter.accepts(entry.key)]
     if models.models and not accepted:
         raise no_match_error((entry.key.metric for entry in models.models), series_filter)
 
@@ -97,11 +109,11 @@ def select_series(
     series = [entry for entry in accepted if entry.key.callpath in callpaths]
 
     hidden_metrics: set[str] = set()
-    if series_filter.is_overview and (series_filter.metric, series_filter.callpath) == (None, None):
-        rows = [(str(entry.key.callpath), entry.key.metric, str(entry.model)) for entry in series]
-        flags = headline_rows(rows)
+    if is_overview:
+        texts = [(str(entry.key.callpath), entry.key.metric, str(entry.model)) for entry in series]
+        flags = headline_rows(texts)
         headlines = [entry for entry, is_shown in zip(series, flags, strict=True) if is_shown]
-        hidden_metrics = {metric for _, metric, _ in rows}
+        hidden_metrics = {metric for _, metric, _ in texts}
         hidden_metrics -= {entry.key.metric for entry in headlines}
         series = headlines
 
@@ -112,6 +124,28 @@ def select_series(
         hidden_callpaths=hidden_callpaths,
         hidden_metrics=tuple(sorted(hidden_metrics, key=metric_order)),
     )
+
+
+def _without_expected_maxima(rows: Sequence[SeriesModel]) -> list[SeriesModel]:
+    """Leave out the maxima that are near the mean, and those of series whose classes are listed."""
+    means: dict[tuple[CallPath, str], float] = {}
+    divided: set[tuple[CallPath, str]] = set()
+    for entry in rows:
+        series = entry.key.callpath, entry.key.metric
+        if entry.key.behaviour == ALL:
+            means[series] = float(entry.model.values[-1])
+        elif entry.key.behaviour != MAXIMUM:
+            divided.add(series)
+
+    shown = []
+    for entry in rows:
+        series = entry.key.callpath, entry.key.metric
+        if entry.key.behaviour == MAXIMUM and entry.key.callpath != WHOLE_RUN:
+            is_near = entry.model.values[-1] < NOTABLE_MAXIMUM * means.get(series, 0.0)
+            if is_near or series in divided:
+                continue
+        shown.append(entry)
+    return shown
 
 
 def matches_pattern(text: str, pattern: str) -> bool:

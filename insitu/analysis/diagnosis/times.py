@@ -23,8 +23,7 @@ from insitu.analysis.diagnosis.statements import (
     Statement,
 )
 from insitu.entities import RANKS, TIME_EXCLUSIVE, TIME_WAITING, VISITS, CallPath
-from insitu.modeling.base import ModelSet, SeriesModel
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, ModelSet, SeriesModel
 from insitu.modeling.measurement import FloatArray
 from insitu.units import percent, quantity
 

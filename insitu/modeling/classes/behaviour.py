@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.entities import CallPath, Finding, Metric
-from insitu.modeling.base import Clusters
+from insitu.modeling.base import ALL, Clusters
 from insitu.modeling.classes.cluster import class_means, cluster
 from insitu.modeling.classes.match import (
-    ALL,
     Matching,
     match_equal,
     report_unequal_counts,

@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from insitu.entities import RANKS, CallPath, Finding, number
-from insitu.modeling.base import Clusters, Exponents, Model, SeriesModel
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, Clusters, Exponents, Model, SeriesModel
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.measurement import FloatArray, SeriesKey
 

@@ -17,15 +17,20 @@ from insitu.modeling.classes.joint import ClassEvidence, partition_jointly
 from insitu.modeling.classes.naming import Namer
 from insitu.modeling.classes.rules import Rules, apply_rules
 from insitu.modeling.classes.run_groups import RunGroup, values_by_run
+from insitu.modeling.classes.supplements import find_maxima
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 
 
 @dataclass(frozen=True, slots=True)
 class MetricClasses:
-    """The classes of one metric of some call paths; series are as `reduce_classes` returns them."""
+    """The classes of one metric of some call paths.
+
+    series: of classes and means, as `reduce_classes` returns them. maxima: over ranks, alike.
+    """
 
     metric: Metric
     series: Mapping[SeriesKey, FloatArray]
+    maxima: Mapping[SeriesKey, FloatArray]
     clusters: Sequence[Clusters]
     findings: Sequence[Finding]
 
@@ -59,7 +64,15 @@ class ClassFinder:
             partition = self.namer.name(values, ruled, is_literal=self.evidence is None)
             series, clusters = reduce_classes(values, partition)
             findings = [*partition.findings, *report_unmatched(values, partition)]
-            by_metric.append(MetricClasses(metric, series, clusters, findings))
+            by_metric.append(
+                MetricClasses(
+                    metric=metric,
+                    series=series,
+                    maxima=find_maxima(values),
+                    clusters=clusters,
+                    findings=findings,
+                )
+            )
         return by_metric
 
     def _partition(self, values: MetricValues) -> Partition:

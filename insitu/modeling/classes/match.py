@@ -5,10 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from insitu.entities import CallPath, Finding, RunKey
-from insitu.modeling.base import Clusters
+from insitu.modeling.base import ALL, Clusters
 from insitu.modeling.classes.run_groups import coordinate_name
 
-ALL = "all"  # the class of all ranks
 MAX_REPORTED = 4  # kinds of runs without a class that one finding names
 MAX_NAMED_CLASSES = 8  # of more, a finding gives the number only
 MIN_COORDINATES = 4  # that a model of a subset of the runs needs [CLU §V]

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from insitu.modeling.base import ALL
 from insitu.modeling.classes.behaviour import MetricValues, Partition
 from insitu.modeling.classes.domain import AXES, Domain, kind_name
 from insitu.modeling.classes.grids import infer_domains
-from insitu.modeling.classes.match import ALL, Matching
+from insitu.modeling.classes.match import Matching
 from insitu.modeling.classes.run_groups import mean_over_runs
 from insitu.modeling.measurement import FloatArray, IntArray
 

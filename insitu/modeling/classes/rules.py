@@ -10,6 +10,7 @@ import numpy as np
 
 from insitu.entities import RANKS, CallPath, RunKey
 from insitu.errors import UsageError
+from insitu.modeling.base import ALL, MAXIMUM
 from insitu.modeling.classes.behaviour import MetricValues, Partition
 from insitu.modeling.classes.cluster import THRESHOLD, cluster
 from insitu.modeling.classes.domain import AXES, Domain, default_domain
@@ -90,6 +91,8 @@ def parse_rule(text: str) -> ClassRule:
             f"rule '{text[:60]}': write NAME: EXPRESSION of at most {MAX_LENGTH} characters, as in "
             "corner: x in (0, nx-1) and y in (0, ny-1)"
         )
+    if name in (ALL, MAXIMUM):
+        raise UsageError(f"rule '{name}': this name has a meaning of its own; choose another")
     try:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -9,8 +9,7 @@ import numpy as np
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.cost import measured_points
 from insitu.entities import number
-from insitu.modeling.base import Model, SeriesModel
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, Model, SeriesModel
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.text import printable
 from insitu.units import percent, quantity
@@ -94,7 +93,7 @@ def legend(series: Sequence[SeriesModel]) -> str:
     rows = []
     shown = [item for item in series if measured_points(item.model)]
     for index, item in enumerate(shown):
-        name = "" if item.key.behaviour == ALL else f"<b>{_text(item.key.behaviour)}</b> "
+        name = "" if item.class_text == ALL else f"<b>{_text(item.class_text)}</b> "
         key = f'<svg class="key" viewBox="0 0 12 12">{_draw_mark(6, 6, index)}</svg>'
         rows.append(f"<li>{key}{name}{_text(item.text)}</li>")
     return f'<ul class="legend">{"".join(rows)}</ul>'

@@ -200,7 +200,7 @@ def _growth_table(summary: Summary, series: Sequence[SeriesGrowth]) -> str:
         row = (
             _path(str(key.callpath)),
             _text(key.metric),
-            _text(key.behaviour),
+            _text(growth.series.class_text),
             f"<code>{_text(growth.series.text)}</code>",
             _value(growth.now, growth),
             _value(growth.then, growth),
@@ -363,7 +363,7 @@ def _models_section(summary: Summary) -> str:
             percent(growth.share),
             _path(str(key.callpath)),
             _text(key.metric),
-            _text(key.behaviour),
+            _text(growth.series.class_text),
             f"<code>{_text(growth.series.text)}</code>",
             "–" if math.isnan(model.smape) else percent(model.smape / 100),
             _value(growth.then, growth),

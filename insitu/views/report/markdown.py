@@ -116,7 +116,7 @@ def _growth_row(growth: SeriesGrowth) -> Sequence[str]:
     return (
         str(key.callpath),
         key.metric,
-        key.behaviour,
+        growth.series.class_text,
         growth.series.text,
         quantity(growth.now.value, unit),
         quantity(growth.then.value, unit),

@@ -12,6 +12,7 @@ from insitu.campaign.selection import is_omitted
 from insitu.design.proposals import Proposal, Proposals
 from insitu.entities import RunRecord, RunState, number
 from insitu.modeling.back_test_report import describe_back_tests
+from insitu.modeling.base import ALL, SeriesModel
 from insitu.units import percent, quantity
 
 NAME_WIDTH = 60
@@ -291,13 +292,20 @@ def describe_state(run: RunRecord) -> str:
 def _growth_text(growth: SeriesGrowth) -> str:
     """A series with its model, its values now and at the target, and how sure that is."""
     key, unit = growth.series.key, growth.series.metric.unit
-    ranks = "" if key.behaviour == "all" else f" (ranks of class {key.behaviour})"
+    ranks = _ranks_text(growth.series)
     now, then = quantity(growth.now.value, unit), quantity(growth.then.value, unit)
     return (
         f"{key.metric} of {_name(key.callpath)}{ranks}, {growth.series.text}: from {now} to "
         f"{then} (× {format_ratio(growth.factor)}; 95 % interval: "
         f"{format_bounds(growth.then, unit)}; trust: {growth.trust})"
     )
+
+
+def _ranks_text(series: SeriesModel) -> str:
+    """Which ranks a series describes: nothing for all ranks, ` (rank 0 only)`."""
+    if series.key.behaviour == ALL:
+        return "" if series.class_text == ALL else f" ({series.class_text})"
+    return f" (ranks of class {series.key.behaviour})"
 
 
 def _name(callpath: object) -> str:

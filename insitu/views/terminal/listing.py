@@ -70,7 +70,7 @@ def make_cells(
         "ahead": Text(percent(share) if is_new and share is not None else "", justify="right"),
         "call path": Text(path if is_new else "", "bold"),
         "metric": Text(cut(row.metric, FIXED_WIDTHS["metric"])),
-        "class": Text(cut(row.behaviour, FIXED_WIDTHS["class"])),
+        "class": Text(cut(row.shown_class.removesuffix(" only"), FIXED_WIDTHS["class"])),
         "model": model,
         "growth": Text("" if growth is None else format_factor(growth)),
         "points": Text(sparkline(point_values(row), SPARK_WIDTH), style="green"),
@@ -151,7 +151,7 @@ def make_detail(row: SeriesRow, parameters: tuple[str, ...]) -> Text:
     lines = [
         Text(printable(row.callpath), style="bold"),
         Text(
-            printable(f"{row.metric}, class {row.behaviour}: {row.text or 'no model yet'}{error}")
+            printable(f"{row.metric}, class {row.shown_class}: {row.text or 'no model yet'}{error}")
         ),
     ]
     now = deviation_text(row)

@@ -10,8 +10,7 @@ from rich.text import Text
 from insitu.analysis.detail import candidates, residuals
 from insitu.entities import number
 from insitu.modeling.back_test_report import describe_back_tests
-from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
-from insitu.modeling.classes.match import ALL
+from insitu.modeling.base import ALL, Clusters, Model, ModelSet, SeriesModel
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.axes import FARTHER, select_evenly
@@ -56,11 +55,7 @@ def make_subject(
 ) -> Subject:
     """Collect the models of a metric of a call path; `series` is empty if there is none."""
     along = models.parameters.index(axis) if axis in models.parameters else 0
-    series = tuple(
-        item
-        for item in models.models
-        if item.key.metric == metric and str(item.key.callpath) == callpath
-    )
+    series = tuple(models.series_of(callpath, metric))
     ranks = [
         clusters
         for clusters in models.clusters
@@ -122,7 +117,7 @@ def formulas(subject: Subject) -> list[Text]:
     lines = []
     for index, item in enumerate(subject.series):
         mark, colour = class_mark(index)
-        name = "" if item.key.behaviour == ALL else f"{printable(item.key.behaviour)}  "
+        name = "" if item.class_text == ALL else f"{printable(item.class_text)}  "
         model = printable(item.text)
         lines.append(Text.assemble((f"{mark} ", f"bold {colour}"), (name, "bold"), model))
     return lines
@@ -178,7 +173,10 @@ def _fixed_parameters(subject: Subject) -> str:
 def _heading(subject: Subject, index: int) -> Iterator[Text]:
     item = subject.series[index]
     mark, colour = class_mark(index)
-    name = "all ranks" if item.key.behaviour == ALL else f"class {item.key.behaviour}"
+    if item.key.behaviour == ALL:
+        name = "all ranks" if item.class_text == ALL else item.class_text
+    else:
+        name = f"class {item.key.behaviour}"
     modeler = f"  by {item.model.modeler}"
     yield Text.assemble(
         (f"{mark} ", f"bold {colour}"), (printable(name), "bold"), (printable(modeler), "dim")

@@ -60,7 +60,7 @@ class ModelQueries:
         names = models.parameters
         along = names.index(axis) if axis in names else 0
 
-        series = [item for item in _select(models, callpath, metric) if len(item.model.values)]
+        series = [item for item in models.series_of(callpath, metric) if len(item.model.values)]
         coordinates = _coordinates(series)
         if len(coordinates):
             at = fill_coordinate(names, coordinates.max(axis=0), fixed)
@@ -98,7 +98,7 @@ class ModelQueries:
         series = next(
             (
                 item
-                for item in _select(models, callpath, metric)
+                for item in models.series_of(callpath, metric)
                 if item.key.behaviour == behaviour and len(item.model.values)
             ),
             None,
@@ -200,11 +200,6 @@ class ModelQueries:
         }
 
 
-def _select(models: ModelSet, callpath: str, metric: str) -> list[SeriesModel]:
-    series = [item for item in models.models if item.key.metric == metric]
-    return [item for item in series if str(item.key.callpath) == callpath]
-
-
 def _coordinates(series: Sequence[SeriesModel]) -> FloatArray:
     """All coordinates of the series: (n_points, n_parameters)."""
     if not series:
@@ -266,6 +261,7 @@ def _series_json(series: SeriesModel, along: int, grid: FloatArray, at: FloatArr
 
     return {
         "name": series.key.behaviour,
+        "label": series.class_text,
         "text": series.text,
         "unit": series.metric.unit,
         "last": float(coordinates[:, along].max()),

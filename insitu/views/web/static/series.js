@@ -47,7 +47,7 @@ function livePoint(path, behaviour, axis) {
 function makeSeries(answer, path, { hasRivals = false } = {}) {
   return answer.classes.map((behaviour) => ({
     name: behaviour.name,
-    label: printable(behaviour.name),
+    label: printable(behaviour.label),
     text: withUnit(behaviour.text, behaviour.unit),
     isSelected: behaviour.name === state.behaviour,
     unit: behaviour.unit,

@@ -205,7 +205,7 @@ export function drawTree() {
   byId("nothing").hidden = lines.length > 0;
   byId("nothing").textContent = emptyText();
   byId("tree").classList.toggle("idle", !data.runs.length); // hides the column of the run in progress
-  byId("tree").classList.toggle("uniform", lines.every(({ row }) => !row || row.behaviour === "all"));
+  byId("tree").classList.toggle("uniform", lines.every(({ row }) => !row || (row.behaviour === "all" && !row.class_text)));
   const row = drawnRows.get(selected);
   byId("scroll").setAttribute("aria-activedescendant", row ? row.tr.id : "");
 }
@@ -304,7 +304,7 @@ function updateRow(drawn, line, isSelected) {
     then: isFirst && row ? aheadOf(row).shareText : "",
     growth: isFirst && row ? aheadOf(row).growthText : "",
     frames: isFirst ? node.frame.split(ARROW).map(frameName) : [""],
-    behaviour: printable(line.behaviour),
+    behaviour: printable((row && row.class_text) || line.behaviour),
     model: row ? modelText(row) : "",
     error: row && row.smape !== null ? formatPercent(row.smape / 100) : "",
     now: row && row.live !== null ? `${SIGNS[row.verdict] || ""}${formatQuantity(row.live, row.unit)}` : "",

@@ -1,16 +1,21 @@
 """Which ranks execute a call path: all of them, a few, or one that the others wait for."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.entities import RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
-from insitu.modeling.base import ModelSet
+from insitu.entities import RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath, Finding, number
+from insitu.modeling.base import ALL, ModelSet, SeriesModel
 from insitu.modeling.measurement import FloatArray
+from insitu.units import quantity
 
 # Metrics that every rank has that executes a call path. Others may be measured on some ranks only.
 DECISIVE = (VISITS.name, TIME_EXCLUSIVE.name, TIME.name)
+SERIAL_PATH = "serial-path"  # the finding of a growing call path that few ranks execute
+SERIAL_FACTOR = 4.0  # times the largest run, where the growth of such a call path is judged
+SERIAL_GROWTH = 1.5  # least growth up to there: a lower bound that noise does not reach
+SERIAL_SHARE = 0.01  # least share of the time of the largest run
 FEW_SHARE = 1 / 8  # of the ranks of the largest run; a constant number below it is named
 
 
@@ -101,6 +106,44 @@ def name_few_ranks(models: ModelSet) -> dict[CallPath, str]:
         if participation.text:
             few_ranks[path] = participation.text
     return few_ranks
+
+
+def report_serial_paths(
+    models: Sequence[SeriesModel], few_ranks: Mapping[CallPath, str], run_time: float
+) -> list[Finding]:
+    """Report the call paths that few ranks execute and whose time grows with the number of ranks.
+
+    All other ranks wait for such a call path, or stand idle. One finding per call path whose caller
+    runs on other ranks, too.
+
+    Args:
+        models: of all series.
+        few_ranks: from `name_few_ranks`.
+        run_time: of the slowest rank in the largest run, in seconds; 0 where it is unknown.
+    """
+    findings = []
+    for series in models:
+        path, model = series.key.callpath, series.model
+        is_candidate = path in few_ranks and path.parent not in few_ranks
+        is_time = series.key.metric == TIME.name and series.key.behaviour == ALL
+        if not (is_candidate and is_time) or series.crowding or RANKS not in model.parameters:
+            continue
+
+        now = model.coordinates[np.lexsort(model.coordinates.T[::-1])[-1]]
+        then = np.where(np.array(model.parameters) == RANKS, SERIAL_FACTOR * now, now)
+        before, after = model.predict([now, then]).tolist()
+        is_relevant = before >= SERIAL_SHARE * run_time
+        if not is_relevant or model.interval([then])[0, 0] <= SERIAL_GROWTH * before:
+            continue
+
+        ranks = model.parameters.index(RANKS)
+        text = (
+            f"{path.name} runs on {few_ranks[path]}, and its time grows as {model.function}: "
+            f"{quantity(before, TIME.unit)} at p={number(now[ranks])}, "
+            f"{quantity(after, TIME.unit)} at p={number(then[ranks])}; other ranks do not share it"
+        )
+        findings.append(Finding(SERIAL_PATH, text, str(path)))
+    return findings
 
 
 def executing_shares(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from insitu.analysis.outlook import make_outlook
-from insitu.analysis.participation import find_participations, name_few_ranks
 from insitu.entities import TIME_EXCLUSIVE, CallPath, RunKey
+from insitu.modeling.classes.participation import find_participations, name_few_ranks
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
 

@@ -1,0 +1,65 @@
+"""Series beside those of classes and means: the maximum over ranks, and the whole run.
+
+A run takes as long as its slowest rank, so each call path and metric also has a model of the
+maximum over ranks.
+"""
+
+import numpy as np
+
+from insitu.entities import TIME, CallPath
+from insitu.modeling.base import MAXIMUM
+from insitu.modeling.classes.behaviour import MetricValues
+from insitu.modeling.classes.run_groups import values_by_run
+from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
+
+WHOLE_RUN = CallPath(("(whole run)",))
+EQUAL = 1e-12  # relative: differences of rounding between a mean and a maximum of equal values
+
+
+def find_maxima(measured: MetricValues) -> dict[SeriesKey, FloatArray]:
+    """The maximum over ranks of each call path, values (n_runs,) by key.
+
+    Call paths whose ranks are equal in every run are left out: their maximum is their mean.
+
+    Args:
+        measured: the values of one metric of several call paths.
+    """
+    n_paths, n_runs = len(measured.paths), len(measured.tables)
+    maxima, minima = np.full((n_paths, n_runs), np.nan), np.full((n_paths, n_runs), np.nan)
+    for group in measured.groups:
+        for run in group.runs:
+            table = measured.tables[run]
+            is_present = np.isfinite(table)
+            has_value = is_present.any(axis=1)
+            highest = np.where(is_present, table, -np.inf).max(axis=1, initial=-np.inf)
+            lowest = np.where(is_present, table, np.inf).min(axis=1, initial=np.inf)
+            maxima[:, run] = np.where(has_value, highest, np.nan)
+            minima[:, run] = np.where(has_value, lowest, np.nan)
+
+    differs = (maxima - minima > EQUAL * np.abs(maxima)).any(axis=1)
+    return {
+        SeriesKey(measured.paths[row], measured.metric.name, MAXIMUM): maxima[row]
+        for row in np.flatnonzero(differs).tolist()
+    }
+
+
+def measure_whole_runs(experiment: Experiment) -> dict[SeriesKey, FloatArray]:
+    """The time of the slowest rank in each run, (n_runs,) by key; empty without times.
+
+    The time of a rank is that of all call paths without a measured caller.
+    """
+    if TIME.name not in experiment.metrics():
+        return {}
+    paths = set(experiment.callpaths())
+    tops = [path for path in sorted(paths) if not _has_caller(path, paths)]
+    tables = values_by_run(experiment, TIME.name, tops)
+
+    times = np.full(len(tables), np.nan)
+    for run, table in enumerate(tables):
+        if np.isfinite(table).any():
+            times[run] = float(np.nansum(table, axis=0).max())
+    return {SeriesKey(WHOLE_RUN, TIME.name, MAXIMUM): times}
+
+
+def _has_caller(path: CallPath, paths: set[CallPath]) -> bool:
+    return any(CallPath(path.frames[:end]) in paths for end in range(1, len(path.frames)))

@@ -1,0 +1,207 @@
+"""Fits the series of a metric, and marks models of crowded runs."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, Metric
+from insitu.errors import ModelingError
+from insitu.modeling import modelers
+from insitu.modeling.base import ALL, CROWDED, Model, SeriesModel
+from insitu.modeling.classes.cluster import BoolArray
+from insitu.modeling.classes.run_groups import RunGroup
+from insitu.modeling.dependencies import Products, dependencies_of_metric, fit_with_dependencies
+from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
+from insitu.modeling.run_effects import (
+    find_disturbed_runs,
+    remove_disturbed_runs,
+    report_disturbed_run,
+)
+
+COST = TIME_EXCLUSIVE.name  # the metric by which call paths have shares
+MIN_COORDINATES = 3  # fewer cannot distinguish a constant from growth
+
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """How series are fitted.
+
+    modeler: name in the table of modelers. dependencies: the products of parameters that the work
+    of a call path depends on, where they are known.
+    """
+
+    modeler: str = modelers.DEFAULT
+    dependencies: Mapping[CallPath, Products] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedSeries:
+    """Models of the series of a metric; supplements: of classes with the law of the mean."""
+
+    models: list[SeriesModel] = field(default_factory=list)
+    supplements: list[SeriesModel] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFitter:
+    """Fits the series of a metric, those with the same coordinates at once."""
+
+    experiment: Experiment
+    groups: Sequence[RunGroup]
+    options: FitOptions
+    executor: Executor | None
+
+    def fit(self, metric: Metric, series: Mapping[SeriesKey, FloatArray]) -> FittedSeries:
+        """Return models, and findings about series without one.
+
+        A class with too few coordinates for a model has the law of the mean over all ranks.
+
+        Args:
+            metric: of the series.
+            series: values (n_runs,) by key, NaN where nothing was measured.
+        """
+        if not series:
+            return FittedSeries()
+        keys = list(series)
+        coordinates, cube = _by_coordinate(np.array(list(series.values())), self.groups)
+        dependencies = self._dependencies(metric)
+        findings: list[Finding] = []
+        if metric.unit == TIME.unit:
+            cube, disturbed = self._without_disturbed_runs(cube)
+            findings += disturbed if metric.name == COST else []
+
+        # Series that were measured at the same coordinates.
+        is_measured: BoolArray = np.asarray(np.isfinite(cube).any(axis=2))
+        rows_of: dict[bytes, list[int]] = defaultdict(list)
+        for row, at_coordinates in enumerate(is_measured):
+            rows_of[at_coordinates.tobytes()].append(row)
+
+        models: list[SeriesModel] = []
+        too_short: list[int] = []
+        for rows in rows_of.values():
+            own_keys = [keys[row] for row in rows]
+            at = is_measured[rows[0]]
+            if at.sum() < MIN_COORDINATES:
+                findings += [_report_few_coordinates(key, int(at.sum())) for key in own_keys]
+                too_short += rows
+                continue
+
+            values = cube[rows][:, at]
+            is_used = np.isfinite(values).any(axis=(0, 1))
+            try:
+                fitted = self._fit(coordinates[at], values[:, :, is_used], own_keys, dependencies)
+            except ModelingError as error:
+                findings.append(Finding("not-modelled", str(error)))
+                continue
+            crowding = self._report_crowding(metric, coordinates[at])
+            for key, model in zip(own_keys, fitted, strict=True):
+                marked = replace(model, findings=(*model.findings, *crowding))
+                models.append(SeriesModel(key, metric, marked if crowding else model))
+
+        means = {series.key.callpath: series for series in models if series.key.behaviour == ALL}
+        supplements = []
+        for row in too_short:
+            at, key = is_measured[row], keys[row]
+            if at.any() and key.callpath in means:
+                mean = means[key.callpath]
+                values = np.nanmedian(cube[row][at], axis=1)
+                supplements.append(mean.lend_law(key, coordinates[at], values))
+        return FittedSeries(models, supplements, findings)
+
+    def _without_disturbed_runs(self, cube: FloatArray) -> tuple[FloatArray, list[Finding]]:
+        """Times without runs that were slow as a whole, and a finding about each of these."""
+        disturbed = find_disturbed_runs(cube)
+        runs_at = list(_runs_by_coordinate(self.groups).values())
+        findings = []
+        for run in disturbed:
+            index = runs_at[run.coordinate][run.repetition]
+            findings.append(report_disturbed_run(run, self.experiment.runs[index][0]))
+        return remove_disturbed_runs(cube, disturbed), findings
+
+    def _report_crowding(self, metric: Metric, coordinates: FloatArray) -> list[Finding]:
+        """A finding for models of times if ranks of a run at these coordinates shared cores."""
+        if metric.unit != TIME.unit:
+            return []
+
+        used = set(map(tuple, coordinates.tolist()))
+        densities = []
+        for key, cores in self.experiment.crowded.items():
+            if key.coordinate(self.experiment.parameters) in used:
+                densities.append((key.size / cores, key.size, cores))
+        if not densities:
+            return []
+        _, ranks, cores = max(densities)
+        return [Finding(CROWDED, f"{ranks} ranks on {cores} core{'s' * (cores != 1)}")]
+
+    def _dependencies(self, metric: Metric) -> dict[CallPath, Products]:
+        """What is known for this metric; nothing for one parameter, or for crowded runs.
+
+        The times of crowded runs also depend on how many ranks share a core.
+        """
+        if self.experiment.crowded or len(self.experiment.parameters) == 1:
+            return {}
+        paths = self.experiment.callpaths()
+        return dependencies_of_metric(metric, paths, self.options.dependencies)
+
+    def _fit(
+        self,
+        coordinates: FloatArray,
+        values: FloatArray,
+        keys: Sequence[SeriesKey],
+        dependencies: Mapping[CallPath, Products],
+    ) -> list[Model]:
+        parameters = self.experiment.parameters
+        if dependencies:
+            return fit_with_dependencies(
+                parameters,
+                coordinates,
+                values,
+                keys,
+                dependencies=dependencies,
+                modeler=self.options.modeler,
+            )
+        return modelers.fit(
+            coordinates,
+            values,
+            parameters=parameters,
+            modeler=self.options.modeler,
+            executor=self.executor,
+        )
+
+
+def _runs_by_coordinate(groups: Sequence[RunGroup]) -> dict[tuple[float, ...], list[int]]:
+    """The indices of the runs at each coordinate."""
+    runs_at: dict[tuple[float, ...], list[int]] = defaultdict(list)
+    for group in groups:
+        runs_at[group.coordinate] += group.runs
+    return runs_at
+
+
+def _by_coordinate(values: FloatArray, groups: Sequence[RunGroup]) -> tuple[FloatArray, FloatArray]:
+    """Arrange values by coordinate and repetition.
+
+    Args:
+        values: (n_series, n_runs).
+
+    Returns:
+        Coordinates (n_coordinates, n_parameters), and values (n_series, n_coordinates,
+        n_repetitions), NaN where a coordinate has fewer repetitions.
+    """
+    runs_at = _runs_by_coordinate(groups)
+    n_repetitions = max(map(len, runs_at.values()))
+    cube = np.full((len(values), len(runs_at), n_repetitions), np.nan)
+    for index, runs in enumerate(runs_at.values()):
+        cube[:, index, : len(runs)] = values[:, runs]
+    return np.array(list(runs_at), dtype=np.float64), cube
+
+
+def _report_few_coordinates(key: SeriesKey, count: int) -> Finding:
+    text = (
+        f"{key.metric} of {key.callpath.name}, class {key.behaviour}: measured at {count} "
+        f"coordinate{'s' * (count != 1)}, {MIN_COORDINATES} are needed for a model"
+    )
+    return Finding("too-few-points", text, str(key.callpath))
