@@ -222,3 +222,18 @@ def test_what_most_series_share_is_found_and_who_does_not_is_left_alone():
     assert deviation.is_shared.tolist() == [False] * 4 + [True] * 16
     # All of it but its straight part, which growth would explain as well.
     assert np.corrcoef(deviation.logarithms, shared)[0, 1] > 0.85
+
+
+def test_the_most_probable_combination_is_the_centre_of_the_distribution():
+    p, n = SPARSE.T
+    models = insitu.fit(SPARSE, noisy(5 + 0.3 * p * np.sqrt(n), level=0.05), parameters=("p", "n"))
+    target = [[256.0, 640.0]]
+
+    for model in models:
+        restored = type(model).from_dict(model.to_dict())
+        half = model.interval(target, level=1e-6)[0]
+
+        assert model.spreads[0].is_led
+        assert model.predict(target) == pytest.approx(model.formula_at(target), rel=1e-9)
+        assert half == pytest.approx(model.predict(target)[0], rel=1e-3)
+        assert restored.predict(target) == model.predict(target)

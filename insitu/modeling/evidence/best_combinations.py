@@ -20,6 +20,7 @@ from insitu.modeling.spread import Spread
 
 NEGLIGIBLE_TERM = 1e-10  # relative to the largest term: a smaller one is left out
 SPREAD_SIZE = 40  # combinations that make up the spread of an answer
+MAX_SHARE_OF_PLANE = 0.5  # below, predictions are those of the best combination, not the median
 
 
 class BestCombinations:
@@ -72,7 +73,7 @@ class BestCombinations:
     def answers(self) -> list[Answer]:
         """Return one answer per series."""
         chosen, agreement = self._choose()
-        spreads = self._spreads()
+        spreads = self._spreads(chosen)
         answers = []
         for i, k in enumerate(chosen.tolist()):
             n_columns = int((self.columns[i, k] >= 0).sum())
@@ -168,10 +169,16 @@ class BestCombinations:
             scales.append(np.prod(of_factors))
         return np.asarray(np.array(scales) * batch.scale[self.rows[i]])
 
-    def _spreads(self) -> list[Spread]:
-        """The most probable combinations of each series, in the units of the data."""
+    def _spreads(self, chosen: IntArray) -> list[Spread]:
+        """The most probable combinations of each series, in the units of the data.
+
+        Args:
+            chosen: (s,), the answers. They come first, and lead where no plane is more probable.
+        """
         batch, plan = self.batch, self.batch.plan
-        columns = self.columns[:, :SPREAD_SIZE]
+        others = np.broadcast_to(np.arange(self.weights.shape[1]), self.weights.shape)
+        order = np.argsort(others != chosen[:, None], axis=1, kind="stable")[:, :SPREAD_SIZE]
+        columns = np.take_along_axis(self.columns, order[:, :, None], 1)
         s, q, k = columns.shape
         n_parameters = len(batch.parameters)
 
@@ -187,15 +194,16 @@ class BestCombinations:
             scales /= np.where(is_used, batch.term_scales[p][terms], 1.0)
         scales *= batch.scale[self.rows][:, None, None]
 
-        covariances = self.inverses[:, :SPREAD_SIZE] * scales[..., :, None] * scales[..., None, :]
+        inverses = np.take_along_axis(self.inverses, order[:, :, None, None], 1)
+        covariances = inverses * scales[..., :, None] * scales[..., None, :]
         covariances *= self.posterior.sigma[:, None, None, None] ** 2
         coefficients, covariances, exponents = _constant_first(
-            self.estimates[:, :SPREAD_SIZE] * scales,
+            np.take_along_axis(self.estimates, order[:, :, None], 1) * scales,
             covariances,
             exponents,
             has_constant=columns[:, :, 0] == 0,
         )
-        weights = self.weights[:, :SPREAD_SIZE]
+        weights = np.take_along_axis(self.weights, order, 1)
         weights = weights / weights.sum(axis=1, keepdims=True)
         return [
             Spread(
@@ -205,6 +213,7 @@ class BestCombinations:
                 weights=weights[i],
                 sigma=float(self.posterior.sigma[i]),
                 degrees=float(self.posterior.degrees[i]),
+                is_led=bool(self.share_of_plane[i] < MAX_SHARE_OF_PLANE),
             )
             for i in range(s)
         ]

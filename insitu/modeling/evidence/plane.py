@@ -143,4 +143,5 @@ def with_plane(
         weights=np.concatenate([spread.weights * (1 - share), weights * share]),
         sigma=spread.sigma,
         degrees=spread.degrees,
+        is_led=spread.is_led,
     )
