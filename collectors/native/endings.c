@@ -100,15 +100,25 @@ static const char *find_variable(char *const *entries, const char *name) {
   return NULL;
 }
 
-static int is_of_insitu(const char *entry) {
-  return !strncmp(entry, "INSITU_", 7) && !has_name(entry, "INSITU_TABLES"); /* which the user sets */
+/* Whether `insitu run` set an entry: its name is in the list, or it stores what the user set under such a name. */
+static int is_of_insitu(const char *entry, const char *names) {
+  if (strncmp(entry, "INSITU_", 7) || !names) return 0;
+  if (!strncmp(entry, "INSITU_USER_", 12)) return 1;
+  size_t bytes = strcspn(entry, "=");
+  for (const char *at = names; *at;) {
+    size_t length = strcspn(at, " ");
+    if (length == bytes && !memcmp(at, entry, bytes)) return 1;
+    at += length + (at[length] != 0);
+  }
+  return 0;
 }
 
 void insitu_endings_start(void) {
   size_t used = 0;
   const char *path = getenv("PYTHONPATH"), *preloads = getenv("LD_PRELOAD"), *own = getenv("INSITU_LIBRARY");
+  const char *names = getenv("INSITU_VARIABLES");
   for (char **entry = environ; *entry && used < MAX_STORED; entry++)
-    if (is_of_insitu(*entry) && !has_name(*entry, "INSITU_PYTHONPATH")) {
+    if (is_of_insitu(*entry, names) && !has_name(*entry, "INSITU_PYTHONPATH")) {
       stored[used] = strdup(*entry);
       used += stored[used] != NULL;
     }
@@ -136,7 +146,7 @@ static int is_launched(char *const *entries) {
 static char **add_measurement(char *const *entries, size_t *bytes) {
   size_t count = MAX_STORED + 8, text_bytes = 256;
   const char *path = find_variable(entries, "PYTHONPATH"), *preloads = find_variable(entries, "LD_PRELOAD");
-  const char *options = find_variable(entries, "ASAN_OPTIONS");
+  const char *options = find_variable(entries, "ASAN_OPTIONS"), *names = find_variable(stored, "INSITU_VARIABLES");
   const char *values[] = {path, path, preloads, options, site, library};
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) text_bytes += values[i] ? strlen(values[i]) : 0;
   for (char *const *entry = entries; *entry; entry++) count++;
@@ -147,7 +157,7 @@ static char **add_measurement(char *const *entries, size_t *bytes) {
 
   size_t used = 0;
   for (char *const *entry = entries; *entry; entry++) {
-    int is_replaced = has_name(*entry, "PYTHONPATH") || is_of_insitu(*entry) ||
+    int is_replaced = has_name(*entry, "PYTHONPATH") || is_of_insitu(*entry, names) ||
                       (library && (has_name(*entry, "LD_PRELOAD") || has_name(*entry, "ASAN_OPTIONS")));
     if (!is_replaced) all[used++] = *entry;
   }

@@ -155,17 +155,15 @@ static void restore_environment(void) {
   restore_variable("PYTHONPATH", "INSITU_PYTHONPATH");
   remove_word("LD_PRELOAD", getenv("INSITU_LIBRARY"));
   remove_word("ASAN_OPTIONS", INSITU_ASAN_OPTION);
-  for (char **entry = environ; *entry;) {
-    char name[64];
-    size_t bytes = strcspn(*entry, "=");
-    /* INSITU_TABLES is the user's. */
-    if (strncmp(*entry, "INSITU_", 7) || bytes >= sizeof name || !strncmp(*entry, "INSITU_TABLES=", 14)) {
-      entry++;
-      continue;
-    }
-    memcpy(name, *entry, bytes);
-    name[bytes] = 0;
-    unsetenv(name); /* moves the next entry here */
+  /* Other variables that begin with INSITU_ are the user's. */
+  char names[1024], *rest = NULL;
+  const char *list = getenv("INSITU_VARIABLES");
+  snprintf(names, sizeof names, "%s", list ? list : "");
+  for (char *name = strtok_r(names, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+    char stored[96];
+    snprintf(stored, sizeof stored, "INSITU_USER_%s", name);
+    restore_variable(name, stored);
+    unsetenv(stored);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct insitu_table *insitu_table;
@@ -67,9 +68,16 @@ static void describe_columns(char *text, size_t capacity) {
 #undef X
 }
 
+/* Whether a file of this length exceeds the limit of the process. Trying would end the application with SIGXFSZ. */
+static int exceeds_file_limit(uint64_t bytes) {
+  struct rlimit limit;
+  return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur;
+}
+
 /* Reserve the pages [from, from + bytes): a full disk is an error here instead of a SIGBUS in the application. The file
  * is opened each time, because the application may have closed or reused any descriptor. Returns 0 or an errno. */
 static int reserve(uint64_t from, uint64_t bytes) {
+  if (exceeds_file_limit(from + bytes)) return EFBIG;
   int saved = errno, cancel = insitu_prevent_cancel();
   int file = open(the_table.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   int failed = file < 0 ? errno : posix_fallocate(file, (off_t)from, (off_t)bytes);
@@ -323,6 +331,10 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
 /* Create the file at the_table.path and map it, with space for its first rows. Returns NULL and sets errno on failure.
  */
 static char *map_new_file(const uint64_t at[OFFSETS], size_t meta_bytes) {
+  if (exceeds_file_limit(at[AT_END])) {
+    errno = EFBIG;
+    return NULL;
+  }
   int file = open(the_table.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return NULL;
   char *base = MAP_FAILED;

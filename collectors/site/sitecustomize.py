@@ -39,9 +39,12 @@ def _restore_environment() -> None:
         os.environ.pop("PYTHONPATH", None)
     _remove_word("LD_PRELOAD", os.environ.get("INSITU_LIBRARY", ""))
     _remove_word("ASAN_OPTIONS", "verify_asan_link_order=0")  # see insitu/run/environment.py
-    for name in list(os.environ):
-        if name.startswith("INSITU_") and name != "INSITU_TABLES":  # which the user sets
-            del os.environ[name]
+    for name in os.environ.get("INSITU_VARIABLES", "").split():
+        saved = os.environ.pop(f"INSITU_USER_{name}", None)
+        if saved is not None:
+            os.environ[name] = saved
+        else:
+            os.environ.pop(name, None)
 
 
 def _forget_modules() -> None:

@@ -7,6 +7,7 @@ from insitu.campaign import layout
 from insitu.collectors import rank
 from insitu.errors import InsituError
 from insitu.run.environment import (
+    VARIABLES,
     campaign_directory,
     preload_environment,
     program_environment,
@@ -24,7 +25,7 @@ def main(argv: list[str] | None = None) -> None:
             print(USAGE, end="")
             sys.exit(0)
 
-        is_rank = rank.find_rank(os.environ) is not None or "INSITU_RUN" in os.environ
+        is_rank = rank.find_rank(os.environ) is not None or VARIABLES in os.environ
         if is_rank and options.ranks is None:
             become_program(options)
         from insitu.run.supervise import supervise
@@ -45,7 +46,7 @@ def become_program(options: Options) -> None:
 
     argv = program_argv(options.command)
     environment = program_environment()
-    if "INSITU_RUN" not in environment:  # started by mpiexec or srun, not by `insitu run`
+    if VARIABLES not in environment:  # started by mpiexec or srun, not by `insitu run`
         import hashlib
 
         campaign = campaign_directory(options)

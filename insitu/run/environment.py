@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Mapping
 
 from insitu.campaign import layout
 from insitu.collectors import library
@@ -12,6 +13,8 @@ from insitu.run.options import Options
 # The address sanitizer ends a program if another library is loaded before its own. preload.c and
 # sitecustomize.py remove this word again.
 SANITIZER_OPTION = "verify_asan_link_order=0"
+# Names of the variables that a run sets. Other names that begin with INSITU_ are the user's.
+VARIABLES = "INSITU_VARIABLES"
 IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")
 COERCED_LOCALES = ("C.UTF-8", "C.utf8", "UTF-8")  # PEP 538
 MAX_WORDS = 50  # of the command that are stored with a run
@@ -61,7 +64,20 @@ def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str
     }
     if original:
         environment["INSITU_PYTHONPATH"] = original
-    return environment
+    return environment | _restorable(environment)
+
+
+def _restorable(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what a rank needs to leave the program the `INSITU_…` variables of its user.
+
+    The names are those that this run sets. `INSITU_USER_NAME` is what the user set under NAME.
+    """
+    names = {name for name in environment if name.startswith("INSITU_")}
+    names |= {"INSITU_SINGLE", "INSITU_PYTHONPATH", VARIABLES}
+    saved = {
+        f"INSITU_USER_{name}": os.environ[name] for name in sorted(names) if name in os.environ
+    }
+    return {VARIABLES: " ".join(sorted(names)), **saved}
 
 
 def trouble_file(run: str, campaign: str) -> str:

@@ -1,9 +1,9 @@
 """What a hostile program is, and how it is started.
 
 In the words of a command, `{python}` is the interpreter, `{script}` the file in `programs/`,
-`{program}` the compiled program, `{folder}` the folder of the run, `{programs}` the folder of the
-files, `{repository}` that of insitu, `{cache}` that of optional packages, and `{pyenv}/3.6` an
-interpreter of pyenv.
+`{program}` the compiled program, `{build}` its folder, `{folder}` the empty folder of the run,
+`{programs}` the folder of the files, `{repository}` that of insitu, `{cache}` that of optional
+packages, and `{pyenv}/3.6` an interpreter of pyenv.
 """
 
 from collections.abc import Mapping

@@ -3,6 +3,9 @@
 from tests.system.hostile.program import SHELL, Program
 
 BIG = {f"BIG{i}": "x" * 120_000 for i in range(8)}  # a string may have 128 KiB
+# An in-situ code of the user's may have such variables, also with the names of insitu's.
+OWN = {"INSITU_MODE": "fast", "INSITU_HOME": "/opt/mine", "INSITU_RUN": "7", "INSITU_X": ""}
+FILE_BLOCKS = 20_000  # of 512 bytes: MPI starts with that, a table is longer
 ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
 
 
@@ -12,7 +15,6 @@ def limits() -> list[Program]:
         "-n 40": "files",
         "-s 512": "stack",
         "-v 8000000": "memory",
-        "-f 0": "file size",
         "-c 0": "core",
     }
     programs = []
@@ -24,6 +26,20 @@ def limits() -> list[Program]:
                 (*SHELL, f"ulimit {limit}; exec {{python}} {{script}}"),
             )
         )
+    programs += [
+        Program(
+            "ulimit file size",
+            "generators.py",
+            (*SHELL, f"ulimit -f {FILE_BLOCKS}; exec {{python}} {{script}}"),
+        ),
+        Program(
+            "ulimit file size in C",
+            "ring.c",
+            (*SHELL, f"ulimit -f {FILE_BLOCKS}; exec {{program}}"),
+            mpis=("mpich",),  # Open MPI needs more
+            is_fast=True,
+        ),
+    ]
     return [
         *programs,
         Program(
@@ -47,10 +63,13 @@ def limits() -> list[Program]:
         ),
         Program("big environment", "sizes.py", environment=BIG, ranks=1, is_fast=True),
         Program("odd names", "sizes.py"),
+        Program("own variables in Python", "looks_around.py", environment=OWN, is_fast=True),
+        Program("own variables in C", "ring.c", environment=OWN, is_fast=True),
         Program(
             "no home",
             "generators.py",
             ("env", "-u", "HOME", "-u", "TMPDIR", "{python}", "{script}"),
+            mpis=("mpich",),  # Open MPI does not start without a home
         ),
         Program(
             "a folder that is gone",
@@ -124,7 +143,7 @@ def mpi() -> list[Program]:
         Program(
             "another PMPI tool",
             "ring.c",
-            environment={"LD_PRELOAD": "{folder}/libprofiling_tool.so"},
+            environment={"LD_PRELOAD": "{build}/libprofiling_tool.so"},
             ranks=1,
             counts={"MPI_Allreduce": 20},
             is_fast=True,
@@ -132,7 +151,7 @@ def mpi() -> list[Program]:
         Program(
             "another PMPI tool in Python",
             "thread_multiple.py",
-            environment={"LD_PRELOAD": "{folder}/libprofiling_tool.so"},
+            environment={"LD_PRELOAD": "{build}/libprofiling_tool.so"},
             ranks=1,
         ),
     ]

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 static pthread_key_t key;
+static _Atomic int destroyed; /* MPI may be finalised when no destructor calls it any more */
 static void destroy(void *value) {
   int flag;
   free(malloc(200));
   MPI_Iprobe(0, 2, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
   free(value);
+  destroyed++;
 }
 static void leave(void) { pthread_exit(NULL); }
 static void *body(void *value) {
@@ -19,7 +21,7 @@ static void *body(void *value) {
   return NULL;
 }
 static void *last(void *value) {
-  usleep(1000);
+  while (destroyed < 100) usleep(1000);
   printf("exit in a thread\n");
   MPI_Finalize();
   exit(0);
