@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import zmq
 
 from insitu.campaign.layout import AGGREGATOR_EXPECTED
 from insitu.entities import RunState
 from insitu.errors import InsituError, ModelingError
-from insitu.modeling.base import ModelSet
 from insitu.server.discovery import remove_address
 from insitu.server.events import (
     Effect,
@@ -36,6 +35,8 @@ from insitu.server.writer import CampaignWriter
 
 if TYPE_CHECKING:
     from insitu.server.boards import Boards
+
+Result = TypeVar("Result")
 
 DRAIN_S = 0.2  # after a signal: stop when no message has arrived for this long
 MAX_DRAIN_S = 2.0
@@ -232,7 +233,7 @@ class Aggregator(Listener):
             )
 
 
-async def _run_in_thread(work: Callable[[], ModelSet]) -> ModelSet:
+async def _run_in_thread(work: Callable[[], Result]) -> Result:
     """Run a pure function in a thread that does not keep the process alive.
 
     Raises:
@@ -240,7 +241,7 @@ async def _run_in_thread(work: Callable[[], ModelSet]) -> ModelSet:
     """
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
-    outcome: list[ModelSet | InsituError] = []
+    outcome: list[Result | InsituError] = []
 
     def run() -> None:
         try:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from insitu.campaign.base import Store
 from insitu.campaign.load import TableCache
 from insitu.campaign.stored_values import release_connections
-from insitu.entities import CallPath, Finding, RunKey, RunRecord
-from insitu.modeling.base import ModelSet
+from insitu.entities import Finding, RunKey, RunRecord
+from insitu.modeling.base import ClassMeans, ModelSet
 from insitu.modeling.measurement import RunTable
 from insitu.server.refit import fit_models, load_refit_inputs
 
@@ -31,17 +31,16 @@ class Refitter:
 
         self.models = store.models()
         self.shown = self.models  # what boards show: the models, or a preview of the next ones
+        self._class_means = store.class_means(self.models)
 
         unmodelled = store.unmodelled_runs()
         self._modelled_runs = {run.id for run in store.runs()} - set(unmodelled)
         self._pending_runs: set[str] = set()
-        self._pending_paths: set[CallPath] = set()
         self._runs_in_work: set[str] = set()
         self._new_tables: list[tuple[RunKey, RunTable]] = []  # of the runs in work
         self._deviations: dict[str, tuple[Finding, ...]] = {}  # by run in work
 
-        for run_id in unmodelled:
-            self.add_run(run_id)
+        self._pending_runs.update(unmodelled)
 
     @property
     def is_due(self) -> bool:
@@ -50,24 +49,25 @@ class Refitter:
 
     def add_run(self, run_id: str) -> None:
         """Include a run, which is now in the store, in the next refit."""
-        self._pending_paths.update(self._tables.load(run_id).callpaths)
         self._pending_runs.add(run_id)
 
-    def begin(self) -> Callable[[], ModelSet]:
+    def begin(self) -> Callable[[], tuple[ModelSet, ClassMeans]]:
         """Take everything that is pending and return the function that fits it.
 
         Raises:
             CampaignError, UsageError: a run, campaign.toml or dependencies.json cannot be read.
         """
-        inputs = load_refit_inputs(self._store, self._campaign, load_table=self._tables.load)
-
-        touched = frozenset(self._pending_paths)
-        self._pending_paths = set()
+        inputs = load_refit_inputs(
+            self._store,
+            self._campaign,
+            load_table=self._tables.load,
+            previous=self._class_means,
+        )
         self._runs_in_work, self._pending_runs = self._pending_runs, set()
 
         previous = self.models
         new_runs = [run for run in self._store.runs() if run.id in self._runs_in_work]
-        tables = {run.id: self._store.table(run.id) for run in new_runs}
+        tables = {run.id: self._tables.load(run.id) for run in new_runs}
         modelled = {key for key, _ in inputs.experiment.runs}
         self._new_tables = []
         if previous.parameters == inputs.experiment.parameters:
@@ -77,9 +77,9 @@ class Refitter:
 
         find_deviations = self._compare_with_forecast(new_runs, tables)
 
-        def fit() -> ModelSet:
+        def fit() -> tuple[ModelSet, ClassMeans]:
             find_deviations()
-            return fit_models(inputs, previous=previous, touched=touched)
+            return fit_models(inputs)
 
         return fit
 
@@ -94,12 +94,11 @@ class Refitter:
             if not models.models:
                 return
 
-            from insitu.analysis.deviation import find_deviations
-            from insitu.analysis.forecast import make_forecast
+            from insitu.analysis.deviation import find_deviations_from_models
 
             for run in runs:
-                expected = make_forecast(models, run.key)
-                deviations_by_run[run.id] = find_deviations(expected, tables[run.id], run.key)
+                deviations = find_deviations_from_models(models, tables[run.id], run.key)
+                deviations_by_run[run.id] = deviations
 
         return compare
 
@@ -120,12 +119,16 @@ class Refitter:
 
         return estimate
 
-    def finish(self, models: ModelSet) -> list[Finding]:
+    def finish(self, fitted: tuple[ModelSet, ClassMeans]) -> list[Finding]:
         """Store the models, store the deviations with their runs, and return the deviations.
+
+        Args:
+            fitted: what the function that `begin` returned has returned.
 
         Raises:
             CampaignError: they cannot be written; the next refit computes them again.
         """
+        models, self._class_means = fitted
         self.models = self.shown = models
         self._modelled_runs |= self._runs_in_work
 
@@ -136,5 +139,5 @@ class Refitter:
                 findings += deviations
 
         release_connections()
-        self._store.put_models(models, of=self._modelled_runs)
+        self._store.put_models(models, of=self._modelled_runs, class_means=self._class_means)
         return findings

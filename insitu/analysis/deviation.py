@@ -13,14 +13,33 @@ from insitu.analysis.forecast import (
     LivePath,
     PathMetric,
     compare_with_forecast,
+    make_forecast,
 )
 from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, Finding, RunKey
-from insitu.modeling.measurement import RunTable
+from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import FloatArray, RunTable
 from insitu.units import quantity
 
 OFF_FORECAST = "off-forecast"
 NAMED_PATHS = 3  # call paths that the finding names, those with the largest deviations
 WIDTH = 48  # characters of a call path
+
+
+def find_deviations_from_models(
+    models: ModelSet, table: RunTable, run: RunKey
+) -> tuple[Finding, ...]:
+    """Report values of a complete run that its models do not expect; see `find_deviations`.
+
+    Args:
+        models: of other runs.
+        table: the values of the run.
+        run: its parameters.
+    """
+    measured = {}
+    for name, means in _means_by_metric(table).items():
+        for path, mean in zip(map(str, table.callpaths), means.tolist(), strict=True):
+            measured[path, name] = mean
+    return find_deviations(make_forecast(models, run, measured=measured), table, run)
 
 
 def find_deviations(forecast: Forecast, table: RunTable, run: RunKey) -> tuple[Finding, ...]:
@@ -76,12 +95,7 @@ def _first_metrics(keys: Iterable[PathMetric]) -> list[PathMetric]:
 
 def _mean_paths(forecast: Forecast, table: RunTable) -> list[LivePath]:
     """Means over ranks of the call paths that have a forecast."""
-    means = {}
-    for name, values in table.values.items():
-        counts = np.count_nonzero(~np.isnan(values), axis=1)
-        sums = np.nansum(values, axis=1)
-        means[name] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-
+    means = _means_by_metric(table)
     predicted = {path for path, _ in forecast.values}
     paths = []
     for row, path in enumerate(map(str, table.callpaths)):
@@ -98,6 +112,16 @@ def _mean_paths(forecast: Forecast, table: RunTable) -> list[LivePath]:
             paths.append(live_path)
 
     return paths
+
+
+def _means_by_metric(table: RunTable) -> dict[str, FloatArray]:
+    """Mean over the ranks that have a value: (n_call_paths,) by metric, NaN where there is none."""
+    means: dict[str, FloatArray] = {}
+    for name, values in table.values.items():
+        counts = np.count_nonzero(~np.isnan(values), axis=1)
+        sums = np.nansum(values, axis=1)
+        means[name] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    return means
 
 
 def _ratio(value: float, judgement: Judgement) -> float:

@@ -102,7 +102,9 @@ class ForecastComparison:
     judgements: Mapping[PathMetric, Judgement]
 
 
-def make_forecast(models: ModelSet, run: RunKey) -> Forecast:
+def make_forecast(
+    models: ModelSet, run: RunKey, *, measured: Mapping[PathMetric, float] | None = None
+) -> Forecast:
     """Predict the metrics of a run.
 
     Visits and times are predicted for the most expensive call paths, other metrics for the call
@@ -119,6 +121,8 @@ def make_forecast(models: ModelSet, run: RunKey) -> Forecast:
     Args:
         models: of other runs.
         run: its parameters are the coordinate of the prediction.
+        measured: means of the run if it is complete. Where they hardly differ from the prediction,
+            no bounds are computed.
 
     Returns:
         An empty forecast where the models cannot predict the run.
@@ -135,18 +139,50 @@ def make_forecast(models: ModelSet, run: RunKey) -> Forecast:
     others = [name for name in followed if name not in CORE_METRICS]
     halves = [names for names in (core, others) if names]
     chance = CHANCE / max(len(halves), 1)
+    n_followed = {name: len(paths) for name, paths in followed.items()}
+    all_paths = expensive.union(*followed.values())
 
-    values = {}
+    values: dict[PathMetric, Estimate] = {}
+    bounded: Mapping[str, set[CallPath]] = followed
+    if measured is not None:
+        for name, paths in followed.items():
+            costs = costs_at(models, name, at, paths, of_any_sizes=True, has_bounds=False)
+            values |= {(str(path), name): estimate for path, estimate in costs.items()}
+        bounded = _select_relevant(values, followed, measured)
+
     for names in halves:
-        bounds = 2 * max(sum(len(followed[name]) for name in names), 1)
+        # Bounds are as wide as if all call paths that are followed had some.
+        bounds = 2 * max(sum(n_followed[name] for name in names), 1)
         level = 1 - chance / bounds
         for name in names:
-            costs = costs_at(models, name, at, followed[name], level, of_any_sizes=True)
+            costs = costs_at(models, name, at, bounded[name], level, of_any_sizes=True)
             for path, estimate in costs.items():
                 values[str(path), name] = estimate
 
-    all_paths = expensive.union(*followed.values())
     return Forecast(values, _count_entering(models.clusters, all_paths, run.size))
+
+
+def _select_relevant(
+    predicted: Mapping[PathMetric, Estimate],
+    followed: Mapping[str, set[CallPath]],
+    measured: Mapping[PathMetric, float],
+) -> dict[str, set[CallPath]]:
+    """The call paths whose measured mean differs enough from the prediction to be judged."""
+    largest = _largest_values(Forecast(predicted))
+    relevant: dict[str, set[CallPath]] = {}
+    for name, paths in followed.items():
+        relevant[name] = set()
+        for path in paths:
+            key = (str(path), name)
+            value, estimate = measured.get(key, math.nan), predicted.get(key)
+            if estimate is not None and _is_relevant(value, estimate, largest[name]):
+                relevant[name].add(path)
+    return relevant
+
+
+def _is_relevant(value: float, expected: Estimate, largest: float) -> bool:
+    """Whether a difference matters beside the largest value of the metric."""
+    return abs(value - expected.value) > RELEVANT * largest
 
 
 def _select_paths(models: ModelSet, expensive: set[CallPath]) -> dict[str, set[CallPath]]:
@@ -231,7 +267,7 @@ def compare_with_forecast(
             expected = _expected_so_far(total, done if is_steady or has_ended else math.nan)
             # Ranks that have not entered the call path yet may have nothing.
             mean = value if is_steady else value * entered
-            is_relevant = abs(mean - expected.value) > RELEVANT * largest[metric]
+            is_relevant = _is_relevant(mean, expected, largest[metric])
             verdict = _verdict(metric, mean, expected) if is_relevant else ""
             judgements[path.callpath, metric] = Judgement(expected, verdict)
 

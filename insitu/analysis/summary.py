@@ -197,8 +197,7 @@ def summarise(
 
 def coordinate_text(parameters: Sequence[str], at: Coordinate) -> str:
     """`p = 64, n = 256`."""
-    pairs = zip(parameters, at, strict=True)
-    return ", ".join(f"{name} = {number(value)}" for name, value in pairs)
+    return ", ".join(f"{name} = {number(x)}" for name, x in zip(parameters, at, strict=True))
 
 
 def default_target(models: ModelSet) -> Coordinate:
@@ -215,9 +214,11 @@ def largest_coordinate(models: ModelSet) -> Coordinate:
     return tuple(np.concatenate(tables).max(axis=0).tolist())
 
 
-def estimate(model: Model, at: Coordinate, level: float = CONFIDENCE) -> Estimate:
+def estimate(
+    model: Model, at: Coordinate, level: float = CONFIDENCE, has_bounds: bool = True
+) -> Estimate:
     """The prediction of a model at one coordinate, with bounds that hold with this probability."""
-    ((low, high),) = model.interval([at], level).tolist()
+    low, high = model.interval([at], level)[0].tolist() if has_bounds else (-np.inf, np.inf)
     return Estimate(float(model.predict([at])[0]), low, high)
 
 
@@ -355,6 +356,7 @@ def costs_at(
     level: float = CONFIDENCE,
     *,
     of_any_sizes: bool = False,
+    has_bounds: bool = True,
 ) -> dict[CallPath, Estimate]:
     """Predict a metric of a mean rank at one coordinate; classes are weighted by their ranks.
 
@@ -366,8 +368,8 @@ def costs_at(
         at: a coordinate.
         only: the call paths of interest; all by default.
         level: the probability with which bounds hold.
-        of_any_sizes: whether to predict the ranks that execute a call path, with bounds for any
-            numbers of ranks in the classes.
+        of_any_sizes: predict the ranks that execute a call path, with bounds for any class sizes.
+        has_bounds: whether to compute bounds, most of the work; else they are infinite.
     """
     laws = _size_laws_of_metric(models, metric, only)
     point = np.array([at])
@@ -375,21 +377,20 @@ def costs_at(
     executing = {} if of_any_sizes else executing_shares(models, metric, point, only)
 
     def weighted(group: Sequence[SeriesModel], values: Iterable[float]) -> float:
-        columns = [np.array([value]) for value in values]
-        return float(_weighted_mean(group, laws, point, columns)[0])
+        return float(_weighted_mean(group, laws, point, [np.array([v]) for v in values])[0])
 
     costs = {}
     for path, group in groups.items():
-        by_class = [estimate(series.model, at, level) for series in group]
+        by_class = [estimate(series.model, at, level, has_bounds) for series in group]
         value = weighted(group, (class_estimate.value for class_estimate in by_class))
         lows = [class_estimate.low for class_estimate in by_class]
         highs = [class_estimate.high for class_estimate in by_class]
         if of_any_sizes:
             costs[path] = Estimate(value, min(lows), max(highs))
         else:
-            low, high = weighted(group, lows), weighted(group, highs)
             share = float(executing[path][0]) if path in executing else 1.0
-            costs[path] = Estimate(share * value, share * low, share * high)
+            bounds = share * weighted(group, lows), share * weighted(group, highs)
+            costs[path] = Estimate(share * value, *bounds)
     return costs
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, Self
 
 from insitu.entities import CallPath, Finding, RunRecord
-from insitu.modeling.base import ModelSet
+from insitu.modeling.base import ClassMeans, ModelSet
 from insitu.modeling.measurement import RunTable
 
 
@@ -65,9 +65,14 @@ class Store(Protocol):
     def table_on_disk(self, run_id: str) -> RunTable:
         """The values of a run, which take no memory: rows are read when they are selected.
 
+        Reading rows fails as `table` does if values are damaged.
+
         Raises:
-            CampaignError: as `table`.
+            CampaignError: there is no such run.
         """
+
+    def content(self, run_id: str) -> str:
+        """A digest of the values of a run, "" if it is not known."""
 
     def table_bytes(self, run_id: str) -> int:
         """The memory that the values of a run take."""
@@ -75,12 +80,19 @@ class Store(Protocol):
     def sites(self) -> Mapping[CallPath, tuple[str, int]]:
         """Where the functions at the end of call paths are defined: file and line, if known."""
 
-    def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
-        """Replace all models, classes and findings of modeling.
+    def put_models(
+        self,
+        models: ModelSet,
+        *,
+        of: Collection[str] | None = None,
+        class_means: ClassMeans | None = None,
+    ) -> None:
+        """Replace all models, classes, class means and findings of modeling.
 
         Args:
             models: the new ones.
             of: the ids of the runs that the models include; None: all runs that are complete now.
+            class_means: what the next refit can use, if anything.
         """
 
     def unmodelled_runs(self) -> list[str]:
@@ -88,6 +100,13 @@ class Store(Protocol):
 
     def models(self) -> ModelSet:
         """The models, classes and findings stored last; empty before the first `put_models`."""
+
+    def class_means(self, models: ModelSet) -> ClassMeans:
+        """The class means stored last; empty if there are none that belong to these models.
+
+        Args:
+            models: from `models`.
+        """
 
     def close(self) -> None:
         """Close the files; no other method may be called afterwards."""

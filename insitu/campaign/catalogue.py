@@ -95,11 +95,8 @@ class Catalogue:
         return int(count)
 
     def damage_error(self, what: str, error: Exception) -> CampaignError:
-        """The error for damaged data, with what to do about it."""
-        return CampaignError(
-            f"{self.path}: {what} is damaged ({error}); restore campaign.db from a backup."
-            f" `insitu doctor {self.path}` shows what is intact"
-        )
+        """See `damage_error`."""
+        return damage_error(self.path, what, error)
 
     def structure_problems(self) -> list[str]:
         """What SQLite reports about the structure of the file; empty if it is intact."""
@@ -184,6 +181,14 @@ class Catalogue:
     def __exit__(self, *error: object) -> None:
         """Close the file."""
         self.close()
+
+
+def damage_error(path: str, what: str, error: Exception) -> CampaignError:
+    """The error for damaged data, with what to do about it."""
+    return CampaignError(
+        f"{path}: {what} is damaged ({error}); restore campaign.db from a backup."
+        f" `insitu doctor {path}` shows what is intact"
+    )
 
 
 def open_catalogue(path: str, *, create: bool = False) -> Catalogue:

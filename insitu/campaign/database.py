@@ -219,6 +219,11 @@ def has_shared_classes(connection: sqlite3.Connection) -> bool:
     return _format(connection) > 2
 
 
+def has_class_means(connection: sqlite3.Connection) -> bool:
+    """Whether the file has the tables of the fourth format."""
+    return _format(connection) > 3
+
+
 def _format(connection: sqlite3.Connection) -> int:
     return _pragma(connection, "user_version")
 

@@ -58,4 +58,5 @@ def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None
         parameters=varying_parameters(runs),
         runs=tuple((run.key, load_run(run.id)) for run in runs),
         crowded={run.key: core_count(run) or 1 for run in runs if is_oversubscribed(run)},
+        contents=tuple(store.content(run.id) for run in runs),
     )

@@ -5,6 +5,7 @@ Format history (append only; a released step never changes):
     1  2026-11  runs with every rank's values, models, classes, findings
     2  2026-11  checksums of runs, models and classes
     3  2026-11  compressed models; each distinct classification of ranks once
+    4  2026-11  the mean of each behaviour class in each run
 """
 
 APPLICATION_ID = 0x494E5349  # "INSI": lets file(1) and insitu recognise the file
@@ -87,5 +88,26 @@ CREATE TABLE classified (
 DELETE FROM campaign WHERE name = 'modelled checksum';
 """
 
-STEPS = (_FORMAT_1, _FORMAT_2, _FORMAT_3)  # STEPS[k] upgrades a file from format k to format k + 1
+# Derived from the runs; see class_mean_tables.py. `campaign` has the row "class basis" beside them.
+_FORMAT_4 = """
+CREATE TABLE class_series (                -- which values the blobs in class_mean have
+    metric TEXT PRIMARY KEY, unit TEXT NOT NULL, kind TEXT NOT NULL,
+    keys BLOB NOT NULL,                    -- JSON [[call path, class], ...], zlib
+    checksum BLOB NOT NULL
+);
+CREATE TABLE class_mean (
+    run      TEXT NOT NULL,                -- key and checksum of its values
+    metric   TEXT NOT NULL,
+    means    BLOB NOT NULL,                -- f8 little-endian
+    checksum BLOB NOT NULL,
+    UNIQUE (run, metric)
+);
+"""
+
+STEPS = (
+    _FORMAT_1,
+    _FORMAT_2,
+    _FORMAT_3,
+    _FORMAT_4,
+)  # STEPS[k] upgrades a file from format k to format k + 1
 FORMAT = len(STEPS)

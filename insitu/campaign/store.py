@@ -1,12 +1,10 @@
 """The store of a campaign: one SQLite file in the campaign's directory."""
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -18,15 +16,24 @@ from insitu.campaign.catalogue import (
     Catalogue,
     open_database,
 )
-from insitu.campaign.checksums import DAMAGE, SIZE, checksum_of
-from insitu.campaign.database import explain_errors, has_checksums
+from insitu.campaign.checksums import DAMAGE, checksum_of
+from insitu.campaign.class_mean_tables import read_class_means, write_class_means
+from insitu.campaign.database import explain_errors
+from insitu.campaign.run_values import (
+    StoredTable,
+    callpaths_of,
+    read_checksum,
+    read_header,
+    read_intact_values,
+    read_values,
+    values_checksum,
+)
 from insitu.campaign.stored_values import StoredMatrix, unpack
-from insitu.entities import CallPath, Finding, Metric, MetricKind, RunRecord
+from insitu.entities import CallPath, Finding, Metric, RunRecord
 from insitu.errors import CampaignError
-from insitu.modeling.base import ModelSet
+from insitu.modeling.base import ClassMeans, ModelSet
 from insitu.modeling.measurement import FloatArray, RunTable
 
-CALLPATHS_KEPT = 1 << 17  # parsed texts in memory; runs of one campaign share theirs
 SITE = "site "  # begins the names of the rows of `campaign` that say where functions are defined
 
 
@@ -51,6 +58,7 @@ class SqliteStore(Catalogue):
         super().__init__(path, connection)
         self._last_models = ModelSet()  # what put_models of this store wrote last
         self._last_version = -1  # `changes()` after that
+        self._callpath_texts: dict[bytes, dict[int, str]] = {}  # of runs, by ids
 
     def add_run(self, run: RunRecord, table: RunTable) -> None:
         """See Store."""
@@ -79,7 +87,7 @@ class SqliteStore(Catalogue):
                 (
                     ordinal,
                     self._record_checksum(run.id),
-                    _vectors_checksum(self._read_vectors(connection, run.id)),
+                    values_checksum(read_values(connection, self.path, run.id)),
                 ),
             )
             for callpath, site in table.sites.items():
@@ -149,23 +157,32 @@ class SqliteStore(Catalogue):
     def table(self, run_id: str) -> RunTable:
         """See Store."""
         try:
-            return self._unpack_table(self._read_intact(run_id))
+            with self._reading() as connection:
+                stored = read_intact_values(connection, self.path, run_id)
+            return self._unpack_table(stored)
         except DAMAGE as error:
             raise self.damage_error(f"run '{run_id}'", error) from error
 
     def table_on_disk(self, run_id: str) -> RunTable:
         """See Store."""
         try:
-            stored = self._read_intact(run_id)
+            with self._reading() as connection:
+                header = read_header(connection, self.path, run_id, self._callpath_texts)
         except DAMAGE as error:
             raise self.damage_error(f"run '{run_id}'", error) from error
 
         values = {}
-        for metric_id, metric in stored.metrics.items():
-            ids = tuple(stored.texts)
-            matrix = StoredMatrix(self.path, stored.ordinal, metric_id, ids, stored.size)
+        ids = tuple(header.texts)
+        for metric_id, metric in header.metrics.items():
+            matrix = StoredMatrix(self.path, run_id, header.ordinal, metric_id, ids, header.size)
             values[metric.name] = cast(FloatArray, matrix)  # an array where rows are selected
-        return RunTable(_callpaths(stored), tuple(stored.metrics.values()), values)
+        return RunTable(callpaths_of(header), tuple(header.metrics.values()), values)
+
+    def content(self, run_id: str) -> str:
+        """See Store."""
+        with self._reading() as connection:
+            checksum = read_checksum(connection, run_id)
+        return "" if checksum is None else checksum.hex()
 
     def table_bytes(self, run_id: str) -> int:
         """See Store."""
@@ -177,68 +194,24 @@ class SqliteStore(Catalogue):
             ).fetchone()
         return int(row[0]) if row else 0
 
-    def _read_intact(self, run_id: str) -> "StoredTable":
-        """The compressed values of a run.
-
-        Raises:
-            ValueError: the values are damaged.
-            CampaignError: there is no such run.
-        """
-        with self._reading() as connection:
-            stored = self._read_vectors(connection, run_id)
-            checksum = self._vectors_checksum_of(connection, run_id)
-        if checksum is not None and checksum != _vectors_checksum(stored):
-            raise ValueError("the checksum of its values differs")
-        return stored
-
-    def _vectors_checksum_of(self, connection: sqlite3.Connection, run_id: str) -> bytes | None:
-        if not has_checksums(connection):
-            return None
-        row = connection.execute(
-            "SELECT vectors FROM checksum JOIN run ON run = ordinal WHERE id = ?", (run_id,)
-        ).fetchone()
-        return row[0] if row else None
-
-    def _read_vectors(self, connection: sqlite3.Connection, run_id: str) -> "StoredTable":
-        """The size, call paths, metrics and compressed values of a run.
-
-        Raises:
-            CampaignError: there is no such run.
-        """
-        run = connection.execute(
-            "SELECT ordinal, size, callpaths, metrics FROM run WHERE id = ?", (run_id,)
-        ).fetchone()
-        if run is None:
-            raise CampaignError(f"{self.path}: has no run '{run_id}'")
-
-        ordinal, size, callpath_bytes, metric_text = run
-        callpath_ids = np.frombuffer(callpath_bytes, dtype="<u4").tolist()
-        metrics = {metric_id: self._metric(metric_id) for metric_id in json.loads(metric_text)}
-        texts = dict(
-            connection.execute(
-                "SELECT id, text FROM callpath WHERE id IN (SELECT value FROM json_each(?))",
-                (json.dumps(callpath_ids),),
-            )
-        )
-        vector_rows = connection.execute(
-            "SELECT callpath, metric, dtype, codec, blob FROM vec WHERE run = ?"
-            " ORDER BY callpath, metric",
-            (ordinal,),
-        ).fetchall()
-        texts_in_order = {key: texts[key] for key in callpath_ids}
-        return StoredTable(ordinal, size, texts_in_order, metrics, vector_rows)
-
-    def _unpack_table(self, stored: "StoredTable") -> RunTable:
-        shape = (len(stored.texts), stored.size)
-        values = {metric.name: np.full(shape, np.nan) for metric in stored.metrics.values()}
-        row_of = {callpath_id: row for row, callpath_id in enumerate(stored.texts)}
+    def _unpack_table(self, stored: StoredTable) -> RunTable:
+        header = stored.header
+        shape = (len(header.texts), header.size)
+        values = {metric.name: np.full(shape, np.nan) for metric in header.metrics.values()}
+        row_of = {callpath_id: row for row, callpath_id in enumerate(header.texts)}
         for callpath_id, metric_id, dtype, codec, blob in stored.rows:
-            array = values[stored.metrics[metric_id].name]
-            row = unpack(self.path, blob, stored.size, dtype=dtype, codec=codec)
+            array = values[header.metrics[metric_id].name]
+            row = unpack(self.path, blob, header.size, dtype=dtype, codec=codec)
             array[row_of[callpath_id]] = row
-        return RunTable(_callpaths(stored), tuple(stored.metrics.values()), values)
+        return RunTable(callpaths_of(header), tuple(header.metrics.values()), values)
 
-    def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
+    def put_models(
+        self,
+        models: ModelSet,
+        *,
+        of: Collection[str] | None = None,
+        class_means: ClassMeans | None = None,
+    ) -> None:
         """See Store. An object that is the same as last time is not written again."""
         if self._last_version != self.changes():  # nothing written yet, or another process wrote
             self._last_models = ModelSet()
@@ -266,6 +239,7 @@ class SqliteStore(Catalogue):
             rest = {records.callpath_text(path): share for path, share in models.rest.items()}
             self._put("modelled rest", json.dumps(rest))
             self._put(CLASSIFIED_RUNS, classified_runs)
+            write_class_means(connection, class_means)
             self._put(MODELLED_CHECKSUM, self.modelled_checksum().hex())
 
         self._last_models, self._last_version = models, self.changes()
@@ -306,6 +280,11 @@ class SqliteStore(Catalogue):
             findings=findings,
             rest={records.callpath_of(path): share for path, share in rest.items()},
         )
+
+    def class_means(self, models: ModelSet) -> ClassMeans:
+        """See Store."""
+        with self._reading() as connection:
+            return read_class_means(connection, models.clusters)
 
     def _damage_finding(self, what: str) -> Finding:
         text = f"{what} damaged and left out; fit them again with `insitu refit {self.path}`"
@@ -370,12 +349,6 @@ class SqliteStore(Catalogue):
         query = "SELECT id FROM metric WHERE name = ? AND unit = ? AND kind = ?"
         return int(self._connection.execute(query, row).fetchone()[0])
 
-    def _metric(self, metric_id: int) -> Metric:
-        name, unit, kind = self._connection.execute(
-            "SELECT name, unit, kind FROM metric WHERE id = ?", (metric_id,)
-        ).fetchone()
-        return Metric(name, unit, MetricKind(kind))
-
     def _put(self, name: str, value: str) -> None:
         self._connection.execute("INSERT OR REPLACE INTO campaign VALUES (?, ?)", (name, value))
 
@@ -384,29 +357,6 @@ class SqliteStore(Catalogue):
             "SELECT value FROM campaign WHERE name = ?", (name,)
         ).fetchone()
         return default if row is None else str(row[0])
-
-
-VectorRow = tuple[int, int, str, str, bytes]  # call path, metric, dtype, codec, compressed values
-
-
-class StoredTable(NamedTuple):
-    """A run as it is stored; texts of call paths and metrics by id, in order."""
-
-    ordinal: int
-    size: int  # number of ranks
-    texts: dict[int, str]
-    metrics: dict[int, Metric]
-    rows: list[VectorRow]
-
-
-def _callpaths(stored: StoredTable) -> tuple[CallPath, ...]:
-    return tuple(map(_callpath_of, stored.texts.values()))
-
-
-@lru_cache(maxsize=CALLPATHS_KEPT)
-def _callpath_of(text: str) -> CallPath:
-    """The call path of a text: one object for all runs."""
-    return records.callpath_of(text)
 
 
 def _vector_rows(
@@ -424,14 +374,3 @@ def _vector_rows(
             vectors.CODEC,
             *statistics_and_blob,
         )
-
-
-def _vectors_checksum(stored: StoredTable) -> bytes:
-    """The checksum of all values of a run, with the names of what they are values of."""
-    digest = hashlib.blake2b(digest_size=SIZE)
-    digest.update(checksum_of([stored.size, *stored.texts.values()]))
-    for metric in stored.metrics.values():
-        digest.update(checksum_of([metric.name, metric.unit, metric.kind.value]))
-    for row in stored.rows:
-        digest.update(checksum_of(row))
-    return digest.digest()

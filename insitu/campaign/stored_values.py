@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 
 from insitu.campaign import vectors
+from insitu.campaign.catalogue import damage_error
 from insitu.campaign.checksums import DAMAGE
 from insitu.campaign.database import connect_to_read, explain_errors
+from insitu.campaign.run_values import read_intact_values
 from insitu.errors import CampaignError
 from insitu.modeling.measurement import FloatArray, IntArray
 
 OPEN_CAMPAIGNS = 4  # whose connections stay open while their values are read
+CHECKED_RUNS = 1 << 16  # that are not checked again
 _QUERY = "SELECT dtype, codec, blob FROM vec WHERE callpath = ? AND metric = ? AND run = ?"
 
 
@@ -28,10 +31,11 @@ class StoredMatrix:
     """The values of one metric of a run: (n_call_paths, n_ranks), read from the file when indexed.
 
     It behaves as an array where rows are selected; anything else reads all of it. path: directory
-    of the campaign. run, metric, callpaths: ids in its database.
+    of the campaign. run_id: of the run. run, metric, callpaths: ids in its database.
     """
 
     path: str
+    run_id: str
     run: int
     metric: int
     callpaths: tuple[int, ...]
@@ -58,7 +62,9 @@ class StoredMatrix:
             CampaignError: a row cannot be read, or is damaged.
         """
         values = np.full((len(rows), self.n_ranks), np.nan)
-        connection = _open_connection(os.path.abspath(self.path), os.getpid())
+        path = os.path.abspath(self.path)
+        connection = _open_connection(path, os.getpid())
+        _check_values(path, os.getpid(), self.run_id)
         with explain_errors(self.path):
             for target, row in enumerate(rows):
                 ids = (self.callpaths[row], self.metric, self.run)
@@ -95,6 +101,21 @@ def _open_connection(path: str, pid: int) -> sqlite3.Connection:
     return connect_to_read(path)
 
 
+@lru_cache(maxsize=CHECKED_RUNS)
+def _check_values(path: str, pid: int, run_id: str) -> None:
+    """Check all values of a run before the first of them is used in a process.
+
+    Raises:
+        CampaignError: they are damaged.
+    """
+    try:
+        with explain_errors(path):
+            read_intact_values(_open_connection(path, pid), path, run_id)
+    except DAMAGE as error:
+        raise damage_error(path, f"run '{run_id}'", error) from error
+
+
 def release_connections() -> None:
     """Close the files from which values were read in this process."""
     _open_connection.cache_clear()
+    _check_values.cache_clear()

@@ -409,6 +409,23 @@ class Clusters:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassMeans:
+    """The classes of an experiment, and the mean of each in each run.
+
+    basis: digest of what the classes were found in, and how; empty where that cannot be
+    recognised. metrics: by name. keys: the series of each metric. means: (n_series,) by identity
+    of the run and name of the metric. clusters, findings: of the classes.
+    """
+
+    basis: str = ""
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    keys: Mapping[str, Sequence[SeriesKey]] = field(default_factory=dict)
+    means: Mapping[str, Mapping[str, FloatArray]] = field(default_factory=dict)
+    clusters: Sequence[Clusters] = ()
+    findings: Sequence[Finding] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSet:
     """All models, classes and findings of a campaign.
 

@@ -38,12 +38,13 @@ class Experiment:
 
     parameters: names of those that vary, or ("p",) if none does. runs: complete runs in the order
     in which they were measured. crowded: runs whose ranks shared processor cores, and how many
-    cores each had.
+    cores each had. contents: a digest of the values of each run, "" where unknown, or nothing.
     """
 
     parameters: tuple[str, ...]
     runs: tuple[tuple[RunKey, RunTable], ...]
     crowded: Mapping[RunKey, int] = field(default_factory=dict)
+    contents: tuple[str, ...] = ()
 
     def coordinates(self) -> list[tuple[float, ...]]:
         """Return the distinct coordinates, ascending."""
@@ -51,7 +52,10 @@ class Experiment:
 
     def callpaths(self) -> list[CallPath]:
         """Return all call paths of the runs, sorted."""
-        return sorted({path for _, table in self.runs for path in table.callpaths})
+        paths: set[CallPath] = set()
+        for callpaths in {id(table.callpaths): table.callpaths for _, table in self.runs}.values():
+            paths.update(callpaths)
+        return sorted(paths)
 
     def metrics(self) -> dict[str, Metric]:
         """Return all metrics of the runs, by name."""

@@ -8,8 +8,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from insitu.analysis.deviation import find_deviations
-from insitu.analysis.forecast import make_forecast
+from insitu.analysis.deviation import find_deviations_from_models
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import Configuration, RunKey, RunRecord, RunState
 from insitu.errors import UsageError
@@ -123,7 +122,7 @@ class _RunWriter:
         if record is None and earlier is not None:
             record = replace(earlier, findings=())
         elif record is None:
-            deviations = find_deviations(make_forecast(self.models, key), table, key)
+            deviations = find_deviations_from_models(self.models, table, key)
             record = replace(self._describe(identity, key), findings=deviations)
 
         record = replace(record, key=key)

@@ -90,10 +90,10 @@ def refit_store(
     load_table = None if executor is None else store.table_on_disk
     try:
         inputs = load_refit_inputs(store, store.path, classes=settings, load_table=load_table)
-        models = fit_models(inputs, modeler=modeler, executor=executor)
+        models, class_means = fit_models(inputs, modeler=modeler, executor=executor)
     finally:
         release_connections()
-    store.put_models(models)
+    store.put_models(models, class_means=class_means)
     return models
 
 

@@ -6,7 +6,11 @@ import os
 import numpy as np
 import pytest
 
-from insitu.analysis.deviation import OFF_FORECAST, find_deviations
+from insitu.analysis.deviation import (
+    OFF_FORECAST,
+    find_deviations,
+    find_deviations_from_models,
+)
 from insitu.analysis.forecast import Forecast, LivePath, compare_with_forecast, make_forecast
 from insitu.analysis.shares import Estimate
 from insitu.campaign.load import load_experiment
@@ -89,6 +93,19 @@ def test_other_metrics_hardly_widen_the_bounds_of_times(heat):
     ]
 
     assert 1.0 <= bounds[0].doubt / bounds[1].doubt < 1.5
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.001, 9.0])
+def test_bounds_that_are_only_computed_where_they_matter_give_the_same_findings(heat, factor):
+    with open_store(heat) as store:
+        models = store.models()
+    record, usual = heat_run(64)
+    usual.values["time"][1] *= factor
+
+    findings = find_deviations_from_models(models, usual, record.key)
+
+    assert findings == find_deviations(make_forecast(models, record.key), usual, record.key)
+    assert bool(findings) == (factor == 9.0)
 
 
 def test_an_imported_run_is_judged_by_the_models_of_the_runs_before(heat, tmp_path):

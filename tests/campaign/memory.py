@@ -7,7 +7,7 @@ from typing import Self
 from insitu.campaign import records
 from insitu.entities import Finding, RunKey, RunRecord
 from insitu.errors import CampaignError
-from insitu.modeling.base import ModelSet
+from insitu.modeling.base import ClassMeans, ModelSet
 from insitu.modeling.measurement import RunTable
 
 
@@ -18,6 +18,7 @@ class MemoryStore:
         """Start without runs."""
         self._runs: dict[str, tuple[RunRecord, RunTable]] = {}
         self._models = ModelSet()
+        self._class_means = ClassMeans()
         self._modelled: frozenset[str] = frozenset()
 
     def add_run(self, run: RunRecord, table: RunTable) -> None:
@@ -61,9 +62,20 @@ class MemoryStore:
         """See Store."""
         return sum(array.nbytes for array in self.table(run_id).values.values())
 
-    def put_models(self, models: ModelSet, *, of: Collection[str] | None = None) -> None:
+    def content(self, run_id: str) -> str:
+        """See Store."""
+        return f"{id(self.table(run_id))}"
+
+    def put_models(
+        self,
+        models: ModelSet,
+        *,
+        of: Collection[str] | None = None,
+        class_means: ClassMeans | None = None,
+    ) -> None:
         """See Store."""
         self._models = models
+        self._class_means = class_means or ClassMeans()
         self._modelled = frozenset(records.complete_ids(self.runs()) if of is None else of)
 
     def unmodelled_runs(self) -> list[str]:
@@ -73,6 +85,10 @@ class MemoryStore:
     def models(self) -> ModelSet:
         """See Store."""
         return self._models
+
+    def class_means(self, models: ModelSet) -> ClassMeans:
+        """See Store."""
+        return self._class_means
 
     def close(self) -> None:
         """See Store."""

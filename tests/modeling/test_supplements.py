@@ -129,16 +129,3 @@ def test_a_call_path_of_rank_0_that_grows_is_reported(seconds, is_reported):
     assert [finding.where for finding in serial] == ([str(COLLECT)] if is_reported else [])
     of_collect = [series for series in models.models if series.key.callpath == COLLECT]
     assert {series.class_text for series in of_collect} == {"rank 0 only"}
-
-
-def test_models_of_unchanged_call_paths_are_reused_with_their_supplements():
-    def times(p):
-        return np.where(np.arange(p) == 1, 0.5 * p, 1.0)
-
-    experiment = experiment_of(times, lambda p: np.ones(p))
-    models = remodel(experiment)
-
-    again = remodel(experiment, previous=models, touched=())
-
-    assert again.models == models.models
-    assert again.supplements == models.supplements

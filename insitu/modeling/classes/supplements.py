@@ -4,6 +4,8 @@ A run takes as long as its slowest rank, so each call path and metric also has a
 maximum over ranks.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from insitu.entities import TIME, CallPath
@@ -43,14 +45,18 @@ def find_maxima(measured: MetricValues) -> dict[SeriesKey, FloatArray]:
     }
 
 
-def measure_whole_runs(experiment: Experiment) -> dict[SeriesKey, FloatArray]:
-    """The time of the slowest rank in each run, (n_runs,) by key; empty without times.
+def measure_whole_runs(
+    experiment: Experiment, callpaths: Sequence[CallPath]
+) -> dict[SeriesKey, FloatArray]:
+    """The time of the slowest rank in each run, (n_runs,) by key.
 
     The time of a rank is that of all call paths without a measured caller.
+
+    Args:
+        experiment: the runs.
+        callpaths: all that are measured in these and other runs.
     """
-    if TIME.name not in experiment.metrics():
-        return {}
-    paths = set(experiment.callpaths())
+    paths = set(callpaths)
     tops = [path for path in sorted(paths) if not _has_caller(path, paths)]
     tables = values_by_run(experiment, TIME.name, tops)
 
