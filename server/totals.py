@@ -213,7 +213,12 @@ def _sites_of(
     For a compiled function, the file is that of its machine code, and the line is 0: it can be
     found in debug information when somebody wants to know it.
     """
-    wanted = frozenset(callpaths)
+    # Functions that only lead to MPI calls have no row, but readers look them up, too.
+    wanted = {
+        CallPath(callpath.frames[:depth])
+        for callpath in callpaths
+        for depth in range(1, len(callpath.frames) + 1)
+    }
     sites: dict[CallPath, tuple[str, int]] = {}
     for source in sources:
         dictionary = source.dictionary

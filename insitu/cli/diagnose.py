@@ -3,7 +3,6 @@
 import click
 
 from insitu.analysis.diagnosis.diagnose import (
-    MAX_STATEMENTS,
     Diagnosis,
     statement_row,
     summary_row,
@@ -61,8 +60,5 @@ def command(
 def _print_json(diagnosis: Diagnosis) -> None:
     """Print the summary, then a line for each statement in order."""
     print_json([summary_row(diagnosis)])
-    ranked = [
-        *diagnosis.statements[:MAX_STATEMENTS],
-        *diagnosis.all_statements()[len(diagnosis.statements) :],
-    ]
-    print_json(statement_row(rank, entry) for rank, entry in enumerate(ranked, 1))
+    statements = diagnosis.all_statements()
+    print_json(statement_row(rank, entry) for rank, entry in enumerate(statements, 1))

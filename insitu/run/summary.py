@@ -39,17 +39,16 @@ def print_summary(record: RunRecord, campaign: str) -> None:
 
 
 def diagnose_briefly(campaign: str) -> list[str]:
-    """The verdict on the program and its worst limits; empty before there are laws.
+    """The verdict on the program and its worst limits; before there are laws, what took the time.
 
-    Also empty for large campaigns, whose values would take long to read: there, the user runs
+    Empty for large campaigns, whose values would take long to read: there, the user runs
     `insitu diagnose`.
     """
     try:
         with open_catalogue(campaign) as catalogue:
             selected, _ = select_runs(catalogue.runs())
-        scales = {run.key.size for run in selected}
         ranks = sum(run.key.size for run in selected)
-        if len(scales) < MIN_SCALES or ranks > MAX_RANKS_READ:
+        if not selected or ranks > MAX_RANKS_READ:
             return []
 
         # The program has ended: only now may insitu take the time to import numpy.

@@ -10,7 +10,15 @@ from insitu.analysis.diagnosis.laws import find_laws
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.machine import parse_machine
 from insitu.analysis.diagnosis.statements import Statement
-from insitu.entities import METRICS, CallPath, Configuration, RunKey, RunRecord, RunState
+from insitu.entities import (
+    METRICS,
+    CallPath,
+    Configuration,
+    Finding,
+    RunKey,
+    RunRecord,
+    RunState,
+)
 from insitu.errors import UsageError
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable
@@ -420,3 +428,148 @@ def test_one_run_suspects_no_count_that_merely_is_a_multiple_of_p():
     }
 
     assert diagnose(plan, (4,)).statements == ()
+
+
+def test_the_efficiency_at_the_target_counts_the_operation_that_costs_most():
+    """An object that is gathered goes by two operations of the same function."""
+    plan = {
+        "app->main->save->MPI_Gather": {
+            "visits": lambda p: 100,
+            "bytes_received": lambda p: on_rank_0(400 * p, p),
+        },
+        "app->main->save->MPI_Gatherv": {
+            "visits": lambda p: 100,
+            "bytes_received": lambda p: on_rank_0(1e6 * p, p),
+        },
+    }
+
+    diagnosis = diagnose(plan)
+
+    limit = only_limit(diagnosis)
+    assert limit.seconds is not None
+    assert diagnosis.totals.efficiency_then == pytest.approx(
+        10.0 / (10.0 + limit.seconds), rel=0.05
+    )
+
+
+def test_tasks_that_ranks_share_as_they_have_time_are_no_growing_messages():
+    def received(p: int) -> np.ndarray:
+        more = {3: 1, 4: 2, 6: 2, 8: 4, 12: 7}[p]
+        tasks = np.full(p, 8.0 - more / (p - 2))
+        tasks[0], tasks[1] = 0, 8 + more
+        return tasks
+
+    plan = {"app->main->serve->MPI_Recv": {"visits": received, "messages_received": received}}
+
+    diagnosis = diagnose(plan, (3, 4, 6, 8, 12))
+
+    assert "serve" not in {entry.name for entry in (*diagnosis.statements, *diagnosis.not_judged)}
+
+
+def test_functions_that_were_throttled_are_neither_fine_nor_without_growth():
+    runs = [(RunKey.of({"p": p}), table_at(HEALTHY, p)) for p in SCALES]
+    text = (
+        "timing these functions would have taken more than 2 % of the time; they count as part of"
+        " their callers from then on: inside (2592000 visits), box<3, 4>::at (12 visits);"
+        " use --skip to leave them out of all runs"
+    )
+    finding = Finding("throttled", text)
+    records = [
+        RunRecord(
+            str(key),
+            key,
+            RunState.COMPLETE,
+            configuration=Configuration.of({}),
+            findings=(finding,),
+        )
+        for key, _ in runs
+    ]
+    sites = {
+        CallPath.parse("app->main->push->inside"): ("locate.c", 6),
+        CallPath.parse("app->main->push->box<3, 4>::at"): ("locate.c", 9),
+    }
+
+    diagnosis = diagnose_experiment(
+        Experiment(("p",), tuple(runs), {}),
+        records,
+        ModelSet(),
+        program="app",
+        target=TARGET,
+        sites=sites,
+    )
+
+    names = {entry.name: entry for entry in diagnosis.not_judged}
+    assert {"inside", "box<3, 4>::at"} <= set(names)
+    assert names["inside"].where == "locate.c:6"
+    assert "push" not in {entry.name for entry in diagnosis.fine}
+
+
+def test_calls_of_an_unchanged_program_in_every_step_have_the_budget_of_its_run():
+    """The visits of its functions are unknown."""
+    plan = {
+        "app->main->share->MPI_Bcast": {
+            "visits": lambda p: 50 * p,
+            "bytes_received": lambda p: 25_600 * (p - 1),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, target={"p": 1200.0}))
+
+    assert limit.severity == pytest.approx((limit.seconds or 0) / (0.05 * 10.0))
+
+
+def test_waiting_names_the_function_that_the_late_rank_is_longer_in():
+    def only_last(p: int, seconds: float) -> np.ndarray:
+        vector = np.zeros(p)
+        vector[-1] = seconds
+        return vector
+
+    plan = {
+        "app->main->corner": {"visits": lambda p: 1, "time_exclusive": lambda p: only_last(p, 3)},
+        "app->main->residual->MPI_Allreduce": {
+            "visits": lambda p: 100,
+            "time_exclusive": lambda p: 3 - only_last(p, 3),
+            "time_waiting": lambda p: 3 - only_last(p, 3),
+        },
+    }
+
+    diagnosis = diagnose(plan, (2, 3, 4))
+
+    (waiting,) = [entry for entry in diagnosis.statements if entry.kind == "waiting"]
+    assert waiting.name == "residual"
+    assert waiting.text.endswith("; 100 % of it since rank 3 takes longer in corner")
+
+
+def test_waiting_for_ranks_that_take_turns_names_no_function():
+    plan = {
+        "app->main->residual->MPI_Allreduce": {
+            "visits": lambda p: 100,
+            "time_waiting": lambda p: 2.0,
+        },
+    }
+
+    diagnosis = diagnose(plan, (2, 3, 4))
+
+    (waiting,) = [entry for entry in diagnosis.statements if entry.kind == "waiting"]
+    assert waiting.text.endswith("ranks take turns in being late, none takes longer in total")
+
+
+def test_a_run_slower_than_its_repetitions_in_all_functions_is_disturbed():
+    plan = {
+        f"app->main->part{i}": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.5}
+        for i in range(6)
+    }
+    runs = []
+    for p in (2, 4):
+        for repetition in range(3):
+            table = table_at({**HEALTHY, **plan}, p)
+            noise = 1 + 0.01 * repetition
+            factor = 1.8 if (p, repetition) == (4, 1) else noise
+            table.values["time_exclusive"][:] *= factor
+            runs.append((RunKey.of({"p": p}, repetition), table))
+    experiment = Experiment(("p",), tuple(runs), {})
+
+    diagnosis = diagnose_experiment(experiment, [], ModelSet(), program="app", target=TARGET)
+
+    (statement,) = [entry for entry in diagnosis.statements if entry.kind == "run"]
+    assert statement.text.startswith("run p=4#1 was disturbed: 1.8 times slower")

@@ -125,7 +125,7 @@ def test_a_finding_of_many_ranks_is_printed_once():
     ]
 
 
-def test_after_three_scales_a_run_ends_with_the_verdict(tmp_path):
+def test_a_run_ends_with_its_profile_and_after_three_scales_with_the_verdict(tmp_path):
     campaign = str(tmp_path / "heat.insitu")
 
     heat_campaign(campaign, 1, (4, 8)).close()
@@ -133,6 +133,8 @@ def test_after_three_scales_a_run_ends_with_the_verdict(tmp_path):
     heat_campaign(campaign, 1, (16,)).close()
     after = diagnose_briefly(campaign)
 
-    assert before == []
+    assert before[0] == "heat.py: 2 scales measured, laws need 3; measured: 4 to 8 ranks, 2 runs"
+    assert "% of the time at p = 8" in before[1]
+    assert len(before) <= 3
     assert after[0] == "heat.py: no limit found up to 1,024 ranks; measured: 4 to 16 ranks, 3 runs"
     assert len(after) <= 3

@@ -50,6 +50,24 @@ def test_a_value_is_in_the_row_of_its_call_path_and_the_column_of_its_rank():
     np.testing.assert_array_equal(table.values["visits"], [[1, np.nan, 1], [20, np.nan, 10]])
 
 
+def test_functions_that_only_lead_to_calls_have_a_site():
+    """Functions of unchanged compiled programs are known from the stacks of their MPI calls."""
+    dictionary = Dictionary(CallPaths())
+    parents = np.array([0, 0, 1], "<u4").tobytes()
+    files = ("/bin/solver", "/bin/solver", "")
+    dictionary.extend(Paths(0, parents, ("main", "exchange", "MPI_Send"), files, bytes(12)))
+    source = Source(COLUMNS, dictionary)
+    visits = np.array([[0, 0, 7]], "<u8")
+
+    table = table_of(1, registers_of(source, group_of([0], [0, 1, 2], {0: visits})))
+
+    assert [str(callpath) for callpath in table.callpaths] == ["main->exchange->MPI_Send"]
+    assert {str(callpath): file for callpath, (file, _) in table.sites.items()} == {
+        "main": "/bin/solver",
+        "main->exchange": "/bin/solver",
+    }
+
+
 def test_ticks_become_seconds():
     source = source_of(["main"])
     group = group_of([0], [0], {1: np.array([[6]], "<u8")})

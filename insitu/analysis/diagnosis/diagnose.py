@@ -10,6 +10,11 @@ from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, Site, gather, is_mpi
+from insitu.analysis.diagnosis.runs import (
+    find_disturbed,
+    find_incomplete_runs,
+    find_throttled,
+)
 from insitu.analysis.diagnosis.statements import (
     FINE,
     LIMIT,
@@ -38,7 +43,6 @@ from insitu.entities import (
     RANKS,
     CallPath,
     RunRecord,
-    RunState,
     number,
 )
 from insitu.modeling.base import ModelSet
@@ -125,14 +129,15 @@ def diagnose_experiment(
     judged += find_growing_times(measurements, models, baseline, at)
     judged += find_waiting(measurements)
     judged += _new_imbalances(find_imbalance(measurements, baseline), judged, limits)
-    judged += _run_statements(records)
+    judged += [*find_incomplete_runs(records), *find_disturbed(measurements)]
     if len(measurements.p) < LAW_SCALES:
         judged += find_suspects(measurements)
+    throttled = find_throttled(measurements, records)
 
     ranked = order_statements(judged)
 
     ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
-    costs = _costs_of(ruling, limits)
+    costs = _costs_of(ruling, limits, at)
     totals = make_totals(measurements, baseline, costs, at)
     return Diagnosis(
         program=program,
@@ -145,8 +150,8 @@ def diagnose_experiment(
         runs=tuple(_run_row(record, experiment) for record in records if not is_omitted(record)),
         totals=totals,
         statements=tuple(ruling),
-        fine=tuple(_fine_functions(measurements, judged, limits)),
-        not_judged=tuple(_unjudged(measurements, ranked)),
+        fine=tuple(_fine_functions(measurements, judged, limits, throttled)),
+        not_judged=(*throttled.values(), *_unjudged(measurements, ranked)),
         profile=tuple(make_profile(measurements)) if len(measurements.p) < LAW_SCALES else (),
         start_up=_start_up(totals),
         next_run=_next_run(measurements, ranked),
@@ -163,11 +168,14 @@ def _new_imbalances(
     return [entry for entry in imbalances if entry.callpath not in named | counted]
 
 
-def _costs_of(statements: Sequence[Statement], limits: Sequence[Limit]) -> list[Cost]:
+def _costs_of(
+    statements: Sequence[Statement], limits: Sequence[Limit], target: float
+) -> list[Cost]:
     """The cost functions of the statements that cost time."""
     wanted = {(entry.callpath, entry.kind, entry.metric) for entry in statements}
     costs = []
-    for limit in limits:
+    # A function may receive a few bytes by one operation and most by another: the worst first.
+    for limit in sorted(limits, key=lambda limit: -limit.cost(target)):
         key = (str(limit.path), limit.kind, limit.metric)
         if limit.kind != "memory" and limit.is_exact and key in wanted:
             wanted.discard(key)
@@ -200,37 +208,11 @@ def _run_row(record: RunRecord, experiment: Experiment) -> Mapping[str, object]:
     }
 
 
-def _run_statements(records: Sequence[RunRecord]) -> list[Statement]:
-    """Runs that were killed or lost ranks."""
-    statements = []
-    for record in records:
-        if record.state is not RunState.INCOMPLETE or is_omitted(record):
-            continue
-        causes = [finding.text for finding in record.findings if finding.code.startswith("rank-")]
-        failed = [
-            f"rank {rank} ended with {_end_text(status)}"
-            for rank, status in enumerate(record.exit_status)
-            if status not in (0, -1000)
-        ]
-        cause = "; ".join([*failed[:2], *causes[:1]]) or "no cause is known"
-        statements.append(
-            Statement(
-                kind="run",
-                status=WARNING,
-                text=f"run {record.key} is incomplete and not used: {cause}",
-                ranks=", ".join(map(str, record.missing[:8])) or None,
-            )
-        )
-
-    return statements
-
-
-def _end_text(status: int) -> str:
-    return f"signal {-status}" if status < 0 else f"exit code {status}"
-
-
 def _fine_functions(
-    measurements: Measurements, statements: Sequence[Statement], limits: Sequence[Limit]
+    measurements: Measurements,
+    statements: Sequence[Statement],
+    limits: Sequence[Limit],
+    throttled: Iterable[CallPath],
 ) -> list[Statement]:
     """Functions that take time or send data, and that no statement is about."""
     if len(measurements.p) < LAW_SCALES:
@@ -239,6 +221,8 @@ def _fine_functions(
     named = {entry.callpath for entry in statements if entry.status != FINE}
     for limit in limits:
         named |= {str(path) for path in (limit.detail, *limit.includes)}
+    for path in throttled:
+        named |= {str(path), str(path.parent)}
     run = measurements.groups[-1][-1]
     times = {}
     for owner, members in measurements.members.items():

@@ -33,6 +33,7 @@ from insitu.entities import (
     VISITS,
     CallPath,
 )
+from insitu.modeling.measurement import FloatArray
 
 UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
 SENT, RECEIVED = "sends", "receives"
@@ -130,6 +131,8 @@ def _pairwise_limit(
     p = measurements.p
     visits = measurements.series([owner], VISITS.name)
     by_count = find_growth(p, messages, target, counts=visits)
+    if _is_shared_dynamically(by_count, p, target):
+        return None
     by_bytes = find_growth(p, volume, target, counts=visits)
 
     def cost(ranks: float) -> float:
@@ -163,6 +166,14 @@ def _pairwise_limit(
             subject=f"{verb} {{}}",
         )
     return None
+
+
+def _is_shared_dynamically(growth: CountGrowth, p: FloatArray, target: float) -> bool:
+    """Whether ranks share messages as they have time: only the mean repeats, and does not grow."""
+    mean = growth.mean
+    if growth.law is not None or growth.single is not None or mean is None:
+        return False
+    return mean.at(target) <= UNBALANCED * mean.at(float(p[-1]))
 
 
 def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterator[Limit]:

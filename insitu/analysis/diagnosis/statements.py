@@ -250,15 +250,16 @@ def _deciding_run(limit: Limit, outlook: TargetScope) -> str | None:
 
 def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     target = at_text(RANKS, outlook.target)
-    law = statement.law or "more"
+    law, growing = statement.law or "more", ""
     if limit.growth.law is None:
-        law = f"{quantity_text(limit.growth.now, limit.unit)}, growing as {law}"
+        law, growing = quantity_text(limit.growth.now, limit.unit), f", growing as {law}"
     then = statement.then if statement.then is not None else statement.high or 0.0
     value = quantity_text(then, limit.unit)
 
     if limit.kind == "memory":
         room = quantity_text(outlook.machine.memory_bytes, "B")
-        text = f"each rank {limit.subject.format(law)}: {value} at {target} ({room} there)"
+        subject = limit.subject.format(law) + growing
+        text = f"each rank {subject}: {value} at {target} ({room} there)"
         if statement.breaks_at is not None and statement.status in (LIMIT, WARNING):
             text += f"; fits to {at_text(RANKS, max(statement.breaks_at - 1, 1))}"
         return text + _doubt(statement)
@@ -267,9 +268,10 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
         return _imbalance_sentence(limit, outlook, law) + _doubt(statement)
 
     actor = statement.ranks if limit.kind == "serial" else "each rank"
-    text = f"{actor} {limit.subject.format(law)}: "
+    subject = limit.subject.format(law)
     if limit.path.parent is None and limit.detail is not None and is_mpi(limit.detail):
-        text = f"{actor} {limit.subject.format(law)} in {limit.detail.name}: "
+        subject += f" in {limit.detail.name}"
+    text = f"{actor} {subject}{growing}: "
     values = [value if limit.unit == "B" else f"{value} of them"]
     if limit.bytes_law is not None and limit.unit != "B":
         size = limit.bytes_law.at(outlook.target)

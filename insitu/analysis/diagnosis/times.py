@@ -30,6 +30,8 @@ from insitu.units import percent, quantity
 CARRIED = 8.0  # times the largest scale: times are not predicted beyond
 LEAST_SHARE = 0.01  # of the time, from which a call path is worth a line
 LEAST_WAITING = 0.05  # of the time, from which waiting is a warning
+LEAST_CAUSE = 0.25  # of the waiting that a function must explain to be named as a cause
+LATE_WAITS = 0.5  # times the longest waiting: a rank that waits longer is not the late one
 LEAST_EXCESS = 0.05  # of the run time, that the slowest rank takes longer than the mean
 LEAST_SECONDS = 0.1  # less is noise of the operating system
 LEAST_GROWTH = 1.2  # of the lower bound of a time, against its value now
@@ -129,11 +131,12 @@ def find_waiting(measurements: Measurements) -> Iterator[Statement]:
             continue
         span = percent(low) if high - low < 0.01 else f"{percent(low)} to {percent(high)}"
         owner = measurements.owners[path]
+        cause = _cause_of_waiting(measurements, group, path)
         yield Statement(
             kind="waiting",
             status=WARNING,
             text=f"ranks wait for others in {path.name} for {span} of the time at"
-            f" {at_text(RANKS, run.key.size)}",
+            f" {at_text(RANKS, run.key.size)}{cause}",
             callpath=str(owner),
             where=measurements.where(owner),
             ranks="all",
@@ -142,6 +145,38 @@ def find_waiting(measurements: Measurements) -> Iterator[Statement]:
             now=float(np.median(shares)) * whole,
             severity=float(np.median(shares)) / LEAST_WAITING * WARNING_FROM,
         )
+
+
+def _cause_of_waiting(
+    measurements: Measurements, group: Sequence[MeasuredRun], path: CallPath
+) -> str:
+    """Which function takes longer on the rank that the others wait for, as text; "" if unknown.
+
+    The rank that waits least is late. If some functions take longer on it than on the ranks that
+    wait, and these times together explain the waiting, then they cause it. Where ranks take turns
+    in being late, no rank takes longer in total and no cause is named (Böhme et al., "Identifying
+    the root causes of wait states", TOPC 3(2), 2016, need the order of events for that).
+    """
+    waits = np.median([run.vector(path, TIME_WAITING.name) for run in group], axis=0)
+    late = int(np.argmin(waits))
+    is_waiting = waits > waits.max() / 2
+    if waits[late] > LATE_WAITS * waits.max():
+        return "; ranks take turns in being late, none takes longer in total"
+
+    waited = float(waits[is_waiting].mean() - waits[late])
+    excesses = {}
+    for owner, members in measurements.members.items():
+        computing = [member for member in members if not is_mpi(member)]
+        times = np.median([exclusive_times(run, computing) for run in group], axis=0)
+        excesses[owner] = float(times[late] - times[is_waiting].mean())
+
+    owner, most = max(excesses.items(), key=lambda item: item[1])
+    if most < LEAST_CAUSE * waited:
+        return ""
+    share = percent(min(most / waited, 1.0))
+    where = measurements.where(owner)
+    site = f" ({where})" if where else ""
+    return f"; {share} of it since rank {late} takes longer in {short_name(owner.name)}{site}"
 
 
 def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:

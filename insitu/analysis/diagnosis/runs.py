@@ -1,0 +1,133 @@
+"""Statements about runs: abnormal ends, disturbed runs, and functions that were throttled."""
+
+import re
+import signal
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from insitu.analysis.diagnosis.measurements import Measurements, is_library, is_start_up
+from insitu.analysis.diagnosis.statements import NOT_JUDGED, WARNING, Statement
+from insitu.campaign.selection import is_omitted
+from insitu.entities import (
+    STATUS_UNKNOWN,
+    TIME_EXCLUSIVE,
+    VISITS,
+    CallPath,
+    RunRecord,
+    RunState,
+)
+from insitu.modeling.measurement import FloatArray
+from insitu.modeling.run_effects import find_disturbed_runs
+
+SHOWN_RANKS = 2  # failed ranks that a statement names
+SHOWN_THROTTLED = 3
+THROTTLED = re.compile(r"(?:^|, )(\S.*?) \(\d+ visits\)")  # in the text of the finding
+LEAST_TIME_S = 1e-3  # of a call path in a run; shorter times are noise
+
+
+def find_incomplete_runs(records: Sequence[RunRecord]) -> list[Statement]:
+    """Runs that were killed, aborted or crashed, with their ranks and signals."""
+    statements = []
+    for record in records:
+        if record.state is not RunState.INCOMPLETE or is_omitted(record):
+            continue
+        causes = [finding.text for finding in record.findings if finding.code.startswith("rank-")]
+        failed = [
+            f"rank {rank} ended with {end_text(status)}"
+            for rank, status in enumerate(record.exit_status)
+            if status not in (0, STATUS_UNKNOWN)
+        ]
+        cause = "; ".join([*failed[:SHOWN_RANKS], *causes[:1]]) or "no cause is known"
+        statements.append(
+            Statement(
+                kind="run",
+                status=WARNING,
+                text=f"run {record.key} is incomplete and not used: {cause}",
+                ranks=", ".join(map(str, record.missing[:8])) or None,
+            )
+        )
+
+    return statements
+
+
+def end_text(status: int) -> str:
+    """How a rank ended: `signal 11 (SIGSEGV)` or `exit code 3`."""
+    if status >= 0:
+        return f"exit code {status}"
+    try:
+        return f"signal {-status} ({signal.Signals(-status).name})"
+    except ValueError:
+        return f"signal {-status}"
+
+
+def find_disturbed(measurements: Measurements) -> Iterator[Statement]:
+    """Runs that were slower or faster than their repetitions by one factor in all call paths.
+
+    Only runs that had a core for each rank are judged. `find_disturbed_runs` has the conditions.
+    """
+    groups = [group for group in measurements.groups if not group[0].is_crowded]
+    if not groups or TIME_EXCLUSIVE.name not in measurements.metrics:
+        return
+
+    paths = [path for path in measurements.callpaths if not is_start_up(path)]
+    most = max(len(group) for group in groups)
+    times: FloatArray = np.full((len(paths), len(groups), most), np.nan)
+    for c, group in enumerate(groups):
+        for r, run in enumerate(group):
+            for i, path in enumerate(paths):
+                times[i, c, r] = run.vector(path, TIME_EXCLUSIVE.name).mean()
+
+    is_long = np.nanmin(times, axis=(1, 2)) > LEAST_TIME_S
+    for effect in find_disturbed_runs(times[is_long]):
+        run = groups[effect.coordinate][effect.repetition]
+        factor = effect.factor if effect.factor > 1 else 1 / effect.factor
+        direction = "slower" if effect.factor > 1 else "faster"
+        yield Statement(
+            kind="run",
+            status=WARNING,
+            text=f"run {run.key} was disturbed: {factor:.2g} times {direction} than its"
+            f" repetitions in {effect.series} of {effect.total} call paths; repeat it, or leave it"
+            " out with `insitu omit`",
+            ranks="all",
+            metric=TIME_EXCLUSIVE.name,
+            unit="s",
+            now=effect.factor,
+        )
+
+
+def find_throttled(
+    measurements: Measurements, records: Sequence[RunRecord]
+) -> dict[CallPath, Statement]:
+    """Functions of the program that were called too often to be timed, by call path.
+
+    Their visits are unknown and their time counts as that of their callers, so that nothing is
+    known about their growth.
+    """
+    names: set[str] = set()
+    for record in records:
+        for finding in record.findings:
+            if finding.code == "throttled":
+                names.update(THROTTLED.findall(finding.text.partition(" from then on: ")[2]))
+
+    statements = {}
+    for path in sorted(measurements.sites):
+        if path.name not in names or is_library(path, measurements.sites):
+            continue
+        names.discard(path.name)
+        statements[path] = Statement(
+            kind="compute",
+            status=NOT_JUDGED,
+            text=f"{path.name} is called too often to be timed within the budget, so that its"
+            " visits are unknown: run all scales with --budget off",
+            callpath=str(path),
+            where=measurements.where(path),
+            ranks="all",
+            metric=VISITS.name,
+            unit="1",
+            run="all scales with --budget off",
+        )
+        if len(statements) == SHOWN_THROTTLED:
+            break
+
+    return statements
