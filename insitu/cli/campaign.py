@@ -18,7 +18,13 @@ from insitu.launch.pilots import TIMEOUT_CODE
 from insitu.units import quantity
 from insitu.workflows.campaign import CampaignStatus, PlannedCampaign, plan_campaign
 from insitu.workflows.jobs import SubmittedJob, batch_system_of, plan_jobs, submit_jobs
-from insitu.workflows.runner import FinishedRun, RunnerOptions, RunReporter, make_runs
+from insitu.workflows.runner import (
+    NOT_MEASURED,
+    FinishedRun,
+    RunnerOptions,
+    RunReporter,
+    make_runs,
+)
 
 FAILED_EXIT_CODE = 1
 
@@ -165,21 +171,26 @@ class _RunPrinter(RunReporter):
         """End the line of this run."""
         duration = quantity(run.seconds, "s")
         if run.code:
-            reason = (
-                "timed out" if run.code == TIMEOUT_CODE else f"failed with exit code {run.code}"
-            )
             log = os.path.join(self._path, RUNS_LOG)
-            _print_message(f" {reason} after {duration}; see {log}")
+            _print_message(f" {_describe_failure(run)} after {duration}; see {log}")
         else:
             _print_message(f" {duration}{_remaining_time(agenda)}")
         if self._is_json:
             row = {"params": dict(run.point.values), "code": run.code, "seconds": run.seconds}
-            print_json([row])
+            print_json([row | {"reason": run.reason}])
 
     def report_interruption(self) -> None:
         """Print how to continue."""
         path = os.path.relpath(self._path)
         _print_message(f" interrupted; continue with: insitu campaign run {path}")
+
+
+def _describe_failure(run: FinishedRun) -> str:
+    if run.code == TIMEOUT_CODE:
+        return "timed out"
+    if run.code == NOT_MEASURED:
+        return f"could not be measured ({run.reason})"
+    return f"failed with exit code {run.code}"
 
 
 def _submit(plan: PlannedCampaign, batch: BatchSystem, *, is_retrying: bool, is_json: bool) -> None:

@@ -20,7 +20,7 @@ SHOWN_ERRORS = 5  # of ranks that could not be measured
 
 def print_summary(record: RunRecord, campaign: str) -> None:
     """Print where a run is stored, what to do next, and its findings."""
-    values = ", ".join(f"{name}={number(value)}" for name, value in record.key.parameters)
+    values = _parameters_text(record)
     where = os.path.relpath(campaign)
     if record.state is RunState.COMPLETE:
         print_message(
@@ -28,7 +28,7 @@ def print_summary(record: RunRecord, campaign: str) -> None:
             f"{next_step(record, where)}"
         )
     else:
-        print_message(_describe_incomplete(record, values, where))
+        print_message(describe_incomplete(record, campaign))
 
     for line in diagnose_briefly(where):
         print_message(line)
@@ -70,7 +70,13 @@ def diagnose_briefly(campaign: str) -> list[str]:
         return []
 
 
-def _describe_incomplete(record: RunRecord, values: str, where: str) -> str:
+def _parameters_text(record: RunRecord) -> str:
+    return ", ".join(f"{name}={number(value)}" for name, value in record.key.parameters)
+
+
+def describe_incomplete(record: RunRecord, campaign: str) -> str:
+    """Return which ranks of a run are missing, and what may complete it."""
+    where = os.path.relpath(campaign)
     missing = ", ".join(map(str, record.missing[:SHOWN_RANKS])) or "?"
     more = ", …" if len(record.missing) > SHOWN_RANKS else ""
     has_aborted = any(finding.code == "rank-aborted" for finding in record.findings)
@@ -82,8 +88,8 @@ def _describe_incomplete(record: RunRecord, values: str, where: str) -> str:
         else (f"; `insitu ingest {where}` may complete it, and {where}/logs/serve.log may say why")
     )
     return (
-        f"run {values} is incomplete: rank {missing}{more} exited abnormally; the run is stored in "
-        f"{where} but not used for models{hint}"
+        f"run {_parameters_text(record)} is incomplete: rank {missing}{more} exited abnormally;"
+        f" the run is stored in {where} but not used for models{hint}"
     )
 
 

@@ -29,7 +29,12 @@ from insitu.run.environment import (
 )
 from insitu.run.options import Options
 from insitu.run.reasons import describe_unmeasured
-from insitu.run.summary import print_measurement_errors, print_message, print_summary
+from insitu.run.summary import (
+    describe_incomplete,
+    print_measurement_errors,
+    print_message,
+    print_summary,
+)
 
 FIRST_MESSAGE_S = 2.0  # after the program has ended, for the aggregator to know the run
 MODELS_TIMEOUT_S = 30.0  # for the models of a complete run
@@ -62,9 +67,11 @@ def supervise(options: Options) -> int:
             aggregator.await_address()
 
     code = run_program(command)
-    record = finish_run(options, run, campaign, aggregator)
+    record, reason = finish_run(options, run, campaign, aggregator)
     if options.result:
-        append_result(options.result, result_row(run, campaign, code, record))
+        is_waiting = record is None and (_has_tables(run) or _is_spooled(run, campaign))
+        row = result_row(run, campaign, code, record, reason=reason, is_waiting=is_waiting)
+        append_result(options.result, row)
     return code
 
 
@@ -133,17 +140,18 @@ def run_program(command: Command) -> int:
 
 def finish_run(
     options: Options, run: str, campaign: str, aggregator: AggregatorProcess | None
-) -> RunRecord | None:
+) -> tuple[RunRecord | None, str]:
     """Wait until a run is complete, ingest its tables if nobody else does, and print a summary.
 
     Returns:
-        The run as it is stored; None if no rank of it has arrived.
+        The run as it is stored, None if no rank of it has arrived; and why it is not complete.
     """
     has_errors = print_measurement_errors(run, campaign)
     if aggregator is None:
+        reason = f"the tables are kept; ingest them with: insitu ingest {campaign}"
         if not options.is_quiet:
-            print_message(f"the tables are kept; ingest them with: insitu ingest {campaign}")
-        return None
+            print_message(reason)
+        return None, reason
 
     aggregator.await_address()
     environment = rank_environment(options, run, campaign)
@@ -158,15 +166,24 @@ def finish_run(
 
     aggregator.stop()
     record = _find_record(run, campaign) or record
-    if record is None and _is_spooled(run, campaign):
-        print_message(_describe_spooled(campaign, aggregator))
-    elif record is None and has_errors:
-        print_message("no rank of this run was measured, for the reason above")
-    elif record is None:
-        print_message(describe_unmeasured(options.command, campaign))
-    elif not options.is_quiet or record.state is RunState.INCOMPLETE:
+    if record is None:
+        reason = _describe_absent(options, run, campaign, aggregator, has_errors=has_errors)
+        print_message(reason)
+        return None, reason
+    if not options.is_quiet or record.state is RunState.INCOMPLETE:
         print_summary(record, campaign)
-    return record
+    is_complete = record.state is RunState.COMPLETE
+    return record, "" if is_complete else describe_incomplete(record, campaign)
+
+
+def _describe_absent(
+    options: Options, run: str, campaign: str, aggregator: AggregatorProcess, *, has_errors: bool
+) -> str:
+    if _is_spooled(run, campaign):
+        return _describe_spooled(campaign, aggregator)
+    if has_errors:
+        return "no rank of this run was measured, for the reason above"
+    return describe_unmeasured(options.command, campaign)
 
 
 def _ingest(run: str, campaign: str, aggregator: AggregatorProcess, *, is_known: bool) -> None:
@@ -277,12 +294,28 @@ def _find_record(run: str, campaign: str) -> RunRecord | None:
 
 
 def result_row(
-    run: str, campaign: str, code: int, record: RunRecord | None
+    run: str,
+    campaign: str,
+    code: int,
+    record: RunRecord | None,
+    *,
+    reason: str = "",
+    is_waiting: bool = False,
 ) -> Mapping[str, object]:
-    """Return what became of a run as JSON; the state is "absent" if no rank of it has arrived."""
+    """Return what became of a run as JSON.
+
+    Args:
+        run: its id.
+        campaign: absolute path of the campaign.
+        code: exit code of the program.
+        record: the run as it is stored; None if it is not.
+        reason: why it is not complete.
+        is_waiting: whether its tables are there and can still be stored.
+    """
     row: dict[str, object] = {"run": run, "campaign": campaign, "exit_code": code}
+    row["reason"] = reason
     if record is None:
-        return row | {"state": "absent"}
+        return row | {"state": "waiting" if is_waiting else "absent"}
 
     findings = [
         {"code": finding.code, "text": finding.text, "where": finding.where}

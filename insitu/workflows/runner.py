@@ -1,9 +1,11 @@
 """Making the runs of a campaign, one after another."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +14,6 @@ from dataclasses import dataclass
 from insitu.analysis.progress import Agenda
 from insitu.campaign.attempts import AttemptRecord, append_attempt
 from insitu.campaign.layout import (
-    AGGREGATOR_ADDRESS,
     AGGREGATOR_JOURNAL,
     CAMPAIGN_FILE,
     LOGS,
@@ -21,15 +22,16 @@ from insitu.campaign.layout import (
 )
 from insitu.campaign.lock import RunsLock
 from insitu.campaign.ownership import check_own
+from insitu.campaign.reachability import Reachability, find_listener
 from insitu.design.factorial import Point
-from insitu.entities import RANKS, number
-from insitu.errors import CampaignError
+from insitu.entities import RANKS, RunState, number
 from insitu.launch.find import find_mpiexec
 from insitu.launch.pilots import fill, run_bounded
 from insitu.run.aggregator import with_insitu_importable
 from insitu.workflows.campaign import CampaignStatus, PlannedCampaign
 
 POLL_S = 0.5
+NOT_MEASURED = 125  # an exit code that timeout(1), env(1) and docker use for failures of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,20 @@ class RunnerOptions:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run that has ended: its configuration, exit code (124: timeout) and duration."""
+    """A run that has ended.
+
+    Attributes:
+        point: its configuration.
+        code: exit code of the program (124: timeout); NOT_MEASURED if that is 0 but the run is not
+            complete in the campaign.
+        seconds: its duration.
+        reason: why the run is not complete; "" if it is, or if nothing is known.
+    """
 
     point: Point
     code: int
     seconds: float
+    reason: str = ""
 
 
 class RunReporter:
@@ -81,7 +92,7 @@ class RunnerResult:
 
     @property
     def has_failures(self) -> bool:
-        """Whether a run failed."""
+        """Whether a run failed, or could not be measured."""
         return any(run.code for run in self.runs)
 
 
@@ -150,8 +161,8 @@ def _ingest_leftovers(path: str) -> None:
     """Ingest what earlier runs left behind, once their ranks have ended."""
     from insitu.collectors.leftovers import find_leftovers, has_live_ranks
 
-    if os.path.exists(os.path.join(path, AGGREGATOR_ADDRESS)) and _is_served(path):
-        return  # the aggregator stores what its agents send
+    if find_listener(path).reachability is not Reachability.ABSENT:
+        return  # the aggregator stores what its agents send, as soon as it runs
     while any(map(has_live_ranks, find_leftovers(path))):
         time.sleep(POLL_S)
     if find_leftovers(path) or os.path.exists(os.path.join(path, AGGREGATOR_JOURNAL)):
@@ -160,17 +171,6 @@ def _ingest_leftovers(path: str) -> None:
             subprocess.run(
                 command, env=with_insitu_importable(os.environ), check=False, stdout=log, stderr=log
             )
-
-
-def _is_served(path: str) -> bool:
-    """Whether an aggregator holds the lock of the campaign."""
-    from insitu.server.discovery import WriterLock
-
-    try:
-        WriterLock(path).close()
-    except CampaignError:
-        return True
-    return False
 
 
 def run_command(plan: PlannedCampaign, point: Point) -> list[str]:
@@ -211,18 +211,35 @@ def _make_run(plan: PlannedCampaign, point: Point, lock: int) -> FinishedRun:
     os.makedirs(os.path.join(plan.path, LOGS), mode=0o700, exist_ok=True)
 
     started_at = time.time()
-    with open(os.path.join(plan.path, RUNS_LOG), "ab") as output:
+    with (
+        open(os.path.join(plan.path, RUNS_LOG), "ab") as output,
+        tempfile.TemporaryDirectory(prefix="insitu-") as folder,
+    ):
+        result = os.path.join(folder, "result.json")
         output.write(f"\n== {time.strftime('%Y-%m-%d %H:%M:%S')} {point}\n".encode())
         output.flush()
         ended = run_bounded(
-            command,
+            [*command[:3], "--result", result, *command[3:]],
             plan.study.timeout_s,
             output=output,
             directory=os.path.dirname(plan.path),
             environment=with_insitu_importable(os.environ),
             kept_open=[lock],
         )
+        state, reason = _read_result(result)
 
-    record = AttemptRecord(dict(point.values), started_at, ended.seconds, ended.code)
+    is_unmeasured = not ended.code and state != RunState.COMPLETE.value
+    code = NOT_MEASURED if is_unmeasured else ended.code
+    record = AttemptRecord(dict(point.values), started_at, ended.seconds, code)
     append_attempt(plan.path, record)
-    return FinishedRun(point, ended.code, ended.seconds)
+    return FinishedRun(point, code, ended.seconds, reason)
+
+
+def _read_result(path: str) -> tuple[str, str]:
+    """The state of a run and why it is not complete, as `insitu run --result` wrote them."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            row = json.loads(file.read())
+        return str(row["state"]), str(row["reason"])
+    except (OSError, ValueError, KeyError):
+        return "", "`insitu run` ended before it could say what became of the run"

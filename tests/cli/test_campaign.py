@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from insitu.campaign.attempts import AttemptRecord, append_attempt, read_attempts
+from insitu.workflows.runner import NOT_MEASURED
 from tests.support.listeners import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,6 +74,20 @@ def test_run_that_takes_too_long_is_ended(insitu, campaign):
     answer = insitu("campaign", "run", "app.insitu")
     assert answer.code == 1
     assert answer.err.count("timed out after") == 2
+
+
+@pytest.mark.mpi
+def test_run_that_could_not_be_measured_counts_as_failed(insitu, campaign):
+    (campaign / "campaign.toml").write_text(TOLD.replace("app.py {n}", "true {n}"))
+
+    answer = insitu("campaign", "run", "app.insitu", "--json")
+
+    assert answer.code == 1
+    assert answer.err.count("could not be measured (no rank of this run was measured: ") == 4
+    rows = [json.loads(line) for line in answer.lines]
+    assert [row["code"] for row in rows] == [NOT_MEASURED] * 4
+    assert all("true is not linked with a shared MPI library" in row["reason"] for row in rows)
+    assert [attempt.code for attempt in read_attempts(str(campaign))] == [NOT_MEASURED] * 4
 
 
 def test_job_scripts_are_printed_and_nothing_is_started(insitu, campaign):

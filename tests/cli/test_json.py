@@ -19,7 +19,7 @@ def fields_of(output: str) -> set[str]:
         for line in REFERENCE.read_text(encoding="utf-8").splitlines()
         if line.startswith(f"| `insitu {output}`")
     ]
-    states = {"sealed", "partial", "absent"}
+    states = {"sealed", "partial", "absent", "waiting"}
     return set(re.findall(r"`(\w+)`", row.split("|")[2])) - states
 
 
@@ -61,7 +61,8 @@ def test_result_of_a_run(tmp_path):
     path = tmp_path / "run.json"
 
     for known in (record, None):
-        append_result(str(path), result_row("1", "/heat.insitu", 9, known))
+        append_result(str(path), result_row("1", "/heat.insitu", 9, known, reason="killed"))
+    waiting = result_row("1", "/heat.insitu", 0, None, reason="stopped", is_waiting=True)
 
     told, absent = map(json.loads, path.read_text().splitlines())
     assert set(told) == fields_of("run --result")
@@ -71,5 +72,7 @@ def test_result_of_a_run(tmp_path):
         "run": "1",
         "campaign": "/heat.insitu",
         "exit_code": 9,
+        "reason": "killed",
         "state": "absent",
     }
+    assert (waiting["state"], waiting["reason"]) == ("waiting", "stopped")
