@@ -65,7 +65,7 @@ def test_a_compiled_program_is_measured_by_name(ring):
     assert ring.values("ring->main->MPI_Allreduce", "bytes_sent") == [8, 8, 8]
     assert ring.left_tables() == []
     fitting = fitting_mpiexec(str(ring.folder / "ring"))
-    assert os.path.samefile(os.path.dirname(fitting), BINARIES[ring.mpi])
+    assert os.path.samefile(fitting, BINARIES[ring.mpi] / "mpiexec")
 
 
 def test_its_exit_code_is_the_programs_own(ring):
