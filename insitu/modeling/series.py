@@ -8,6 +8,8 @@ import numpy as np
 from insitu.errors import ModelingError
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 
+CLIPPED_DIFFERENCE = 5.0  # of two repetitions, in deviations; larger ones count like that
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
@@ -16,7 +18,9 @@ class Series:
     parameters: names of the columns of coordinates. coordinates: (n_points, n_parameters). values:
     (n_series, n_points), the median over repetitions, NaN where nothing was measured. counts:
     (n_series, n_points), repetitions behind each value. deviations: (n_series, n_points), relative
-    standard deviation of one repetition, NaN for fewer than two. keys: one per series, or none.
+    standard deviation of one repetition, NaN for fewer than two. lags: (n_series, 3), sums of the
+    squared differences between repetitions in order, those next to each other and those two apart,
+    and of how many triples, see `_compare_successive`. keys: one per series, or none.
     """
 
     parameters: tuple[str, ...]
@@ -24,6 +28,7 @@ class Series:
     values: FloatArray
     counts: FloatArray
     deviations: FloatArray
+    lags: FloatArray
     keys: Sequence[SeriesKey] = field(default=())
 
     def select(self, rows: IntArray) -> "Series":
@@ -34,6 +39,7 @@ class Series:
             values=self.values[rows],
             counts=self.counts[rows],
             deviations=self.deviations[rows],
+            lags=self.lags[rows],
             keys=[self.keys[row] for row in rows] if self.keys else (),
         )
 
@@ -102,6 +108,7 @@ def reduce_repetitions(
         values=centre,
         counts=counts,
         deviations=deviations,
+        lags=_compare_successive(values, centre, deviations),
         keys=keys,
     )
 
@@ -139,3 +146,34 @@ def _summarize(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, Floa
         deviation = np.sqrt(squares / (counts - 1)) / np.abs(centre)
     deviation = np.where((counts > 1) & (centre != 0), deviation, np.nan)
     return np.where(counts > 0, centre, np.nan), deviation
+
+
+def _compare_successive(
+    values: FloatArray, centre: FloatArray, deviations: FloatArray
+) -> FloatArray:
+    """How far apart successive repetitions are: (n_series, n_points, 3).
+
+    Per triple of repetitions in order: the mean of both squared differences of neighbours, the
+    squared difference of the first and the last, and 1. In units of the deviation that a series
+    usually has, clipped at CLIPPED_DIFFERENCE of it, so that outliers do not decide.
+
+    Args:
+        values: (n_series, n_points, n_repetitions). centre, deviations: (n_series, n_points).
+    """
+    sums = np.zeros((*centre.shape, 3))
+    if values.shape[2] < 3:
+        return sums
+
+    usual = np.nan_to_num(deviations)
+    usual = np.median(usual, axis=1, keepdims=True) * np.abs(np.nan_to_num(centre))
+    is_usable = usual > 0
+    unit = np.where(is_usable, usual, 1.0)[:, :, None]
+    of_one = np.clip(np.abs(np.diff(values, axis=2)) / unit, 0.0, CLIPPED_DIFFERENCE) ** 2
+    of_two = np.clip(np.abs(values[:, :, 2:] - values[:, :, :-2]) / unit, 0.0, CLIPPED_DIFFERENCE)
+    neighbours = (of_one[:, :, 1:] + of_one[:, :, :-1]) / 2
+    is_triple = np.isfinite(neighbours) & is_usable[:, :, None]
+
+    sums[:, :, 0] = np.where(is_triple, neighbours, 0.0).sum(axis=2)
+    sums[:, :, 1] = np.where(is_triple, of_two**2, 0.0).sum(axis=2)
+    sums[:, :, 2] = is_triple.sum(axis=2)
+    return sums

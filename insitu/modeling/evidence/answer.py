@@ -13,9 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from insitu.modeling.base import BackTest
-from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
-from insitu.modeling.evidence.marginal import Float32Array
-from insitu.modeling.evidence.normal_equations import INVERSE_ELEMENTS, Candidates
+from insitu.modeling.evidence.hypothesis_space import (
+    CONSTANT_PRIOR,
+    ONE_TERM_PRIOR,
+    HypothesisSpace,
+)
+from insitu.modeling.evidence.marginal import LOG_RANGE, VISIBLE, Float32Array, invisible_prior
+from insitu.modeling.evidence.normal_equations import (
+    INVERSE_ELEMENTS,
+    UNSEEN_TERM_SHARE,
+    Candidates,
+)
 from insitu.modeling.evidence.posterior import Posterior
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function, Term
@@ -33,6 +41,7 @@ MIN_AGREEMENT_OF_CONSTANT = 0.3  # a constant with less agreement is not answere
 CONSTANT_PENALTY = 2.0  # … since this outweighs everything else
 SIMPLICITY_BONUS = 0.03  # what a further term must add in agreement
 MAX_LOG_DISTANCE = 2.0  # predictions whose ratio is larger than e² are all equally bad
+SHARE_THAT_MATTERS = 0.02  # of the largest value; a smaller term does not make a constant wrong
 
 MAX_STANDARD_DISTANCE = 1e3  # standard deviations; clipped before single precision
 # Φ(z) ≈ ½ + ½ tanh(√(2/π) (z + 0.044715 z³)), the approximation known from the GELU function.
@@ -43,11 +52,13 @@ TANH_SLOPE, TANH_BEND = np.float32(0.7978846), np.float32(0.0356774)
 class Scales:
     """What turns fits of scaled data into fits of the data.
 
-    values: (s,), with the sign of the series. terms: (T,), the largest value of each term.
+    values: (s,), with the sign of the series. terms: (T,), the largest value of each term. noise:
+    (s,), of the next measurement, relative to the usual noise of the series.
     """
 
     values: FloatArray
     terms: FloatArray
+    noise: FloatArray
 
 
 class Answer(NamedTuple):
@@ -143,6 +154,27 @@ def expected_distance(predicted: FloatArray, weights: FloatArray, n_first: int) 
     return np.asarray((weights[:, None, :] * distance).sum(axis=2))
 
 
+def probability_of_constant(agreement: FloatArray, sigma: FloatArray) -> FloatArray:
+    """Return the probability that a series answered with a constant has no term that matters.
+
+    The posterior of a constant also stands for terms too small to be seen, and the prior of a
+    share reaches down to MIN_SHARE, so it says that nothing can be seen, not that nothing is there.
+    This is the same posterior with a share that is log-uniform between SHARE_THAT_MATTERS and 1.
+
+    Args:
+        agreement: posterior of the constant. sigma: noise of one measurement, of the same shape.
+    """
+    with_unseen = CONSTANT_PRIOR + UNSEEN_TERM_SHARE * ONE_TERM_PRIOR * invisible_prior(sigma)
+    log_range = -np.log(SHARE_THAT_MATTERS)
+    unseen_share = (np.log(np.maximum(VISIBLE * sigma, 1e-300)) + log_range) / log_range
+    unseen = ONE_TERM_PRIOR * np.clip(unseen_share, 0.0, 1.0)
+
+    constant = agreement * CONSTANT_PRIOR / with_unseen
+    hidden = agreement * unseen / with_unseen
+    visible = (1 - agreement) * LOG_RANGE / log_range
+    return np.asarray(constant / np.maximum(constant + hidden + visible, 1e-300))
+
+
 class _BestHypotheses:
     """The most probable hypotheses of each series, in the units of the data: (s, k) each."""
 
@@ -163,7 +195,7 @@ class _BestHypotheses:
         def take(values: NDArray[Number]) -> NDArray[Number]:
             return np.take_along_axis(values, order, 1)
 
-        self.posterior, self.space = posterior, space
+        self.posterior, self.space, self.noise = posterior, space, scales.noise
         self.weights = take(posterior.hypotheses)
         self.first, self.second = take(candidates.first), take(candidates.second)
 
@@ -215,7 +247,12 @@ class _BestHypotheses:
         far = expected_distance(predicted, self.weights, N_HYPOTHESES)
         gain = agreement + near - far + SIMPLICITY_BONUS * absent_terms
         chosen = np.argmax(gain - CONSTANT_PENALTY * is_doubtful, axis=1)
-        return chosen, np.take_along_axis(agreement, chosen[:, None], 1)[:, 0].tolist()
+        claims = np.where(
+            leading[:, tried] < 0,
+            probability_of_constant(agreement, self.posterior.sigma[:, None]),
+            agreement,
+        )
+        return chosen, np.take_along_axis(claims, chosen[:, None], 1)[:, 0].tolist()
 
     def _predict(self) -> tuple[IntArray, FloatArray]:
         """The leading term at the target, -1 for none, and the prediction there: (s, k)."""
@@ -250,7 +287,8 @@ class _BestHypotheses:
             covariances[:, :, i, j] = element[:, :count] * variance
             covariances[:, :, j, i] = covariances[:, :, i, j]
 
-        sigma, degrees = self.posterior.sigma.tolist(), self.posterior.degrees.tolist()
+        sigma = (self.posterior.sigma * self.noise).tolist()
+        degrees = self.posterior.degrees.tolist()
         return [
             Spread(
                 exponents=exponents[i],

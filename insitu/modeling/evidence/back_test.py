@@ -174,7 +174,8 @@ def _predict(
         low, high = np.where(below, middle, low), np.where(below, high, middle)
 
     median = (low + high) / 2
-    repetitions = np.maximum(batch.data.repetitions[rows, point], 1.0)
+    repetitions = batch.data.repetitions[rows, point]
+    repetitions = np.where(repetitions > 0, repetitions, 1.0)
     variance = (weights * ((log_centre - median[:, None]) ** 2 + relative**2)).sum(axis=1)
     return median, np.sqrt(variance + posterior.sigma**2 / repetitions)
 

@@ -1,5 +1,6 @@
 """Series of one parameter on the same points, scaled for the fits of the hypotheses."""
 
+from collections import defaultdict
 from copy import copy
 from dataclasses import replace
 
@@ -16,7 +17,12 @@ from insitu.modeling.evidence.answer import (
 from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
 from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.evidence.posterior import Posterior
-from insitu.modeling.evidence.relative_data import scale_errors, smallest_sizes
+from insitu.modeling.evidence.relative_data import (
+    RelativeData,
+    scale_errors,
+    smallest_sizes,
+)
+from insitu.modeling.evidence.repetitions import RepetitionWorth, weigh_repetitions
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.series import Series
 
@@ -69,14 +75,8 @@ class Batch:
         self.term_scale = np.where(is_usable, size, 1.0)
         terms[~is_usable] = np.nan
 
-        is_measured = ~np.isnan(series.values)
-        repetitions = noise.effective_repetitions(series.counts)
-        self.data = scale_errors(
-            terms / self.term_scale[:, None],
-            np.where(is_measured, repetitions, 0.0),
-            self.relative,
-            size=np.maximum(np.abs(self.relative), self.min_size),
-        )
+        self.worth = weigh_repetitions(series, self._pools_of_times())
+        self.data = self._scale_errors(terms / self.term_scale[:, None])
 
     def select(self, rows: IntArray) -> "Batch":
         """Return a batch of some of the series (k,); results do not depend on the others."""
@@ -85,13 +85,45 @@ class Batch:
         selected.metrics = [self.metrics[row] for row in rows]
         selected.has_values, selected.scale = self.has_values[rows], self.scale[rows]
         selected.relative, selected.min_size = self.relative[rows], self.min_size[rows]
+        selected.worth = self.worth.select(rows)
         selected.data = self.data.select(rows)
         return selected
+
+    def _scale_errors(self, terms: FloatArray) -> RelativeData:
+        is_measured = ~np.isnan(self.series.values)
+        return scale_errors(
+            terms,
+            np.where(is_measured, self.worth.repetitions, 0.0),
+            self.relative,
+            size=np.maximum(np.abs(self.relative), self.min_size),
+        )
+
+    def with_worth(self, worth: RepetitionWorth) -> "Batch":
+        """Return the same series with repetitions that are worth so much."""
+        revised = copy(self)
+        revised.worth = worth
+        revised.data = revised._scale_errors(self.data.terms)
+        return revised
+
+    def pools(self) -> dict[tuple[str, bool], IntArray]:
+        """Return the series that share their noise: indices by metric and whether they are counts.
+
+        Series that were never measured and series of zeros are left out.
+        """
+        are_counts = noise.are_counts(self.series.values)
+        is_measured = np.isfinite(self.series.values).any(axis=1)
+        groups: dict[tuple[str, bool], list[int]] = defaultdict(list)
+        for row in np.flatnonzero(is_measured & self.has_values).tolist():
+            groups[self.metrics[row], bool(are_counts[row])].append(row)
+        return {key: np.array(rows, dtype=np.intp) for key, rows in groups.items()}
+
+    def _pools_of_times(self) -> list[IntArray]:
+        return [rows for (_, are_counts), rows in self.pools().items() if not are_counts]
 
     def log_likelihood_of_scatter(self, rows: IntArray, levels: FloatArray) -> FloatArray:
         """Return what repetitions say about the noise of these series: (s, L), logarithm."""
         return noise.log_likelihood_of_scatter(
-            self.series.deviations[rows], self.series.counts[rows], levels
+            self.worth.deviations[rows], self.series.counts[rows], levels
         )
 
     def choose(
@@ -112,7 +144,7 @@ class Batch:
             candidates,
             posterior,
             self.space,
-            scales=Scales(self.scale[rows], self.term_scale),
+            scales=Scales(self.scale[rows], self.term_scale, self.worth.newest[rows]),
             target=float(TARGET_FACTOR * self.x[-1] if target is None else target),
             n_hypotheses=self.n_hypotheses,
         )

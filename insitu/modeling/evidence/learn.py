@@ -1,6 +1,5 @@
 """What the series of a pool share: the noise, and how often behaviour changes."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any  # chunks of work are of every kind
 
@@ -20,22 +19,13 @@ Map = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]  # has the si
 
 
 def find_pools(batch: Batch, map_: Map = map) -> list[Pool]:
-    """Return the series by metric and by whether they are counts.
-
-    Series that were never measured and series of zeros are left out.
-    """
-    are_counts = noise.are_counts(batch.series.values)
-    groups: dict[tuple[str, bool], list[int]] = defaultdict(list)
-    for row in np.flatnonzero((batch.data.counts > 0) & batch.has_values).tolist():
-        groups[batch.metrics[row], bool(are_counts[row])].append(row)
-
+    """Return the series by metric and by whether they are counts; see `Batch.pools`."""
     return [
-        _learn_pool(batch, np.array(rows, dtype=np.intp), is_count, map_)
-        for (_, is_count), rows in groups.items()
+        learn_pool(batch, rows, is_count, map_) for (_, is_count), rows in batch.pools().items()
     ]
 
 
-def _learn_pool(batch: Batch, members: IntArray, are_counts: bool, map_: Map) -> Pool:
+def learn_pool(batch: Batch, members: IntArray, are_counts: bool, map_: Map) -> Pool:
     """Learn the distribution of noise and the frequency of changes from a sample."""
     levels = noise.COUNT_LEVELS if are_counts else noise.LEVELS
     is_long = len(batch.x) >= change_points.MIN_SERIES_POINTS

@@ -11,6 +11,9 @@ from insitu.modeling.evidence.change_points import ChangePrior
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function
 
+LEAST_SHARE = 0.85  # of a least noise: levels are a factor of 1.5 apart
+SMALLEST_PROBABILITY = 1e-12  # of a level that is possible
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -33,6 +36,16 @@ class Pool:
         """Return some of the members, numbered from 0."""
         noise_of_span = self.noise[span]
         return replace(self, members=np.arange(len(noise_of_span)), noise=noise_of_span)
+
+    def with_least_noise(self, least: FloatArray) -> "Pool":
+        """Return a pool whose members have at least this noise (m,), at the levels that are left.
+
+        The highest level always stays.
+        """
+        is_possible = self.levels >= LEAST_SHARE * least[:, None]
+        is_possible[:, -1] = True
+        noise = np.where(is_possible, np.maximum(self.noise, SMALLEST_PROBABILITY), 0.0)
+        return replace(self, noise=noise / noise.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,3 +111,21 @@ def widen(answer: Answer, logarithms: FloatArray, n_parameters: int) -> Answer:
             )
         )
     return answer._replace(spreads=tuple(spreads))
+
+
+def limit_degrees(answer: Answer, share: float, n_points: int) -> Answer:
+    """Return an answer that knows its noise no better than so many points tell it.
+
+    However many series share a deviation, it was drawn once per point.
+
+    Args:
+        share: of the shared deviation in the variance of the noise.
+    """
+    spreads: list[Spread | None] = []
+    for spread in answer.spreads:
+        if spread is None:
+            spreads.append(spread)
+            continue
+        degrees = 1 / (share / (n_points - 2) + (1 - share) / spread.degrees)
+        spreads.append(replace(spread, degrees=min(degrees, spread.degrees)))
+    return answer._replace(spreads=tuple(spreads))

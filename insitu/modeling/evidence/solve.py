@@ -3,7 +3,8 @@
 `solve` does the following for each pool of series that share a distribution of noise:
 
 1. learn the distribution of noise levels and the frequency of changes from a sample (`learn.py`);
-2. weigh all functions for each whole series, a second time where it is noisy (`whole.py`);
+2. weigh all functions for each whole series, a second time where it is noisy (`whole.py`), and
+   again with more noise where the series deviate together (`shared_deviation.py`);
 3. weigh all segmentations of the series that may change (`cut.py`);
 4. look for functions through all points of series that are counts (`exact.py`);
 5. weigh the functions against local laws by what models of the smaller scales missed
@@ -13,6 +14,8 @@ Steps 1 to 3 work on chunks of series. An executor may compute the chunks anywhe
 same with and without one, and so are the answers, to the last bit.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from insitu.modeling.evidence import newest
@@ -21,10 +24,15 @@ from insitu.modeling.evidence.back_test import apply_back_test
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.cut import cut_series
 from insitu.modeling.evidence.exact import exact_answer, find_exact_functions
-from insitu.modeling.evidence.learn import CHUNK_SIZE, Map, chunks, find_pools
+from insitu.modeling.evidence.learn import CHUNK_SIZE, Map, chunks, find_pools, learn_pool
 from insitu.modeling.evidence.pool import Pool, Suspects, no_answer
+from insitu.modeling.evidence.shared_deviation import (
+    SMALLEST_VARIANCE,
+    find_shared_deviation,
+    limit_degrees,
+)
 from insitu.modeling.evidence.whole import Chunk, join_chunks, solve_chunk
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray, IntArray
 
 CHUNKS_PER_TASK = 8  # so that sending a task to another machine is worth it
 ARENA_SIZE = 3_000_000  # numbers, more than the arrays of a chunk take
@@ -44,17 +52,79 @@ def solve_batch(batch: Batch, map_: Map = map) -> dict[int, Answer]:
     for row in np.flatnonzero((batch.data.counts > 0) & ~batch.has_values).tolist():
         answers[row] = exact_answer(batch.space, 0.0, [], [])  # a series of zeros
 
-    for pool in find_pools(batch, map_):
-        whole, suspects, held_out = _solve_whole(batch, pool, map_)
-        answers |= whole
-        for row, answer in _solve_segments(batch, pool, suspects, map_).items():
+    for first_pool in find_pools(batch, map_):
+        shared = _solve_shared(batch, first_pool, map_)
+        revised, pool, whole = shared.batch, shared.pool, shared.whole
+        answers |= whole.answers
+        for row, answer in _solve_segments(revised, pool, whole.suspects, map_).items():
             if newest.prefers_cut(answer, answers[row], len(batch.x)):
                 answers[row] = answer
         if pool.are_counts:
             answers |= _solve_exactly(batch, pool, answers)
-        if held_out is not None:
-            answers |= apply_back_test(batch, pool, held_out, answers)
+        if whole.held_out is not None:
+            answers |= apply_back_test(revised, pool, whole.held_out, answers)
+        for row in shared.rows.tolist():
+            answers[row] = limit_degrees(answers[row], shared.share, len(batch.x))
     return answers
+
+
+class _Shared(NamedTuple):
+    """A pool whose noise contains the deviation that its series share.
+
+    batch, pool, whole: series, what they share, and their answers of one function. rows: (k,), the
+    series that deviate together; none where nothing is shared. share: of the deviation in the
+    variance of their noise.
+    """
+
+    batch: Batch
+    pool: Pool
+    whole: Chunk
+    rows: IntArray
+    share: float
+
+
+def _solve_shared(batch: Batch, pool: Pool, map_: Map) -> _Shared:
+    """Answers of one function for all series of a pool, which may deviate together at each point.
+
+    What series share is part of their noise, but of no use for learning it: however many there
+    are, it was drawn once per point, and repetitions do not show it. It stays in the data, since a
+    law that all series have and no function describes would look the same.
+    """
+    members, n_points = pool.members, len(batch.x)
+    whole = _solve_whole(batch, pool, map_)
+    independent = _Shared(batch, pool, whole, rows=members[:0], share=0.0)
+    if pool.are_counts or np.any(batch.x <= 0):
+        return independent
+
+    residuals = _residuals(batch, members, whole)
+    deviation = find_shared_deviation(residuals, whole.sigmas, batch.x[:, None])
+    if deviation is None:
+        return independent
+    # A change that series have in common is no deviation of runs.
+    changed = _solve_segments(batch, pool, whole.suspects, map_)
+    residuals[np.isin(members, list(changed))] = np.nan
+    deviation = find_shared_deviation(residuals, whole.sigmas, batch.x[:, None])
+    if deviation is None:
+        return independent
+
+    rows, squares = members[deviation.is_shared], float((deviation.logarithms**2).sum())
+    variance = squares / (n_points - 2)
+    worth, least = batch.worth.with_shared_deviation(rows, variance)
+    revised = batch.with_worth(worth)
+    least_of_all = np.zeros(len(batch.scale))
+    least_of_all[rows] = least
+    learnt = learn_pool(revised, members, pool.are_counts, map_)
+    floored = learnt.with_least_noise(least_of_all[members])
+    share = min(1.0, variance / max(float(np.median(least)) ** 2, SMALLEST_VARIANCE))
+    return _Shared(revised, floored, _solve_whole(revised, floored, map_), rows, share)
+
+
+def _residuals(batch: Batch, members: IntArray, whole: Chunk) -> FloatArray:
+    """The logarithm of value over function: (s, n); NaN where the newest point leaves its law."""
+    ratio = batch.relative[members] / np.where(whole.means > 0, whole.means, np.nan)
+    is_usable = (batch.data.repetitions[members] > 0) & (ratio > 0)
+    is_law = [not np.isfinite(whole.answers[row].newest_factor) for row in members.tolist()]
+    return np.log(np.where(is_usable & np.array(is_law)[:, None], ratio, np.nan))
 
 
 def _solve_whole(batch: Batch, pool: Pool, map_: Map) -> Chunk:
@@ -66,7 +136,7 @@ def _solve_whole(batch: Batch, pool: Pool, map_: Map) -> Chunk:
         members = pool.members[span]
         answers = {int(members[row]): answer for row, answer in chunk.answers.items()}
         suspects = Suspects(members[chunk.suspects.rows], chunk.suspects.noise)
-        results.append(Chunk(answers, suspects, chunk.held_out))
+        results.append(chunk._replace(answers=answers, suspects=suspects))
     return join_chunks(results, pool.members)
 
 

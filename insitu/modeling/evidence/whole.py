@@ -25,11 +25,16 @@ NOISY = 0.05  # noise from which it matters what errors are relative to
 
 
 class Chunk(NamedTuple):
-    """Answers of one function for some series, which of them may change, and the back-test."""
+    """Answers of one function for s series, which of them may change, and the back-test.
+
+    means: (s, n), posterior mean of the functions, in the units of the data. sigmas: (s,), noise.
+    """
 
     answers: dict[int, Answer]
     suspects: Suspects
     held_out: HeldOut | None
+    means: FloatArray
+    sigmas: FloatArray
 
 
 def join_chunks(results: Sequence[Chunk], rows: IntArray) -> Chunk:
@@ -43,6 +48,8 @@ def join_chunks(results: Sequence[Chunk], rows: IntArray) -> Chunk:
         answers=answers,
         suspects=join_suspects([chunk.suspects for chunk in results]),
         held_out=HeldOut.join(held_out, rows) if held_out else None,
+        means=np.concatenate([chunk.means for chunk in results]),
+        sigmas=np.concatenate([chunk.sigmas for chunk in results]),
     )
 
 
@@ -60,10 +67,10 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
     found = batch.choose(rows, candidates, posterior)
     answers = dict(zip(rows.tolist(), found, strict=True))
 
+    means = fitted_mean(candidates, posterior.hypotheses, batch.data.terms)
     noisy = np.flatnonzero(posterior.sigma > NOISY)
     if len(noisy):
-        mean = fitted_mean(candidates, posterior.hypotheses, batch.data.terms)[noisy]
-        again = _solve_noisy(batch, rows[noisy], mean, noise_prior[noisy], pool.levels)
+        again = _solve_noisy(batch, rows[noisy], means[noisy], noise_prior[noisy], pool.levels)
         answers |= dict(zip(rows[noisy].tolist(), again, strict=True))
 
     suspects = _find_suspects(batch, rows, posterior, noise_prior, pool)
@@ -71,7 +78,7 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
         answers |= _examine_newest(batch, rows, answers, candidates, noise_prior, pool=pool)
 
     held_out = hold_out(batch, rows, noise_prior, pool) if batch.is_tested else None
-    return Chunk(answers, suspects, held_out)
+    return Chunk(answers, suspects, held_out, means, posterior.sigma)
 
 
 def _examine_newest(
