@@ -1,11 +1,16 @@
 """What a view reads: the newest board of a campaign, its models and its progress."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from insitu.analysis.board import Board
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.progress import Agenda
+from insitu.entities import CallPath
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import RunTable
+
+Site = tuple[str, int]  # file and line where a function is defined
 
 
 class BoardSource(Protocol):
@@ -41,6 +46,22 @@ class BoardSource(Protocol):
         """What will limit the program on more ranks; None without a complete run.
 
         Reads all values of all complete runs. Any thread may call it.
+
+        Raises:
+            CampaignError: the campaign can no longer be read.
+        """
+
+    def run_table(self, run_id: str) -> RunTable | None:
+        """The values of a stored run, also of an incomplete one; None if there is no such run.
+
+        Any thread may call it.
+
+        Raises:
+            CampaignError: the campaign can no longer be read.
+        """
+
+    def sites(self) -> Mapping[CallPath, Site]:
+        """Where functions are defined, as far as this is known. Any thread may call it.
 
         Raises:
             CampaignError: the campaign can no longer be read.

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Mapping
 from typing import Self
 
 import zmq
@@ -23,9 +24,12 @@ from insitu.campaign.listener import ListenerAddress, peek_address
 from insitu.campaign.lock import peek_activity
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
+from insitu.entities import CallPath
 from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
-from insitu.workflows.diagnosis import diagnose_store
+from insitu.modeling.measurement import RunTable
+from insitu.views.source import Site
+from insitu.workflows.diagnosis import diagnose_store, load_sites
 from insitu.workflows.progress import load_agenda
 
 LIVE_S = 3.0  # an aggregator publishes at each heartbeat; after this silence it is busy or gone
@@ -164,6 +168,29 @@ class BoardClient:
         with open_store(self._campaign) as store:
             has_runs = bool(select_runs(store.runs())[0])
             return diagnose_store(store) if has_runs else None
+
+    def run_table(self, run_id: str) -> RunTable | None:
+        """The values of a stored run; None if there is no such run. Any thread may call it.
+
+        Raises:
+            CampaignError: the campaign can no longer be read.
+        """
+        if not os.path.exists(os.path.join(self._campaign, DATABASE)):
+            return None
+        with open_store(self._campaign) as store:
+            is_stored = any(record.id == run_id for record in store.runs())
+            return store.table(run_id) if is_stored else None
+
+    def sites(self) -> Mapping[CallPath, Site]:
+        """Where functions are defined, as far as this is known. Any thread may call it.
+
+        Raises:
+            CampaignError: the campaign can no longer be read.
+        """
+        if not os.path.exists(os.path.join(self._campaign, DATABASE)):
+            return {}
+        with open_store(self._campaign) as store:
+            return load_sites(store)
 
     def activity(self) -> str:
         """The run that `insitu campaign run` makes now; "" if it makes none."""

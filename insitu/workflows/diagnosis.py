@@ -53,8 +53,14 @@ def diagnose_store(
         program=next(filter(None, programs), "") or load_config(store.path).name,
         target=_parse_target(at, experiment.parameters),
         machine=machine,
-        sites=_with_lines(store.sites(), min(record.started_at for record in selected)),
+        sites=load_sites(store),
     )
+
+
+def load_sites(store: SqliteStore) -> Mapping[CallPath, Site]:
+    """Where the functions of a campaign are defined, with lines of compiled ones."""
+    started_at = min((record.started_at for record in store.runs()), default=0.0)
+    return _with_lines(store.sites(), started_at)
 
 
 def _with_lines(sites: Mapping[CallPath, Site], started_at: float) -> Mapping[CallPath, Site]:

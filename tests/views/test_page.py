@@ -18,6 +18,7 @@ from insitu.campaign.lock import RunsLock
 from insitu.campaign.store import open_store
 from insitu.entities import (
     TIME,
+    TIME_EXCLUSIVE,
     VISITS,
     CallPath,
     Configuration,
@@ -598,3 +599,55 @@ def test_the_diagnosis_of_a_campaign_without_complete_runs_says_so(failed: Page,
     tab.goto(failed.address)
 
     tab.wait_for_selector("#d-verdict:has-text('no complete run yet')")
+
+
+def test_the_icicle_shows_a_run_with_its_lines_and_keys_move_in_it(tmp_path: Path, tab):
+    site = ("/home/user/solver.py", 21)
+    paths = tuple(map(CallPath.parse, ("app", "app->main", "app->main->solve")))
+    start_up = CallPath.parse("app->(import)")
+    with open_store(str(tmp_path / "c.insitu"), create=True) as store:
+        for name, factor, state in (
+            ("r1", 1.0, RunState.COMPLETE),
+            ("r2", 3.0, RunState.INCOMPLETE),
+        ):
+            seconds = np.array([[0.1] * 2, [0.2] * 2, [2.0 * factor, 4.0 * factor], [9.0] * 2])
+            table = RunTable(
+                (*paths, start_up), (TIME_EXCLUSIVE,), {"time_exclusive": seconds}, {paths[2]: site}
+            )
+            key = RunKey.of({"p": 2}, int(factor > 1))
+            configuration = Configuration.of({})
+            store.add_run(RunRecord(name, key, state, configuration=configuration), table)
+
+    with served(str(tmp_path / "c.insitu")) as page:
+        tab.goto(f"{page.address}#icicle")
+        tab.wait_for_selector("#i-plot g.bar")
+        assert tab.locator("#i-plot g.bar").all_inner_texts() != []
+        names = [text.split(":")[0] for text in tab.locator("#i-plot title").all_text_contents()]
+        assert names == ["app", "app → main", "app → main → solve"]
+        assert "without start-up (imports, MPI_Init, MPI_Finalize: 9 s)" in tab.inner_text(
+            "#i-note"
+        )
+
+        tab.focus("#i-plot")
+        for _ in range(3):
+            tab.keyboard.press("ArrowDown")
+        tab.wait_for_selector("#i-line:has-text('app → main → solve: 3 s (91 %)')")
+        assert "on the ranks 2 s … 4 s · solver.py:21" in tab.inner_text("#i-line")
+
+        tab.select_option("#i-against", "r2")
+        tab.wait_for_selector("#i-rows tr")
+        assert "p=2#1 (incomplete)" in tab.inner_text("#i-title")
+        assert tab.locator("#i-rows tr").first.inner_text().split("\t")[1:] == [
+            "9 s",
+            "3 s",
+            "-6 s",
+            "× 0.333",
+        ]
+
+
+def test_the_icicle_shows_a_prediction(heat: Page, tab):
+    tab.goto(f"{heat.address}#icicle?run=prediction")
+
+    tab.wait_for_selector("#i-plot g.bar")
+
+    assert "prediction at p = " in tab.locator("#i-run option:checked").inner_text()

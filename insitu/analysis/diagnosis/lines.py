@@ -78,7 +78,7 @@ def totals_line(diagnosis: Diagnosis) -> str:
         )
     if totals.efficiency_then is not None and diagnosis.statements:
         target = at_text(RANKS, diagnosis.target)
-        texts.append(f"at most {percent(totals.efficiency_then)} at {target}")
+        texts.append(f"efficiency at most {percent(totals.efficiency_then)} at {target}")
     if totals.stops_paying_at is not None:
         ranks = f"{totals.stops_paying_at:,.0f}"
         texts.append(f"beyond {ranks} ranks each further rank costs more than it saves")

@@ -27,6 +27,7 @@ from insitu.views.source import BoardSource
 from insitu.views.text import describe_first_run
 from insitu.views.web.diagnosis import diagnosis_json
 from insitu.views.web.guard import Guard
+from insitu.views.web.icicle import icicle_json
 from insitu.views.web.metrics import CONTENT_TYPE, FINISHED_STATES, Metrics
 from insitu.views.web.queries import Json, ModelQueries
 
@@ -38,6 +39,7 @@ TYPES = {
     "index.html": "text/html; charset=utf-8",
     "page.js": SCRIPT,
     "diagnosis.js": SCRIPT,
+    "icicle.js": SCRIPT,
     "names.js": SCRIPT,
     "outlook.js": SCRIPT,
     "plot.js": SCRIPT,
@@ -217,6 +219,7 @@ def make_app(
         Route("/link", link),
         Route("/metrics", scrape),
         Route("/diagnosis", diagnosis),
+        _icicle_route(thread, diagnosing),
         _query_route("/series", _series, thread),
         _query_route("/surface", _surface, thread),
         _query_route("/shares", _shares, thread),
@@ -271,6 +274,30 @@ def _query_route(path: str, query: Query, thread: ThreadPoolExecutor) -> Route:
             return JSONResponse({"trouble": str(error)}, 503)
 
     return Route(path, answer)
+
+
+def _icicle_route(thread: ThreadPoolExecutor, reading: ThreadPoolExecutor) -> Route:
+    """The end point of icicles: `thread` has the models, `reading` reads the values of a run."""
+
+    async def answer(request: Request) -> Response:
+        arguments = Arguments(request.query_params)
+        loop = asyncio.get_running_loop()
+        try:
+            models = await loop.run_in_executor(thread, request.state.queries.models)
+            make = partial(
+                icicle_json,
+                request.state.source,
+                models,
+                run_id=arguments.text("run"),
+                fixed=arguments.fixed_parameters(),
+            )
+            return JSONResponse(await loop.run_in_executor(reading, make))
+        except ValueError as error:
+            return JSONResponse({"trouble": str(error)}, 400)
+        except InsituError as error:
+            return JSONResponse({"trouble": str(error)}, 503)
+
+    return Route("/icicle", answer)
 
 
 def _series(queries: ModelQueries, arguments: Arguments) -> Json:

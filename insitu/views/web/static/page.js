@@ -9,6 +9,7 @@ import {
 import { drawCompare, drawDetail, drawModel } from "./series.js";
 import { drawDiagnosis } from "./diagnosis.js";
 import { drawOutlook } from "./outlook.js";
+import { drawIcicle, moveInIcicle } from "./icicle.js";
 import { drawFindingsPage, drawRuns, drawSide } from "./runs.js";
 
 const VIEWS = {
@@ -18,6 +19,7 @@ const VIEWS = {
     drawDetail();
     updateAhead();
   },
+  icicle: drawIcicle,
   model: drawModel,
   compare: drawCompare,
   outlook: drawOutlook,
@@ -170,6 +172,7 @@ function goBack() {
   byId("help").hidden = true;
   byId("share-box").hidden = true;
   if (state.view === "model") go({ view: "paths" }, true);
+  if (state.view === "icicle") moveInIcicle("ArrowUp");
 }
 
 const KEYS = {
@@ -183,10 +186,10 @@ const KEYS = {
   "?": toggleHelp,
   Enter: () => state.view === "paths" && openModel(),
   Escape: goBack,
-  ArrowDown: () => moveSelection(1),
-  ArrowUp: () => moveSelection(-1),
-  ArrowLeft: () => foldSelected(true),
-  ArrowRight: () => foldSelected(false),
+  ArrowDown: (key) => (state.view === "icicle" ? moveInIcicle(key) : moveSelection(1)),
+  ArrowUp: (key) => (state.view === "icicle" ? moveInIcicle(key) : moveSelection(-1)),
+  ArrowLeft: (key) => (state.view === "icicle" ? moveInIcicle(key) : foldSelected(true)),
+  ArrowRight: (key) => (state.view === "icicle" ? moveInIcicle(key) : foldSelected(false)),
 };
 VIEW_NAMES.forEach((name, i) => { KEYS[String(i + 1)] = () => go({ view: name }, true); });
 
@@ -200,7 +203,7 @@ function onKey(event) {
   } else if (target.id === "filter" && (key === "ArrowDown" || key === "ArrowUp")) {
     KEYS[key]();
   } else if (KEYS[key] && !belongsToTarget(key, target)) {
-    KEYS[key]();
+    KEYS[key](key);
   } else {
     return;
   }
@@ -212,7 +215,7 @@ function belongsToTarget(key, target) {
   const isTyping = target.matches("input:not([type=checkbox]), select, textarea");
   if (isTyping && key !== "Escape") return true;
   if (key === "Enter") return target.matches("button, a, input");
-  if (key.startsWith("Arrow")) return state.view !== "paths" || target.matches("input, select");
+  if (key.startsWith("Arrow")) return !["paths", "icicle"].includes(state.view) || target.matches("input, select");
   return false;
 }
 
@@ -227,6 +230,9 @@ function addListeners() {
   connect("filter", "input", (box) => ({ filter: box.value }));
   for (const id of ["metric", "m-metric", "c-metric"]) connect(id, "change", (box) => ({ metric: box.value }));
   for (const id of ["axis", "m-axis", "o-axis"]) connect(id, "change", (box) => ({ axis: box.value }));
+  connect("i-run", "change", (box) => ({ run: box.value, path: "" }));
+  connect("i-against", "change", (box) => ({ against: box.value === "nothing" ? "" : box.value }));
+  connect("start-up", "change", (box) => ({ startUp: box.checked }));
   connect("order", "change", (box) => ({ order: box.value }));
   connect("m-class", "change", (box) => ({ behaviour: box.value }));
   connect("rivals", "change", (box) => ({ rivals: box.checked }));

@@ -28,6 +28,9 @@ const DEFAULTS = {
   relative: false,
   across: "", // axes of the surface
   down: "",
+  run: "", // of the icicle: the id of a run, or "prediction"
+  against: "", // what it is compared with
+  startUp: false, // whether it contains imports, MPI_Init and MPI_Finalize
 };
 
 export const state = structuredClone(DEFAULTS);
