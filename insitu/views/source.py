@@ -1,14 +1,16 @@
 """What a view reads: the newest board of a campaign, its models and its progress."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from insitu.analysis.board import Board
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.progress import Agenda
-from insitu.entities import CallPath
+from insitu.entities import CallPath, RunKey
 from insitu.modeling.base import ModelSet
-from insitu.modeling.measurement import RunTable
+from insitu.modeling.measurement import FloatArray, RunTable
+
+MAX_RUNS_OF_VALUES = 100  # more points at one scale cannot be read anyway
 
 Site = tuple[str, int]  # file and line where a function is defined
 
@@ -53,6 +55,15 @@ class BoardSource(Protocol):
 
     def run_table(self, run_id: str) -> RunTable | None:
         """The values of a stored run, also of an incomplete one; None if there is no such run.
+
+        Any thread may call it.
+
+        Raises:
+            CampaignError: the campaign can no longer be read.
+        """
+
+    def values_of(self, callpath: CallPath, metric: str) -> Sequence[tuple[RunKey, FloatArray]]:
+        """The values (p,) of a call path in complete runs, the newest MAX_RUNS_OF_VALUES of them.
 
         Any thread may call it.
 

@@ -3,9 +3,10 @@
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
+import numpy as np
 import zmq
 import zmq.auth
 
@@ -24,11 +25,11 @@ from insitu.campaign.listener import ListenerAddress, peek_address
 from insitu.campaign.lock import peek_activity
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
-from insitu.entities import CallPath
+from insitu.entities import CallPath, RunKey
 from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
-from insitu.modeling.measurement import RunTable
-from insitu.views.source import Site
+from insitu.modeling.measurement import FloatArray, RunTable
+from insitu.views.source import MAX_RUNS_OF_VALUES, Site
 from insitu.workflows.diagnosis import diagnose_store, load_sites
 from insitu.workflows.progress import load_agenda
 
@@ -180,6 +181,24 @@ class BoardClient:
         with open_store(self._campaign) as store:
             is_stored = any(record.id == run_id for record in store.runs())
             return store.table(run_id) if is_stored else None
+
+    def values_of(self, callpath: CallPath, metric: str) -> Sequence[tuple[RunKey, FloatArray]]:
+        """The values (p,) of a call path in complete runs; see `BoardSource`.
+
+        Raises:
+            CampaignError: the campaign can no longer be read.
+        """
+        if not os.path.exists(os.path.join(self._campaign, DATABASE)):
+            return []
+        values = []
+        with open_store(self._campaign) as store:
+            runs, _ = select_runs(store.runs())
+            for run in runs[-MAX_RUNS_OF_VALUES:]:
+                table = store.table_on_disk(run.id)
+                if metric in table.values and callpath in table.callpaths:
+                    row = np.array([table.callpaths.index(callpath)])
+                    values.append((run.key, np.asarray(table.values[metric][row])[0]))
+        return values
 
     def sites(self) -> Mapping[CallPath, Site]:
         """Where functions are defined, as far as this is known. Any thread may call it.

@@ -493,6 +493,24 @@ def test_the_mouse_shows_measured_value_model_and_bounds(heat: Page, tab):
     assert "[s]" in tab.text_content("#m-segments")
 
 
+def test_the_mouse_shows_the_value_of_every_repetition(tmp_path: Path, tab):
+    path = str(tmp_path / "heat.insitu")
+    with heat_campaign(path, 3, (4, 8, 16)) as store:
+        store.put_models(remodel(load_experiment(store)))
+
+    with served(path) as page:
+        tab.goto(f"{page.address}#model?path=main->solve&metric=time_exclusive")
+        tab.wait_for_selector("#m-plot canvas")
+        box = tab.locator("#m-plot .u-over").bounding_box()
+        tab.mouse.move(box["x"] + 1, box["y"] + 20)
+        tab.wait_for_selector("#m-legend output:has-text('measured')", state="attached")
+
+        text = tab.text_content("#m-legend output")
+    values = re.search(r"at 4: measured (.*) \(3 repetitions\), model [\d.]+ m?s, 95 % ", text)
+    assert values, text
+    assert len(values[1].split(", ")) == 3
+
+
 def test_a_class_has_one_colour_in_all_views(heat: Page, tab):
     tab.goto(f"{heat.address}#paths?metric=time_exclusive&path=main->solve->exchange->MPI_Sendrecv")
     tab.wait_for_selector("#legend li")

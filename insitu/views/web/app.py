@@ -23,6 +23,7 @@ from insitu.analysis.board import Board
 from insitu.analysis.progress import Agenda
 from insitu.entities import parse_assignment
 from insitu.errors import InsituError
+from insitu.modeling.base import ModelSet
 from insitu.views.source import BoardSource
 from insitu.views.text import describe_first_run
 from insitu.views.web.diagnosis import diagnosis_json
@@ -30,6 +31,7 @@ from insitu.views.web.guard import Guard
 from insitu.views.web.icicle import icicle_json
 from insitu.views.web.metrics import CONTENT_TYPE, FINISHED_STATES, Metrics
 from insitu.views.web.queries import Json, ModelQueries
+from insitu.views.web.repetitions import repetitions_json
 
 BOARD_WAIT_S = 0.1  # how long the reading thread waits for a board; queries wait as long at most
 RETRY_MS = 1_000  # the browser reconnects after this time
@@ -219,7 +221,8 @@ def make_app(
         Route("/link", link),
         Route("/metrics", scrape),
         Route("/diagnosis", diagnosis),
-        _icicle_route(thread, diagnosing),
+        _run_query_route("/icicle", _icicle, thread, diagnosing),
+        _run_query_route("/repetitions", _repetitions, thread, diagnosing),
         _query_route("/series", _series, thread),
         _query_route("/surface", _surface, thread),
         _query_route("/shares", _shares, thread),
@@ -276,28 +279,36 @@ def _query_route(path: str, query: Query, thread: ThreadPoolExecutor) -> Route:
     return Route(path, answer)
 
 
-def _icicle_route(thread: ThreadPoolExecutor, reading: ThreadPoolExecutor) -> Route:
-    """The end point of icicles: `thread` has the models, `reading` reads the values of a run."""
+RunQuery = Callable[[BoardSource, ModelSet, Arguments], Json]
+
+
+def _run_query_route(
+    path: str, query: RunQuery, thread: ThreadPoolExecutor, reading: ThreadPoolExecutor
+) -> Route:
+    """An end point about values of runs: `thread` has the models, `reading` reads the values."""
 
     async def answer(request: Request) -> Response:
-        arguments = Arguments(request.query_params)
         loop = asyncio.get_running_loop()
         try:
             models = await loop.run_in_executor(thread, request.state.queries.models)
-            make = partial(
-                icicle_json,
-                request.state.source,
-                models,
-                run_id=arguments.text("run"),
-                fixed=arguments.fixed_parameters(),
-            )
-            return JSONResponse(await loop.run_in_executor(reading, make))
+            arguments = Arguments(request.query_params)
+            run_query = partial(query, request.state.source, models, arguments)
+            return JSONResponse(await loop.run_in_executor(reading, run_query))
         except ValueError as error:
             return JSONResponse({"trouble": str(error)}, 400)
         except InsituError as error:
             return JSONResponse({"trouble": str(error)}, 503)
 
-    return Route("/icicle", answer)
+    return Route(path, answer)
+
+
+def _icicle(source: BoardSource, models: ModelSet, arguments: Arguments) -> Json:
+    fixed = arguments.fixed_parameters()
+    return icicle_json(source, models, run_id=arguments.text("run"), fixed=fixed)
+
+
+def _repetitions(source: BoardSource, models: ModelSet, arguments: Arguments) -> Json:
+    return repetitions_json(source, models, arguments.text("callpath"), arguments.text("metric"))
 
 
 def _series(queries: ModelQueries, arguments: Arguments) -> Json:

@@ -43,8 +43,22 @@ function livePoint(path, behaviour, axis) {
   return row && row.live !== null && Number.isFinite(x) ? [x, row.live, row.expected] : null;
 }
 
+// The values of all repetitions of a class along the axis of an answer: [x, value].
+function listRepetitions(answer, repetitions, name) {
+  const rows = (repetitions && repetitions.classes[name]) || [];
+  if (!rows.length) return [];
+
+  const { parameters } = repetitions;
+  const others = parameters.filter((parameter) => parameter !== answer.axis);
+  const isShown = ({ at }) => others.every((parameter) => (
+    !(parameter in answer.held) || at[parameters.indexOf(parameter)] === answer.held[parameter]
+  ));
+  const along = parameters.indexOf(answer.axis);
+  return rows.filter(isShown).map(({ at, value }) => [at[along], value]);
+}
+
 // The series of an answer as `drawCurves` expects them, one for each class.
-function makeSeries(answer, path, { hasRivals = false } = {}) {
+function makeSeries(answer, path, { hasRivals = false, repetitions = null } = {}) {
   return answer.classes.map((behaviour) => ({
     name: behaviour.name,
     label: printable(behaviour.label),
@@ -58,6 +72,7 @@ function makeSeries(answer, path, { hasRivals = false } = {}) {
     high: behaviour.bounds[1],
     last: behaviour.last,
     points: behaviour.points,
+    repetitions: listRepetitions(answer, repetitions, behaviour.name),
     gaps: behaviour.gaps,
     rivals: hasRivals ? listRivals(behaviour) : [],
     live: livePoint(path, behaviour.name, answer.axis),
@@ -76,7 +91,9 @@ function withUnit(text, unit) {
 function hoverText(series, x, index, unit) {
   const texts = [];
   const measured = series.points.filter(([at]) => at === x).map(([, value]) => formatQuantity(value, unit));
-  if (measured.length) texts.push(`measured ${measured.join(", ")}`);
+  const each = (series.repetitions || []).filter(([at]) => at === x).map(([, value]) => formatQuantity(value, unit));
+  if (each.length > 1) texts.push(`measured ${each.join(", ")} (${each.length} repetitions)`);
+  else if (measured.length) texts.push(`measured ${measured.join(", ")}`);
 
   texts.push(`model ${formatQuantity(series.values[index], unit)}`);
   if (series.low && series.low[index] !== null) {
@@ -227,6 +244,12 @@ const selectedClass = (answer) => (
   answer.classes.find((behaviour) => behaviour.name === state.behaviour) || answer.classes[0]
 );
 
+function modelQueries() {
+  const queries = seriesQueries("model", [selectedPath()]);
+  if (!queries.length) return [];
+  return [...queries, { name: "repetitions", words: { callpath: selectedPath(), metric: selectedMetric() } }];
+}
+
 // The page of a model.
 export async function drawModel() {
   const path = selectedPath();
@@ -234,9 +257,9 @@ export async function drawModel() {
   byId("m-path").title = fullPath(path);
   fillSelect(byId("m-metric"), listMetrics(), selectedMetric());
 
-  const answers = await fetchAnswers("m-all", () => seriesQueries("model", [selectedPath()]));
+  const answers = await fetchAnswers("m-all", () => modelQueries());
   if (!answers) return;
-  const [answer] = answers;
+  const [answer, repetitions] = answers;
   const isEmpty = !answer || !answer.classes.length;
   byId("m-empty").hidden = !isEmpty;
   byId("m-empty").textContent = missingModelText(answer);
@@ -252,7 +275,7 @@ export async function drawModel() {
   drawFixedParameters(answer);
 
   const ids = { plot: "m-plot", legend: "m-legend", logX: "m-log-x", logY: "m-log-y" };
-  const axes = drawClasses(ids, answer, path, { height: 340, hasRivals: state.rivals });
+  const axes = drawClasses(ids, answer, path, { height: 340, hasRivals: state.rivals, repetitions });
   drawResiduals(answer, path, axes);
   drawFacts(behaviour);
   drawSegments(behaviour);
