@@ -72,7 +72,7 @@ def command(
 
     The first proposals differ from each other in all parameters. After that, each proposal is the
     run that lowers the uncertainty of the prediction most for its cost, until the uncertainty is
-    below the goal.
+    below the goal. Behaviour classes that exist at fewer than five numbers of ranks come first.
     """
     proposals = advise_runs(
         campaign,
@@ -99,6 +99,7 @@ def _row(proposals: Proposals, run: Proposal | None) -> dict[str, object]:
         "seconds": None if run is None else _finite(run.seconds),
         "uncertainty_then": None if run is None else _finite(run.uncertainty),
         "callpath": None if run is None else run.callpath or None,
+        "reason": None if run is None else run.reason or None,
     }
 
 
@@ -126,6 +127,8 @@ def _print(proposals: Proposals) -> None:
 
 
 def _reason(run: Proposal) -> str:
+    if run.reason:
+        return f"; {run.reason}"
     if not run.callpath:
         return "; the first runs should differ in all parameters"
     name = last_frames(run.callpath, NAME_WIDTH)

@@ -22,6 +22,7 @@ from insitu.design.dependencies import Dependency, Nest
 from insitu.design.factorial import Levels, Point
 from insitu.design.laws import sample_laws
 from insitu.design.measured_runs import MeasuredRuns
+from insitu.design.rank_counts import next_rank_counts
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.modeling.measurement import FloatArray
@@ -42,6 +43,7 @@ class Proposal:
         uncertainty: relative uncertainty of the prediction after the run, NaN for a first run.
         callpath: the one whose uncertainty the run lowers most, "" for a first run.
         share: of the reduction that is due to this call path, NaN for a first run.
+        reason: why the run is needed apart from that, "" if there is no other reason.
     """
 
     point: Point
@@ -49,6 +51,7 @@ class Proposal:
     uncertainty: float = math.nan
     callpath: str = ""
     share: float = math.nan
+    reason: str = ""
 
     @property
     def core_seconds(self) -> float:
@@ -78,8 +81,8 @@ class Proposals:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the goal is reached already."""
-        return self.uncertainty <= self.goal
+        """Whether the goal is reached already, and no run is needed for another reason."""
+        return self.uncertainty <= self.goal and not self.runs
 
 
 def propose_runs(
@@ -140,7 +143,8 @@ def propose_runs(
 def default_levels(measured: MeasuredRuns, target: Sequence[float]) -> dict[str, tuple[float, ...]]:
     """Return what may be run by default: the measured values, and up to four times as large ones.
 
-    Values do not exceed the target. Of many measured values only some are used.
+    Numbers of ranks continue as they began, such as cubes or powers of two. Values do not exceed
+    the target. Of many measured values only some are used.
 
     Raises:
         UsageError: there are no runs.
@@ -157,7 +161,12 @@ def default_levels(measured: MeasuredRuns, target: Sequence[float]) -> dict[str,
         n_levels = min(len(values), DEFAULT_LEVELS_LIMIT)
         chosen = np.linspace(0, len(values) - 1, n_levels).round().astype(int)
         largest = float(values[-1])
-        larger = [largest * factor for factor in LARGER if largest * factor <= end]
+        if name == RANKS:
+            sizes = list(map(round, values))
+            larger_sizes = next_rank_counts(sizes, len(LARGER), min(end, LARGER[-1] * largest))
+            larger = list(map(float, larger_sizes))
+        else:
+            larger = [largest * factor for factor in LARGER if largest * factor <= end]
         levels[name] = (*np.unique(values[chosen]).tolist(), *larger)
 
     while math.prod(map(len, levels.values())) > DEFAULT_CANDIDATES_LIMIT:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from insitu.analysis.predict import Point, coordinate_of
 from insitu.analysis.summary import TARGET_FACTOR
@@ -10,12 +11,20 @@ from insitu.campaign.layout import DATABASE
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.design.campaign_plan import GOAL
+from insitu.design.class_coverage import find_class_gaps, propose_class_runs
 from insitu.design.dependencies import Dependency, at_callpaths
 from insitu.design.dependency_file import load_structure
 from insitu.design.factorial import Levels
+from insitu.design.factorial import Point as FactorialPoint
 from insitu.design.levels import parse_levels
 from insitu.design.measured_runs import MeasuredRuns, collect_measured_runs
-from insitu.design.proposals import Proposals, default_levels, propose_runs
+from insitu.design.proposals import (
+    LEAST_RUNS,
+    Proposal,
+    Proposals,
+    default_levels,
+    propose_runs,
+)
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.modeling.measurement import Experiment
@@ -56,7 +65,7 @@ def advise_runs(
     target = _default_target(runs) if at is None else coordinate_of(at, runs.names)
 
     file = dependencies or find_dependencies_file(os.path.abspath(campaign))
-    return propose_runs(
+    proposals = propose_runs(
         runs,
         target,
         levels or default_levels(runs, target),
@@ -64,6 +73,38 @@ def advise_runs(
         goal=goal,
         count=count,
     )
+    class_runs = _propose_class_runs(campaign, runs, levels)
+    return _put_first(class_runs, proposals, count)
+
+
+def _propose_class_runs(campaign: str, runs: MeasuredRuns, levels: Levels) -> list[Proposal]:
+    """The runs that are missing so that each behaviour class exists at enough numbers of ranks."""
+    if RANKS not in runs.names or len(runs.points) < LEAST_RUNS:
+        return []
+    with open_store(campaign) as store:
+        gaps = find_class_gaps(store.models().clusters)
+
+    sizes = sorted({round(size) for size in runs.points[:, runs.names.index(RANKS)]})
+    others = dict(zip(runs.names, runs.points.max(axis=0).tolist(), strict=True))
+    proposals = []
+    for size, reason in propose_class_runs(gaps, sizes, levels.get(RANKS, ())).items():
+        values = others | {RANKS: float(size)}
+        point = FactorialPoint(tuple((name, values[name]) for name in runs.names))
+        proposals.append(Proposal(point, reason=reason))
+    return proposals
+
+
+def _put_first(class_runs: Sequence[Proposal], proposals: Proposals, count: int) -> Proposals:
+    """Proposals with the runs that classes need before the others, each configuration once."""
+    reasons = {run.point: run.reason for run in class_runs}
+    known = {run.point: run for run in proposals.runs}
+    first = [
+        replace(known[run.point], reason=run.reason) if run.point in known else run
+        for run in class_runs
+    ]
+    rest = [run for run in proposals.runs if run.point not in reasons]
+    runs = tuple([*first, *rest][:count])
+    return replace(proposals, runs=runs, is_exhausted=proposals.is_exhausted and not runs)
 
 
 def propose_toward(

@@ -101,12 +101,12 @@ def select_candidate(
         codes, inverse = np.unique(np.concatenate(candidate), return_inverse=True)
         if len(codes) > 1 and len(y):
             label = inverse.ravel()
-            rough.append((_rough_criterion(y, run, label, floor), len(rough), label))
+            rough.append((rough_criterion(y, run, label, floor), len(rough), label))
     rough.sort(key=lambda entry: entry[:2])
 
     best: FittedCandidate | None = None
     for _, _, label in rough[:FITTED]:
-        fitted = _fit_shapes(y, _sort_by_value(y, run, label), run, x=x, floor=floor)
+        fitted = fit_shapes(y, sort_by_value(y, run, label), run, x=x, floor=floor)
         if best is None or fitted.criterion < best.criterion:
             best = fitted
     if best is None:
@@ -130,8 +130,15 @@ def drift_shapes(x: FloatArray) -> list[FloatArray]:
     return shapes
 
 
-def _rough_criterion(y: FloatArray, run: IntArray, label: IntArray, floor: float) -> float:
-    """A criterion from the scatter within the classes of each run."""
+def rough_criterion(y: FloatArray, run: IntArray, label: IntArray, floor: float) -> float:
+    """A criterion from the scatter within the classes of each run.
+
+    Args:
+        y: logarithms of values, (n,).
+        run: of each value, (n,).
+        label: the class of each value, (n,).
+        floor: least relative spread of ranks.
+    """
     cell = run * (int(label.max()) + 1) + label
     number = np.bincount(cell)
     mean = np.bincount(cell, weights=y) / np.maximum(number, 1)
@@ -142,7 +149,7 @@ def _rough_criterion(y: FloatArray, run: IntArray, label: IntArray, floor: float
     return float(len(y) * np.log(max(square, floor**2)) + 2 * np.count_nonzero(number))
 
 
-def _sort_by_value(y: FloatArray, run: IntArray, label: IntArray) -> IntArray:
+def sort_by_value(y: FloatArray, run: IntArray, label: IntArray) -> IntArray:
     """Number classes by how far they lie above the mean of their run."""
     run_means = np.bincount(run, weights=y) / np.maximum(np.bincount(run), 1)
     above = y - run_means[run]
@@ -151,10 +158,18 @@ def _sort_by_value(y: FloatArray, run: IntArray, label: IntArray) -> IntArray:
     return numbered
 
 
-def _fit_shapes(
+def fit_shapes(
     y: FloatArray, label: IntArray, run: IntArray, *, x: FloatArray, floor: float
 ) -> FittedCandidate:
-    """Fit `base of the run + log(1 + excess of the class · shape(x))`, with the best shape."""
+    """Fit `base of the run + log(1 + excess of the class · shape(x))`, with the best shape.
+
+    Args:
+        y: logarithms of values, (n,).
+        label: the class of each value, ascending, (n,).
+        run: of each value, (n,).
+        x: (n_runs,), the number of ranks, or what else varies.
+        floor: least relative spread of ranks.
+    """
     fits = [_fit(y, label, run, shape=shape, floor=floor) for shape in drift_shapes(x)]
     return min(fits, key=lambda fit: fit.criterion)
 

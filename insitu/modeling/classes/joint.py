@@ -341,7 +341,7 @@ class _TimePartitioner:
         for group_medians in self.medians:
             with np.errstate(divide="ignore", invalid="ignore"):
                 logs.append(np.where(group_medians > 0, np.log(group_medians), np.nan))
-        uniform |= are_surely_uniform(logs, self.spread) & ~self.has_zero
+        uniform |= are_surely_uniform(logs) & ~self.has_zero
 
         # Without repetitions, runs at other coordinates show how much noise there is.
         unrepeated = np.flatnonzero(np.isnan(self.spread) & ~uniform & ~self.has_zero)
@@ -371,6 +371,7 @@ class _TimePartitioner:
                 floor=floor,
                 margin=margin,
                 candidates=candidates,
+                ranks=[np.flatnonzero(is_present[group]) for group in used],
             )
         return mixtures[key]
 

@@ -23,6 +23,7 @@ from insitu.modeling.classes.candidates import (
     select_candidate,
 )
 from insitu.modeling.classes.cluster import BoolArray
+from insitu.modeling.classes.patterns import select_pattern
 from insitu.modeling.classes.univariate import (
     Clustering,
     SegmentSums,
@@ -47,6 +48,9 @@ SEPARATED_ROUNDS = 3
 SAME_SPREAD = 0.02  # in logarithm: spreads nearer to each other are not both tried
 TRUSTED_CANDIDATE = 1.6  # spread of a candidate, in floors, up to which no mixture is fitted
 MAX_BASE_MISFIT = 12.0  # of one value in the choice of a base, half a squared deviation
+# Share of ranks that a pattern found in the values may leave out. Medians over repetitions are
+# rarely outliers; with a larger share, a wrong pattern passes the ranks of a small class for them.
+REPEATED_OUTLIERS, UNREPEATED_OUTLIERS = 0.003, 0.01
 PSEUDO_COUNT = 0.5  # ranks added to each run for the shares of its classes
 
 
@@ -125,6 +129,7 @@ def find_classes(
     floor: float,
     margin: float = 0.0,
     candidates: Sequence[Candidate] = (),
+    ranks: Sequence[IntArray] | None = None,
 ) -> Mixture:
     """Find classes that keep their ratio, or drift apart with x, in all runs together.
 
@@ -138,6 +143,7 @@ def find_classes(
         margin: by how much several classes must be better than one, in the criterion.
         candidates: partitions that are taken where they explain the values better than any mixture
             does, or about as well as repetitions repeat each other.
+        ranks: per run the rank of each value; default: 0, 1, …
     """
     logs = [np.log(run_values) for run_values in values]
     coarse, fine = _prepare(logs, floor)
@@ -146,12 +152,20 @@ def find_classes(
 
     # A candidate that leaves no more than the noise needs no comparison with mixtures.
     one_class = float(_criterion(fine, single)[0]) - margin
+    limit = REPEATED_OUTLIERS if margin == 0.0 else UNREPEATED_OUTLIERS
     if (
         candidate is not None
         and candidate.spread <= TRUSTED_CANDIDATE * floor
         and candidate.criterion < one_class
+        and _outlier_share(candidate) <= limit
     ):
         return _mixture_of(candidate)
+
+    # Regular patterns of ranks, such as every eighth or the first half.
+    positions = [np.arange(len(run_logs)) for run_logs in logs] if ranks is None else ranks
+    pattern = select_pattern(logs, positions, x=x, floor=floor, max_outliers=limit)
+    if pattern is not None and (candidate is None or pattern.criterion < candidate.criterion):
+        candidate = pattern
 
     best, lowest = _select_mixture(coarse, fine, single, shapes=drift_shapes(x), margin=margin)
     spread, centres, separated_cost = _find_separated(fine)
@@ -161,6 +175,10 @@ def find_classes(
     if separated_cost < lowest:
         return _assign_nearest(logs, centres, spread)
     return _assign_most_probable(logs, best)
+
+
+def _outlier_share(candidate: FittedCandidate) -> float:
+    return float(np.concatenate(candidate.is_outlier).mean())
 
 
 def _mixture_of(candidate: FittedCandidate) -> Mixture:

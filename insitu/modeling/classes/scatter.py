@@ -10,7 +10,6 @@ from insitu.modeling.measurement import FloatArray
 
 NORMAL = 1.4826  # standard deviation over median absolute deviation, of a normal variable
 MEDIAN_FACTOR = 1.1  # times the spread of a mean over repetitions: a median scatters more
-FAR_FROM_MEDIAN = 5.0  # times the spread over repetitions: a rank beyond may be of another class
 SIGNIFICANCE = 0.001  # of all tests: below it a difference between ranks is not noise
 UNIFORM_RANGE = 0.02  # relative range of ranks that count as equal
 UNKNOWN_FLOOR = 0.02  # relative spread of what was not repeated, at least
@@ -106,28 +105,19 @@ def _average_ranks(values: FloatArray) -> FloatArray:
     return ranks
 
 
-def are_surely_uniform(logs: Sequence[FloatArray], spread: FloatArray) -> BoolArray:
-    """Whether the ranks of a call path are certainly one class: (n_paths,).
-
-    They are if they lie within 2 % of each other in every run group, or no further from the median
-    than repetitions of one rank do.
+def are_surely_uniform(logs: Sequence[FloatArray]) -> BoolArray:
+    """Whether the ranks of a call path lie within 2 % of each other in every run: (n_paths,).
 
     Args:
         logs: per run group (n_paths, n_ranks), logarithms of values, NaN where there is none.
-        spread: (n_paths,), of a rank over repetitions; NaN where nothing was repeated.
     """
-    deviations, ranges = [], []
+    ranges = []
     for group_logs in logs:
         is_present = np.isfinite(group_logs)
-        deviations.append(group_logs - row_medians(group_logs)[:, None])
         high = np.where(is_present, group_logs, -np.inf).max(axis=1, initial=-np.inf)
         low = np.where(is_present, group_logs, np.inf).min(axis=1, initial=np.inf)
         ranges.append(high - low)
-
-    deviation = np.concatenate(deviations, axis=1)
-    size = np.where(np.isfinite(deviation), abs(deviation), 0.0).max(axis=1, initial=0.0)
-    is_narrow = np.max(ranges, axis=0) <= UNIFORM_RANGE
-    uniform: BoolArray = is_narrow | (size <= FAR_FROM_MEDIAN * spread)
+    uniform: BoolArray = np.max(ranges, axis=0) <= UNIFORM_RANGE
     return uniform
 
 

@@ -142,6 +142,8 @@ def _trust_sentence(summary: Summary) -> str:
 
 def describe_proposal(proposal: Proposal) -> str:
     """What a run would reveal, as the end of a sentence."""
+    if proposal.reason:
+        return proposal.reason
     if not proposal.callpath:
         return "differs from the existing runs in every parameter"
     share = f" ({percent(proposal.share)} of it)" if proposal.share < NEARLY_ALL else ""

@@ -1,0 +1,68 @@
+"""Numbers of ranks that a program accepts: cubes, squares, powers.
+
+Many programs refuse a number of ranks that does not fit their decomposition. What they accept is
+unknown; that all measured numbers are cubes, for example, suggests that others are not accepted.
+"""
+
+from collections.abc import Sequence
+
+MIN_COUNTS = 2  # numbers above 1 that must share a property before it restricts others
+MAX_RANKS = 1 << 24  # of a proposed run
+MAX_BASE = 12  # of powers that are recognised
+
+
+def next_rank_counts(measured: Sequence[int], number: int, end: float) -> list[int]:
+    """Return the next larger numbers of ranks with the properties that all measured ones have.
+
+    Where every measured number is a power of one base, the next ones are its next powers; cubes and
+    squares continue as such. Otherwise they are 2 and 4 times the largest, and so on.
+
+    Args:
+        measured: the numbers of ranks of the runs so far.
+        number: how many to return, at most.
+        end: the largest that may be returned.
+    """
+    several = sorted({size for size in measured if size > 1})
+    if not several:
+        return []
+    largest = several[-1]
+    if len(several) >= MIN_COUNTS:
+        for power in (3, 2):
+            if all(_is_kth_power(size, power) for size in several):
+                roots = [round(size ** (1 / power)) for size in several]
+                return _next_powers(roots, power, number, end)
+
+        for base in range(2, MAX_BASE + 1):
+            if all(_is_power(size, base) for size in several):
+                return _limit([largest * base**step for step in _steps(number)], end)
+
+    # No powers: doubling keeps every common divisor.
+    return _limit([largest * 2**step for step in _steps(number)], end)
+
+
+def _next_powers(roots: Sequence[int], power: int, number: int, end: float) -> list[int]:
+    """Cubes or squares beyond the largest; sides that are powers of a base go on as such."""
+    if len(roots) > MIN_COUNTS:
+        for base in range(2, MAX_BASE + 1):
+            if all(_is_power(root, base) for root in roots):
+                return _limit([(roots[-1] * base**step) ** power for step in _steps(number)], end)
+    return _limit([(roots[-1] + step) ** power for step in _steps(number)], end)
+
+
+def _steps(number: int) -> range:
+    return range(1, number + 1)
+
+
+def _limit(sizes: Sequence[int], end: float) -> list[int]:
+    return [size for size in sizes if size <= min(end, MAX_RANKS)]
+
+
+def _is_kth_power(size: int, power: int) -> bool:
+    root = round(size ** (1 / power))
+    return bool(root**power == size)
+
+
+def _is_power(size: int, base: int) -> bool:
+    while size > 1 and size % base == 0:
+        size //= base
+    return size == 1

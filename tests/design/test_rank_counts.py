@@ -1,0 +1,94 @@
+"""Numbers of ranks that a program accepts, and those at which its classes are missing."""
+
+import json
+
+import numpy as np
+import pytest
+
+from insitu.campaign.store import open_store
+from insitu.design.class_coverage import find_class_gaps, propose_class_runs
+from insitu.design.rank_counts import next_rank_counts
+from insitu.entities import CallPath, RunKey
+from insitu.modeling.base import Clusters
+from insitu.workflows.advise import advise_runs
+from insitu.workflows.import_ import import_measurements
+
+PATH = CallPath.parse("main->exchange")
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        ([8, 27, 64], [125, 216]),
+        ([1, 8, 27], [64, 125]),
+        ([8, 64, 512], [4096, 32768]),
+        ([4, 9, 16, 25], [36, 49]),
+        ([4, 16, 64], [256, 1024]),
+        ([2, 4, 8], [16, 32]),
+        ([3, 9, 27], [81, 243]),
+        ([6, 12, 18], [36, 72]),
+        ([10], [20, 40]),
+        ([1], []),
+    ],
+)
+def test_numbers_of_ranks_go_on_as_they_began(measured, expected):
+    assert next_rank_counts(measured, 2, 1e6) == expected
+
+
+def test_no_number_of_ranks_exceeds_the_end():
+    assert next_rank_counts([8, 27, 64], 5, 300.0) == [125, 216]
+
+
+def clusters_of(kinds):
+    """Clusters of runs, from p to the names of the classes that exist there."""
+    return [
+        Clusters(PATH, "time", RunKey.of({"p": p}), np.zeros(p, dtype=int), names)
+        for p, names in kinds.items()
+    ]
+
+
+def test_a_class_of_the_larger_runs_needs_further_runs():
+    clusters = clusters_of({8: ("corner",), 27: ("corner", "inner"), 64: ("corner", "inner")})
+
+    gaps = find_class_gaps(clusters)
+    runs = propose_class_runs(gaps, [8, 27, 64], ())
+
+    assert [(gap.name, gap.count) for gap in gaps] == [("inner", 2), ("corner", 3)]
+    assert list(runs) == [125, 216, 343]
+    assert runs[343] == "class inner exists at 2 of 5 values of p"
+
+
+def test_runs_for_classes_are_among_the_allowed_ones():
+    clusters = clusters_of({8: ("corner",), 64: ("corner", "inner"), 512: ("corner", "inner")})
+
+    runs = propose_class_runs(find_class_gaps(clusters), [8, 64, 512], (8, 27, 125, 216))
+
+    assert list(runs) == [27, 125, 216]
+
+
+def test_one_class_of_all_ranks_needs_no_further_run():
+    assert find_class_gaps(clusters_of({4: ("all",), 8: ("all",), 16: ("all",)})) == []
+
+
+def test_advise_proposes_cubes_for_a_program_that_was_measured_on_cubes(tmp_path):
+    campaign = str(tmp_path / "cube.insitu")
+    lines = []
+    for k in (2, 3, 4):
+        position = np.indices((k, k, k)).reshape(3, -1)
+        partners = ((position == 0) | (position == k - 1)).sum(axis=0)
+        for metric, unit, values in (
+            ("visits", "1", 26 - 5 * partners),
+            ("time", "s", 1 + 0.1 * partners),
+            ("time_exclusive", "s", 1 + 0.1 * partners),
+        ):
+            row = {"callpath": str(PATH), "metric": metric, "unit": unit, "params": {"p": k**3}}
+            lines.append(row | {"repetition": 0, "ranks": values.tolist()})
+    source = tmp_path / "cube.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    import_measurements(campaign, str(source))
+
+    proposals = advise_runs(campaign, count=4)
+
+    assert [dict(run.point.values)["p"] for run in proposals.runs] == [125.0, 216.0, 343.0]
+    with open_store(campaign) as store:
+        assert {run.key.size for run in store.runs()} == {8, 27, 64}

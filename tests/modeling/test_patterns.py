@@ -1,0 +1,89 @@
+"""Regular patterns of ranks in times: leaders of nodes, halves, stages, the first ranks."""
+
+import numpy as np
+import pytest
+
+from insitu.modeling.classes.mixture import find_classes
+from insitu.modeling.classes.patterns import select_pattern
+
+SIZES = (8, 16, 32, 64, 128)
+GAP, NOISE = 0.1, 0.02
+
+
+def values_of(weight, seed=1, noise=NOISE):
+    """Values of every run: 10 % more for each unit of weight, a function of ranks and p."""
+    rng = np.random.default_rng(seed)
+    return [
+        (1 + GAP) ** weight(np.arange(p), p) * (1 + noise * rng.standard_normal(p)) for p in SIZES
+    ]
+
+
+def classes_of(values):
+    return find_classes(values, x=np.array(SIZES, dtype=float), floor=NOISE / 2)
+
+
+def is_same(labels, weight):
+    """Whether labels separate the same ranks as a weight in every run."""
+    for run_labels, p in zip(labels, SIZES, strict=True):
+        expected = weight(np.arange(p), p)
+        pairs = set(zip(run_labels.tolist(), expected.tolist(), strict=True))
+        if len(pairs) != len(set(run_labels.tolist())) or len(pairs) != len(set(expected.tolist())):
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [
+        lambda rank, p: (rank % 8 == 0) * 1,
+        lambda rank, p: np.isin(rank % 11, (2, 5, 6)) * 1,
+        lambda rank, p: rank % 3,
+        lambda rank, p: (rank >= p / 2) * 1,
+        lambda rank, p: (rank < 3 * p / 8) * 1,
+        lambda rank, p: rank * 4 // p,
+        lambda rank, p: (rank < 2) * 1,
+    ],
+    ids=["every 8th", "3 of 11", "mod 3", "half", "3 to 5", "4 stages", "first two"],
+)
+def test_regular_ranks_that_are_slower_are_a_class(weight):
+    mixture = classes_of(values_of(weight))
+
+    assert mixture.is_candidate
+    assert is_same(mixture.labels, weight)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_follows_no_pattern(seed):
+    mixture = classes_of(values_of(lambda rank, p: 0 * rank, seed=seed))
+
+    assert {int(labels.max()) for labels in mixture.labels} == {0}
+
+
+def test_times_that_grow_with_the_rank_follow_no_pattern():
+    values = values_of(lambda rank, p: 3 * rank / p)
+
+    pattern = select_pattern(
+        [np.log(run_values) for run_values in values],
+        [np.arange(p) for p in SIZES],
+        x=np.array(SIZES, dtype=float),
+        floor=NOISE,
+        max_outliers=0.01,
+    )
+
+    assert pattern is None
+
+
+def test_ranks_without_values_keep_the_positions_of_the_others():
+    def weight(rank, p):
+        return (rank % 4 == 3) * 1
+
+    values, present = values_of(weight), [np.arange(p)[1:] for p in SIZES]
+    mixture = find_classes(
+        [run_values[1:] for run_values in values],
+        x=np.array(SIZES, dtype=float),
+        floor=NOISE / 2,
+        ranks=present,
+    )
+
+    for labels, ranks in zip(mixture.labels, present, strict=True):
+        assert labels.tolist() == (ranks % 4 == 3).astype(int).tolist()
