@@ -130,6 +130,7 @@ class PythonTimer:
             fields = dict(line.split(":", 1) for line in file if ":" in line)
         for field, name in (("memory_rss", "VmRSS"), ("memory_rss_peak", "VmHWM")):
             self._set(field, int(fields.get(name, "0").split()[0]) * 1024)
+        self._set("cpu_ns", time.process_time_ns())
         self._set("exit_status", status)
         self._set("ended_ns", time.time_ns())
         self._set("state", table.ABORTED if is_aborted else table.ENDED)

@@ -305,6 +305,9 @@ class Node:
             findings.append(("table-damaged", reason, name))
 
         cost = cost | {"hook_share": round(max(rank.table.hook_share() for rank in ranks), 5)}
+        busy_threads = max(head.busy_threads for head in heads)
+        if busy_threads:
+            cost["threads"] = busy_threads
         iterations = sample_iterations(ranks)
         if iterations:
             cost["iterations"] = iterations

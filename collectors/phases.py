@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from insitu.collectors import smaps
-from insitu.collectors.ranks import GaugeValues, Rank
+from insitu.collectors.ranks import NS_PER_S, GaugeValues, Rank
 
 PAGE_FIELDS = ("pss", "private", "shared")  # reading these takes long in a large process
 
@@ -35,6 +35,8 @@ def phase_gauges(rank: Rank) -> Iterator[GaugeValues]:
     for number, (row, stored) in enumerate(rank.table.phases(), 1):
         merged = stored if stored["memory_pss"] else stored | rank.pages.get(number, {})
         values = {name: float(value) for name, value in merged.items() if value}
+        if "cpu_ns" in values:
+            values["cpu_time"] = values.pop("cpu_ns") / NS_PER_S
         if stored["memory_rss"]:  # no swapped memory is a value, too
             values["memory_swap"] = float(stored["memory_swap"])
         yield rank.number, rank.node_rows[row], values

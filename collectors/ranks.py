@@ -20,6 +20,8 @@ COLUMNS = tuple(
 )
 COLUMN_INDEX = {column.name: i for i, column in enumerate(COLUMNS)}
 
+NS_PER_S = 1e9
+
 GaugeValues = tuple[int, int, Mapping[str, float]]  # rank, row of the node, value by metric
 
 
@@ -111,6 +113,8 @@ def root_gauges(rank: Rank) -> GaugeValues:
         "cycles": head.cycles,
     }
     values = {name: float(value) for name, value in sizes.items() if value}
+    if head.cpu_ns:
+        values["cpu_time"] = head.cpu_ns / NS_PER_S
 
     swap = head.memory_swap if head.memory_pss else memory.swap
     if swap is not None:  # no swapped memory is a value, too

@@ -128,6 +128,9 @@ class Header(NamedTuple):
     root_started: U8
     calls_misplaced: U8
     codes_refused: U8
+    cpu_ns: U8  # processor time of the process at its end
+    busy_threads: U4  # that used processors, 0 if unknown
+    reserved: U4
 
     @property
     def cart_coordinates(self) -> tuple[int, ...]:
@@ -146,7 +149,7 @@ FRAME = struct.Struct("<QQIIQ")
 # The beginning of a thread area, whose third field is the number of open frames.
 THREAD_HEAD = struct.Struct("<IIIIQQ")
 # A named phase: row, a reserved u4, then PHASE_VALUES.
-PHASE_HEAD = struct.Struct("<II8Q")
+PHASE_HEAD = struct.Struct("<II9Q")
 PHASE_VALUES = (
     "memory_rss",
     "memory_rss_peak",
@@ -156,6 +159,7 @@ PHASE_VALUES = (
     "memory_swap",
     "instructions",
     "cycles",
+    "cpu_ns",
 )
 COLLECTIVE = struct.Struct("<QQQIiII")
 MAX_COLLECTIVES = 4096  # events for which a table has room

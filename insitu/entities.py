@@ -36,6 +36,11 @@ class Metric:
         """Whether a deterministic program gives the same value in every run."""
         return self.name in DETERMINISTIC
 
+    @property
+    def is_wall_time(self) -> bool:
+        """Whether a rank that waits for a core has a larger value."""
+        return self.unit == "s" and self.name != "cpu_time"
+
 
 DETERMINISTIC = frozenset(
     {"visits", "bytes_sent", "bytes_received", "messages_sent", "messages_received", "comm_ranks"}
@@ -63,6 +68,7 @@ HEAP_GROWTH = Metric("heap_growth", "B", MetricKind.GAUGE)
 HEAP_PEAK = Metric("heap_peak", "B", MetricKind.GAUGE)
 POSITIONS = tuple(Metric(f"position_{axis}", "1", MetricKind.POSITION) for axis in "xyzt")
 TIME_WAITING = Metric("time_waiting", "s")
+CPU_TIME = Metric("cpu_time", "s")
 ITERATION_TIME = Metric("iteration_time", "s", MetricKind.GAUGE)
 ITERATION_VARIATION = Metric("iteration_variation", "1", MetricKind.GAUGE)
 METRICS = (
@@ -91,6 +97,7 @@ METRICS = (
     INSTRUCTIONS,
     CYCLES,
     TIME_WAITING,
+    CPU_TIME,
 )
 
 

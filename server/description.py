@@ -28,7 +28,8 @@ def configuration_of(sessions: Iterable[tuple[Hello, Bye | None]]) -> Configurat
     """The configuration of the run, without its parameters.
 
     Values that differ between nodes are listed, separated by commas. The value `cost` is the
-    measurement overhead: one JSON object per node, as its agent reports it in Bye.
+    measurement overhead: one JSON object per node, as its agent reports it in Bye. `threads` is the
+    number of threads of a rank that used processors, as far as that is known.
     """
     values: dict[str, dict[str, None]] = {}  # texts by name, in the order of arrival
     for hello, bye in sessions:
@@ -37,8 +38,21 @@ def configuration_of(sessions: Iterable[tuple[Hello, Bye | None]]) -> Configurat
                 values.setdefault(name, {})[_as_text(value)] = None
         if bye is not None:
             values.setdefault("cost", {})[f"{hello.node} {bye.cost}"] = None
+            threads = _busy_threads(bye)
+            if threads:
+                values.setdefault("threads", {})[str(threads)] = None
 
     return Configuration.of({name: ", ".join(texts) for name, texts in values.items()})
+
+
+def _busy_threads(bye: Bye) -> int:
+    """The largest number of busy threads of a rank of the node; 0 if it is not known."""
+    try:
+        cost = json.loads(bye.cost or "{}")
+    except (ValueError, RecursionError):
+        return 0
+    threads = cost.get("threads") if isinstance(cost, dict) else None
+    return threads if isinstance(threads, int) and threads > 0 else 0
 
 
 def _parse_configuration(hello: Hello) -> dict[str, object]:

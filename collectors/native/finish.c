@@ -4,6 +4,7 @@
 #include "counters.h"
 #include "memory.h"
 #include "phases.h"
+#include "processor.h"
 
 void insitu_finish(enum insitu_state state, int exit_status) {
   if (!insitu_is_owner() || insitu_table->header->state != INSITU_RUNNING) return;
@@ -16,6 +17,7 @@ void insitu_finish(enum insitu_state state, int exit_status) {
 
   insitu_phase_end(now);
   insitu_memory_at_end();
+  insitu_processor_at_end();
   insitu_counters_end();
   insitu_pair_clocks();
   header->exit_status = exit_status;

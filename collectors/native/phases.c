@@ -10,6 +10,7 @@
 #include "heap.h"
 #include "loop.h"
 #include "memory.h"
+#include "processor.h"
 #include "table.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@
 #define WAKE_EVERY_NS 500000000u
 
 struct reading {
-  uint64_t at, allocations, bytes, counts[2];
+  uint64_t at, allocations, bytes, counts[2], cpu_ns;
   int64_t live, peak;
 };
 
@@ -45,6 +46,7 @@ static struct reading read_totals(uint64_t now) {
   }
   reading.live = insitu_heap_live(&reading.peak);
   insitu_counters_read(reading.counts);
+  reading.cpu_ns = insitu_processor_ns();
   return reading;
 }
 
@@ -84,6 +86,7 @@ static void close_phase(const struct reading *now) {
   if (now->peak > (int64_t)row->heap_peak) row->heap_peak = (uint64_t)now->peak;
   phase->instructions += now->counts[0] - phase_start.counts[0];
   phase->cycles += now->counts[1] - phase_start.counts[1];
+  phase->cpu_ns += now->cpu_ns - phase_start.cpu_ns;
   read_gauges(phase);
 
   header->previous_phase = header->current_phase;

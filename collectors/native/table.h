@@ -139,6 +139,7 @@ struct insitu_phase {
   uint64_t memory_swap;
   uint64_t instructions;
   uint64_t cycles;
+  uint64_t cpu_ns; /* processor time of the process */
 };
 
 struct insitu_header {
@@ -219,6 +220,9 @@ struct insitu_header {
   uint64_t root_started;    /* like pid_started */
   uint64_t calls_misplaced; /* calls of greenlets that do not report their turns, which ended below calls of others */
   uint64_t codes_refused;   /* calls of functions for which there was no room among the code objects */
+  uint64_t cpu_ns;          /* processor time of the process at its end */
+  uint32_t busy_threads;    /* of those that lived at the end, 0 if unknown; see processor.c */
+  uint32_t reserved;
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

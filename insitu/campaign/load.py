@@ -3,7 +3,13 @@
 from collections.abc import Callable
 
 from insitu.campaign.base import Store
-from insitu.campaign.selection import core_count, is_oversubscribed, select_runs, varying_parameters
+from insitu.campaign.selection import (
+    core_count,
+    is_oversubscribed,
+    select_runs,
+    thread_count,
+    varying_parameters,
+)
 from insitu.modeling.measurement import Experiment, RunTable
 
 TABLE_CACHE_BYTES = 1 << 29  # values that are in memory; those of other runs are read when used
@@ -59,4 +65,5 @@ def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None
         runs=tuple((run.key, load_run(run.id)) for run in runs),
         crowded={run.key: core_count(run) or 1 for run in runs if is_oversubscribed(run)},
         contents=tuple(store.content(run.id) for run in runs),
+        threads={run.key: thread_count(run) for run in runs if thread_count(run) > 1},
     )

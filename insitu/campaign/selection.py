@@ -15,9 +15,18 @@ _INTERPRETER = re.compile(r"python[0-9.]*\Z")
 
 
 def is_oversubscribed(run: RunRecord) -> bool:
-    """Whether the run had more ranks than its nodes have cores; False where that is unknown."""
+    """Whether the run had more busy threads than its nodes have cores; False where that is unknown.
+
+    A rank of one thread is one busy thread.
+    """
     cores = core_count(run)
-    return cores is not None and run.key.size > cores
+    return cores is not None and run.key.size * thread_count(run) > cores
+
+
+def thread_count(run: RunRecord) -> int:
+    """The largest number of threads of a rank that used processors; 1 where it is unknown."""
+    threads = [int(t) for t in run.configuration.get("threads").split(", ") if t.isdigit()]
+    return max(threads, default=1)
 
 
 def core_count(run: RunRecord) -> int | None:

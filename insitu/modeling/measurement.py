@@ -39,12 +39,14 @@ class Experiment:
     parameters: names of those that vary, or ("p",) if none does. runs: complete runs in the order
     in which they were measured. crowded: runs whose ranks shared processor cores, and how many
     cores each had. contents: a digest of the values of each run, "" where unknown, or nothing.
+    threads: of each rank of the crowded runs, where there were several.
     """
 
     parameters: tuple[str, ...]
     runs: tuple[tuple[RunKey, RunTable], ...]
     crowded: Mapping[RunKey, int] = field(default_factory=dict)
     contents: tuple[str, ...] = ()
+    threads: Mapping[RunKey, int] = field(default_factory=dict)
 
     def coordinates(self) -> list[tuple[float, ...]]:
         """Return the distinct coordinates, ascending."""

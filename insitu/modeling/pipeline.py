@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from insitu.entities import TIME, CallPath, Finding, Metric
+from insitu.entities import CallPath, Finding, Metric
 from insitu.errors import ModelingError
 from insitu.modeling import modelers
 from insitu.modeling.base import CROWDED, MAXIMUM, ClassMeans, Clusters, ModelSet, SeriesModel
@@ -183,7 +183,7 @@ def _report_classes(
     """Findings about the models and classes of all call paths together."""
     comparable = models
     if experiment.crowded:  # times of crowded runs show who had to wait
-        comparable = [model for model in models if model.metric.unit != TIME.unit]
+        comparable = [model for model in models if not model.metric.is_wall_time]
     run_time = next((s.model.values[-1] for s in supplements if s.key.callpath == WHOLE_RUN), 0.0)
     few_ranks = name_few_ranks(ModelSet(clusters=clusters))
     return [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, Metric
+from insitu.entities import TIME_EXCLUSIVE, CallPath, Finding, Metric
 from insitu.errors import ModelingError
 from insitu.modeling import modelers
 from insitu.modeling.base import ALL, CROWDED, Model, SeriesModel
@@ -70,7 +70,7 @@ class SeriesFitter:
         coordinates, cube = _by_coordinate(np.array(list(series.values())), self.groups)
         dependencies = self._dependencies(metric)
         findings: list[Finding] = []
-        if metric.unit == TIME.unit:
+        if metric.is_wall_time:
             cube, disturbed = self._without_disturbed_runs(cube)
             findings += disturbed if metric.name == COST else []
 
@@ -124,18 +124,20 @@ class SeriesFitter:
 
     def _report_crowding(self, metric: Metric, coordinates: FloatArray) -> list[Finding]:
         """A finding for models of times if ranks of a run at these coordinates shared cores."""
-        if metric.unit != TIME.unit:
+        if not metric.is_wall_time:
             return []
 
         used = set(map(tuple, coordinates.tolist()))
         densities = []
         for key, cores in self.experiment.crowded.items():
             if key.coordinate(self.experiment.parameters) in used:
-                densities.append((key.size / cores, key.size, cores))
+                threads = self.experiment.threads.get(key, 1)
+                densities.append((key.size * threads / cores, key.size, threads, cores))
         if not densities:
             return []
-        _, ranks, cores = max(densities)
-        return [Finding(CROWDED, f"{ranks} ranks on {cores} core{'s' * (cores != 1)}")]
+        _, ranks, threads, cores = max(densities)
+        each = f" of {threads} threads" if threads > 1 else ""
+        return [Finding(CROWDED, f"{ranks} ranks{each} on {cores} core{'s' * (cores != 1)}")]
 
     def _dependencies(self, metric: Metric) -> dict[CallPath, Products]:
         """What is known for this metric; nothing for one parameter, or for crowded runs.

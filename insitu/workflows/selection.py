@@ -11,6 +11,7 @@ from insitu.campaign.store import SqliteStore
 from insitu.entities import (
     ARROW,
     BYTES_SENT,
+    CPU_TIME,
     ITERATION_TIME,
     MEMORY_RSS,
     METRICS,
@@ -30,7 +31,15 @@ NOTABLE_MAXIMUM = 1.1  # least ratio to the mean at which an overview lists a ma
 NO_MODEL = (TOO_FEW_POINTS, "not-modelled")  # findings that say why a series has no model
 HEADLINES = frozenset(  # metrics that an overview shows
     metric.name
-    for metric in (TIME, TIME_EXCLUSIVE, TIME_WAITING, BYTES_SENT, MEMORY_RSS, ITERATION_TIME)
+    for metric in (
+        TIME,
+        TIME_EXCLUSIVE,
+        TIME_WAITING,
+        CPU_TIME,
+        BYTES_SENT,
+        MEMORY_RSS,
+        ITERATION_TIME,
+    )
 )
 _OWN_METRICS = frozenset(metric.name for metric in METRICS)
 

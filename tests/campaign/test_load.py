@@ -130,6 +130,8 @@ def test_the_program_counts_and_not_the_launcher_in_front_of_it():
         (4, {"cores": "2", "host": "a, b"}, False),
         (9, {"cores": "2, 4", "host": "a, b"}, True),
         (2, {"cores": "2", "host": "a"}, False),
+        (2, {"cores": "2", "host": "a", "threads": "2"}, True),
+        (2, {"cores": "8", "host": "a", "threads": "1, 4"}, False),
         (64, {"imported": "x.jsonl"}, False),
     ],
 )

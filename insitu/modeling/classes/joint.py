@@ -330,7 +330,7 @@ class _TimePartitioner:
     def _find_uniform(self) -> BoolArray:
         """The call paths whose ranks are one class without a search: (n_paths,)."""
         measured = self.measured
-        is_time = measured.metric.unit == TIME.unit
+        is_time = measured.metric.is_wall_time
         uniform = _find_minor(measured, self.evidence.root_times)
         uniform = uniform | (self.evidence.is_crowded and is_time)
         uniform = uniform | is_order_random(measured.tables, measured.groups)

@@ -1,0 +1,62 @@
+"""The processor time of ranks and phases, and the threads that use it, on both MPIs."""
+
+import pytest
+
+from insitu.campaign.selection import is_oversubscribed
+
+pytestmark = pytest.mark.mpi
+
+PHASES = """
+    import hashlib, time
+    import insitu
+    from mpi4py import MPI
+
+    insitu.phase("work")
+    block = bytes(1 << 20)
+    while time.thread_time() < 1.0:
+        hashlib.sha256(block).digest()
+    insitu.phase("sleep")
+    time.sleep(0.2)
+"""
+THREADS = """
+    import hashlib, threading, time
+    from mpi4py import MPI
+
+    def burn():
+        block = bytes(1 << 20)
+        while True:
+            hashlib.sha256(block).digest()
+
+    for _ in range(2):
+        threading.Thread(target=burn, daemon=True).start()
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    block = bytes(1 << 20)
+    while time.thread_time() < 0.8:
+        hashlib.sha256(block).digest()
+"""
+
+
+def test_sleeping_is_no_processor_time(each_mpi):
+    program = each_mpi.script(PHASES)
+
+    outcome = each_mpi.run("-n", 2, "--", program)
+
+    assert outcome.code == 0, outcome.err
+    root = each_mpi.values("app.py", "cpu_time")
+    work = each_mpi.values("app.py->(phase work)", "cpu_time")
+    sleep = each_mpi.values("app.py->(phase sleep)", "cpu_time")
+    for total, working, sleeping in zip(root, work, sleep, strict=True):
+        assert total >= 1.0
+        assert working > sleeping
+        assert sleeping < 0.2
+
+
+def test_threads_that_use_processors_are_counted(bench):
+    program = bench.script(THREADS)
+
+    outcome = bench.run("-n", 1, "--", program)
+
+    assert outcome.code == 0, outcome.err
+    (run,) = bench.records()
+    assert run.configuration.get("threads") == "3"
+    assert is_oversubscribed(run) is (int(run.configuration.get("cores")) < 3)
