@@ -7,8 +7,8 @@
    again with more noise where the series deviate together (`shared_deviation.py`);
 3. weigh all segmentations of the series that may change (`cut.py`);
 4. look for functions through all points of series that are counts (`exact.py`);
-5. weigh the functions against local laws by what models of the smaller scales missed
-   (`back_test.py`).
+5. weigh the functions against growth that ends (`saturation.py`), and against local laws by what
+   models of the smaller scales missed (`back_test.py`).
 
 Steps 1 to 3 work on chunks of series. An executor may compute the chunks anywhere; chunks are the
 same with and without one, and so are the answers, to the last bit.
@@ -26,6 +26,7 @@ from insitu.modeling.evidence.cut import cut_series
 from insitu.modeling.evidence.exact import exact_answer, find_exact_functions
 from insitu.modeling.evidence.learn import CHUNK_SIZE, Map, chunks, find_pools, learn_pool
 from insitu.modeling.evidence.pool import Pool, Suspects, no_answer
+from insitu.modeling.evidence.saturation import MIN_SHARE, average_with_ending
 from insitu.modeling.evidence.shared_deviation import (
     SMALLEST_VARIANCE,
     find_shared_deviation,
@@ -61,8 +62,13 @@ def solve_batch(batch: Batch, map_: Map = map) -> dict[int, Answer]:
                 answers[row] = answer
         if pool.are_counts:
             answers |= _solve_exactly(batch, pool, answers)
+        shares = {row: growth.share(answers[row]) for row, growth in whole.ending.items()}
+        ending = {row: whole.ending[row] for row, share in shares.items() if share > MIN_SHARE}
+        answers |= {row: growth.answer for row, growth in ending.items()}
         if whole.held_out is not None:
             answers |= apply_back_test(revised, pool, whole.held_out, answers)
+        for row, growth in ending.items():
+            answers[row] = average_with_ending(answers[row], growth.laws, shares[row])
         for row in shared.rows.tolist():
             answers[row] = limit_degrees(answers[row], shared.share, len(batch.x))
     return answers
@@ -136,7 +142,8 @@ def _solve_whole(batch: Batch, pool: Pool, map_: Map) -> Chunk:
         members = pool.members[span]
         answers = {int(members[row]): answer for row, answer in chunk.answers.items()}
         suspects = Suspects(members[chunk.suspects.rows], chunk.suspects.noise)
-        results.append(chunk._replace(answers=answers, suspects=suspects))
+        ending = {int(members[row]): growth for row, growth in chunk.ending.items()}
+        results.append(chunk._replace(answers=answers, suspects=suspects, ending=ending))
     return join_chunks(results, pool.members)
 
 

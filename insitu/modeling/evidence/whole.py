@@ -19,6 +19,7 @@ from insitu.modeling.evidence.posterior import (
     fitted_mean,
 )
 from insitu.modeling.evidence.relative_data import scale_errors
+from insitu.modeling.evidence.saturation import EndingGrowth, find_slowing, weigh_saturation
 from insitu.modeling.measurement import FloatArray, IntArray
 
 NOISY = 0.05  # noise from which it matters what errors are relative to
@@ -28,6 +29,7 @@ class Chunk(NamedTuple):
     """Answers of one function for s series, which of them may change, and the back-test.
 
     means: (s, n), posterior mean of the functions, in the units of the data. sigmas: (s,), noise.
+    ending: the series whose growth may end, by row.
     """
 
     answers: dict[int, Answer]
@@ -35,13 +37,16 @@ class Chunk(NamedTuple):
     held_out: HeldOut | None
     means: FloatArray
     sigmas: FloatArray
+    ending: dict[int, EndingGrowth]
 
 
 def join_chunks(results: Sequence[Chunk], rows: IntArray) -> Chunk:
     """Return the chunks as one; rows (s,) are the indices of all their series, in order."""
     answers: dict[int, Answer] = {}
+    ending: dict[int, EndingGrowth] = {}
     for chunk in results:
         answers |= chunk.answers
+        ending |= chunk.ending
 
     held_out = [chunk.held_out for chunk in results if chunk.held_out is not None]
     return Chunk(
@@ -50,6 +55,7 @@ def join_chunks(results: Sequence[Chunk], rows: IntArray) -> Chunk:
         held_out=HeldOut.join(held_out, rows) if held_out else None,
         means=np.concatenate([chunk.means for chunk in results]),
         sigmas=np.concatenate([chunk.sigmas for chunk in results]),
+        ending=ending,
     )
 
 
@@ -74,11 +80,45 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
         answers |= dict(zip(rows[noisy].tolist(), again, strict=True))
 
     suspects = _find_suspects(batch, rows, posterior, noise_prior, pool)
+    ending: dict[int, EndingGrowth] = {}
+    if batch.is_tested and not pool.are_counts:
+        ending = _weigh_ending(batch, rows, answers, posterior, noise_prior, levels=pool.levels)
     if batch.examines_newest and not pool.are_counts:
         answers |= _examine_newest(batch, rows, answers, candidates, noise_prior, pool=pool)
 
     held_out = hold_out(batch, rows, noise_prior, pool) if batch.is_tested else None
-    return Chunk(answers, suspects, held_out, means, posterior.sigma)
+    return Chunk(answers, suspects, held_out, means, posterior.sigma, ending)
+
+
+def _weigh_ending(
+    batch: Batch,
+    rows: IntArray,
+    answers: dict[int, Answer],
+    posterior: Posterior,
+    noise_prior: FloatArray,
+    *,
+    levels: FloatArray,
+) -> dict[int, EndingGrowth]:
+    """The series whose growth slows down, beside their answers of one function.
+
+    Args:
+        rows: (s,). answers: of one function each, by row. posterior, noise_prior: of the rows.
+    """
+    slowing = find_slowing(batch.x, batch.relative[rows], batch.data.counts[rows])
+    if len(slowing) == 0:
+        return {}
+    chosen = rows[slowing]
+    saturation = weigh_saturation(batch.x, batch.data, chosen, noise_prior[slowing], levels)
+    return {
+        row: saturation.beside(
+            i,
+            answers[row],
+            float(posterior.log_evidence[slowing[i]]),
+            start=float(batch.x[-1]),
+            scale=float(abs(batch.scale[row])),
+        )
+        for i, row in enumerate(chosen.tolist())
+    }
 
 
 def _examine_newest(
