@@ -204,6 +204,7 @@ class RunState(StrEnum):
     INCOMPLETE = "partial"
 
 
+RANK_SIGNAL = "rank-signal"  # the finding about a signal that `insitu run` learns from the launcher
 STATUS_UNKNOWN = -1000  # of a rank whose end was not reported; neither an exit code nor a signal
 
 

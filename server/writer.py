@@ -9,7 +9,7 @@ from typing import Self
 
 from insitu.campaign.base import Store
 from insitu.campaign.store import open_store
-from insitu.entities import Finding, RunKey, RunState
+from insitu.entities import RANK_SIGNAL, Finding, RunKey, RunRecord, RunState
 from insitu.errors import CampaignError
 from insitu.server.discovery import WriterLock, load_token
 from insitu.server.events import (
@@ -174,6 +174,16 @@ class CampaignWriter:
             case _:
                 return None
 
+    def _with_signal(self, record: RunRecord) -> RunRecord:
+        """An incomplete run with the finding that `insitu run` has added to it, if it is stored."""
+        if record.state is not RunState.INCOMPLETE:
+            return record
+        stored = next((run for run in self.store.runs() if run.id == record.id), None)
+        if stored is None:
+            return record
+        signals = [finding for finding in stored.findings if finding.code == RANK_SIGNAL]
+        return replace(record, findings=(*signals, *record.findings))
+
     def _store_run(self, effect: StoreRun) -> list[Effect]:
         record = effect.record
         key = self._keys.get(record.id)
@@ -181,7 +191,7 @@ class CampaignWriter:
             parameters = dict(record.key.parameters)
             key = RunKey.of(parameters, self.store.next_repetition(parameters))
 
-        record = replace(record, key=key)
+        record = self._with_signal(replace(record, key=key))
         self.store.add_run(record, effect.table)
         self._keys[record.id] = key
         self._reported.clear()

@@ -154,6 +154,12 @@ FINDING_HELP = {
         "Look for a node that failed or a time limit that ended the job; the run is stored "
         "as incomplete.",
     ),
+    "rank-signal": FindingHelp(
+        "A signal ended ranks before they could report it. SIGSEGV is an access to memory that the"
+        " program does not have, SIGKILL often a lack of memory, SIGTERM and SIGXCPU a time limit.",
+        "Read the output of the program and of the batch system; the views show what the run"
+        " measured until then.",
+    ),
     "rank-replaced": FindingHelp(
         "A program replaced itself (exec) by one that insitu does not measure.",
         "Nothing can be measured of that program, unless it is Python 3.11 or newer, or linked "

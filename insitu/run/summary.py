@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from insitu.campaign.catalogue import open_catalogue
 from insitu.campaign.selection import application, select_runs
-from insitu.entities import CallPath, Finding, RunRecord, RunState, number
+from insitu.entities import RANK_SIGNAL, CallPath, Finding, RunRecord, RunState, number
 from insitu.errors import CampaignError
 from insitu.run.environment import trouble_file
 from insitu.text import printable
@@ -33,7 +33,11 @@ def print_summary(record: RunRecord, campaign: str) -> None:
     for line in diagnose_briefly(where):
         print_message(line)
 
-    about_ranks = [finding for finding in record.findings if finding.where != record.id]
+    about_ranks = [
+        finding
+        for finding in record.findings
+        if finding.where != record.id or finding.code == RANK_SIGNAL
+    ]
     for line in combine_findings(about_ranks):
         print_message(line)
 
@@ -97,7 +101,8 @@ def combine_findings(findings: Sequence[Finding]) -> list[str]:
     """Return a line for each distinct finding, with the ranks that have it."""
     locations: dict[tuple[str, str], list[str]] = {}
     for finding in findings:
-        locations.setdefault((finding.code, finding.text), []).append(finding.where)
+        where = "" if finding.code == RANK_SIGNAL else finding.where  # its text names the ranks
+        locations.setdefault((finding.code, finding.text), []).append(where)
 
     lines = []
     for (code, text), ranks in locations.items():

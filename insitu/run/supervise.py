@@ -21,6 +21,7 @@ from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, load_launcher
 from insitu.launch.find import find_launcher, program_argv
 from insitu.run.aggregator import AggregatorProcess, with_insitu_importable
+from insitu.run.ended import store_signal
 from insitu.run.environment import (
     campaign_directory,
     preload_environment,
@@ -67,7 +68,7 @@ def supervise(options: Options) -> int:
             aggregator.await_address()
 
     code = run_program(command)
-    record, reason = finish_run(options, run, campaign, aggregator)
+    record, reason = finish_run(options, run, campaign, aggregator, code=code)
     if options.result:
         is_waiting = record is None and (_has_tables(run) or _is_spooled(run, campaign))
         row = result_row(run, campaign, code, record, reason=reason, is_waiting=is_waiting)
@@ -139,9 +140,16 @@ def run_program(command: Command) -> int:
 
 
 def finish_run(
-    options: Options, run: str, campaign: str, aggregator: AggregatorProcess | None
+    options: Options, run: str, campaign: str, aggregator: AggregatorProcess | None, *, code: int
 ) -> tuple[RunRecord | None, str]:
     """Wait until a run is complete, ingest its tables if nobody else does, and print a summary.
+
+    Args:
+        options: of the command line.
+        run: id of the run.
+        campaign: absolute path of the campaign.
+        aggregator: of this run; None if there is none.
+        code: exit code of the launcher.
 
     Returns:
         The run as it is stored, None if no rank of it has arrived; and why it is not complete.
@@ -170,6 +178,8 @@ def finish_run(
         reason = _describe_absent(options, run, campaign, aggregator, has_errors=has_errors)
         print_message(reason)
         return None, reason
+    if store_signal(record, code, campaign):
+        record = _find_record(run, campaign) or record
     if not options.is_quiet or record.state is RunState.INCOMPLETE:
         print_summary(record, campaign)
     is_complete = record.state is RunState.COMPLETE

@@ -39,8 +39,9 @@ def diagnose_store(
     records = store.runs()
     selected, _ = select_runs(records)
     if not selected:
+        ended = f"; {len(records)} ended early: `insitu runs {store.path}` says how"
         raise CampaignError(
-            f"{store.path}: no complete run yet; measure one with"
+            f"{store.path}: no complete run yet{ended if records else ''}; measure one with"
             f" `insitu run --campaign {store.path} -- COMMAND`"
         )
 

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from insitu.entities import RunState
+from insitu.campaign.store import open_store
+from insitu.entities import RANK_SIGNAL, Finding, RunState
 from insitu.errors import CampaignError
 from insitu.server.events import MessageArrived, Reply, Report, StopRequested, Tick
 from insitu.server.writer import CampaignWriter
@@ -87,6 +88,23 @@ def test_the_totals_of_a_lost_node_survive_in_the_journal(tmp_path):
         (record,) = writer.store.runs()
         assert record.missing == (0,)
         assert column(writer.store.table(RUN), 0) == a.truth(0)
+
+
+def test_a_signal_that_was_added_to_an_incomplete_run_stays_when_it_is_stored_again(tmp_path):
+    with open_writer(tmp_path) as writer:
+        live(writer, ModelNode("n0", [0], 2))
+        writer.handle(StopRequested(1.0))
+    signal = Finding(RANK_SIGNAL, "signal 11 (SIGSEGV) ended rank 1", RUN)
+    with open_store(str(tmp_path)) as store:
+        (record,) = store.runs()
+        assert record.state is RunState.INCOMPLETE
+        store.add_findings(record.id, [signal])
+
+    with open_writer(tmp_path) as writer:
+        writer.handle(StopRequested(1.0))
+        (record,) = writer.store.runs()
+
+    assert [finding for finding in record.findings if finding.code == RANK_SIGNAL] == [signal]
 
 
 def test_nothing_is_acknowledged_as_durable_while_the_disk_is_full(tmp_path):

@@ -10,6 +10,7 @@ from insitu.analysis.diagnosis.measurements import Measurements, is_library, is_
 from insitu.analysis.diagnosis.statements import NOT_JUDGED, WARNING, Statement
 from insitu.campaign.selection import is_omitted
 from insitu.entities import (
+    RANK_SIGNAL,
     STATUS_UNKNOWN,
     TIME_EXCLUSIVE,
     VISITS,
@@ -32,7 +33,9 @@ def find_incomplete_runs(records: Sequence[RunRecord]) -> list[Statement]:
     for record in records:
         if record.state is not RunState.INCOMPLETE or is_omitted(record):
             continue
-        causes = [finding.text for finding in record.findings if finding.code.startswith("rank-")]
+        about_ranks = [finding for finding in record.findings if finding.code.startswith("rank-")]
+        about_ranks.sort(key=lambda finding: finding.code != RANK_SIGNAL)  # says the most
+        causes = [finding.text for finding in about_ranks]
         failed = [
             f"rank {rank} ended with {end_text(status)}"
             for rank, status in enumerate(record.exit_status)
