@@ -21,7 +21,7 @@ from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, load_launcher
 from insitu.launch.find import find_launcher, program_argv
 from insitu.run.aggregator import AggregatorProcess, with_insitu_importable
-from insitu.run.ended import store_signal
+from insitu.run.end_signal import store_signal
 from insitu.run.environment import (
     campaign_directory,
     preload_environment,

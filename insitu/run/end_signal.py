@@ -3,7 +3,7 @@
 import signal
 from contextlib import suppress
 
-from insitu.entities import RANK_SIGNAL, STATUS_UNKNOWN, Finding, RunRecord, RunState
+from insitu.entities import STATUS_UNKNOWN, Finding, RunRecord, RunState
 from insitu.errors import CampaignError
 
 SHELL_BASE = 128  # shells, Open MPI and Slurm end with 128 + N if signal N ended a rank
@@ -36,7 +36,7 @@ def find_signal(record: RunRecord, code: int) -> Finding | None:
     )
     who = f"rank {ranks}" if len(unknown) == 1 else f"one of the ranks {ranks}"
     text = f"signal {number} ({name}) ended {who}: the launcher ended with exit code {code}"
-    return Finding(RANK_SIGNAL, text, record.id)
+    return Finding("rank-signal", text, record.id)  # RANK_SIGNAL, spelled out for the reference
 
 
 def store_signal(record: RunRecord, code: int, campaign: str) -> bool:

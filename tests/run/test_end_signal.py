@@ -3,7 +3,7 @@
 import pytest
 
 from insitu.entities import STATUS_UNKNOWN, RunKey, RunRecord, RunState
-from insitu.run.ended import find_signal
+from insitu.run.end_signal import find_signal
 
 LOST = (STATUS_UNKNOWN, STATUS_UNKNOWN)
 
