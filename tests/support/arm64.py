@@ -7,8 +7,8 @@ The folder is `$INSITU_ARM64`, by default `~/.cache/insitu/arm64` (about 3 GB). 
 root, debootstrap, qemu-user-static and a network. Nothing outside the folder changes: the kernel
 (6.7 or newer) runs aarch64 programs for a user namespace of this script only.
 
-Programs run about ten times slower than on this processor, and what needs ptrace, perf or another
-process's memory map does not work under qemu: its tests skip or fail there.
+Programs run about ten times slower than on this processor. The kernel's performance counters do
+not work under qemu, and a process reads a shortened /proc/self/stat.
 """
 
 import os
