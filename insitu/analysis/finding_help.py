@@ -63,6 +63,11 @@ FINDING_HELP = {
         "Import greenlet or gevent in the thread that runs them, and let a trace function that the "
         "program sets call the one that `greenlet.settrace` returns.",
     ),
+    "first-point-off": FindingHelp(
+        "The smallest run leaves the law of the larger runs, as a single rank or a node that is "
+        "not full may do. The model describes the larger runs.",
+        "Measure another small scale, or omit the smallest run with `insitu omit`.",
+    ),
     "growth-uncertain": FindingHelp(
         "Several functions explain the points about equally well. The prediction interval "
         "covers all of them.",

@@ -68,8 +68,9 @@ class Answer(NamedTuple):
     segment. columns: coefficients of all functions. cuts: index of the first point after each
     change. change_probability: that behaviour changes, and just there. newest_factor: by which the
     newest value is larger than the function, if it leaves the law of the others, otherwise NaN.
-    log_evidence: logarithm of the probability of the data and of a change, or of a newest point
-    that is off. back_tests: what models of the smaller scales predicted for the largest.
+    first_factor: the same of the first value. log_evidence: logarithm of the probability of the
+    data and of a change, or of a point that is off. back_tests: what models of the smaller scales
+    predicted for the largest.
     """
 
     functions: tuple[Function, ...]
@@ -79,8 +80,13 @@ class Answer(NamedTuple):
     cuts: tuple[int, ...] = ()
     change_probability: float = 0.0
     newest_factor: float = np.nan
+    first_factor: float = np.nan
     log_evidence: float = -np.inf
     back_tests: tuple[BackTest, ...] = ()
+
+    def has_point_off(self) -> bool:
+        """Return whether the newest or the first value leaves the law of the others."""
+        return bool(np.isfinite(self.newest_factor) or np.isfinite(self.first_factor))
 
 
 def join_segments(

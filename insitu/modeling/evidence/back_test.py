@@ -193,9 +193,7 @@ def apply_back_test(
         return {}
 
     chosen = [answers[row] for row in rows.tolist()]
-    is_one_law = np.array(
-        [not answer.cuts and not np.isfinite(answer.newest_factor) for answer in chosen]
-    )
+    is_one_law = np.array([not answer.cuts and not answer.has_point_off() for answer in chosen])
     is_good = is_one_law & held_out.is_usable
     sizes = noise.magnitudes(batch.series.values)[rows]
     weights = _weigh_laws(held_out, is_good, sizes, n_points=n)

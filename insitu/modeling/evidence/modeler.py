@@ -47,6 +47,7 @@ from insitu.modeling.series import Series
 UNCERTAIN_BELOW = 0.5  # posterior of the leading term
 GROWTH_UNCERTAIN = "growth-uncertain"
 CHANGE_UNCONFIRMED = "change-unconfirmed"
+FIRST_POINT_OFF = "first-point-off"
 
 # When a series grows steeply; the last two conditions make noise an unlikely cause. Without them
 # 15 and 9 of 300 constant series with log-normal noise of 0.8 became exponentials, with them 0.
@@ -272,9 +273,10 @@ def _report(
     unconfirmed = _report_unconfirmed(answer, points[:, 0], parameter)
     if unconfirmed:
         return unconfirmed
+    first = _report_first(answer, points[:, 0], parameter)
     changes = _change_points(answer, coordinates) if answer.cuts else ()
     short = report_short_segments(points[:, 0], changes, parameter)
-    return (*short, *_report_uncertain(answer.probability))
+    return (*first, *short, *_report_uncertain(answer.probability))
 
 
 def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
@@ -289,6 +291,17 @@ def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[
         f"there are not enough points; run {parameter}={newest} again, or {parameter}={next_scale}"
     )
     return (Finding(CHANGE_UNCONFIRMED, text),)
+
+
+def _report_first(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
+    """Report that the first point leaves the law of the others."""
+    if not np.isfinite(answer.first_factor):
+        return ()
+    text = (
+        f"the value at {parameter}={number(x[0])} is {answer.first_factor:.2g} times what the "
+        f"larger runs predict; the model is that of the larger runs"
+    )
+    return (Finding(FIRST_POINT_OFF, text),)
 
 
 def _report_uncertain(probability: float) -> tuple[Finding, ...]:

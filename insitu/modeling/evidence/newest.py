@@ -77,29 +77,27 @@ def weigh_shift(residuals: FloatArray, variances: FloatArray, direction: FloatAr
 
 
 @dataclass(frozen=True, slots=True)
-class NewestPoint:
-    """The newest point of series s beside the law of the points before it.
+class OffPoint:
+    """A point of series s beside the law of the others.
 
     is_usable: (s,), whether all values are positive. log_joint: (s, h, L), logarithm of the
-    probability of all points under each law if the newest is off. step, law: w under each.
+    probability of all points under each law if this point is off.
     """
 
     is_usable: BoolArray
     log_joint: FloatArray
-    step: Shift
-    law: Shift
 
     @property
     def log_evidence(self) -> FloatArray:
-        """The evidence that the newest point is off: (s, L)."""
+        """The evidence that the point is off: (s, L)."""
         return np.asarray(np.logaddexp.reduce(self.log_joint, axis=1))
 
     def log_odds(self, log_whole: FloatArray, noise: FloatArray, prior: float) -> FloatArray:
-        """Return the logarithm of the odds that the newest point is off: (s,).
+        """Return the logarithm of the odds that the point is off: (s,).
 
         Args:
             log_whole: (s, L), evidence of one law of all points. noise: (s, L), prior of the
-                levels. prior: that the newest point is off.
+                levels. prior: that the point is off.
         """
         log_noise = np.log(np.maximum(noise, MIN_VALUE))
         whole = np.logaddexp.reduce(log_whole + log_noise, axis=1) + np.log(1 - prior)
@@ -107,7 +105,7 @@ class NewestPoint:
         return np.where(self.is_usable, log_odds, IMPOSSIBLE)
 
     def log_probability(self, noise: FloatArray, prior: float) -> FloatArray:
-        """Return the logarithm of the probability of the data and that the newest is off: (s,).
+        """Return the logarithm of the probability of the data and that the point is off: (s,).
 
         Args:
             noise, prior: as for `log_odds`.
@@ -115,6 +113,17 @@ class NewestPoint:
         log_noise = np.log(np.maximum(noise, MIN_VALUE))
         off = np.logaddexp.reduce(self.log_evidence + log_noise, axis=1)
         return np.asarray(off + np.log(prior))
+
+
+@dataclass(frozen=True, slots=True)
+class NewestPoint(OffPoint):
+    """The newest point of series s beside the law of the points before it.
+
+    step, law: w under each law, if the newest point begins a step or a new law.
+    """
+
+    step: Shift
+    law: Shift
 
     def shifts(
         self, rows: IntArray, posterior: Posterior, noise: FloatArray, *, count: int
@@ -140,6 +149,63 @@ class NewestPoint:
         return np.take_along_axis(np.stack(columns, axis=2), order[:, :, None], 1)
 
 
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """A point of series s beside each law of the others, at noise levels L.
+
+    is_usable: (s,), whether all values are positive. is_possible: (s, h), whether the law is
+    positive there, too. logarithm: (s, h), of value over law. variance: (s, h, L), of law and
+    measurement. repetitions: (s,), that the point is worth.
+    """
+
+    is_usable: BoolArray
+    is_possible: BoolArray
+    logarithm: FloatArray
+    variance: FloatArray
+    repetitions: FloatArray
+
+    def log_joint(self, candidates: Candidates, log_density: FloatArray) -> FloatArray:
+        """Return the evidence of all points (s, h, L), with this density of the point.
+
+        The evidence of the other points leaves out the repetitions of each, so this does, too.
+        """
+        of_point = log_density - 0.5 * np.log(self.repetitions)[:, None, None]
+        joint = np.where(
+            self.is_possible[..., None], candidates.log_evidence + of_point, IMPOSSIBLE
+        )
+        return np.where(self.is_usable[:, None, None], joint, IMPOSSIBLE)
+
+
+def compare_point(
+    data: RelativeData, candidates: Candidates, levels: FloatArray, *, point: int
+) -> Residual:
+    """Return how far a point is from the laws of the others.
+
+    Args:
+        data: all n points of the series. candidates: fits of the other points, in the units of the
+            data. levels: (L,) of noise. point: its index.
+    """
+    terms = data.terms[:, point]
+    term = np.append(np.where(np.isfinite(terms), terms, 0.0), 0.0)
+    a, b = term[candidates.first], term[candidates.second]
+    c0, c1, c2 = candidates.coefficients
+    v00, v11, v22, v01, v02, v12 = candidates.inverse
+    fitted = c0 + c1 * a + c2 * b
+    own_variance = v00 + a * a * v11 + b * b * v22 + 2 * (a * v01 + b * v02 + a * b * v12)
+
+    weight, repetitions = data.weights[:, point], data.repetitions[:, point]
+    value = data.moments[:, point] / np.where(weight > 0, weight, 1.0)
+    is_usable: BoolArray = np.all((data.weights > 0) & (data.moments > 0), axis=1)
+    is_possible: BoolArray = (fitted > MIN_VALUE) & is_usable[:, None]
+
+    size = np.where(is_possible, fitted, 1.0)
+    residual = np.where(is_possible, np.log(np.where(is_usable, value, 1.0)[:, None] / size), 0.0)
+    relative = np.where(is_possible, np.maximum(own_variance, 0.0) / size**2, 1.0)
+    repetitions = np.where(repetitions > 0, repetitions, 1.0)
+    variance = (relative + 1 / repetitions[:, None])[:, :, None] * levels**2
+    return Residual(is_usable, is_possible, residual, variance, repetitions)
+
+
 def weigh_newest_point(
     data: RelativeData, candidates: Candidates, levels: FloatArray, x: FloatArray
 ) -> NewestPoint:
@@ -150,36 +216,16 @@ def weigh_newest_point(
         candidates: fits of the first n - 1 points, in the units of the data.
         levels: (L,) of noise. x: (n,), values of the parameter.
     """
-    term = np.append(np.where(np.isfinite(data.terms[:, -1]), data.terms[:, -1], 0.0), 0.0)
-    a, b = term[candidates.first], term[candidates.second]
-    c0, c1, c2 = candidates.coefficients
-    v00, v11, v22, v01, v02, v12 = candidates.inverse
-    fitted = c0 + c1 * a + c2 * b
-    own_variance = v00 + a * a * v11 + b * b * v22 + 2 * (a * v01 + b * v02 + a * b * v12)
-
-    weight, repetitions = data.weights[:, -1], data.repetitions[:, -1]
-    value = data.moments[:, -1] / np.where(weight > 0, weight, 1.0)
-    is_usable: BoolArray = np.all((data.weights > 0) & (data.moments > 0), axis=1)
-    is_possible = (fitted > MIN_VALUE) & is_usable[:, None]
-
-    size = np.where(is_possible, fitted, 1.0)
-    residual = np.where(is_possible, np.log(np.where(is_usable, value, 1.0)[:, None] / size), 0.0)
-    relative = np.where(is_possible, np.maximum(own_variance, 0.0) / size**2, 1.0)
-    repetitions = np.where(repetitions > 0, repetitions, 1.0)
-    variances = (relative + 1 / repetitions[:, None])[:, :, None] * levels**2
-
-    step = weigh_shift(residual[:, :, None], variances[..., None], np.ones(1))
+    newest = compare_point(data, candidates, levels, point=-1)
+    residual, variances = newest.logarithm[:, :, None], newest.variance[..., None]
+    step = weigh_shift(residual, variances, np.ones(1))
     stretch = np.log(x[-1:] / x[-2:-1]) if x[-2] > 0 else np.ones(1)
-    law = weigh_shift(residual[:, :, None], variances[..., None], stretch)
+    law = weigh_shift(residual, variances, stretch)
 
-    # The evidence of the other points leaves out the repetitions of each, so this does, too.
     of_point = np.logaddexp(
         np.log(DISTURBED + STEP) + step.log_density, np.log(NEW_LAW) + law.log_density
     )
-    of_point = of_point - 0.5 * np.log(repetitions)[:, None, None]
-    log_joint = np.where(is_possible[:, :, None], candidates.log_evidence + of_point, IMPOSSIBLE)
-    log_joint = np.where(is_usable[:, None, None], log_joint, IMPOSSIBLE)
-    return NewestPoint(is_usable, log_joint, step, law)
+    return NewestPoint(newest.is_usable, newest.log_joint(candidates, of_point), step, law)
 
 
 def learn_prior(off: FloatArray, whole: FloatArray, noise: FloatArray) -> float:
@@ -241,12 +287,14 @@ def combine(
 
 
 def prefers_cut(cut: Answer, whole: Answer, n_points: int) -> bool:
-    """Return whether a series is cut, although its newest point may be off instead.
+    """Return whether a series is cut, although its newest or its first point may be off instead.
 
-    A newest point that is off and the one or two points before it easily get a function of their
-    own, of any exponent. So a short last segment must be much more probable.
+    A point that is off and the one or two points beside it easily get a function of their own, of
+    any exponent. So such a short segment must be much more probable.
     """
-    if not np.isfinite(whole.newest_factor) or n_points - cut.cuts[-1] > MAX_TAIL:
+    is_short_end = np.isfinite(whole.newest_factor) and n_points - cut.cuts[-1] <= MAX_TAIL
+    is_short_start = np.isfinite(whole.first_factor) and cut.cuts[0] <= MAX_TAIL
+    if not is_short_end and not is_short_start:
         return True
     return cut.log_evidence > whole.log_evidence + LOG_MARGIN
 

@@ -126,10 +126,10 @@ def _solve_shared(batch: Batch, pool: Pool, map_: Map) -> _Shared:
 
 
 def _residuals(batch: Batch, members: IntArray, whole: Chunk) -> FloatArray:
-    """The logarithm of value over function: (s, n); NaN where the newest point leaves its law."""
+    """The logarithm of value over function: (s, n); NaN where a point leaves the law."""
     ratio = batch.relative[members] / np.where(whole.means > 0, whole.means, np.nan)
     is_usable = (batch.data.repetitions[members] > 0) & (ratio > 0)
-    is_law = [not np.isfinite(whole.answers[row].newest_factor) for row in members.tolist()]
+    is_law = [not whole.answers[row].has_point_off() for row in members.tolist()]
     return np.log(np.where(is_usable & np.array(is_law)[:, None], ratio, np.nan))
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from insitu.modeling.evidence import change_points, newest
+from insitu.modeling.evidence import change_points, first, newest
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.back_test import HeldOut, hold_out
 from insitu.modeling.evidence.batch import Batch
@@ -85,6 +85,8 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
         ending = _weigh_ending(batch, rows, answers, posterior, noise_prior, levels=pool.levels)
     if batch.examines_newest and not pool.are_counts:
         answers |= _examine_newest(batch, rows, answers, candidates, noise_prior, pool=pool)
+    if batch.examines_newest and len(batch.x) >= first.MIN_POINTS:
+        answers |= _examine_first(batch, rows, answers, candidates, noise_prior, pool=pool)
 
     held_out = hold_out(batch, rows, noise_prior, pool) if batch.is_tested else None
     return Chunk(answers, suspects, held_out, means, posterior.sigma, ending)
@@ -155,6 +157,46 @@ def _examine_newest(
         values=batch.relative[rows[chosen], -1] * batch.scale[rows[chosen]],
     )
     return dict(zip(rows[chosen].tolist(), combined, strict=True))
+
+
+def _examine_first(
+    batch: Batch,
+    rows: IntArray,
+    answers: dict[int, Answer],
+    candidates: Candidates,
+    noise_prior: FloatArray,
+    *,
+    pool: Pool,
+) -> dict[int, Answer]:
+    """Answers of the series whose first point may be off; arguments as for `_examine_newest`."""
+    noise_prior = change_points.apply_noise_floor(noise_prior, pool.levels)
+    data = batch.data.select(rows)
+    others = data.select(slice(None), slice(1, None))
+    of_law = fit_hypotheses(others, batch.space, pool.levels)
+    point = first.weigh_first_point(data, of_law, pool.levels)
+
+    log_whole = np.logaddexp.reduce(candidates.log_evidence, axis=1)
+    log_odds = point.log_odds(log_whole, noise_prior, first.OFF_PRIOR)
+    is_newest_off = np.array([answers[row].has_point_off() for row in rows.tolist()])
+    chosen = np.flatnonzero((log_odds > newest.NEGLIGIBLE_LOG_ODDS) & ~is_newest_off)
+    if len(chosen) == 0:
+        return {}
+
+    posterior = compute_posterior(point.log_joint[chosen], noise_prior[chosen], pool.levels)
+    laws = batch.choose(rows[chosen], of_law.select(chosen), posterior)
+    log_evidence = point.log_probability(noise_prior, first.OFF_PRIOR)
+    result = {}
+    for i, law in zip(chosen.tolist(), laws, strict=True):
+        row = int(rows[i])
+        result[row] = first.combine_first(
+            answers[row],
+            law,
+            log_odds=float(log_odds[i]),
+            log_evidence=float(log_evidence[i]),
+            x=float(batch.x[0]),
+            value=float(batch.relative[row, 0] * batch.scale[row]),
+        )
+    return result
 
 
 def _solve_noisy(
