@@ -7,7 +7,7 @@ absent. The classes of ranks themselves are stored with the models.
 import json
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -23,36 +23,44 @@ MAX_KEYS_BYTES = 1 << 30  # of the series of a metric, uncompressed
 MEAN = "<f8"
 
 
-def write_class_means(connection: sqlite3.Connection, classes: ClassMeans | None) -> None:
-    """Replace the stored class means; those that are there already are not written again."""
+def write_class_means(
+    connection: sqlite3.Connection, classes: ClassMeans | None, intact: Collection[str]
+) -> None:
+    """Replace the stored class means.
+
+    Args:
+        connection: to campaign.db.
+        classes: the new ones; None to store none.
+        intact: identities of runs whose means were read before, and need not be written again if
+            the classes are the same.
+    """
     values = None if classes is None or not classes.basis else _basis_values(classes)
     row = connection.execute("SELECT value FROM campaign WHERE name = ?", (CLASS_BASIS,)).fetchone()
-    if row is None or values is None or json.loads(row[0])[:-1] != values:
+    is_same = row is not None and bool(intact) and json.loads(row[0])[:-1] == values
+    if not is_same:
         for table in ("class_series", "class_mean"):
             connection.execute(f"DELETE FROM {table}")
         connection.execute("DELETE FROM campaign WHERE name = ?", (CLASS_BASIS,))
     if classes is None or values is None:
         return
 
-    text = json.dumps([*values, checksum_of([json.dumps(values)]).hex()])
-    connection.execute("INSERT OR REPLACE INTO campaign VALUES (?, ?)", (CLASS_BASIS, text))
-    if not connection.execute("SELECT count(*) FROM class_series").fetchone()[0]:
+    if not is_same:
+        text = json.dumps([*values, checksum_of([json.dumps(values)]).hex()])
+        connection.execute("INSERT INTO campaign VALUES (?, ?)", (CLASS_BASIS, text))
         for metric in classes.metrics.values():
             _write_series(connection, metric, classes.keys[metric.name])
 
-    stored = set(connection.execute("SELECT run, metric FROM class_mean"))
-    current = set()
-    for run, by_metric in classes.means.items():
-        current |= {(run, metric) for metric in by_metric}
-        for metric_name, means in by_metric.items():
-            if (run, metric_name) not in stored:
-                columns = (run, metric_name, np.asarray(means, dtype=MEAN).tobytes())
-                connection.execute(
-                    "INSERT INTO class_mean VALUES (?, ?, ?, ?)", (*columns, checksum_of(columns))
-                )
+    stored = {run for (run,) in connection.execute("SELECT DISTINCT run FROM class_mean")}
+    unwanted = stored - (set(intact) & classes.means.keys())
     connection.executemany(
-        "DELETE FROM class_mean WHERE run = ? AND metric = ?", sorted(stored - current)
+        "DELETE FROM class_mean WHERE run = ?", ((run,) for run in sorted(unwanted))
     )
+    for run in classes.means.keys() - (stored - unwanted):
+        for metric_name, means in classes.means[run].items():
+            columns = (run, metric_name, np.asarray(means, dtype=MEAN).tobytes())
+            connection.execute(
+                "INSERT INTO class_mean VALUES (?, ?, ?, ?)", (*columns, checksum_of(columns))
+            )
 
 
 def _basis_values(classes: ClassMeans) -> list[object]:
@@ -85,6 +93,20 @@ def read_class_means(connection: sqlite3.Connection, clusters: Sequence[Clusters
         return _read(connection, clusters)
     except (*DAMAGE, zlib.error):
         return ClassMeans()
+
+
+def are_class_means_intact(connection: sqlite3.Connection, clusters: Sequence[Clusters]) -> bool:
+    """Whether all class means that were stored can be used; also if there are none.
+
+    Args:
+        connection: to campaign.db.
+        clusters: all that are stored.
+    """
+    if not has_class_means(connection):
+        return True
+    (n_rows,) = connection.execute("SELECT count(*) FROM class_mean").fetchone()
+    means = read_class_means(connection, clusters).means
+    return int(n_rows) == sum(len(by_metric) for by_metric in means.values())
 
 
 def _read(connection: sqlite3.Connection, clusters: Sequence[Clusters]) -> ClassMeans:

@@ -17,7 +17,11 @@ from insitu.campaign.catalogue import (
     open_database,
 )
 from insitu.campaign.checksums import DAMAGE, checksum_of
-from insitu.campaign.class_mean_tables import read_class_means, write_class_means
+from insitu.campaign.class_mean_tables import (
+    are_class_means_intact,
+    read_class_means,
+    write_class_means,
+)
 from insitu.campaign.database import explain_errors
 from insitu.campaign.run_values import (
     StoredTable,
@@ -58,6 +62,7 @@ class SqliteStore(Catalogue):
         super().__init__(path, connection)
         self._last_models = ModelSet()  # what put_models of this store wrote last
         self._last_version = -1  # `changes()` after that
+        self._intact_means: frozenset[str] = frozenset()  # class means that this store has read
         self._callpath_texts: dict[bytes, dict[int, str]] = {}  # of runs, by ids
 
     def add_run(self, run: RunRecord, table: RunTable) -> None:
@@ -239,10 +244,11 @@ class SqliteStore(Catalogue):
             rest = {records.callpath_text(path): share for path, share in models.rest.items()}
             self._put("modelled rest", json.dumps(rest))
             self._put(CLASSIFIED_RUNS, classified_runs)
-            write_class_means(connection, class_means)
+            write_class_means(connection, class_means, self._intact_means)
             self._put(MODELLED_CHECKSUM, self.modelled_checksum().hex())
 
         self._last_models, self._last_version = models, self.changes()
+        self._intact_means = frozenset(class_means.means if class_means is not None else ())
 
     def models(self) -> ModelSet:
         """See Store. Models and clusters are sorted by series.
@@ -284,7 +290,14 @@ class SqliteStore(Catalogue):
     def class_means(self, models: ModelSet) -> ClassMeans:
         """See Store."""
         with self._reading() as connection:
-            return read_class_means(connection, models.clusters)
+            class_means = read_class_means(connection, models.clusters)
+        self._intact_means = frozenset(class_means.means)
+        return class_means
+
+    def are_class_means_intact(self, models: ModelSet) -> bool:
+        """Whether all stored class means can be used with the models from `models`."""
+        with self._reading() as connection:
+            return are_class_means_intact(connection, models.clusters)
 
     def _damage_finding(self, what: str) -> Finding:
         text = f"{what} damaged and left out; fit them again with `insitu refit {self.path}`"

@@ -8,9 +8,11 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import pairwise
 
 from insitu.errors import LaunchError
 from insitu.extras import EXTRAS, install_command, missing_packages
@@ -19,6 +21,9 @@ from insitu.units import quantity
 OK, MISSING, LIMITED, OPTIONAL = "ok", "missing", "limited", "optional"
 ENOUGH_SHARED_BYTES = 64 << 20  # tables of 4,000 call paths on a hundred ranks
 VERSION_TIMEOUT_S = 20
+SERVICES = {"serve": "aggregator", "relay": "relay"}  # by subcommand
+AGENT = "insitu.collectors.agent"
+SHOWN_STOPPED = 5  # process ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +233,38 @@ def clock() -> Check:
     )
 
 
+def processes() -> Check:
+    """Check whether an aggregator, relay or agent of this user is stopped: runs wait for it."""
+    import psutil  # slow to import: 27 ms, which `insitu run` and agents must not pay
+
+    running: Counter[str] = Counter()
+    stopped: list[tuple[str, int]] = []
+    for process in psutil.process_iter(["pid", "status", "cmdline", "uids"]):
+        facts = process.info
+        role = _role(facts["cmdline"] or [])
+        if not role or facts["uids"] is None or facts["uids"].real != os.getuid():
+            continue
+        running[role] += 1
+        if facts["status"] in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
+            stopped.append((role, facts["pid"]))
+
+    if stopped:
+        names = ", ".join(f"{role} {pid}" for role, pid in stopped[:SHOWN_STOPPED])
+        pids = " ".join(str(pid) for _, pid in stopped[:SHOWN_STOPPED])
+        return Check("processes", LIMITED, f"stopped: {names}", f"kill -CONT {pids}")
+    counts = [f"{n} {role}{'s' * (n != 1)}" for role, n in sorted(running.items())]
+    return Check("processes", OK, ", ".join(counts) or "no aggregator, relay or agent runs")
+
+
+def _role(command: Sequence[str]) -> str:
+    """What a command line starts: an aggregator, a relay or an agent; "" for anything else."""
+    for program, subcommand in pairwise(command):
+        if os.path.basename(program) == "insitu" and subcommand in SERVICES:
+            return SERVICES[subcommand]
+    is_agent = len(command) > 2 and command[1] == "-c" and AGENT in command[2]
+    return "agent" if is_agent else ""
+
+
 def _read(path: str) -> str:
     """Return the content of a kernel file; empty if it cannot be read."""
     try:
@@ -273,4 +310,5 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     memory,
     counters,
     clock,
+    processes,
 )

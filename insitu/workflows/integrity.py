@@ -57,6 +57,9 @@ def _check_models(store: SqliteStore) -> Check:
     damage = [finding.text for finding in models.findings if finding.code == "models-damaged"]
     if damage:
         return Check("models", LIMITED, damage[0], f"insitu refit {store.path}")
+    if not store.are_class_means_intact(models):
+        text = "the class means are damaged; the next refit reads all runs and makes them again"
+        return Check("models", LIMITED, text, f"insitu refit {store.path}")
     return Check("models", OK, f"{len(models.models)} models, all intact")
 
 

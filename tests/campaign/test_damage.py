@@ -9,7 +9,7 @@ from insitu.campaign.store import open_store
 from insitu.errors import CampaignError
 from insitu.workflows.integrity import check_campaign
 from insitu.workflows.refit import refit_campaign
-from tests.stress.bit_flips import flip_bits, make_campaign
+from tests.stress.bit_flips import flip_bits, flip_journal_bits, make_campaign
 
 
 @pytest.fixture
@@ -33,6 +33,13 @@ def test_no_flipped_bit_changes_a_value_or_ends_in_a_traceback(campaign):
     assert outcomes.total() == 60
 
 
+def test_no_flipped_bit_of_the_journal_is_silent(tmp_path):
+    outcomes = flip_journal_bits(tmp_path, 100, 3)
+
+    assert outcomes["CHANGED"] == 0
+    assert outcomes.total() == 100
+
+
 def test_a_damaged_model_counts_as_absent_until_it_is_fitted_again(campaign):
     with open_store(str(campaign)) as store:
         before = store.models()
@@ -48,6 +55,23 @@ def test_a_damaged_model_counts_as_absent_until_it_is_fitted_again(campaign):
     refit_campaign(str(campaign))
     with open_store(str(campaign)) as store:
         assert len(store.models().models) == len(before.models)
+    assert set(states(campaign).values()) == {"ok"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE class_mean SET means = zeroblob(8) WHERE rowid = 2",
+        "DELETE FROM class_series WHERE metric = 'time'",
+        "UPDATE campaign SET value = '[]' WHERE name = 'class basis'",
+    ],
+)
+def test_damaged_class_means_are_reported_and_made_again(campaign, statement):
+    change(campaign, statement)
+    assert states(campaign)["models"] == "limited"
+
+    refit_campaign(str(campaign))
+
     assert set(states(campaign).values()) == {"ok"}
 
 
