@@ -31,7 +31,11 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     """Load public names on first use: a rank must not import what it will not use."""
     if name not in _PUBLIC:
-        raise AttributeError(f"module 'insitu' has no attribute '{name}'")
+        from difflib import get_close_matches
+
+        similar = get_close_matches(name, __all__, n=1)
+        hint = f"; did you mean '{similar[0]}'?" if similar else ""
+        raise AttributeError(f"module 'insitu' has no attribute '{name}'{hint}")
     from importlib import import_module
 
     value: object = getattr(import_module(_PUBLIC[name]), name)

@@ -136,6 +136,8 @@ def test_the_notebook_runs_and_says_what_it_shows(monkeypatch, capsys):
 
 def test_dir_shows_the_public_names():
     assert dir(insitu) == sorted(insitu.__all__)
+    with pytest.raises(AttributeError, match="did you mean 'open_campaign'"):
+        _ = insitu.open_campain
 
 
 def test_one_series_may_be_one_dimensional():

@@ -17,6 +17,7 @@ from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.pipeline import remodel
 from insitu.views.report.html import OPEN_CHARTS, html
 from insitu.views.report.markdown import markdown
+from insitu.views.report.sentences import headlines
 from tests.analysis.test_diagnosis import diagnose, on_rank_0
 from tests.support.campaigns import HALO, REDUCE, heat_campaign
 
@@ -184,3 +185,15 @@ def test_a_report_of_many_models_folds_what_follows_the_most_important(summary: 
 
     outside = re.sub(r"<details>.*?</details>", "", page, flags=re.S)
     assert page.count('class="chart"') > OPEN_CHARTS >= outside.count('class="chart"')
+
+
+def test_times_of_crowded_runs_are_not_predicted_in_the_headlines(tmp_path):
+    with heat_campaign(str(tmp_path / "heat.insitu"), 1, (4, 8, 16, 32, 64), cores=2) as store:
+        runs, models = store.runs(), remodel(load_experiment(store))
+
+    summary = summarise("heat", runs, models)
+    sentences = list(headlines(summary))
+
+    assert summary.has_crowded_cost
+    assert sentences[0].startswith("No prediction of time_exclusive: runs had more ranks than")
+    assert not any("will take" in text or "certain to grow" in text for text in sentences)

@@ -24,13 +24,20 @@ NEARLY_ALL = 0.995  # a share above this is not printed: the proposal is about o
 
 def headlines(summary: Summary) -> Iterator[str]:
     """The findings of the report in one sentence each, the most important ones first."""
-    yield from _dominating_sentences(summary)
+    if summary.has_crowded_cost:
+        yield (
+            f"No prediction of {summary.cost}: runs had more ranks than cores, so that times"
+            " contain waiting for a core."
+        )
+    else:
+        yield from _dominating_sentences(summary)
     yield from _growth_sentences(summary)
     yield from _partition_sentences(summary)
     yield from _expectation_sentences(summary)
     yield from _proposal_sentences(summary)
-    yield _trust_sentence(summary)
-    yield from _back_test_sentences(summary)
+    if not summary.has_crowded_cost:
+        yield _trust_sentence(summary)
+        yield from _back_test_sentences(summary)
     if summary.findings:
         count = len(summary.findings)
         yield f"{count} finding{'s' * (count != 1)}: see below."
@@ -71,7 +78,9 @@ def _dominating_sentences(summary: Summary) -> Iterator[str]:
 
 
 def _growth_sentences(summary: Summary) -> Iterator[str]:
-    if summary.growing:
+    if summary.has_crowded_cost:
+        pass  # neither growth nor its absence is known
+    elif summary.growing:
         yield f"The fastest growth: {_growth_text(summary.growing[0])}."
     elif summary.shares:
         yield "No call path that matters for the cost is certain to grow."
