@@ -128,15 +128,6 @@ class Summary:
     diagnosis: Diagnosis | None = None
 
     @property
-    def has_crowded_cost(self) -> bool:
-        """Whether the cost was measured with more ranks than cores, so that it is not predicted."""
-        return any(
-            growth.series.crowding
-            for growth in self.series
-            if growth.series.key.metric == self.cost
-        )
-
-    @property
     def extrapolation_factor(self) -> float:
         """The largest ratio of target to largest measured value over the parameters."""
         pairs = zip(self.target, self.largest, strict=True)

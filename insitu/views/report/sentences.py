@@ -24,7 +24,7 @@ NEARLY_ALL = 0.995  # a share above this is not printed: the proposal is about o
 
 def headlines(summary: Summary) -> Iterator[str]:
     """The findings of the report in one sentence each, the most important ones first."""
-    if summary.has_crowded_cost:
+    if _has_crowded_cost(summary):
         yield (
             f"No prediction of {summary.cost}: runs had more ranks than cores, so that times"
             " contain waiting for a core."
@@ -35,12 +35,18 @@ def headlines(summary: Summary) -> Iterator[str]:
     yield from _partition_sentences(summary)
     yield from _expectation_sentences(summary)
     yield from _proposal_sentences(summary)
-    if not summary.has_crowded_cost:
+    if not _has_crowded_cost(summary):
         yield _trust_sentence(summary)
         yield from _back_test_sentences(summary)
     if summary.findings:
         count = len(summary.findings)
         yield f"{count} finding{'s' * (count != 1)}: see below."
+
+
+def _has_crowded_cost(summary: Summary) -> bool:
+    """Whether the cost was measured with more ranks than cores, so that it is not predicted."""
+    costs = (growth.series for growth in summary.series if growth.series.key.metric == summary.cost)
+    return any(series.crowding for series in costs)
 
 
 def _back_test_sentences(summary: Summary) -> Iterator[str]:
@@ -78,7 +84,7 @@ def _dominating_sentences(summary: Summary) -> Iterator[str]:
 
 
 def _growth_sentences(summary: Summary) -> Iterator[str]:
-    if summary.has_crowded_cost:
+    if _has_crowded_cost(summary):
         pass  # neither growth nor its absence is known
     elif summary.growing:
         yield f"The fastest growth: {_growth_text(summary.growing[0])}."
