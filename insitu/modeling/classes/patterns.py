@@ -76,7 +76,8 @@ def select_pattern(
         ranks: per run the rank of each value.
         x: (n_runs,), the number of ranks, or what else varies.
         floor: least relative spread of ranks.
-        max_outliers: share of ranks that a pattern may leave out.
+        max_outliers: share of ranks that a pattern may leave out; a rank in less than half of the
+            runs is always allowed, since that is no class.
     """
     data = _collect(logs, ranks, floor)
     values = np.concatenate(logs)
@@ -97,7 +98,7 @@ def select_pattern(
         fitted = fit_shapes(values, label, data.run, x=x, floor=floor)
         total = fitted.criterion + pattern.price
         n_outliers = sum(int(is_outlier.sum()) for is_outlier in fitted.is_outlier)
-        is_allowed = n_outliers <= max_outliers * len(values)
+        is_allowed = n_outliers <= max(max_outliers * len(values), len(logs) / 2)
         if is_allowed and (best is None or total < best.criterion):
             best = FittedCandidate(fitted.labels, fitted.is_outlier, fitted.spread, total)
     return best
