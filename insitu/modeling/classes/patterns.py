@@ -84,10 +84,13 @@ def select_pattern(
 
     rough: list[tuple[float, int, _Pattern]] = []
     for pattern in _find_patterns(data):
+        if not _is_promising(data, pattern.label, pattern.price):
+            continue
         criterion = rough_criterion(values, data.run, pattern.label, floor) + pattern.price
         rough.append((criterion, len(rough), pattern))
     rough.sort(key=lambda entry: entry[:2])
-    if not rough or _gradient_criterion(data, floor) <= rough[0][0]:
+    one_class = rough_criterion(values, data.run, np.zeros_like(data.run), floor)
+    if not rough or min(one_class, _gradient_criterion(data, floor)) <= rough[0][0]:
         return None
 
     best: FittedCandidate | None = None
@@ -137,6 +140,16 @@ def _find_patterns(data: _Ranks) -> Iterator[_Pattern]:
                 yield _Pattern(is_inside.astype(np.intp), END_PRICE)
 
 
+def _is_promising(data: _Ranks, label: IntArray, price: float) -> bool:
+    """Whether classes explain more of the values than their choice costs."""
+    count = np.bincount(label)
+    sums = np.bincount(label, data.y)
+    explained = float((sums**2 / np.maximum(count, 1)).sum())
+    total = float(data.y @ data.y)
+    remaining = max(total - explained, 1e-12 * total)
+    return total > 0 and len(data.y) * log(total / remaining) > price
+
+
 def _find_residues(data: _Ranks) -> Iterator[_Pattern]:
     """Rank modulo m in two or three levels: for each number of levels the best moduli."""
     scored: dict[int, list[tuple[float, int, _Pattern]]] = {2: [], 3: []}
@@ -151,6 +164,11 @@ def _find_residues(data: _Ranks) -> Iterator[_Pattern]:
             criterion = len(data.y) * log(remaining) + price if remaining > 0 else price
             pattern = _Pattern(level[residue], price)
             scored[n_levels].append((criterion, modulus, pattern))
+
+            # A third level explains hardly more than the second one did.
+            remaining = max(total - 2 * explained, 1e-12 * total)
+            if total <= 0 or len(data.y) * log(total / remaining) < MODULUS_PRICE:
+                break
 
     for entries in scored.values():
         for _, _, pattern in sorted(entries, key=lambda entry: entry[:2])[:FITTED]:
@@ -213,6 +231,8 @@ def _find_ranges(data: _Ranks) -> Iterator[_Pattern]:
 
         found_price = CUT_PRICE * len(cuts)
         yield from _with_levels(data, _divide(data, np.array(cuts)), found_price)
+        if not _is_promising(data, _divide(data, snapped), fraction_price):
+            continue
         n_runs = int(data.run[-1]) + 1
         for base, base_price in ((snapped, fraction_price), (np.array(cuts), found_price)):
             shift_price = SHIFT_PRICE * len(base) * n_runs
