@@ -586,6 +586,10 @@ def test_a_failed_run_names_ranks_signals_host_and_command(failed: Page, tab):
     assert "rank 1: signal 11 (SIGSEGV), rank 2: exit code 3, rank 3: killed, no exit code" in text
     assert "3 of 4 ranks are complete" in text
 
+    tab.locator("#r-rows button.link").first.click()
+    tab.wait_for_selector("#i-run option:checked:has-text('incomplete')", state="attached")
+    assert tab.text_content("#i-line").startswith("main: 1 s")
+
 
 def test_the_state_names_the_run_that_the_campaign_makes(heat: Page, tab):
     tab.goto(f"{heat.address}#paths")

@@ -143,10 +143,19 @@ function makeFactsRow(run) {
   return element("tr", "facts", cell);
 }
 
+// A stored run links to its icicle, where it can be compared with others.
+function makeRunName(run) {
+  if (!isFinished(run)) return printable(run.name);
+  const link = element("button", "link", printable(run.name));
+  link.title = "what took its time";
+  link.addEventListener("click", () => go({ view: "icicle", run: run.id, path: "" }, true));
+  return link;
+}
+
 function makeRunRow(run) {
   const elapsed = run.ended_at > run.started_at ? formatDuration(run.ended_at - run.started_at) : "";
   return tableRow([
-    ["nowrap", printable(run.name)],
+    ["nowrap", makeRunName(run)],
     [`state ${run.state}`, stateText(run)],
     makeStrip(run),
     ranksText(run),
