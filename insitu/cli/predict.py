@@ -15,7 +15,7 @@ from insitu.cli.output import (
     print_hidden_metrics,
     print_json,
 )
-from insitu.entities import CallPath, number
+from insitu.entities import CallPath
 from insitu.formats.table import back_tests
 from insitu.units import percent, quantity
 from insitu.workflows.predict import Predictions, SeriesPrediction, predict_series
@@ -104,12 +104,10 @@ def _lines(prediction: SeriesPrediction) -> list[tuple[str, ...]]:
     def format_value(value: float | None) -> str:
         return "–" if value is None else quantity(value, series.metric.unit)
 
-    name, horizon = series.model.parameters[0], series.model.horizon()
+    name = series.model.parameters[0]
     lines: list[tuple[str, ...]] = []
     for point in prediction.values:
-        value = format_value(point["value"])
-        if point["at"][name] > horizon:
-            value = f"unclear beyond {name}={number(horizon)}"
+        value = series.model.unclear_at(point["at"][name]) or format_value(point["value"])
         line = (
             f"{series.key.metric} (crowded)" if series.crowding else series.key.metric,
             series.class_text,

@@ -206,6 +206,19 @@ class Model:
             return float("inf")
         return float(scales[max(int(np.argmax(is_unclear)) - 1, 0)])
 
+    def unclear_at(self, value: float) -> str:
+        """Return `unclear beyond p=256` where the model of one parameter predicts nothing there.
+
+        Empty at values up to the horizon, and with several parameters.
+        """
+        if len(self.parameters) != 1:
+            return ""
+        low, high = self.interval([[value]])[0]
+        if not high > HORIZON_FACTOR * low:  # NaN is not
+            return ""
+        horizon = self.horizon()
+        return f"unclear beyond {self.parameters[0]}={number(horizon)}" if horizon < value else ""
+
     def leading(self, at: ArrayLike) -> tuple[Exponents, ...]:
         """Return exponents (alpha, beta) per parameter of the largest term at one point."""
         point = columns(np.reshape(np.asarray(at, dtype=float), (1, -1)), self.parameters)

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from insitu import fit
 from insitu.analysis.summary import ExpectationLine, Summary, summarise
 from insitu.campaign.load import load_experiment
 from insitu.design.factorial import Point
@@ -196,3 +197,28 @@ def test_times_of_crowded_runs_are_not_predicted_in_the_headlines(tmp_path):
 
     assert sentences[0].startswith("No prediction of time_exclusive: runs had more ranks than")
     assert not any("will take" in text or "certain to grow" in text for text in sentences)
+
+
+def test_what_no_model_predicts_at_the_target_is_unclear_beyond_a_scale(models: ModelSet):
+    rng = np.random.default_rng(3)
+    noisy = []
+    for series in models.models:
+        values = series.model.values * np.exp(0.5 * rng.standard_normal(len(series.model.values)))
+        [model] = fit(series.model.coordinates[:, 0], values[None])
+        noisy.append(replace(series, model=model))
+    of_noise = summarise("heat", (), replace(models, models=noisy))
+    unclear = [growth.series.model.unclear_at(of_noise.target[0]) for growth in of_noise.growing]
+    text, page = markdown(of_noise, "today"), " ".join(Seen(html(of_noise, "p", "today")).text)
+
+    assert any(unclear)
+    for sentence in filter(None, unclear):
+        assert re.fullmatch(r"unclear beyond p=\d+", sentence)
+        assert sentence in text and sentence in page
+
+
+def test_a_quiet_model_has_a_value_at_the_target(models: ModelSet):
+    visits = [series.model for series in models.models if series.key.metric == "visits"]
+    quiet = [model for model in visits if np.ptp(model.values) == 0]
+
+    assert quiet
+    assert [model.unclear_at(1024) for model in quiet] == [""] * len(quiet)

@@ -26,9 +26,10 @@ from insitu.views.report.sentences import (
     describe_state,
     format_bounds,
     format_rank_count,
-    format_ratio,
+    growth_factor,
     headlines,
     predicted_share,
+    predicted_value,
     proposal_rows,
     proposals_lead,
     trust_reasons,
@@ -203,9 +204,9 @@ def _growth_table(summary: Summary, series: Sequence[SeriesGrowth]) -> str:
             _text(growth.series.class_text),
             f"<code>{_text(growth.series.text)}</code>",
             _value(growth.now, growth),
-            _value(growth.then, growth),
+            _text(predicted_value(growth, summary)),
             _text(format_bounds(growth.then, growth.series.metric.unit)),
-            f"× {format_ratio(growth.factor)}",
+            growth_factor(growth, summary),
             _trust_tag(growth),
         )
         rows.append(row)
@@ -218,12 +219,12 @@ def _partitions_section(summary: Summary) -> str:
     title = "<h2>What differs between ranks</h2>"
     if not summary.partitions:
         return f"{title}<p>All ranks behave alike.</p>"
-    sections = [_partition(partition) for partition in summary.partitions]
+    sections = [_partition(partition, summary) for partition in summary.partitions]
     hidden = sections[OPEN_PARTITIONS:]
     return title + "".join(sections[:OPEN_PARTITIONS]) + _fold(hidden, "call paths")
 
 
-def _partition(partition: RankPartition) -> str:
+def _partition(partition: RankPartition, summary: Summary) -> str:
     """The classes of a call path: a strip of all ranks and a table."""
     rows = []
     for index, line in enumerate(partition.classes):
@@ -238,7 +239,7 @@ def _partition(partition: RankPartition) -> str:
             rows.append((name, *ranks, "–", "–", "–", "–"))
             continue
         model = f"<code>{_text(growth.series.text)}</code>"
-        values = (_value(growth.now, growth), _value(growth.then, growth))
+        values = (_value(growth.now, growth), _text(predicted_value(growth, summary)))
         rows.append((name, *ranks, *values, model, _trust_tag(growth)))
 
     head = ("class", "ranks", "ranks then", "each now", "each then", "model", "trust")
@@ -366,7 +367,7 @@ def _models_section(summary: Summary) -> str:
             _text(growth.series.class_text),
             f"<code>{_text(growth.series.text)}</code>",
             "–" if math.isnan(model.smape) else percent(model.smape / 100),
-            _value(growth.then, growth),
+            _text(predicted_value(growth, summary)),
             _text(format_bounds(growth.then, growth.series.metric.unit)),
         )
         rows.append(row)

@@ -11,9 +11,10 @@ from insitu.views.report.sentences import (
     describe_state,
     format_bounds,
     format_rank_count,
-    format_ratio,
+    growth_factor,
     headlines,
     predicted_share,
+    predicted_value,
     proposal_rows,
     proposals_lead,
     trust_reasons,
@@ -43,8 +44,8 @@ def markdown(summary: Summary, date: str) -> str:
     lines += _shares_section(summary, then)
 
     head = ("call path", "metric", "class", "model", now, then, "95 %", "ratio", "trust")
-    lines += _section("What grows fastest", head, map(_growth_row, summary.growing))
-    lines += _section("Counts, bytes, memory", head, map(_growth_row, summary.others))
+    lines += _section("What grows fastest", head, _growth_rows(summary.growing, summary))
+    lines += _section("Counts, bytes, memory", head, _growth_rows(summary.others, summary))
     lines += _classes_section(summary)
     lines += _expectations_section(summary)
     lines += _proposals_section(summary)
@@ -54,7 +55,7 @@ def markdown(summary: Summary, date: str) -> str:
         lines += [f"- `{finding.code}`: {_text(finding.text)}" for finding in summary.findings]
     states = [(str(run.key), describe_state(run)) for run in summary.runs]
     lines += _section("Runs", ("run", "state"), states)
-    lines += _section("All models", head, map(_growth_row, summary.series))
+    lines += _section("All models", head, _growth_rows(summary.series, summary))
     return "\n".join(lines) + "\n"
 
 
@@ -83,7 +84,7 @@ def _class_rows(summary: Summary) -> Iterator[Sequence[str]]:
                 str(line.ranks),
                 format_rank_count(line.ranks_then),
                 "–" if growth is None else quantity(growth.now.value, unit),
-                "–" if growth is None else quantity(growth.then.value, unit),
+                "–" if growth is None else predicted_value(growth, summary),
                 "–" if growth is None else growth.trust,
             )
 
@@ -111,7 +112,11 @@ def _trust_section(summary: Summary, then: str) -> list[str]:
     return _section("How far to trust this", head, trust_rows(summary), *reasons)
 
 
-def _growth_row(growth: SeriesGrowth) -> Sequence[str]:
+def _growth_rows(series: Iterable[SeriesGrowth], summary: Summary) -> Iterator[Sequence[str]]:
+    return (_growth_row(growth, summary) for growth in series)
+
+
+def _growth_row(growth: SeriesGrowth, summary: Summary) -> Sequence[str]:
     key, unit = growth.series.key, growth.series.metric.unit
     return (
         str(key.callpath),
@@ -119,9 +124,9 @@ def _growth_row(growth: SeriesGrowth) -> Sequence[str]:
         growth.series.class_text,
         growth.series.text,
         quantity(growth.now.value, unit),
-        quantity(growth.then.value, unit),
+        predicted_value(growth, summary),
         format_bounds(growth.then, unit),
-        f"× {format_ratio(growth.factor)}",
+        growth_factor(growth, summary),
         growth.trust,
     )
 

@@ -12,7 +12,7 @@ from insitu.campaign.selection import is_omitted
 from insitu.design.proposals import Proposal, Proposals
 from insitu.entities import RunRecord, RunState, number
 from insitu.modeling.back_test_report import describe_back_tests
-from insitu.modeling.base import ALL, SeriesModel
+from insitu.modeling.base import ALL, HORIZON_FACTOR, SeriesModel
 from insitu.units import percent, quantity
 
 NAME_WIDTH = 60
@@ -87,11 +87,11 @@ def _growth_sentences(summary: Summary) -> Iterator[str]:
     if _has_crowded_cost(summary):
         pass  # neither growth nor its absence is known
     elif summary.growing:
-        yield f"The fastest growth: {_growth_text(summary.growing[0])}."
+        yield f"The fastest growth: {_growth_text(summary.growing[0], summary)}."
     elif summary.shares:
         yield "No call path that matters for the cost is certain to grow."
     if summary.others:
-        yield f"Among counts, bytes and memory: {_growth_text(summary.others[0])}."
+        yield f"Among counts, bytes and memory: {_growth_text(summary.others[0], summary)}."
 
 
 def _partition_sentences(summary: Summary) -> Iterator[str]:
@@ -306,16 +306,35 @@ def describe_state(run: RunRecord) -> str:
     return f"partial; missing: {', '.join(map(str, run.missing[:MAX_MISSING]))}"
 
 
-def _growth_text(growth: SeriesGrowth) -> str:
+def _growth_text(growth: SeriesGrowth, summary: Summary) -> str:
     """A series with its model, its values now and at the target, and how sure that is."""
     key, unit = growth.series.key, growth.series.metric.unit
     ranks = _ranks_text(growth.series)
     now, then = quantity(growth.now.value, unit), quantity(growth.then.value, unit)
+    beyond = unclear_at(growth, summary)
+    change = f"to {then} (× {format_ratio(growth.factor)}; " if not beyond else f"on, {beyond} ("
     return (
-        f"{key.metric} of {_name(key.callpath)}{ranks}, {growth.series.text}: from {now} to "
-        f"{then} (× {format_ratio(growth.factor)}; 95 % interval: "
-        f"{format_bounds(growth.then, unit)}; trust: {growth.trust})"
+        f"{key.metric} of {_name(key.callpath)}{ranks}, {growth.series.text}: from {now} {change}"
+        f"95 % interval: {format_bounds(growth.then, unit)}; trust: {growth.trust})"
     )
+
+
+def unclear_at(growth: SeriesGrowth, summary: Summary) -> str:
+    """`unclear beyond p=256` where a model predicts nothing at the target, otherwise nothing."""
+    if not growth.then.high > HORIZON_FACTOR * growth.then.low:  # NaN is not
+        return ""
+    return growth.series.model.unclear_at(summary.target[0])
+
+
+def predicted_value(growth: SeriesGrowth, summary: Summary) -> str:
+    """The value at the target, or beyond which scale it is unclear."""
+    unit = growth.series.metric.unit
+    return unclear_at(growth, summary) or quantity(growth.then.value, unit)
+
+
+def growth_factor(growth: SeriesGrowth, summary: Summary) -> str:
+    """`× 4.2`, the value at the target over that now; a dash where it is unclear."""
+    return "–" if unclear_at(growth, summary) else f"× {format_ratio(growth.factor)}"
 
 
 def _ranks_text(series: SeriesModel) -> str:
