@@ -27,6 +27,7 @@ from insitu.collectors.ranks import (
     root_gauges,
     table_groups,
 )
+from insitu.collectors.samples import add_sampled_times
 from insitu.collectors.symbols import Symbols
 from insitu.collectors.table import COMPILED, STACK, Row, TableReader
 from insitu.collectors.waiting import waiting_gauges
@@ -184,6 +185,9 @@ class Node:
             "insitu": meta.get("insitu", ""),
             "hook": heads[0].hook.rstrip(b"\0").decode("ascii", "replace"),
         }
+        sample_hz = max(head.sample_hz for head in heads)
+        if sample_hz:
+            configuration["sample_hz"] = sample_hz
         return Hello(
             schema=SCHEMA,
             run=str(meta.get("run", "")),
@@ -262,24 +266,28 @@ class Node:
             totals = rank.table.totals(rank.tick_s, is_alive=rank.is_running)
             if self.throttled:
                 elision.fold_into_callers(totals, rank.table.rows, self.throttled.keys())
+            add_sampled_times(
+                totals, rank.table.rows, rank.node_rows, rank.table.header, rank.tick_s
+            )
             measured.append((rank, totals))
         return measured
 
     def _groups_of_tables(self, measured: TotalsOfRanks) -> list[Group]:
         """Groups of ranks with the same rows, then groups with their heaps."""
-        by_rows: dict[tuple[bytes, bytes], TotalsOfRanks] = {}
+        by_rows: dict[tuple[bytes, bytes, bool], TotalsOfRanks] = {}
         heaps: list[heap.RankHeap] = []
         for rank, totals in measured:
             kinds = bytes(min(row.kind, 255) for row in rank.table.rows)  # a damaged kind, too
-            by_rows.setdefault((rank.node_rows.tobytes(), kinds), []).append((rank, totals))
+            key = (rank.node_rows.tobytes(), kinds, bool(rank.table.header.sample_hz))
+            by_rows.setdefault(key, []).append((rank, totals))
 
             rank_heap = heap.read_heap(rank.number, rank.table.rows, rank.node_rows, totals)
             if rank_heap is not None:
                 heaps.append(rank_heap)
 
         groups: list[Group] = []
-        for (rows, kinds), members in by_rows.items():
-            groups += table_groups(array("I", rows), kinds, members)
+        for (rows, kinds, is_sampled), members in by_rows.items():
+            groups += table_groups(array("I", rows), kinds, members, is_sampled=is_sampled)
         groups += heap.heap_groups(heaps, tuple(COLUMN_INDEX[name] for name in heap.NAMES))
         return groups
 

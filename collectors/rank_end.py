@@ -11,6 +11,7 @@ from insitu.collectors.table import (
 from insitu.entities import STATUS_UNKNOWN
 from insitu.wire.messages import RankEnd
 
+MAX_UNREAD_SHARE = 0.02  # of samples; fewer change no conclusion
 MAX_FUNCTIONS = 24_576  # three quarters of INSITU_CODES in native/code.h
 
 
@@ -52,6 +53,14 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
             " it with -fasynchronous-unwind-tables"
         )
         findings.append(("stacks-unread", text))
+
+    reason = head.sampling_refused.rstrip(b"\0").decode("utf-8", "replace")
+    if reason:
+        findings.append(("sampling-refused", f"functions were not sampled: {reason}"))
+    if head.samples_unread > MAX_UNREAD_SHARE * head.samples:
+        share = head.samples_unread / head.samples
+        text = f"{share:.1%} of the samples hit functions whose callers are unknown"
+        findings.append(("samples-unread", f"{text}; they count for the program as a whole"))
 
     if head.codes_refused:
         text = (

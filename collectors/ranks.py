@@ -44,17 +44,22 @@ class Rank:
 
 
 def table_groups(
-    rows: "array[int]", kinds: bytes, members: list[tuple[Rank, dict[str, Any]]]
+    rows: "array[int]",
+    kinds: bytes,
+    members: list[tuple[Rank, dict[str, Any]]],
+    *,
+    is_sampled: bool,
 ) -> list[Group]:
     """The totals of ranks that have the same rows.
 
     Columns that only MPI rows have are sent for these rows only. Rows that were read from stacks
-    have no columns.
+    have times if they were sampled, and no other columns.
 
     Args:
         rows: shape (n_rows,), rows of the node's dictionary.
         kinds: shape (n_rows,), kinds of rows.
         members: the ranks, with the totals of their rows by column.
+        is_sampled: whether the ranks were sampled.
     """
     columns = members[0][0].table.columns
     common = [column.name for column in columns if column.kinds == "all"]
@@ -62,6 +67,9 @@ def table_groups(
 
     timed_rows = [i for i, kind in enumerate(kinds) if kind != STACK]
     groups = [_table_group(rows, timed_rows, common, members)]
+    stack_rows = [i for i, kind in enumerate(kinds) if kind == STACK]
+    if stack_rows and is_sampled:
+        groups.append(_table_group(rows, stack_rows, ["time", "time_exclusive"], members))
     mpi_rows = [i for i, kind in enumerate(kinds) if kind == MPI]
     if mpi_rows and any(name in COLUMN_INDEX for name in mpi_only):
         groups.append(_table_group(rows, mpi_rows, mpi_only, members))

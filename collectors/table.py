@@ -25,7 +25,7 @@ MPI_NONE, MPI_INITIALISED, MPI_FINALISED = range(3)
 
 # Kinds of rows. The name of a compiled function is its address in the object named as its file. A
 # phase covers the whole process between two marks of the program. STACK is a compiled function that
-# was read from stacks; it has neither visits nor a time of its own.
+# was read from stacks; its visits are samples, its times are unused.
 PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN, COMPILED, PHASE, STACK = range(10)
 
 FOLDED = 1  # flag of a frame: a direct recursion, which adds no inclusive time
@@ -130,7 +130,10 @@ class Header(NamedTuple):
     codes_refused: U8
     cpu_ns: U8  # processor time of the process at its end
     busy_threads: U4  # that used processors, 0 if unknown
-    reserved: U4
+    sample_hz: U4
+    samples: U8
+    samples_unread: U8
+    sampling_refused: Annotated[bytes, "48s"]
 
     @property
     def cart_coordinates(self) -> tuple[int, ...]:

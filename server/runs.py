@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from insitu.campaign.selection import sample_rate
 from insitu.entities import (
     RANKS,
     STATUS_UNKNOWN,
@@ -13,6 +14,7 @@ from insitu.entities import (
 )
 from insitu.errors import WireError
 from insitu.modeling.measurement import RunTable
+from insitu.modeling.sampling import merge_rare_functions
 from insitu.server import sketches
 from insitu.server.description import configuration_of, parameters_of
 from insitu.server.dictionary import CallPaths, Dictionary
@@ -372,7 +374,9 @@ def to_record(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTabl
         missing=missing,
         findings=tuple(findings),
     )
-    return record, table_of(run.size, run.registers)
+    table = table_of(run.size, run.registers)
+    rate = sample_rate(record)
+    return record, merge_rare_functions(table, 1 / rate) if rate else table
 
 
 def format_ranks(ranks: Iterable[int]) -> str:

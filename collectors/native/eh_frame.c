@@ -54,7 +54,8 @@ static int visit(struct dl_phdr_info *info, size_t bytes, void *context) {
   return 1;
 }
 
-int insitu_object_find(uintptr_t address, struct insitu_object *object) {
+/* Return _dl_find_object, NULL if the C library has none. */
+static Find find_quickly(void) {
   static _Atomic(Find) find; /* relaxed: every thread finds the same function */
   static _Atomic int is_resolved;
   if (!atomic_load_explicit(&is_resolved, memory_order_acquire)) {
@@ -62,7 +63,15 @@ int insitu_object_find(uintptr_t address, struct insitu_object *object) {
     /* Release: whoever sees the flag sees the function. */
     atomic_store_explicit(&is_resolved, 1, memory_order_release);
   }
-  Find quickly = atomic_load_explicit(&find, memory_order_relaxed);
+  return atomic_load_explicit(&find, memory_order_relaxed);
+}
+
+int insitu_object_finds_in_handlers(void) {
+  return find_quickly() != NULL;
+}
+
+int insitu_object_find(uintptr_t address, struct insitu_object *object) {
+  Find quickly = find_quickly();
   if (!quickly) {
     struct search search = {address, object};
     return dl_iterate_phdr(visit, &search);

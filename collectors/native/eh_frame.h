@@ -17,6 +17,8 @@ struct insitu_object {
 
 /* Find the object that contains an address. Returns 0 if there is none. With glibc 2.35 or newer this takes no lock. */
 int insitu_object_find(uintptr_t address, struct insitu_object *object);
+/* Whether insitu_object_find may be called in a signal handler. */
+int insitu_object_finds_in_handlers(void);
 
 /* The canonical frame address (CFA) is the value of the stack pointer before the call of the function. */
 enum insitu_cfa {

@@ -12,6 +12,7 @@
 #include "maps.h"
 #include "mpi_wrapper.h"
 #include "python_abi.h"
+#include "sample.h"
 #include "table.h"
 #include "unwind.h"
 
@@ -273,6 +274,8 @@ __attribute__((constructor)) static void before_main(void) {
   const char *heap = secure_getenv("INSITU_HEAP");
   if (heap && strcmp(heap, "off") == 0) insitu_heap_stop();
   if (heap && strcmp(heap, "mmap") == 0) insitu_maps_start();
+  const char *sample = secure_getenv("INSITU_SAMPLE");
+  unsigned per_second = sample ? (unsigned)atoi(sample) : 0; /* read here: the variable is removed below */
   if (is_spawned() && secure_getenv("INSITU_RUN")) {
     restore_environment(); /* it is not measured, and neither are its children */
     return;
@@ -287,7 +290,8 @@ __attribute__((constructor)) static void before_main(void) {
   if (failed) return;
   strcpy(insitu_table->header->hook, is_isolated ? "isolated" : "preload");
   insitu_counters_start();
-  insitu_is_unwinding = 1;
+  insitu_is_unwinding = !is_isolated; /* the functions of an interpreter say nothing of the program */
   insitu_is_on = 1;
   insitu_mpi_start();
+  if (!is_isolated) insitu_sample_start(per_second);
 }

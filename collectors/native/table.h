@@ -52,7 +52,7 @@ enum insitu_kind {
   INSITU_BUILTIN = 6,  /* a function written in C, called from Python */
   INSITU_COMPILED = 7, /* its name is its address in base 16, its file is the object file */
   INSITU_PHASE = 8,    /* all activity of the process between two marks of the program */
-  INSITU_STACK = 9,    /* a compiled function that was read from stacks: it has neither visits nor a time of its own */
+  INSITU_STACK = 9,    /* a compiled function that was read from stacks: its visits are samples, its times are unused */
 };
 /* REPLACED: by exec. The process may still run, as another program. */
 enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2, INSITU_REPLACED = 3 };
@@ -217,12 +217,15 @@ struct insitu_header {
   char unread_object[40];        /* the first object with such a function, "" for the program itself */
   /* The first process of this rank: a shell, if the launcher started one that started this process; else this one. */
   uint64_t root_pid;
-  uint64_t root_started;    /* like pid_started */
-  uint64_t calls_misplaced; /* calls of greenlets that do not report their turns, which ended below calls of others */
-  uint64_t codes_refused;   /* calls of functions for which there was no room among the code objects */
-  uint64_t cpu_ns;          /* processor time of the process at its end */
-  uint32_t busy_threads;    /* of those that lived at the end, 0 if unknown; see processor.c */
-  uint32_t reserved;
+  uint64_t root_started;     /* like pid_started */
+  uint64_t calls_misplaced;  /* calls of greenlets that do not report their turns, which ended below calls of others */
+  uint64_t codes_refused;    /* calls of functions for which there was no room among the code objects */
+  uint64_t cpu_ns;           /* processor time of the process at its end */
+  uint32_t busy_threads;     /* of those that lived at the end, 0 if unknown; see processor.c */
+  uint32_t sample_hz;        /* samples per second of CPU time, 0 if functions are not sampled */
+  uint64_t samples;          /* outside of MPI calls */
+  uint64_t samples_unread;   /* those whose stack could not be read */
+  char sampling_refused[48]; /* why functions are not sampled although it was requested */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

@@ -60,6 +60,7 @@ struct unwinder {
   uint32_t unloaded;              /* insitu_objects_unloaded when the cache was emptied */
   uint32_t frames;
   int ends_in_main;
+  int is_busy;                     /* a handler that interrupts the reading of a stack takes no sample */
   uintptr_t chunk_at, chunk_bytes; /* of `chunk` */
   uintptr_t chunk[512];            /* words of another stack */
   uintptr_t pcs[FRAMES];           /* of the frames that have a row, innermost first */
@@ -384,14 +385,16 @@ static inline int is_same(const struct stack *known, const struct registers *at)
 
 static __attribute__((noinline)) uint32_t read_caller(struct insitu_thread *self, struct unwinder *mine,
                                                       const struct registers *at, int is_call, struct stack *known) {
+  uint32_t row = 0;
+  mine->is_busy = 1;
+  atomic_signal_fence(memory_order_seq_cst);
   mine->reading.words = 0;
   mine->reading.uses_fp = 0;
-  if (!read_stack(mine, *at, is_call)) {
-    /* Relaxed: only a count. */
-    __atomic_fetch_add(&insitu_table->header->stacks_unread, 1, __ATOMIC_RELAXED);
-    return 0;
-  }
-  uint32_t row = find_rows(self, mine);
+  if (read_stack(mine, *at, is_call)) row = find_rows(self, mine);
+  /* Relaxed: only a count. */
+  else __atomic_fetch_add(&insitu_table->header->stacks_unread, 1, __ATOMIC_RELAXED);
+  atomic_signal_fence(memory_order_seq_cst);
+  mine->is_busy = 0;
   if (row && mine->reading.words <= WORDS) {
     *known = mine->reading;
     known->pc = at->pc;
@@ -402,17 +405,21 @@ static __attribute__((noinline)) uint32_t read_caller(struct insitu_thread *self
   return row;
 }
 
+/* Empty the caches if objects were unloaded. */
+static inline void forget_unloaded(struct unwinder *mine) {
+  /* Relaxed, as unwind.h explains. */
+  uint32_t unloaded = atomic_load_explicit(&insitu_objects_unloaded, memory_order_relaxed);
+  if (__builtin_expect(mine->unloaded == unloaded, 1)) return;
+  memset(mine->rules, 0, sizeof mine->rules);
+  memset(mine->stacks, 0, sizeof mine->stacks);
+  mine->unloaded = unloaded;
+}
+
 uint32_t insitu_unwind_caller(struct insitu_thread *self, const uintptr_t *frame) {
   struct unwinder *mine = unwinders[self - insitu_table->threads];
   uint32_t outer = insitu_top(self)->row;
   if (__builtin_expect(!mine || mine->owner != pthread_self(), 0) && !(mine = prepare(self))) return outer;
-  /* Relaxed, as unwind.h explains. */
-  uint32_t unloaded = atomic_load_explicit(&insitu_objects_unloaded, memory_order_relaxed);
-  if (__builtin_expect(mine->unloaded != unloaded, 0)) {
-    memset(mine->rules, 0, sizeof mine->rules);
-    memset(mine->stacks, 0, sizeof mine->stacks);
-    mine->unloaded = unloaded;
-  }
+  forget_unloaded(mine);
 
   struct registers at;
   int is_call = read_registers(frame, &at);
@@ -420,4 +427,42 @@ uint32_t insitu_unwind_caller(struct insitu_thread *self, const uintptr_t *frame
   if (__builtin_expect(is_same(known, &at), 1)) return known->row;
   uint32_t row = read_caller(self, mine, &at, is_call, known);
   return row ? row : outer;
+}
+
+int insitu_unwind_prepare(struct insitu_thread *self) {
+  const struct unwinder *mine = unwinders[self - insitu_table->threads];
+  return (mine && mine->owner == pthread_self()) || prepare(self);
+}
+
+void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint64_t weight) {
+  struct unwinder *mine = unwinders[self - insitu_table->threads];
+  struct registers at = {0};
+  const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
+  if (!mine || mine->owner != pthread_self() || mine->is_busy || self->depth != 1) return;
+#if defined(__x86_64__)
+  at.pc = (uintptr_t)machine->gregs[REG_RIP];
+  at.sp = (uintptr_t)machine->gregs[REG_RSP];
+  at.fp = (uintptr_t)machine->gregs[REG_RBP];
+#elif defined(__aarch64__)
+  at.pc = machine->pc;
+  at.sp = machine->sp;
+  at.fp = machine->regs[29];
+  at.link = machine->regs[30];
+#else
+  (void)machine;
+#endif
+  mine->is_busy = 1;
+  atomic_signal_fence(memory_order_seq_cst);
+  forget_unloaded(mine);
+  mine->reading.words = WORDS; /* it is not remembered */
+  uint32_t row = 0;
+  int is_read = read_stack(mine, at, 0);
+  if (is_read && mine->frames) row = find_rows(self, mine);
+  if (row && insitu_rows[row].kind == INSITU_STACK) insitu_rows[row].visits += weight;
+  struct insitu_header *header = insitu_table->header;
+  /* Relaxed: only counts. */
+  __atomic_fetch_add(&header->samples, weight, __ATOMIC_RELAXED);
+  if (!is_read) __atomic_fetch_add(&header->samples_unread, weight, __ATOMIC_RELAXED);
+  atomic_signal_fence(memory_order_seq_cst);
+  mine->is_busy = 0;
 }

@@ -18,4 +18,10 @@ extern _Atomic uint32_t insitu_objects_unloaded;
  * the return address. */
 uint32_t insitu_unwind_caller(struct insitu_thread *self, const uintptr_t *frame);
 
+/* Prepare the calling thread for samples. Returns 0 if there is no memory. */
+int insitu_unwind_prepare(struct insitu_thread *self);
+/* Count `weight` samples in the row of the function that a signal interrupted; `context` is that of the handler.
+ * Nothing is counted while another frame than the outermost is open, since then functions are timed otherwise. */
+void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint64_t weight);
+
 #endif

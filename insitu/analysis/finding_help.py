@@ -208,6 +208,15 @@ FINDING_HELP = {
         "All ranks of a run have reported and the run is stored. Reported by `insitu serve`.",
         "Nothing; this is the normal end of a run.",
     ),
+    "samples-unread": FindingHelp(
+        "Some samples of a compiled program hit functions whose callers are unknown. They count "
+        "for the program as a whole.",
+        "Compile the object that the finding names with -fasynchronous-unwind-tables.",
+    ),
+    "sampling-refused": FindingHelp(
+        "`--sample` was requested, but functions could not be sampled. The text says why.",
+        "Remove the cause, or build the program with -finstrument-functions.",
+    ),
     "stacks-unread": FindingHelp(
         "The callers of some MPI calls are unknown, because a function on the stack has no unwind "
         "table. These calls count for the program as a whole.",

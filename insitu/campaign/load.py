@@ -6,6 +6,7 @@ from insitu.campaign.base import Store
 from insitu.campaign.selection import (
     core_count,
     is_oversubscribed,
+    sample_rate,
     select_runs,
     thread_count,
     varying_parameters,
@@ -66,4 +67,5 @@ def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None
         crowded={run.key: core_count(run) or 1 for run in runs if is_oversubscribed(run)},
         contents=tuple(store.content(run.id) for run in runs),
         threads={run.key: thread_count(run) for run in runs if thread_count(run) > 1},
+        sampling_s={run.key: 1 / rate for run in runs if (rate := sample_rate(run))},
     )

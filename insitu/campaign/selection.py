@@ -36,6 +36,12 @@ def core_count(run: RunRecord) -> int | None:
     return max(cores) * nodes if cores else None
 
 
+def sample_rate(run: RunRecord) -> int:
+    """Samples per second of CPU time that its functions were timed with; 0 if they were not."""
+    rates = run.configuration.get("sample_hz").split(", ")  # one per node, where they differ
+    return min((int(text) for text in rates if text.isdigit()), default=0)
+
+
 def omission_finding(run: RunRecord) -> Finding:
     """The finding that marks a run as omitted by the user."""
     text = f"run {run.key}: omitted on request; `insitu omit --undo` includes it again"

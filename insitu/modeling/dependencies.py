@@ -64,6 +64,7 @@ def fit_with_dependencies(
     *,
     dependencies: Mapping[CallPath, Products],
     modeler: str,
+    known_variances: FloatArray | None = None,
 ) -> list[Model]:
     """Model every series over the parameters on which it depends, or over all if not known.
 
@@ -77,6 +78,7 @@ def fit_with_dependencies(
         keys: one per series.
         dependencies: of call paths.
         modeler: its name; the default one also uses which parameters multiply.
+        known_variances: see `modelers.fit`.
 
     Raises:
         ModelingError: as the modeler does.
@@ -93,7 +95,11 @@ def fit_with_dependencies(
     for own, rows in groups.items():
         columns = [parameters.index(name) for name in own]
         series = reduce_repetitions(
-            own, coordinates[:, columns], values[rows], [keys[row] for row in rows]
+            own,
+            coordinates[:, columns],
+            values[rows],
+            [keys[row] for row in rows],
+            known_variances=None if known_variances is None else known_variances[rows],
         )
         for row, fitted in zip(rows, _fit(series, dependencies, modeler), strict=True):
             models[row] = fitted

@@ -40,6 +40,7 @@ class Experiment:
     in which they were measured. crowded: runs whose ranks shared processor cores, and how many
     cores each had. contents: a digest of the values of each run, "" where unknown, or nothing.
     threads: of each rank of the crowded runs, where there were several.
+    sampling_s: runs whose functions were sampled, and the CPU time between two samples.
     """
 
     parameters: tuple[str, ...]
@@ -47,6 +48,7 @@ class Experiment:
     crowded: Mapping[RunKey, int] = field(default_factory=dict)
     contents: tuple[str, ...] = ()
     threads: Mapping[RunKey, int] = field(default_factory=dict)
+    sampling_s: Mapping[RunKey, float] = field(default_factory=dict)
 
     def coordinates(self) -> list[tuple[float, ...]]:
         """Return the distinct coordinates, ascending."""

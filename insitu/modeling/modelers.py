@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from insitu.errors import ModelingError
 from insitu.modeling.base import Model, Modeler
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.series import reduce_repetitions
 
 # Modules are imported when their modeler is first used: "evidence" takes a while to load.
@@ -42,6 +43,7 @@ def fit(
     parameters: Sequence[str] = ("p",),
     modeler: str | Modeler = DEFAULT,
     executor: Executor | None = None,
+    known_variances: FloatArray | None = None,
 ) -> list[Model]:
     """Fit a model to every series, in the order of the series.
 
@@ -55,6 +57,9 @@ def fit(
         executor: computes the series of modeler "evidence" in parallel; an executor of
             `concurrent.futures` or one with the same interface. The models are the same as without,
             to the last bit.
+        known_variances: (n_series, n_points, n_repetitions), relative variance of each value that
+            is known, such as the sampling error of times. Modeler "evidence" gives less weight to
+            such values; the others ignore it.
 
     Raises:
         ModelingError: the shapes do not fit, there is no such modeler, or it takes no executor.
@@ -83,7 +88,7 @@ def fit(
     chosen = load_modeler(modeler) if isinstance(modeler, str) else modeler
     if executor is not None:
         chosen = _with_executor(chosen, executor)
-    return chosen.fit(reduce_repetitions(names, coordinates, cube))
+    return chosen.fit(reduce_repetitions(names, coordinates, cube, known_variances=known_variances))
 
 
 def _with_executor(modeler: Modeler, executor: Executor) -> Modeler:

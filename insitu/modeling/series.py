@@ -21,6 +21,8 @@ class Series:
     standard deviation of one repetition, NaN for fewer than two. lags: (n_series, 3), sums of the
     squared differences between repetitions in order, those next to each other and those two apart,
     and of how many triples, see `_compare_successive`. keys: one per series, or none.
+    known_variances: (n_series, n_points), relative variance of one repetition that is known before
+    any fit, such as that of samples; None for no series.
     """
 
     parameters: tuple[str, ...]
@@ -30,6 +32,7 @@ class Series:
     deviations: FloatArray
     lags: FloatArray
     keys: Sequence[SeriesKey] = field(default=())
+    known_variances: FloatArray | None = None
 
     def select(self, rows: IntArray) -> "Series":
         """Return some of the series, by index (k,)."""
@@ -41,6 +44,7 @@ class Series:
             deviations=self.deviations[rows],
             lags=self.lags[rows],
             keys=[self.keys[row] for row in rows] if self.keys else (),
+            known_variances=None if self.known_variances is None else self.known_variances[rows],
         )
 
     def require_one_parameter(self, modeler: str) -> None:
@@ -69,6 +73,8 @@ def reduce_repetitions(
     coordinates: FloatArray,
     values: FloatArray,
     keys: Sequence[SeriesKey] = (),
+    *,
+    known_variances: FloatArray | None = None,
 ) -> Series:
     """Return series of one value per point.
 
@@ -80,6 +86,7 @@ def reduce_repetitions(
         coordinates: (n_points, n_parameters).
         values: (n_series, n_points, n_repetitions), NaN where nothing was measured.
         keys: one per series, or none.
+        known_variances: relative variance of each value, shaped as the values, or None.
 
     Raises:
         ModelingError: the shapes of coordinates and values do not fit.
@@ -95,13 +102,19 @@ def reduce_repetitions(
     is_usable = np.isfinite(coordinates).all(axis=1)
     coordinates, values = coordinates[is_usable], values[:, is_usable]
     values = np.where(np.isfinite(values), values, np.nan)
+    if known_variances is not None:
+        known_variances = np.where(np.isnan(values), np.nan, known_variances[:, is_usable])
 
     distinct, index = np.unique(coordinates, axis=0, return_inverse=True)
     if len(distinct) < len(coordinates) or not np.array_equal(distinct, coordinates):
         values = _merge_points(values, index.ravel(), len(distinct))
+        if known_variances is not None:
+            known_variances = _merge_points(known_variances, index.ravel(), len(distinct))
 
     counts = (~np.isnan(values)).sum(axis=2).astype(float)
     centre, deviations = _summarize(values, counts)
+    if known_variances is not None:
+        known_variances = np.nansum(known_variances, axis=2) / np.maximum(counts, 1)
     return Series(
         parameters=tuple(parameters),
         coordinates=distinct,
@@ -110,6 +123,7 @@ def reduce_repetitions(
         deviations=deviations,
         lags=_compare_successive(values, centre, deviations),
         keys=keys,
+        known_variances=known_variances,
     )
 
 

@@ -20,6 +20,7 @@ from insitu.modeling.run_effects import (
     remove_disturbed_runs,
     report_disturbed_run,
 )
+from insitu.modeling.sampling import sampling_variances
 
 COST = TIME_EXCLUSIVE.name  # the metric by which call paths have shares
 MIN_COORDINATES = 3  # fewer cannot distinguish a constant from growth
@@ -68,6 +69,8 @@ class SeriesFitter:
             return FittedSeries()
         keys = list(series)
         coordinates, cube = _by_coordinate(np.array(list(series.values())), self.groups)
+        known = sampling_variances(self.experiment, metric.name, series)
+        known_cube = None if known is None else _by_coordinate(known, self.groups)[1]
         dependencies = self._dependencies(metric)
         findings: list[Finding] = []
         if metric.is_wall_time:
@@ -93,7 +96,13 @@ class SeriesFitter:
             values = cube[rows][:, at]
             is_used = np.isfinite(values).any(axis=(0, 1))
             try:
-                fitted = self._fit(coordinates[at], values[:, :, is_used], own_keys, dependencies)
+                fitted = self._fit(
+                    coordinates[at],
+                    values[:, :, is_used],
+                    own_keys,
+                    dependencies,
+                    None if known_cube is None else known_cube[rows][:, at][:, :, is_used],
+                )
             except ModelingError as error:
                 findings.append(Finding("not-modelled", str(error)))
                 continue
@@ -155,6 +164,7 @@ class SeriesFitter:
         values: FloatArray,
         keys: Sequence[SeriesKey],
         dependencies: Mapping[CallPath, Products],
+        known_variances: FloatArray | None,
     ) -> list[Model]:
         parameters = self.experiment.parameters
         if dependencies:
@@ -165,6 +175,7 @@ class SeriesFitter:
                 keys,
                 dependencies=dependencies,
                 modeler=self.options.modeler,
+                known_variances=known_variances,
             )
         return modelers.fit(
             coordinates,
@@ -172,6 +183,7 @@ class SeriesFitter:
             parameters=parameters,
             modeler=self.options.modeler,
             executor=self.executor,
+            known_variances=known_variances,
         )
 
 

@@ -19,6 +19,8 @@ executable, or a launcher with its own options (mpiexec, srun, ...). `--` ends i
   --agent MODE          on: send values while the program runs (default); off: keep the tables for
                         `insitu ingest`; spool: copy the tables into the campaign, for nodes that
                         share its disk but cannot open sockets
+  --sample HZ|off       sample the functions of unchanged compiled programs HZ times per CPU second,
+                        at most 200 times (default: 97)
   --heap on|off|mmap    measure heap memory per call path (default: on); mmap also measures memory
                         that the program maps itself
   --budget SHARE|off    limit the cost of timing functions; beyond it, the functions with the most
@@ -36,6 +38,7 @@ executable, or a launcher with its own options (mpiexec, srun, ...). `--` ends i
 
 Inside a rank (mpiexec -n 4 python -m insitu.run ...; srun ...), it measures that rank.
 """
+MAX_SAMPLES_PER_S = 200  # timers of CPU time tick 250 times per second on most kernels
 MAX_PATTERNS = 60  # that fit into the header of a table
 SWITCHES = ("-q", "--quiet", "--c-functions", "-h", "--help")
 AGENTS = ("on", "off", "spool")
@@ -49,6 +52,7 @@ WITH_VALUE = {
     "--beat": "beat",
     "--agent": "agent",
     "--heap": "heap",
+    "--sample": "sample",
     "--budget": "budget",
     "--only": "only",
     "--skip": "skip",
@@ -70,6 +74,7 @@ class Options:
     beat: float = 1.0
     agent: str = "on"
     heap: str = "on"
+    sample: int = 97  # per second of CPU time, 0 for off; a prime number meets no period
     result: str = ""
     steering: Steering = field(default_factory=Steering)
     is_quiet: bool = False
@@ -138,6 +143,10 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
             if parameter in options.parameters:
                 raise ValueError(f"{parameter} is given twice")
             options.parameters[parameter] = number
+        elif what == "sample":
+            options.sample = 0 if value == "off" else _whole_number(value)
+            if value != "off" and not 1 <= options.sample <= MAX_SAMPLES_PER_S:
+                raise ValueError(f"'{value}' is neither off nor between 1 and {MAX_SAMPLES_PER_S}")
         elif what in ("budget", "only", "skip", "depth", "recursion"):
             _steer(options.steering, what, value)
         elif what == "agent" and value not in AGENTS:
@@ -171,6 +180,11 @@ def _steer(steering: Steering, what: str, value: str) -> None:
         if not value or "\n" in value or len(patterns) == MAX_PATTERNS:
             raise ValueError(f"expected at most {MAX_PATTERNS} patterns of one line each")
         setattr(steering, what, (*patterns, value))
+
+
+def _whole_number(text: str) -> int:
+    """Parse a number of digits; 0, which is within no bounds, if it is not one."""
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _number(text: str) -> float:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from insitu.campaign.catalogue import open_catalogue
-from insitu.campaign.selection import application, select_runs
+from insitu.campaign.selection import application, sample_rate, select_runs
 from insitu.entities import RANK_SIGNAL, CallPath, Finding, RunRecord, RunState, number
 from insitu.errors import CampaignError
 from insitu.run.environment import trouble_file
@@ -126,10 +126,7 @@ def next_step(record: RunRecord, campaign: str) -> str:
 
     hint = ""
     if is_first and has_only_mpi(callpaths):
-        hint = (
-            "; only its MPI calls were timed: to time its functions as well, build it with"
-            " -finstrument-functions"
-        )
+        hint = _hint_at_functions(record)
 
     scales = {run.key.parameters for run in runs}
     if len(scales) >= MIN_SCALES:
@@ -138,6 +135,19 @@ def next_step(record: RunRecord, campaign: str) -> str:
     return (
         f"models need {MIN_SCALES} scales, {len(scales)} measured so far: run it with other "
         f"numbers of ranks{hint}"
+    )
+
+
+def _hint_at_functions(record: RunRecord) -> str:
+    """How to time the functions of a program of which only MPI calls were timed."""
+    if sample_rate(record):
+        return (
+            "; its functions took too little CPU time to be sampled: to time them, run it longer"
+            " or build it with -finstrument-functions"
+        )
+    return (
+        "; only its MPI calls were timed: to time its functions as well, run it with --sample 97"
+        " or build it with -finstrument-functions"
     )
 
 

@@ -8,11 +8,12 @@ independent measurements than their number, and they scatter less than measureme
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from insitu.modeling.evidence.noise import effective_repetitions
+from insitu.modeling.evidence.normal_equations import TYPICAL_NOISE
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.series import Series
 
@@ -75,21 +76,34 @@ def weigh_repetitions(series: Series, pools: Iterable[IntArray]) -> RepetitionWo
         series: s of them. pools: indices of the series in each; the others keep the noise that
             repetitions have without correlation, the same at all coordinates.
     """
+    excess = _excess(series)
+    deviations = series.deviations / np.sqrt(excess)
     worth = RepetitionWorth(
         repetitions=effective_repetitions(series.counts),
-        deviations=series.deviations.copy(),
+        deviations=deviations.copy(),
         newest=np.ones(len(series.values)),
     )
     for rows in pools:
         counts = series.counts[rows]
-        ratios = noise_by_coordinate(series.deviations[rows], counts)
+        ratios = noise_by_coordinate(deviations[rows], counts)
         correlation = correlation_of_repetitions(series.lags[rows])
         of_mean, within, between = _correlated_variances(counts, correlation)
 
         worth.repetitions[rows] = effective_repetitions(counts) * between / of_mean / ratios**2
-        worth.deviations[rows] = series.deviations[rows] / np.sqrt(within) / ratios
+        worth.deviations[rows] = deviations[rows] / np.sqrt(within) / ratios
         worth.newest[rows] = ratios[-1] if len(ratios) else 1.0
-    return worth
+    return replace(worth, repetitions=worth.repetitions / excess)
+
+
+def _excess(series: Series) -> FloatArray:
+    """Factor by which known errors enlarge the variance of each value: (s, n), at least 1.
+
+    All other noise counts as typical here: what it really is, the fit learns.
+    """
+    known = series.known_variances
+    if known is None:
+        return np.ones(series.values.shape)
+    return np.asarray(1 + known / TYPICAL_NOISE**2)
 
 
 def noise_by_coordinate(deviations: FloatArray, counts: FloatArray) -> FloatArray:

@@ -1,0 +1,11 @@
+/* Sampling: the CPU time of functions that were not built for it. */
+#ifndef INSITU_SAMPLE_H
+#define INSITU_SAMPLE_H
+
+/* Begin to sample this process `per_second` times per second of CPU time of each thread. Called once, in the main
+ * thread, when the table exists. If it is not possible, the header says why. */
+void insitu_sample_start(unsigned per_second);
+/* End it, in all threads. */
+void insitu_sample_stop(void);
+
+#endif

@@ -1,0 +1,126 @@
+"""The sampling error of times."""
+
+import numpy as np
+import pytest
+
+from insitu import fit
+from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
+from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
+from insitu.modeling.pipeline import remodel
+from insitu.modeling.sampling import merge_rare_functions, sampling_variances
+
+INTERVAL_S = 0.01
+NAN = np.nan
+
+
+def make_table(rows):
+    """A table of call path, visits, time and exclusive time per rank; NaN visits mean sampled."""
+    paths = tuple(CallPath.parse(text) for text in rows)
+    columns = [np.array(column, dtype=float) for column in zip(*rows.values(), strict=True)]
+    names = (VISITS.name, TIME.name, TIME_EXCLUSIVE.name)
+    return RunTable(paths, (VISITS, TIME, TIME_EXCLUSIVE), dict(zip(names, columns, strict=True)))
+
+
+def values_of(table, metric, text):
+    return table.values[metric][table.callpaths.index(CallPath.parse(text))].tolist()
+
+
+def draw_run(rng, size, times):
+    """A run whose functions below main take so long on every rank, as samples show it."""
+    rows = {"app": ([1] * size, [sum(times.values()) + 0.1] * size, [0.1] * size)}
+    sampled = {name: rng.poisson(time / INTERVAL_S, size) for name, time in times.items()}
+    total = sum(sampled.values()) * INTERVAL_S
+    rows["app->main"] = ([NAN] * size, total, [0.0] * size)
+    for name, count in sampled.items():
+        seen = np.where(count > 0, count * INTERVAL_S, NAN)
+        rows[f"app->main->{name}"] = ([NAN] * size, seen, seen)
+    return make_table(rows)
+
+
+def test_the_variance_is_that_of_repeated_samples():
+    rng = np.random.default_rng(7)
+    path = CallPath.parse("app->main->solve")
+    key, seen, known = RunKey.of({"p": 4.0}), [], []
+    for _ in range(400):
+        table = draw_run(rng, 4, {"solve": 0.4, "rest": 3.6})
+        experiment = Experiment(("p",), ((key, table),), sampling_s={key: INTERVAL_S})
+        seen.append(np.nanmean(values_of(table, TIME.name, str(path))))
+        series = {SeriesKey(path, TIME.name): np.array([seen[-1]])}
+        known.append(sampling_variances(experiment, TIME.name, series)[0, 0])
+
+    # Draws of Poisson instead of binomial numbers: 1 - share, which is 0.9, makes the difference.
+    assert np.mean(known) == pytest.approx(np.var(seen) / np.mean(seen) ** 2, rel=0.2)
+
+
+def test_measured_times_and_runs_without_samples_have_no_sampling_error():
+    table = make_table(
+        {"app": ([1], [2.0], [0.5]), "app->main": ([NAN], [1.5], [1.2]),
+         "app->main->MPI_Send": ([9], [0.3], [0.3])}
+    )  # fmt: skip
+    key = RunKey.of({"p": 1.0})
+    series = {SeriesKey(path, TIME.name): np.array([1.0]) for path in table.callpaths}
+
+    sampled = Experiment(("p",), ((key, table),), sampling_s={key: INTERVAL_S})
+    variances = sampling_variances(sampled, TIME.name, series)
+
+    assert variances[:, 0].tolist() == [0.0, pytest.approx(INTERVAL_S * 1.2 * (1 - 1.2 / 2)), 0.0]
+    assert sampling_variances(Experiment(("p",), ((key, table),)), TIME.name, series) is None
+    assert sampling_variances(sampled, "visits", series) is None
+
+
+def test_functions_with_few_samples_count_for_their_callers():
+    table = make_table(
+        {
+            "app": ([1, 1], [9.0, 9.0], [1.0, 1.0]),
+            "app->main": ([NAN, NAN], [8.0, 8.0], [0.0, 0.0]),
+            "app->main->solve": ([NAN, NAN], [8.0, 7.99], [7.92, 7.98]),
+            "app->main->solve->rare": ([NAN, NAN], [0.04, 0.01], [0.01, NAN]),
+            "app->main->solve->rare->tiny": ([NAN, NAN], [0.03, 0.01], [0.03, 0.01]),
+            "app->main->solve->send": ([NAN, NAN], [0.04, NAN], [0.01, NAN]),
+            "app->main->solve->send->MPI_Send": ([5, NAN], [0.03, NAN], [0.03, NAN]),
+        }
+    )
+
+    merged = merge_rare_functions(table, INTERVAL_S)
+
+    names = [str(path) for path in merged.callpaths]
+    assert names == [str(path) for path in table.callpaths if "rare" not in str(path)]
+    assert values_of(merged, TIME_EXCLUSIVE.name, "app->main->solve") == pytest.approx([7.96, 7.99])
+    assert values_of(merged, TIME.name, "app->main->solve") == [8.0, 7.99]
+    assert np.isnan(values_of(merged, TIME.name, "app->main->solve->send")[1])  # it made no call
+
+
+def test_a_rank_without_a_sample_has_the_time_0():
+    table = draw_run(np.random.default_rng(1), 64, {"solve": 2.0, "small": 0.02})
+    assert np.isnan(values_of(table, TIME.name, "app->main->small")).any()
+
+    merged = merge_rare_functions(table, INTERVAL_S)
+
+    assert np.isfinite(values_of(merged, TIME.name, "app->main->small")).all()
+
+
+def test_samples_of_equal_ranks_make_no_classes():
+    rng = np.random.default_rng(3)
+    runs = []
+    for p in (4, 8, 16, 32, 64):
+        table = draw_run(rng, p, {"solve": 0.05 * p, "shift": 0.1, "small": 0.03})
+        runs.append((RunKey.of({"p": float(p)}), merge_rare_functions(table, INTERVAL_S)))
+    sampling = {key: INTERVAL_S for key, _ in runs}
+
+    models = remodel(Experiment(("p",), tuple(runs), sampling_s=sampling))
+
+    behaviours = {model.key.behaviour for model in models.models}
+    assert behaviours == {"all"}
+    solve = [m for m in models.models if m.key.callpath.name == "solve" and m.key.metric == "time"]
+    assert str(solve[0].model.leading(64)[0]) == "(Fraction(1, 1), Fraction(0, 1))"
+
+
+def test_values_with_a_larger_known_error_count_less():
+    points = [2.0, 4.0, 8.0, 16.0, 32.0]
+    values = np.array([[[1.8], [1.0], [1.01], [0.99], [1.0]]])  # the first is off by 80 %
+    known = np.zeros(values.shape)
+    known[0, 0] = 0.5**2
+
+    plain, weighted = fit(points, values)[0], fit(points, values, known_variances=known)[0]
+
+    assert abs(weighted.predict([2.0])[0] - 1) < 0.1 < abs(plain.predict([2.0])[0] - 1)

@@ -1,0 +1,92 @@
+"""Functions of unchanged programs are sampled, and nothing in the program notices."""
+
+import math
+
+import pytest
+
+from tests.system.conftest import HERE
+from tests.system.test_call_paths import make
+
+pytestmark = [pytest.mark.mpi, pytest.mark.native]
+
+SOURCE = HERE / "tests" / "system" / "programs" / "sampled.c"
+HZ = 97
+
+
+def times(bench):
+    """Time of each function in the last run, by call path without the program."""
+    table = bench.table()
+    return {
+        str(path).partition("->")[2]: float(table.values["time"][row][0])
+        for row, path in enumerate(table.callpaths)
+    }
+
+
+def findings(bench):
+    return {finding.code: finding.text for finding in bench.records()[-1].findings}
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_the_program_sees_what_it_sees_without_samples(each_mpi, compiler):
+    make(each_mpi, "-O2", SOURCE, "-o", "app", "-lpthread", compiler=compiler)
+    bare = each_mpi.execute([*each_mpi.mpiexec, "-n", "1", "./app", "400"])
+
+    outcome = each_mpi.run("-n", 1, "--", "./app", "400")
+
+    assert bare.code == outcome.code == 0, outcome.err
+    assert "interrupted: 0" in bare.out
+    assert outcome.out == bare.out
+    assert not findings(each_mpi)
+    sampled = times(each_mpi)
+    assert sampled["main->use_own_timer->burn->work"] > 0.1
+    assert 0.5 < sampled["(thread)->in_thread->burn"] < 1.5
+    assert sampled["coroutine->burn->work"] > 0.05
+
+
+def test_a_program_that_handles_our_signal_gets_it(bench):
+    make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
+    bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", "4", "signal"])
+
+    outcome = bench.run("-n", 1, "--", "./app", "4", "signal")
+
+    assert outcome.out == bare.out
+    assert "urgent: 1" in outcome.out
+    assert findings(bench) == {
+        "sampling-refused": "functions were not sampled: the program uses SIGURG"
+    }
+
+
+def test_shares_are_those_that_the_program_measures_itself(bench):
+    make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
+
+    outcome = bench.run("-n", 1, "--sample", 197, "--", "./app", "shares", 4)
+
+    truth = {name: float(text) for name, text in map(str.split, outcome.out.splitlines())}
+    sampled = times(bench)
+    total, seen = sum(truth.values()), sampled["main->show_shares"]
+    squares = []
+    for name, time in truth.items():
+        share = time / total
+        error = sampled.get(f"main->show_shares->{name}", 0.0) / seen - share
+        squares.append(error**2 / (share * (1 - share) / (seen * 197)))
+    assert seen == pytest.approx(total, rel=0.1)
+    # The sum follows a chi-square distribution with 19 degrees of freedom: below 55 in all but 2
+    # of 100,000 runs. A few functions below MIN_SAMPLES count for their caller.
+    assert sum(squares) < 55, sorted(map(math.sqrt, squares))
+
+
+def test_without_samples_only_mpi_calls_are_timed_and_the_hint_says_how(bench):
+    make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
+
+    outcome = bench.run("-n", 1, "--sample", "off", "--", "./app", "shares", 0.5)
+
+    assert "run it with --sample 97 or build it with -finstrument-functions" in outcome.err
+    assert not any("f19" in path for path in times(bench))
+
+
+@pytest.mark.parametrize("rate", ["0", "201", "1.5", "x"])
+def test_a_rate_that_no_timer_has_is_refused(bench, rate):
+    outcome = bench.run("--sample", rate, "--", "true")
+
+    assert outcome.code == 2
+    assert f"'{rate}' is neither off nor between 1 and 200" in outcome.err
