@@ -220,29 +220,53 @@ def weigh_segmentations(
 
 
 def log_evidence_by_kind(
-    data: RelativeData, space: HypothesisSpace, levels: FloatArray, *, x: FloatArray
+    data: RelativeData,
+    space: HypothesisSpace,
+    levels: FloatArray,
+    *,
+    x: FloatArray,
+    noise: FloatArray,
 ) -> FloatArray:
     """Return the evidence of no change, of one jump and of one bend: (3, s, L), logarithm.
 
+    Segments cost ten times as much as the whole series, so they are weighed only where a bound
+    says that a change may be more than hardly probable.
+
     Args:
         levels: (L,) of noise. x: (n,) values of the parameter.
+        noise: (s, L), probability of each level before any function is fitted.
     """
     n = data.weights.shape[1]
-    segments = _weigh_segments(data, space, levels, x=x, several=False)
-    whole = segments[0, n].log_evidence
+    min_points = min_segment_points(n)
+    whole = weigh_segment(data, space, levels, span=(0, n), x=x, min_points=min_points).log_evidence
     result = np.full((3, *whole.shape), IMPOSSIBLE)
     result[0] = whole
+    if n < MIN_SERIES_POINTS:
+        return result
 
+    suspects = find_suspects(
+        data,
+        space,
+        log_evidence=np.logaddexp.reduce(whole + _log(noise), axis=1),
+        noise=apply_noise_floor(noise, levels),
+        levels=levels,
+        log_odds=ChangePrior().log_odds(),
+    )
+    if len(suspects) == 0:
+        return result
+
+    chosen = data.select(suspects)
+    segments = _weigh_segments(chosen, space, levels, x=x, several=False)
     joints = _possible_joints(segments, n, several=False)
     if joints:
         jumps = np.array(
             [segments[i, k].log_evidence + segments[k, j].log_evidence for i, k, j in joints]
         )
         bends = np.array(
-            [log_bend_evidence(segments, data, levels, i=i, k=k, j=j) for i, k, j in joints]
+            [log_bend_evidence(segments, chosen, levels, i=i, k=k, j=j) for i, k, j in joints]
         )
-        result[1] = np.logaddexp.reduce(jumps, axis=0) - np.log(len(joints))
-        result[2] = np.logaddexp.reduce(jumps + bends, axis=0) - np.log(len(joints))
+        result[1, suspects] = np.logaddexp.reduce(jumps, axis=0) - np.log(len(joints))
+        result[2, suspects] = np.logaddexp.reduce(jumps + bends, axis=0) - np.log(len(joints))
     return result
 
 

@@ -92,4 +92,12 @@ def chunks(count: int, size: int) -> Iterator[slice]:
 
 def _weigh_kinds(task: tuple[Batch, FloatArray]) -> FloatArray:
     batch, levels = task
-    return change_points.log_evidence_by_kind(batch.data, batch.space, levels, x=batch.x)
+    rows = np.arange(len(batch.scale))
+    expected = np.exp(batch.log_likelihood_of_scatter(rows, levels)) * noise.noise_prior(levels)
+    return change_points.log_evidence_by_kind(
+        batch.data,
+        batch.space,
+        levels,
+        x=batch.x,
+        noise=expected / expected.sum(axis=1, keepdims=True),
+    )
