@@ -1,13 +1,16 @@
 """Starts the measurement of a rank: creates its table, installs the timer, starts the agent.
 
-`site/sitecustomize.py` imports this module before the application's first line. It must never raise
+`site/start_in_rank.py` imports this module before the application's first line. It must never raise
 into the application, print, or load more than it needs.
 """
 
 import atexit
 import os
 import sys
-import time
+
+# Bound now: the program may replace functions of os and time, and this module runs at its end.
+from os import getpid
+from time import monotonic, sleep
 
 from insitu.collectors import library, regions, steering, table_directory
 from insitu.collectors.rank import RankInfo, find_root
@@ -28,7 +31,8 @@ class Collectors:
         self.info = info
         self.status = 0
         self.is_aborted = False  # MPI_Abort ends the job because of an exception
-        self.pid = os.getpid()
+        self.pid = getpid()
+        self.is_in_slurm_step = "SLURM_STEP_ID" in os.environ
         info.root = find_root(self.pid, os.environ)
         self.directory = table_directory.make_run_directory(run)
         self.path = table_directory.table_path(self.directory, info.rank)
@@ -69,11 +73,12 @@ class Collectors:
         It is registered first with atexit, so it runs after the functions of the program. A forked
         child inherits the registration, but the table belongs to its parent.
         """
-        if os.getpid() != self.pid:
+        if getpid() != self.pid:
             return
         self.timer.end(self.status, self.is_aborted)
-        wake_agent(self.directory)
-        if "SLURM_STEP_ID" in os.environ:
+        if not self.timer.wakes_agent:
+            wake_agent(self.directory)
+        if self.is_in_slurm_step:
             self._wait_for_agent()
 
     def _wait_for_agent(self) -> None:
@@ -83,9 +88,9 @@ class Collectors:
         """
         if not os.path.exists(os.path.join(self.directory, table_directory.WELCOMED)):
             return
-        deadline = time.monotonic() + AGENT_WAIT_S
-        while os.path.exists(self.path) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        deadline = monotonic() + AGENT_WAIT_S
+        while os.path.exists(self.path) and monotonic() < deadline:
+            sleep(0.02)
 
 
 def _open_timer(path: str, info: RankInfo, program: str, meta: str) -> "Any":  # Any: either timer

@@ -27,6 +27,8 @@ class NativeTimer:
         OSError: the table cannot be created.
     """
 
+    wakes_agent = True  # at the end
+
     def __init__(self, native: "Any", path: str, info: RankInfo, program: str, meta: str) -> None:
         self.native = native
         self.region_enter = native.region_enter

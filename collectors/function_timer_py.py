@@ -54,6 +54,8 @@ class PythonTimer:
         OSError: the table cannot be created.
     """
 
+    wakes_agent = False
+
     def __init__(
         self,
         path: str,

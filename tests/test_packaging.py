@@ -156,7 +156,8 @@ def test_a_wheel_holds_what_runs_and_nothing_else(built_from, request):
 
     assert path.name.startswith("insitu-") and "-py3-none-" in path.name
     assert len(names) == len(set(names))
-    assert {"insitu/collectors/site/sitecustomize.py", "insitu/server/__init__.py"} <= set(names)
+    entries = ("collectors/site/sitecustomize", "collectors/site/start_in_rank", "server/__init__")
+    assert {f"insitu/{entry}.py" for entry in entries} <= set(names)
     assert {
         f"insitu/views/web/static/{name}" for name in ("index.html", "page.js", "page.css")
     } <= set(names)

@@ -147,7 +147,12 @@ static PyObject *py_end(PyObject *module, PyObject *arguments) {
   (void)module;
   int status, is_aborted;
   if (!_PyArg_ParseTuple_SizeT(arguments, "ip", &status, &is_aborted)) return NULL;
-  insitu_finish(is_aborted ? INSITU_ABORTED : INSITU_ENDED, status);
+  /* In C: Python would report an opened file to the program's audit hooks, or call what the program put in place of
+   * os.open. */
+  if (insitu_is_owner()) {
+    insitu_finish(is_aborted ? INSITU_ABORTED : INSITU_ENDED, status);
+    insitu_wake_agent();
+  }
   return none();
 }
 
@@ -175,7 +180,7 @@ static PyMethodDef methods[] = {
     {"record", py_record, METH_VARARGS, "record(is_on): switch recording on or off"},
     {"switch_greenlet", py_switch_greenlet, METH_VARARGS,
      "switch_greenlet(event, (origin, target)): for greenlet.settrace"},
-    {"end", py_end, METH_VARARGS, "end(status, is_aborted): close open frames and mark the table"},
+    {"end", py_end, METH_VARARGS, "end(status, is_aborted): close open frames, mark the table, and wake the agent"},
     {"patch_mpi", py_patch_mpi, METH_NOARGS,
      "patch_mpi(): time the MPI calls of newly loaded objects, and count the memory that they map"},
     {NULL, NULL, 0, NULL}};

@@ -116,15 +116,20 @@ static uint32_t find_phase(const char *name, size_t bytes) {
   return used + 1;
 }
 
-/* Wake the agent, which reads the memory of this process from outside. It does not matter if nobody listens. */
-static void wake_agent(void) {
+/* Whether the agent was not yet woken too often. */
+static int may_wake(void) {
   static uint64_t first_ns, wakes;
   uint64_t now_ns = insitu_monotonic_ns();
   if (!first_ns) first_ns = now_ns;
+  if (wakes > WAKES + (now_ns - first_ns) / WAKE_EVERY_NS) return 0;
+  wakes++;
+  return 1;
+}
+
+void insitu_wake_agent(void) {
   char path[sizeof insitu_table->path + 8];
   const char *slash = strrchr(insitu_table->path, '/');
-  if (wakes > WAKES + (now_ns - first_ns) / WAKE_EVERY_NS || !slash) return;
-  wakes++;
+  if (!slash) return;
 
   size_t folder = (size_t)(slash + 1 - insitu_table->path);
   memcpy(path, insitu_table->path, folder);
@@ -157,7 +162,7 @@ static void begin_named(const char *name) {
   phase_start = now;
   pthread_mutex_unlock(&marking);
 
-  wake_agent();
+  if (may_wake()) insitu_wake_agent();
   insitu_allow_cancel(cancel);
 }
 

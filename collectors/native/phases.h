@@ -9,6 +9,8 @@
 void insitu_phase_mark(const char *name, int is_named);
 /* The same for compiled programs: a named phase begins. */
 void insitu_phase(const char *name);
+/* Wake the agent, which reads the memory of this process from outside. It does not matter if nobody listens. */
+void insitu_wake_agent(void);
 /* The running named phase ends, and no other begins. */
 void insitu_phase_end(uint64_t now);
 

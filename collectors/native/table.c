@@ -74,9 +74,21 @@ static int exceeds_file_limit(uint64_t bytes) {
   return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur;
 }
 
-/* Reserve the pages [from, from + bytes): a full disk is an error here instead of a SIGBUS in the application. The file
- * is opened each time, because the application may have closed or reused any descriptor. Returns 0 or an errno. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+/* Reserve the pages [from, from + bytes): a full disk is an error here instead of a SIGBUS in the application.
+ *
+ * A program in a sandbox may not open files any more, so the mapping itself is populated where the kernel can do that.
+ * Otherwise the file is opened each time, because the application may have closed or reused any descriptor. Returns 0
+ * or an errno. */
 static int reserve(uint64_t from, uint64_t bytes) {
+  if (the_table.header) {
+    int before = errno, failed = madvise((char *)the_table.header + from, bytes, MADV_POPULATE_WRITE) ? errno : 0;
+    errno = before;
+    if (!failed || failed == EFAULT || failed == ENOMEM) return failed;
+  }
   if (exceeds_file_limit(from + bytes)) return EFBIG;
   int saved = errno, cancel = insitu_prevent_cancel();
   int file = open(the_table.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);

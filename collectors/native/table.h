@@ -202,7 +202,7 @@ struct insitu_header {
   uint64_t memory_mpi;      /* bytes taken by MPI, known from MPI_Finalize on */
   uint64_t instructions;    /* in user space, at the end; 0 where they cannot be counted */
   uint64_t cycles;          /* likewise */
-  uint64_t subinterpreters; /* created by the program, counted by site/sitecustomize.py; they are not measured */
+  uint64_t subinterpreters; /* created by the program, counted by site/start_in_rank.py; they are not measured */
   uint64_t phases_at;
   uint32_t phase_bytes;
   _Atomic uint32_t phases_used;

@@ -11,7 +11,7 @@ from insitu.collectors.steering import VARIABLE
 from insitu.run.options import Options
 
 # The address sanitizer ends a program if another library is loaded before its own. preload.c and
-# sitecustomize.py remove this word again.
+# start_in_rank.py remove this word again.
 SANITIZER_OPTION = "verify_asan_link_order=0"
 # Names of the variables that a run sets. Other names that begin with INSITU_ are the user's.
 VARIABLES = "INSITU_VARIABLES"

@@ -113,6 +113,7 @@ def run_program(command: Command) -> int:
         program = subprocess.Popen(
             command.argv,
             env={**program_environment(), **command.environment},
+            close_fds=False,  # what the user opened for the program; our own are not inheritable
             # safe: this process has no other thread
             preexec_fn=lambda: signal.pthread_sigmask(  # noqa: PLW1509
                 signal.SIG_SETMASK, original_mask

@@ -143,8 +143,8 @@ def test_the_python_hook_writes_rows_as_table_h_declares_them(tmp_path):
         assert f'X({column.name}, "{column.unit}", "{column.kinds}")' in text
 
 
-def test_sitecustomize_counts_subinterpreters_at_their_field():
-    text = (COLLECTORS / "site" / "sitecustomize.py").read_text()
+def test_the_start_of_a_rank_counts_subinterpreters_at_their_field():
+    text = (COLLECTORS / "site" / "start_in_rank.py").read_text()
     offset, code = table.locate_field("subinterpreters")
 
     assert f"SUBINTERPRETERS_AT = {offset}\n" in text

@@ -29,7 +29,7 @@ CHANGING_VARIABLES = re.compile(
 # They start the program, and pass the variables of the measurement on to it.
 WRAPPERS = (
     *("sh", "dash", "bash", "env", "nice", "mkdir", "rmdir", "head", "yes"),
-    *("unshare", "setpriv", "strace"),
+    *("unshare", "setpriv", "strace", "timeout", "setsid", "cat", "cp"),
 )
 NUMBERS = re.compile(r"/dev/shm/.*|/tmp/[^ ]*|\d{3,}|\[\d+\]")
 # Process ids in messages of launchers and of C libraries.
@@ -191,6 +191,7 @@ def _execute(combination: Combination, command: list[str], kind: str) -> TimedOu
         environment["LD_PRELOAD"] = f"{others}:{witness}" if others else witness
 
     out, err = bench.folder / f"{kind}.out", bench.folder / f"{kind}.err"
+    inherited = os.open(os.devnull, os.O_RDONLY)
     with out.open("wb") as stdout, err.open("wb") as stderr:
         process = subprocess.Popen(
             command,
@@ -200,7 +201,9 @@ def _execute(combination: Combination, command: list[str], kind: str) -> TimedOu
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
+            pass_fds=[inherited],  # as a shell does with `3< file`
         )
+        os.close(inherited)
         try:
             process.wait(program.seconds)
         except subprocess.TimeoutExpired:
@@ -211,7 +214,7 @@ def _execute(combination: Combination, command: list[str], kind: str) -> TimedOu
     last_output_at = max(out.stat().st_mtime, err.stat().st_mtime)
     texts = [path.read_text(errors="backslashreplace") for path in (out, err)]
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    states = _read_states(bench.folder / f"{kind}.state")
+    states = _read_states(bench.folder / f"{kind}.state", program.differs)
     return TimedOutcome(Outcome(code, *texts), ended_at - last_output_at, states)
 
 
@@ -279,7 +282,7 @@ def _mask(line: str) -> str:
     return PROCESS_IDS.sub(r"\1\2N", line)
 
 
-def _read_states(path: Path) -> Counter[str]:
+def _read_states(path: Path, differs: str) -> Counter[str]:
     lines: Counter[str] = Counter()
     if not path.exists():
         return lines
@@ -287,6 +290,8 @@ def _read_states(path: Path) -> Counter[str]:
     for line in path.read_text(errors="backslashreplace").splitlines():
         if line.startswith("== "):
             process = line[3:]
+        elif differs and re.search(differs, line):
+            continue
         elif process not in WRAPPERS and not CHANGING_VARIABLES.match(line):
             line = re.sub(r"/(bare|measured|again)\b", "/FOLDER", line)
             lines[f"{process}: {NUMBERS.sub('N', line)}"] += 1

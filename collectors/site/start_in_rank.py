@@ -1,0 +1,141 @@
+"""Starts the measurement before the program's first line; sitecustomize imports this module.
+
+It installs the collectors if this process is a rank of a measured run, and restores the
+environment, so that children of the program are not measured.
+"""
+
+import os
+import sys
+
+# Offset of the u8 `subinterpreters` in the header of a table. `insitu` cannot be imported here;
+# tests/collectors/test_table.py compares the number with table.h.
+SUBINTERPRETERS_AT = 2192
+
+
+def _remove_word(name: str, word: str) -> None:
+    """Remove a word from a list that is separated by colons or blanks, as preload.c does."""
+    words = os.environ.get(name, "").replace(" ", ":").split(":")
+    if not word or word not in words:
+        return
+    rest = ":".join(entry for entry in words if entry != word)
+    if rest:
+        os.environ[name] = rest
+    else:
+        del os.environ[name]
+
+
+def _restore_environment() -> None:
+    """Restore the variables as the user set them, and remove those of insitu."""
+    original = os.environ.get("INSITU_PYTHONPATH", "")
+    if original:
+        os.environ["PYTHONPATH"] = original
+    else:
+        os.environ.pop("PYTHONPATH", None)
+    _remove_word("LD_PRELOAD", os.environ.get("INSITU_LIBRARY", ""))
+    _remove_word("ASAN_OPTIONS", "verify_asan_link_order=0")  # see insitu/run/environment.py
+    for name in os.environ.get("INSITU_VARIABLES", "").split():
+        saved = os.environ.pop(f"INSITU_USER_{name}", None)
+        if saved is not None:
+            os.environ[name] = saved
+        else:
+            os.environ.pop(name, None)
+
+
+def _forget_modules() -> None:
+    """Remove our modules from sys.modules: the program may have a module `insitu` of its own.
+
+    What they define lives on. A program that imports insitu gets it anew.
+    """
+    for name in list(sys.modules):
+        if name in ("insitu", "insitu_native") or name.startswith("insitu."):
+            del sys.modules[name]
+
+
+class _LastFinder:
+    """Finds the insitu that measures, if the program imports insitu and has none of its own.
+
+    A bare checkout is not installed, so no other finder knows it.
+    """
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        """Return the import spec of `insitu`, None for all other modules."""
+        if name != "insitu":
+            return None
+        from importlib.machinery import PathFinder
+
+        return PathFinder.find_spec(name, [self._home])
+
+
+def _measure() -> bool:
+    """Install the collectors if this process is a rank.
+
+    Returns:
+        Whether the variables of the measurement have done their work. A process that is no rank,
+        such as a wrapper, passes them on.
+    """
+    home = os.environ.get("INSITU_HOME", "")
+    sys.path.insert(0, home)
+    try:
+        from insitu.collectors import bootstrap
+        from insitu.collectors.rank import RankInfo, find_rank, is_spawned
+
+        info = find_rank(os.environ)
+        if info is None and os.environ.get("INSITU_SINGLE"):
+            info = RankInfo(0, 1)
+        if info is None:
+            return is_spawned(os.environ)  # nothing of it is measured
+        bootstrap.start(info)
+        return True
+    finally:
+        sys.path.remove(home)
+        _forget_modules()
+        sys.meta_path.append(_LastFinder(home))  # type: ignore[arg-type]
+
+
+def _count_subinterpreter() -> None:
+    """Count this interpreter in the table of the process, if it is a subinterpreter of a rank.
+
+    Nothing is measured in a subinterpreter. The table is among the files that the process has
+    mapped.
+    """
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            files = {line.rstrip("\n").partition("/")[2] for line in maps if ".table" in line}
+        for name in files:
+            file = os.open(f"/{name}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            if os.pread(file, 8, 0) == b"INSITUT1":
+                count = int.from_bytes(os.pread(file, 8, SUBINTERPRETERS_AT), "little") + 1
+                os.pwrite(file, count.to_bytes(8, "little"), SUBINTERPRETERS_AT)
+            os.close(file)
+    except OSError:
+        pass
+
+
+def _run() -> None:
+    if "INSITU_RUN" not in os.environ:
+        _count_subinterpreter()
+        return
+    try:
+        if _measure():
+            _restore_environment()
+    except Exception as error:  # the program must run, measured or not
+        _report(error)
+        _restore_environment()
+
+
+def _report(error: BaseException) -> None:
+    """Write a line to a file that the launcher reads; the streams belong to the application."""
+    path = os.environ.get("INSITU_TROUBLE", "")
+    if not path:
+        return
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"{type(error).__name__}: {error}\n")
+    except OSError:
+        pass
+
+
+_run()

@@ -1,0 +1,158 @@
+"""Hostile programs: rare corners of the kernel, of MPI and of the interpreter."""
+
+from tests.system.hostile.program import SHELL, Program
+
+C_FLAGS = ("-finstrument-functions", "-pthread", "-O1")
+
+# Messages of MPI and of UCX, with times.
+DIFFERS = {"init-twice": "^Abort", "limited": "UCX"}
+
+
+def compiled() -> list[Program]:
+    """Signals, limits, filters, jumps and callbacks in C."""
+    words = "signalfd timerfd sigio uninterrupted no-zombies services trapped limited tight rooted"
+    words += (
+        " controlled attached locked jumps errors-returned attributes tools-interface calls-back"
+    )
+    words += (
+        " at-fork no-variables huge-stack no-randomization exit-handler exit-in-handler init-twice"
+    )
+    programs = []
+    for word in words.split():
+        programs.append(
+            Program(
+                f"C: {word}",
+                "corners.c",
+                ("{program}", word),
+                flags=C_FLAGS,
+                ranks=1,
+                differs=DIFFERS.get(word, ""),
+                is_fast=word in ("trapped", "limited", "jumps"),
+            )
+        )
+    jump = Program(
+        "C: jumps-out-of-mpi",
+        "corners.c",
+        ("{program}", "jumps-out-of-mpi"),
+        flags=C_FLAGS,
+        ranks=1,
+        mpis=("mpich",),
+        is_fast=True,
+    )
+    return [*programs, jump, *_linked()]
+
+
+def _linked() -> list[Program]:
+    """The same program, linked in every way: each MPI call is found."""
+    options = {
+        "-fno-plt": ("-fno-plt",),
+        "-z now": ("-Wl,-z,now,-z,relro",),
+        "-z lazy": ("-Wl,-z,lazy,-z,norelro",),
+        "-no-pie": ("-no-pie", "-fno-pie"),
+        "-flto -O3": ("-flto", "-O3", "-fomit-frame-pointer"),
+        "stripped": ("-s", "-O2"),
+        "-fcf-protection": ("-fcf-protection=full", "-fstack-protector-all"),
+        "packed relocations": ("-Wl,-z,pack-relative-relocs",),
+    }
+    programs = []
+    for name, flags in options.items():
+        programs.append(
+            Program(f"linked {name}", "ring.c", flags=flags, counts={"MPI_Allreduce": 20})
+        )
+    return programs
+
+
+def interpreted() -> list[Program]:
+    """Hooks, replaced functions, signals, shutdown and limits in Python."""
+    words = "own-profile own-trace thread-tools monitoring collector import-hooks audits refuses"
+    words += (
+        " replaced cleared faults memory bytecode wakeups terminal spawned shutdown descriptors"
+    )
+    words += " recursion limits tasks"
+    programs = []
+    for word in words.split():
+        programs.append(
+            Program(
+                f"Python: {word}",
+                "corners.py",
+                ("{python}", "{script}", word),
+                ranks=0,
+                is_fast=word in ("audits", "replaced", "limits"),
+                differs="slow|Executing" if word == "tasks" else "",
+            )
+        )
+    options = (
+        "-S",
+        "-E",
+        "-s -B",
+        "-OO",
+        "-P",
+        "-X frozen_modules=off",
+        "-X no_debug_ranges",
+        "-u",
+    )
+    for option in options:
+        programs.append(
+            Program(
+                f"python {option}",
+                "corners.py",
+                ("{python}", *option.split(), "{script}", "collector"),
+                ranks=0,
+            )
+        )
+    return [*programs, *_packed()]
+
+
+def _packed() -> list[Program]:
+    """Programs that are no plain script."""
+    return [
+        Program(
+            "zipapp",
+            "generators.py",
+            (
+                *SHELL,
+                "mkdir {folder}/app; cp {script} {folder}/app/__main__.py;"
+                " {python} -m zipapp {folder}/app; exec {python} {folder}/app.pyz",
+            ),
+            ranks=0,
+        ),
+        Program(
+            "a package with -m",
+            "generators.py",
+            (
+                *SHELL,
+                "mkdir -p {folder}/pack/inner; cp {script} {folder}/pack/inner/__main__.py;"
+                " cd {folder}; exec {python} -m pack.inner",
+            ),
+            ranks=0,
+        ),
+        Program(
+            "runpy and exec",
+            "generators.py",
+            ("{python}", "-c", "import runpy; runpy.run_path('{script}', run_name='__main__')"),
+            ranks=0,
+        ),
+        Program(
+            "an environment of its own",
+            "corners.py",
+            (
+                *SHELL,
+                "{python} -m venv --without-pip --symlinks {folder}/own;"
+                " exec {folder}/own/bin/python {script} collector",
+            ),
+            ranks=0,
+            seconds=150,
+        ),
+        Program(
+            "a program behind a pipe",
+            "corners.py",
+            (*SHELL, "cat {script} | {python} - collector | cat"),
+            ranks=0,
+        ),
+        Program(
+            "timeout and setsid",
+            "corners.py",
+            ("timeout", "60", "setsid", "-w", "{python}", "{script}", "collector"),
+            ranks=0,
+        ),
+    ]
