@@ -74,7 +74,7 @@ def call_ns(python: str, n: int, is_measured: bool) -> float:
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ)
         if is_measured:
-            environment |= rank_environment(parse(["--budget", "0", "program"]), "0" * 32, folder)
+            environment |= rank_environment(parse(["--budget", "off", "program"]), "0" * 32, folder)
             environment |= {
                 "INSITU_TABLES": folder,
                 "INSITU_SINGLE": "1",
