@@ -226,7 +226,7 @@ def terminal():
 
     child, file = pty.fork()
     if child == 0:
-        print("child", middle(3), flush=True)
+        os.write(1, f"child {middle(3)}".encode())
         os._exit(3)
     print(os.read(file, 100), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
