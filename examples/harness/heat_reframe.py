@@ -73,6 +73,8 @@ class HeatScales(rfm.RunOnlyRegressionTest):
     sourcesdir = None
     executable = "insitu"
     executable_opts = ["check", CAMPAIGN, "expectations.toml", "--json"]
+    prerun_cmds = [f"insitu diagnose {CAMPAIGN} > diagnosis.txt"]
+    keep_files = ["diagnosis.txt"]
 
     @run_after("init")
     def come_last(self):

@@ -68,6 +68,8 @@ def test_jube_makes_a_campaign_and_reads_what_became_of_each_run(harness, tmp_pa
         [str(p), "64", "sealed"] for p in (1, 2, 4)
     ]
     assert ranks_of_sealed_runs(tmp_path / "heat_runs" / "heat.insitu") == [1, 2, 4]
+    (diagnosis,) = (tmp_path / "heat_runs").glob("*/run_together/diagnosis.txt")
+    assert "measured: 1 to 4 ranks, 3 runs" in diagnosis.read_text()
 
 
 @pytest.mark.mpi
@@ -79,17 +81,21 @@ def test_reframe_runs_three_at_once_and_checks_the_campaign_last(harness, tmp_pa
 
     assert "Ran 4/4 test case(s) from 4 check(s) (0 failure(s)" in said
     assert ranks_of_sealed_runs(tmp_path / "heat.insitu") == [1, 2, 4]
+    (diagnosis,) = (tmp_path / "reframe").glob("output/**/diagnosis.txt")
+    assert "measured: 1 to 4 ranks, 3 runs" in diagnosis.read_text()
 
 
 @pytest.mark.mpi
 @pytest.mark.slow
-def test_ramble_takes_insitu_for_its_mpi_command(harness, tmp_path):
+def test_a_modifier_of_ramble_measures_and_diagnoses(harness, tmp_path):
     own = {"HOME": tmp_path, "RAMBLE_DISABLE_LOCAL_CONFIG": "1"}
     own["HEAT"] = ROOT / "examples" / "stencil2d.py"
     workspace = tmp_path / "ws"
     scope = f"--config-scope={tmp_path / 'scope'}"
     (tmp_path / "scope").mkdir()
-    (tmp_path / "scope" / "repos.yaml").write_text(f"repos:\n- {EXAMPLES / 'heat_ramble'}\n")
+    for kind in ("repos", "modifier_repos"):
+        repositories = f"{kind}:\n- {EXAMPLES / 'heat_ramble'}\n"
+        (tmp_path / "scope" / f"{kind}.yaml").write_text(repositories)
     create = ("workspace", "create", "-d", workspace, "-c", EXAMPLES / "heat_ramble.yaml")
     harness("ramble", scope, *create, **own)
     for words in (("workspace", "setup"), ("on",)):
@@ -98,8 +104,6 @@ def test_ramble_takes_insitu_for_its_mpi_command(harness, tmp_path):
 
     assert said.count("Status = SUCCESS") == 3
     assert said.count("run time = ") == 3
-    assert ranks_of_sealed_runs(workspace / "experiments" / "heat" / "plate" / "heat.insitu") == [
-        1,
-        2,
-        4,
-    ]
+    experiments = workspace / "experiments" / "heat" / "plate"
+    assert ranks_of_sealed_runs(experiments / "heat.insitu") == [1, 2, 4]
+    assert "measured: 1 to 4 ranks, 3 runs" in (experiments / "p4" / "diagnosis.txt").read_text()
