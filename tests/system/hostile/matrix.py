@@ -1,5 +1,6 @@
 """Runs hostile programs bare and measured, and lists what differs."""
 
+import math
 import os
 import re
 import shutil
@@ -320,7 +321,8 @@ def count_visits(bench: Bench) -> Mapping[str, float]:
     table = bench.table()
     visits: Counter[str] = Counter()
     for path, values in zip(table.callpaths, table.values["visits"], strict=True):
-        visits[path.name.rpartition(".")[2]] += float(values[0])
+        if not math.isnan(values[0]):  # functions that were only sampled have no count
+            visits[path.name.rpartition(".")[2]] += float(values[0])
     return visits
 
 
