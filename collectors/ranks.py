@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from insitu.collectors import smaps
-from insitu.collectors.table import MPI, STACK, TableReader
+from insitu.collectors.table import FILE, MPI, STACK, TableReader
 from insitu.entities import DETERMINISTIC, METRICS, POSITIONS
 from insitu.wire.messages import Column, Group
 
@@ -52,8 +52,8 @@ def table_groups(
 ) -> list[Group]:
     """The totals of ranks that have the same rows.
 
-    Columns that only MPI rows have are sent for these rows only. Rows that were read from stacks
-    have times if they were sampled, and no other columns.
+    Columns that only MPI rows or rows of file calls have are sent for these rows only. Rows that
+    were read from stacks have times if they were sampled, and no other columns.
 
     Args:
         rows: shape (n_rows,), rows of the node's dictionary.
@@ -63,16 +63,17 @@ def table_groups(
     """
     columns = members[0][0].table.columns
     common = [column.name for column in columns if column.kinds == "all"]
-    mpi_only = [column.name for column in columns if column.kinds == "mpi"]
 
     timed_rows = [i for i, kind in enumerate(kinds) if kind != STACK]
     groups = [_table_group(rows, timed_rows, common, members)]
     stack_rows = [i for i, kind in enumerate(kinds) if kind == STACK]
     if stack_rows and is_sampled:
         groups.append(_table_group(rows, stack_rows, ["time", "time_exclusive"], members))
-    mpi_rows = [i for i, kind in enumerate(kinds) if kind == MPI]
-    if mpi_rows and any(name in COLUMN_INDEX for name in mpi_only):
-        groups.append(_table_group(rows, mpi_rows, mpi_only, members))
+    for kind_of_row, kind_of_column in ((MPI, "mpi"), (FILE, "file")):
+        selection = [i for i, kind in enumerate(kinds) if kind == kind_of_row]
+        names = [column.name for column in columns if column.kinds == kind_of_column]
+        if selection and any(name in COLUMN_INDEX for name in names):
+            groups.append(_table_group(rows, selection, names, members))
     return groups
 
 

@@ -26,7 +26,7 @@ MPI_NONE, MPI_INITIALISED, MPI_FINALISED = range(3)
 # Kinds of rows. The name of a compiled function is its address in the object named as its file. A
 # phase covers the whole process between two marks of the program. STACK is a compiled function that
 # was read from stacks; its visits are samples, its times are unused.
-PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN, COMPILED, PHASE, STACK = range(10)
+PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN, COMPILED, PHASE, STACK, FILE = range(11)
 
 FOLDED = 1  # flag of a frame: a direct recursion, which adds no inclusive time
 THROTTLED = 16  # flag of a row: its function is no longer recorded
@@ -181,7 +181,7 @@ class TableColumn:
 
     name: str
     unit: str
-    kinds: str  # "all", "mpi" or "heap"
+    kinds: str  # "all", "mpi", "heap" or "file"
     offset: int
 
 

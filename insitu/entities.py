@@ -43,7 +43,10 @@ class Metric:
 
 
 DETERMINISTIC = frozenset(
-    {"visits", "bytes_sent", "bytes_received", "messages_sent", "messages_received", "comm_ranks"}
+    {
+        *("visits", "bytes_sent", "bytes_received", "messages_sent", "messages_received"),
+        *("comm_ranks", "bytes_read", "bytes_written", "bytes_mapped", "files_opened"),
+    }
 )
 VISITS = Metric("visits", "1")
 TIME = Metric("time", "s")
@@ -53,6 +56,10 @@ BYTES_RECEIVED = Metric("bytes_received", "B")
 MESSAGES_SENT = Metric("messages_sent", "1")
 MESSAGES_RECEIVED = Metric("messages_received", "1")
 COMM_RANKS = Metric("comm_ranks", "1")
+BYTES_READ = Metric("bytes_read", "B")
+BYTES_WRITTEN = Metric("bytes_written", "B")
+BYTES_MAPPED = Metric("bytes_mapped", "B")
+FILES_OPENED = Metric("files_opened", "1")
 MEMORY_RSS = Metric("memory_rss", "B", MetricKind.GAUGE)
 MEMORY_RSS_PEAK = Metric("memory_rss_peak", "B", MetricKind.GAUGE)
 MEMORY_PSS = Metric("memory_pss", "B", MetricKind.GAUGE)
@@ -98,6 +105,10 @@ METRICS = (
     CYCLES,
     TIME_WAITING,
     CPU_TIME,
+    BYTES_READ,
+    BYTES_WRITTEN,
+    BYTES_MAPPED,
+    FILES_OPENED,
 )
 
 

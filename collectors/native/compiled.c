@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "compiled.h"
 
+#include "files.h"
 #include "loop.h"
 #include "maps.h"
 #include "mpi_wrapper.h"
@@ -91,6 +92,7 @@ static uint32_t add_row(uint32_t parent, void *function) {
     /* The object may have been loaded just now, and may call MPI. */
     insitu_mpi_patch();
     insitu_maps_patch();
+    insitu_files_patch();
   }
   const struct insitu_function named = {
       .address = (uintptr_t)function - object->l_addr, .object = object->l_name ? object->l_name : "", .hint = ""};

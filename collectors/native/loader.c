@@ -5,6 +5,7 @@
  * loads. If the caller has such a path and it could matter, the call is passed on as a tail call, with the caller's
  * return address, and the object is patched at a later opportunity. */
 #define _GNU_SOURCE
+#include "files.h"
 #include "maps.h"
 #include "mpi_wrapper.h"
 #include "table.h"
@@ -46,6 +47,7 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode) 
   int saved = errno;
   insitu_mpi_patch();
   insitu_maps_patch();
+  insitu_files_patch();
   errno = saved;
   return object;
 }

@@ -2,6 +2,7 @@
 #include "budget.h"
 #include "counters.h"
 #include "endings.h"
+#include "files.h"
 #include "finish.h"
 #include "frames.h"
 #include "greenlets.h"
@@ -70,6 +71,7 @@ static PyObject *py_start(PyObject *module, PyObject *arguments) {
   strncpy(insitu_table->header->hook, how, sizeof insitu_table->header->hook - 1);
   insitu_counters_start();
   insitu_is_on = 1;
+  insitu_files_patch();
   if (strcmp(how, "monitoring") == 0) return insitu_hook_callbacks();
   if (strcmp(how, "profile") == 0) insitu_hook_profile(is_with_builtins);
   return none();
@@ -159,6 +161,7 @@ static PyObject *py_end(PyObject *module, PyObject *arguments) {
 static PyObject *py_patch_mpi(PyObject *module, PyObject *unused) {
   (void)module, (void)unused;
   insitu_maps_patch();
+  insitu_files_patch();
   return Py_BuildValue("i", insitu_table ? insitu_mpi_patch() : 0);
 }
 

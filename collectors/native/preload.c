@@ -7,6 +7,7 @@
 #include "budget.h"
 #include "counters.h"
 #include "endings.h"
+#include "files.h"
 #include "heap.h"
 #include "image.h"
 #include "maps.h"
@@ -276,6 +277,8 @@ __attribute__((constructor)) static void before_main(void) {
   if (heap && strcmp(heap, "mmap") == 0) insitu_maps_start();
   const char *sample = secure_getenv("INSITU_SAMPLE");
   unsigned per_second = sample ? (unsigned)atoi(sample) : 0; /* read here: the variable is removed below */
+  const char *files = secure_getenv("INSITU_FILES");
+  if (files && strcmp(files, "on") == 0) insitu_files_start();
   if (is_spawned() && secure_getenv("INSITU_RUN")) {
     restore_environment(); /* it is not measured, and neither are its children */
     return;
@@ -294,4 +297,5 @@ __attribute__((constructor)) static void before_main(void) {
   insitu_is_on = 1;
   insitu_mpi_start();
   if (!is_isolated) insitu_sample_start(per_second);
+  insitu_files_patch();
 }

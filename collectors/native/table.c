@@ -66,6 +66,11 @@ static void describe_columns(char *text, size_t capacity) {
                            offsetof(struct insitu_row, column));
   INSITU_COLUMNS(X)
 #undef X
+#define X(column, unit, kinds, stored_in)                                                    \
+  used += (size_t)snprintf(text + used, capacity - used, #column " " unit " " kinds " %zu;", \
+                           offsetof(struct insitu_row, stored_in));
+  INSITU_FILE_COLUMNS(X)
+#undef X
 }
 
 /* Whether a file of this length exceeds the limit of the process. Trying would end the application with SIGXFSZ. */

@@ -42,6 +42,13 @@
   X(messages_received, "1", "mpi")         \
   X(comm_ranks, "1", "mpi")
 
+/* Columns of rows of file calls, which share the memory of columns that only MPI calls have. */
+#define INSITU_FILE_COLUMNS(X)                \
+  X(bytes_written, "B", "file", bytes_sent)   \
+  X(bytes_read, "B", "file", bytes_received)  \
+  X(files_opened, "1", "file", messages_sent) \
+  X(bytes_mapped, "B", "file", comm_ranks)
+
 enum insitu_kind {
   INSITU_PROGRAM = 0,
   INSITU_PYTHON = 1,
@@ -53,6 +60,7 @@ enum insitu_kind {
   INSITU_COMPILED = 7, /* its name is its address in base 16, its file is the object file */
   INSITU_PHASE = 8,    /* all activity of the process between two marks of the program */
   INSITU_STACK = 9,    /* a compiled function that was read from stacks: its visits are samples, its times are unused */
+  INSITU_FILE = 10,    /* a call that opens, reads, writes or maps a file */
 };
 /* REPLACED: by exec. The process may still run, as another program. */
 enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2, INSITU_REPLACED = 3 };

@@ -61,6 +61,7 @@ struct unwinder {
   uint32_t frames;
   int ends_in_main;
   int is_busy;                     /* a handler that interrupts the reading of a stack takes no sample */
+  uintptr_t reader;                /* frame of the call that is reading the stack, 0 if there is none */
   uintptr_t chunk_at, chunk_bytes; /* of `chunk` */
   uintptr_t chunk[512];            /* words of another stack */
   uintptr_t pcs[FRAMES];           /* of the frames that have a row, innermost first */
@@ -425,7 +426,14 @@ uint32_t insitu_unwind_caller(struct insitu_thread *self, const uintptr_t *frame
   int is_call = read_registers(frame, &at);
   struct stack *known = &mine->stacks[(at.pc ^ at.sp * 31) * 0x9E3779B97F4A7C15u >> 58 & (STACKS - 1)];
   if (__builtin_expect(is_same(known, &at), 1)) return known->row;
+  /* A signal handler interrupted this function: its own calls must not change what is being read. If longjmp left the
+   * reader, its frame is further down than that of this call. */
+  if (__builtin_expect(mine->reader && (uintptr_t)frame < mine->reader, 0)) return outer;
+  mine->reader = (uintptr_t)frame;
+  atomic_signal_fence(memory_order_acq_rel);
   uint32_t row = read_caller(self, mine, &at, is_call, known);
+  atomic_signal_fence(memory_order_acq_rel);
+  mine->reader = 0;
   return row ? row : outer;
 }
 

@@ -271,6 +271,12 @@ STATEMENT_HELP = {
         "A rank does more work on more ranks, although its share of the problem is the same.",
         "Look for loops over all ranks, and for data that every rank processes as a whole.",
     ),
+    "files": FindingHelp(
+        "A rank opens more files, or reads or writes more, on more ranks. A file system serves "
+        "opening and creating files one after the other.",
+        "Write one file with MPI-IO or a library on top of it, one file per node, or let a few "
+        "ranks write for groups.",
+    ),
     "imbalance": FindingHelp(
         "The slowest rank has more work than the mean; the others wait for it.",
         "Distribute by cost and not by number, or let ranks fetch work when they are idle.",

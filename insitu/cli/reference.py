@@ -28,6 +28,13 @@ METRIC_DESCRIPTIONS = {
     "messages_received": "Messages received, counted in the call that completed the receive.",
     "comm_ranks": "Sizes of the communicators of collective calls, summed over the calls. Divide "
     "by `visits` for the mean.",
+    "bytes_read": "Bytes that calls such as `read`, `pread` and `fread` obtained from files. Known "
+    "with `--files on`, as the next three.",
+    "bytes_written": "Bytes that calls such as `write`, `pwrite`, `fwrite` and `fprintf` passed to "
+    "files.",
+    "bytes_mapped": "Sizes of mappings of files. What is read or written there is not seen.",
+    "files_opened": "Regular files that `open` and `fopen` opened; `visits` counts failed calls "
+    "and directories as well.",
     "memory_rss": "Resident memory of the rank at its end, or at the end of a phase. Shared pages "
     "count in full.",
     "memory_rss_peak": "Largest resident memory until then.",

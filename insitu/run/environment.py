@@ -60,6 +60,7 @@ def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str
         "INSITU_AGENT": options.agent,
         "INSITU_HEAP": options.heap,
         "INSITU_SAMPLE": str(options.sample),
+        "INSITU_FILES": options.files,
         VARIABLE: str(options.steering),
         "INSITU_TROUBLE": trouble_file(run, campaign),
     }

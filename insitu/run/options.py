@@ -23,6 +23,8 @@ executable, or a launcher with its own options (mpiexec, srun, ...). `--` ends i
                         at most 200 times (default: 97)
   --heap on|off|mmap    measure heap memory per call path (default: on); mmap also measures memory
                         that the program maps itself
+  --files on|off        measure calls that open, read, write and map files: bytes, calls and time
+                        per call path (default: off)
   --budget SHARE|off    limit the cost of timing functions; beyond it, the functions with the most
                         calls for the least time are no longer timed, and named at the end of the
                         run (default: 2%)
@@ -53,6 +55,7 @@ WITH_VALUE = {
     "--agent": "agent",
     "--heap": "heap",
     "--sample": "sample",
+    "--files": "files",
     "--budget": "budget",
     "--only": "only",
     "--skip": "skip",
@@ -75,6 +78,7 @@ class Options:
     agent: str = "on"
     heap: str = "on"
     sample: int = 97  # per second of CPU time, 0 for off; a prime number meets no period
+    files: str = "off"
     result: str = ""
     steering: Steering = field(default_factory=Steering)
     is_quiet: bool = False
@@ -153,6 +157,8 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
             raise ValueError(f"'{value}' is not one of {', '.join(AGENTS)}")
         elif what == "heap" and value not in ("on", "off", "mmap"):
             raise ValueError(f"'{value}' is not one of on, off, mmap")
+        elif what == "files" and value not in ("on", "off"):
+            raise ValueError(f"'{value}' is neither on nor off")
         else:
             setattr(options, what, value)
     except ValueError as error:

@@ -8,7 +8,7 @@ from insitu.analysis.diagnosis.budget import Cost
 from insitu.analysis.diagnosis.growth import CountGrowth
 from insitu.analysis.diagnosis.laws import ExactLaw
 from insitu.analysis.diagnosis.machine import is_collective
-from insitu.analysis.diagnosis.measurements import Measurements
+from insitu.analysis.diagnosis.measurements import Measurements, is_library
 from insitu.entities import VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
 
@@ -18,7 +18,8 @@ class Limit:
     """A quantity that grows with p, and what that costs.
 
     Attributes:
-        kind: "memory", "serial", "bytes", "messages", "compute" or "imbalance".
+        kind: "memory", "serial", "bytes", "messages", "compute", "imbalance" or
+            "files".
         path: the function of the program that causes it.
         metric, unit: the quantity.
         growth: how it grows.
@@ -46,7 +47,8 @@ class Limit:
     def is_exact(self) -> bool:
         """Whether it follows an exact law that nothing else explains."""
         growth = self.growth
-        is_settled = growth.is_certain or self.kind == "serial" or self.is_collective
+        is_single = self.kind == "serial" or (self.kind == "files" and growth.single is not None)
+        is_settled = growth.is_certain or is_single or self.is_collective
         return growth.law is not None and is_settled
 
     @property
@@ -80,3 +82,28 @@ def value_at(growth: CountGrowth, ranks: float, p: FloatArray, target: float) ->
         return growth.now
     exponent = np.log(max(growth.high, growth.now) / growth.now) / np.log(target / p[-1])
     return growth.now * float((ranks / p[-1]) ** exponent)
+
+
+def looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
+    """The caller whose loop makes the visits grow, as a function of the program.
+
+    Climbs as long as the visits per visit of the caller do not depend on p.
+    """
+    at = path
+    while at.parent is not None and at.parent.parent is not None:
+        mine = measurements.series([at], VISITS.name).statistic(np.max)
+        callers = measurements.series([at.parent], VISITS.name).statistic(np.max)
+        if np.any(callers <= 0):
+            break
+        ratios = mine / callers
+        above = at.parent
+        at = above
+        if np.ptp(ratios) > 1e-6 * np.max(ratios):
+            break
+
+    while at.parent is not None and at.parent.parent is not None:
+        if not is_library(at, measurements.sites):
+            break
+        at = at.parent
+
+    return at

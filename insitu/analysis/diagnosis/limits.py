@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost, visit_price
+from insitu.analysis.diagnosis.files import file_limits
 from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
-from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
+from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import (
     PAIRWISE,
     Machine,
@@ -19,7 +18,6 @@ from insitu.analysis.diagnosis.machine import (
 from insitu.analysis.diagnosis.measurements import (
     Measurements,
     RankSeries,
-    is_library,
     is_mpi,
     is_start_up,
 )
@@ -65,6 +63,8 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     for limit in _visit_limits(measurements, target):
         _add_to_calls(limits, limit, target)
 
+    for limit in file_limits(measurements, machine, target):
+        _add_file_limit(limits, limit)
     limits += memory_limits(measurements, target)
     return limits
 
@@ -89,6 +89,18 @@ def _add_to_calls(limits: list[Limit], visited: Limit, target: float) -> None:
         cost=_sum_of(limits[most].cost, visited.cost),
         includes=(*limits[most].includes, visited.detail),
     )
+
+
+def _add_file_limit(limits: list[Limit], counted: Limit) -> None:
+    """Append a limit of files, or replace that of the visits of the same loop by it."""
+    for i, limit in enumerate(limits):
+        is_same_loop = limit.path == counted.path and limit.metric == VISITS.name
+        has_same_law = _leading_term(limit.growth) == _leading_term(counted.growth) != ""
+        if is_same_loop and has_same_law and limit.detail is not None:
+            cost = _sum_of(counted.cost, limit.cost)
+            limits[i] = replace(counted, cost=cost, includes=(*limit.includes, limit.detail))
+            return
+    limits.append(counted)
 
 
 def _sum_of(first: Cost, second: Cost) -> Cost:
@@ -248,6 +260,8 @@ def _visit_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
             continue
         if is_completion(path.name) or path.name.startswith("("):
             continue
+        if path in measurements.file_calls:
+            continue
         price = visit_price(measurements, path)
         visits = measurements.series([path], VISITS.name)
         growth = find_growth(measurements.p, visits, target)
@@ -263,7 +277,7 @@ def _visit_limit(
 ) -> Limit | None:
     p = measurements.p
     law, mean = growth.law, growth.mean
-    looping = _looping_caller(measurements, path)
+    looping = looping_caller(measurements, path)
     base = Limit(
         kind="compute",
         path=looping,
@@ -301,28 +315,3 @@ def _visit_limit(
         return base
 
     return None
-
-
-def _looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
-    """The caller whose loop makes the visits grow, as a function of the program.
-
-    Climbs as long as the visits per visit of the caller do not depend on p.
-    """
-    at = path
-    while at.parent is not None and at.parent.parent is not None:
-        mine = measurements.series([at], VISITS.name).statistic(np.max)
-        callers = measurements.series([at.parent], VISITS.name).statistic(np.max)
-        if np.any(callers <= 0):
-            break
-        ratios = mine / callers
-        above = at.parent
-        at = above
-        if np.ptp(ratios) > 1e-6 * np.max(ratios):
-            break
-
-    while at.parent is not None and at.parent.parent is not None:
-        if not is_library(at, measurements.sites):
-            break
-        at = at.parent
-
-    return at

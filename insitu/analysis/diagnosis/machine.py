@@ -9,6 +9,7 @@ from insitu.errors import UsageError
 # diagnosis; --machine replaces them.
 LATENCY_S = 1.5e-6  # of a message between nodes
 BANDWIDTH = 1e9  # bytes per second and rank: 12.5 GB/s a node, divided among its ranks
+FILE_CALL_S = 1e-3  # to open or create a file on a parallel file system whose metadata are remote
 MEMORY_BYTES = 2 * 2.0**30  # per rank
 USABLE_MEMORY = 0.9  # of a node; the system takes the rest
 BUDGET_SHARE = 0.05  # of the run time that a limit may take

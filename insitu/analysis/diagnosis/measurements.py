@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from insitu.entities import RANKS, CallPath, RunKey
+from insitu.entities import FILES_OPENED, RANKS, CallPath, RunKey
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 
 IMPORT = "(import)"
@@ -104,7 +104,22 @@ class Measurements:
     @cached_property
     def owners(self) -> dict[CallPath, CallPath]:
         """For each call path the function of the program that it belongs to."""
-        return {path: owner_of(path, self.sites) for path in self.callpaths}
+        owners = {}
+        for path in self.callpaths:
+            caller = path.parent if path in self.file_calls else None
+            owners[path] = owner_of(caller or path, self.sites)
+        return owners
+
+    @cached_property
+    def file_calls(self) -> frozenset[CallPath]:
+        """The call paths that end in a call which opens, reads, writes or maps files."""
+        return frozenset(
+            path
+            for run in self.runs
+            for path, row in run.rows.items()
+            if FILES_OPENED.name in run.table.values
+            and np.any(np.isfinite(run.table.values[FILES_OPENED.name][row]))
+        )
 
     @cached_property
     def members(self) -> dict[CallPath, list[CallPath]]:

@@ -24,8 +24,8 @@ class Statement:
     """A sentence about a campaign, with the numbers in it; field names are those of the JSON.
 
     Attributes:
-        kind: "memory", "serial", "messages", "bytes", "compute", "imbalance", "waiting", "run",
-            "startup" or "profile".
+        kind: "memory", "serial", "messages", "bytes", "compute", "imbalance", "files", "waiting",
+            "run", "startup" or "profile".
         status: "limit", "warning", "fine", "unclear" or "not judged".
         text: a sentence for people.
         callpath: the function that causes it, None for statements about runs.
@@ -224,7 +224,7 @@ def _breaks_at(limit: Limit, budget: Cost, outlook: TargetScope) -> float | None
 
 def _ranks_text(limit: Limit) -> str:
     single = limit.growth.single
-    if limit.kind == "serial" and single is not None:
+    if limit.kind in ("serial", "files") and single is not None:
         return "last rank" if single < 0 else f"rank {single}"
     return "slowest rank" if limit.kind == "imbalance" else "all"
 
@@ -267,7 +267,7 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     if limit.kind == "imbalance":
         return _imbalance_sentence(limit, outlook, law) + _doubt(statement)
 
-    actor = statement.ranks if limit.kind == "serial" else "each rank"
+    actor = "each rank" if statement.ranks == "all" else statement.ranks
     subject = limit.subject.format(law)
     if limit.path.parent is None and limit.detail is not None and is_mpi(limit.detail):
         subject += f" in {limit.detail.name}"

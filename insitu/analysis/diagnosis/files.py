@@ -1,0 +1,73 @@
+"""Candidates for limits: files that a rank opens, reads or writes more on more ranks."""
+
+from collections.abc import Iterator
+
+from insitu.analysis.diagnosis.budget import Cost, visit_price
+from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
+from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
+from insitu.analysis.diagnosis.machine import FILE_CALL_S, Machine
+from insitu.analysis.diagnosis.measurements import Measurements, is_start_up
+from insitu.entities import BYTES_READ, BYTES_WRITTEN, FILES_OPENED, VISITS, CallPath
+
+METADATA_CALLS = frozenset({"open", "fopen", "fsync"})  # served by one server of the file system
+
+
+def file_limits(measurements: Measurements, machine: Machine, target: float) -> list[Limit]:
+    """Files, bytes and calls that grow with p: the most expensive quantity of each function."""
+    by_function: dict[CallPath, list[Limit]] = {}
+    for path in sorted(measurements.file_calls):
+        if not is_start_up(path):
+            for limit in _limits_of_call(measurements, path, machine, target):
+                by_function.setdefault(limit.path, []).append(limit)
+
+    most_expensive = []
+    for limits in by_function.values():
+        most_expensive.append(max(limits, key=lambda limit: (limit.is_exact, limit.cost(target))))
+    return most_expensive
+
+
+def _limits_of_call(
+    measurements: Measurements, path: CallPath, machine: Machine, target: float
+) -> Iterator[Limit]:
+    p = measurements.p
+    visits = measurements.series([path], VISITS.name)
+    calls = find_growth(p, visits, target)
+    # A loop that repeats the call makes its quantities grow.
+    owner = looping_caller(measurements, path) if calls.is_growing else measurements.owners[path]
+
+    price_of_call = visit_price(measurements, path)
+    if path.name in METADATA_CALLS:
+        price_of_call = FILE_CALL_S
+    quantities = (
+        (FILES_OPENED, "opens {} files", price_of_call),
+        (BYTES_WRITTEN, "writes {} to files", 1 / machine.bandwidth),
+        (BYTES_READ, "reads {} from files", 1 / machine.bandwidth),
+        (VISITS, f"calls {path.name} {{}} times", price_of_call),
+    )
+    for metric, subject, price in quantities:
+        series = measurements.series([path], metric.name)
+        growth = find_growth(p, series, target, counts=visits)
+        if not _is_candidate(growth):
+            continue
+        yield Limit(
+            kind="files",
+            path=owner,
+            metric=metric.name,
+            unit=metric.unit,
+            growth=growth,
+            cost=_cost(growth, price, measurements, target),
+            is_once=is_once(measurements, owner),
+            subject=subject,
+            detail=path,
+        )
+
+
+def _is_candidate(growth: CountGrowth) -> bool:
+    """Whether one rank or all ranks do more, not only those inside a growing grid."""
+    if not growth.is_growing:
+        return False
+    return growth.single is not None or growth.has_same_order
+
+
+def _cost(growth: CountGrowth, price: float, measurements: Measurements, target: float) -> Cost:
+    return lambda ranks: price * value_at(growth, ranks, measurements.p, target)

@@ -1,0 +1,83 @@
+"""Files in a diagnosis: planted growth is found with its law, healthy programs have none."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.analysis.test_diagnosis import Vector, diagnose, on_rank_0, only_limit
+
+ONCE: Mapping[str, Vector] = {"visits": lambda p: 1, "time_exclusive": lambda p: 1e-6}
+
+
+def calls(**values: object) -> dict[str, Vector]:
+    """The values of a call of a file: numbers, or functions of p."""
+    given = {"files_opened": 0, "bytes_written": 0, "bytes_read": 0, "time_exclusive": 1e-6}
+    vectors: dict[str, Vector] = {}
+    for name, value in (given | values).items():
+        vectors[name] = value if callable(value) else lambda p, value=value: value
+    return vectors
+
+
+def test_rank_0_that_writes_a_file_per_rank_is_a_limit():
+    plan = {
+        "app->main->checkpoint": ONCE,
+        "app->main->checkpoint->open": calls(
+            visits=lambda p: on_rank_0(10 * p, p), files_opened=lambda p: on_rank_0(10 * p, p)
+        ),
+        "app->main->checkpoint->write": calls(
+            visits=lambda p: on_rank_0(10 * p, p), bytes_written=lambda p: on_rank_0(8000 * p, p)
+        ),
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name, limit.ranks) == ("files", "checkpoint", "rank 0")
+    assert limit.text.startswith("rank 0 opens 10 p files")
+    assert limit.seconds == pytest.approx(10 * 65_536 * 1e-3)
+
+
+def test_a_rank_that_opens_the_files_of_all_others_is_a_limit_on_all_ranks():
+    plan = {
+        "app->main->restart": ONCE,
+        "app->main->restart->open": calls(visits=lambda p: p, files_opened=lambda p: p),
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.ranks, limit.law) == ("files", "all", "p")
+
+
+def test_rank_0_that_writes_the_data_of_all_ranks_is_a_limit_by_its_bytes():
+    plan = {
+        "app->main->write_output->write": calls(
+            visits=lambda p: on_rank_0(20, p), bytes_written=lambda p: on_rank_0(4e6 * p, p)
+        ),
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.name, limit.metric) == ("files", "write_output", "bytes_written")
+    assert limit.text.startswith("rank 0 writes 4 MB * p to files")
+
+
+def test_files_that_do_not_grow_are_fine():
+    plan = {
+        "app->main->log->open": calls(
+            visits=lambda p: on_rank_0(1, p), files_opened=lambda p: on_rank_0(1, p)
+        ),
+        "app->main->log->fprintf": calls(
+            visits=lambda p: on_rank_0(500, p), bytes_written=lambda p: on_rank_0(20_000, p)
+        ),
+        "app->main->read_input->open": calls(visits=1, files_opened=1),
+        "app->main->read_input->read": calls(visits=100, bytes_read=1e6),
+        "app->main->checkpoint->open": calls(visits=10, files_opened=10),
+        "app->main->checkpoint->write": calls(visits=10, bytes_written=1e8),
+    }
+
+    assert diagnose(plan).limits == ()
+
+
+def test_imports_open_files_before_the_program_starts():
+    imports = calls(visits=lambda p: 100 * p, files_opened=lambda p: 100 * p)
+
+    assert diagnose({"app->(import)->open": imports}).limits == ()

@@ -1,0 +1,280 @@
+"""Calls that open, read, write and map files: counts known in closed form, behaviour unchanged."""
+
+import subprocess
+
+import pytest
+
+from tests.system.conftest import BINARIES
+
+pytestmark = [pytest.mark.mpi, pytest.mark.native]
+
+IO = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+static char buffer[4096];
+static void check(long is_right) { if (!is_right) abort(); }
+__attribute__((noinline)) static void write_pieces(int pieces) {
+  for (int i = 0; i < pieces; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "piece%d", i);
+    int file = open(name, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
+    for (int j = 0; j < 10; j++) check(write(file, buffer, 100) == 100);
+    check(pwrite(file, buffer, 50, 0) == 50);
+    check(!fsync(file) && !close(file));
+  }
+}
+__attribute__((noinline)) static void use_stream(int items) {
+  FILE *stream = fopen("stream", "w+");
+  check(fwrite(buffer, 8, (size_t)items, stream) == (size_t)items);
+  check(fprintf(stream, "%d items\n", items) == 9);
+  rewind(stream);
+  check(fread(buffer, 1, (size_t)items, stream) == (size_t)items);
+  fclose(stream);
+  check(!fopen("missing/stream", "r"));
+}
+__attribute__((noinline)) static void use_descriptors(size_t bytes) {
+  int folder = open(".", O_RDONLY | O_DIRECTORY), file = openat(folder, "stream", O_RDONLY);
+  struct iovec parts[2] = {{buffer, 10}, {buffer, 20}};
+  check(read(file, buffer, bytes) == (ssize_t)bytes);
+  check(pread(file, buffer, bytes, 3) == (ssize_t)bytes);
+  check(readv(file, parts, 2) == 30);
+  void *mapped = mmap(NULL, 100, PROT_READ, MAP_PRIVATE, file, 0);
+  check(mapped != MAP_FAILED && !munmap(mapped, 100));
+  /* The same descriptor leads to a pipe, which is no file. */
+  int ends[2];
+  check(!pipe(ends) && dup2(ends[0], file) == file);
+  check(write(ends[1], buffer, 77) == 77 && read(file, buffer, 77) == 77);
+}
+int main(int argc, char **argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0) {
+    write_pieces(3);
+    use_stream(16 + argc - 1);
+    use_descriptors((size_t)(24 + argc - 1));
+  }
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("flags", [(), ("-D_FORTIFY_SOURCE=2",), ("-D_FILE_OFFSET_BITS=64",)])
+def test_a_compiled_program_is_counted_call_by_call(bench, flags):
+    (bench.folder / "io.c").write_text(IO)
+    words = ["-O2", "-g", *flags, "io.c", "-o", "io"]
+    subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
+
+    outcome = bench.run("-n", 1, "--files", "on", "--", "./io")
+
+    assert outcome.code == 0, outcome.err
+
+    def value(path: str, metric: str) -> float:
+        return float(bench.values(f"io->main->{path}", metric)[0])
+
+    assert value("write_pieces->open", "visits") == 3
+    assert value("write_pieces->open", "files_opened") == 3
+    assert value("write_pieces->write", "visits") == 30
+    assert value("write_pieces->write", "bytes_written") == 3000
+    assert value("write_pieces->pwrite", "bytes_written") == 150
+    assert value("write_pieces->fsync", "visits") == 3
+    assert (value("use_stream->fopen", "visits"), value("use_stream->fopen", "files_opened")) == (
+        2,
+        1,
+    )
+    assert value("use_stream->fwrite", "bytes_written") == 128
+    assert value("use_stream->fprintf", "bytes_written") == 9
+    assert value("use_stream->fread", "bytes_read") == 16
+    assert value("use_descriptors->open", "visits") == 2
+    assert value("use_descriptors->open", "files_opened") == 1  # the other is a directory
+    assert value("use_descriptors->read", "bytes_read") == 24
+    assert value("use_descriptors->pread", "bytes_read") == 24
+    assert value("use_descriptors->readv", "bytes_read") == 30
+    assert value("use_descriptors->mmap", "bytes_mapped") == 100
+    assert not any(
+        path.name == "write" and "use_d" in str(path) for path in bench.table().callpaths
+    )
+
+
+PYTHON = """
+    import os
+
+    def checkpoint(n):
+        for i in range(n):
+            with open(f"part{i}", "wb", buffering=0) as file:
+                file.write(bytes(1000))
+
+    def restore(n):
+        for i in range(n):
+            with open(f"part{i}", "rb", buffering=0) as file:
+                file.read(600)
+
+    def talk():
+        receiver, sender = os.pipe()
+        os.write(sender, bytes(10))
+        os.read(receiver, 10)
+
+    checkpoint(5)
+    restore(5)
+    talk()
+"""
+
+
+def test_a_python_program_is_counted_in_the_function_that_calls(bench):
+    outcome = bench.run("-n", 2, "--files", "on", "--", bench.script(PYTHON))
+
+    assert outcome.code == 0, outcome.err
+    assert bench.values("app.py->checkpoint->open", "files_opened") == [5, 5]
+    assert bench.values("app.py->checkpoint->write", "bytes_written") == [5000, 5000]
+    assert bench.values("app.py->restore->read", "bytes_read") == [3000, 3000]
+    assert not any("talk->" in str(path) for path in bench.table().callpaths)
+
+
+def test_files_are_counted_only_if_that_is_requested(bench):
+    outcome = bench.run("-n", 1, "--", bench.script(PYTHON))
+
+    assert outcome.code == 0, outcome.err
+    assert "bytes_written" not in bench.table().values
+    assert not any(path.name == "open" for path in bench.table().callpaths)
+
+
+HOSTILE = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int file;
+static sigjmp_buf back;
+static volatile sig_atomic_t ticks;
+static void on_alarm(int signal) { (void)signal; }
+static void on_jump(int signal) { siglongjmp(back, signal); }
+static void on_tick(int signal) {
+  int saved = errno;
+  ticks += write(file, "t", 1) == 1;
+  errno = saved;
+  (void)signal;
+}
+static void *write_until_cancelled(void *unused) {
+  for (;;)
+    if (write(file, "c", 1) != 1) abort();
+  return unused;
+}
+static void errors(void) {
+  char byte;
+  errno = 77;
+  int kept = write(file, "x", 1) == 1 && errno == 77;
+  int closed = read(1000, &byte, 1), why = errno;
+  printf("errno kept %d, closed %d %s", kept, closed, strerror(why));
+  int missing = open("no/such/file", O_RDONLY);
+  why = errno;
+  printf(", missing %d %s", missing, strerror(why));
+  int writing = open("only", O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+  int refused = read(writing, &byte, 1);
+  why = errno;
+  int is_cloexec = fcntl(writing, F_GETFD) & FD_CLOEXEC;
+  printf(", refused %d %s, cloexec %d\n", refused, strerror(why), is_cloexec);
+}
+static void interrupted(void) {
+  int ends[2];
+  char byte;
+  struct sigaction action = {.sa_handler = on_alarm};
+  sigaction(SIGALRM, &action, NULL);
+  if (pipe(ends)) abort();
+  struct itimerval soon = {.it_value.tv_usec = 20000};
+  setitimer(ITIMER_REAL, &soon, NULL);
+  int got = (int)read(ends[0], &byte, 1), why = errno;
+  printf("interrupted %d %s", got, strerror(why));
+  action.sa_handler = on_jump;
+  sigaction(SIGALRM, &action, NULL);
+  setitimer(ITIMER_REAL, &soon, NULL);
+  if (!sigsetjmp(back, 1)) got = (int)read(ends[0], &byte, 1);
+  else printf(", left by longjmp");
+  puts("");
+}
+static void handled(void) {
+  struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
+  sigaction(SIGALRM, &action, NULL);
+  struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &often, NULL);
+  for (int i = 0; i < 300000 && ticks < 500; i++)
+    if (write(file, "w", 1) != 1) abort();
+  setitimer(ITIMER_REAL, &never, NULL);
+  printf("handlers wrote: %d\n", ticks > 0);
+}
+static void cancelled(void) {
+  pthread_t thread;
+  void *result;
+  pthread_create(&thread, NULL, write_until_cancelled, NULL);
+  usleep(10000);
+  pthread_cancel(thread);
+  pthread_join(thread, &result);
+  printf("cancelled %d\n", result == PTHREAD_CANCELED);
+}
+static void children(void) {
+  int status, pair[2];
+  fflush(stdout);
+  pid_t child = fork();
+  if (!child) _exit(write(file, "child", 5) == 5 ? 3 : 4);
+  waitpid(child, &status, 0);
+  printf("fork %d", WEXITSTATUS(status));
+  child = vfork();
+  if (!child) {
+    if (write(file, "vfork", 5) != 5 || close(file)) _exit(4);
+    execl("/bin/true", "true", (char *)0);
+    _exit(5);
+  }
+  waitpid(child, &status, 0);
+  printf(", vfork %d, still open %d", WEXITSTATUS(status), write(file, "y", 1) == 1);
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) || write(pair[0], "z", 1) != 1) abort();
+  char byte;
+  printf(", socket %d\n", (int)read(pair[1], &byte, 1));
+}
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  file = open("out", O_CREAT | O_WRONLY | O_APPEND, 0600);
+  errors();
+  interrupted();
+  handled();
+  cancelled();
+  children();
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+def test_errors_signals_cancellation_and_children_are_as_without_measurement(bench):
+    (bench.folder / "hostile.c").write_text(HOSTILE)
+    words = ["-O2", "-w", "hostile.c", "-o", "hostile", "-lpthread"]
+    subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
+    plain = bench.run("-n", 1, "--heap", "off", "--", "./hostile")
+
+    outcome = bench.run("-n", 1, "--files", "on", "--", "./hostile")
+
+    assert (plain.code, outcome.code) == (0, 0), outcome.err
+    assert outcome.out == plain.out
+    assert outcome.out.splitlines() == [
+        "errno kept 1, closed -1 Bad file descriptor, missing -1 No such file or directory,"
+        " refused -1 Bad file descriptor, cloexec 1",
+        "interrupted -1 Interrupted system call, left by longjmp",
+        "handlers wrote: 1",
+        "cancelled 1",
+        "fork 3, vfork 0, still open 1, socket 1",
+    ]
