@@ -72,7 +72,7 @@ def _column_widths(
 
     wide = next(i for i, column in enumerate(columns) if column.is_wide)
     others = sum(widths) - widths[wide] + 2 * (len(columns) - 1)
-    widths[wide] = max(min(widths[wide], available - others), MIN_WIDE)
+    widths[wide] = min(widths[wide], max(available - others, MIN_WIDE))
     return widths
 
 

@@ -95,7 +95,8 @@ def select_series(
 ) -> SeriesSelection:
     """Select models by call path, metric and cost.
 
-    An overview leaves out maxima over ranks that are near the mean.
+    An overview leaves out maxima over ranks that are near the mean. The whole run is no call path:
+    the limit does not count it.
 
     Raises:
         UsageError: there are models, but none passes the filter.
@@ -113,8 +114,10 @@ def select_series(
         raise no_match_error((entry.key.metric for entry in models.models), series_filter)
 
     callpaths, hidden_callpaths = limit_callpaths(
-        (entry.key.callpath for entry in accepted), series_filter.limit
+        (entry.key.callpath for entry in accepted if entry.key.callpath != WHOLE_RUN),
+        series_filter.limit,
     )
+    callpaths.add(WHOLE_RUN)
     series = [entry for entry in accepted if entry.key.callpath in callpaths]
 
     hidden_metrics: set[str] = set()
