@@ -5,7 +5,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
+from insitu.analysis.diagnosis.diagnose import (
+    COUNTS_FINE,
+    Diagnosis,
+    diagnose_experiment,
+)
 from insitu.analysis.diagnosis.laws import find_laws
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.machine import parse_machine
@@ -22,6 +26,7 @@ from insitu.entities import (
 from insitu.errors import UsageError
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable
+from insitu.modeling.pipeline import remodel
 
 SCALES = (2, 3, 4, 6, 8, 12)
 TARGET = {"p": 65_536.0}
@@ -46,6 +51,7 @@ def diagnose(
     scales: tuple[int, ...] = SCALES,
     *,
     crowded: bool = False,
+    has_models: bool = False,
     target: Mapping[str, float] = TARGET,
 ) -> Diagnosis:
     """The diagnosis of runs whose values are functions of p: a number, or one per rank."""
@@ -56,7 +62,8 @@ def diagnose(
         for key, _ in runs
     ]
     experiment = Experiment(("p",), tuple(runs), keys)
-    return diagnose_experiment(experiment, records, ModelSet(), program="app", target=target)
+    models = remodel(experiment) if has_models else ModelSet()
+    return diagnose_experiment(experiment, records, models, program="app", target=target)
 
 
 def table_at(plan: Plan, p: int) -> RunTable:
@@ -222,6 +229,30 @@ def test_crowded_runs_have_no_judged_times():
 
     assert "6 of 6 runs had more ranks than cores" in diagnosis.not_judged[0].text
     assert diagnosis.totals.efficiency_then is None
+    assert {entry.text for entry in diagnosis.fine} == {COUNTS_FINE}
+
+
+def test_the_processor_time_of_sampled_functions_is_judged_on_crowded_cores():
+    plan = {
+        "app->main->push": {"visits": lambda p: 100, "time_exclusive": lambda p: 0.5 * p},
+        "app->main->sort": {"time_exclusive": lambda p: 0.5 * p},
+    }
+
+    diagnosis = diagnose(plan, crowded=True, has_models=True)
+
+    limit = only_limit(diagnosis)
+    assert (limit.kind, limit.name) == ("compute", "sort")
+    assert limit.text.startswith("processor time grows: 6.00 s at p = 12")
+
+
+def test_growth_with_wide_bounds_is_unclear_and_not_fine():
+    plan = {"app->main->sort": {"time_exclusive": lambda p: 0.5 * p * (1 + 0.1 * (-1) ** p)}}
+
+    diagnosis = diagnose(plan, (1, 2, 3, 4), crowded=True, has_models=True)
+
+    (statement,) = [entry for entry in diagnosis.statements if entry.name == "sort"]
+    assert (statement.kind, statement.status) == ("compute", "unclear")
+    assert "sort" not in {entry.name for entry in diagnosis.fine}
 
 
 def test_exactness_is_measured_against_the_range_and_not_the_value():

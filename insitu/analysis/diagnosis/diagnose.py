@@ -51,6 +51,8 @@ from insitu.units import percent, quantity
 
 MAX_STATEMENTS = 7
 MAX_FINE = 8  # functions that are listed as fine
+ALL_FINE = "no growth with p that matters"
+COUNTS_FINE = "counts do not grow with p enough to matter"  # where times were not judged
 ENOUGH_SCALES = 5  # one of them no power of two: then neighbours and laws are told apart
 
 
@@ -214,7 +216,10 @@ def _fine_functions(
     limits: Sequence[Limit],
     throttled: Iterable[CallPath],
 ) -> list[Statement]:
-    """Functions that take time or send data, and that no statement is about."""
+    """Functions that take time or send data, and that no statement is about.
+
+    Where ranks shared cores, their counts are all that was judged.
+    """
     if len(measurements.p) < LAW_SCALES:
         return []
 
@@ -243,7 +248,7 @@ def _fine_functions(
                 Statement(
                     kind="fine",
                     status=FINE,
-                    text="no growth with p that matters",
+                    text=COUNTS_FINE if measurements.has_crowded else ALL_FINE,
                     callpath=str(owner),
                     where=measurements.where(owner),
                     ranks="all",

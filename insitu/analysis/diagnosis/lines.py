@@ -113,7 +113,7 @@ def diagnosis_lines(diagnosis: Diagnosis, width: int = 100) -> list[str]:
 
     if diagnosis.fine:
         names = ", ".join(dict.fromkeys(entry.short_name for entry in diagnosis.fine))
-        lines += _fold(f"✔ {names}: no growth with p that matters", width)
+        lines += _fold(f"✔ {names}: {diagnosis.fine[0].text}", width)
     for statement in diagnosis.not_judged:
         lines += _fold(f"~ not judged: {_unjudged_text(statement)}", width)
     if diagnosis.start_up is not None:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from insitu.entities import FILES_OPENED, RANKS, CallPath, RunKey
+from insitu.entities import FILES_OPENED, RANKS, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 
 IMPORT = "(import)"
@@ -152,6 +152,25 @@ class Measurements:
                 vectors.append(total)
             groups.append(tuple(vectors))
         return RankSeries(tuple(groups))
+
+    @cached_property
+    def has_crowded(self) -> bool:
+        """Whether any run had more ranks than cores, so that measured times mean little."""
+        return any(run.is_crowded for run in self.runs)
+
+    def is_sampled(self, path: CallPath) -> bool:
+        """Whether samples of processor time are all that is known of a call path.
+
+        Sampled functions have no visits. Ranks that share cores use as much processor time.
+        """
+        runs = [run for run in self.runs if path in run.rows]
+        if not any(run.vector(path, TIME_EXCLUSIVE.name).any() for run in runs):
+            return False
+        visits = [run.table.values.get(VISITS.name) for run in runs]
+        return all(
+            values is None or not np.isfinite(values[run.rows[path]]).any()
+            for run, values in zip(runs, visits, strict=True)
+        )
 
     def where(self, path: CallPath) -> str | None:
         """`file.py:21` of the function that a call path belongs to; None if it is not known."""

@@ -18,6 +18,7 @@ from insitu.analysis.diagnosis.measurements import (
 from insitu.analysis.diagnosis.statements import (
     FINE,
     LIMIT,
+    UNCLEAR,
     WARNING,
     WARNING_FROM,
     Statement,
@@ -35,6 +36,7 @@ LATE_WAITS = 0.5  # times the longest waiting: a rank that waits longer is not t
 LEAST_EXCESS = 0.05  # of the run time, that the slowest rank takes longer than the mean
 LEAST_SECONDS = 0.1  # less is noise of the operating system
 LEAST_GROWTH = 1.2  # of the lower bound of a time, against its value now
+CLEAR_GROWTH = 1.5  # from the smallest to the largest scale: worth a line although bounds are wide
 LEVEL = 0.95
 PROFILE_LINES = 3
 
@@ -226,10 +228,10 @@ def find_growing_times(
 ) -> Iterator[Statement]:
     """Call paths whose modelled time grows certainly and uses up the budget.
 
-    Nothing is returned if any run had more ranks than cores, since models are made of all runs.
+    If any run had more ranks than cores, only functions that were sampled are judged: models are
+    made of all runs, and samples count processor time.
     """
-    has_crowded = any(run.is_crowded for run in measurements.runs)
-    if has_crowded or len(measurements.p) < 3 or models.parameters[:1] != (RANKS,):
+    if len(measurements.p) < 3 or models.parameters[:1] != (RANKS,):
         return
     if len(models.parameters) > 1:
         return
@@ -237,8 +239,10 @@ def find_growing_times(
     largest = float(measurements.p[-1])
     carried = min(target, CARRIED * largest)
     for series in models.models:
-        is_judged = series.key.metric == TIME_EXCLUSIVE.name
-        if is_judged and not is_start_up(series.key.callpath):
+        path = series.key.callpath
+        is_judged = series.key.metric == TIME_EXCLUSIVE.name and not is_start_up(path)
+        is_judged = is_judged and (not measurements.has_crowded or measurements.is_sampled(path))
+        if is_judged:
             statement = _growing_time(measurements, series, baseline, largest, carried)
             if statement is not None:
                 yield statement
@@ -257,16 +261,20 @@ def _growing_time(
     expected = now * (largest / carried if baseline.scaling == "strong" else 1.0)
     budget = baseline.budget_s(carried, is_once=False)
     severity = (then - expected) / budget
-    if low < LEAST_GROWTH * expected or severity < WARNING_FROM:
+    has_grown = model.values[-1] >= CLEAR_GROWTH * model.values[0] > 0
+    is_unclear = low < LEAST_GROWTH * expected
+    if severity < WARNING_FROM or (is_unclear and not (has_grown and baseline.scaling == "weak")):
         return None
 
     owner = measurements.owners.get(path, path)
     is_certain = (low - expected) / budget >= 1
     what = "time in MPI" if is_mpi(path) else "time"
+    what = "processor time" if measurements.has_crowded else what
     shrinks = " does not shrink as it should:" if baseline.scaling == "strong" else " grows:"
+    shrinks = " may go on growing:" if is_unclear else shrinks
     return Statement(
         kind="communication" if is_mpi(path) else "compute",
-        status=LIMIT if is_certain else WARNING,
+        status=UNCLEAR if is_unclear else LIMIT if is_certain else WARNING,
         text=f"{what}{shrinks} {quantity(now, 's')} at {at_text(RANKS, largest)},"
         f" {quantity(low, 's')} to {quantity(high, 's')} at {at_text(RANKS, carried)}",
         callpath=str(owner),

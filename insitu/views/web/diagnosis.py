@@ -27,6 +27,7 @@ def diagnosis_json(diagnosis: Diagnosis | None) -> Json:
         "hidden": len(diagnosis.statements) - len(shown),
         "profile": [_statement_json(statement) for statement in diagnosis.profile],
         "fine": list(dict.fromkeys(statement.short_name for statement in diagnosis.fine)),
+        "fine_text": diagnosis.fine[0].text if diagnosis.fine else "",
         "not_judged": [
             {"name": statement.short_name, "text": statement.text}
             for statement in diagnosis.not_judged
