@@ -457,17 +457,8 @@ class ModelSet:
     supplements: Sequence[SeriesModel] = ()
 
     def every_model(self) -> list[SeriesModel]:
-        """All models and supplements, sorted by series.
-
-        Each mean has a maximum beside it, which is the same model where all ranks are equal.
-        """
-        present = {series.key for series in self.supplements}
-        rows = [*self.models, *self.supplements]
-        for series in self.models:
-            key = replace(series.key, behaviour=MAXIMUM)
-            if series.key.behaviour == ALL and key not in present:
-                rows.append(replace(series, key=key))
-        return sorted(rows, key=lambda series: series.key)
+        """All models and supplements, sorted by series."""
+        return sorted([*self.models, *self.supplements], key=lambda series: series.key)
 
     def series_of(self, callpath: str, metric: str) -> list[SeriesModel]:
         """The models and supplements of a metric of a call path, classes first."""

@@ -191,7 +191,8 @@ def test_growth_that_was_not_accepted_is_violated(insitu, heat, tmp_path):
 def test_a_limit_within_the_bounds_of_its_prediction_cannot_be_told(insitu, heat, expectations):
     answer = insitu("predict", heat, "--at", "p=1024", "--callpath", "MPI_Allreduce", "--json")
     values = [json.loads(line) for line in answer.lines]
-    (value,) = [row["predictions"][0]["value"] for row in values if row["metric"] == "time"]
+    means = [row for row in values if (row["metric"], row["class"]) == ("time", "all")]
+    (value,) = [row["predictions"][0]["value"] for row in means]
     path = expectations(entry(REDUCE, f'limit = "time at p=1024 < {value} s"'))
 
     answer = insitu("check", heat, path, "--json")

@@ -443,7 +443,7 @@ def test_tables_show_the_dearest_call_paths_and_say_what_they_leave_out(insitu: 
     assert table.lines[-1] == "5 more call paths; --top 0 shows all"
     assert "main->f0" in everything.out
     rows = insitu("models", "a.insitu", "--json").lines
-    assert len(rows) == 2 * 20 + 1  # means and maxima, and the whole run
+    assert len(rows) == 20 + 1  # and the whole run
 
 
 @pytest.mark.parametrize(

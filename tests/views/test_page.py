@@ -588,7 +588,7 @@ def test_a_failed_run_names_ranks_signals_host_and_command(failed: Page, tab):
 
     tab.locator("#r-rows button.link").first.click()
     tab.wait_for_selector("#i-run option:checked:has-text('incomplete')", state="attached")
-    assert tab.text_content("#i-line").startswith("main: 1 s")
+    tab.wait_for_selector("#i-line:has-text('main: 1 s')")
 
 
 def test_the_state_names_the_run_that_the_campaign_makes(heat: Page, tab):

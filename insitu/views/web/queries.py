@@ -12,7 +12,7 @@ from insitu.analysis.scaling import fill_coordinate, measured_coordinates, share
 from insitu.analysis.shares import Estimate, predict_shares, trust_level
 from insitu.analysis.summary import costs_along, costs_at
 from insitu.modeling.back_test_report import describe_back_tests
-from insitu.modeling.base import Clusters, Model, ModelSet, SeriesModel
+from insitu.modeling.base import ALL, MAXIMUM, Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import FloatArray
 from insitu.views.axes import FARTHER
 
@@ -61,6 +61,9 @@ class ModelQueries:
         along = names.index(axis) if axis in names else 0
 
         series = [item for item in models.series_of(callpath, metric) if len(item.model.values)]
+        if not {item.key.behaviour for item in series} <= {ALL, MAXIMUM}:
+            # The classes show what the slowest ranks do; the curve of the maximum would hide one.
+            series = [item for item in series if item.key.behaviour != MAXIMUM]
         coordinates = _coordinates(series)
         if len(coordinates):
             at = fill_coordinate(names, coordinates.max(axis=0), fixed)

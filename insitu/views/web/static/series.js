@@ -447,6 +447,7 @@ function makeComparedSeries(paths, answers) {
   const result = [];
   paths.forEach((path, i) => {
     for (const series of answers[i] ? makeSeries(answers[i], path) : []) {
+      if (series.name === "maximum") continue; // of all ranks: twice as many curves say little more
       const name = series.name === "all" ? "" : ` (${series.label})`;
       const compared = { ...series, path, shade: result.length, label: `${shortPath(path, 60)}${name}` };
       result.push(state.relative ? scaleToFirst(compared) : compared);
