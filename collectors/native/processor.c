@@ -1,6 +1,6 @@
 /* Processor time of the process, and how many of its threads used it.
  *
- * Threads of a library that sleep use no core, so a thread counts if it ran for at least a tenth of the time of the
+ * Threads of a library that sleep use no core, so a thread counts if it ran for at least a third of the time of the
  * busiest one. Threads that have ended before are not seen. Nothing is allocated: the process may be ending in a signal
  * handler. */
 #define _GNU_SOURCE
@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define THREADS 512   /* whose time is compared; a rank with more counts as one with so many */
-#define BUSY_SHARE 10 /* a busy thread has at least this fraction of the time of the busiest */
+#define THREADS 512  /* whose time is compared; a rank with more counts as one with so many */
+#define BUSY_SHARE 3 /* a busy thread has at least this fraction of the busiest; workers of a BLAS spin at start */
 
 struct entry { /* linux_dirent64 */
   uint64_t inode;
