@@ -1,4 +1,6 @@
-"""Text from programs, made safe to print."""
+"""Words for what programs print and how they end."""
+
+import signal
 
 
 def printable(text: str) -> str:
@@ -6,3 +8,16 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def describe_signal(number: int) -> str:
+    """`signal 11 (SIGSEGV)`, and `signal 99` where there is no such signal."""
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def describe_end(status: int) -> str:
+    """How a process ended, from its exit code or minus its signal: `exit code 3`."""
+    return f"exit code {status}" if status >= 0 else describe_signal(-status)

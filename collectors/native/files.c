@@ -383,8 +383,6 @@ enum { WRAPPERS = sizeof wrappers / sizeof *wrappers };
 static const void *expected[WRAPPERS];
 static int is_ready;
 static const void *own_object, *library;
-/* Relaxed: an object was still being loaded by another thread; the next call tries again. */
-static _Atomic int is_postponed;
 
 /* Look the functions up in the C library itself. Returns 0 if that fails. */
 static int prepare(void) {
@@ -402,14 +400,13 @@ static int prepare(void) {
   return is_ready = 1;
 }
 
-static int patch_slot(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *unused) {
-  (void)unused;
+static int patch_slot(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *patches) {
   for (size_t i = 0; i < WRAPPERS; i++) {
     if (*wrappers[i].name != *symbol || strcmp(wrappers[i].name, symbol)) continue;
     uintptr_t current = *(uintptr_t *)slot;
     if (!expected[i] || !current || current == (uintptr_t)wrappers[i].wrap) return 0;
     if (!insitu_image_has_value(image, slot)) {
-      atomic_store_explicit(&is_postponed, 1, memory_order_relaxed);
+      insitu_image_postpone(patches);
       return 0;
     }
     /* Before its first call a slot leads into its own object, to the code that finds the function. */
@@ -426,39 +423,16 @@ static int is_excluded(const struct dl_phdr_info *object) {
                                          "libprrte",  "libucp",  "libuct",     "libucs",    "libucm",
                                          "libfabric", "libasan", "libtsan",    "libubsan",  "liblsan",
                                          "ld-linux",  "ld-musl", "linux-vdso", "libdarshan"};
-  const char *name = strrchr(object->dlpi_name, '/');
-  name = name ? name + 1 : object->dlpi_name;
-  for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-    if (!strncmp(name, prefixes[i], strlen(prefixes[i]))) return 1;
+  if (insitu_image_has_prefix(object->dlpi_name, prefixes, sizeof prefixes / sizeof *prefixes)) return 1;
   const void *base = (const void *)object->dlpi_addr;
   return base == own_object || base == library || insitu_mpi_is_core(base);
 }
 
-static int patch_object(struct dl_phdr_info *object, size_t bytes, void *unused) {
-  (void)bytes, (void)unused;
-  struct insitu_image image;
-  if (is_excluded(object) || !insitu_image_read(object, &image)) return 0;
-  if (insitu_image_is_sealed(&image)) insitu_image_slots(&image, patch_slot, NULL);
-  else atomic_store_explicit(&is_postponed, 1, memory_order_relaxed);
-  return 0;
-}
-
-static int count_loads(struct dl_phdr_info *object, size_t bytes, void *loads) {
-  (void)bytes;
-  *(unsigned long long *)loads = object->dlpi_adds;
-  return 1;
-}
-
 void insitu_files_patch(void) {
-  static unsigned long long loads_before;
-  unsigned long long loads = 0;
+  static struct insitu_patches patches = {.visit = patch_slot, .is_excluded = is_excluded};
   if (!is_wanted || !insitu_table) return;
   int cancel = insitu_prevent_cancel();
-  dl_iterate_phdr(count_loads, &loads);
-  /* Relaxed: if two threads see a new object at the same time, both patch it, and patching is idempotent. */
-  int is_again = atomic_exchange_explicit(&is_postponed, 0, memory_order_relaxed);
-  if ((__atomic_exchange_n(&loads_before, loads, __ATOMIC_RELAXED) != loads || is_again) && prepare())
-    dl_iterate_phdr(patch_object, NULL);
+  if (prepare()) insitu_image_patch_loaded(&patches);
   insitu_allow_cancel(cancel);
 }
 

@@ -107,3 +107,40 @@ int insitu_image_patch(const struct insitu_image *image, uintptr_t slot, uintptr
   pthread_mutex_unlock(&patching);
   return can_write;
 }
+
+int insitu_image_has_prefix(const char *path, const char *const *prefixes, size_t count) {
+  const char *name = strrchr(path, '/');
+  name = name ? name + 1 : path;
+  for (size_t i = 0; i < count; i++)
+    if (!strncmp(name, prefixes[i], strlen(prefixes[i]))) return 1;
+  return 0;
+}
+
+void insitu_image_postpone(struct insitu_patches *patches) {
+  __atomic_store_n(&patches->is_postponed, 1, __ATOMIC_RELAXED); /* Relaxed: only a hint to try again. */
+}
+
+static int patch_object(struct dl_phdr_info *object, size_t bytes, void *context) {
+  (void)bytes;
+  struct insitu_patches *patches = context;
+  struct insitu_image image;
+  if (patches->is_excluded(object) || !insitu_image_read(object, &image)) return 0;
+  if (insitu_image_is_sealed(&image)) insitu_image_slots(&image, patches->visit, patches);
+  else insitu_image_postpone(patches);
+  return 0;
+}
+
+static int count_loads(struct dl_phdr_info *object, size_t bytes, void *loads) {
+  (void)bytes;
+  *(unsigned long long *)loads = object->dlpi_adds;
+  return 1;
+}
+
+void insitu_image_patch_loaded(struct insitu_patches *patches) {
+  unsigned long long loads = 0;
+  dl_iterate_phdr(count_loads, &loads);
+  /* Relaxed: if two threads see a new object at the same time, both patch it, and patching is idempotent. */
+  int is_again = __atomic_exchange_n(&patches->is_postponed, 0, __ATOMIC_RELAXED);
+  if (__atomic_exchange_n(&patches->loads, loads, __ATOMIC_RELAXED) != loads || is_again)
+    dl_iterate_phdr(patch_object, patches);
+}

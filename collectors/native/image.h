@@ -32,4 +32,17 @@ void insitu_image_slots(const struct insitu_image *image, insitu_slot_visitor vi
 /* Let a slot lead to another function. Returns 1 on success. */
 int insitu_image_patch(const struct insitu_image *image, uintptr_t slot, uintptr_t function);
 
+/* Slots of all loaded objects that lead to functions of ours. */
+struct insitu_patches {
+  insitu_slot_visitor visit;                             /* patches a slot */
+  int (*is_excluded)(const struct dl_phdr_info *object); /* whether an object keeps its slots */
+  unsigned long long loads;                              /* how often objects had been loaded at the last visit */
+  int is_postponed; /* an object was still being loaded by another thread: the next call tries again */
+};
+/* Visit the slots of all objects, if objects were loaded since the last visit. */
+void insitu_image_patch_loaded(struct insitu_patches *patches);
+void insitu_image_postpone(struct insitu_patches *patches);
+/* Whether the file name of an object, without its directory, begins with one of `count` prefixes. */
+int insitu_image_has_prefix(const char *path, const char *const *prefixes, size_t count);
+
 #endif

@@ -159,18 +159,14 @@ static void *count_mremap(void *block, size_t before, size_t bytes, int flags, v
 
 /* ---- slots ---------------------------------------------------------------------------------------------------- */
 
-/* Relaxed: an object was still being loaded by another thread; the next call tries again. */
-static _Atomic int is_postponed;
-
-static int patch_slot(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *unused) {
-  (void)unused;
+static int patch_slot(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *patches) {
   uintptr_t function = !strcmp(symbol, "mmap") || !strcmp(symbol, "mmap64") ? (uintptr_t)count_mmap
                        : !strcmp(symbol, "munmap")                          ? (uintptr_t)count_munmap
                        : !strcmp(symbol, "mremap")                          ? (uintptr_t)count_mremap
                                                                             : 0;
   if (!function || !*(uintptr_t *)slot || *(uintptr_t *)slot == function) return 0;
   if (insitu_image_has_value(image, slot)) insitu_image_patch(image, slot, function);
-  else is_postponed = 1;
+  else insitu_image_postpone(patches);
   return 0;
 }
 
@@ -180,40 +176,17 @@ static const void *own_object, *allocator_object;
 
 /* Whether an object keeps its slots: the C library, sanitizers, this library and the allocator. */
 static int is_excluded(const struct dl_phdr_info *object) {
-  const char *name = strrchr(object->dlpi_name, '/');
   static const char *const prefixes[] = {"libc.so", "ld-linux", "linux-vdso", "libasan", "libtsan", "libubsan"};
-  name = name ? name + 1 : object->dlpi_name;
-  for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-    if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return 1;
+  if (insitu_image_has_prefix(object->dlpi_name, prefixes, sizeof prefixes / sizeof *prefixes)) return 1;
   const void *base = (const void *)object->dlpi_addr;
   return base == own_object || base == allocator_object;
 }
 
-static int patch_object(struct dl_phdr_info *object, size_t bytes, void *unused) {
-  (void)bytes, (void)unused;
-  struct insitu_image image;
-  if (is_excluded(object) || !insitu_image_read(object, &image)) return 0;
-  if (insitu_image_is_sealed(&image)) insitu_image_slots(&image, patch_slot, NULL);
-  else is_postponed = 1;
-  return 0;
-}
-
-static int count_loads(struct dl_phdr_info *object, size_t bytes, void *loads) {
-  (void)bytes;
-  *(unsigned long long *)loads = object->dlpi_adds;
-  return 1;
-}
-
 void insitu_maps_patch(void) {
-  static unsigned long long loads_before;
-  unsigned long long loads = 0;
+  static struct insitu_patches patches = {.visit = patch_slot, .is_excluded = is_excluded};
   if (!next_mmap) return;
   int cancel = insitu_prevent_cancel();
-  dl_iterate_phdr(count_loads, &loads);
-  /* Relaxed: if two threads see a new object at the same time, both patch it, and patching is idempotent. */
-  int is_again = atomic_exchange_explicit(&is_postponed, 0, memory_order_relaxed);
-  if (__atomic_exchange_n(&loads_before, loads, __ATOMIC_RELAXED) != loads || is_again)
-    dl_iterate_phdr(patch_object, NULL);
+  insitu_image_patch_loaded(&patches);
   insitu_allow_cancel(cancel);
 }
 

@@ -50,11 +50,8 @@ static int patch_slot(const struct insitu_image *image, uintptr_t at, const char
 static int is_inside(struct dl_phdr_info *object) {
   static const char *const prefixes[] = {"mca_",     "libmca_",   "libopen-",   "libpmix",
                                          "libprrte", "libinsitu", "linux-vdso", "ld-linux"};
-  const char *name = strrchr(object->dlpi_name, '/');
-  name = name ? name + 1 : object->dlpi_name;
-  for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-    if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return 1;
-  return insitu_mpi_is_core((const void *)object->dlpi_addr);
+  return insitu_image_has_prefix(object->dlpi_name, prefixes, sizeof prefixes / sizeof *prefixes) ||
+         insitu_mpi_is_core((const void *)object->dlpi_addr);
 }
 
 static int is_patched(uintptr_t object) {

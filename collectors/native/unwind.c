@@ -13,6 +13,7 @@
 
 #include "compiled.h"
 #include "eh_frame.h"
+#include "image.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,8 +61,7 @@ struct unwinder {
   uint32_t unloaded;              /* insitu_objects_unloaded when the cache was emptied */
   uint32_t frames;
   int ends_in_main;
-  int is_busy;                     /* a handler that interrupts the reading of a stack takes no sample */
-  uintptr_t reader;                /* frame of the call that is reading the stack, 0 if there is none */
+  uintptr_t reader; /* frame of the call that is reading the stack, 0 if there is none; it takes no sample meanwhile */
   uintptr_t chunk_at, chunk_bytes; /* of `chunk` */
   uintptr_t chunk[512];            /* words of another stack */
   uintptr_t pcs[FRAMES];           /* of the frames that have a row, innermost first */
@@ -181,11 +181,9 @@ static uint8_t kind_of_object(const char *path) {
   static const char *const runtime[] = {"libc.so",      "libc-",        "libm.so",   "libm-",      "libpthread",
                                         "libdl",        "librt",        "ld-linux",  "libstdc++.", "libgcc_s",
                                         "libgfortran.", "libquadmath.", "libinsitu", "linux-vdso"};
-  const char *name = strrchr(path, '/');
-  name = name ? name + 1 : path;
-  if (!strncmp(name, "libmpi", 6)) return OBJECT_OF_MPI;
-  for (size_t i = 0; i < sizeof runtime / sizeof *runtime; i++)
-    if (!strncmp(name, runtime[i], strlen(runtime[i]))) return OBJECT_OF_RUNTIME;
+  static const char *const mpi[] = {"libmpi"};
+  if (insitu_image_has_prefix(path, mpi, 1)) return OBJECT_OF_MPI;
+  if (insitu_image_has_prefix(path, runtime, sizeof runtime / sizeof *runtime)) return OBJECT_OF_RUNTIME;
   return OBJECT_OF_PROGRAM;
 }
 
@@ -387,15 +385,11 @@ static inline int is_same(const struct stack *known, const struct registers *at)
 static __attribute__((noinline)) uint32_t read_caller(struct insitu_thread *self, struct unwinder *mine,
                                                       const struct registers *at, int is_call, struct stack *known) {
   uint32_t row = 0;
-  mine->is_busy = 1;
-  atomic_signal_fence(memory_order_seq_cst);
   mine->reading.words = 0;
   mine->reading.uses_fp = 0;
   if (read_stack(mine, *at, is_call)) row = find_rows(self, mine);
   /* Relaxed: only a count. */
   else __atomic_fetch_add(&insitu_table->header->stacks_unread, 1, __ATOMIC_RELAXED);
-  atomic_signal_fence(memory_order_seq_cst);
-  mine->is_busy = 0;
   if (row && mine->reading.words <= WORDS) {
     *known = mine->reading;
     known->pc = at->pc;
@@ -446,7 +440,7 @@ void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint6
   struct unwinder *mine = unwinders[self - insitu_table->threads];
   struct registers at = {0};
   const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
-  if (!mine || mine->owner != pthread_self() || mine->is_busy || self->depth != 1) return;
+  if (!mine || mine->owner != pthread_self() || mine->reader || self->depth != 1) return;
 #if defined(__x86_64__)
   at.pc = (uintptr_t)machine->gregs[REG_RIP];
   at.sp = (uintptr_t)machine->gregs[REG_RSP];
@@ -459,8 +453,7 @@ void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint6
 #else
   (void)machine;
 #endif
-  mine->is_busy = 1;
-  atomic_signal_fence(memory_order_seq_cst);
+  /* The handler blocks all signals, so nothing interrupts it. */
   forget_unloaded(mine);
   mine->reading.words = WORDS; /* it is not remembered */
   uint32_t row = 0;
@@ -471,6 +464,4 @@ void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint6
   /* Relaxed: only counts. */
   __atomic_fetch_add(&header->samples, weight, __ATOMIC_RELAXED);
   if (!is_read) __atomic_fetch_add(&header->samples_unread, weight, __ATOMIC_RELAXED);
-  atomic_signal_fence(memory_order_seq_cst);
-  mine->is_busy = 0;
 }

@@ -1,7 +1,7 @@
 """Where a complete run differs from the forecast of earlier runs."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -35,11 +35,13 @@ def find_deviations_from_models(
         table: the values of the run.
         run: its parameters.
     """
+    means = _means_by_metric(table)
     measured = {}
-    for name, means in _means_by_metric(table).items():
-        for path, mean in zip(map(str, table.callpaths), means.tolist(), strict=True):
+    for name, values in means.items():
+        for path, mean in zip(map(str, table.callpaths), values.tolist(), strict=True):
             measured[path, name] = mean
-    return find_deviations(make_forecast(models, run, measured=measured), table, run)
+    forecast = make_forecast(models, run, measured=measured)
+    return _find_deviations(forecast, table, run, means)
 
 
 def find_deviations(forecast: Forecast, table: RunTable, run: RunKey) -> tuple[Finding, ...]:
@@ -53,7 +55,13 @@ def find_deviations(forecast: Forecast, table: RunTable, run: RunKey) -> tuple[F
     Returns:
         Nothing where all values are within their bounds.
     """
-    paths = _mean_paths(forecast, table)
+    return _find_deviations(forecast, table, run, _means_by_metric(table))
+
+
+def _find_deviations(
+    forecast: Forecast, table: RunTable, run: RunKey, means: Mapping[str, FloatArray]
+) -> tuple[Finding, ...]:
+    paths = _mean_paths(forecast, table, means)
     comparison = compare_with_forecast(forecast, paths, size=table.size, has_ended=True)
     judgements = comparison.judgements
     outside = {key: judgement for key, judgement in judgements.items() if judgement.verdict}
@@ -93,9 +101,10 @@ def _first_metrics(keys: Iterable[PathMetric]) -> list[PathMetric]:
     return list(first.items())
 
 
-def _mean_paths(forecast: Forecast, table: RunTable) -> list[LivePath]:
+def _mean_paths(
+    forecast: Forecast, table: RunTable, means: Mapping[str, FloatArray]
+) -> list[LivePath]:
     """Means over ranks of the call paths that have a forecast."""
-    means = _means_by_metric(table)
     predicted = {path for path, _ in forecast.values}
     paths = []
     for row, path in enumerate(map(str, table.callpaths)):

@@ -30,7 +30,7 @@ def merge_rare_functions(table: RunTable, interval_s: float) -> RunTable:
         table: of a run whose functions were sampled.
         interval_s: CPU time between two samples.
     """
-    is_sampled = _is_sampled(table)
+    is_sampled = find_sampled_rows(table)
     calls_others = _calls_others(table.callpaths, is_sampled)
     time, exclusive = table.values.get(TIME.name), table.values.get(TIME_EXCLUSIVE.name)
     if time is None or exclusive is None or not is_sampled.any():
@@ -146,15 +146,15 @@ def _mean(table: RunTable, metric: str) -> FloatArray:
 
 def _sampled_times(table: RunTable, *, is_inclusive: bool) -> FloatArray:
     """The sampled time of each call path (n_call_paths,), NaN for those that were not sampled."""
-    is_sampled = _is_sampled(table)
+    is_sampled = find_sampled_rows(table)
     own = np.where(is_sampled, _mean(table, TIME_EXCLUSIVE.name), 0.0)
     if is_inclusive:
         own = _add_to_callers(table.callpaths, own)
     return np.where(is_sampled, own, np.nan)
 
 
-def _is_sampled(table: RunTable) -> NDArray[np.bool_]:
-    """Which call paths were sampled (n_call_paths,): those with times and without visits."""
+def find_sampled_rows(table: RunTable) -> NDArray[np.bool_]:
+    """Which call paths were sampled, (n_call_paths,): they have times and no visits."""
     exclusive, visits = table.values.get(TIME_EXCLUSIVE.name), table.values.get(VISITS.name)
     if exclusive is None or visits is None:
         return np.zeros(len(table.callpaths), dtype=bool)

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from insitu.entities import STATUS_UNKNOWN, Finding, RunRecord, RunState
 from insitu.errors import CampaignError
+from insitu.text import describe_signal
 
 SHELL_BASE = 128  # shells, Open MPI and Slurm end with 128 + N if signal N ended a rank
 SHOWN_RANKS = 8
@@ -25,17 +26,15 @@ def find_signal(record: RunRecord, code: int) -> Finding | None:
     if record.state is not RunState.INCOMPLETE or not unknown or has_failure:
         return None
 
-    try:
-        name = signal.Signals(code - SHELL_BASE if code > SHELL_BASE else code).name
-    except ValueError:
+    number = code - SHELL_BASE if code > SHELL_BASE else code
+    if number not in set(signal.Signals):
         return None
 
-    number = signal.Signals[name].value
     ranks = ", ".join(map(str, unknown[:SHOWN_RANKS])) + (
         ", …" if len(unknown) > SHOWN_RANKS else ""
     )
     who = f"rank {ranks}" if len(unknown) == 1 else f"one of the ranks {ranks}"
-    text = f"signal {number} ({name}) ended {who}: the launcher ended with exit code {code}"
+    text = f"{describe_signal(number)} ended {who}: the launcher ended with exit code {code}"
     return Finding("rank-signal", text, record.id)  # RANK_SIGNAL, spelled out for the reference
 
 

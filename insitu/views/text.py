@@ -1,7 +1,6 @@
 """Boards as text: sparklines, states of ranks, progress, changes between two boards."""
 
 import math
-import signal
 from collections.abc import Iterator, Sequence
 
 from insitu.analysis.board import (
@@ -17,7 +16,7 @@ from insitu.analysis.board import (
 )
 from insitu.analysis.progress import Agenda
 from insitu.entities import STATUS_UNKNOWN
-from insitu.text import printable
+from insitu.text import describe_end, printable
 from insitu.units import percent
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -62,14 +61,7 @@ def describe_failures(run: RunRow) -> str:
 
 
 def _describe_status(status: int) -> str:
-    if status == STATUS_UNKNOWN:
-        return "killed, no exit code"
-    if status > 0:
-        return f"exit code {status}"
-    try:
-        return f"signal {-status} ({signal.Signals(-status).name})"
-    except ValueError:
-        return f"signal {-status}"
+    return "killed, no exit code" if status == STATUS_UNKNOWN else describe_end(status)
 
 
 def rank_bar(run: RunRow, width: int) -> str:

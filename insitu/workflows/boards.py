@@ -34,7 +34,7 @@ from insitu.workflows.diagnosis import diagnose_store, load_sites
 from insitu.workflows.progress import load_agenda
 
 LIVE_S = 3.0  # an aggregator publishes at each heartbeat; after this silence it is busy or gone
-NO_STORE = 0  # stands for `changes()` of a store that does not exist yet; no store returns it
+NO_STORE = 0  # for `changes()` of a store that does not exist yet; no store returns it
 UNREAD = -1
 MAX_BOARD_BYTES = 32 << 20
 
@@ -128,12 +128,14 @@ class BoardClient:
             self._models, self._models_version = store.models(), version
         return self._models
 
+    def _has_database(self) -> bool:
+        return os.path.exists(os.path.join(self._campaign, DATABASE))
+
     def _find_store(self) -> SqliteStore | None:
         """The store; None while the directory contains campaign.toml only."""
         if self._store is None:
-            has_database = os.path.exists(os.path.join(self._campaign, DATABASE))
             has_plan = os.path.exists(os.path.join(self._campaign, CAMPAIGN_FILE))
-            if has_database or not has_plan:
+            if self._has_database() or not has_plan:
                 self._store = open_store(self._campaign)
         return self._store
 
@@ -159,12 +161,12 @@ class BoardClient:
     def diagnosis(self) -> Diagnosis | None:
         """What will limit the program on more ranks; None without a complete run.
 
-        Opens the campaign anew, so that any thread may call it.
+        It opens the campaign again, so that any thread may call it.
 
         Raises:
             CampaignError: the campaign can no longer be read.
         """
-        if not os.path.exists(os.path.join(self._campaign, DATABASE)):
+        if not self._has_database():
             return None
         with open_store(self._campaign) as store:
             has_runs = bool(select_runs(store.runs())[0])
@@ -176,7 +178,7 @@ class BoardClient:
         Raises:
             CampaignError: the campaign can no longer be read.
         """
-        if not os.path.exists(os.path.join(self._campaign, DATABASE)):
+        if not self._has_database():
             return None
         with open_store(self._campaign) as store:
             is_stored = any(record.id == run_id for record in store.runs())
@@ -188,7 +190,7 @@ class BoardClient:
         Raises:
             CampaignError: the campaign can no longer be read.
         """
-        if not os.path.exists(os.path.join(self._campaign, DATABASE)):
+        if not self._has_database():
             return []
         values = []
         with open_store(self._campaign) as store:
@@ -206,7 +208,7 @@ class BoardClient:
         Raises:
             CampaignError: the campaign can no longer be read.
         """
-        if not os.path.exists(os.path.join(self._campaign, DATABASE)):
+        if not self._has_database():
             return {}
         with open_store(self._campaign) as store:
             return load_sites(store)

@@ -77,7 +77,10 @@ class Bench:
             named |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         if library := LIBRARIES[self.mpi]:  # mpi4py finds the one beside Python by itself
             named["MPI4PY_LIBMPI"] = str(library)
-        return {**os.environ, **named}
+        environment = {**os.environ, **named}
+        # Python would write a line and its end separately, and lines of several ranks would mix.
+        environment.pop("PYTHONUNBUFFERED", None)
+        return environment
 
     def script(self, text: str, name: str = "app.py") -> Path:
         path = self.folder / name

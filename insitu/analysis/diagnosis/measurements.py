@@ -7,8 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from insitu.entities import FILES_OPENED, RANKS, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
+from insitu.entities import FILES_OPENED, RANKS, TIME_EXCLUSIVE, CallPath, RunKey
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
+from insitu.modeling.sampling import find_sampled_rows
 
 IMPORT = "(import)"
 START_UP = re.compile(r"\(import\)|P?MPI_(Init|Init_thread|Finalize|Session_\w+)")
@@ -163,14 +164,21 @@ class Measurements:
 
         Sampled functions have no visits. Ranks that share cores use as much processor time.
         """
-        runs = [run for run in self.runs if path in run.rows]
-        if not any(run.vector(path, TIME_EXCLUSIVE.name).any() for run in runs):
-            return False
-        visits = [run.table.values.get(VISITS.name) for run in runs]
-        return all(
-            values is None or not np.isfinite(values[run.rows[path]]).any()
-            for run, values in zip(runs, visits, strict=True)
-        )
+        return path in self._sampled
+
+    @cached_property
+    def _sampled(self) -> frozenset[CallPath]:
+        sampled, counted = set[CallPath](), set[CallPath]()
+        for run in self.runs:
+            is_sampled = find_sampled_rows(run.table)
+            times = run.table.values.get(TIME_EXCLUSIVE.name, np.empty((len(is_sampled), 0)))
+            has_time = np.asarray(np.isfinite(times).any(axis=1))
+            for path, row in run.rows.items():
+                if is_sampled[row]:
+                    sampled.add(path)
+                elif has_time[row]:
+                    counted.add(path)
+        return frozenset(sampled - counted)
 
     def where(self, path: CallPath) -> str | None:
         """`file.py:21` of the function that a call path belongs to; None if it is not known."""

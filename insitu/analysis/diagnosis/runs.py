@@ -1,7 +1,6 @@
 """Statements about runs: abnormal ends, disturbed runs, and functions that were throttled."""
 
 import re
-import signal
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,6 +19,7 @@ from insitu.entities import (
 )
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.run_effects import find_disturbed_runs
+from insitu.text import describe_end
 
 SHOWN_RANKS = 2  # failed ranks that a statement names
 SHOWN_THROTTLED = 3
@@ -34,10 +34,10 @@ def find_incomplete_runs(records: Sequence[RunRecord]) -> list[Statement]:
         if record.state is not RunState.INCOMPLETE or is_omitted(record):
             continue
         about_ranks = [finding for finding in record.findings if finding.code.startswith("rank-")]
-        about_ranks.sort(key=lambda finding: finding.code != RANK_SIGNAL)  # says the most
+        about_ranks.sort(key=lambda finding: finding.code != RANK_SIGNAL)  # the signal first
         causes = [finding.text for finding in about_ranks]
         failed = [
-            f"rank {rank} ended with {end_text(status)}"
+            f"rank {rank} ended with {describe_end(status)}"
             for rank, status in enumerate(record.exit_status)
             if status not in (0, STATUS_UNKNOWN)
         ]
@@ -52,16 +52,6 @@ def find_incomplete_runs(records: Sequence[RunRecord]) -> list[Statement]:
         )
 
     return statements
-
-
-def end_text(status: int) -> str:
-    """How a rank ended: `signal 11 (SIGSEGV)` or `exit code 3`."""
-    if status >= 0:
-        return f"exit code {status}"
-    try:
-        return f"signal {-status} ({signal.Signals(-status).name})"
-    except ValueError:
-        return f"signal {-status}"
 
 
 def find_disturbed(measurements: Measurements) -> Iterator[Statement]:
