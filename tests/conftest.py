@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--full",
         action="store_true",
-        help="every combination of interpreters, MPIs and cases, and examples drawn anew each time",
+        help="every combination of interpreters, MPIs and cases, and different examples each time",
     )
 
 

@@ -61,7 +61,7 @@ void insitu_region_leave(struct insitu_thread *self, PyObject *name) {
   end(self, (uint64_t)(uintptr_t)name);
 }
 
-/* Return the key of a built-in function: its C function if it is bound anew for each call, else the object itself. */
+/* Return the key of a built-in function: its C function if each call binds it again, else the object itself. */
 static uint64_t builtin_key(PyObject *callable) {
   if (callable->ob_type == &PyCFunction_Type) return (uint64_t)(uintptr_t)PyCFunction_GetFunction(callable);
   return callable->ob_type == &PyMethodDescr_Type ? (uint64_t)(uintptr_t)callable : 0;

@@ -3,7 +3,7 @@
 #define INSITU_SAMPLE_H
 
 /* Begin to sample this process `per_second` times per second of CPU time of each thread. Called once, in the main
- * thread, when the table exists. If it is not possible, the header says why. */
+ * thread, when the table exists. If it is not possible, the header contains the reason. */
 void insitu_sample_start(unsigned per_second);
 /* End it, in all threads. */
 void insitu_sample_stop(void);

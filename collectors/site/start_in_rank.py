@@ -44,7 +44,7 @@ def _restore_environment() -> None:
 def _forget_modules() -> None:
     """Remove our modules from sys.modules: the program may have a module `insitu` of its own.
 
-    What they define lives on. A program that imports insitu gets it anew.
+    What they define lives on. A program that imports insitu loads it again.
     """
     for name in list(sys.modules):
         if name in ("insitu", "insitu_native") or name.startswith("insitu."):

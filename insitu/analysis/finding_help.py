@@ -50,7 +50,7 @@ FINDING_HELP = {
     ),
     "few-ranks": FindingHelp(
         "The model describes the few ranks that execute the call path.",
-        "Nothing; if its time grows, the finding serial-path says so.",
+        "Nothing; if its time grows, there is also the finding serial-path.",
     ),
     "functions-truncated": FindingHelp(
         "A program has more functions than insitu remembers. Timing the others takes longer.",
@@ -113,7 +113,7 @@ FINDING_HELP = {
         "Make room, then store the run with `insitu ingest`.",
     ),
     "not-modelled": FindingHelp(
-        "A modeler could not use the data. The text says why.",
+        "A modeler could not use the data. The text gives the reason.",
         "Do what the text says, then run `insitu refit`.",
     ),
     "off-forecast": FindingHelp(
@@ -189,7 +189,7 @@ FINDING_HELP = {
     "rows-truncated": FindingHelp(
         "A rank had more call paths than its table holds. The remaining ones count as time "
         "of their callers.",
-        "Limit the recursion with `--recursion`, or leave out functions that are generated anew.",
+        "Limit the recursion with `--recursion`, or leave out generated functions.",
     ),
     "run-disturbed": FindingHelp(
         "All call paths of a run share one factor that its repetitions lack: its node was busy, "
@@ -214,7 +214,7 @@ FINDING_HELP = {
         "Compile the object that the finding names with -fasynchronous-unwind-tables.",
     ),
     "sampling-refused": FindingHelp(
-        "`--sample` was requested, but functions could not be sampled. The text says why.",
+        "`--sample` was requested, but functions could not be sampled. The text gives the reason.",
         "Remove the cause, or build the program with -finstrument-functions.",
     ),
     "stacks-unread": FindingHelp(

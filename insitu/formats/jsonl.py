@@ -154,7 +154,7 @@ def _add_row(collection: Collection, number: int, data: Mapping[str, Any]) -> No
     """Add one line to its run; a line that is refused changes nothing.
 
     Raises:
-        ValueError: the line is refused; the text says why.
+        ValueError: the line is refused; the text contains the reason.
     """
     if "run" in data:
         description = parse_run(data)

@@ -226,7 +226,7 @@ def load_models(store: SqliteStore) -> ModelSet:
     """Load the models of a campaign.
 
     Raises:
-        CampaignError: the campaign has no models; the message says why and what to do.
+        CampaignError: the campaign has no models; the message contains the reason and what to do.
     """
     models = store.models()
     if not models.models:

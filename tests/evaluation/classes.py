@@ -9,8 +9,9 @@ the classes found (mean over runs), share of campaigns whose classes are right i
 share of classes whose model is right within 5 % at four times the largest run. "Shuffled" has the
 ranks in an order that is no one's. Extra-P averages ranks: all are one class, with one model.
 --large clusters 100,000 ranks on 1,000 call paths instead.
---refit makes all models of so many call paths anew, each with two times and two counts, where every
-rank has 2 % noise of its own: CPU time, and how many call paths are split, falsely and rightly.
+--refit makes all models of so many call paths from scratch, each with two times and two counts,
+where every rank has 2 % noise of its own: CPU time, and how many call paths are split, falsely and
+rightly.
 """
 
 import argparse

@@ -200,7 +200,7 @@ def speed(options):
 
 
 def refit(options):
-    """Models of 80,000 series with a sixth point: made anew, and previewed."""
+    """Models of 80,000 series with a sixth point: made from scratch, and previewed."""
     rng = np.random.default_rng(options.seed)
     x = 2.0 ** np.arange(1, 7)
     constant, slope = 10 ** rng.uniform(-2, 3, (2, 80_000, 1))

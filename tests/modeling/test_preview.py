@@ -110,7 +110,7 @@ def run(p, value):
     return RunKey.of({"p": p}), RunTable((path,), (TIME,), {TIME.name: np.full((1, p), value)})
 
 
-def test_the_models_of_a_campaign_follow_a_run_before_they_are_made_anew():
+def test_the_models_of_a_campaign_follow_a_run_before_the_refit():
     runs = [run(p, 3 + 0.5 * p) for p in (4, 8, 16, 32, 64)]
     models = remodel(Experiment(("p",), tuple(runs)))
 

@@ -53,7 +53,7 @@ MAX_STATEMENTS = 7
 MAX_FINE = 8  # functions that are listed as fine
 ALL_FINE = "no growth with p that matters"
 COUNTS_FINE = "counts do not grow with p enough to matter"  # where times were not judged
-ENOUGH_SCALES = 5  # one of them no power of two: then neighbours and laws are told apart
+ENOUGH_SCALES = 5  # one of them no power of two: then neighbour counts differ from p - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -429,7 +429,7 @@ def _fit(data: _Observations, hypotheses: _Hypotheses, rounds: int) -> _Hypothes
 
 
 def _criterion(data: _Observations, hypotheses: _Hypotheses) -> FloatArray:
-    """Bayesian information criterion, (s,); infinite where neighbours cannot be told apart."""
+    """Bayesian information criterion, (s,); infinite where neighbours cannot be distinguished."""
     count = hypotheses.share * data.ranks
     is_present = count > PRESENT
     price = (1 + CLASS_PRICE * (len(count) - 1)) * np.log(data.ranks.sum())

@@ -22,7 +22,7 @@ from insitu.modeling.classes.candidates import (
 )
 from insitu.modeling.measurement import FloatArray, IntArray
 
-MAX_MODULUS = 64  # ranks of a node, of which one leads
+MAX_MODULUS = 64  # ranks of a node, one of which is its leader
 MAX_CUTS = 5  # of the range of ranks, for six stages
 MAX_END = 16  # ranks at either end
 MAX_DENOMINATOR = 8  # of fractions of p at which ranges usually end
@@ -34,7 +34,7 @@ SAME_LEVEL = 3.0  # standard errors below which the means of two ranges are equa
 # Twice the logarithm of the number of choices, like the prices of a Bayesian criterion.
 MODULUS_PRICE = 2 * log(MAX_MODULUS)
 END_PRICE = 2 * log(2 * MAX_END)
-CUT_PRICE = 2 * log(40)  # about 40 places can be told apart
+CUT_PRICE = 2 * log(40)  # a boundary has about 40 distinguishable positions
 SHIFT_PRICE = 2.0  # per cut and run: noise moves single ranks, too
 
 

@@ -163,9 +163,9 @@ def expected_distance(predicted: FloatArray, weights: FloatArray, n_first: int) 
 def probability_of_constant(agreement: FloatArray, sigma: FloatArray) -> FloatArray:
     """Return the probability that a series answered with a constant has no term that matters.
 
-    The posterior of a constant also stands for terms too small to be seen, and the prior of a
-    share reaches down to MIN_SHARE, so it says that nothing can be seen, not that nothing is there.
-    This is the same posterior with a share that is log-uniform between SHARE_THAT_MATTERS and 1.
+    The posterior of a constant contains terms that are too small to be visible, because the prior
+    of a share reaches down to MIN_SHARE: it is the probability that no term is visible. Here the
+    prior of a share is log-uniform between SHARE_THAT_MATTERS and 1.
 
     Args:
         agreement: posterior of the constant. sigma: noise of one measurement, of the same shape.

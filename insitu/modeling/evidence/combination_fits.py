@@ -127,7 +127,7 @@ class MultiParameterBatch:
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the batch, with plan and spaces built anew."""
+        """Restore the batch, and build its plan and spaces again."""
         vars(self).update(state)
         self.spaces = [_space(name) for name in self.parameters]
         self.plan = self._make_plan()

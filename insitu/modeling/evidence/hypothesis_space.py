@@ -1,7 +1,7 @@
 """The hypothesis space of modeler "evidence": which functions are considered, with their priors.
 
 Algorithms have exponents with small denominators and small powers of logarithms, and few terms.
-The prior weights below say so in round numbers. They are a judgement: they were fixed before the
+The prior weights below are round numbers for it. They are a judgement: they were fixed before the
 accuracy figures of docs/benchmarks were measured, and were learnt from no data.
 """
 

@@ -114,7 +114,7 @@ def widen(answer: Answer, logarithms: FloatArray, n_parameters: int) -> Answer:
 
 
 def limit_degrees(answer: Answer, share: float, n_points: int) -> Answer:
-    """Return an answer that knows its noise no better than so many points tell it.
+    """Return an answer whose noise has no more degrees of freedom than its points allow.
 
     However many series share a deviation, it was drawn once per point.
 

@@ -108,7 +108,7 @@ def test_a_call_costs_the_same_among_many_functions(bench, version):
     assert ours[20_000] - bare[20_000] < 10 * max(ours[30] - bare[30], 50.0)
 
 
-def test_functions_that_are_generated_anew_are_one_function(bench):
+def test_functions_that_are_generated_repeatedly_are_one_function(bench):
     script = bench.script(GENERATED)
 
     both = compare(bench, "python", script, ranks=1)
