@@ -37,6 +37,9 @@ def phase_gauges(rank: Rank) -> Iterator[GaugeValues]:
         values = {name: float(value) for name, value in merged.items() if value}
         if "cpu_ns" in values:
             values["cpu_time"] = values.pop("cpu_ns") / NS_PER_S
+        values.pop("mpi_time", None)
+        if stored["cpu_ns"]:  # no time in MPI is a value, too
+            values["time_mpi"] = stored["mpi_time"] * rank.tick_s
         if stored["memory_rss"]:  # no swapped memory is a value, too
             values["memory_swap"] = float(stored["memory_swap"])
         yield rank.number, rank.node_rows[row], values

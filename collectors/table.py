@@ -152,7 +152,7 @@ FRAME = struct.Struct("<QQIIQ")
 # The beginning of a thread area, whose third field is the number of open frames.
 THREAD_HEAD = struct.Struct("<IIIIQQ")
 # A named phase: row, a reserved u4, then PHASE_VALUES.
-PHASE_HEAD = struct.Struct("<II9Q")
+PHASE_HEAD = struct.Struct("<II10Q")
 PHASE_VALUES = (
     "memory_rss",
     "memory_rss_peak",
@@ -163,6 +163,7 @@ PHASE_VALUES = (
     "instructions",
     "cycles",
     "cpu_ns",
+    "mpi_time",
 )
 COLLECTIVE = struct.Struct("<QQQIiII")
 MAX_COLLECTIVES = 4096  # events for which a table has room

@@ -76,6 +76,7 @@ HEAP_PEAK = Metric("heap_peak", "B", MetricKind.GAUGE)
 POSITIONS = tuple(Metric(f"position_{axis}", "1", MetricKind.POSITION) for axis in "xyzt")
 TIME_WAITING = Metric("time_waiting", "s")
 CPU_TIME = Metric("cpu_time", "s")
+TIME_MPI = Metric("time_mpi", "s")
 ITERATION_TIME = Metric("iteration_time", "s", MetricKind.GAUGE)
 ITERATION_VARIATION = Metric("iteration_variation", "1", MetricKind.GAUGE)
 METRICS = (
@@ -109,6 +110,7 @@ METRICS = (
     BYTES_WRITTEN,
     BYTES_MAPPED,
     FILES_OPENED,
+    TIME_MPI,
 )
 
 

@@ -25,7 +25,7 @@
 #define WAKE_EVERY_NS 500000000u
 
 struct reading {
-  uint64_t at, allocations, bytes, counts[2], cpu_ns;
+  uint64_t at, allocations, bytes, counts[2], cpu_ns, mpi_time;
   int64_t live, peak;
 };
 
@@ -43,6 +43,7 @@ static struct reading read_totals(uint64_t now) {
     /* Relaxed: other threads may be counting, and each value stands for itself. */
     reading.allocations += __atomic_load_n(&row->allocations, __ATOMIC_RELAXED);
     reading.bytes += __atomic_load_n(&row->bytes_allocated, __ATOMIC_RELAXED);
+    if (row->kind == INSITU_MPI) reading.mpi_time += __atomic_load_n(&row->time_exclusive, __ATOMIC_RELAXED);
   }
   reading.live = insitu_heap_live(&reading.peak);
   insitu_counters_read(reading.counts);
@@ -87,6 +88,7 @@ static void close_phase(const struct reading *now) {
   phase->instructions += now->counts[0] - phase_start.counts[0];
   phase->cycles += now->counts[1] - phase_start.counts[1];
   phase->cpu_ns += now->cpu_ns - phase_start.cpu_ns;
+  phase->mpi_time += now->mpi_time - phase_start.mpi_time;
   read_gauges(phase);
 
   header->previous_phase = header->current_phase;

@@ -147,7 +147,8 @@ struct insitu_phase {
   uint64_t memory_swap;
   uint64_t instructions;
   uint64_t cycles;
-  uint64_t cpu_ns; /* processor time of the process */
+  uint64_t cpu_ns;   /* processor time of the process */
+  uint64_t mpi_time; /* ticks in MPI calls that have returned, without what they called */
 };
 
 struct insitu_header {

@@ -271,6 +271,13 @@ STATEMENT_HELP = {
         "A rank does more work on more ranks, although its share of the problem is the same.",
         "Look for loops over all ranks, and for data that every rank processes as a whole.",
     ),
+    "efficiency": FindingHelp(
+        "Load balance or communication efficiency, as POP defines them, is predicted to fall below"
+        " 80 % on more ranks.",
+        "`insitu efficiency` shows which scales and phases are concerned. A low load balance asks "
+        "for another distribution of work, a low communication efficiency for fewer or "
+        "overlapping messages.",
+    ),
     "files": FindingHelp(
         "A rank opens more files, or reads or writes more, on more ranks. A file system serves "
         "opening and creating files one after the other.",

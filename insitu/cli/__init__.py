@@ -25,6 +25,7 @@ COMMANDS = {
     "import": ("Measure", "import measurements of other tools"),
     "watch": ("Look", "watch runs, call paths and models, in a terminal or a browser"),
     "diagnose": ("Look", "say what will limit the program on more ranks"),
+    "efficiency": ("Look", "show load balance, communication and scaling as in POP reports"),
     "runs": ("Look", "list the runs of a campaign, and how they ended"),
     "models": ("Look", "show how each call path grows, the most expensive first"),
     "classes": ("Look", "show which ranks behave alike"),

@@ -13,6 +13,7 @@ reports its progress to a callback.
     diagnose    diagnose
     diff        diff_campaigns
     doctor      check_machine
+    efficiency  load_efficiencies
     export      export_campaign
     import      import_measurements
     ingest      ingest_tables
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from insitu.workflows.diagnosis import diagnose
     from insitu.workflows.diff import diff_campaigns
     from insitu.workflows.doctor import check_machine
+    from insitu.workflows.efficiency import load_efficiencies
     from insitu.workflows.export import export_campaign
     from insitu.workflows.import_ import import_measurements
     from insitu.workflows.ingest import ingest_tables
@@ -91,6 +93,7 @@ _MODULES = {
     "list_runs": "runs",
     "load_agenda": "progress",
     "load_dependencies": "design",
+    "load_efficiencies": "efficiency",
     "load_state": "watch",
     "make_design": "design",
     "make_runs": "runner",
@@ -129,6 +132,7 @@ __all__ = [
     "list_runs",
     "load_agenda",
     "load_dependencies",
+    "load_efficiencies",
     "load_state",
     "make_design",
     "make_runs",

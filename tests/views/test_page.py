@@ -613,6 +613,9 @@ def test_the_page_opens_on_the_diagnosis(heat: Page, tab):
     assert shown.count() == len(expected.statements[:7]) + len(expected.profile) > 0
     first = [*expected.statements, *expected.profile][0]
     assert first.text in shown.nth(0).inner_text()
+    tables = tab.locator("#d-efficiencies table")
+    assert tables.count() == len(expected.efficiencies) > 0
+    assert "load balance" in tables.nth(0).inner_text()
     tab.locator("#d-statements button").first.click()
     tab.wait_for_selector("#tab-diagnosis:not([aria-current])")
 

@@ -6,6 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from insitu.analysis.diagnosis.budget import Cost, at_text, make_baseline, target_of
+from insitu.analysis.diagnosis.efficiency import (
+    SectionEfficiency,
+    find_efficiencies,
+    find_losses,
+)
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
@@ -69,6 +74,7 @@ class Diagnosis:
         fine: functions without growth.
         not_judged: statements about what could not be judged, with the reason.
         next_run: the run that would help most, None if none would.
+        efficiencies: of the whole run, of its main loop and of its phases.
     """
 
     program: str
@@ -87,6 +93,7 @@ class Diagnosis:
     start_up: Statement | None = None
     next_run: str | None = None
     notes: tuple[str, ...] = field(default=())
+    efficiencies: tuple[SectionEfficiency, ...] = ()
 
     @property
     def limits(self) -> tuple[Statement, ...]:
@@ -131,6 +138,8 @@ def diagnose_experiment(
     judged += find_growing_times(measurements, models, baseline, at)
     judged += find_waiting(measurements)
     judged += _new_imbalances(find_imbalance(measurements, baseline), judged, limits)
+    efficiencies = find_efficiencies(measurements, scaling=baseline.scaling, target=at)
+    judged += find_losses(efficiencies)
     judged += [*find_incomplete_runs(records), *find_disturbed(measurements)]
     if len(measurements.p) < LAW_SCALES:
         judged += find_suspects(measurements)
@@ -158,6 +167,7 @@ def diagnose_experiment(
         start_up=_start_up(totals),
         next_run=_next_run(measurements, ranked),
         notes=tuple(_notes(measurements)),
+        efficiencies=tuple(efficiencies),
     )
 
 

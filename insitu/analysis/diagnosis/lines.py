@@ -5,6 +5,7 @@ import textwrap
 from insitu.analysis.callpaths import fitted_name
 from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis, efficiency_text
+from insitu.analysis.diagnosis.efficiency import MODELLED
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.statements import (
     FINE,
@@ -69,6 +70,7 @@ def totals_line(diagnosis: Diagnosis) -> str:
     efficiency = efficiency_text(totals)
     if efficiency and not totals.is_crowded:
         texts.append(efficiency)
+    texts += _parallel_texts(diagnosis)
     predicted = totals.predicted
     if predicted is not None:
         seconds, share = predicted.time, predicted.efficiency
@@ -84,6 +86,18 @@ def totals_line(diagnosis: Diagnosis) -> str:
         texts.append(f"beyond {ranks} ranks each further rank costs more than it saves")
 
     return "; ".join(texts)
+
+
+def _parallel_texts(diagnosis: Diagnosis) -> list[str]:
+    """`parallel efficiency 71 % (load balance 80 %, communication 89 %) at p = 4`, if known."""
+    if not diagnosis.efficiencies:
+        return []
+    last = diagnosis.efficiencies[0].scales[-1]
+    shares = [percent(last.factors[name].value) for name in MODELLED]
+    return [
+        f"parallel efficiency {shares[0]} (load balance {shares[1]}, communication {shares[2]}) at"
+        f" {at_text(RANKS, last.p)}"
+    ]
 
 
 def machine_line(diagnosis: Diagnosis) -> str:

@@ -25,7 +25,7 @@ class Statement:
 
     Attributes:
         kind: "memory", "serial", "messages", "bytes", "compute", "imbalance", "files", "waiting",
-            "run", "startup" or "profile".
+            "efficiency", "run", "startup" or "profile".
         status: "limit", "warning", "fine", "unclear" or "not judged".
         text: a sentence for people.
         callpath: the function that causes it, None for statements about runs.

@@ -6,6 +6,7 @@ from html import escape
 
 from insitu import __version__
 from insitu.analysis.callpaths import last_frames
+from insitu.analysis.diagnosis.efficiency_table import efficiency_lines
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.shares import Estimate
 from insitu.analysis.summary import (
@@ -145,7 +146,13 @@ def _diagnosis_section(summary: Summary) -> str:
         return ""
     # Each line for itself: text that is made safe to print has no line breaks.
     lines = "\n".join(map(_text, diagnosis_lines(summary.diagnosis)))
-    return f'<pre class="diagnosis">{lines}</pre>'
+    tables = "\n".join(map(_text, efficiency_lines(summary.diagnosis.efficiencies)))
+    section = f'<pre class="diagnosis">{lines}</pre>'
+    return (
+        f'{section}<h2>Efficiencies</h2><pre class="diagnosis">{tables}</pre>'
+        if tables
+        else section
+    )
 
 
 def _headlines_section(summary: Summary) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from insitu.analysis.diagnosis.efficiency_table import efficiency_lines
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.summary import SeriesGrowth, Summary, coordinate_text
 from insitu.text import printable
@@ -39,6 +40,8 @@ def markdown(summary: Summary, date: str) -> str:
     lines += [f"{len(summary.runs)} runs up to {now}; predictions for {then}; {_text(date)}.", ""]
     if summary.diagnosis is not None:
         lines += [f"    {line}".rstrip() for line in diagnosis_lines(summary.diagnosis)]
+        tables = efficiency_lines(summary.diagnosis.efficiencies)
+        lines += ["", *(f"    {line}".rstrip() for line in tables)] if tables else []
         lines.append("")
     lines += [f"- {_text(line)}" for line in headlines(summary)]
     lines += _shares_section(summary, then)

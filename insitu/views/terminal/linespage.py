@@ -10,6 +10,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Footer, Static
 
 from insitu.analysis.board import ENDED, FAILED, LOST, MEASURING, SILENT, RunRow
+from insitu.analysis.diagnosis.efficiency_table import efficiency_lines
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.progress import Agenda
 from insitu.text import printable
@@ -103,6 +104,8 @@ class DiagnosisPage(LinesPage):
         diagnosis = self.shown.diagnosis
         if diagnosis is not None:
             lines = [_diagnosis_line(line) for line in diagnosis_lines(diagnosis)]
+            tables = efficiency_lines(diagnosis.efficiencies)
+            lines += [Text(line) for line in ["", *tables]] if tables else []
         elif self.shown.is_diagnosing:
             lines = [Text("reading all runs …", "dim")]
         else:

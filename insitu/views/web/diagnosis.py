@@ -3,6 +3,7 @@
 from typing import Any
 
 from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis
+from insitu.analysis.diagnosis.efficiency_table import make_tables
 from insitu.analysis.diagnosis.lines import machine_line, totals_line
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.entities import number
@@ -35,6 +36,10 @@ def diagnosis_json(diagnosis: Diagnosis | None) -> Json:
         "start_up": "" if diagnosis.start_up is None else diagnosis.start_up.text,
         "notes": list(diagnosis.notes),
         "next_run": diagnosis.next_run or "",
+        "efficiencies": [
+            {"name": table.name, "heads": table.heads, "rows": table.rows}
+            for table in make_tables(diagnosis.efficiencies)
+        ],
     }
 
 

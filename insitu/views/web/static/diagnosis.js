@@ -17,6 +17,7 @@ export async function drawDiagnosis() {
   byId("d-measured").textContent = hasRuns ? printable(diagnosis.measured) : "";
   byId("d-totals").textContent = hasRuns ? printable(diagnosis.totals) : "";
   byId("d-statements").replaceChildren(...(hasRuns ? listStatements(diagnosis) : []));
+  byId("d-efficiencies").replaceChildren(...(hasRuns ? diagnosis.efficiencies.map(makeEfficiencyTable) : []));
   byId("d-notes").replaceChildren(...(hasRuns ? listNotes(diagnosis) : []));
 }
 
@@ -59,6 +60,15 @@ function makeLink({ callpath, metric }) {
   const target = isModelled ? { view: "model", metric } : { view: "paths" };
   link.addEventListener("click", () => go({ ...target, path: callpath, behaviour: "" }, true));
   return link;
+}
+
+// Load balance, communication efficiency and scaling at each scale, as in POP reports.
+function makeEfficiencyTable({ name, heads, rows }) {
+  const head = element("tr", "", ...[name, ...heads].map((text) => element("th", "", printable(text))));
+  const lines = rows.map(([label, cells]) => (
+    element("tr", "", ...[label, ...cells].map((text) => element("td", "", printable(text))))
+  ));
+  return element("table", "", element("thead", "", head), element("tbody", "", ...lines));
 }
 
 function listNotes(diagnosis) {
