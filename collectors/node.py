@@ -29,7 +29,7 @@ from insitu.collectors.ranks import (
 )
 from insitu.collectors.samples import add_sampled_times
 from insitu.collectors.symbols import Symbols
-from insitu.collectors.table import COMPILED, STACK, Row, TableReader
+from insitu.collectors.table import COMPILED, REGION, STACK, Row, TableReader
 from insitu.collectors.waiting import waiting_gauges
 from insitu.errors import WireError
 from insitu.wire.digest import EMPTY_DIGEST, extend_digest
@@ -148,8 +148,8 @@ class Node:
         name = row.name
         if row.kind in (COMPILED, STACK):
             name = self.symbols.name(row.file, name, before_ns=rank.table.header.created_ns)
-        if row.kind == STACK and (name, row.file) == self.paths[parent][1:3]:
-            return parent  # recursion through copies of a function that the compiler made
+        if row.kind == STACK and (name, row.file) == self._caller(rank, row):
+            return parent  # a copy or a part of its caller that the compiler made
 
         key = (0, "") if is_root else (parent, name)  # all ranks share the root
         if key not in self.path_ids:
@@ -157,6 +157,14 @@ class Node:
             self.paths.append((parent, name, row.file, row.line))
             self._digest = extend_digest(self._digest, parent, name, row.file, row.line)
         return self.path_ids[key]
+
+    def _caller(self, rank: Rank, row: Row) -> tuple[str, str]:
+        """Name and file of the function that called this one, through the regions between them."""
+        caller = row.parent
+        while rank.table.rows[caller].kind == REGION:
+            caller = rank.table.rows[caller].parent
+        _, name, file, _ = self.paths[rank.node_rows[caller]]
+        return name, file
 
     def live_ranks(self) -> list[Rank]:
         """The ranks that have not ended."""

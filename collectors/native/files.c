@@ -97,7 +97,7 @@ static inline __attribute__((always_inline)) void end(const struct call *call, c
   int saved = errno;
   struct insitu_frame *top = insitu_top(self);
   uint32_t parent = top->row;
-  if (insitu_is_unwinding && self->depth == 1) parent = insitu_unwind_caller(self, frame);
+  if (insitu_is_unwinding && insitu_is_unwound(self)) parent = insitu_unwind_caller(self, frame);
   uint64_t key = (uint64_t)(uintptr_t)name;
   uint32_t index = insitu_find_child(parent, key);
   if (__builtin_expect(!index, 0)) index = insitu_row_add(parent, key, INSITU_FILE, name, name_bytes, "", 0, 0);

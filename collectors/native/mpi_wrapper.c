@@ -63,7 +63,7 @@ static inline __attribute__((always_inline)) struct insitu_thread *enter(const c
   if (__builtin_expect(!mine, 0) && !(mine = insitu_mpi_thread_enter())) return NULL;
   if (__builtin_expect(self->in_mpi, 0) && is_inside(self, mine, (uintptr_t)frame)) return NULL;
   uint32_t parent = insitu_top(self)->row;
-  if (insitu_is_unwinding && self->depth == 1) parent = insitu_unwind_caller(self, frame);
+  if (insitu_is_unwinding && insitu_is_unwound(self)) parent = insitu_unwind_caller(self, frame);
   /* Reading the clock waits for earlier instructions. Read here, it overlaps with finding the row. */
   uint64_t now = insitu_ticks();
   uint64_t key = (uint64_t)(uintptr_t)name;

@@ -97,12 +97,16 @@ struct insitu_frame {
   uint64_t inside; /* ticks spent in callees that have returned */
   uint32_t row;
   uint32_t flags;
-  uint32_t skipped; /* open calls of library functions inside a library function, which have no frame */
-  uint32_t stack;   /* stack position of a compiled function, 0 for other frames */
+  /* Of Python code: open calls of library functions inside a library function, which have no frame. Of an unwound
+   * region: how many functions were on the stack when it began. */
+  uint32_t skipped;
+  uint32_t stack; /* stack position of a compiled function, 0 for other frames */
 };
 enum {
   INSITU_FOLDED = 1,  /* recursion: an outer frame has the same row, and this one adds no inclusive time */
   INSITU_UNNAMED = 2, /* a compiled function for which there was no row */
+  INSITU_UNWOUND = 4, /* a region: the functions inside it are read from the stack */
+  INSITU_MARKED = 8,  /* a region of regions.c */
 };
 
 struct insitu_thread {
@@ -309,6 +313,11 @@ static inline struct insitu_thread *insitu_thread_self(void) {
 
 static inline struct insitu_frame *insitu_top(struct insitu_thread *self) {
   return &self->frames[self->depth - 1];
+}
+
+/* Whether functions of this thread are read from the stack: only regions are open, which are rows between them. */
+static inline int insitu_is_unwound(struct insitu_thread *self) {
+  return self->depth == 1 || insitu_top(self)->flags & INSITU_UNWOUND;
 }
 
 /* The rows by parent and key. An entry is 0, a row, or with INSITU_IS_FOLD the index of a fold: in mutual recursion a

@@ -7,29 +7,32 @@
  * signal handlers, are read by the kernel.
  *
  * A row stands for a function, not for a call site. Functions of the C and C++ runtime get no row: what they call
- * counts for their caller, as library code does in Python. Recursion is folded as in compiled.c. */
+ * counts for their caller, as library code does in Python. Recursion is folded as in compiled.c.
+ *
+ * Regions (regions.c) are rows between functions: below the function that began the region, above those called since.
+ * A region may begin in a function that returns before it ends, such as a `start_timer` of the program. So the rows of
+ * a stack are found from the outermost function inwards: at each open region, the functions that were open when it
+ * began and still are come first, then the row of the region, then the rest. */
 #define _GNU_SOURCE
 #include "unwind.h"
 
 #include "compiled.h"
 #include "eh_frame.h"
 #include "image.h"
+#include "stack.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#define STACKS 64u                   /* remembered stacks of a thread; a power of two */
-#define WORDS 40u                    /* words of a remembered stack: deeper ones are read again at every call */
-#define RULES 2048u                  /* cached rules of a thread; a power of two */
-#define FRAMES 1024u                 /* a deeper stack is not read */
-#define MAIN_STACK_BYTES (64u << 20) /* the kernel maps nothing else this close to the stack of the main thread */
+#define STACKS 64u   /* remembered stacks of a thread; a power of two */
+#define WORDS 40u    /* words of a remembered stack: deeper ones are read again at every call */
+#define RULES 2048u  /* cached rules of a thread; a power of two */
+#define FRAMES 1024u /* a deeper stack is not read */
 
 int insitu_is_unwinding;
 _Atomic uint32_t insitu_objects_unloaded;
@@ -48,6 +51,8 @@ struct stack {
   uintptr_t pc, sp, fp;
   int uses_fp; /* whether it depends on `fp`, which most functions use for other purposes */
   uint32_t row, words;
+  uint32_t outer;     /* the row of the innermost open frame */
+  uint32_t functions; /* that have a row, on the stack */
   struct {
     const uintptr_t *at;
     uintptr_t value;
@@ -61,7 +66,8 @@ struct unwinder {
   uint32_t unloaded;              /* insitu_objects_unloaded when the cache was emptied */
   uint32_t frames;
   int ends_in_main;
-  uintptr_t reader; /* frame of the call that is reading the stack, 0 if there is none; it takes no sample meanwhile */
+  uintptr_t wrapper; /* a function that gets no row; 0 if there is none */
+  uintptr_t reader;  /* frame of the call that is reading the stack, 0 if there is none; it takes no sample meanwhile */
   uintptr_t chunk_at, chunk_bytes; /* of `chunk` */
   uintptr_t chunk[512];            /* words of another stack */
   uintptr_t pcs[FRAMES];           /* of the frames that have a row, innermost first */
@@ -74,63 +80,6 @@ static struct unwinder *unwinders[INSITU_THREADS];
 
 /* ---- the stack of a thread ------------------------------------------------------------------------------------ */
 
-static int is_main_thread(void) {
-  return syscall(SYS_gettid) == getpid();
-}
-
-/* Read a number in base 16. Returns what follows it. */
-static const char *read_hex(const char *text, uintptr_t *value) {
-  for (*value = 0;; text++) {
-    unsigned digit = (unsigned)*text - '0';
-    if (digit > 9) digit = (unsigned)*text - 'a' + 10;
-    if (digit > 15 || (digit > 9 && *text < 'a')) return text;
-    *value = *value << 4 | digit;
-  }
-}
-
-/* Use a line of /proc/self/maps if it describes the stack of this thread. */
-static void use_mapping(struct unwinder *mine, const char *line, int is_main) {
-  uintptr_t from, to, self = (uintptr_t)pthread_self();
-  line = read_hex(line, &from);
-  if (*line != '-') return;
-  line = read_hex(line + 1, &to);
-  if (is_main && strstr(line, "[stack]")) {
-    mine->stack_from = to - MAIN_STACK_BYTES;
-    mine->stack_to = to;
-  } else if (!is_main && self >= from && self < to) {
-    /* The C library stores what it knows of a thread at the upper end of its stack. */
-    mine->stack_from = from;
-    mine->stack_to = self;
-  }
-}
-
-/* Find the stack of the calling thread. Nothing is allocated: that would count for the program. */
-static void find_stack(struct unwinder *mine) {
-  char text[1024];
-  size_t used = 0;
-  int is_main = is_main_thread();
-  mine->owner = pthread_self();
-  mine->stack_from = mine->stack_to = 0;
-  memset(mine->stacks, 0, sizeof mine->stacks);
-  int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  while (file >= 0 && !mine->stack_to) {
-    ssize_t got = read(file, text + used, sizeof text - 1 - used);
-    if (got <= 0) break;
-    used += (size_t)got;
-    text[used] = 0;
-    char *line = text, *end;
-    while ((end = strchr(line, '\n'))) {
-      *end = 0;
-      use_mapping(mine, line, is_main);
-      line = end + 1;
-    }
-    used -= (size_t)(line - text);
-    if (used >= sizeof text - 1) used = 0; /* the rest of a long path */
-    memmove(text, line, used);
-  }
-  if (file >= 0) close(file);
-}
-
 static __attribute__((noinline)) struct unwinder *prepare(struct insitu_thread *self) {
   int saved = errno, cancel = insitu_prevent_cancel();
   struct unwinder **mine = &unwinders[self - insitu_table->threads];
@@ -138,7 +87,11 @@ static __attribute__((noinline)) struct unwinder *prepare(struct insitu_thread *
     void *fresh = mmap(NULL, sizeof **mine, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (fresh != MAP_FAILED) *mine = fresh;
   }
-  if (*mine) find_stack(*mine);
+  if (*mine) {
+    (*mine)->owner = pthread_self();
+    memset((*mine)->stacks, 0, sizeof(*mine)->stacks);
+    insitu_stack_find(&(*mine)->stack_from, &(*mine)->stack_to);
+  }
   insitu_allow_cancel(cancel);
   errno = saved;
   return *mine;
@@ -308,7 +261,8 @@ static int read_stack(struct unwinder *mine, struct registers at, int is_call) {
       return 0;
     }
     /* The MPI library itself gets no row: a Fortran program calls its binding, which calls the C function. */
-    if (rule->object == OBJECT_OF_PROGRAM || (rule->object == OBJECT_OF_MPI && frames)) {
+    int has_row = rule->object == OBJECT_OF_PROGRAM || (rule->object == OBJECT_OF_MPI && frames);
+    if (has_row && (frames || !mine->wrapper || rule->function != mine->wrapper)) {
       mine->pcs[frames] = rule->pc;
       mine->keys[frames++] = rule->key;
     }
@@ -341,17 +295,40 @@ static __attribute__((noinline)) uint32_t add_row(uint32_t parent, uint64_t key,
   return row;
 }
 
+/* Return the row of function `i` of the stack below `parent`, 0 if there is none. */
+static inline uint32_t find_row(const struct insitu_thread *self, const struct unwinder *mine, uint32_t i,
+                                uint32_t parent) {
+  uint64_t key = mine->keys[i];
+  if (insitu_rows[parent].key == key && parent != self->root) return parent; /* direct recursion */
+  return insitu_find_child(parent, key);
+}
+
+static int is_at_or_above(uint32_t row, uint32_t other) {
+  while (other && other != row) other = insitu_rows[other].parent;
+  return other == row;
+}
+
 /* Return the row of the innermost function, below the outermost frame of the thread. Returns 0 if there is no room. */
 static uint32_t find_rows(struct insitu_thread *self, const struct unwinder *mine) {
-  const struct insitu_row *rows = insitu_rows;
-  uint32_t row = self->root;
-  for (uint32_t i = mine->frames; i-- > 0;) {
-    uint64_t key = mine->keys[i];
+  uint32_t row = self->root, i = mine->frames;
+  for (uint32_t depth = 1; depth < self->depth && depth < INSITU_DEPTH; depth++) {
+    const struct insitu_frame *region = &self->frames[depth];
+    uint32_t caller = insitu_rows[region->row].parent, next;
+    /* The functions that were open when the region began lead to its caller. Others have taken the place of those that
+     * have returned. */
+    while (i > 0 && mine->frames - i < region->skipped && (next = find_row(self, mine, i - 1, row)) &&
+           is_at_or_above(next, caller)) {
+      row = next;
+      i--;
+    }
+    row = region->row;
+  }
+
+  while (i-- > 0) {
     uint32_t parent = row;
-    if (rows[parent].key == key && parent != self->root) continue; /* direct recursion */
-    row = insitu_find_child(parent, key);
+    row = find_row(self, mine, i, parent);
     int is_main = mine->ends_in_main && i + 1 == mine->frames;
-    if (__builtin_expect(!row, 0) && !(row = add_row(parent, key, mine->pcs[i], is_main))) return 0;
+    if (__builtin_expect(!row, 0) && !(row = add_row(parent, mine->keys[i], mine->pcs[i], is_main))) return 0;
   }
   return row;
 }
@@ -374,8 +351,8 @@ static inline __attribute__((always_inline)) int read_registers(const uintptr_t 
 #endif
 }
 
-static inline int is_same(const struct stack *known, const struct registers *at) {
-  if (known->pc != at->pc || known->sp != at->sp || !known->row) return 0;
+static inline int is_same(const struct stack *known, const struct registers *at, uint32_t outer) {
+  if (known->pc != at->pc || known->sp != at->sp || known->outer != outer || !known->row) return 0;
   if (known->uses_fp && known->fp != at->fp) return 0;
   uintptr_t difference = 0;
   for (uint32_t i = 0; i < known->words; i++) difference |= *known->word[i].at ^ known->word[i].value;
@@ -383,19 +360,29 @@ static inline int is_same(const struct stack *known, const struct registers *at)
 }
 
 static __attribute__((noinline)) uint32_t read_caller(struct insitu_thread *self, struct unwinder *mine,
-                                                      const struct registers *at, int is_call, struct stack *known) {
-  uint32_t row = 0;
+                                                      const struct registers *at, int is_call, struct stack *known,
+                                                      struct insitu_region_call *call) {
+  uint32_t row = 0, functions = 0;
   mine->reading.words = 0;
   mine->reading.uses_fp = 0;
-  if (read_stack(mine, *at, is_call)) row = find_rows(self, mine);
-  /* Relaxed: only a count. */
-  else __atomic_fetch_add(&insitu_table->header->stacks_unread, 1, __ATOMIC_RELAXED);
+  mine->wrapper = call ? call->wrapper : 0;
+  if (read_stack(mine, *at, is_call)) {
+    row = find_rows(self, mine);
+    functions = mine->frames;
+  } else if (!call) {
+    /* Relaxed: only a count. */
+    __atomic_fetch_add(&insitu_table->header->stacks_unread, 1, __ATOMIC_RELAXED);
+  }
+  mine->wrapper = 0;
+  if (call) call->functions = functions;
   if (row && mine->reading.words <= WORDS) {
     *known = mine->reading;
     known->pc = at->pc;
     known->sp = at->sp;
     known->fp = at->fp;
     known->row = row;
+    known->outer = insitu_top(self)->row;
+    known->functions = functions;
   }
   return row;
 }
@@ -410,7 +397,8 @@ static inline void forget_unloaded(struct unwinder *mine) {
   mine->unloaded = unloaded;
 }
 
-uint32_t insitu_unwind_caller(struct insitu_thread *self, const uintptr_t *frame) {
+static inline __attribute__((always_inline)) uint32_t find_caller(struct insitu_thread *self, const uintptr_t *frame,
+                                                                  struct insitu_region_call *call) {
   struct unwinder *mine = unwinders[self - insitu_table->threads];
   uint32_t outer = insitu_top(self)->row;
   if (__builtin_expect(!mine || mine->owner != pthread_self(), 0) && !(mine = prepare(self))) return outer;
@@ -419,16 +407,27 @@ uint32_t insitu_unwind_caller(struct insitu_thread *self, const uintptr_t *frame
   struct registers at;
   int is_call = read_registers(frame, &at);
   struct stack *known = &mine->stacks[(at.pc ^ at.sp * 31) * 0x9E3779B97F4A7C15u >> 58 & (STACKS - 1)];
-  if (__builtin_expect(is_same(known, &at), 1)) return known->row;
+  if (__builtin_expect(is_same(known, &at, outer), 1)) {
+    if (call) call->functions = known->functions;
+    return known->row;
+  }
   /* A signal handler interrupted this function: its own calls must not change what is being read. If longjmp left the
    * reader, its frame is further down than that of this call. */
   if (__builtin_expect(mine->reader && (uintptr_t)frame < mine->reader, 0)) return outer;
   mine->reader = (uintptr_t)frame;
   atomic_signal_fence(memory_order_acq_rel);
-  uint32_t row = read_caller(self, mine, &at, is_call, known);
+  uint32_t row = read_caller(self, mine, &at, is_call, known, call);
   atomic_signal_fence(memory_order_acq_rel);
   mine->reader = 0;
   return row ? row : outer;
+}
+
+uint32_t insitu_unwind_caller(struct insitu_thread *self, const uintptr_t *frame) {
+  return find_caller(self, frame, NULL);
+}
+
+uint32_t insitu_unwind_region(struct insitu_thread *self, const uintptr_t *frame, struct insitu_region_call *call) {
+  return find_caller(self, frame, call);
 }
 
 int insitu_unwind_prepare(struct insitu_thread *self) {
@@ -440,7 +439,7 @@ void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint6
   struct unwinder *mine = unwinders[self - insitu_table->threads];
   struct registers at = {0};
   const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
-  if (!mine || mine->owner != pthread_self() || mine->reader || self->depth != 1) return;
+  if (!mine || mine->owner != pthread_self() || mine->reader || !insitu_is_unwound(self)) return;
 #if defined(__x86_64__)
   at.pc = (uintptr_t)machine->gregs[REG_RIP];
   at.sp = (uintptr_t)machine->gregs[REG_RSP];

@@ -13,15 +13,24 @@ extern int insitu_is_unwinding;
  * of an object that was loaded later has synchronised with whoever loaded it. */
 extern _Atomic uint32_t insitu_objects_unloaded;
 
+/* A function that begins regions for its caller, and the number of functions on the stack. */
+struct insitu_region_call {
+  uintptr_t wrapper;  /* it gets no row; 0 if there is none */
+  uint32_t functions; /* result: on the stack up to the caller */
+};
+
 /* Return the row of the function that called the wrapper with this frame, below those of its callers. If the stack
  * cannot be read up to its end, it is the row of the innermost open frame. `frame` holds the caller's frame pointer and
  * the return address. */
 uint32_t insitu_unwind_caller(struct insitu_thread *self, const uintptr_t *frame);
+/* The same for a region that begins. */
+uint32_t insitu_unwind_region(struct insitu_thread *self, const uintptr_t *frame, struct insitu_region_call *call);
 
 /* Prepare the calling thread for samples. Returns 0 if there is no memory. */
 int insitu_unwind_prepare(struct insitu_thread *self);
 /* Count `weight` samples in the row of the function that a signal interrupted; `context` is that of the handler.
- * Nothing is counted while another frame than the outermost is open, since then functions are timed otherwise. */
+ * Nothing is counted while a frame is open that is neither the outermost nor a region, since then functions are timed
+ * otherwise. */
 void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint64_t weight);
 
 #endif

@@ -1,0 +1,10 @@
+/* Where the stack of a thread is. */
+#ifndef INSITU_STACK_H
+#define INSITU_STACK_H
+
+#include <stdint.h>
+
+/* Find the stack of the calling thread; both are 0 if it is unknown. */
+void insitu_stack_find(uintptr_t *from, uintptr_t *to);
+
+#endif
