@@ -10,6 +10,7 @@ from typing import Any
 from insitu.collectors import elision, heap, spool, table_directory
 from insitu.collectors.cores import usable_cores
 from insitu.collectors.iterations import iteration_gauges, sample_iterations
+from insitu.collectors.partners import partner_gauges
 from insitu.collectors.phases import phase_gauges
 from insitu.collectors.programs import (
     describe_superseded,
@@ -259,6 +260,8 @@ class Node:
             gauges += iteration_gauges(rank)
         for rank in due:
             gauges += phase_gauges(rank)
+        for rank in due:
+            gauges += partner_gauges(rank)
         gauges += waiting_gauges(list(self.ranks.values()), ended)
         groups += gauge_groups(gauges)
         return Totals(sequence, time.time_ns(), tuple(groups))

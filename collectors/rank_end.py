@@ -44,6 +44,13 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         )
         findings.append(("threads-truncated", text))
 
+    if head.partners_refused:
+        text = (
+            "there was no room for all ranks that this rank exchanges messages with: the metric"
+            " partners is absent for the call paths concerned"
+        )
+        findings.append(("partners-truncated", text))
+
     count = head.stacks_unread
     if count:
         name = head.unread_object.rstrip(b"\0").decode("utf-8", "replace") or "the program"

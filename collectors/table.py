@@ -134,6 +134,8 @@ class Header(NamedTuple):
     samples: U8
     samples_unread: U8
     sampling_refused: Annotated[bytes, "48s"]
+    partners_at: U8
+    partners_refused: U8
 
     @property
     def cart_coordinates(self) -> tuple[int, ...]:
@@ -167,6 +169,7 @@ PHASE_VALUES = (
 )
 COLLECTIVE = struct.Struct("<QQQIiII")
 MAX_COLLECTIVES = 4096  # events for which a table has room
+PARTNERS_UNKNOWN = 2**32 - 1  # of a row with partners that cannot be counted
 
 
 def locate_field(field: str) -> tuple[int, str]:
@@ -370,6 +373,20 @@ class TableReader:
         if before.collectives_sequence != after.collectives_sequence:
             return []
         return list(map(CollectiveEvent._make, COLLECTIVE.iter_unpack(events)))
+
+    def partners(self) -> "array[int]":
+        """Return the number of ranks that each row exchanges with, plus 1; 0 if unknown.
+
+        Rows that exchange with no rank by their nature, such as functions, have 0 as well.
+        """
+        start, count = self.header.partners_at, len(self.rows)
+        if not start or start + 4 * count > len(self._bytes):
+            return array("I", bytes(4 * count))  # tables of older versions have none
+        partners = array("I", bytes(self._bytes[start : start + 4 * count]))
+        for row, value in enumerate(partners):
+            if value == PARTNERS_UNKNOWN:
+                partners[row] = 0
+        return partners
 
     def tick_s(self) -> float:
         """Return the seconds per tick; 0.0 for a table that is too young to tell."""

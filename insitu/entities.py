@@ -46,6 +46,7 @@ DETERMINISTIC = frozenset(
     {
         *("visits", "bytes_sent", "bytes_received", "messages_sent", "messages_received"),
         *("comm_ranks", "bytes_read", "bytes_written", "bytes_mapped", "files_opened"),
+        "partners",
     }
 )
 VISITS = Metric("visits", "1")
@@ -56,6 +57,7 @@ BYTES_RECEIVED = Metric("bytes_received", "B")
 MESSAGES_SENT = Metric("messages_sent", "1")
 MESSAGES_RECEIVED = Metric("messages_received", "1")
 COMM_RANKS = Metric("comm_ranks", "1")
+PARTNERS = Metric("partners", "1")
 BYTES_READ = Metric("bytes_read", "B")
 BYTES_WRITTEN = Metric("bytes_written", "B")
 BYTES_MAPPED = Metric("bytes_mapped", "B")
@@ -111,6 +113,7 @@ METRICS = (
     BYTES_MAPPED,
     FILES_OPENED,
     TIME_MPI,
+    PARTNERS,
 )
 
 

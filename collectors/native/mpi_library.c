@@ -19,7 +19,9 @@ static int (*type_size)(A, int *), (*type_size_x)(A, int64_t *), (*comm_size)(A,
     (*get_elements_x)(A, A, int64_t *), (*test_cancelled)(A, int *), (*query_thread)(int *), (*topo_test)(A, int *),
     (*cartdim_get)(A, int *), (*cart_shift)(A, A, A, int *, int *), (*graph_neighbors_count)(A, A, int *),
     (*dist_graph_neighbors_count)(A, int *, int *, int *), (*initialized)(int *), (*error_class)(A, int *),
-    (*comm_group)(A, A *), (*group_free)(A *), (*group_translate)(A, A, const int *, A, int *);
+    (*comm_group)(A, A *), (*group_free)(A *), (*group_translate)(A, A, const int *, A, int *),
+    (*comm_remote_group)(A, A *), (*comm_compare)(A, A, int *), (*graph_neighbors)(A, A, A, int *),
+    (*dist_graph_neighbors)(A, A, int *, int *, A, int *, int *);
 
 /* ---- the library ---------------------------------------------------------------------------------------------- */
 
@@ -63,6 +65,7 @@ static void choose_abi(const char *path) {
         .dist_graph = 3,
         .thread_multiple = 3,
         .err_in_status = 18,
+        .congruent = 1,
         .handle_bytes = sizeof(void *),
         .status_bytes = 24,
         .error_at = 8,
@@ -84,6 +87,7 @@ static void choose_abi(const char *path) {
         .dist_graph = 213,
         .thread_multiple = 4096,
         .err_in_status = 19,
+        .congruent = 202,
         .handle_bytes = sizeof(void *),
         .status_bytes = 32,
         .error_at = 8,
@@ -105,6 +109,7 @@ static void choose_abi(const char *path) {
         .dist_graph = 3,
         .thread_multiple = 3,
         .err_in_status = 17,
+        .congruent = 1,
         .handle_bytes = sizeof(int),
         .status_bytes = 20,
         .error_at = 16,
@@ -140,6 +145,10 @@ int insitu_mpi_open(void) {
       {"MPI_Comm_group", &comm_group},
       {"MPI_Group_free", &group_free},
       {"MPI_Group_translate_ranks", &group_translate},
+      {"MPI_Comm_remote_group", &comm_remote_group},
+      {"MPI_Comm_compare", &comm_compare},
+      {"MPI_Graph_neighbors", &graph_neighbors},
+      {"MPI_Dist_graph_neighbors", &dist_graph_neighbors},
   };
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
     Function function = insitu_mpi_resolve(needed[i].name);
@@ -168,23 +177,39 @@ int insitu_mpi_world(int *rank, int *size) {
   return comm_rank(insitu_mpi.comm_world, rank) || comm_size(insitu_mpi.comm_world, size);
 }
 
-int insitu_mpi_world_ranks(A comm, int size, int *here, int *world) {
+int insitu_mpi_is_initialised(void) {
+  int flag = 0;
+  return initialized && !initialized(&flag) && flag;
+}
+
+/* Sessions have no MPI_COMM_WORLD. */
+int insitu_mpi_is_world(A comm) {
+  int result = 0;
+  if (comm == insitu_mpi.comm_world) return 1;
+  return comm_compare && insitu_mpi_is_initialised() && !comm_compare(comm, insitu_mpi.comm_world, &result) &&
+         result <= insitu_mpi.congruent;
+}
+
+static int translate(int (*get_group)(A, A *), A comm, int size, const int *here, int *world) {
   A ours = 0, all = 0; /* initialised, since handles of 4 bytes leave the upper half */
-  int is_initialized = 0;
-  if (!initialized || !comm_group || !group_free || !group_translate) return 1;
-  if (initialized(&is_initialized) || !is_initialized) return 1; /* sessions have no MPI_COMM_WORLD */
-  if (comm_group(comm, &ours)) return 1;
+  if (!get_group || !comm_group || !group_free || !group_translate || !insitu_mpi_is_initialised()) return 1;
+  if (get_group(comm, &ours)) return 1;
   int failed = comm_group(insitu_mpi.comm_world, &all);
-  for (int i = 0; i < size; i++) here[i] = i;
   if (!failed) failed = group_translate(ours, size, here, all, world);
   if (all) group_free(&all);
   group_free(&ours);
   return failed;
 }
 
-int insitu_mpi_is_initialised(void) {
-  int flag = 0;
-  return initialized && !initialized(&flag) && flag;
+int insitu_mpi_world_ranks(A comm, int size, int *here, int *world) {
+  for (int i = 0; i < size; i++) here[i] = i;
+  return translate(comm_group, comm, size, here, world);
+}
+
+int insitu_mpi_world_rank(const struct insitu_comm *comm, int rank) {
+  int world = -1; /* MPI_UNDEFINED is negative, too */
+  if (translate(comm->is_inter ? comm_remote_group : comm_group, comm->handle, 1, &rank, &world)) return -1;
+  return world;
 }
 
 /* ---- the cache of a thread ------------------------------------------------------------------------------------ */
@@ -282,7 +307,14 @@ int insitu_mpi_is_cancelled(A status) {
 }
 
 const struct insitu_comm *insitu_mpi_query_comm(A handle, struct insitu_comm *comm, uint32_t age) {
-  *comm = (struct insitu_comm){.handle = handle, .age = age, .rank = -1, .sources = -1, .targets = -1};
+  struct insitu_mpi_thread *mine = insitu_mpi_mine;
+  if (++mine->comms_queried >> 24) { /* the numbers begin again, so nothing may remember an earlier one */
+    memset(mine->comms, 0, sizeof mine->comms);
+    memset(mine->recent_partners, 0, sizeof mine->recent_partners);
+    mine->comms_queried = 1;
+  }
+  *comm = (struct insitu_comm){
+      .handle = handle, .age = age, .rank = -1, .number = mine->comms_queried, .sources = -1, .targets = -1};
   if (comm_size(handle, &comm->size)) comm->size = 0;
   if (comm_rank(handle, &comm->rank)) comm->rank = -1;
   if (comm_test_inter(handle, &comm->is_inter)) comm->is_inter = 0;
@@ -313,4 +345,23 @@ const struct insitu_comm *insitu_mpi_neighbours(A handle) {
   comm->sources = sources;
   comm->targets = targets;
   return comm;
+}
+
+const int *insitu_mpi_neighbour_ranks(const struct insitu_comm *comm, int *count) {
+  uint64_t n = (uint64_t)comm->sources + (uint64_t)comm->targets;
+  int kind = 0, *ranks = insitu_mpi_scratch((2 * n + 1) * sizeof *ranks), *weights = ranks + n;
+  if (!ranks || !topo_test || topo_test(comm->handle, &kind)) return NULL;
+  *count = comm->sources;
+  if (kind == insitu_mpi.cart) {
+    for (int axis = 0; axis < comm->sources / 2; axis++)
+      if (!cart_shift || cart_shift(comm->handle, axis, 1, &ranks[2 * axis], &ranks[2 * axis + 1])) return NULL;
+    return ranks;
+  }
+  if (kind == insitu_mpi.graph)
+    return graph_neighbors && !graph_neighbors(comm->handle, comm->rank, comm->sources, ranks) ? ranks : NULL;
+  if (kind != insitu_mpi.dist_graph || !dist_graph_neighbors) return NULL;
+  *count = (int)n;
+  int failed = dist_graph_neighbors(comm->handle, comm->sources, ranks, weights, comm->targets, ranks + comm->sources,
+                                    weights + comm->sources);
+  return failed ? NULL : ranks;
 }

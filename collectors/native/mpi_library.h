@@ -14,6 +14,7 @@ typedef int (*Function)();
 struct insitu_mpi_abi {
   A in_place, proc_null, root, comm_world, comm_null, datatype_null, byte, no_op, no_message;
   int cart, graph, dist_graph, thread_multiple, err_in_status;
+  int congruent; /* MPI_CONGRUENT; only MPI_IDENT is smaller */
   unsigned handle_bytes, status_bytes;
   unsigned error_at;  /* offset of MPI_ERROR in a status */
   int count_at;       /* offset of the number of bytes in a status, -1 if only the library knows */
@@ -34,17 +35,22 @@ int insitu_mpi_world(int *rank, int *size);
 /* Whether MPI_Init has returned in this process. */
 int insitu_mpi_is_initialised(void);
 
+/* Whether a communicator has the ranks of MPI_COMM_WORLD in the same order. */
+int insitu_mpi_is_world(A comm);
 /* Translate the ranks of a communicator to those in MPI_COMM_WORLD; both arrays have `size` elements. `here` is scratch
  * space. Returns 0 on success. */
 int insitu_mpi_world_ranks(A comm, int size, int *here, int *world);
 
 struct insitu_sequence;
+enum { INSITU_IS_WORLD = 1, INSITU_IS_OTHER = 2 };
 /* A communicator as this thread last queried it. */
 struct insitu_comm {
   A handle;
   uint32_t age; /* insitu_mpi_comms_freed at the time of the query */
   int size, rank;
   int is_inter;
+  int world;                        /* INSITU_IS_..., 0 until it is queried; see insitu_mpi_is_world */
+  uint32_t number;                  /* of the query, counted from 1 in each thread; smaller than 1 << 24 */
   int peers;                        /* ranks on the other side: the remote group of an intercommunicator, else all */
   int sources, targets;             /* neighbours, -1 until they are queried */
   uint64_t absent;                  /* neighbours in a Cartesian grid that are MPI_PROC_NULL, one bit each */
@@ -54,6 +60,7 @@ struct insitu_comm {
 #define INSITU_TYPES 64u
 #define INSITU_COMMS 16u
 #define INSITU_RECENT_ROWS 128u
+#define INSITU_RECENT_PARTNERS 4096u
 /* What a thread caches between its MPI calls. */
 struct insitu_mpi_thread {
   struct {
@@ -68,7 +75,9 @@ struct insitu_mpi_thread {
   struct {
     uint64_t key;
     uint32_t parent, row;
-  } recent_rows[INSITU_RECENT_ROWS]; /* rows of recent calls, which saves a search among siblings */
+  } recent_rows[INSITU_RECENT_ROWS];                /* rows of recent calls, which saves a search among siblings */
+  uint64_t recent_partners[INSITU_RECENT_PARTNERS]; /* pairs of a row and a rank of a communicator: see partners.h */
+  uint32_t comms_queried;
   char *scratch;
   uint64_t scratch_bytes;
 };
@@ -96,6 +105,11 @@ static inline A insitu_mpi_handle_at(A handles, int64_t at) {
 /* Whether the library was seen to store the number of bytes in a status where its ABI says. */
 extern int insitu_mpi_knows_status;
 uint64_t insitu_mpi_query_status(A status);
+
+/* Return the rank that sent a message. MPI_SOURCE is two integers before MPI_ERROR in all ABIs. */
+static inline int insitu_mpi_status_source(A status) {
+  return *(const int *)(status + (A)insitu_mpi.error_at - 8);
+}
 
 static inline uint64_t insitu_mpi_read_status(A status) {
   uint64_t bytes;
@@ -139,6 +153,12 @@ static inline const struct insitu_comm *insitu_mpi_comm(A handle) {
 
 /* The same with its neighbours. */
 const struct insitu_comm *insitu_mpi_neighbours(A handle);
+/* Return the ranks of its neighbours in the communicator, sources and targets, in memory that is valid during one call;
+ * MPI_PROC_NULL for absent ones. NULL if they are unknown. */
+const int *insitu_mpi_neighbour_ranks(const struct insitu_comm *comm, int *count);
+/* Return the rank in MPI_COMM_WORLD of a rank of the communicator, in the remote group of an intercommunicator; -1 if
+ * it has none. */
+int insitu_mpi_world_rank(const struct insitu_comm *comm, int rank);
 /* Return memory that is valid during one call; NULL if there is none. */
 void *insitu_mpi_scratch(uint64_t bytes);
 

@@ -5,12 +5,15 @@
 #define _GNU_SOURCE
 #include "mpi_requests.h"
 
+#include "partners.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { RECEIVE = 1, PERSISTENT = 2, ACTIVE = 4, CANCELLED = 8, MESSAGE = 16 };
+enum { RECEIVE = 1, PERSISTENT = 2, ACTIVE = 4, CANCELLED = 8, MESSAGE = 16, FROM_ANY = 32 };
+#define ROW_AT 8 /* of a receive from any rank, the bits of the flags that hold its row */
 struct request {
   A handle;
   uint64_t number; /* 0: the slot is free */
@@ -133,10 +136,17 @@ static __attribute__((noinline)) void add_locked(A handle, uint64_t flags, const
   pthread_mutex_unlock(&lock);
 }
 
-void insitu_request_receive(A request, int is_message) {
-  uint64_t flags = is_message ? RECEIVE | MESSAGE : RECEIVE;
+static inline void receive(A request, uint64_t flags) {
   if (insitu_mpi_is_multiple) add_locked(request, flags, NULL);
   else add(request, flags, NULL);
+}
+
+void insitu_request_receive(A request, int is_message) {
+  receive(request, is_message ? RECEIVE | MESSAGE : RECEIVE);
+}
+
+void insitu_request_receive_any(A request, uint32_t row) {
+  receive(request, RECEIVE | MESSAGE | FROM_ANY | (uint64_t)row << ROW_AT);
 }
 
 void insitu_request_other(A request) {
@@ -178,6 +188,10 @@ struct insitu_arrival insitu_request_complete(A handle, uint64_t before, A statu
   uint64_t flags = insitu_mpi_is_multiple ? finish_locked(handle, before) : finish(handle, before);
   if (!(flags & RECEIVE) || (flags & (PERSISTENT | ACTIVE)) == PERSISTENT) return nothing;
   if (flags & CANCELLED && insitu_mpi_is_cancelled(status)) return nothing;
+  if (__builtin_expect(flags & FROM_ANY, 0)) {
+    uint32_t row = (uint32_t)(flags >> ROW_AT), source = (uint32_t)insitu_mpi_status_source(status);
+    if (!insitu_partner_is_recent(row, source, INSITU_WORLD_ITSELF)) insitu_partner_add_world(row, (int)source);
+  }
   return (struct insitu_arrival){insitu_mpi_status_bytes(status), (flags & MESSAGE) != 0};
 }
 

@@ -24,6 +24,9 @@ static inline uint64_t insitu_requests_created(void) {
 int insitu_requests_any(void);
 /* A receive of a message, or a read from a file, was started; its bytes are counted when it completes. */
 void insitu_request_receive(A request, int is_message);
+/* The same for a receive from any rank of MPI_COMM_WORLD. The rank that sent the message becomes a partner of the row.
+ */
+void insitu_request_receive_any(A request, uint32_t row);
 /* A request that receives nothing was started while several threads may call MPI. The library may reuse the handle of
  * a completed receive for it before the thread that completed the receive has reported that. The completion of this
  * request must not be counted as that of the receive. */

@@ -8,6 +8,7 @@
 #include "memory.h"
 #include "mpi_collectives.h"
 #include "mpi_requests.h"
+#include "partners.h"
 #include "table.h"
 #include "unwind.h"
 
@@ -170,6 +171,29 @@ static inline void send(struct insitu_traffic *moved, uint64_t bytes) {
 static inline void receive(struct insitu_traffic *moved, uint64_t bytes) {
   moved->received += bytes;
   moved->messages_received++;
+}
+
+/* Return what is known of a communicator with a topology; its neighbours are partners of the open call. */
+static const struct insitu_comm *neighbours(A handle) {
+  const struct insitu_comm *comm = insitu_mpi_neighbours(handle);
+  uint32_t row = insitu_top(insitu_self)->row;
+  if (!insitu_partner_is_recent(row, INSITU_ALL_NEIGHBOURS, comm->number)) insitu_partner_add_neighbours(row, comm);
+  return comm;
+}
+
+/* A non-blocking receive was started. From any rank, the status of its completion has the source. Its communicator may
+ * be freed by then, so ranks of other communicators than MPI_COMM_WORLD cannot be translated. */
+static inline void expect(uint32_t row, A request, A source, A comm) {
+  A handle = insitu_mpi_handle_at(request, 0);
+  if (__builtin_expect((int)source >= 0 || !is_peer(source), 1)) {
+    insitu_partner(row, source, comm);
+    if (is_peer(source)) insitu_request_receive(handle, 1);
+  } else if (insitu_partner_is_world(insitu_mpi_comm(comm))) {
+    insitu_request_receive_any(handle, row);
+  } else {
+    insitu_partner_unknown(row);
+    insitu_request_receive(handle, 1);
+  }
 }
 
 /* ---- completion of requests ----------------------------------------------------------------------------------- */

@@ -119,6 +119,10 @@
   if (insitu_mpi_handle_at(created, 0) != insitu_mpi.comm_null) insitu_cart_created(insitu_mpi_handle_at(created, 0))
 #define EXPECT(request, is_message) \
   if (is_message) insitu_request_receive(insitu_mpi_handle_at(request, 0), 1)
+#define EXPECT_FROM(request, source, comm) expect(insitu_top(self)->row, request, source, comm)
+/* The call sends to this rank or receives from it. */
+#define PARTNER(rank, comm) insitu_partner(insitu_top(self)->row, rank, comm)
+#define SOURCE(status, comm) PARTNER(insitu_mpi_status_source(status), comm)
 #define EXPECT_READ(request) insitu_request_receive(insitu_mpi_handle_at(request, 0), 0)
 /* A request that brings nothing: known only so that no other thread takes its completion for that of a receive. */
 #define OTHER(request) \
@@ -126,9 +130,6 @@
 #define SEND_START(is_message, bytes, request) \
   SEND(is_message, bytes);                     \
   OTHER(request)
-#define SEND_EXPECT(is_sent, sent, request, is_message) \
-  SEND(is_sent, sent);                                  \
-  EXPECT(request, is_message)
 #define EACH_SEND(request, is_message, bytes) \
   SEND(is_message, bytes);                    \
   PERSIST(request, 0)
@@ -196,7 +197,7 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 #define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
   VARIANTS(NAME, INAME, , COUNT, COMM, insitu_mpi_comm, insitu_collective_end(self, comm, NEEDS, now), SENT, RECEIVED)
 #define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
-  VARIANTS(NAME, INAME, , COUNT, COMM, insitu_mpi_neighbours, NOTHING, SENT, RECEIVED)
+  VARIANTS(NAME, INAME, , COUNT, COMM, neighbours, NOTHING, SENT, RECEIVED)
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL
@@ -212,7 +213,7 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 #define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
   VARIANTS(NAME, INAME, _c, COUNT, COMM, insitu_mpi_comm, insitu_collective_end(self, comm, NEEDS, now), SENT, RECEIVED)
 #define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
-  VARIANTS(NAME, INAME, _c, COUNT, COMM, insitu_mpi_neighbours, NOTHING, SENT, RECEIVED)
+  VARIANTS(NAME, INAME, _c, COUNT, COMM, neighbours, NOTHING, SENT, RECEIVED)
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL

@@ -105,7 +105,7 @@ static int reserve(uint64_t from, uint64_t bytes) {
 }
 
 #define CHUNK 65536u
-static uint64_t rows_reserved, names_reserved, threads_reserved, collectives_reserved; /* bytes */
+static uint64_t rows_reserved, names_reserved, threads_reserved, collectives_reserved, partners_reserved; /* bytes */
 
 /* Reserve `needed` bytes of the section at `at`, in chunks. Called with `growth` held. Returns 0 if the disk is full.
  */
@@ -286,18 +286,27 @@ int insitu_phases_reserve(void) {
              is_reserved || !reserve(the_table.header->phases_at, INSITU_PHASES * sizeof(struct insitu_phase));
 }
 
-int insitu_collectives_reserve(uint32_t count) {
-  uint64_t needed = (uint64_t)count * sizeof(struct insitu_collective);
-  if (collectives_reserved >= needed) return 1;
+static int reserve_locked(uint64_t *reserved, uint64_t at, uint64_t needed) {
+  if (*reserved >= needed) return 1;
   if (is_growing) return 0;
   int cancel = insitu_prevent_cancel();
   is_growing = 1;
   pthread_mutex_lock(&growth);
-  int is_reserved = reserve_section(&collectives_reserved, the_table.header->collectives_at, needed);
+  int is_reserved = reserve_section(reserved, at, needed);
   pthread_mutex_unlock(&growth);
   is_growing = 0;
   insitu_allow_cancel(cancel);
   return is_reserved;
+}
+
+int insitu_collectives_reserve(uint32_t count) {
+  uint64_t needed = (uint64_t)count * sizeof(struct insitu_collective);
+  return reserve_locked(&collectives_reserved, the_table.header->collectives_at, needed);
+}
+
+int insitu_partners_reserve(uint32_t row) {
+  uint64_t needed = ((uint64_t)row + 1) * sizeof *the_table.partners;
+  return reserve_locked(&partners_reserved, the_table.header->partners_at, needed);
 }
 
 void insitu_pair_clocks(void) {
@@ -306,7 +315,7 @@ void insitu_pair_clocks(void) {
 }
 
 /* Offsets of the sections in the file, and its length. */
-enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_COLLECTIVES, AT_END, OFFSETS };
+enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_COLLECTIVES, AT_PARTNERS, AT_END, OFFSETS };
 
 static void lay_out(uint64_t at[OFFSETS]) {
   at[AT_META] = INSITU_HEADER_BYTES;
@@ -315,7 +324,8 @@ static void lay_out(uint64_t at[OFFSETS]) {
   at[AT_NAMES] = at[AT_ROWS] + (uint64_t)INSITU_ROWS * sizeof(struct insitu_row);
   at[AT_THREADS] = at[AT_NAMES] + INSITU_NAMES_BYTES;
   at[AT_COLLECTIVES] = at[AT_THREADS] + align((uint64_t)INSITU_THREADS * sizeof(struct insitu_thread), CHUNK);
-  at[AT_END] = at[AT_COLLECTIVES] + align((uint64_t)INSITU_COLLECTIVES * sizeof(struct insitu_collective), CHUNK);
+  at[AT_PARTNERS] = at[AT_COLLECTIVES] + align((uint64_t)INSITU_COLLECTIVES * sizeof(struct insitu_collective), CHUNK);
+  at[AT_END] = at[AT_PARTNERS] + align((uint64_t)INSITU_ROWS * sizeof(uint32_t), CHUNK);
 }
 
 static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[OFFSETS]) {
@@ -329,6 +339,7 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
   header->phases_at = at[AT_PHASES];
   header->phase_bytes = sizeof(struct insitu_phase);
   header->collectives_at = at[AT_COLLECTIVES];
+  header->partners_at = at[AT_PARTNERS];
   header->row_bytes = sizeof(struct insitu_row);
   header->row_capacity = INSITU_ROWS;
   header->thread_bytes = sizeof(struct insitu_thread);
@@ -379,6 +390,7 @@ static void set_pointers(char *base, const uint64_t at[OFFSETS]) {
   the_table.names = base + at[AT_NAMES];
   the_table.threads = (struct insitu_thread *)(base + at[AT_THREADS]);
   the_table.collectives = (struct insitu_collective *)(base + at[AT_COLLECTIVES]);
+  the_table.partners = (uint32_t *)(base + at[AT_PARTNERS]);
   has_thread_key = !pthread_key_create(&thread_key, release_thread);
   wipe_gate_in_children();
   pthread_atfork(NULL, NULL, after_fork_in_child);

@@ -26,6 +26,8 @@
 #define INSITU_ITERATIONS 64 /* sampled iterations of the main loop */
 #define INSITU_PHASES 64
 #define INSITU_COLLECTIVES 4096u /* recorded collective events */
+/* The numbers of partners are stored plus 1, so that 0 means that the row has none. This one means unknown. */
+#define INSITU_PARTNERS_UNKNOWN UINT32_MAX
 
 /* The columns of a row: name, unit, kinds of rows that have it. Times are in ticks. */
 #define INSITU_COLUMNS(X)                  \
@@ -239,6 +241,8 @@ struct insitu_header {
   uint64_t samples;          /* outside of MPI calls */
   uint64_t samples_unread;   /* those whose stack could not be read */
   char sampling_refused[48]; /* why functions are not sampled although it was requested */
+  uint64_t partners_at;      /* for each row a u4: the number of ranks it exchanges with, plus 1; 0: not known */
+  uint64_t partners_refused; /* calls whose partner was not recorded, because there was no room */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 
@@ -248,6 +252,7 @@ struct insitu_table {
   struct insitu_thread *threads;
   struct insitu_phase *phases;
   struct insitu_collective *collectives;
+  uint32_t *partners;
   char *names;
   char path[1024];
 };
@@ -288,6 +293,8 @@ uint32_t insitu_row_fold(uint32_t parent, uint64_t key);
 int insitu_phases_reserve(void);
 /* Reserve disk space for `count` collective events. Returns 0 if there is none. */
 int insitu_collectives_reserve(uint32_t count);
+/* Reserve disk space for the number of partners of a row. Returns 0 if there is none. */
+int insitu_partners_reserve(uint32_t row);
 /* Read the beginning of a small file as terminated text, "" if it cannot be read. Returns its length. */
 size_t insitu_read_file(const char *path, char *text, size_t capacity);
 /* Read both clocks into latest_tick and latest_ns, from which a reader computes the length of a tick. */

@@ -131,6 +131,11 @@ FINDING_HELP = {
         "Look at these ranks in `insitu watch`; a slow node or a special task of the rank "
         "explains most.",
     ),
+    "partners-truncated": FindingHelp(
+        "A rank exchanges messages with so many others that the metric `partners` is absent for "
+        "some call paths. All other metrics are complete.",
+        "Nothing; counts of messages and bytes still show which ranks behave alike.",
+    ),
     "parameter-missing": FindingHelp(
         "A run has no value for a parameter that other runs have. It is not used for models.",
         "Measure the run again with `--param NAME=VALUE`.",

@@ -28,6 +28,11 @@ METRIC_DESCRIPTIONS = {
     "messages_received": "Messages received, counted in the call that completed the receive.",
     "comm_ranks": "Sizes of the communicators of collective calls, summed over the calls. Divide "
     "by `visits` for the mean.",
+    "partners": "Distinct ranks that the point-to-point calls and neighbourhood collectives of "
+    "this call path send to or receive from, by their rank in `MPI_COMM_WORLD`. A non-blocking "
+    "receive counts where it begins, a persistent call where it is created. Absent where a partner "
+    "is unknown: of matched receives, in other programs, of persistent receives from any rank, and "
+    "of non-blocking ones in communicators that have not all ranks in the same order.",
     "bytes_read": "Bytes that calls such as `read`, `pread` and `fread` obtained from files. Known "
     "with `--files on`, as the next three.",
     "bytes_written": "Bytes that calls such as `write`, `pwrite`, `fwrite` and `fprintf` passed to "
