@@ -379,9 +379,11 @@ def costs_at(
     def weighted(group: Sequence[SeriesModel], values: Iterable[float]) -> float:
         return float(_weighted_mean(group, laws, point, [np.array([v]) for v in values])[0])
 
+    distinct = {id(series.model): series.model for group in groups.values() for series in group}
+    estimates = {key: estimate(model, at, level, has_bounds) for key, model in distinct.items()}
     costs = {}
     for path, group in groups.items():
-        by_class = [estimate(series.model, at, level, has_bounds) for series in group]
+        by_class = [estimates[id(series.model)] for series in group]
         value = weighted(group, (class_estimate.value for class_estimate in by_class))
         lows = [class_estimate.low for class_estimate in by_class]
         highs = [class_estimate.high for class_estimate in by_class]
@@ -459,12 +461,7 @@ def _partitions(
     laws = size_laws(models.clusters, models.parameters)
 
     latest = _latest_clusters(models.clusters, metrics)
-    latest.sort(
-        key=lambda clusters: (
-            -share.get(clusters.callpath, 0.0),
-            metric_order(clusters.metric),
-        )
-    )
+    latest.sort(key=lambda entry: (-share.get(entry.callpath, 0.0), metric_order(entry.metric)))
 
     finished: set[CallPath] = set()
     for clusters in latest:

@@ -7,7 +7,7 @@ classification of ranks is stored once, and a row per series refers to those of 
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 import numpy as np
@@ -59,7 +59,7 @@ def write_model_rows(
 ) -> str:
     """Insert models, and replace all classes; return the runs as JSON, for `read_classes`."""
     connection.executemany(
-        "INSERT OR REPLACE INTO model VALUES (?, ?, ?, ?, ?, ?, ?)", map(_model_row, models)
+        "INSERT OR REPLACE INTO model VALUES (?, ?, ?, ?, ?, ?, ?)", _model_rows(models)
     )
 
     for table in ("cluster", "classification", "classified"):
@@ -73,16 +73,21 @@ def write_model_rows(
     return json.dumps([[records.key_text(key), key.repetition] for key in keys])
 
 
-def _model_row(row: SeriesModel) -> tuple[Value, ...]:
-    values: tuple[Value, ...] = (
-        records.callpath_text(row.key.callpath),
-        row.key.metric,
-        row.key.behaviour,
-        row.metric.unit,
-        row.metric.kind.value,
-        _pack_body(row.model),
-    )
-    return (*values, checksum_of(values))
+def _model_rows(models: Iterable[SeriesModel]) -> Iterator[tuple[Value, ...]]:
+    """The rows of models; one that several series share is packed once."""
+    bodies: dict[int, tuple[Model, bytes]] = {}  # holds the model, so that no other has its id
+    for series in models:
+        if id(series.model) not in bodies:
+            bodies[id(series.model)] = (series.model, _pack_body(series.model))
+        values: tuple[Value, ...] = (
+            records.callpath_text(series.key.callpath),
+            series.key.metric,
+            series.key.behaviour,
+            series.metric.unit,
+            series.metric.kind.value,
+            bodies[id(series.model)][1],
+        )
+        yield (*values, checksum_of(values))
 
 
 def _pack_body(model: Model) -> bytes:
@@ -135,6 +140,7 @@ def _class_rows(
 def read_series(connection: sqlite3.Connection) -> tuple[tuple[SeriesModel, ...], int]:
     """The intact models, sorted, and the number of damaged ones."""
     callpath_of = cache(records.callpath_of)  # few call paths, each in many rows
+    unpack_body = cache(_unpack_body)  # many call paths have the same counts, and so the same model
     checksum = "checksum" if has_checksums(connection) else "NULL"
     rows = connection.execute(
         f"SELECT callpath, metric, class, unit, kind, body, {checksum} FROM model"
@@ -149,7 +155,7 @@ def read_series(connection: sqlite3.Connection) -> tuple[tuple[SeriesModel, ...]
                 raise ValueError("its checksum differs")
             metric = Metric(name, unit, MetricKind(kind))
             key = SeriesKey(callpath_of(path), name, behaviour)
-            models.append(SeriesModel(key, metric, _unpack_body(body)))
+            models.append(SeriesModel(key, metric, unpack_body(body)))
         except DAMAGE:
             n_damaged += 1
 

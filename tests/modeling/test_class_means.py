@@ -144,3 +144,20 @@ def test_everything_is_read_again_where_the_classes_may_be_others(change):
     changed, settings = change(runs, ClassSettings())
 
     assert runs_to_read(changed, settings, class_means) == set(range(len(changed.runs)))
+
+
+def test_call_paths_without_a_measured_root_are_minor_beside_the_whole_run(monkeypatch):
+    """Where the root is missing, a search per call path would cost as much as all else."""
+
+    def fail(*arguments, **options):
+        raise AssertionError("classes of a minor call path were searched")
+
+    monkeypatch.setattr("insitu.modeling.classes.joint.find_classes", fail)
+    paths = tuple(CallPath.parse(f"solver->f{i}") for i in range(120))
+    runs = []
+    for p in SIZES:
+        times = np.random.default_rng(p).lognormal(0, 0.05, (len(paths), p))
+        runs.append((RunKey.of({"p": p}), RunTable(paths, (TIME,), {TIME.name: times})))
+    models = remodel(experiment(runs))
+    of_all = [series for series in models.models if series.key.behaviour == "all"]
+    assert len(of_all) == len(models.models) == len(paths)

@@ -178,6 +178,25 @@ def test_the_same_data_give_the_same_models():
     assert insitu.fit(X, values) == insitu.fit(X, values)
 
 
+def test_equal_series_have_one_model():
+    """Most call paths have the counts of many others: these are solved, and stored, once."""
+    x = 2.0 ** np.arange(1, 7)
+    counts, times = 12.0 * x - 3, 0.1 * x + np.random.default_rng(4).normal(0, 0.01, (3, len(x)))
+    values = np.stack([counts, times[0], counts, times[1], times[0], counts, times[2]])
+    models = insitu.fit(x, values)
+    assert models[0] is models[2] is models[5]
+    assert models[1] is models[4]
+    assert len({id(model) for model in models}) == 4
+
+
+def test_series_that_change_are_cut_however_often_they_occur():
+    x = np.arange(2.0, 14.0)
+    values = np.where(x < 8, 5.0, 3 * x)[None] * np.ones((3, 1))
+    once, *others = insitu.fit(x, np.concatenate([values[:1], 7 + 0 * values, values]))
+    assert once.change_points == ((7.0, 8.0),)
+    assert [model.change_points for model in others] == [()] * 3 + [((7.0, 8.0),)] * 3
+
+
 def test_the_law_of_noise_finds_the_level_of_the_series():
     likelihood = -5 * np.log(LEVELS) - 5 * 0.05**2 / (2 * LEVELS**2)
 

@@ -31,6 +31,15 @@ class MetricValues:
     tables: Sequence[FloatArray]
     groups: Sequence[RunGroup]
 
+    def select(self, rows: Sequence[int]) -> "MetricValues":
+        """The values of some of the call paths, by row (k,)."""
+        return MetricValues(
+            metric=self.metric,
+            paths=[self.paths[row] for row in rows],
+            tables=[table[np.asarray(rows, dtype=np.intp)] for table in self.tables],
+            groups=self.groups,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Partition:
@@ -45,6 +54,13 @@ class Partition:
     findings: Sequence[Finding]
 
 
+def means_of_groups(measured: MetricValues) -> list[FloatArray]:
+    """Mean of each rank over repetitions: (n_paths, n_ranks) per run group."""
+    return [
+        mean_over_runs([measured.tables[run] for run in group.runs]) for group in measured.groups
+    ]
+
+
 def partition_by_distance(measured: MetricValues, threshold: float) -> Partition:
     """Cluster by relative distance and match equal numbers of clusters [CLU §III-B].
 
@@ -54,10 +70,7 @@ def partition_by_distance(measured: MetricValues, threshold: float) -> Partition
         measured: the values.
         threshold: relative distance at which a new cluster begins.
     """
-    labels = []
-    for group in measured.groups:
-        means = mean_over_runs([measured.tables[run] for run in group.runs])
-        labels.append(cluster(means, threshold))
+    labels = [cluster(means, threshold) for means in means_of_groups(measured)]
 
     counts = count_clusters(labels, len(measured.paths))
     coordinates = [group.coordinate for group in measured.groups]

@@ -16,7 +16,7 @@ from insitu.entities import (
     Finding,
     MetricKind,
 )
-from insitu.modeling.classes.behaviour import MetricValues, Partition
+from insitu.modeling.classes.behaviour import MetricValues, Partition, means_of_groups
 from insitu.modeling.classes.candidates import Candidate, find_candidates
 from insitu.modeling.classes.cluster import BoolArray, class_means, cluster
 from insitu.modeling.classes.count_partitions import partition_by_counts
@@ -33,7 +33,6 @@ from insitu.modeling.classes.profiles import Profiles, partition_profiles
 from insitu.modeling.classes.run_groups import (
     RunGroup,
     coordinate_name,
-    mean_over_runs,
     values_by_run,
 )
 from insitu.modeling.classes.scatter import (
@@ -44,6 +43,7 @@ from insitu.modeling.classes.scatter import (
     repetition_spread,
     row_medians,
 )
+from insitu.modeling.classes.supplements import find_top_paths
 from insitu.modeling.measurement import Experiment, FloatArray, IntArray
 
 MINOR_SHARE = 0.01  # of its root's time: a call path below it is not worth the cost of a mixture
@@ -60,7 +60,7 @@ class ClassEvidence:
     """What is known about the ranks of an experiment besides the values of one metric.
 
     counts: the classes that exact counts make; root_times: (n_runs,), mean time of each call path
-    without a parent;
+    without a parent; whole_times: (n_runs,), the sum over call paths without a measured caller;
     is_crowded: whether ranks of a run shared processor cores, so that times say which ranks had to
     wait and not which did more work; candidates: partitions that domains usually lead to; mixtures:
     results by their values, because inclusive and exclusive times of a leaf are the same.
@@ -68,6 +68,7 @@ class ClassEvidence:
 
     counts: CountEvidence
     root_times: Mapping[CallPath, FloatArray]
+    whole_times: FloatArray
     is_crowded: bool = False
     candidates: Sequence[Candidate] = ()
     mixtures: dict[bytes, Mixture] = field(default_factory=dict)
@@ -88,13 +89,15 @@ class ClassEvidence:
             groups: runs that repeat each other.
             domains: the Cartesian domain of each group, None where it is not known.
         """
-        roots = [path for path in paths if path.parent is None]
-        means = [_row_means(table) for table in values_by_run(experiment, TIME.name, roots)]
-        times = np.array(means).reshape(len(means), len(roots)).T
+        tops = find_top_paths(paths)
+        means = [_row_means(table) for table in values_by_run(experiment, TIME.name, tops)]
+        times = np.array(means).reshape(len(means), len(tops)).T
+        of_roots = zip(tops, times, strict=True)
 
         return cls(
             counts=collect_evidence(experiment, paths, groups),
-            root_times=dict(zip(roots, times, strict=True)),
+            root_times={path: mean for path, mean in of_roots if path.parent is None},
+            whole_times=np.nansum(times, axis=0),
             is_crowded=bool(experiment.crowded),
             candidates=find_candidates([group.size for group in groups], domains),
         )
@@ -112,28 +115,34 @@ def partition_jointly(measured: MetricValues, evidence: ClassEvidence) -> Partit
         measured: the values of one metric of several call paths.
         evidence: of the experiment.
     """
-    tables = [[measured.tables[run] for run in group.runs] for group in measured.groups]
-    means = [mean_over_runs(group_tables) for group_tables in tables]
+    means = means_of_groups(measured)
     matcher = ClusterMatcher(measured.groups)
 
     if measured.metric.is_deterministic or measured.metric in EXACT_OR_EQUAL:
         return _assemble(measured, means, _partition_counts(measured, means, evidence.counts))
 
-    medians = [row_medians(np.stack(group_tables, axis=-1)) for group_tables in tables]
     is_inclusive = measured.metric.name == TIME.name
     by_counts = evidence.counts.below if is_inclusive else evidence.counts.own
+    is_minor = _find_minor(measured, evidence)
+    one_class = [np.zeros(group.size, dtype=np.intp) for group in measured.groups]
 
     classes_of_row: dict[int, Sequence[IntArray]] = {}
     for row, path in enumerate(measured.paths):
         if path in by_counts:
             classes_of_row[row] = by_counts[path].coarse
+        elif is_minor[row]:
+            classes_of_row[row] = one_class
     by_path = partition_by_counts(means, classes_of_row)
 
     rest = [row for row in range(len(measured.paths)) if row not in by_path]
+    if not rest:
+        return _assemble(measured, means, by_path)
+    undecided = measured.select(rest)
     if measured.metric.kind is MetricKind.GAUGE:
-        by_path |= _partition_gauges(measured, rest, medians, matcher)
+        found = _partition_gauges(undecided, matcher)
     else:
-        by_path |= _TimePartitioner(measured, evidence, matcher, means, medians).partition(rest)
+        found = _TimePartitioner(undecided, evidence, matcher).partition()
+    by_path |= {rest[row]: classes for row, classes in found.items()}
     return _assemble(measured, means, by_path)
 
 
@@ -179,20 +188,16 @@ def _differs(values: Sequence[FloatArray]) -> bool:
     return any(len(np.unique(v[np.isfinite(v)])) > 1 for v in values)
 
 
-def _partition_gauges(
-    measured: MetricValues,
-    rows: Sequence[int],
-    medians: Sequence[FloatArray],
-    matcher: ClusterMatcher,
-) -> dict[int, PathClasses]:
+def _partition_gauges(measured: MetricValues, matcher: ClusterMatcher) -> dict[int, PathClasses]:
     """Cluster by relative distance; keep the classes only if their sizes and values follow laws.
 
     How much memory a rank has when it is sampled, or leaves in caches, is partly an accident.
     """
+    medians = _medians(measured)
     is_random = is_order_random(measured.tables, measured.groups)
 
     by_path = {}
-    for row in rows:
+    for row in range(len(measured.paths)):
         values = _rows(medians, row)
         by_path[row] = _one_class(values, matcher)
 
@@ -203,6 +208,15 @@ def _partition_gauges(
             if matcher.follows_laws(classes, values):
                 by_path[row] = classes
     return by_path
+
+
+def _medians(measured: MetricValues) -> list[FloatArray]:
+    """The median of each rank over repetitions: (n_paths, n_ranks) per run group."""
+    medians = []
+    for group in measured.groups:
+        repetitions = [measured.tables[run] for run in group.runs]
+        medians.append(row_medians(np.stack(repetitions, axis=-1)))
+    return medians
 
 
 def _one_class(values: Sequence[FloatArray], matcher: ClusterMatcher) -> PathClasses:
@@ -219,29 +233,24 @@ class _TimePartitioner:
     """
 
     def __init__(
-        self,
-        measured: MetricValues,
-        evidence: ClassEvidence,
-        matcher: ClusterMatcher,
-        means: Sequence[FloatArray],
-        medians: Sequence[FloatArray],
+        self, measured: MetricValues, evidence: ClassEvidence, matcher: ClusterMatcher
     ) -> None:
         self.measured = measured
         self.evidence = evidence
         self.matcher = matcher
-        self.means = means
-        self.medians = medians
+        self.means = means_of_groups(measured)
+        self.medians = _medians(measured)
         self.spread = repetition_spread(measured.tables, measured.groups)
         self.has_zero = np.zeros(len(measured.paths), dtype=bool)
-        for group_medians in medians:
+        for group_medians in self.medians:
             self.has_zero |= (group_medians <= 0).any(axis=1)
         sizes = [group.size for group in measured.groups]
         self.has_other_parameters = 1 < len(set(sizes)) < len(sizes)
         self.is_uniform = self._find_uniform()
 
-    def partition(self, rows: Sequence[int]) -> dict[int, PathClasses]:
-        """The classes of these call paths, by row."""
-        return {row: self._partition_path(row) for row in rows}
+    def partition(self) -> dict[int, PathClasses]:
+        """The classes of all call paths, by row."""
+        return {row: self._partition_path(row) for row in range(len(self.measured.paths))}
 
     def _partition_path(self, row: int) -> PathClasses:
         values = _rows(self.means, row)
@@ -331,9 +340,8 @@ class _TimePartitioner:
         """The call paths whose ranks are one class without a search: (n_paths,)."""
         measured = self.measured
         is_time = measured.metric.is_wall_time
-        uniform = _find_minor(measured, self.evidence.root_times)
-        uniform = uniform | (self.evidence.is_crowded and is_time)
-        uniform = uniform | is_order_random(measured.tables, measured.groups)
+        uniform = is_order_random(measured.tables, measured.groups)
+        uniform |= self.evidence.is_crowded and is_time
         if not self.medians:
             return uniform
 
@@ -414,11 +422,12 @@ class _TimePartitioner:
         return Matching(class_names(count), tuple(assigned), is_complete=True)
 
 
-def _find_minor(measured: MetricValues, root_times: Mapping[CallPath, FloatArray]) -> BoolArray:
+def _find_minor(measured: MetricValues, evidence: ClassEvidence) -> BoolArray:
     """Times that are a small share of their root's in every rank of every run: (n_paths,).
 
     Their ranks count as one class unless counts separate them: a search is not worth its cost. A
-    call path that is expensive in a few ranks only is not minor, however small its mean.
+    call path that is expensive in a few ranks only is not minor, however small its mean. Where the
+    root was not measured, the whole run takes its place.
     """
     is_minor = np.zeros(len(measured.paths), dtype=bool)
     if measured.metric.unit != TIME.unit:
@@ -429,11 +438,10 @@ def _find_minor(measured: MetricValues, root_times: Mapping[CallPath, FloatArray
         largest.append(np.where(np.isfinite(table), table, 0.0).max(axis=1, initial=0))
 
     for row, path in enumerate(measured.paths):
-        root = root_times.get(CallPath(path.frames[:1]))
-        if root is not None:
-            shares = np.array([run[row] for run in largest]) / np.where(root > 0, root, np.nan)
-            known = shares[np.isfinite(shares)]
-            is_minor[row] = known.size > 0 and float(known.max()) < MINOR_SHARE
+        root = evidence.root_times.get(CallPath(path.frames[:1]), evidence.whole_times)
+        shares = np.array([run[row] for run in largest]) / np.where(root > 0, root, np.nan)
+        known = shares[np.isfinite(shares)]
+        is_minor[row] = known.size > 0 and float(known.max()) < MINOR_SHARE
     return is_minor
 
 

@@ -56,15 +56,19 @@ def measure_whole_runs(
         experiment: the runs.
         callpaths: all that are measured in these and other runs.
     """
-    paths = set(callpaths)
-    tops = [path for path in sorted(paths) if not _has_caller(path, paths)]
-    tables = values_by_run(experiment, TIME.name, tops)
+    tables = values_by_run(experiment, TIME.name, find_top_paths(callpaths))
 
     times = np.full(len(tables), np.nan)
     for run, table in enumerate(tables):
         if np.isfinite(table).any():
             times[run] = float(np.nansum(table, axis=0).max())
     return {SeriesKey(WHOLE_RUN, TIME.name, MAXIMUM): times}
+
+
+def find_top_paths(callpaths: Sequence[CallPath]) -> list[CallPath]:
+    """The call paths none of whose callers is among them, sorted."""
+    paths = set(callpaths)
+    return [path for path in sorted(paths) if not _has_caller(path, paths)]
 
 
 def _has_caller(path: CallPath, paths: set[CallPath]) -> bool:

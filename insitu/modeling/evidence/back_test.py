@@ -7,7 +7,7 @@ intervals are than noise and coefficients alone make them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -87,6 +87,20 @@ class HeldOut:
             shares=first.shares,
             doublings=first.doublings,
             points=first.points,
+        )
+
+    def repeat(self, indices: IntArray, rows: IntArray) -> "HeldOut":
+        """Return the predictions of some of the series (k,), each as often as it is named.
+
+        Args:
+            indices: (k,), of the series. rows: (k,), their indices from here on.
+        """
+        return replace(
+            self,
+            rows=rows,
+            is_usable=self.is_usable[indices],
+            log_ratios=self.log_ratios[indices],
+            deviations=self.deviations[indices],
         )
 
 

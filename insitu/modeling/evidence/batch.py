@@ -14,6 +14,7 @@ from insitu.modeling.evidence.answer import (
     Scales,
     choose_answers,
 )
+from insitu.modeling.evidence.duplicates import Distinct, find_distinct
 from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
 from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.evidence.posterior import Posterior
@@ -88,6 +89,14 @@ class Batch:
         selected.worth = self.worth.select(rows)
         selected.data = self.data.select(rows)
         return selected
+
+    def find_distinct(self, rows: IntArray, noise: FloatArray | None = None) -> Distinct:
+        """Group some of the series (k,) whose answers are equal because their data are.
+
+        Args:
+            rows: (k,), of one pool. noise: (k, L), probability of each level, where it is known.
+        """
+        return find_distinct(self.series.select(rows), self.worth.select(rows), noise)
 
     def _scale_errors(self, terms: FloatArray) -> RelativeData:
         is_measured = ~np.isnan(self.series.values)

@@ -70,9 +70,11 @@ def _log_evidence_by_kind(
     batch: Batch, rows: IntArray, levels: FloatArray, map_: Map
 ) -> FloatArray:
     """The evidence of some series by kind of change: (3, s, L), logarithm."""
-    tasks = ((batch.select(rows[span]), levels) for span in chunks(len(rows), CHUNK_SIZE))
-    by_chunk = list(map_(_weigh_kinds, tasks))
-    return np.concatenate(by_chunk, axis=1) + batch.log_likelihood_of_scatter(rows, levels)
+    distinct = batch.find_distinct(rows)
+    firsts = rows[distinct.first]
+    tasks = ((batch.select(firsts[span]), levels) for span in chunks(len(firsts), CHUNK_SIZE))
+    by_kind = np.concatenate(list(map_(_weigh_kinds, tasks)), axis=1)[:, distinct.group]
+    return np.asarray(by_kind + batch.log_likelihood_of_scatter(rows, levels))
 
 
 def weigh_newest(

@@ -21,6 +21,7 @@ from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.evidence.answer import N_HYPOTHESES, Answer
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import segment_spans
+from insitu.modeling.evidence.duplicates import find_distinct_series
 from insitu.modeling.evidence.expected_growth import (
     ALL_HYPOTHESES,
     ExpectedGrowth,
@@ -80,15 +81,21 @@ class Evidence:
         map_: Map = partial(map_tasks, self.executor)
         if len(series.parameters) > 1:
             answers = solve_multi_parameter(series, self.dependencies, map_)
-        else:
-            answers = self._solve_one_parameter(series, map_)
-        return _make_models(answers, series, self.name)
+            return _make_models(answers, series, self.name)
 
-    def _solve_one_parameter(self, series: Series, map_: Map) -> list[Answer]:
+        metrics = [key.metric for key in series.keys] or [""] * len(series.values)
+        answers = self._solve_one_parameter(series, metrics, map_)
+        distinct = find_distinct_series(series, metrics)
+        of_first = [answers[row] for row in distinct.first.tolist()]
+        models = _make_models(of_first, series.select(distinct.first), self.name)
+        return [models[group] for group in distinct.group.tolist()]
+
+    def _solve_one_parameter(
+        self, series: Series, metrics: Sequence[str], map_: Map
+    ) -> list[Answer]:
         """Solve the series in up to three batches, each with a hypothesis space of its own."""
         parameter, x = series.parameters[0], series.coordinates[:, 0]
         span = (float(np.ptp(x)) if len(x) else 0.0) or 1.0
-        metrics = [key.metric for key in series.keys] or [""] * len(series.values)
         is_steep = grows_steeply(series) | self.exponential
         is_short = np.isfinite(series.values).sum(axis=1) <= MAX_PLAIN_POINTS
         is_short &= self.expected is None
@@ -109,7 +116,7 @@ class Evidence:
                 n_hypotheses = ALL_HYPOTHESES
             batch = Batch(
                 series.select(rows),
-                [metrics[row] for row in rows],
+                [metrics[row] for row in rows.tolist()],
                 space,
                 n_hypotheses=n_hypotheses,
                 is_tested=self.expected is None and not is_steep[rows[0]],

@@ -32,10 +32,10 @@ class Pool:
     are_counts: bool
     newest_prior: float = newest.OFF_PRIOR
 
-    def select(self, span: slice) -> "Pool":
+    def select(self, positions: slice | IntArray) -> "Pool":
         """Return some of the members, numbered from 0."""
-        noise_of_span = self.noise[span]
-        return replace(self, members=np.arange(len(noise_of_span)), noise=noise_of_span)
+        noise = self.noise[positions]
+        return replace(self, members=np.arange(len(noise)), noise=noise)
 
     def with_least_noise(self, least: FloatArray) -> "Pool":
         """Return a pool whose members have at least this noise (m,), at the levels that are left.

@@ -32,7 +32,7 @@ from insitu.modeling.evidence.shared_deviation import (
     find_shared_deviation,
     limit_degrees,
 )
-from insitu.modeling.evidence.whole import Chunk, join_chunks, solve_chunk
+from insitu.modeling.evidence.whole import Chunk, join_chunks, repeat_chunk, solve_chunk
 from insitu.modeling.measurement import FloatArray, IntArray
 
 CHUNKS_PER_TASK = 8  # so that sending a task to another machine is worth it
@@ -135,31 +135,38 @@ def _residuals(batch: Batch, members: IntArray, whole: Chunk) -> FloatArray:
 
 def _solve_whole(batch: Batch, pool: Pool, map_: Map) -> Chunk:
     """Answers of one function for all series of a pool."""
-    spans = list(chunks(len(pool.members), CHUNK_SIZE * CHUNKS_PER_TASK))
-    tasks = ((batch.select(pool.members[span]), pool.select(span)) for span in spans)
+    distinct = batch.find_distinct(pool.members, pool.noise)
+    firsts = pool.members[distinct.first]
+    spans = list(chunks(len(firsts), CHUNK_SIZE * CHUNKS_PER_TASK))
+    tasks = ((batch.select(firsts[span]), pool.select(distinct.first[span])) for span in spans)
     results = []
     for span, chunk in zip(spans, map_(_solve_task, tasks), strict=True):
-        members = pool.members[span]
+        members = firsts[span]
         answers = {int(members[row]): answer for row, answer in chunk.answers.items()}
         suspects = Suspects(members[chunk.suspects.rows], chunk.suspects.noise)
         ending = {int(members[row]): growth for row, growth in chunk.ending.items()}
         results.append(chunk._replace(answers=answers, suspects=suspects, ending=ending))
-    return join_chunks(results, pool.members)
+    return repeat_chunk(join_chunks(results, firsts), distinct, pool.members)
 
 
 def _solve_segments(batch: Batch, pool: Pool, suspects: Suspects, map_: Map) -> dict[int, Answer]:
     """Answers of those suspects whose behaviour changes."""
-    spans = list(chunks(len(suspects.rows), CHUNK_SIZE))
+    distinct = batch.find_distinct(suspects.rows, suspects.noise)
+    rows, noise = suspects.rows[distinct.first], suspects.noise[distinct.first]
+    spans = list(chunks(len(rows), CHUNK_SIZE))
     without_members = pool.select(slice(0))
-    tasks = (
-        (batch.select(suspects.rows[span]), suspects.noise[span], without_members) for span in spans
-    )
+    tasks = ((batch.select(rows[span]), noise[span], without_members) for span in spans)
+
+    of_first: dict[int, Answer] = {}
+    for span, in_span in zip(spans, map_(_cut_task, tasks), strict=True):
+        for row, answer in in_span.items():
+            of_first[int(rows[span][row])] = answer
 
     answers: dict[int, Answer] = {}
-    for span, in_span in zip(spans, map_(_cut_task, tasks), strict=True):
-        rows = suspects.rows[span]
-        for row, answer in in_span.items():
-            answers[int(rows[row])] = answer
+    firsts = rows[distinct.group].tolist()
+    for row, first in zip(suspects.rows.tolist(), firsts, strict=True):
+        if first in of_first:
+            answers[row] = of_first[first]
     return answers
 
 
@@ -172,8 +179,12 @@ def _solve_exactly(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> dict
         if answers[row].cuts or spread is None or spread.sigma > MIN_NOISE_OF_INEXACT:
             rows.append(row)
 
-    exact = find_exact_functions(batch.space, batch.x, batch.series.values[rows])
-    return {rows[i]: answer for i, answer in exact.items()}
+    members = np.array(rows, dtype=np.intp)
+    distinct = batch.find_distinct(members)
+    values = batch.series.values[members[distinct.first]]
+    exact = find_exact_functions(batch.space, batch.x, values)
+    groups = zip(rows, distinct.group.tolist(), strict=True)
+    return {row: exact[group] for row, group in groups if group in exact}
 
 
 # Tasks are functions of one argument on module level, so that they can be sent to processes.

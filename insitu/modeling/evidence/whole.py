@@ -9,6 +9,7 @@ from insitu.modeling.evidence import change_points, first, newest
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.back_test import HeldOut, hold_out
 from insitu.modeling.evidence.batch import Batch
+from insitu.modeling.evidence.duplicates import Distinct
 from insitu.modeling.evidence.learn import weigh_newest
 from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.evidence.pool import Pool, Suspects, join_suspects
@@ -56,6 +57,35 @@ def join_chunks(results: Sequence[Chunk], rows: IntArray) -> Chunk:
         means=np.concatenate([chunk.means for chunk in results]),
         sigmas=np.concatenate([chunk.sigmas for chunk in results]),
         ending=ending,
+    )
+
+
+def repeat_chunk(chunk: Chunk, distinct: Distinct, members: IntArray) -> Chunk:
+    """Return the results of the first of each group of equal series as those of all series.
+
+    Args:
+        chunk: its rows are those of the first of each group.
+        distinct: which series are equal.
+        members: (s,), the rows of all series.
+    """
+    if len(distinct.first) == len(members):
+        return chunk
+    firsts = members[distinct.first]
+    first_of = list(zip(members.tolist(), firsts[distinct.group].tolist(), strict=True))
+    suspect = np.full(len(firsts), -1)
+    suspect[np.searchsorted(firsts, chunk.suspects.rows)] = np.arange(len(chunk.suspects.rows))
+    suspect = suspect[distinct.group]
+    suspects = Suspects(members[suspect >= 0], chunk.suspects.noise[suspect[suspect >= 0]])
+    held_out = chunk.held_out
+    return Chunk(
+        answers={row: chunk.answers[first_row] for row, first_row in first_of},
+        suspects=suspects,
+        held_out=None if held_out is None else held_out.repeat(distinct.group, members),
+        means=chunk.means[distinct.group],
+        sigmas=chunk.sigmas[distinct.group],
+        ending={
+            row: chunk.ending[first_row] for row, first_row in first_of if first_row in chunk.ending
+        },
     )
 
 
