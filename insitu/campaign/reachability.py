@@ -1,7 +1,8 @@
-"""Who listens for the agents of a campaign: the one answer for run, agent, relay and serve."""
+"""Who listens for the agents of a campaign: the one answer for run, relay, watch and campaign."""
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -99,7 +100,8 @@ def _without_locks(path: str, address: ListenerAddress) -> ListenerStatus:
         return ListenerStatus(Reachability.UNREACHABLE, address, holder, why_silent(address))
 
     if find_address(path) == address:
-        os.unlink(path)
+        with suppress(OSError):  # whoever only looks may not write to the campaign
+            os.unlink(path)
     return ListenerStatus(Reachability.ABSENT)
 
 

@@ -23,6 +23,7 @@ from insitu.campaign.layout import (
 )
 from insitu.campaign.listener import ListenerAddress, peek_address
 from insitu.campaign.lock import peek_activity
+from insitu.campaign.reachability import Reachability, find_listener
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import CallPath, RunKey
@@ -232,8 +233,16 @@ class BoardClient:
         """Close the socket and the files."""
         self.close()
 
+    def find_aggregator(self) -> bool:
+        """Whether an aggregator is there whose boards can be expected."""
+        self._connect()
+        return self._socket is not None
+
     def _connect(self) -> None:
-        """Subscribe to the aggregator that is running now, unless that has been done."""
+        """Subscribe to the aggregator that is running now, unless that has been done.
+
+        Each address is checked once: a file that a killed aggregator left behind is removed.
+        """
         address = peek_address(os.path.join(self._campaign, AGGREGATOR_ADDRESS))
         if address == self._address:
             return
@@ -241,6 +250,11 @@ class BoardClient:
         self._disconnect()
         self._address = address
         if address is None:
+            return
+        reachability = find_listener(self._campaign).reachability
+        if reachability is Reachability.STARTING:
+            self._address = None  # it will publish another address: look again
+        if reachability in (Reachability.STARTING, Reachability.ABSENT):
             return
 
         socket = self._context.socket(zmq.SUB)

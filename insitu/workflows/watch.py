@@ -32,7 +32,8 @@ def load_state(campaign: str) -> CampaignSnapshot:
         UsageError: campaign.toml makes no sense.
     """
     with BoardClient(campaign) as client:
-        board = client.newest(FIRST_BOARD_S) or client.read_stored() or Board()
+        wait_s = FIRST_BOARD_S if client.find_aggregator() else 0.0
+        board = client.newest(wait_s) or client.read_stored() or Board()
         return CampaignSnapshot(board, client.agenda())
 
 

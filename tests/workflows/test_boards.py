@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import Iterator
+from socket import gethostname
 
 import pytest
 import zmq
@@ -15,9 +16,11 @@ from insitu.campaign.store import SqliteStore
 from insitu.entities import RunKey, RunState
 from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
+from insitu.server.discovery import WriterLock
 from insitu.server.sockets import bind
 from insitu.views.text import describe_first_run, list_agenda_changes
 from insitu.workflows.boards import BoardClient
+from insitu.workflows.watch import load_state
 from tests.support.campaigns import heat_campaign, heat_run
 
 TRIES = 50  # of 0.1 s: a subscription needs a moment to arrive
@@ -31,16 +34,24 @@ def store(tmp_path: os.PathLike[str]) -> Iterator[SqliteStore]:
 
 @pytest.fixture
 def publisher(store: SqliteStore) -> Iterator["zmq.Socket[bytes]"]:
-    """A socket that publishes at the address in the campaign."""
+    """A socket that publishes at the address in the campaign, and the lock of its aggregator."""
     context = zmq.Context()
     socket = context.socket(zmq.PUB)
     endpoint = f"ipc://{store.path}/boards"
     socket.bind(endpoint)
-    address = ListenerAddress("ipc://agents", "token", boards=endpoint, instance="1", pid=1)
-    address.save(os.path.join(store.path, AGGREGATOR_ADDRESS))
-    yield socket
+    with WriterLock(store.path):
+        publish_address(store.path, endpoint)
+        yield socket
     socket.close(linger=0)
     context.term()
+
+
+def publish_address(campaign: str, boards: str) -> None:
+    """Write the address file of this process."""
+    address = ListenerAddress(
+        "ipc://agents", "token", boards=boards, pid=os.getpid(), host=gethostname(), started=1.0
+    )
+    address.save(os.path.join(campaign, AGGREGATOR_ADDRESS))
 
 
 def receive(client: BoardClient, publisher: "zmq.Socket[bytes]", frame: bytes) -> Board:
@@ -88,6 +99,21 @@ def test_the_files_are_read_again_when_the_aggregator_is_gone(
         assert len(board.runs) == 2
 
 
+def test_nobody_waits_for_the_boards_of_a_killed_aggregator(store: SqliteStore, monkeypatch):
+    """The kernel released its lock; the address that it left behind is removed."""
+    WriterLock(store.path).close()
+    publish_address(store.path, f"ipc://{store.path}/boards")
+    waits: list[float] = []
+    monkeypatch.setattr("insitu.workflows.boards.time.sleep", waits.append)
+
+    state = load_state(store.path)
+
+    assert state.board is not None
+    assert len(state.board.runs) == 2
+    assert waits == [0.0]
+    assert not os.path.exists(os.path.join(store.path, AGGREGATOR_ADDRESS))
+
+
 def test_the_board_of_another_version_is_refused(
     store: SqliteStore, publisher: "zmq.Socket[bytes]"
 ):
@@ -132,13 +158,14 @@ def test_boards_are_received_from_another_machine_with_the_keys_of_the_campaign(
     board = make_board(store.runs(), ModelSet())
 
     async def serve() -> Board | None:
-        with bind(store.path, "tcp://127.0.0.1:*") as sockets:
+        with WriterLock(store.path), bind(store.path, "tcp://127.0.0.1:*") as sockets:
             address = ListenerAddress(
                 endpoint=sockets.endpoint,
                 token="",
                 boards=sockets.boards_endpoint,
                 curve=sockets.curve,
-                instance="1",
+                pid=os.getpid(),
+                host=gethostname(),
             )
             address.save(os.path.join(store.path, AGGREGATOR_ADDRESS))
             with BoardClient(store.path) as client:
