@@ -82,8 +82,9 @@ class CampaignFixture:
     def _judge(
         self, callpath: str, metric: str, subject: "Callable[[], Subject]", of_class: str = ""
     ) -> None:
-        from insitu.expectations.assess import Status, assess
+        from insitu.expectations.assess import assess
         from insitu.expectations.entries import entry_of
+        from insitu.expectations.result import Status
         from insitu.formats.verdicts import UNDECIDED, describe
 
         try:

@@ -15,7 +15,7 @@ BANNED = {"one", "told", "found", "said", "place", "way", "part"}
 NUMBERS = {"ONE"}  # the constant 1 of an algebra, beside ZERO
 JSON_KEYS = {  # fields whose names are keys of a JSON format
     ("insitu.analysis.board", "part"),
-    ("insitu.expectations.assess", "found"),
+    ("insitu.expectations.result", "found"),
     ("insitu.workflows.doctor", "found"),
 }
 PAPER_NAMES = {"segmented", "Segmented"}  # the modeler of [SEG], as users and files name it

@@ -9,7 +9,7 @@ from insitu.cli.messages import print_error, print_note
 from insitu.cli.options import campaign_argument, json_option
 from insitu.cli.output import Block, OutputColumn, print_blocks, print_json
 from insitu.errors import UsageError
-from insitu.expectations.assess import Result, Status
+from insitu.expectations.result import Result, Status
 from insitu.formats.verdicts import (
     MARKS,
     OPEN,
@@ -20,6 +20,7 @@ from insitu.formats.verdicts import (
     table_cells,
 )
 from insitu.text import printable
+from insitu.workflows.accept import Acceptance, accept_campaign
 from insitu.workflows.check import check_expectations
 
 COLOURS = {
@@ -53,6 +54,13 @@ VIOLATED_EXIT_CODE = 1
     help="An accepted campaign: nothing may grow faster than there.",
 )
 @click.option(
+    "-a",
+    "--accept",
+    type=click.Path(),
+    metavar="FILE.toml",
+    help="Write the growth of CAMPAIGN to FILE.toml as expectations, and judge nothing.",
+)
+@click.option(
     "-o",
     "--output",
     "outputs",
@@ -70,6 +78,7 @@ def command(
     expectations: str | None,
     *,
     baseline: str | None,
+    accept: str | None,
     outputs: tuple[str, ...],
     is_github: bool,
     is_json: bool,
@@ -84,6 +93,12 @@ def command(
     """
     if expectations is None and campaign.endswith(".toml"):
         campaign, expectations = only_campaign(), campaign
+    if accept is not None:
+        if expectations or baseline or outputs:
+            raise UsageError("--accept writes expectations and judges none; give it alone")
+        _print_acceptance(accept_campaign(campaign, accept), accept)
+        return
+
     outcome = check_expectations(campaign, expectations, baseline=baseline, outputs=outputs)
     if is_json:
         print_json(map(result_row, outcome.results))
@@ -103,6 +118,12 @@ def command(
         raise click.exceptions.Exit(VIOLATED_EXIT_CODE)
     if outcome.unjudged:
         raise click.exceptions.Exit(UsageError.exit_code)
+
+
+def _print_acceptance(acceptance: Acceptance, file: str) -> None:
+    click.echo(f"{acceptance.accepted} expectations written to {file}")
+    for result in acceptance.omitted:
+        print_note(f"no expectation: {describe(result)}")
 
 
 def _print_table(results: Sequence[Result]) -> None:

@@ -48,6 +48,13 @@ CROWDED = Finding(
     help="A parameter that follows from others, as in spacing=vol/cubes; may be repeated.",
 )
 @click.option(
+    "--iteration",
+    default="",
+    metavar="NAME",
+    help="The number of iterations of the main loop, if DEPENDENCIES.json does not name it, as"
+    " profiles of a taint analysis; --compare examines whether its iterations cost the same.",
+)
+@click.option(
     "-m",
     "--method",
     type=click.Choice(["deduced", "full", "sparse"]),
@@ -97,6 +104,7 @@ def command(
     dependencies: str,
     levels: tuple[str, ...],
     derived: tuple[str, ...],
+    iteration: str,
     method: Method,
     rule: Rule,
     pairing: Pairing,
@@ -114,7 +122,8 @@ def command(
     where parameters act together although no count shows it.
     """
     values = _parse_all_levels(levels)
-    structure = load_dependencies(dependencies, [parse_derived(text) for text in derived])
+    declared = [parse_derived(text) for text in derived]
+    structure = load_dependencies(dependencies, declared, iteration)
 
     loop = None
     if compare is not None and structure.iteration:

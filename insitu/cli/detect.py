@@ -7,7 +7,6 @@ import click
 
 from insitu.cli.options import json_option
 from insitu.cli.output import Block, OutputColumn, print_blocks, print_json
-from insitu.design.blackbox import MainLoop
 from insitu.design.dependencies import Dependency, DependencyStatus, Structure
 from insitu.design.dependency_file import parse_derived
 from insitu.design.levels import parse_levels
@@ -55,6 +54,13 @@ COLUMNS = (
     " on any count; may be repeated.",
 )
 @click.option(
+    "--iteration",
+    default="",
+    metavar="NAME",
+    help="The parameter that is the number of iterations of the main loop, where the counts show no"
+    " loops, as those of valgrind; all work must be proportional to it.",
+)
+@click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(min=0.1),
@@ -79,6 +85,7 @@ def command(
     derived: tuple[str, ...],
     uses_labels: bool,
     far: tuple[str, ...],
+    iteration: str,
     timeout_s: float,
     output: str,
     is_json: bool,
@@ -103,6 +110,7 @@ def command(
         far=_parse_far(far),
         uses_labels=uses_labels,
         timeout_s=timeout_s,
+        iteration=iteration,
     )
     detection = detect_dependencies(command_line, levels, options, _print_progress)
 
@@ -113,7 +121,8 @@ def command(
         print_json(map(_row, detection.structure.dependencies))
         return
 
-    _print_structure(detection.structure, detection.main_loop)
+    _print_structure(detection.structure)
+    _print_main_loop(detection)
     if uses_labels:
         _print_label_advice(detection)
 
@@ -167,8 +176,8 @@ def _row(dependency: Dependency) -> dict[str, object]:
     }
 
 
-def _print_structure(structure: Structure, main_loop: MainLoop | None) -> None:
-    """Print a block per call path, the most expensive first, then the main loop."""
+def _print_structure(structure: Structure) -> None:
+    """Print a block per call path, the most expensive first."""
     blocks = []
     for dependency in structure.dependencies:
         row = (
@@ -180,13 +189,24 @@ def _print_structure(structure: Structure, main_loop: MainLoop | None) -> None:
 
     print_blocks("work", COLUMNS, blocks)
 
-    if main_loop is not None:
-        kind, _, line = main_loop.site.partition(":")
+
+def _print_main_loop(detection: Detection) -> None:
+    """Print the main loop, or which parameters may be its number of iterations."""
+    loop = detection.main_loop
+    if loop is not None:
+        kind, _, line = loop.site.partition(":")
         site = f"{'line' if kind == 'loop' else kind} {line}"
-        parameter = main_loop.parameter
+        where = f"{loop.callpath}, {site}, runs {loop.parameter} times and" if line else "it"
         click.echo(
-            f"\nmain loop: {main_loop.callpath}, {site}, runs {parameter} times and contains"
-            f" {percent(main_loop.share)} of the work: {parameter} need not be varied"
+            f"\nmain loop: {where} contains {percent(loop.share)} of the work:"
+            f" {loop.parameter} need not be varied"
+        )
+        return
+
+    for name in detection.loop_candidates:
+        click.echo(
+            f"\nno main loop is visible in these counts; if {name} is the number of its"
+            f" iterations, give --iteration {name}, and it need not be varied"
         )
 
 

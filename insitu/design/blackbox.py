@@ -15,6 +15,7 @@ import numpy as np
 
 from insitu.design.dependencies import Dependency, DependencyStatus, Nest, Structure
 from insitu.design.pilot import changed_parameters
+from insitu.errors import UsageError
 from insitu.modeling.measurement import FloatArray
 
 TOLERANCE = 0.02  # of a count; 10 % misses dependencies, 0 reports false ones at uneven sizes
@@ -35,7 +36,10 @@ Derived = tuple[tuple[str, tuple[tuple[str, Fraction], ...]], ...]
 class MainLoop:
     """A loop that is entered once and runs as many iterations as the value of a parameter.
 
-    share: of all work that is proportional to the iterations.
+    Attributes:
+        parameter: its number of iterations.
+        callpath, site: where the loop is; "" if the counts do not show it.
+        share: of all work that is proportional to the iterations.
     """
 
     parameter: str
@@ -50,6 +54,7 @@ def deduce_structure(
     *,
     ranks: str = "",
     derived: Derived = (),
+    iteration: str = "",
 ) -> tuple[Structure, MainLoop | None]:
     """Return the dependencies of each call path, and the main loop if there is one.
 
@@ -58,6 +63,11 @@ def deduce_structure(
         counts: (n_configurations,) by site, the largest of all ranks.
         ranks: the parameter that is the number of ranks, "" if none is.
         derived: dependent parameters, copied to the result.
+        iteration: the number of iterations of the main loop, if it is known; needed where the
+            counts are per function and show no loops, as those of valgrind.
+
+    Raises:
+        UsageError: the work is not proportional to `iteration`.
     """
     sites = {site: np.asarray(values, dtype=float) for site, values in counts.items()}
     work = {site: values for site, values in sites.items() if not site[1].startswith("entries")}
@@ -73,6 +83,8 @@ def deduce_structure(
     ]
     dependencies.sort(key=lambda dependency: (-dependency.share, dependency.callpath))
     loop = _find_main_loop(configurations, sites, work)
+    if iteration:
+        loop = _check_main_loop(configurations, work, iteration)
 
     structure = Structure(
         parameters=tuple(configurations[0]),
@@ -313,8 +325,6 @@ def _find_main_loop(
     work: Mapping[Site, FloatArray],
 ) -> MainLoop | None:
     """Find the loop that is entered once, runs as a parameter says, and does most of the work."""
-    total = sum(values[0] for values in work.values())
-
     for name in configurations[0]:
         iterations = np.array([configuration[name] for configuration in configurations])
         for (path, site), values in sites.items():
@@ -325,19 +335,65 @@ def _find_main_loop(
             if not np.array_equal(values, iterations):
                 continue
 
-            slopes = [_slope(configurations, counts, name) for counts in work.values()]
-            nonlinear = np.zeros(len(iterations))
-            for counts, slope in zip(work.values(), slopes, strict=True):
-                if slope is None:
-                    nonlinear = nonlinear + counts
-            if np.any(nonlinear > LOOP_REST * sum(work.values())):
-                continue
-
-            share = sum(filter(None, slopes)) * iterations[0] / total if total else 0.0
+            share = _linear_share(configurations, work, name)
             if share >= LOOP_SHARE:
-                return MainLoop(name, path, site, float(share))
+                return MainLoop(name, path, site, share)
 
     return None
+
+
+def _check_main_loop(
+    configurations: Configurations, work: Mapping[Site, FloatArray], name: str
+) -> MainLoop:
+    """The main loop that the user declares, if the counts are as they must be.
+
+    Raises:
+        UsageError: the parameter has no values, or the work is not proportional to it.
+    """
+    if name not in configurations[0]:
+        raise UsageError(f"--iteration {name}: there is no --param {name}=A,B,C")
+    share = _linear_share(configurations, work, name)
+    if share < LOOP_SHARE:
+        raise UsageError(
+            f"--iteration {name}: {share:.0%} of the work is proportional to {name}, and"
+            f" {LOOP_SHARE:.0%} are needed; vary it like the other parameters"
+        )
+    return MainLoop(name, "", "", share)
+
+
+def find_loop_candidates(
+    configurations: Configurations, counts: Mapping[Site, FloatArray]
+) -> tuple[str, ...]:
+    """The parameters that may be the number of iterations of a main loop, by the work alone.
+
+    A size of the problem may have the same effect, so only the user knows which of them it is.
+
+    Args:
+        configurations: of the pilot runs.
+        counts: (n_configurations,) by site, as for `deduce_structure`.
+    """
+    work = {site: values for site, values in counts.items() if not site[1].startswith("entries")}
+    return tuple(
+        name
+        for name in configurations[0]
+        if _linear_share(configurations, work, name) >= LOOP_SHARE
+    )
+
+
+def _linear_share(
+    configurations: Configurations, work: Mapping[Site, FloatArray], name: str
+) -> float:
+    """The share of the work that is proportional to a parameter; 0 if too much is not linear."""
+    slopes = [_slope(configurations, counts, name) for counts in work.values()]
+    nonlinear = np.zeros(len(configurations))
+    for counts, slope in zip(work.values(), slopes, strict=True):
+        if slope is None:
+            nonlinear = nonlinear + counts
+    if np.any(nonlinear > LOOP_REST * sum(work.values())):
+        return 0.0
+
+    total = sum(values[0] for values in work.values())
+    return float(sum(filter(None, slopes)) * configurations[0][name] / total) if total else 0.0
 
 
 def _slope(configurations: Configurations, counts: FloatArray, name: str) -> float | None:

@@ -1,8 +1,7 @@
 """Judges a campaign: one result per expectation and series."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,8 +11,10 @@ from insitu.expectations.ceilings import Ceiling, compare_with_ceiling, target_p
 from insitu.expectations.entries import Entry
 from insitu.expectations.guidelines import Compliance, Guideline, check_guideline
 from insitu.expectations.limits import Expectation
+from insitu.expectations.litmus import apply_litmus_tests
 from insitu.expectations.observations import collect_values
-from insitu.expectations.settle import SettlingPoint, find_settling_point_for_limit
+from insitu.expectations.result import Result, Status
+from insitu.expectations.settle import find_settling_point_for_limit
 from insitu.expectations.uniformity import ClassExpectation, check_classes
 from insitu.expectations.validate import SURE, Match, Verdict, validate
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
@@ -23,55 +24,8 @@ from insitu.units import percent, quantity
 LISTED_NAMES = 6  # in an error
 
 
-class Status(StrEnum):
-    """The outcome of an expectation."""
-
-    MET = "met"
-    NEAR = "near"  # approximate match [VAL §2.4]
-    VIOLATED = "violated"
-    UNSETTLED = "unsettled"  # the measurements do not decide yet
-    UNJUDGED = "not judged"  # the measurements cannot decide
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One line of a report.
-
-    Attributes:
-        entry: the expectation.
-        kind: growth, limit, rule or classes.
-        subject: call path, or text of the rule.
-        metric, behaviour: of the series; the behaviour class is ALL for rules and classes.
-        expected, found: texts for the user.
-        status: the outcome.
-        text: a sentence.
-        probability: that the status is right, NaN if it is unknown or does not apply.
-        divergence: δ, of growth.
-        adjusted_r2: NaN if it is not defined.
-        advice: what to do if the expectation is undecided.
-        settling_point: the further measurement that would decide it.
-        verdict: of growth.
-    """
-
-    entry: Entry
-    kind: str
-    subject: str
-    metric: str
-    behaviour: str
-    expected: str
-    found: str
-    status: Status
-    text: str
-    probability: float = float("nan")
-    divergence: str = ""
-    adjusted_r2: float = float("nan")
-    advice: str = ""
-    settling_point: SettlingPoint | None = None
-    verdict: Verdict | None = None
-
-
 def assess(entries: Sequence[Entry], experiment: Experiment, models: ModelSet) -> list[Result]:
-    """Judge every entry, in their order.
+    """Judge every entry, in their order, and apply litmus tests to the results.
 
     Raises:
         UsageError: an entry names something that has no model; the message lists what has.
@@ -95,7 +49,7 @@ def assess(entries: Sequence[Entry], experiment: Experiment, models: ModelSet) -
         else:
             results += _judge_classes(entry, entry.subject, models)
 
-    return results
+    return apply_litmus_tests(results)
 
 
 def find_judgeable(

@@ -6,6 +6,7 @@ metric = "time"                  # the default
 growth = "O(n log n)"            # "<= O(n log n)": an upper bound
 deviation = "sqrt(n)"            # optional, else the leading exponent halved
 search = "n^(2/7), n^5"          # optional, added to the search space
+litmus = true                    # optional: tests the machine; if it fails, the machine is why
 
 [[expect]]
 limit = "time at p=65536 < 2 s"  # of callpath; "memory_rss per node with 8 ranks < 24 GB"
@@ -40,6 +41,7 @@ OTHER_KEYS = {
     "rule": {"metric", "at"},
     "classes": {"callpath", "metric"},
 }
+LITMUS = "litmus"
 MEMORY = "memory"  # short for MEMORY_RSS in a limit
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*expect[ \t]*\]\]", re.M)
 Subject = Expectation | Ceiling | Guideline | ClassExpectation
@@ -58,6 +60,7 @@ class Entry:
         at: where a rule is judged, () for the default.
         line: in the file of expectations, 0 without a file.
         is_exact: `callpath` is not a pattern.
+        is_litmus: it tests the machine; the others of its metric depend on it.
     """
 
     callpath: str
@@ -67,6 +70,7 @@ class Entry:
     at: At = ()
     line: int = 0
     is_exact: bool = False
+    is_litmus: bool = False
 
     def is_about(self, callpath: CallPath) -> bool:
         """Whether the pattern matches a call path: its function, its end, or all of it."""
@@ -134,14 +138,17 @@ def _parse_entry(entry: object, line: int) -> Entry:
         )
 
     kind = kinds[0]
-    allowed = OTHER_KEYS[kind] | {kind}
+    allowed = OTHER_KEYS[kind] | {kind, LITMUS}
 
     for key, value in entry.items():
         if key not in allowed:
             raise UsageError(
                 f"'{key}' does not apply to {kind}; its keys are {', '.join(sorted(allowed))}"
             )
-        if not isinstance(value, str):
+        if key == LITMUS:
+            if not isinstance(value, bool):
+                raise UsageError("litmus must be true or false")
+        elif not isinstance(value, str):
             raise UsageError(f'{key} must be text, as in {key} = "…"')
 
     subject = _parse_subject(kind, entry)
@@ -153,7 +160,8 @@ def _parse_entry(entry: object, line: int) -> Entry:
         subject,
         behaviour=entry.get("class", ""),
     )
-    return replace(plain, at=_parse_coordinate(entry.get("at", "")), line=line)
+    at = _parse_coordinate(entry.get("at", ""))
+    return replace(plain, at=at, line=line, is_litmus=entry.get(LITMUS, False))
 
 
 def _parse_subject(kind: str, entry: dict[str, Any]) -> Subject:  # Any: TOML

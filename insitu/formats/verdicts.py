@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from insitu import __version__
 from insitu.errors import UsageError
-from insitu.expectations.assess import Result, Status
+from insitu.expectations.result import Result, Status
 from insitu.formats.table import finite
 from insitu.modeling.base import ALL
 from insitu.units import percent

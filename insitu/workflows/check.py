@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError
-from insitu.expectations.assess import Result, Status, assess, find_judgeable
+from insitu.expectations.assess import assess, find_judgeable
 from insitu.expectations.baseline import bounds_from_baseline
 from insitu.expectations.entries import load_entries
+from insitu.expectations.result import Result, Status
 from insitu.formats.verdicts import CheckReport, write_report
 from insitu.workflows.selection import load_models
 

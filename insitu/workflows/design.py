@@ -64,23 +64,31 @@ class CheckPointComparison:
 
 
 def load_dependencies(
-    path: str, derived: Sequence[tuple[str, tuple[tuple[str, Fraction], ...]]] = ()
+    path: str,
+    derived: Sequence[tuple[str, tuple[tuple[str, Fraction], ...]]] = (),
+    iteration: str = "",
 ) -> Structure:
     """Read the dependencies of a program, and declare some of its parameters as dependent.
 
     Args:
         path: a file of `insitu detect`, or the profile of a taint analysis.
         derived: name and powers of each dependent parameter, see `parse_derived`.
+        iteration: the number of iterations of the main loop, "" for the one that the file names.
 
     Raises:
-        UsageError: the file cannot be read, or has another form.
+        UsageError: the file cannot be read, has another form, or has no parameter `iteration`.
     """
     structure = load_structure(path)
+    if iteration and iteration not in structure.parameters:
+        raise UsageError(
+            f"{path}: no parameter '{iteration}'; there are {', '.join(structure.parameters)}"
+        )
     names = {name for name, _ in derived}
     return replace(
         structure,
         parameters=tuple(name for name in structure.parameters if name not in names),
         derived=(*structure.derived, *derived),
+        iteration=iteration or structure.iteration,
     )
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
-from insitu.design.blackbox import MainLoop, deduce_structure
+from insitu.design.blackbox import MainLoop, deduce_structure, find_loop_candidates
 from insitu.design.dependencies import Structure, add_labels
 from insitu.design.pilot import far_configurations, pilot_configurations
 from insitu.workflows.pilots import Pilots
@@ -27,12 +28,14 @@ class DetectOptions:
         uses_labels: follow the parameters through one run of a Python program; then the values of
             `far` are tried only for parameters that have a label and no effect on any count.
         timeout_s: the longest that a pilot run may take.
+        iteration: the parameter that is the number of iterations of the main loop, "" to find it.
     """
 
     derived: tuple[DerivedParameter, ...] = ()
     far: Mapping[str, float] = field(default_factory=dict)
     uses_labels: bool = False
     timeout_s: float = TIMEOUT_S
+    iteration: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,13 @@ class Detection:
         structure: dependencies by counts and, if they were used, labels.
         main_loop: the loop that contains most of the work; None if there is none.
         labelled_parameters: parameters whose label reached any call path.
+        loop_candidates: without a main loop, the parameters that may be its number of iterations.
     """
 
     structure: Structure
     main_loop: MainLoop | None
     labelled_parameters: frozenset[str]
+    loop_candidates: tuple[str, ...] = ()
 
 
 def detect_dependencies(
@@ -69,7 +74,8 @@ def detect_dependencies(
 
     Raises:
         LaunchError: a run failed or counted nothing.
-        UsageError: the command names a parameter that has no value, or an option makes no sense.
+        UsageError: the command names a parameter that has no value, an option makes no sense, or
+            the work is not proportional to `options.iteration`.
     """
     far_configurations(levels, options.far)  # refuses values that are not farther out
     ranks = find_rank_parameter(command, list(levels))
@@ -78,9 +84,10 @@ def detect_dependencies(
     configurations = pilot_configurations(levels)
     labels = pilots.labels(configurations[0], ranks) if options.uses_labels else {}
     counts = pilots.count(configurations)
-    structure, main_loop = deduce_structure(
-        configurations, counts, ranks=ranks, derived=options.derived
+    deduce = partial(
+        deduce_structure, ranks=ranks, derived=options.derived, iteration=options.iteration
     )
+    structure, main_loop = deduce(configurations, counts)
 
     far = dict(options.far)
     if options.uses_labels:
@@ -93,11 +100,11 @@ def detect_dependencies(
     if far:
         configurations += far_configurations(levels, far)
         counts = pilots.count(configurations)
-        structure, main_loop = deduce_structure(
-            configurations, counts, ranks=ranks, derived=options.derived
-        )
+        structure, main_loop = deduce(configurations, counts)
         structure = add_labels(structure, labels, far)
-    return Detection(structure, main_loop, frozenset().union(*labels.values()))
+
+    candidates = () if main_loop else find_loop_candidates(configurations, counts)
+    return Detection(structure, main_loop, frozenset().union(*labels.values()), candidates)
 
 
 def find_rank_parameter(command: Sequence[str], parameters: Sequence[str]) -> str:

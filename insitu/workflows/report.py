@@ -12,8 +12,9 @@ from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError
-from insitu.expectations.assess import Result, Status, assess, find_judgeable
+from insitu.expectations.assess import assess, find_judgeable
 from insitu.expectations.entries import load_entries
+from insitu.expectations.result import Result, Status
 from insitu.formats.verdicts import MARKS, WORDS, share
 from insitu.modeling.base import ALL, ModelSet
 from insitu.modeling.measurement import Experiment

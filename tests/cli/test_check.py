@@ -64,6 +64,7 @@ def test_a_violated_expectation_ends_with_1_and_says_which(insitu, heat, expecta
         (entry(REDUCE, 'growth = "O(p"'), "a parenthesis is not closed"),
         (entry(REDUCE, 'growth = "O(p)"', 'colour = "red"'), "'colour' does not apply to"),
         (entry(REDUCE, "growth = 3"), "growth must be text"),
+        (entry(REDUCE, 'growth = "O(p)"', "litmus = 1"), "litmus must be true or false"),
         (entry('callpath = "residul"', 'growth = "O(p)"'), "no call path 'residul' has a model"),
         (entry(REDUCE, 'growth = "O(n)"'), "the measurements vary p, not n"),
         (
@@ -90,7 +91,7 @@ def test_the_expectations_of_the_reference_can_be_read(tmp_path):
     path = tmp_path / "expectations.toml"
     path.write_text(text, encoding="utf-8")
 
-    assert len(load_entries(str(path))) == 4
+    assert len(load_entries(str(path))) == 5
 
 
 def test_a_campaign_needs_something_to_be_compared_with(insitu, heat):
@@ -289,3 +290,67 @@ def test_an_entry_that_cannot_be_judged_does_not_stop_the_others(insitu, heat, e
     assert "MPI_Allreduce" in answer.out
     assert "not judged:" in answer.err
     assert "MPI_Altoall" in answer.err
+
+
+def test_a_violated_litmus_test_leaves_the_others_of_its_metric_unjudged(
+    insitu, heat, expectations
+):
+    text = "\n".join(
+        [
+            entry(REDUCE, 'growth = "O(1)"', "litmus = true"),
+            entry('callpath = "MPI_Sendrecv"', 'limit = "time at p=16 < 1e-6 s"'),
+            entry(REDUCE, 'metric = "visits"', 'growth = "O(p)"'),
+        ]
+    )
+
+    answer = insitu("check", heat, expectations(text), "--json")
+
+    rows = [json.loads(line) for line in answer.lines]
+    statuses = {(row["callpath"].split("->")[-1], row["metric"], row["status"]) for row in rows}
+    assert statuses == {
+        ("MPI_Allreduce", "time", "violated"),
+        ("MPI_Sendrecv", "time", "not judged"),
+        ("MPI_Allreduce", "visits", "violated"),
+    }
+    assert "litmus test main->solve->residual->MPI_Allreduce (line 1)" in rows[1]["text"]
+
+
+def test_a_litmus_test_that_is_met_changes_nothing(insitu, heat, expectations):
+    text = "\n".join(
+        [
+            entry(REDUCE, 'growth = "O(log p)"', "litmus = true"),
+            entry('callpath = "MPI_Sendrecv"', 'limit = "time at p=16 < 1e-6 s"'),
+        ]
+    )
+
+    answer = insitu("check", heat, expectations(text), "--json")
+
+    statuses = [json.loads(line)["status"] for line in answer.lines]
+    assert statuses[0] == "met"
+    assert set(statuses[1:]) == {"violated"}
+
+
+def test_accepted_growth_is_met_and_is_not_overwritten(insitu, heat, tmp_path):
+    file = str(tmp_path / "accepted.toml")
+
+    accepted = insitu("check", heat, "--accept", file)
+    checked = insitu("check", heat, file, "--json")
+    again = insitu("check", heat, "--accept", file)
+
+    assert accepted.code == 0, accepted.err
+    statuses = {json.loads(line)["status"] for line in checked.lines}
+    assert statuses <= {"met", "met approximately", "near"}
+    assert accepted.lines[0] == f"{len(checked.lines)} expectations written to {file}"
+    assert again.code == 2
+    assert "remove it first" in again.err
+
+
+def test_growth_beyond_the_accepted_one_is_violated(insitu, heat, tmp_path):
+    file = tmp_path / "accepted.toml"
+    insitu("check", heat, "--accept", str(file))
+    text = file.read_text("utf-8")
+    assert "<= O(log(p))" in text
+
+    file.write_text(text.replace("<= O(log(p))", "<= O(1)"), encoding="utf-8")
+
+    assert insitu("check", heat, str(file)).code == 1

@@ -137,6 +137,29 @@ def test_instructions_of_a_compiled_program(insitu, tmp_path):
     assert not any("'" in path for path in rows)  # as valgrind names what is called within itself
 
 
+def test_the_main_loop_of_a_compiled_program_can_be_declared(insitu, tmp_path):
+    if shutil.which("valgrind") is None or shutil.which("cc") is None:
+        pytest.skip("no valgrind or no C compiler: apt-get install valgrind gcc")
+    (tmp_path / "steps.c").write_text(STEPS_C)
+    subprocess.run(["cc", "-O1", "-o", "steps", "steps.c"], cwd=tmp_path, check=True)
+    words = ("--param", "n=20,40,80", "--param", "steps=3,6,9")
+    program = ("--", "./steps", "{n}", "{steps}")
+    levels = ("--levels", "n=100..1600:5", "--levels", "steps=3..15:5")
+
+    proposed = insitu("detect", *words, *program)
+    without = insitu("design", "dependencies.json", *levels, "--json")
+    in_design = insitu("design", "dependencies.json", *levels, "--iteration", "steps", "--json")
+    declared = insitu("detect", *words, "--iteration", "steps", *program)
+    with_loop = insitu("design", "dependencies.json", *levels, "--json")
+
+    assert "give --iteration steps" in proposed.out
+    assert "steps need not be varied" in declared.out
+    assert len(without.lines) == 25
+    assert len(with_loop.lines) == len(in_design.lines) == 5
+    unknown = insitu("design", "dependencies.json", *levels, "--iteration", "q")
+    assert "no parameter 'q'; there are n, steps" in unknown.err
+
+
 @pytest.mark.parametrize(
     ("compiler", "tool", "flag"),
     [("gcc", "gcov", "--coverage"), ("clang", "llvm-profdata", "-fprofile-instr-generate")],

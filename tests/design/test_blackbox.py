@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from insitu.design.blackbox import deduce_nests, deduce_structure
+from insitu.design.blackbox import deduce_nests, deduce_structure, find_loop_candidates
 from insitu.design.dependencies import DependencyStatus, Nest
 from insitu.design.pilot import pilot_configurations
 from insitu.errors import UsageError
@@ -91,3 +91,36 @@ def test_a_loop_around_drifting_work_is_not_the_main_loop():
         ("main->work", "loop:9"): counts(lambda p, n, m: n * m * m),
     }
     assert deduce_structure(CONFIGURATIONS, sites)[1] is None
+
+
+# Counts per function, as valgrind makes them: no loop is visible.
+PER_FUNCTION = {
+    ("main", "instructions"): counts(lambda p, n, m: 900 + 7 * m),
+    ("main->work", "instructions"): counts(lambda p, n, m: 20 * n * m / p),
+    ("main->set_up", "instructions"): counts(lambda p, n, m: 3 * n),
+}
+
+
+def test_a_declared_main_loop_is_accepted_if_the_work_is_proportional_to_it():
+    assert deduce_structure(CONFIGURATIONS, PER_FUNCTION)[1] is None
+    assert "m" in find_loop_candidates(CONFIGURATIONS, PER_FUNCTION)
+
+    structure, loop = deduce_structure(CONFIGURATIONS, PER_FUNCTION, iteration="m")
+
+    assert loop is not None
+    assert (loop.parameter, loop.site) == ("m", "")
+    assert loop.share == pytest.approx(1 - (900 + 96) / (900 + 70 + 3200 + 96))
+    assert structure.iteration == "m"
+
+
+@pytest.mark.parametrize(
+    ("law", "name", "message"),
+    [
+        (lambda p, n, m: n * m * m, "m", "0% of the work is proportional to m"),
+        (lambda p, n, m: 3 * n + m, "m", "9% of the work is proportional to m"),
+        (lambda p, n, m: n * m, "q", "there is no --param q"),
+    ],
+)
+def test_a_declared_main_loop_must_contain_the_work(law, name, message):
+    with pytest.raises(UsageError, match=message):
+        deduce_structure(CONFIGURATIONS, {("main", "work"): counts(law)}, iteration=name)

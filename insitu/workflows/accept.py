@@ -1,0 +1,117 @@
+"""Writing the growth of an accepted campaign as expectations [VAL §2.1]."""
+
+import glob
+import json
+import os
+from dataclasses import dataclass
+
+from insitu.analysis.cost import measured_shares, metric_order
+from insitu.campaign.load import load_experiment
+from insitu.campaign.store import open_store
+from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath
+from insitu.errors import UsageError
+from insitu.expectations.assess import assess
+from insitu.expectations.baseline import bounds_from_baseline
+from insitu.expectations.entries import Entry
+from insitu.expectations.result import Result, Status
+from insitu.modeling.base import ALL, MAXIMUM, ModelSet
+from insitu.workflows.selection import load_models
+
+MIN_SHARE = 0.01  # of the cost; cheaper call paths would make a file that nobody reads
+HEADER = """\
+# Growth of {campaign} as it was accepted: `insitu check CAMPAIGN {file}`.
+# Call paths with at least {share:.0%} of the cost, where the measurements decide.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What was written to a file of expectations.
+
+    Attributes:
+        accepted: number of expectations.
+        omitted: the results that the measurements do not decide, which have no expectation.
+    """
+
+    accepted: int
+    omitted: tuple[Result, ...]
+
+
+def accept_campaign(campaign: str, file: str) -> Acceptance:
+    """Write expectations that the models of a campaign meet: nothing may grow faster than now.
+
+    Args:
+        campaign: directory of the campaign.
+        file: TOML file of expectations that does not exist yet.
+
+    Raises:
+        CampaignError: the campaign cannot be read, or has no models.
+        UsageError: the file exists or cannot be written, or nothing can be accepted.
+    """
+    with open_store(campaign) as store:
+        models = load_models(store)
+        experiment = load_experiment(store)
+
+    results = assess(_find_bounds(models), experiment, models)
+    accepted = [result for result in results if result.status in (Status.MET, Status.NEAR)]
+    if not accepted:
+        raise UsageError(
+            f"{campaign}: no growth of a call path with {MIN_SHARE:.0%} of the cost is decided; "
+            "measure more scales, or repeat runs"
+        )
+
+    name = os.path.basename(os.path.normpath(campaign))
+    header = HEADER.format(campaign=name, file=os.path.basename(file), share=MIN_SHARE)
+    _write_new(file, header + "".join(map(_table, accepted)))
+    omitted = tuple(result for result in results if result not in accepted)
+    return Acceptance(len(accepted), omitted)
+
+
+def _find_bounds(models: ModelSet) -> list[Entry]:
+    """The growth of all series that get an expectation, by the cost of their call paths.
+
+    Inclusive times repeat those of the call paths below. The mean of all ranks follows from its
+    classes.
+    """
+    share = measured_shares(models)
+    bounds, _ = bounds_from_baseline(models, models, [])
+    metrics = {entry.metric for entry in bounds}
+    of_classes = {(entry.callpath, entry.metric) for entry in bounds if entry.behaviour != ALL}
+
+    entries = []
+    for entry in bounds:
+        is_cheap = share.get(CallPath.parse(entry.callpath), 0.0) < MIN_SHARE
+        is_repeated = entry.metric == TIME.name and TIME_EXCLUSIVE.name in metrics
+        is_mean = entry.behaviour == ALL and (entry.callpath, entry.metric) in of_classes
+        if not (is_cheap or is_repeated or is_mean or entry.behaviour == MAXIMUM):
+            entries.append(entry)
+
+    entries.sort(
+        key=lambda entry: (
+            -share[CallPath.parse(entry.callpath)],
+            entry.callpath,
+            metric_order(entry.metric),
+            entry.behaviour,
+        )
+    )
+    return entries
+
+
+def _table(result: Result) -> str:
+    """An entry as TOML; its strings are those of JSON."""
+    lines = ["", "[[expect]]", f"callpath = {json.dumps(glob.escape(result.subject))}"]
+    lines += [f"metric = {json.dumps(result.metric)}"]
+    if result.behaviour != ALL:
+        lines.append(f"class = {json.dumps(result.behaviour)}")
+    lines.append(f"growth = {json.dumps(result.expected)}")
+    return "\n".join(lines) + "\n"
+
+
+def _write_new(file: str, text: str) -> None:
+    try:
+        with open(file, "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError as error:
+        raise UsageError(f"{file} exists; remove it first, or write another file") from error
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
