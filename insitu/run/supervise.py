@@ -40,6 +40,7 @@ from insitu.run.summary import (
 FIRST_MESSAGE_S = 2.0  # after the program has ended, for the aggregator to know the run
 MODELS_TIMEOUT_S = 30.0  # for the models of a complete run
 COMPLETE_TIMEOUT_S = 120.0  # for the last values, the completed run and the models
+BRING_IN_TIMEOUT_S = 10.0  # for tables on this node of a run that was stored without them
 SILENT_TIMEOUT_S = 3.0  # for an aggregator that does not answer; agents spool their tables by then
 POLL_S = 0.05
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
@@ -243,7 +244,9 @@ def _await_record(
             break
 
         record = _find_record(run, campaign) if aggregator.process is None else None
-        if record is not None:
+        is_complete = record is not None and record.state is RunState.COMPLETE
+        is_over = time.monotonic() - ended_at > BRING_IN_TIMEOUT_S
+        if record is not None and (is_complete or is_over or not _has_tables(run)):
             _await_models(record, campaign, aggregator)
             return record
 

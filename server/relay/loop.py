@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from insitu.campaign.layout import RELAYS
+from insitu.campaign.reachability import Reachability
 from insitu.errors import InsituError, UsageError
 from insitu.server.discovery import WriterLock, load_token, make_private_directory
 from insitu.server.events import (
@@ -108,11 +109,16 @@ class Relay(Listener):
 
     async def _find_aggregator(self) -> None:
         try:
-            is_new = self.uplink.find_aggregator()
+            status = await self.uplink.find_aggregator()
         except InsituError as error:
             self._report_once(str(error))
             return
-        if is_new:
+        if status is None:
+            return
+        if status.reachability is Reachability.UNREACHABLE:
+            text = f"the aggregator ({status.holder}) does not answer: {status.reason}"
+            self._report_once(text, "aggregator-silent")
+        if status.address is not None:
             await self._process(ConnectionLost(self.now()))
 
     async def _process(self, event: RelayEvent) -> None:

@@ -12,6 +12,7 @@ import zmq.utils.monitor
 
 from insitu.campaign.layout import CLIENT_KEY, SERVER_KEY
 from insitu.campaign.listener import ListenerAddress
+from insitu.campaign.reachability import ListenerStatus, find_listener
 from insitu.server.discovery import load_aggregator_address, read_private_file
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import MAX_FRAME_BYTES, Message
@@ -29,26 +30,37 @@ OPTIONS = (
 
 @dataclass(slots=True)
 class Uplink:
-    """A socket that is replaced whenever a request has failed."""
+    """A socket that is replaced whenever a request has failed.
+
+    address: of the aggregator that was found. refused: an address at which nobody listens.
+    """
 
     campaign: str
     context: zmq.asyncio.Context
     address: ListenerAddress | None = None
+    refused: ListenerAddress | None = None
     socket: zmq.asyncio.Socket | None = None
     monitor: zmq.asyncio.Socket | None = None
     replaced: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def find_aggregator(self) -> bool:
-        """Read the aggregator's address; whether it is another aggregator than before.
+    async def find_aggregator(self) -> ListenerStatus | None:
+        """Look for another aggregator than before; None where no other address was published.
+
+        Each address is checked once, in a thread: an address that a killed aggregator left behind
+        is removed, and the relay goes on looking.
 
         Raises:
             CampaignError: the address file is not private to this user.
         """
-        address = load_aggregator_address(self.campaign)
-        if address is None or address == self.address:
-            return False
-        self.address = address
-        return True
+        published = load_aggregator_address(self.campaign)
+        if published is None or published in (self.address, self.refused):
+            return None
+        status = await asyncio.to_thread(find_listener, self.campaign)
+        if status.address is None:
+            self.refused = published
+        else:
+            self.address = status.address
+        return status
 
     def reconnect(self) -> None:
         """Open a new connection; answers on the old one are not received any more."""

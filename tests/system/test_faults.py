@@ -11,6 +11,7 @@ import pytest
 
 from insitu.campaign.store import open_store
 from insitu.entities import RunState
+from tests.support.listeners import Server
 from tests.system.conftest import WAIT_S, processes, until
 
 pytestmark = pytest.mark.mpi
@@ -100,6 +101,27 @@ def test_a_killed_agent_costs_nothing(bench):
     (record,) = bench.records()
     assert record.state is RunState.COMPLETE
     assert bench.values("app.py->step", "visits") == [100, 100]
+
+
+def test_a_run_that_was_stored_without_its_tables_is_completed_at_its_end(bench):
+    """Another aggregator has given the killed agent up; the tables lie on this node."""
+    server = Server(bench.campaign).wait()
+    try:
+        script, killed = bench.script(UNTIL), bench.folder / "killed"
+        process = bench.start(bench.command("-n", 2, "--beat", "0.2", script, killed))
+        until(lambda: list(bench.tables.rglob("welcomed")))
+
+        for pid in agents(bench):
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: [record.state for record in bench.records()] == [RunState.INCOMPLETE])
+        killed.touch()
+        out, err = process.communicate(timeout=WAIT_S)
+
+        assert (process.returncode, out) == (0, "done\n"), err
+        assert [record.state for record in bench.records()] == [RunState.COMPLETE]
+        assert bench.values("app.py->step", "visits") == [100, 100]
+    finally:
+        server.kill()
 
 
 def test_an_aggregator_that_comes_late_gets_everything(bench):
