@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from insitu import entities
+from insitu.analysis.class_costs import costs_at
 from insitu.analysis.cost import measured_shares
 from insitu.analysis.shares import Estimate
-from insitu.analysis.summary import costs_at
 from insitu.entities import (
     CYCLES,
     HEAP_PEAK,

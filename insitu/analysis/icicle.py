@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.analysis.class_costs import costs_along
 from insitu.analysis.cost import cost_metric
-from insitu.analysis.summary import costs_along
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import FloatArray, RunTable

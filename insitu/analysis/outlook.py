@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from insitu.analysis.class_costs import Coordinate, costs_at
 from insitu.analysis.cost import cost_metric, measured_shares
 from insitu.analysis.shares import Estimate, predict_shares
-from insitu.analysis.summary import Coordinate, costs_at, default_target, largest_coordinate
+from insitu.analysis.summary import default_target, largest_coordinate
 from insitu.modeling.base import ModelSet
 
 SLIDER_STEP = 2.0 ** (1 / 4)  # four steps of a slider double a parameter

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.analysis.class_costs import costs_along, costs_at
 from insitu.analysis.cost import cost_metric, measured_shares
 from insitu.analysis.shares import RELEVANT, Estimate, find_unreliable
-from insitu.analysis.summary import costs_along, costs_at
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import FloatArray

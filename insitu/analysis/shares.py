@@ -12,11 +12,16 @@ TRUSTED, ROUGH = 0.25, 1.0  # half the width of an interval, relative to the val
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A predicted value with its 95 % bounds, NaN where the modeler has none."""
+    """A predicted value with its 95 % bounds, NaN where the modeler has none.
+
+    is_by_mean: whether it is the mean over all ranks although their classes differ, because the
+    sizes of these are unknown.
+    """
 
     value: float
     low: float = math.nan
     high: float = math.nan
+    is_by_mean: bool = False
 
     @property
     def doubt(self) -> float:
@@ -83,7 +88,8 @@ def predict_shares(
             bound / (bound + others) if is_sum and bound + others > 0 else min(bound / total, 1.0)
             for bound in (estimate.low, estimate.high)
         )
-        yield CostShare(path, share.get(path, 0.0), Estimate(estimate.value / total, low, high))
+        then = Estimate(estimate.value / total, low, high, estimate.is_by_mean)
+        yield CostShare(path, share.get(path, 0.0), then)
 
     for path, _ in descending:
         if path in unreliable:

@@ -110,7 +110,7 @@ def _lines(prediction: SeriesPrediction) -> list[tuple[str, ...]]:
         value = series.model.unclear_at(point["at"][name]) or format_value(point["value"])
         line = (
             f"{series.key.metric} (crowded)" if series.crowding else series.key.metric,
-            series.class_text,
+            f"{series.class_text} (as the mean)" if series.has_mean_law else series.class_text,
             format_point(point["at"].items()),
             value,
             format_value(point["low"]),

@@ -23,6 +23,8 @@ BARS = "▁▂▃▄▅▆▇█"
 LARGEST_FACTOR = 99_999.5  # larger factors are printed as ">1e5"
 FLAT = 0.1  # of the largest value: smaller differences are drawn as a flat line
 MAX_MISSING = 6  # missing ranks that are listed
+BY_MEAN = "≈"  # before a value that is the mean over ranks, although their classes differ
+BY_MEAN_NOTE = "by the mean over ranks, because the sizes of classes are unknown there"
 SIGNS = {AWAITED: "·", MEASURING: "▒", SILENT: "?", ENDED: "█", FAILED: "!", LOST: "×"}
 
 

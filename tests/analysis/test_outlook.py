@@ -14,8 +14,8 @@ from insitu.analysis.outlook import (
 )
 from insitu.analysis.scaling import shares_along
 from insitu.analysis.summary import largest_coordinate, summarise
-from insitu.entities import TIME_EXCLUSIVE, CallPath
-from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.entities import TIME_EXCLUSIVE, CallPath, RunKey
+from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.evidence.modeler import Evidence
 from insitu.modeling.measurement import SeriesKey
 from insitu.views.report.html import html
@@ -43,6 +43,25 @@ def test_shares_move_to_what_grows(models):
     assert [prospect.callpath for prospect in then.prospects] == [str(SOLVE), str(MAIN)]
     assert [prospect.factor for prospect in then.prospects] == pytest.approx([16.0, 1.0])
     assert then.factors[str(SOLVE), "time_exclusive", "all"] == pytest.approx(16.0)
+
+
+def test_a_share_that_is_the_mean_although_classes_differ_is_marked(models):
+    # Two classes of which no law says how many ranks they have: 1 of 2 ranks, 2 of 8, 2 of 16.
+    clusters = []
+    for size, n_first in ((2, 1), (8, 2), (16, 2)):
+        labels = (np.arange(size) >= n_first).astype(int)
+        clusters.append(
+            Clusters(SOLVE, TIME_EXCLUSIVE.name, RunKey.of({"p": size}), labels, ("A", "B"))
+        )
+    divided = ModelSet(models.parameters, models.models, clusters=tuple(clusters))
+
+    prospects = make_outlook(divided, (256.0,)).prospects
+    report = markdown(summarise("app", [], divided, target=(256.0,)), "2026-01-01")
+
+    by_mean = {prospect.callpath: prospect.share.is_by_mean for prospect in prospects}
+    assert by_mean == {str(MAIN): False, str(SOLVE): True}
+    assert "≈ 94 %" in report
+    assert "≈ marks the share of 1 call path there that is estimated by the mean" in report
 
 
 def test_an_unreliable_model_of_a_negligible_call_path_does_not_dominate(models):

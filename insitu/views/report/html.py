@@ -6,11 +6,11 @@ from html import escape
 
 from insitu import __version__
 from insitu.analysis.callpaths import last_frames
+from insitu.analysis.class_costs import CONFIDENCE
 from insitu.analysis.diagnosis.efficiency_table import efficiency_lines
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.shares import Estimate
 from insitu.analysis.summary import (
-    CONFIDENCE,
     RankPartition,
     SeriesGrowth,
     Summary,

@@ -14,6 +14,7 @@ from insitu.entities import RunRecord, RunState, number
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, HORIZON_FACTOR, SeriesModel
 from insitu.units import percent, quantity
+from insitu.views.text import BY_MEAN, BY_MEAN_NOTE
 
 NAME_WIDTH = 60
 MAX_MISSING = 12  # missing ranks that are listed
@@ -73,6 +74,11 @@ def _dominating_sentences(summary: Summary) -> Iterator[str]:
             "model of 1 call path is" if guesses == 1 else f"models of {guesses} call paths are"
         )
         yield f"The {models} only a guess there and not part of the shares."
+
+    n_by_mean = sum(share.then.is_by_mean for share in summary.shares)
+    if n_by_mean:
+        paths = "1 call path" if n_by_mean == 1 else f"{n_by_mean} call paths"
+        yield f"{BY_MEAN} marks the share of {paths} there that is estimated {BY_MEAN_NOTE}."
 
     unmodelled = sum(summary.rest.values())
     if unmodelled >= RELEVANT:
@@ -277,7 +283,8 @@ def predicted_share(share: CostShare) -> tuple[str, str]:
     if share.is_guess:
         return "a guess", "–"
     then = share.then
-    return percent(then.value), f"{percent(then.low)} … {percent(then.high)}"
+    value = f"{BY_MEAN} {percent(then.value)}" if then.is_by_mean else percent(then.value)
+    return value, f"{percent(then.low)} … {percent(then.high)}"
 
 
 def format_bounds(estimate: Estimate, unit: str) -> str:
@@ -329,7 +336,10 @@ def unclear_at(growth: SeriesGrowth, summary: Summary) -> str:
 def predicted_value(growth: SeriesGrowth, summary: Summary) -> str:
     """The value at the target, or beyond which scale it is unclear."""
     unit = growth.series.metric.unit
-    return unclear_at(growth, summary) or quantity(growth.then.value, unit)
+    value = quantity(growth.then.value, unit)
+    return unclear_at(growth, summary) or (
+        f"{BY_MEAN} {value}" if growth.series.has_mean_law else value
+    )
 
 
 def growth_factor(growth: SeriesGrowth, summary: Summary) -> str:

@@ -28,7 +28,7 @@ from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.report.sentences import format_bounds, format_ratio
 from insitu.views.terminal.view import ROOMY, SCROLLBAR, ScreenState, View, cut, make_title
-from insitu.views.text import format_factor
+from insitu.views.text import BY_MEAN, BY_MEAN_NOTE, format_factor
 
 NAME_WIDTH, VALUE_WIDTH = 12, 26  # columns of a slider beside its rail
 FIXED_WIDTHS = {"share": 6, "now": 6, "cost": 8, "95 % between": 19, "growth": 8}
@@ -212,6 +212,9 @@ class Prospects(View):
         if crowding:
             text += f"; crowded: {crowding}, times contain waiting for a core"
 
+        if any(prospect.share.is_by_mean for prospect in self.shown.ahead.prospects):
+            text += f"; {BY_MEAN} {BY_MEAN_NOTE}"
+
         rest = sum(self.shown.models.rest.values())
         if rest >= RELEVANT:
             text += f"; {percent(rest)} now in call paths without a model"
@@ -250,6 +253,8 @@ def _make_cells(prospect: Prospect, unit: str, room: int, widths: Mapping[str, i
     """The cells of a row; a call path whose model is only a guess has no share."""
     is_guess = math.isnan(prospect.share.value)
     share = "guess" if is_guess else percent(prospect.share.value)
+    if prospect.share.is_by_mean and not is_guess:
+        share = f"{BY_MEAN}{share}"
     if widths["share"] > BAR_WIDTH and not is_guess:
         filled = round(BAR_WIDTH * min(max(prospect.share.value, 0.0), 1.0))
         share = f"{'█' * filled}{'·' * (BAR_WIDTH - filled)} {share:>6}"

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from insitu.analysis.class_costs import costs_along, costs_at
 from insitu.analysis.cost import cost_metric, measured_points, measured_shares
 from insitu.analysis.detail import candidates, residuals
 from insitu.analysis.scaling import fill_coordinate, measured_coordinates, shares_along
 from insitu.analysis.shares import Estimate, predict_shares, trust_level
-from insitu.analysis.summary import costs_along, costs_at
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, MAXIMUM, Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import FloatArray
@@ -190,6 +190,7 @@ class ModelQueries:
                 "now": _finite(float(values[share.callpath][1])),
                 "cost": _estimate_json(cost),
                 "trust": "crowded" if share.callpath in crowded else trust_level(cost),
+                "by_mean": cost.is_by_mean,
             }
             rows.append(row)
 

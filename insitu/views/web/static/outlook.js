@@ -10,6 +10,7 @@ const DEFAULT_FACTOR = 16; // times the largest measured value, where the user c
 const CURVE_FACTOR = 4; // the curves end this many times farther
 const SLIDER_FACTOR = 4096; // times the largest measured value, the end of a slider
 const SLIDER_STEPS = 240;
+const MEAN_NOTE = "the mean over ranks, because the sizes of classes are unknown there";
 const MIN_REST = 0.01; // smaller shares without a model are not mentioned
 
 const WIDTH = 720;
@@ -247,6 +248,7 @@ function drawTable(outlook, at) {
   if (outlook.rest >= MIN_REST) {
     notes.push(`call paths without a model take ${formatPercent(outlook.rest)} of the time now and are not included`);
   }
+  if (outlook.rows.some((row) => row.by_mean)) notes.push(`≈ by ${MEAN_NOTE}`);
   byId("o-note").textContent = notes.join("; ");
 }
 
@@ -275,7 +277,7 @@ function makeOutlookRow(row, { metric, unit }) {
   name.addEventListener("click", () => go({ view: "model", path: row.callpath, behaviour: "", metric }, true));
 
   return tableRow([
-    ["n", row.then[0] === null ? "guess" : formatPercent(row.then[0])],
+    ["n", row.then[0] === null ? "guess" : (row.by_mean ? "≈ " : "") + formatPercent(row.then[0])],
     ["n dim", formatPercent(row.share)],
     name,
     ["n", formatQuantity(cost, unit)],

@@ -1,0 +1,193 @@
+"""Predict a metric over all ranks: classes by their sizes, or the mean where these are unknown."""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from insitu.analysis.shares import Estimate
+from insitu.entities import RANKS, CallPath
+from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
+from insitu.modeling.classes.participation import executing_shares
+from insitu.modeling.classes.sizes import size_laws
+from insitu.modeling.measurement import FloatArray, SeriesKey
+
+CONFIDENCE = 0.95  # probability with which bounds hold, by default
+SIZE_TOLERANCE = 1e-6  # relative, of the sum of class sizes: laws are exact or not used
+
+Coordinate = tuple[float, ...]
+
+
+def estimate(
+    model: Model, at: Coordinate, level: float = CONFIDENCE, has_bounds: bool = True
+) -> Estimate:
+    """The prediction of a model at one coordinate, with bounds that hold with this probability."""
+    low, high = model.interval([at], level)[0].tolist() if has_bounds else (-np.inf, np.inf)
+    return Estimate(float(model.predict([at])[0]), low, high)
+
+
+def costs_at(
+    models: ModelSet,
+    metric: str,
+    at: Coordinate,
+    only: Container[CallPath] | None = None,
+    level: float = CONFIDENCE,
+    *,
+    of_any_sizes: bool = False,
+    has_bounds: bool = True,
+) -> dict[CallPath, Estimate]:
+    """Predict a metric of a mean rank at one coordinate; classes are weighted by their ranks.
+
+    Where the number of ranks of each class is not known there, the model of the mean is used, and
+    the estimate is marked.
+
+    Args:
+        models: of the campaign.
+        metric: its name.
+        at: a coordinate.
+        only: the call paths of interest; all by default.
+        level: the probability with which bounds hold.
+        of_any_sizes: predict the ranks that execute a call path, with bounds for any class sizes.
+        has_bounds: whether to compute bounds, most of the work; else they are infinite.
+    """
+    laws = _size_laws_of_metric(models, metric, only)
+    point = np.array([at])
+    groups, by_mean = _group_series(models, metric, laws, point, only)
+    executing = {} if of_any_sizes else executing_shares(models, metric, point, only)
+
+    def weighted(group: Sequence[SeriesModel], values: Iterable[float]) -> float:
+        return float(_weighted_mean(group, laws, point, [np.array([v]) for v in values])[0])
+
+    distinct = {id(series.model): series.model for group in groups.values() for series in group}
+    estimates = {key: estimate(model, at, level, has_bounds) for key, model in distinct.items()}
+    costs = {}
+    for path, group in groups.items():
+        by_class = [estimates[id(series.model)] for series in group]
+        value = weighted(group, (class_estimate.value for class_estimate in by_class))
+        lows = [class_estimate.low for class_estimate in by_class]
+        highs = [class_estimate.high for class_estimate in by_class]
+        if of_any_sizes:
+            costs[path] = Estimate(value, min(lows), max(highs), path in by_mean)
+        else:
+            share = float(executing[path][0]) if path in executing else 1.0
+            low, high = share * weighted(group, lows), share * weighted(group, highs)
+            costs[path] = Estimate(share * value, low, high, path in by_mean)
+    return costs
+
+
+def costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallPath, FloatArray]:
+    """Predict a metric of a mean rank at many coordinates, without bounds.
+
+    Args:
+        models: of the campaign.
+        metric: its name.
+        points: (n_points, n_parameters).
+
+    Returns:
+        Per call path (n_points,).
+    """
+    laws = _size_laws_of_metric(models, metric)
+    executing = executing_shares(models, metric, points)
+    costs = {}
+    groups, _ = _group_series(models, metric, laws, points)
+    for path, group in groups.items():
+        values = [series.model.predict(points) for series in group]
+        costs[path] = executing.get(path, 1.0) * _weighted_mean(group, laws, points, values)
+
+    return costs
+
+
+def _group_series(
+    models: ModelSet,
+    metric: str,
+    laws: Mapping[SeriesKey, Model],
+    points: FloatArray,
+    only: Container[CallPath] | None = None,
+) -> tuple[dict[CallPath, list[SeriesModel]], set[CallPath]]:
+    """Per call path the series that cover all ranks at the points.
+
+    These are the classes if size laws say how many ranks each has, and together all ranks there.
+    Otherwise it is the mean over all ranks.
+
+    Returns:
+        The series, and the call paths with several classes for which it is the mean.
+    """
+    divided = _paths_with_classes(models, metric, only)
+    by_mean: set[CallPath] = set()
+    groups: dict[CallPath, list[SeriesModel]] = {}
+    for series in models.models:
+        path = series.key.callpath
+        if series.key.metric == metric and (only is None or path in only):
+            groups.setdefault(path, []).append(series)
+
+    for path, group in groups.items():
+        of_all = [series for series in group if series.key.behaviour == ALL]
+        of_classes = [series for series in group if series.key.behaviour != ALL]
+        if of_all and not _covers_all_ranks(models, of_classes, laws, points):
+            groups[path] = of_all
+            if path in divided:
+                by_mean.add(path)
+        else:
+            groups[path] = of_classes or of_all
+
+    return groups, by_mean
+
+
+def _paths_with_classes(
+    models: ModelSet, metric: str, only: Container[CallPath] | None
+) -> set[CallPath]:
+    """The call paths whose ranks are of several classes in some run."""
+    paths = set()
+    for entry in models.clusters:
+        is_wanted = entry.metric == metric and (only is None or entry.callpath in only)
+        if is_wanted and len(entry.names) > 1:
+            paths.add(entry.callpath)
+    return paths
+
+
+def _covers_all_ranks(
+    models: ModelSet,
+    classes: Sequence[SeriesModel],
+    laws: Mapping[SeriesKey, Model],
+    points: FloatArray,
+) -> bool:
+    """Whether the size laws of these classes add up to the number of ranks at every point."""
+    if RANKS not in models.parameters or not classes:
+        return False
+    if any(series.key not in laws for series in classes):
+        return False
+
+    ranks = points[:, models.parameters.index(RANKS)]
+    sizes = np.sum([laws[series.key].predict(points) for series in classes], axis=0)
+    return bool(np.all(abs(sizes - ranks) <= SIZE_TOLERANCE * ranks))
+
+
+def _size_laws_of_metric(
+    models: ModelSet, metric: str, only: Container[CallPath] | None = None
+) -> dict[SeriesKey, Model]:
+    """How many ranks the classes of a metric have."""
+    clusters = []
+    for entry in models.clusters:
+        if entry.metric == metric and (only is None or entry.callpath in only):
+            clusters.append(entry)
+    if all(len(entry.names) == 1 for entry in clusters):
+        return {}
+    return size_laws(clusters, models.parameters)
+
+
+def _weighted_mean(
+    group: Sequence[SeriesModel],
+    laws: Mapping[SeriesKey, Model],
+    points: FloatArray,
+    values: Sequence[FloatArray],
+) -> FloatArray:
+    """Mean over ranks of the values of classes at points; equal weights without a size law."""
+    if len(group) == 1:
+        return values[0]
+
+    unknown = np.full(len(points), np.nan)
+    rows = []
+    for series in group:
+        rows.append(laws[series.key].predict(points) if series.key in laws else unknown)
+    ranks = np.maximum(np.array(rows), 0.0)
+    ranks[:, np.isnan(ranks).any(axis=0) | (ranks.sum(axis=0) <= 0)] = 1.0
+    return np.asarray((ranks * np.array(values)).sum(axis=0) / ranks.sum(axis=0))
