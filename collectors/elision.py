@@ -7,7 +7,8 @@ their call paths could not be compared.
 from array import array
 from collections.abc import Mapping, Sequence, Set
 
-from insitu.collectors.table import COMPILED, LIBRARY, PYTHON, Header, Row
+from insitu.collectors.table import COMPILED, LIBRARY, PYTHON, Row
+from insitu.collectors.table_header import Header
 
 Function = tuple[str, str, int]  # name, file, line
 MAX_NAMES = 8  # functions that the finding names

@@ -17,7 +17,7 @@ from opcode import opmap
 from types import CodeType, FrameType
 from typing import NoReturn
 
-from insitu.collectors import table
+from insitu.collectors import table, table_header
 from insitu.collectors.rank import RankInfo
 from insitu.collectors.steering import Steering
 
@@ -345,7 +345,7 @@ class PythonTimer:
         now = time.monotonic_ns()
 
         # The capacity for frames stays 0: a live reader sees the totals of finished calls only.
-        header = table.EMPTY_HEADER._replace(
+        header = table_header.EMPTY_HEADER._replace(
             magic=table.MAGIC,
             version=table.VERSION,
             header_bytes=table.HEADER_BYTES,
@@ -377,11 +377,11 @@ class PythonTimer:
             hook=b"setprofile",
             columns=COLUMNS,
         )
-        table.HEADER.pack_into(self.map, 0, *header)
+        table_header.HEADER.pack_into(self.map, 0, *header)
         self.map[table.HEADER_BYTES : table.HEADER_BYTES + len(meta)] = meta
 
     def _set(self, field: str, value: int) -> None:
-        at, code = table.locate_field(field)
+        at, code = table_header.locate_field(field)
         struct.pack_into(code, self.map, at, value)
 
     def _add_row(self, parent: int, kind: int, name: str, file: str, line: int) -> int:

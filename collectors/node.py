@@ -9,6 +9,7 @@ from typing import Any
 
 from insitu.collectors import elision, heap, spool, table_directory
 from insitu.collectors.cores import usable_cores
+from insitu.collectors.file_sets import describe_opened
 from insitu.collectors.iterations import iteration_gauges, sample_iterations
 from insitu.collectors.partners import partner_gauges
 from insitu.collectors.phases import phase_gauges
@@ -327,6 +328,9 @@ class Node:
         busy_threads = max(head.busy_threads for head in heads)
         if busy_threads:
             cost["threads"] = busy_threads
+        opened = describe_opened(ranks)
+        if opened:
+            cost["opened"] = opened
         iterations = sample_iterations(ranks)
         if iterations:
             cost["iterations"] = iterations

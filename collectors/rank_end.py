@@ -6,8 +6,8 @@ from insitu.collectors.table import (
     MPI_INITIALISED,
     REPLACED,
     RUNNING,
-    Header,
 )
+from insitu.collectors.table_header import Header
 from insitu.entities import STATUS_UNKNOWN
 from insitu.wire.messages import RankEnd
 

@@ -8,7 +8,8 @@ its samples times the interval.
 from array import array
 from collections.abc import Mapping, Sequence
 
-from insitu.collectors.table import MPI, STACK, THREAD, Header, Row
+from insitu.collectors.table import MPI, STACK, THREAD, Row
+from insitu.collectors.table_header import Header
 
 U8_MAX = (1 << 64) - 1
 

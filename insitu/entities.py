@@ -47,6 +47,7 @@ DETERMINISTIC = frozenset(
         *("visits", "bytes_sent", "bytes_received", "messages_sent", "messages_received"),
         *("comm_ranks", "bytes_read", "bytes_written", "bytes_mapped", "files_opened"),
         "partners",
+        *("files_shared", "files_own"),
     }
 )
 VISITS = Metric("visits", "1")
@@ -62,6 +63,8 @@ BYTES_READ = Metric("bytes_read", "B")
 BYTES_WRITTEN = Metric("bytes_written", "B")
 BYTES_MAPPED = Metric("bytes_mapped", "B")
 FILES_OPENED = Metric("files_opened", "1")
+FILES_SHARED = Metric("files_shared", "1")
+FILES_OWN = Metric("files_own", "1")
 MEMORY_RSS = Metric("memory_rss", "B", MetricKind.GAUGE)
 MEMORY_RSS_PEAK = Metric("memory_rss_peak", "B", MetricKind.GAUGE)
 MEMORY_PSS = Metric("memory_pss", "B", MetricKind.GAUGE)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from insitu.entities import RANKS, Configuration
 from insitu.errors import WireError
+from insitu.server.file_kinds import without_files
 from insitu.wire.messages import Bye, Hello
 
 
@@ -37,7 +38,7 @@ def configuration_of(sessions: Iterable[tuple[Hello, Bye | None]]) -> Configurat
             if name != "parameters":
                 values.setdefault(name, {})[_as_text(value)] = None
         if bye is not None:
-            values.setdefault("cost", {})[f"{hello.node} {bye.cost}"] = None
+            values.setdefault("cost", {})[f"{hello.node} {without_files(bye.cost)}"] = None
             threads = _busy_threads(bye)
             if threads:
                 values.setdefault("threads", {})[str(threads)] = None

@@ -18,6 +18,7 @@ from insitu.modeling.sampling import merge_rare_functions
 from insitu.server import sketches
 from insitu.server.description import configuration_of, parameters_of
 from insitu.server.dictionary import CallPaths, Dictionary
+from insitu.server.file_kinds import add_file_kinds
 from insitu.server.sketches import RelayView
 from insitu.server.totals import (
     MatrixMemory,
@@ -375,6 +376,13 @@ def to_record(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTabl
         findings=tuple(findings),
     )
     table = table_of(run.size, run.registers)
+    if not missing:
+        nodes = [
+            (session.bye, session.source.dictionary.path_ids)
+            for session in sessions
+            if session.bye is not None
+        ]
+        table = add_file_kinds(table, nodes, run.callpaths.all)
     rate = sample_rate(record)
     return record, merge_rare_functions(table, 1 / rate) if rate else table
 

@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "files.h"
 
+#include "file_sets.h"
 #include "image.h"
 #include "mpi_library.h"
 #include "table.h"
@@ -48,6 +49,17 @@ static __attribute__((noinline)) int look_up(int file) {
   atomic_store_explicit(&kinds[file], (unsigned char)kind, memory_order_relaxed);
   errno = saved;
   return kind == REGULAR;
+}
+
+/* Whether a descriptor that was just opened refers to a file, and which. */
+static int identify(int file, const char *path, uint64_t *identity) {
+  if (file < 0) return 0;
+  int saved = errno;
+  struct stat status;
+  int is_file = !fstat(file, &status) && S_ISREG(status.st_mode);
+  if (is_file) *identity = insitu_opened_identity((uint64_t)status.st_ino, path);
+  errno = saved;
+  return is_file;
 }
 
 static inline int is_regular(int file) {
@@ -88,11 +100,11 @@ static inline struct call begin(void) {
   return call;
 }
 
-/* Record a call that has returned. `frame` is that of the wrapper. */
-static inline __attribute__((always_inline)) void end(const struct call *call, const char *name, size_t name_bytes,
-                                                      const void *frame, struct moved moved) {
+/* Record a call that has returned, and return its row, 0 if there is none. `frame` is that of the wrapper. */
+static inline __attribute__((always_inline)) uint32_t end(const struct call *call, const char *name, size_t name_bytes,
+                                                          const void *frame, struct moved moved) {
   struct insitu_thread *self = call->self;
-  if (!self || !insitu_is_on || self->depth != call->depth) return;
+  if (!self || !insitu_is_on || self->depth != call->depth) return 0;
   uint64_t elapsed = insitu_ticks() - call->start;
   int saved = errno;
   struct insitu_frame *top = insitu_top(self);
@@ -114,6 +126,7 @@ static inline __attribute__((always_inline)) void end(const struct call *call, c
     row->messages_sent += moved.opened;
   }
   errno = saved;
+  return index;
 }
 
 #define END(NAME, ...) end(&call, NAME, sizeof NAME - 1, __builtin_frame_address(0), (struct moved){__VA_ARGS__})
@@ -140,14 +153,22 @@ static int has_mode(int flags) {
     va_end(rest);                          \
   }
 
-#define OPENS(NAME, PARAMETERS, ARGUMENTS, BEFORE)                          \
-  static int(*real_##NAME) PARAMETERS;                                      \
-  static int wrap_##NAME PARAMETERS {                                       \
-    BEFORE struct call call = begin();                                      \
-    int file = real_##NAME ARGUMENTS;                                       \
-    forget(file);                                                           \
-    if (call.self) END(name_open, .opened = file >= 0 && is_regular(file)); \
-    return file;                                                            \
+#define RECORD_OPENED(NAME)                                \
+  if (call.self) {                                         \
+    uint64_t identity = 0;                                 \
+    int is_file = identify(file, path, &identity);         \
+    uint32_t row = END(NAME, .opened = (uint64_t)is_file); \
+    if (row && is_file) insitu_opened_add(row, identity);  \
+  }
+
+#define OPENS(NAME, PARAMETERS, ARGUMENTS, BEFORE) \
+  static int(*real_##NAME) PARAMETERS;             \
+  static int wrap_##NAME PARAMETERS {              \
+    BEFORE struct call call = begin();             \
+    int file = real_##NAME ARGUMENTS;              \
+    forget(file);                                  \
+    RECORD_OPENED(name_open)                       \
+    return file;                                   \
   }
 
 OPENS(open, (const char *path, int flags, ...), (path, flags, mode), MODE(flags))
@@ -168,7 +189,7 @@ OPENS(creat64, (const char *path, mode_t mode), (path, mode), )
     FILE *stream = real_##NAME(path, mode);                      \
     int file = stream ? descriptor_of(stream) : -1;              \
     forget(file);                                                \
-    if (call.self) END(name_fopen, .opened = is_regular(file));  \
+    RECORD_OPENED(name_fopen)                                    \
     return stream;                                               \
   }
 

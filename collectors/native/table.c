@@ -286,6 +286,12 @@ int insitu_phases_reserve(void) {
              is_reserved || !reserve(the_table.header->phases_at, INSITU_PHASES * sizeof(struct insitu_phase));
 }
 
+int insitu_opened_reserve(void) {
+  static int is_reserved;
+  return is_reserved =
+             is_reserved || !reserve(the_table.header->opened_at, INSITU_OPENED * sizeof(struct insitu_opened));
+}
+
 static int reserve_locked(uint64_t *reserved, uint64_t at, uint64_t needed) {
   if (*reserved >= needed) return 1;
   if (is_growing) return 0;
@@ -315,7 +321,7 @@ void insitu_pair_clocks(void) {
 }
 
 /* Offsets of the sections in the file, and its length. */
-enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_COLLECTIVES, AT_PARTNERS, AT_END, OFFSETS };
+enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_COLLECTIVES, AT_PARTNERS, AT_OPENED, AT_END, OFFSETS };
 
 static void lay_out(uint64_t at[OFFSETS]) {
   at[AT_META] = INSITU_HEADER_BYTES;
@@ -325,7 +331,8 @@ static void lay_out(uint64_t at[OFFSETS]) {
   at[AT_THREADS] = at[AT_NAMES] + INSITU_NAMES_BYTES;
   at[AT_COLLECTIVES] = at[AT_THREADS] + align((uint64_t)INSITU_THREADS * sizeof(struct insitu_thread), CHUNK);
   at[AT_PARTNERS] = at[AT_COLLECTIVES] + align((uint64_t)INSITU_COLLECTIVES * sizeof(struct insitu_collective), CHUNK);
-  at[AT_END] = at[AT_PARTNERS] + align((uint64_t)INSITU_ROWS * sizeof(uint32_t), CHUNK);
+  at[AT_OPENED] = at[AT_PARTNERS] + align((uint64_t)INSITU_ROWS * sizeof(uint32_t), CHUNK);
+  at[AT_END] = at[AT_OPENED] + align(INSITU_OPENED * sizeof(struct insitu_opened), CHUNK);
 }
 
 static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[OFFSETS]) {
@@ -340,6 +347,7 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
   header->phase_bytes = sizeof(struct insitu_phase);
   header->collectives_at = at[AT_COLLECTIVES];
   header->partners_at = at[AT_PARTNERS];
+  header->opened_at = at[AT_OPENED];
   header->row_bytes = sizeof(struct insitu_row);
   header->row_capacity = INSITU_ROWS;
   header->thread_bytes = sizeof(struct insitu_thread);
@@ -391,6 +399,7 @@ static void set_pointers(char *base, const uint64_t at[OFFSETS]) {
   the_table.threads = (struct insitu_thread *)(base + at[AT_THREADS]);
   the_table.collectives = (struct insitu_collective *)(base + at[AT_COLLECTIVES]);
   the_table.partners = (uint32_t *)(base + at[AT_PARTNERS]);
+  the_table.opened = (struct insitu_opened *)(base + at[AT_OPENED]);
   has_thread_key = !pthread_key_create(&thread_key, release_thread);
   wipe_gate_in_children();
   pthread_atfork(NULL, NULL, after_fork_in_child);

@@ -25,6 +25,8 @@
 #define INSITU_AXES 4        /* of a Cartesian communicator; coordinates in one with more axes are not recorded */
 #define INSITU_ITERATIONS 64 /* sampled iterations of the main loop */
 #define INSITU_PHASES 64
+#define INSITU_OPENED 128        /* call paths that open files */
+#define INSITU_OPENED_FILES 32   /* of each of them, whose identities are kept */
 #define INSITU_COLLECTIVES 4096u /* recorded collective events */
 /* The numbers of partners are stored plus 1, so that 0 means that the row has none. This one means unknown. */
 #define INSITU_PARTNERS_UNKNOWN UINT32_MAX
@@ -157,6 +159,14 @@ struct insitu_phase {
   uint64_t mpi_time; /* ticks in MPI calls that have returned, without what they called */
 };
 
+/* The files that a call path opened: the smallest identities, ascending. */
+struct insitu_opened {
+  uint32_t row;
+  uint16_t count;
+  uint16_t is_full; /* whether it opened more */
+  uint64_t files[INSITU_OPENED_FILES];
+};
+
 struct insitu_header {
   char magic[8];
   uint32_t version;
@@ -243,6 +253,9 @@ struct insitu_header {
   char sampling_refused[48]; /* why functions are not sampled although it was requested */
   uint64_t partners_at;      /* for each row a u4: the number of ranks it exchanges with, plus 1; 0: not known */
   uint64_t partners_refused; /* calls whose partner was not recorded, because there was no room */
+  uint64_t opened_at;
+  _Atomic uint32_t opened_used;
+  uint32_t opened_refused; /* whether a set of files is incomplete although it is not full */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 
@@ -253,6 +266,7 @@ struct insitu_table {
   struct insitu_phase *phases;
   struct insitu_collective *collectives;
   uint32_t *partners;
+  struct insitu_opened *opened;
   char *names;
   char path[1024];
 };
@@ -291,6 +305,8 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
 uint32_t insitu_row_fold(uint32_t parent, uint64_t key);
 /* Reserve disk space for the named phases. Returns 0 if there is none. */
 int insitu_phases_reserve(void);
+/* The same for the sets of opened files. */
+int insitu_opened_reserve(void);
 /* Reserve disk space for `count` collective events. Returns 0 if there is none. */
 int insitu_collectives_reserve(uint32_t count);
 /* Reserve disk space for the number of partners of a row. Returns 0 if there is none. */

@@ -40,6 +40,9 @@ METRIC_DESCRIPTIONS = {
     "bytes_mapped": "Sizes of mappings of files. What is read or written there is not seen.",
     "files_opened": "Regular files that `open` and `fopen` opened; `visits` counts failed calls "
     "and directories as well.",
+    "files_shared": "Different files that every rank of the run opened, by this or another call "
+    "path. Known, like the next, for call paths that open up to 32 files per rank.",
+    "files_own": "Different files that no other rank opened.",
     "memory_rss": "Resident memory of the rank at its end, or at the end of a phase. Shared pages "
     "count in full.",
     "memory_rss_peak": "Largest resident memory until then.",

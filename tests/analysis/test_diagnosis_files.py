@@ -81,3 +81,24 @@ def test_imports_open_files_before_the_program_starts():
     imports = calls(visits=lambda p: 100 * p, files_opened=lambda p: 100 * p)
 
     assert diagnose({"app->(import)->open": imports}).limits == ()
+
+
+def test_a_file_per_rank_is_a_limit_by_the_number_of_all_files():
+    plan = {
+        "app->main->checkpoint": {"visits": lambda p: 2, "time_exclusive": lambda p: 1e-6},
+        "app->main->checkpoint->open": calls(visits=2, files_opened=2, files_own=2),
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.name, limit.metric) == ("files", "checkpoint", "files_own")
+    assert limit.text.startswith("each rank opens files of its own, 2 p in all")
+    assert limit.seconds == pytest.approx(2 * 65_536 * 1e-3)
+
+
+def test_a_file_that_all_ranks_share_is_no_limit():
+    plan = {
+        "app->main->read_input->open": calls(visits=1, files_opened=1, files_shared=1, files_own=0),
+    }
+
+    assert diagnose(plan).limits == ()

@@ -1,7 +1,7 @@
 """The finding about functions that were throttled."""
 
 from insitu.collectors.elision import MAX_NAME_LENGTH, MAX_NAMES, describe_throttled
-from insitu.collectors.table import EMPTY_HEADER
+from insitu.collectors.table_header import EMPTY_HEADER
 from insitu.wire import codec
 from insitu.wire.messages import MAX_NAME_BYTES, Bye
 

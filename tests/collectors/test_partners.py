@@ -5,7 +5,7 @@ from array import array
 from insitu.collectors.partners import partner_gauges
 from insitu.collectors.rank_end import find_problems, rank_end
 from insitu.collectors.ranks import Rank
-from insitu.collectors.table import EMPTY_HEADER
+from insitu.collectors.table_header import EMPTY_HEADER
 
 
 class Table:

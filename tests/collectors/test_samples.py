@@ -5,7 +5,8 @@ from array import array
 import pytest
 
 from insitu.collectors.samples import add_sampled_times
-from insitu.collectors.table import EMPTY_HEADER, MPI, PROGRAM, STACK, THREAD, Row
+from insitu.collectors.table import MPI, PROGRAM, STACK, THREAD, Row
+from insitu.collectors.table_header import EMPTY_HEADER
 
 TICK_S = 0.001
 HZ = 100  # an interval is 10 ticks

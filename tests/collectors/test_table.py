@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from insitu.collectors import function_timer_py, table
+from insitu.collectors import function_timer_py, table, table_header
 
 COLLECTORS = Path(__file__).resolve().parents[2] / "collectors"
 HEADER_FIELDS = {f"cart_{i}": f"cart_coordinates[{i}]" for i in range(4)}
@@ -40,12 +40,14 @@ CONSTANTS = {
     "offsetof(struct insitu_row, name)": table.ROW_NAME,
     "offsetof(struct insitu_row, kind)": table.ROW_KIND,
     "offsetof(struct insitu_row, flags)": table.ROW_FLAGS,
-    "sizeof(struct insitu_header)": table.HEADER.size,
+    "sizeof(struct insitu_header)": table_header.HEADER.size,
     "sizeof(struct insitu_name)": table.NAME.size,
     "sizeof(struct insitu_frame)": table.FRAME.size,
     "offsetof(struct insitu_thread, frames)": table.THREAD_HEAD.size,
     "sizeof(struct insitu_phase)": table.PHASE_HEAD.size,
     "sizeof(struct insitu_collective)": table.COLLECTIVE.size,
+    "sizeof(struct insitu_opened)": table.OPENED.size,
+    "INSITU_OPENED": table.MAX_OPENED,
 }
 # The fields that Python unpacks of each record, in its order; None for those that it skips.
 RECORDS = {
@@ -88,16 +90,16 @@ def is_signed(struct: str, field: str) -> str:
 @pytest.mark.native
 def test_every_field_of_the_header_is_where_table_h_puts_it(tmp_path):
     expected = {}
-    for field, code in zip(table.Header._fields, table.FORMATS, strict=True):
+    for field, code in zip(table_header.Header._fields, table_header.FORMATS, strict=True):
         name = HEADER_FIELDS.get(field, field)
-        expected[offset_of("insitu_header", name)] = table.locate_field(field)[0]
+        expected[offset_of("insitu_header", name)] = table_header.locate_field(field)[0]
         size, sign = SIZES.get(code, (int(code[:-1]) if code.endswith("s") else 0, None))
         expected[size_of("insitu_header", name)] = size
         if sign is not None:
             expected[is_signed("insitu_header", name)] = sign
 
     # The header has no gaps, so nothing of it is unknown to Python.
-    expected["sizeof(struct insitu_header)"] = table.HEADER.size
+    expected["sizeof(struct insitu_header)"] = table_header.HEADER.size
 
     assert evaluate(tmp_path, list(expected)) == expected
 
@@ -145,7 +147,7 @@ def test_the_python_hook_writes_rows_as_table_h_declares_them(tmp_path):
 
 def test_the_start_of_a_rank_counts_subinterpreters_at_their_field():
     text = (COLLECTORS / "site" / "start_in_rank.py").read_text()
-    offset, code = table.locate_field("subinterpreters")
+    offset, code = table_header.locate_field("subinterpreters")
 
     assert f"SUBINTERPRETERS_AT = {offset}\n" in text
     assert code == "<Q"

@@ -278,3 +278,51 @@ def test_errors_signals_cancellation_and_children_are_as_without_measurement(ben
         "cancelled 1",
         "fork 3, vfork 0, still open 1, socket 1",
     ]
+
+
+KINDS = """
+    import os
+    from mpi4py import MPI
+
+    def read_input():
+        with open("input.txt") as file:
+            file.read()
+
+    def checkpoint(rank):
+        for step in range(3):
+            with open(f"rank{rank}.{step}", "w") as file:
+                file.write("state")
+            with open(f"rank{rank}.{step}") as file:
+                file.read()
+
+    def log(rank):
+        if rank < 2:
+            with open("log", "a") as file:
+                file.write("line")
+
+    rank = MPI.COMM_WORLD.rank
+    read_input()
+    checkpoint(rank)
+    MPI.COMM_WORLD.Barrier()
+    log(rank)
+"""
+
+
+def test_files_are_shared_by_all_ranks_or_of_one_rank(each_mpi):
+    (each_mpi.folder / "input.txt").write_text("all")
+    program = each_mpi.script(KINDS)
+
+    outcome = each_mpi.run("-n", 3, "--files", "on", "--", program)
+
+    assert outcome.code == 0, outcome.err
+
+    def values(path: str, metric: str) -> list[float]:
+        return [float(value) for value in each_mpi.values(f"app.py->{path}", metric)]
+
+    assert values("read_input->open", "files_shared") == [1, 1, 1]
+    assert values("read_input->open", "files_own") == [0, 0, 0]
+    assert values("checkpoint->open", "files_opened") == [6, 6, 6]
+    assert values("checkpoint->open", "files_own") == [3, 3, 3]
+    assert values("checkpoint->open", "files_shared") == [0, 0, 0]
+    assert values("log->open", "files_own")[:2] == [0, 0]
+    assert values("log->open", "files_shared")[:2] == [0, 0]

@@ -2,12 +2,21 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from insitu.analysis.diagnosis.budget import Cost, visit_price
 from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import FILE_CALL_S, Machine
-from insitu.analysis.diagnosis.measurements import Measurements, is_start_up
-from insitu.entities import BYTES_READ, BYTES_WRITTEN, FILES_OPENED, VISITS, CallPath
+from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_start_up
+from insitu.entities import (
+    BYTES_READ,
+    BYTES_WRITTEN,
+    FILES_OPENED,
+    FILES_OWN,
+    VISITS,
+    CallPath,
+)
 
 METADATA_CALLS = frozenset({"open", "fopen", "fsync"})  # served by one server of the file system
 
@@ -19,6 +28,9 @@ def file_limits(measurements: Measurements, machine: Machine, target: float) -> 
         if not is_start_up(path):
             for limit in _limits_of_call(measurements, path, machine, target):
                 by_function.setdefault(limit.path, []).append(limit)
+            own = _files_of_each_rank(measurements, path, target)
+            if own is not None:
+                by_function.setdefault(own.path, []).append(own)
 
     most_expensive = []
     for limits in by_function.values():
@@ -60,6 +72,40 @@ def _limits_of_call(
             subject=subject,
             detail=path,
         )
+
+
+def _files_of_each_rank(measurements: Measurements, path: CallPath, target: float) -> Limit | None:
+    """Files that belong to single ranks, if every rank has some: the file system has p of them."""
+    ranks = measurements.series([path], FILES_OWN.name)
+    scales = [i for i, p in enumerate(measurements.p.tolist()) if p > 1]
+    if len(scales) < len(measurements.p) - 1 or not scales:
+        return None
+    if any(vector.min() <= 0 for i in scales for vector in ranks.vectors[i]):
+        return None
+
+    # On one rank there is no other to compare with: its files are those that it opens.
+    totals = []
+    for group, files in zip(measurements.groups, ranks.vectors, strict=True):
+        counts = files
+        if group[0].key.size == 1:
+            counts = tuple(run.vector(path, FILES_OPENED.name) for run in group)
+        totals.append(tuple(np.full(len(vector), vector.sum()) for vector in counts))
+    growth = find_growth(measurements.p, RankSeries(tuple(totals)), target)
+    if not growth.is_growing:
+        return None
+
+    owner = measurements.owners[path]
+    return Limit(
+        kind="files",
+        path=owner,
+        metric=FILES_OWN.name,
+        unit=FILES_OWN.unit,
+        growth=growth,
+        cost=_cost(growth, FILE_CALL_S, measurements, target),
+        is_once=is_once(measurements, owner),
+        subject="opens files of its own, {} in all",
+        detail=path,
+    )
 
 
 def _is_candidate(growth: CountGrowth) -> bool:

@@ -9,7 +9,7 @@ from insitu.analysis.diagnosis.growth import CountGrowth
 from insitu.analysis.diagnosis.laws import ExactLaw
 from insitu.analysis.diagnosis.machine import is_collective
 from insitu.analysis.diagnosis.measurements import Measurements, is_library
-from insitu.entities import VISITS, CallPath
+from insitu.entities import FILES_OWN, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
 
 
@@ -48,7 +48,9 @@ class Limit:
         """Whether it follows an exact law that nothing else explains."""
         growth = self.growth
         is_single = self.kind == "serial" or (self.kind == "files" and growth.single is not None)
-        is_settled = growth.is_certain or is_single or self.is_collective
+        # Files of all ranks together are no neighbours of a rank.
+        is_total = self.metric == FILES_OWN.name
+        is_settled = growth.is_certain or is_single or is_total or self.is_collective
         return growth.law is not None and is_settled
 
     @property

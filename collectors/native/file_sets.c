@@ -1,0 +1,72 @@
+/* Which files a rank opens, per call path: a set of identities for each row of open and fopen.
+ *
+ * Readers compare the sets of all ranks: a file that all of them open is shared, a file that one of them opens is its
+ * own. A set keeps the smallest identities, so that full sets of different ranks keep the same files. */
+#include "file_sets.h"
+
+#include "table.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static atomic_flag is_locked = ATOMIC_FLAG_INIT; /* protects everything below, and the sets */
+
+/* Mix the bits of a number [MurmurHash3, finaliser]. */
+static uint64_t mix(uint64_t bits) {
+  bits = (bits ^ bits >> 33) * 0xff51afd7ed558ccdu;
+  bits = (bits ^ bits >> 33) * 0xc4ceb9fe1a85ec53u;
+  return bits ^ bits >> 33;
+}
+
+/* Nodes number the devices of a network file system as they like, so the device does not count. Node-local files of
+ * equal names may have equal inodes by chance; the name tells others apart. */
+uint64_t insitu_opened_identity(uint64_t inode, const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  uint64_t hash = mix(inode);
+  for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 0x100000001b3u; /* FNV-1a */
+  return mix(hash) >> 12; /* 52 bits are exact as a floating-point number */
+}
+
+/* The set of a row, created if there is room for it; NULL otherwise. */
+static struct insitu_opened *find_set(uint32_t row) {
+  struct insitu_header *header = insitu_table->header;
+  /* Relaxed: only the holder of the lock changes it. */
+  uint32_t used = atomic_load_explicit(&header->opened_used, memory_order_relaxed);
+  for (uint32_t i = 0; i < used; i++)
+    if (insitu_table->opened[i].row == row) return &insitu_table->opened[i];
+
+  if (used == INSITU_OPENED || !insitu_opened_reserve()) return NULL;
+  insitu_table->opened[used].row = row;
+  /* Release: a reader that sees the set sees its row. */
+  atomic_store_explicit(&header->opened_used, used + 1, memory_order_release);
+  return &insitu_table->opened[used];
+}
+
+static void insert(struct insitu_opened *set, uint64_t identity) {
+  uint32_t count = set->count, at = 0;
+  while (at < count && set->files[at] < identity) at++;
+  if (at < count && set->files[at] == identity) return;
+  if (count == INSITU_OPENED_FILES) {
+    set->is_full = 1;
+    if (at == count) return;
+    count--;
+  }
+  memmove(&set->files[at + 1], &set->files[at], (count - at) * sizeof *set->files);
+  set->files[at] = identity;
+  set->count = count + 1;
+}
+
+void insitu_opened_add(uint32_t row, uint64_t identity) {
+  /* Acquire and release order what the lock protects. */
+  if (atomic_flag_test_and_set_explicit(&is_locked, memory_order_acquire)) {
+    insitu_table->header->opened_refused = 1;
+    return;
+  }
+  int saved = errno;
+  struct insitu_opened *set = find_set(row);
+  errno = saved;
+  if (set) insert(set, identity);
+  else insitu_table->header->opened_refused = 1;
+  atomic_flag_clear_explicit(&is_locked, memory_order_release);
+}

@@ -1,0 +1,76 @@
+"""Files by kind: shared by all ranks or of one rank, across nodes, and absent where unknown."""
+
+import json
+
+import numpy as np
+import pytest
+
+from insitu.entities import VISITS, CallPath
+from insitu.modeling.measurement import RunTable
+from insitu.server.file_kinds import add_file_kinds, without_files
+from insitu.wire.messages import Bye
+
+READ, WRITE = CallPath.parse("app->read->open"), CallPath.parse("app->write->open")
+PATHS = (CallPath.parse("app"), READ, WRITE)
+P = 4
+
+
+def table() -> RunTable:
+    return RunTable(PATHS, (VISITS,), {"visits": np.ones((3, P))})
+
+
+def node(*sets: object, is_whole: bool = True) -> tuple[Bye, np.ndarray]:
+    cost = json.dumps({"cpu_s": 0.1, "opened": {"is_whole": is_whole, "sets": sets}})
+    return Bye(1, (), 0, cost), np.arange(3)
+
+
+def test_a_file_of_all_ranks_of_all_nodes_is_shared_and_a_file_of_one_rank_its_own():
+    first = node([1, [7], False, [0, 1]], [2, [20, 21], False, [0]], [2, [30], False, [1]])
+    second = node([1, [7], False, [2, 3]], [2, [40], False, [2]], [2, [50], False, [3]])
+
+    values = add_file_kinds(table(), [first, second], PATHS).values
+
+    assert values["files_shared"][1].tolist() == [1, 1, 1, 1]
+    assert values["files_own"][1].tolist() == [0, 0, 0, 0]
+    assert values["files_own"][2].tolist() == [2, 1, 1, 1]
+    assert np.isnan(values["files_own"][0]).all()
+
+
+def test_a_file_that_some_ranks_open_is_neither():
+    only = node([1, [7], False, [0, 1, 2]], [2, [9], False, [3]])
+
+    values = add_file_kinds(table(), [only], PATHS).values
+
+    assert values["files_shared"][1, :3].tolist() == [0, 0, 0]
+    assert values["files_own"][1, :3].tolist() == [0, 0, 0]
+    assert values["files_own"][2, 3] == 1
+
+
+def test_what_may_be_in_a_full_set_is_unknown():
+    only = node([1, [3, 5], True, [0]], [2, [4], False, [1]], [2, [6], False, [2]])
+
+    values = add_file_kinds(table(), [only], PATHS).values
+
+    assert np.isnan(values["files_own"][1]).all()
+    assert values["files_own"][2, 1] == 1  # below 5 the full set is complete
+    assert np.isnan(values["files_own"][2, 2])
+
+
+@pytest.mark.parametrize(
+    "damaged", [[9, [1], False, [0]], [1, [1], False, [99]], [1, "x", False, [0]], [1], "text"]
+)
+def test_malformed_sets_give_no_values(damaged: object):
+    assert add_file_kinds(table(), [node(damaged)], PATHS).values.keys() == {"visits"}
+
+
+def test_files_of_a_node_that_lost_some_give_no_values():
+    lossy = node([1, [7], False, [0]], is_whole=False)
+
+    assert add_file_kinds(table(), [lossy], PATHS).values.keys() == {"visits"}
+
+
+def test_the_files_are_not_stored_with_the_cost():
+    bye, _ = node([1, [7], False, [0]])
+
+    assert json.loads(without_files(bye.cost)) == {"cpu_s": 0.1}
+    assert without_files("not JSON") == "not JSON"
