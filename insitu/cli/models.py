@@ -1,5 +1,6 @@
 """`insitu models`: how each call path grows."""
 
+import math
 from collections.abc import Mapping
 
 import click
@@ -36,6 +37,7 @@ COLUMNS = (
     OutputColumn("model", is_wide=True),
     OutputColumn("unit"),
     OutputColumn("error", is_right=True),
+    OutputColumn("R²", is_right=True),
 )
 
 
@@ -48,10 +50,10 @@ def command(
 ) -> None:
     """Show how each call path of CAMPAIGN grows, the most expensive first.
 
-    The table has one line per metric and behaviour class: the model, and its mean error at the
-    measured points (SMAPE). The share is the share of the call path in the time of all ranks at the
-    largest scale. Without --metric and --callpath, the table shows the most important metrics only
-    and omits models that are 0.
+    The table has one line per metric and behaviour class: the model, its mean error at the measured
+    points (SMAPE), and its adjusted R², which constant values do not have. The share is the share
+    of the call path in the time of all ranks at the largest scale. Without --metric and --callpath,
+    the table shows the most important metrics only and omits models that are 0.
     """
     listing = list_models(campaign, series_filter_of(callpath, metric, top, is_json=is_json))
     selection = listing.selection
@@ -95,12 +97,14 @@ def _title(models: ModelSet, campaign: str) -> str:
 def _print_table(selection: SeriesSelection) -> None:
     rows: dict[CallPath, list[tuple[str, ...]]] = {}
     for series in selection.series:
+        adjusted_r2 = series.model.adjusted_r2
         row = (
             series.key.metric,
             series.class_text,
             series.text,
             series.metric.unit.replace("1", ""),
             percent(series.model.smape / 100),
+            "" if math.isnan(adjusted_r2) else f"{adjusted_r2:.2f}",
         )
         rows.setdefault(series.key.callpath, []).append(row)
 
