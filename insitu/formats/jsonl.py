@@ -323,7 +323,7 @@ def _build_run(
     for (path, name), entry in entries.items():
         values[name][rows[path]] = entry.values
     if description is not None:
-        return description.record.key, RunTable(callpaths, metrics, values)
+        return description.record.key, RunTable(callpaths, metrics, values, description.sites)
     key = RunKey.of({RANKS: float(size)} | dict(parameters), repetition)
     return key, RunTable(callpaths, metrics, values)
 

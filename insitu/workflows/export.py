@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import BinaryIO
 
 from insitu.campaign.load import load_experiment
-from insitu.campaign.store import open_store
+from insitu.campaign.store import SqliteStore, open_store
 from insitu.errors import UsageError
 from insitu.formats.base import ArchiveExporter, load_exporter, load_exporter_for
+from insitu.modeling.measurement import RunTable
 
 
 def export_campaign(campaign: str, output: str | BinaryIO, form: str | None = None) -> None:
@@ -28,9 +30,21 @@ def export_campaign(campaign: str, output: str | BinaryIO, form: str | None = No
     chosen = load_exporter(form) if form else load_exporter_for(name)
     with open_store(campaign) as store:
         if isinstance(chosen, ArchiveExporter):
-            _write(partial(chosen.write_archive, store.runs(), store.table), output)
+            _write(partial(chosen.write_archive, store.runs(), _load_with_sites(store)), output)
         else:
             _write(partial(chosen.write, load_experiment(store), store.models()), output)
+
+
+def _load_with_sites(store: SqliteStore) -> Callable[[str], RunTable]:
+    """A function that reads a run; each site comes with the first run that has its call path."""
+    remaining = store.sites()
+
+    def load(run_id: str) -> RunTable:
+        table = store.table(run_id)
+        paths = [path for path in table.callpaths if path in remaining]
+        return replace(table, sites={path: remaining.pop(path) for path in paths})
+
+    return load
 
 
 def _write(write: Callable[[BinaryIO], None], output: str | BinaryIO) -> None:

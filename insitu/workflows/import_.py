@@ -157,4 +157,5 @@ def _merge_tables(earlier: RunTable, later: RunTable, *, key: RunKey, file: str)
             is_measured = ~np.isnan(array).all(axis=1)
             values[name][rows[is_measured]] = array[is_measured]
 
-    return RunTable(callpaths, tuple(metrics.values()), values)
+    sites = {**earlier.sites, **later.sites}
+    return RunTable(callpaths, tuple(metrics.values()), values, sites)

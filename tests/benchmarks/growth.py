@@ -102,11 +102,22 @@ def add_last_run(campaign: str) -> None:
         refitter.finish(refitter.begin()())
 
 
-def measure(work: Callable[[str], None], campaign: str) -> tuple[float, float]:
-    """CPU seconds and MiB of a function in a process of its own."""
+def measure(work: Callable[[str], None], campaign: str, limit_mib: int = 0) -> tuple[float, float]:
+    """CPU seconds and MiB of a function in a process of its own.
+
+    Args:
+        work: the function.
+        campaign: its argument.
+        limit_mib: of the address space of that process; 0 for no limit.
+
+    Raises:
+        RuntimeError: the process has failed, for example because of the limit.
+    """
     queue: multiprocessing.Queue[tuple[float, float]] = multiprocessing.Queue()
 
     def child() -> None:
+        if limit_mib:
+            resource.setrlimit(resource.RLIMIT_AS, (limit_mib << 20, limit_mib << 20))
         before = time.process_time()
         work(campaign)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -114,9 +125,10 @@ def measure(work: Callable[[str], None], campaign: str) -> tuple[float, float]:
 
     process = multiprocessing.get_context("fork").Process(target=child)
     process.start()
-    result = queue.get()
     process.join()
-    return result
+    if process.exitcode:
+        raise RuntimeError(f"{work.__name__} has failed")
+    return queue.get()
 
 
 def main() -> None:
@@ -126,6 +138,7 @@ def main() -> None:
     parser.add_argument("--paths", type=int, default=1500)
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--no-root", action="store_true")
+    parser.add_argument("--limit-mib", type=int, default=0, help="of the address space of a refit")
     parser.add_argument("--folder", default=tempfile.gettempdir())
     options = parser.parse_args()
 
@@ -135,15 +148,17 @@ def main() -> None:
         with open_store(campaign, create=True) as store:
             for index in range(count - 1):
                 store.add_run(*make_run(index, **how))
-        measure(refit_from_scratch, campaign)
+        measure(refit_from_scratch, campaign, options.limit_mib)
         with open_store(campaign) as store:
             store.add_run(*make_run(count - 1, **how))
-        added_s, added_mib = measure(add_last_run, campaign)
-        scratch_s, scratch_mib = measure(refit_from_scratch, campaign)
+            values = sum(store.table_bytes(run.id) for run in store.runs())
+        added_s, added_mib = measure(add_last_run, campaign, options.limit_mib)
+        scratch_s, scratch_mib = measure(refit_from_scratch, campaign, options.limit_mib)
         print(
             json.dumps(
                 {
                     "runs": count,
+                    "values_mib": values >> 20,
                     "one_more_cpu_s": round(added_s, 2),
                     "one_more_mib": round(added_mib),
                     "scratch_cpu_s": round(scratch_s, 2),

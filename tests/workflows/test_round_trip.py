@@ -9,10 +9,20 @@ import numpy as np
 import pytest
 
 from insitu.campaign.store import open_store
-from insitu.entities import Configuration, Finding, RunState
+from insitu.entities import (
+    METRICS,
+    TIME,
+    CallPath,
+    Configuration,
+    Finding,
+    RunKey,
+    RunRecord,
+    RunState,
+)
 from insitu.errors import UsageError
 from insitu.formats import reading
 from insitu.formats.jsonl import JsonLines
+from insitu.modeling.measurement import RunTable
 from insitu.workflows.export import export_campaign
 from insitu.workflows.import_ import import_measurements
 from insitu.workflows.refit import refit_campaign
@@ -48,15 +58,7 @@ def test_an_export_is_imported_as_the_same_campaign(campaign, tmp_path, suffix):
     result = import_measurements(copy, file)
 
     assert result.measurements.bad == ()
-    with open_store(campaign) as before, open_store(copy) as after:
-        assert after.runs() == before.runs()
-        for run in before.runs():
-            left, right = before.table(run.id), after.table(run.id)
-            assert (left.callpaths, left.metrics) == (right.callpaths, right.metrics)
-            for name in left.values:
-                np.testing.assert_array_equal(left.values[name], right.values[name])
-        assert after.models().models == before.models().models
-        assert after.models().findings == before.models().findings
+    assert_same_campaign(campaign, copy)
 
 
 def test_an_export_that_is_imported_where_it_came_from_changes_nothing(campaign, tmp_path):
@@ -102,3 +104,98 @@ def test_a_file_that_becomes_far_larger_in_memory_is_refused(tmp_path, monkeypat
 
     with pytest.raises(UsageError, match=r"heat\.extra-p"):
         import_measurements(str(tmp_path / "heat.insitu"), str(bomb))
+
+
+def assert_same_campaign(left: str, right: str) -> None:
+    """Runs, every value, where functions are defined, and everything that was derived."""
+    with open_store(left) as before, open_store(right) as after:
+        assert after.runs() == before.runs()
+        assert after.sites() == before.sites()
+        for run in before.runs():
+            old, new = before.table(run.id), after.table(run.id)
+            assert (new.callpaths, new.metrics) == (old.callpaths, old.metrics)
+            for name in old.values:
+                np.testing.assert_array_equal(new.values[name], old.values[name])
+
+        old_models, new_models = before.models(), after.models()
+        assert new_models.models == old_models.models
+        assert new_models.supplements == old_models.supplements
+        assert new_models.findings == old_models.findings
+        assert (new_models.parameters, new_models.rest) == (
+            old_models.parameters,
+            old_models.rest,
+        )
+        assert len(new_models.clusters) == len(old_models.clusters)
+        for new_classes, old_classes in zip(new_models.clusters, old_models.clusters, strict=True):
+            assert (
+                new_classes.callpath,
+                new_classes.metric,
+                new_classes.run,
+                new_classes.names,
+            ) == (
+                old_classes.callpath,
+                old_classes.metric,
+                old_classes.run,
+                old_classes.names,
+            )
+            np.testing.assert_array_equal(new_classes.labels, old_classes.labels)
+
+
+ODD_PATHS = (
+    "main",
+    "main->operator()",
+    'main->f(std::vector<int, std::allocator<int> > const&, "ü")',
+    "main->loop {lambda #1}->MPI_Waitall",
+    "main->file.py:<module>",
+    "main->never measured",
+)
+
+
+def rich_run(p: int) -> tuple[RunRecord, RunTable]:
+    """Every metric that insitu knows; threads, sampling, missing values, names of all kinds."""
+    random = np.random.default_rng(p)
+    paths = tuple(map(CallPath.parse, ODD_PATHS))
+    values = {}
+    for index, metric in enumerate(METRICS):
+        scale = np.arange(1, len(paths) + 1)[:, None] * (index + 1) * p
+        noise = random.normal(1, 0.01, (len(paths), p))
+        table = np.ones((len(paths), p)) * scale * (noise if metric.unit == "s" else 1.0)
+        table[-1] = np.nan
+        table[index % 4 + 1, ::2] = np.nan
+        values[metric.name] = table
+    values[TIME.name][1, 0] = 1 / 3 * 1e-300
+    configuration = {"cores": "8", "threads": "1, 4", "sample_hz": "97", "command": 'a "b" ü'}
+    record = RunRecord(
+        id=f"{p:032x}",
+        key=RunKey.of({"p": p, "n": 64 / p}, 3),
+        state=RunState.COMPLETE,
+        started_at=1.8e9 + p + 0.123456789,
+        ended_at=1.8e9 + p + 3,
+        configuration=Configuration.of(configuration),
+        exit_status=(0,) * p,
+    )
+    sites = {paths[4]: ("a dir/file.py", 1), paths[1]: ("größe.cpp", 77)}
+    return record, RunTable(paths, METRICS, values, sites)
+
+
+@pytest.fixture(scope="module")
+def rich_campaign(tmp_path_factory) -> str:
+    path = str(tmp_path_factory.mktemp("rich") / "rich.insitu")
+    with open_store(path, create=True) as store:
+        for p in (2, 4, 8):
+            store.add_run(*rich_run(p))
+    refit_campaign(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_every_metric_and_name_survives(rich_campaign, tmp_path, suffix):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow.parquet")
+    copy = str(tmp_path / "copy.insitu")
+
+    export_campaign(rich_campaign, str(tmp_path / f"rich.{suffix}"))
+    result = import_measurements(copy, str(tmp_path / f"rich.{suffix}"))
+
+    assert result.measurements.bad == ()
+    assert_same_campaign(rich_campaign, copy)
