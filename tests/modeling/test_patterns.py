@@ -87,3 +87,38 @@ def test_ranks_without_values_keep_the_positions_of_the_others():
 
     for labels, ranks in zip(mixture.labels, present, strict=True):
         assert labels.tolist() == (ranks % 4 == 3).astype(int).tolist()
+
+
+def test_a_single_slow_rank_of_a_small_run_makes_no_classes_of_their_own():
+    # Two classes that drift apart with the number of ranks, and one slow measurement.
+    rng = np.random.default_rng(5)
+    values = []
+    for p in SIZES:
+        gap = 0.1 * np.log2(p)
+        is_slow = np.arange(p) < 3 * p / 8
+        values.append((1 + gap * is_slow) * (1 + NOISE * rng.standard_normal(p)))
+    values[0][6] *= 1.5
+
+    mixture = classes_of(values)
+
+    assert {int(labels.max()) for labels in mixture.labels} == {1}
+
+
+def test_a_third_level_that_differs_by_less_than_the_noise_is_no_class():
+    rng = np.random.default_rng(2)
+    values = []
+    for p in SIZES:
+        rank = np.arange(p)
+        steps = np.where(rank < p / 4, 0.0, np.where(rank < 3 * p / 4, 5.0, 5.7))
+        values.append(np.exp(NOISE * (steps + rng.standard_normal(p))))
+
+    pattern = select_pattern(
+        [np.log(run_values) for run_values in values],
+        [np.arange(p) for p in SIZES],
+        x=np.array(SIZES, dtype=float),
+        floor=NOISE / 2,
+        max_outliers=0.003,
+    )
+
+    assert pattern is not None
+    assert {int(labels.max()) for labels in pattern.labels} == {1}

@@ -6,7 +6,7 @@ modulo m, ranges of rank / p, and the first or last ranks. Each pattern costs th
 of what was chosen for it, so that noise does not pay for one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import lgamma, log
@@ -27,8 +27,14 @@ MAX_CUTS = 5  # of the range of ranks, for six stages
 MAX_END = 16  # ranks at either end
 MAX_DENOMINATOR = 8  # of fractions of p at which ranges usually end
 MAX_SHIFT = 2  # ranks by which programs round the end of a range
-FITTED = 8  # patterns that are fitted, after a rough comparison of all
-WORTH_FITTING = 30.0  # of the rough criterion behind the best
+FITTED = 8  # moduli of each number of levels that are compared with other patterns
+# The patterns with most classes absorb single outliers of small runs, so that the rough criterion
+# does not compare numbers of classes. Of each number the best are fitted.
+FITTED_OF_EACH = 3
+WORTH_FITTING = 30.0  # of the rough criterion behind the best with as many classes
+# Standard deviations by which neighbours of three or more classes differ at least. With hundreds of
+# ranks, the chance maximum over all cuts of a range is significant at a third of one.
+NEAREST_LEVELS = 1.0
 SAME_LEVEL = 3.0  # standard errors below which the means of two ranges are equal
 
 # Twice the logarithm of the number of choices, like the prices of a Bayesian criterion.
@@ -82,26 +88,24 @@ def select_pattern(
     data = _collect(logs, ranks, floor)
     values = np.concatenate(logs)
 
-    rough: list[tuple[float, int, _Pattern]] = []
-    for pattern in _find_patterns(data):
-        if not _is_promising(data, pattern.label, pattern.price):
-            continue
-        criterion = rough_criterion(values, data.run, pattern.label, floor) + pattern.price
-        rough.append((criterion, len(rough), pattern))
-    rough.sort(key=lambda entry: entry[:2])
+    rough: list[tuple[float, _Pattern]] = []
+    for pattern in _distinct(_find_patterns(data)):
+        if _is_promising(data, pattern.label, pattern.price):
+            criterion = rough_criterion(values, data.run, pattern.label, floor) + pattern.price
+            rough.append((criterion, pattern))
     one_class = rough_criterion(values, data.run, np.zeros_like(data.run), floor)
-    if not rough or min(one_class, _gradient_criterion(data, floor)) <= rough[0][0]:
+    lowest = min((criterion for criterion, _ in rough), default=np.inf)
+    if min(one_class, _gradient_criterion(data, floor)) <= lowest:
         return None
 
     best: FittedCandidate | None = None
-    for criterion, _, pattern in rough[:FITTED]:
-        if criterion > rough[0][0] + WORTH_FITTING:
-            break
+    for pattern in _best_of_each_number(rough):
         label = sort_by_value(values, data.run, pattern.label)
         fitted = fit_shapes(values, label, data.run, x=x, floor=floor)
         total = fitted.criterion + pattern.price
         n_outliers = sum(int(is_outlier.sum()) for is_outlier in fitted.is_outlier)
         is_allowed = n_outliers <= max(max_outliers * len(values), len(logs) / 2)
+        is_allowed = is_allowed and _are_apart(values, data.run, label, fitted.spread)
         if is_allowed and (best is None or total < best.criterion):
             best = FittedCandidate(fitted.labels, fitted.is_outlier, fitted.spread, total)
     return best
@@ -148,6 +152,54 @@ def _is_promising(data: _Ranks, label: IntArray, price: float) -> bool:
     total = float(data.y @ data.y)
     remaining = max(total - explained, 1e-12 * total)
     return total > 0 and len(data.y) * log(total / remaining) > price
+
+
+def _distinct(patterns: Iterable[_Pattern]) -> list[_Pattern]:
+    """The patterns without those that divide the ranks as another one does for a lower price."""
+    cheapest: dict[bytes, _Pattern] = {}
+    for pattern in patterns:
+        _, first, inverse = np.unique(pattern.label, return_index=True, return_inverse=True)
+        by_appearance = np.argsort(np.argsort(first))[inverse.ravel()]
+        key = by_appearance.tobytes()
+        if key not in cheapest or pattern.price < cheapest[key].price:
+            cheapest[key] = pattern
+    return list(cheapest.values())
+
+
+def _best_of_each_number(rough: Sequence[tuple[float, _Pattern]]) -> Iterator[_Pattern]:
+    """Of each number of classes the patterns that may be the best, by the rough criterion."""
+    by_number: dict[int, list[tuple[float, int]]] = {}
+    for index, (criterion, pattern) in enumerate(rough):
+        by_number.setdefault(int(pattern.label.max()) + 1, []).append((criterion, index))
+
+    for _, entries in sorted(by_number.items()):
+        entries.sort()
+        for criterion, index in entries[:FITTED_OF_EACH]:
+            if criterion <= entries[0][0] + WORTH_FITTING:
+                yield rough[index][1]
+
+
+def _are_apart(y: FloatArray, run: IntArray, label: IntArray, spread: float) -> bool:
+    """Whether neighbours of three or more classes differ by more than their ranks do.
+
+    Args:
+        y: logarithms of values, (n,).
+        run: of each value, (n,).
+        label: the class of each value, ascending by value, (n,).
+        spread: standard deviation of ranks within their class.
+    """
+    n_classes, n_runs = int(label.max()) + 1, int(run.max()) + 1
+    if n_classes < 3:
+        return True
+
+    cell = run * n_classes + label
+    count = np.bincount(cell, minlength=n_runs * n_classes).reshape(n_runs, n_classes)
+    total = np.bincount(cell, y, minlength=n_runs * n_classes).reshape(n_runs, n_classes)
+    mean = total / np.maximum(count, 1)
+    weight = np.minimum(count[:, 1:], count[:, :-1])  # 0 in runs that lack one of the two
+    distance = (weight * np.diff(mean, axis=1)).sum(axis=0) / np.maximum(weight.sum(axis=0), 1)
+    is_apart = (distance >= NEAREST_LEVELS * spread) | (weight.sum(axis=0) == 0)
+    return bool(is_apart.all())
 
 
 def _find_residues(data: _Ranks) -> Iterator[_Pattern]:
