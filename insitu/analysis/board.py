@@ -15,7 +15,7 @@ from insitu.analysis.forecast import (
     compare_with_forecast,
 )
 from insitu.campaign.selection import is_omitted, select_runs
-from insitu.entities import STATUS_UNKNOWN, TIME, Finding, RunKey, RunRecord, RunState
+from insitu.entities import MEMORY_RSS, STATUS_UNKNOWN, TIME, Finding, RunKey, RunRecord, RunState
 from insitu.errors import WireError
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.preview import PREVIEW
@@ -56,7 +56,8 @@ class RunRow:
     and lost. part: progress of a run that is being measured, 0 to 1, by the visits that models of
     other runs predict; None where it is unknown. parameters: (name, value). host, command: as the
     agents reported them. failures: (rank, status) of the first MAX_FAILURES ranks that failed: an
-    exit code, minus a signal, or STATUS_UNKNOWN.
+    exit code, minus a signal, or STATUS_UNKNOWN. memory: resident bytes of a mean rank of a run in
+    progress, None where they are unknown.
     """
 
     id: str
@@ -74,6 +75,7 @@ class RunRow:
     host: str = ""
     command: str = ""
     failures: tuple[tuple[int, int], ...] = ()
+    memory: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +225,14 @@ def _live_row(run: LiveRun, progress: float) -> RunRow:
         ranks=run.ranks,
         part=_finite(progress),
         parameters=run.key.parameters,
+        memory=_resident_memory(run),
     )
+
+
+def _resident_memory(run: LiveRun) -> float | None:
+    """The resident memory of a mean rank: a gauge of the rank, whichever call path reports it."""
+    values = [path.more[MEMORY_RSS.name] for path in run.callpaths if MEMORY_RSS.name in path.more]
+    return max(filter(math.isfinite, values), default=None)
 
 
 def stored_row(run: RunRecord) -> RunRow:

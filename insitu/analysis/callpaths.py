@@ -2,7 +2,7 @@
 
 import re
 
-from insitu.entities import ARROW
+from insitu.entities import ARROW, CallPath
 from insitu.text import printable
 
 MAX_UNUSED = 6  # characters of the width that a cut between frames may leave empty
@@ -49,6 +49,16 @@ def short_name(frame: str) -> str:
         if depth == 0 and character != ">":
             kept.append(character)
     return "".join(kept) if depth == 0 else name
+
+
+def name_with_caller(path: CallPath) -> str:
+    """The name of a function; of an MPI call with its caller: `exchange->MPI_Wait`.
+
+    A program calls MPI_Wait in many functions: the name alone says little.
+    """
+    if path.parent is None or not path.name.startswith(("MPI_", "PMPI_")):
+        return path.name
+    return f"{short_name(path.parent.name)}{ARROW}{path.name}"
 
 
 def fitted_name(frame: str, width: int) -> str:

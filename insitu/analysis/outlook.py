@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from insitu.analysis.board import Board
 from insitu.analysis.class_costs import Coordinate, costs_at
 from insitu.analysis.cost import cost_metric, measured_shares
 from insitu.analysis.shares import Estimate, predict_shares
-from insitu.analysis.summary import default_target, largest_coordinate
+from insitu.analysis.summary import largest_coordinate, target_of_models
 from insitu.modeling.base import ModelSet
+from insitu.modeling.target import default_target
 
 SLIDER_STEP = 2.0 ** (1 / 4)  # four steps of a slider double a parameter
-SLIDER_END = 1024.0  # in multiples of the largest measured value
+SLIDER_END = 16_384.0  # beyond every default target; in multiples of the largest measured value
 
 SeriesId = tuple[str, str, str]  # call path, metric, class
 
@@ -59,9 +61,31 @@ def smallest_coordinate(models: ModelSet) -> Coordinate:
     return tuple(np.concatenate(tables).min(axis=0).tolist())
 
 
-def outlook_target(models: ModelSet) -> Coordinate:
-    """The default coordinate of an outlook; () where nothing was measured."""
-    return default_target(models) if largest_coordinate(models) else ()
+def outlook_target(models: ModelSet, chosen: Mapping[str, float]) -> Coordinate:
+    """The default coordinate of an outlook; () where nothing was measured.
+
+    Args:
+        models: of the campaign.
+        chosen: values of parameters that campaign.toml names.
+    """
+    return target_of_models(models, chosen) if largest_coordinate(models) else ()
+
+
+def board_target(board: Board, chosen: Mapping[str, float]) -> dict[str, float]:
+    """The default target by the measured points of a board; empty where nothing was measured.
+
+    Args:
+        board: of the campaign.
+        chosen: values of parameters that campaign.toml names.
+    """
+    coordinates = []
+    for row in board.series:
+        coordinates += [coordinate for coordinate, _ in row.points]
+    if not coordinates:
+        return {}
+    largest = np.array(coordinates).max(axis=0).tolist()
+    target = default_target(board.parameters, largest, chosen)
+    return dict(zip(board.parameters, target, strict=True))
 
 
 def slider_position(value: float, low: float, high: float) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from insitu.analysis.callpaths import name_with_caller
 from insitu.analysis.summary import DOUBTFUL_FACTOR
 from insitu.entities import number, parse_assignment
 from insitu.errors import UsageError
@@ -118,7 +119,8 @@ def formula_notes(
         notes.append(
             f"at {at}, {len(differing)} of {len(series)} predictions differ from the formula by"
             f" more than {percent(MIN_DIFFERENCE)}, {entry.key.metric} of"
-            f" {entry.key.callpath.name} most, by {percent(largest)}: other functions fit as well"
+            f" {name_with_caller(entry.key.callpath)} most, by {percent(largest)}: other functions"
+            " fit as well"
         )
     return notes
 

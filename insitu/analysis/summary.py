@@ -16,9 +16,9 @@ from insitu.entities import TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
+from insitu.modeling.target import default_target
 
 DOUBTFUL_FACTOR = 4.0  # times the largest measured scale: predictions beyond it are doubtful
-TARGET_FACTOR = 16.0  # the default target, in multiples of the largest measured scale
 MAX_LINES = 10  # of a table of the summary
 MAX_BANDS = 6  # call paths with a band of their own on the way to the target
 BAND_POINTS = 24
@@ -153,7 +153,7 @@ def summarise(
     """
     largest = largest_coordinate(models) or (1.0,) * len(models.parameters)
     if target is None:
-        target = default_target(models)
+        target = target_of_models(models, {})
 
     share = measured_shares(models)
     cost = cost_metric(models)
@@ -196,10 +196,10 @@ def coordinate_text(parameters: Sequence[str], at: Coordinate) -> str:
     return ", ".join(f"{name} = {number(x)}" for name, x in zip(parameters, at, strict=True))
 
 
-def default_target(models: ModelSet) -> Coordinate:
-    """The first parameter TARGET_FACTOR times its largest measured value, the others at theirs."""
-    first, *others = largest_coordinate(models) or (1.0,) * len(models.parameters)
-    return (TARGET_FACTOR * first, *others)
+def target_of_models(models: ModelSet, chosen: Mapping[str, float]) -> Coordinate:
+    """The default target of a campaign by its models; see `default_target`."""
+    largest = largest_coordinate(models) or (1.0,) * len(models.parameters)
+    return default_target(models.parameters, largest, chosen)
 
 
 def largest_coordinate(models: ModelSet) -> Coordinate:

@@ -1,6 +1,7 @@
 """campaign.toml: the settings of a campaign.
 
     name = "Heat on a plate"      # default: the name of the directory
+    target = "p=65536"            # what views look ahead to, see insitu/modeling/target.py
 
     [parameters]                  # units of parameters, for display
     n = "cells"
@@ -21,19 +22,28 @@ from typing import Any
 
 from insitu.campaign.classes import class_settings
 from insitu.campaign.layout import CAMPAIGN_FILE, DEPENDENCIES_FILE
+from insitu.entities import parse_assignment
 from insitu.errors import CampaignError
 from insitu.modeling.classes.rules import ClassSettings
 
-KEYS = ("name", "parameters", "classes", "levels", "run")
+KEYS = ("name", "target", "parameters", "classes", "levels", "run")
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The name of a campaign, the units of its parameters by name, and its class settings."""
+    """The settings of a campaign.
+
+    Attributes:
+        name: of the campaign.
+        units: of its parameters, by name.
+        classes: how behaviour classes are found.
+        target: values of parameters that all views look ahead to.
+    """
 
     name: str
     units: Mapping[str, str] = field(default_factory=dict)
     classes: ClassSettings = field(default_factory=ClassSettings)
+    target: Mapping[str, float] = field(default_factory=dict)
 
     def axis(self, parameter: str) -> str:
         """The label of a parameter with its unit: `n [cells]`."""
@@ -59,7 +69,21 @@ def load_config(path: str) -> Config:
     if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
         raise CampaignError(f'{file}: [parameters] must hold units by name, as in n = "cells"')
 
-    return Config(name, units, class_settings(data.get("classes", {}), file))
+    classes = class_settings(data.get("classes", {}), file)
+    return Config(name, units, classes, _parse_target(data.get("target", ""), file))
+
+
+def _parse_target(text: object, file: str) -> dict[str, float]:
+    """Parse `p=65536, n=256`; an empty text is no target."""
+    if not isinstance(text, str):
+        raise CampaignError(f'{file}: target must be a string, as in target = "p=65536"')
+    try:
+        values = dict(parse_assignment(item) for item in text.split(",") if text)
+    except ValueError as error:
+        raise CampaignError(f"{file}: target: {error}") from error
+    if min(values.values(), default=1.0) <= 0:
+        raise CampaignError(f'{file}: target: values must be above 0, as in target = "p=65536"')
+    return values
 
 
 def find_dependencies_file(path: str) -> str:

@@ -5,7 +5,7 @@ import math
 import click
 
 from insitu.analysis.callpaths import last_frames
-from insitu.cli.options import campaign_argument, json_option
+from insitu.cli.options import DEFAULT_TARGET, campaign_argument, json_option
 from insitu.cli.output import print_json
 from insitu.design.campaign_plan import GOAL
 from insitu.design.levels import parse_levels
@@ -23,7 +23,7 @@ NAME_WIDTH = 60  # columns for a call path
     "--at",
     "at",
     metavar="NAME=VALUE,...",
-    help="The point to predict (default: 16 times the largest measured scale).",
+    help=f"The point to predict, such as p=1024 ({DEFAULT_TARGET}).",
 )
 @click.option(
     "-l",

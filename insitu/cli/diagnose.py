@@ -8,7 +8,7 @@ from insitu.analysis.diagnosis.diagnose import (
     summary_row,
 )
 from insitu.analysis.diagnosis.lines import diagnosis_lines
-from insitu.cli.options import campaign_argument, json_option
+from insitu.cli.options import DEFAULT_TARGET, campaign_argument, json_option
 from insitu.cli.output import print_json, table_width
 from insitu.workflows.diagnosis import diagnose
 
@@ -22,7 +22,7 @@ COLOURS = {"✘": "red", "!": "yellow", "✔": "green"}
     "-a",
     "--at",
     metavar="NAME=VALUE,...",
-    help="The target, such as p=65536 (default: 64 times the largest scale, at most 65,536).",
+    help=f"The target, such as p=65536 ({DEFAULT_TARGET}).",
 )
 @click.option(
     "-M",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import click
 
+from insitu.analysis.callpaths import name_with_caller
 from insitu.analysis.cost import measured_points
 from insitu.campaign.config import load_config
 from insitu.cli.messages import print_error, print_note
@@ -118,7 +119,7 @@ def _print_table(selection: SeriesSelection) -> None:
 def _print_unmodelled(unmodelled: Mapping[CallPath, float]) -> None:
     """Print which call paths have no model of their time yet."""
     relevant = [
-        f"{percent(share)} {path.name}"
+        f"{percent(share)} {name_with_caller(path)}"
         for path, share in unmodelled.items()
         if share >= LEAST_SHARE
     ]

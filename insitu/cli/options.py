@@ -11,6 +11,9 @@ if TYPE_CHECKING:  # loaded by the commands that select series, not by all
     from insitu.workflows.selection import SeriesFilter
 
 Command = Callable[..., None]
+DEFAULT_TARGET = (
+    "default: target of campaign.toml, else 64 times the largest number of ranks, at most 65,536"
+)
 TABLE_CALLPATHS = 15  # call paths in a table without --top
 
 # The campaign may be left out where the current directory contains exactly one.

@@ -6,7 +6,13 @@ import click
 
 from insitu.analysis.predict import format_point
 from insitu.cli.messages import print_note
-from insitu.cli.options import campaign_argument, json_option, series_filter_of, series_options
+from insitu.cli.options import (
+    DEFAULT_TARGET,
+    campaign_argument,
+    json_option,
+    series_filter_of,
+    series_options,
+)
 from insitu.cli.output import (
     Block,
     OutputColumn,
@@ -37,9 +43,8 @@ COLUMNS = (
     "--at",
     "points",
     multiple=True,
-    required=True,
     metavar="NAME=VALUE,...",
-    help="The point to predict, such as p=1024,n=256; may be repeated.",
+    help=f"The point to predict, such as p=1024,n=256; may be repeated ({DEFAULT_TARGET}).",
 )
 @json_option
 @series_options

@@ -2,7 +2,7 @@
 
 import click
 
-from insitu.cli.options import campaign_argument
+from insitu.cli.options import DEFAULT_TARGET, campaign_argument
 from insitu.workflows.report import write_report
 
 
@@ -19,7 +19,7 @@ from insitu.workflows.report import write_report
     "-a",
     "--at",
     metavar="NAME=VALUE,...",
-    help="The point to look ahead to, such as p=65536 (default: 16 times the largest scale).",
+    help=f"The point to look ahead to, such as p=65536 ({DEFAULT_TARGET}).",
 )
 @click.option(
     "-e",

@@ -8,10 +8,8 @@ from insitu.cli.options import campaign_argument, json_option
 from insitu.cli.output import count_text, print_folded, print_json
 from insitu.text import printable
 from insitu.units import quantity
-from insitu.views.text import describe_failures
+from insitu.views.text import STATES, describe_failures
 from insitu.workflows.runs import ListedRun, list_runs
-
-STATES = {"sealed": "complete", "partial": "incomplete"}  # stored words, and those of texts
 
 
 @click.command(name="runs")

@@ -15,6 +15,10 @@ from insitu.entities import RANKS
 MAX_REPETITIONS = 5  # with repetitions = "auto"
 FIRST_REPETITIONS = 2  # with "auto", before the noise is known
 LEAST_SECONDS = 1e-6  # lower bound of durations, whose logarithm is taken
+# What is known about exponents of durations before there are runs: mostly between 0 and 1. Without
+# it, a single run with two ranks has multiplied the remaining time by ten.
+PRIOR_EXPONENT, PRIOR_SPREAD = 0.5, 0.5
+DURATION_NOISE = 0.25  # standard deviation of the logarithm of a duration on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +136,8 @@ def required_repetitions(seconds: Sequence[float], loops: Sequence[Sequence[floa
 def estimate_seconds(point: Point, durations: Mapping[Point, Sequence[float]]) -> float:
     """Return how long a run will take, by a power law through the durations so far.
 
-    The power law is fitted by least squares of logarithms over the parameters that vary. If there
-    are too few runs for that, the longest duration is returned, NaN without any.
+    The logarithms of durations are fitted by least squares. Each exponent is drawn towards
+    PRIOR_EXPONENT as long as few runs, or runs at similar values, determine it. NaN without runs.
 
     Args:
         point: the configuration of the run.
@@ -145,15 +149,18 @@ def estimate_seconds(point: Point, durations: Mapping[Point, Sequence[float]]) -
 
     names = [name for name, _ in point.values]
     logarithms = np.log([[measured[name] for name in names] for measured, _ in means])
-    is_varying = np.ptp(logarithms, axis=0) > 0
-    columns = np.hstack([np.ones((len(means), 1)), logarithms[:, is_varying]])
-    if len(means) <= columns.shape[1]:
-        return max(seconds for _, seconds in means)
-
+    logarithms -= np.log([point[name] for name in names])  # so that the constant is the estimate
     targets = np.log([max(seconds, LEAST_SECONDS) for _, seconds in means])
-    solution = np.linalg.lstsq(columns, targets, rcond=None)[0]
-    at_point = np.log([point[name] for name in names])[is_varying]
-    return float(np.exp(np.concatenate([[1.0], at_point]) @ solution))
+
+    columns = np.hstack([np.ones((len(means), 1)), logarithms])
+    prior = np.hstack([np.zeros((len(names), 1)), np.eye(len(names))])
+    weight = DURATION_NOISE / PRIOR_SPREAD
+    solution = np.linalg.lstsq(
+        np.vstack([columns, weight * prior]),
+        np.concatenate([targets, np.full(len(names), weight * PRIOR_EXPONENT)]),
+        rcond=None,
+    )[0]
+    return float(np.exp(solution[0]))
 
 
 def choose_next_run(

@@ -19,6 +19,7 @@ from insitu.expectations.uniformity import ClassExpectation, check_classes
 from insitu.expectations.validate import SURE, Match, Verdict, validate
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import Experiment, SeriesKey
+from insitu.modeling.target import default_target
 from insitu.units import percent, quantity
 
 LISTED_NAMES = 6  # in an error
@@ -297,7 +298,7 @@ def _judge_guideline(entry: Entry, guideline: Guideline, models: ModelSet) -> Re
     for name in guideline.names:
         coordinates += [model.coordinates.max(axis=0) for model in models_of(name)]
     largest = np.max(coordinates, axis=0).tolist()
-    target = None
+    target = list(default_target(models.parameters, largest, {}))
     if entry.at:
         target = target_point(dict(entry.at), models.parameters, text=guideline.text)
 

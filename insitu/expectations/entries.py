@@ -14,7 +14,7 @@ callpath = "main"
 
 [[expect]]
 rule = "MPI_Allreduce <= MPI_Reduce + MPI_Bcast"
-at = "p=65536"                   # optional, else 16 times the largest measured
+at = "p=65536"                   # optional, else 64 times the ranks, at most 65,536
 
 [[expect]]
 callpath = "exchange"

@@ -14,7 +14,6 @@ from insitu.expectations.prediction import StudentMixture, first_above, predict
 from insitu.modeling.base import Model
 
 EXAMPLE = "MPI_Allreduce <= MPI_Reduce + MPI_Bcast"
-HORIZON = 16.0  # default target, as a multiple of the largest measured value
 ValueOf = Callable[[str], StudentMixture]
 
 
@@ -89,7 +88,7 @@ def check_guideline(
     models: Callable[[str], Sequence[Model]],
     *,
     largest: Sequence[float],
-    at: Sequence[float] | None,
+    at: Sequence[float],
 ) -> Compliance:
     """Compare both sides at the largest measured point and at a target.
 
@@ -97,9 +96,8 @@ def check_guideline(
         guideline: the rule.
         models: of each call path of a function; their values are added.
         largest: the largest measured point (n_parameters,).
-        at: the target (n_parameters,); None: 16 times the largest value of the first parameter.
+        at: the target (n_parameters,).
     """
-    target = [HORIZON * largest[0], *largest[1:]] if at is None else list(at)
 
     def sides(point: Sequence[float]) -> tuple[StudentMixture, StudentMixture]:
         def value(name: str) -> StudentMixture:
@@ -114,8 +112,8 @@ def check_guideline(
         left, right = sides([x, *largest[1:]])
         return left.mean - right.mean
 
-    now, later = (left.probability_above(right) for left, right in map(sides, (largest, target)))
-    return Compliance(now, later, tuple(target), first_above(float(largest[0]), excess))
+    now, later = (left.probability_above(right) for left, right in map(sides, (largest, at)))
+    return Compliance(now, later, tuple(at), first_above(float(largest[0]), excess))
 
 
 def _parse_side(text: str, whole: str) -> Side:

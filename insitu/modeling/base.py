@@ -367,6 +367,11 @@ class SeriesModel:
         """Whether a class has too few coordinates for a law, and has that of all ranks."""
         return bool(self._finding_text(MEAN_LAW))
 
+    def __repr__(self) -> str:
+        """The series and its model."""
+        behaviour = "" if self.key.behaviour == ALL else f", class {self.key.behaviour}"
+        return f"<{self.key.metric} of {self.key.callpath}{behaviour}: {self.model!r}>"
+
     @property
     def text(self) -> str:
         """The functions of the model.
@@ -455,6 +460,14 @@ class ModelSet:
     findings: tuple[Finding, ...] = field(default=())
     rest: Mapping[CallPath, float] = field(default_factory=dict)
     supplements: Sequence[SeriesModel] = ()
+
+    def __repr__(self) -> str:
+        """How many models there are, over which parameters, and of which metrics."""
+        paths = {series.key.callpath for series in self.models}
+        metrics = ", ".join(dict.fromkeys(series.key.metric for series in self.models))
+        over = ", ".join(self.parameters)
+        counts = f"{len(self.models)} models of {len(paths)} call paths over {over}"
+        return f"<{counts}: {metrics}>" if self.models else "<no models>"
 
     def every_model(self) -> list[SeriesModel]:
         """All models and supplements, sorted by series."""

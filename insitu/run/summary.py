@@ -58,6 +58,7 @@ def diagnose_briefly(campaign: str) -> list[str]:
         # The program has ended: only now may insitu take the time to import numpy.
         from insitu.analysis.diagnosis.diagnose import diagnose_experiment
         from insitu.analysis.diagnosis.lines import last_lines
+        from insitu.campaign.config import load_config
         from insitu.campaign.load import load_experiment
         from insitu.campaign.store import open_store
 
@@ -67,6 +68,7 @@ def diagnose_briefly(campaign: str) -> list[str]:
                 store.runs(),
                 store.models(),
                 program=application(selected[-1].configuration) or campaign,
+                target=load_config(campaign).target,
                 sites=store.sites(),
             )
         return last_lines(diagnosis)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from insitu.analysis.callpaths import last_frames
+from insitu.analysis.callpaths import last_frames, name_with_caller
 from insitu.analysis.cost import measured_points
 from insitu.entities import CallPath, number
 from insitu.modeling.algebra import to_latex
@@ -216,7 +216,7 @@ def _draw_model(axes: Axes, item: SeriesModel, x: np.ndarray, colour: str) -> An
 
 def _label(item: SeriesModel, *, with_path: bool, has_classes: bool) -> str:
     """The legend text: call path and class if they are not printed elsewhere, and the segments."""
-    words = [item.key.callpath.name] if with_path else []
+    words = [name_with_caller(item.key.callpath)] if with_path else []
     words += [] if item.key.behaviour == ALL and not has_classes else [item.key.behaviour]
     name = printable(" ".join(words)[:TEXT_WIDTH]) + ": " * bool(words)
     if "$" in name + "".join(item.model.parameters):

@@ -53,6 +53,13 @@ class BoardSource(Protocol):
             CampaignError: the campaign can no longer be read.
         """
 
+    def target(self) -> Mapping[str, float]:
+        """Values of parameters that campaign.toml names as the target; see `default_target`.
+
+        Raises:
+            CampaignError: campaign.toml is unreadable or invalid.
+        """
+
     def run_table(self, run_id: str) -> RunTable | None:
         """The values of a stored run, also of an incomplete one; None if there is no such run.
 

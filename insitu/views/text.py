@@ -22,6 +22,7 @@ from insitu.units import percent
 BARS = "▁▂▃▄▅▆▇█"
 LARGEST_FACTOR = 99_999.5  # larger factors are printed as ">1e5"
 FLAT = 0.1  # of the largest value: smaller differences are drawn as a flat line
+STATES = {"sealed": "complete", "partial": "incomplete"}  # stored words, and those of texts
 MAX_MISSING = 6  # missing ranks that are listed
 BY_MEAN = "≈"  # before a value that is the mean over ranks, although their classes differ
 BY_MEAN_NOTE = "by the mean over ranks, because the sizes of classes are unknown there"
@@ -64,6 +65,11 @@ def describe_failures(run: RunRow) -> str:
 
 def _describe_status(status: int) -> str:
     return "killed, no exit code" if status == STATUS_UNKNOWN else describe_end(status)
+
+
+def describe_state(run: RunRow) -> str:
+    """The state of a run in the words that every view uses."""
+    return STATES.get(run.state, run.state)
 
 
 def rank_bar(run: RunRow, width: int) -> str:
@@ -142,7 +148,7 @@ def list_changes(before: Board | None, after: Board) -> Iterator[str]:
     runs = {} if before is None else {run.id: run for run in before.runs}
     for run in reversed(after.runs):
         if runs.get(run.id) != run:
-            yield f"run {printable(run.name)}: {run.state}, {describe_ranks(run)}"
+            yield f"run {printable(run.name)}: {describe_state(run)}, {describe_ranks(run)}"
 
     texts = {} if before is None else {_key(row): row.text for row in before.series}
     for row in after.series:

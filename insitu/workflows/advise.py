@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from insitu.analysis.predict import Point, coordinate_of
-from insitu.analysis.summary import TARGET_FACTOR
-from insitu.campaign.config import find_dependencies_file, load_settings
+from insitu.campaign.config import find_dependencies_file, load_config, load_settings
 from insitu.campaign.layout import DATABASE
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
@@ -28,6 +27,7 @@ from insitu.design.proposals import (
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.modeling.measurement import Experiment
+from insitu.modeling.target import default_target
 
 REPORTED_RUNS = 3  # proposals in a report
 
@@ -48,7 +48,8 @@ def advise_runs(
 
     Args:
         campaign: directory of the campaign; it need not exist if `at` and `levels` are given.
-        at: the point to predict; default: 16 times the largest value of the first parameter.
+        at: the point to predict; default: `target` of campaign.toml, else 64 times the largest
+            number of ranks, at most 65,536.
         levels: values per parameter that runs may have; default: [levels] of campaign.toml, else
             the measured values and up to four times as much.
         dependencies: file written by `insitu detect`; default: dependencies.json of the campaign.
@@ -62,7 +63,7 @@ def advise_runs(
     levels = levels or load_levels(campaign)
     experiment = _load_runs(campaign, is_planning=bool(levels) and at is not None)
     runs = collect_measured_runs(experiment, tuple(levels) or experiment.parameters)
-    target = _default_target(runs) if at is None else coordinate_of(at, runs.names)
+    target = _target_of_runs(campaign, runs) if at is None else coordinate_of(at, runs.names)
 
     file = dependencies or find_dependencies_file(os.path.abspath(campaign))
     proposals = propose_runs(
@@ -182,13 +183,13 @@ def _load_runs(campaign: str, *, is_planning: bool) -> Experiment:
     )
 
 
-def _default_target(runs: MeasuredRuns) -> list[float]:
-    """Return the largest measured values, the first of them times TARGET_FACTOR.
+def _target_of_runs(campaign: str, runs: MeasuredRuns) -> list[float]:
+    """Return the default target of a campaign by its runs; see `default_target`.
 
     Raises:
         UsageError: there are no runs.
     """
     if not len(runs.points):
         raise UsageError("there are no runs yet; name the point to predict, such as --at p=1024")
-    first, *others = runs.points.max(axis=0).tolist()
-    return [TARGET_FACTOR * first, *others]
+    largest = runs.points.max(axis=0).tolist()
+    return list(default_target(runs.names, largest, load_config(campaign).target))

@@ -13,6 +13,7 @@ import zmq.auth
 from insitu.analysis.board import Board, make_board
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.progress import Agenda
+from insitu.campaign.config import load_config
 from insitu.campaign.layout import (
     AGGREGATOR_ADDRESS,
     ATTEMPTS_LOG,
@@ -172,6 +173,14 @@ class BoardClient:
         with open_store(self._campaign) as store:
             has_runs = bool(select_runs(store.runs())[0])
             return diagnose_store(store) if has_runs else None
+
+    def target(self) -> Mapping[str, float]:
+        """Values of parameters that campaign.toml names as the target.
+
+        Raises:
+            CampaignError: campaign.toml is unreadable or invalid.
+        """
+        return load_config(self._campaign).target
 
     def run_table(self, run_id: str) -> RunTable | None:
         """The values of a stored run; None if there is no such run. Any thread may call it.

@@ -20,8 +20,8 @@ def diagnose(campaign: str, *, at: Point | None = None, machine: str = "") -> Di
 
     Args:
         campaign: directory of the campaign.
-        at: the target, such as "p=65536"; default: 64 times the largest number of ranks, at most
-            65,536.
+        at: the target, such as "p=65536"; default: `target` of campaign.toml, else 64 times the
+            largest number of ranks, at most 65,536.
         machine: what to assume of the target, see `parse_machine`.
 
     Raises:
@@ -45,14 +45,15 @@ def diagnose_store(
             f" `insitu run --campaign {store.path} -- COMMAND`"
         )
 
+    config = load_config(store.path)
     programs = [application(record.configuration) for record in selected]
     experiment = load_experiment(store)
     return diagnose_experiment(
         experiment,
         records,
         store.models(),
-        program=next(filter(None, programs), "") or load_config(store.path).name,
-        target=_parse_target(at, experiment.parameters),
+        program=next(filter(None, programs), "") or config.name,
+        target=config.target if at is None else _parse_target(at, experiment.parameters),
         machine=machine,
         sites=load_sites(store),
     )
@@ -90,10 +91,8 @@ def _lines_of(file: str, names: frozenset[str], started_at: float) -> Mapping[st
     return find_lines(file, names, before_ns=int(started_at * 1e9))
 
 
-def _parse_target(at: Point | None, parameters: Sequence[str]) -> dict[str, float]:
+def _parse_target(at: Point, parameters: Sequence[str]) -> dict[str, float]:
     """The parameter values of a target; parameters may be left out."""
-    if at is None:
-        return {}
     if not isinstance(at, str):
         values = {name: float(value) for name, value in at.items()}
     else:

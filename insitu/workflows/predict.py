@@ -12,6 +12,8 @@ from insitu.analysis.predict import (
     extrapolation_notes,
     formula_notes,
 )
+from insitu.analysis.summary import target_of_models
+from insitu.campaign.config import load_config
 from insitu.campaign.store import open_store
 from insitu.formats.table import predictions
 from insitu.modeling.back_test_report import describe_back_tests
@@ -48,13 +50,14 @@ class Predictions:
 
 
 def predict_series(
-    campaign: str, points: Sequence[Point], series_filter: SeriesFilter = EVERY_SERIES
+    campaign: str, points: Sequence[Point] = (), series_filter: SeriesFilter = EVERY_SERIES
 ) -> Predictions:
     """Predict the selected series per rank, those of the most expensive call path first.
 
     Args:
         campaign: directory of the campaign.
-        points: `"p=1024,n=256"`, or a mapping from parameter to value.
+        points: `"p=1024,n=256"`, or a mapping from parameter to value; default: `target` of
+            campaign.toml, else 64 times the largest number of ranks, at most 65,536.
         series_filter: which series to predict.
 
     Raises:
@@ -64,6 +67,8 @@ def predict_series(
     with open_store(campaign) as store:
         models = load_models(store)
     coordinates = [coordinate_of(point, models.parameters) for point in points]
+    if not points:
+        coordinates = [list(target_of_models(models, load_config(campaign).target))]
 
     selection = select_series(models, measured_shares(models), series_filter)
     predicted = tuple(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.analysis.predict import Point, coordinate_of
-from insitu.analysis.summary import ExpectationLine, Summary, default_target, summarise
+from insitu.analysis.summary import ExpectationLine, Summary, summarise, target_of_models
 from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
@@ -46,7 +46,8 @@ def write_report(
     Args:
         campaign: directory of the campaign.
         file: where to write; the suffix is one of SUFFIXES. Default: CAMPAIGN.html.
-        at: the point to look ahead to; default: 16 times the largest measured scale.
+        at: the point to look ahead to; default: `target` of campaign.toml, else 64 times the
+            largest number of ranks, at most 65,536.
         expectations: TOML file to judge; default: expectations.toml of the campaign, if any.
 
     Raises:
@@ -84,9 +85,10 @@ def summarise_campaign(
         models = load_models(store)
         experiment = load_experiment(store)
         runs = store.runs()
-        target = (
-            default_target(models) if at is None else tuple(coordinate_of(at, models.parameters))
-        )
+        if at is None:
+            target = target_of_models(models, load_config(campaign).target)
+        else:
+            target = tuple(coordinate_of(at, models.parameters))
         diagnosis = diagnose_store(store, at=dict(zip(models.parameters, target, strict=True)))
 
     return summarise(

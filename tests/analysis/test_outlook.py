@@ -113,11 +113,12 @@ def test_reports_and_charts_leave_unreliable_predictions_out(models):
 
 def test_without_models_an_outlook_is_empty():
     assert make_outlook(ModelSet(("p",)), ()).prospects == ()
-    assert outlook_target(ModelSet(("p",))) == largest_coordinate(ModelSet(("p",))) == ()
+    assert outlook_target(ModelSet(("p",)), {}) == largest_coordinate(ModelSet(("p",))) == ()
 
 
-def test_one_looks_sixteen_times_ahead(models):
-    assert outlook_target(models) == (256.0,)
+def test_an_outlook_looks_64_times_ahead_or_to_the_chosen_target(models):
+    assert outlook_target(models, {}) == (1024.0,)
+    assert outlook_target(models, {"p": 65536.0}) == (65536.0,)
 
 
 def test_four_steps_of_a_slider_double_and_never_leave_it():

@@ -31,12 +31,21 @@ def test_name_and_units_are_read(campaign: str):
     assert (config.axis("n"), config.axis("p")) == ("n [cells]", "p")
 
 
+def test_the_target_is_read(campaign: str):
+    write_settings(campaign, 'target = "p=65536, n=256"')
+
+    assert load_config(campaign).target == {"p": 65536.0, "n": 256.0}
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("name = ", "not valid TOML"),
-        ("nmae = 'x'", "unknown key 'nmae'; valid are name, parameters, classes"),
+        ("nmae = 'x'", "unknown key 'nmae'; valid are name, target, parameters"),
         ("name = 3", "name must be a string"),
+        ("target = 65536", "target must be a string"),
+        ("target = 'p'", "target: 'p' is not NAME=VALUE"),
+        ("target = 'p=0'", "target: values must be above 0"),
         ("parameters = 3", "must hold units by name"),
         ("[parameters]\nn = 3", "must hold units by name"),
     ],

@@ -111,7 +111,16 @@ def test_iterations_of_the_main_loop_are_repetitions(loop, wanted):
 
 
 def test_durations_are_estimated_by_a_power_law():
-    complete = {point(p, n): [0.1 * n**2 / p] for p in (1, 2, 4) for n in (16, 32)}
-    assert estimate_seconds(point(8, 64), complete) == pytest.approx(0.1 * 64**2 / 8)
-    assert estimate_seconds(point(8, 64), {point(1, 1): [7.0]}) == 7.0
+    complete = {point(p, n): [0.1 * n**2 / p] for p in (1, 2, 4, 8) for n in (16, 32, 64, 128)}
+    assert estimate_seconds(point(16, 256), complete) == pytest.approx(0.1 * 256**2 / 16, rel=0.2)
+    assert estimate_seconds(point(4, 4), {point(1, 1): [7.0]}) == pytest.approx(7.0 * 4)
     assert math.isnan(estimate_seconds(point(8, 64), {}))
+
+
+def test_a_single_run_with_more_ranks_does_not_multiply_the_remaining_time():
+    measured = {point(1, n): [seconds] for n, seconds in ((32, 2.4), (64, 2.4), (96, 3.4))}
+    before = estimate_seconds(point(6, 96), measured)
+
+    after = estimate_seconds(point(6, 96), measured | {point(2, 32): [6.8]})
+
+    assert before < after < 3 * before

@@ -207,7 +207,9 @@ def test_a_rule_is_violated_now_later_or_never(allreduce, now, later):
 def test_call_paths_of_one_function_are_added():
     known = {"f": [model(2 * P), model(2 * P)], "g": [model(3 * P)]}
 
-    found = check_guideline(parse_guideline("f <= g"), known.__getitem__, largest=[64.0], at=None)
+    found = check_guideline(
+        parse_guideline("f <= g"), known.__getitem__, largest=[64.0], at=[4096.0]
+    )
 
     assert found.now > 0.99
 

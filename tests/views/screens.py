@@ -48,7 +48,7 @@ KEYS = {  # the screens in their order, and the keys that open each
     "runs": ("escape", "r"),
     "notes": ("escape", "f"),
     "search": ("escape", "slash", "h", "a", "l", "o", "enter"),
-    "tree": ("escape", "s"),
+    "cost": ("escape", "s"),
     "ahead": ("p", "left"),
 }
 CHARACTER = 12.2  # width in the picture

@@ -65,7 +65,7 @@ def test_only_changes_are_listed():
     )
 
     assert list(list_changes(before, after)) == [
-        "run p=4#0: sealed, 4 of 4 ended",
+        "run p=4#0: complete, 4 of 4 ended",
         "model main->f time 1/2: 3",
         "note: new\\x1b[2J",
     ]

@@ -137,7 +137,7 @@ def test_a_campaign_with_only_a_plan_has_an_empty_board_until_its_first_run(tmp_
     words = [describe_first_run("x.insitu", agenda) for agenda in (agendas[0], None)]
     assert "campaign run x.insitu makes the 2 runs" in words[0]
     assert "insitu run --campaign x.insitu -- COMMAND" in words[1]
-    assert list(list_agenda_changes(*agendas)) == ["campaign: 1 of 2 made, about 3 s to go"]
+    assert list(list_agenda_changes(*agendas)) == ["campaign: 1 of 2 made, about 4 s to go"]
 
 
 def test_a_missing_campaign_is_refused(tmp_path: os.PathLike[str]):

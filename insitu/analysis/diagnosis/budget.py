@@ -1,6 +1,6 @@
 """What a limit may cost, and the scale at which it costs that much."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ from insitu.analysis.diagnosis.measurements import (
 )
 from insitu.entities import RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
+from insitu.modeling.target import default_target
 
 FARTHEST = 1e12  # ranks; a budget that lasts beyond is not used up
 WEAK_ABOVE, STRONG_BELOW = 0.8, 0.2  # slope of the work of all ranks over p, in log space
@@ -211,15 +212,10 @@ def breaking_point(cost: Cost, budget: Cost, start: float) -> float | None:
     return float(np.ceil(np.exp(high) - 1e-6))
 
 
-def target_of(measurements: Measurements, requested: float | None) -> float:
-    """The number of ranks that the diagnosis looks ahead to.
-
-    Default: 64 times the largest measured number of ranks, at most 65,536.
-    """
-    if requested is not None:
-        return requested
+def target_of(measurements: Measurements, requested: Mapping[str, float]) -> float:
+    """The number of ranks that the diagnosis looks ahead to; see `default_target`."""
     largest = float(measurements.p[-1]) if len(measurements.p) else 1.0
-    return max(min(64.0 * largest, 65_536.0), largest)
+    return default_target((RANKS,), (largest,), requested)[0]
 
 
 def at_text(name: str, value: float) -> str:

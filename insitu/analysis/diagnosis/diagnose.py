@@ -129,7 +129,7 @@ def diagnose_experiment(
     """
     requested = dict(target or {})
     measurements = gather(experiment, sites or {}, requested)
-    at = target_of(measurements, requested.get(RANKS))
+    at = target_of(measurements, requested)
     baseline = make_baseline(measurements, machine)
     outlook = TargetScope(measurements, machine, baseline, at)
 

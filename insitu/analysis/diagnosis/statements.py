@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from insitu.analysis.callpaths import short_name
+from insitu.analysis.callpaths import name_with_caller, short_name
 from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, breaking_point
 from insitu.analysis.diagnosis.growth import CERTAIN_LINEAR, CERTAIN_LOG
 from insitu.analysis.diagnosis.laws import quantity_text
@@ -66,8 +66,11 @@ class Statement:
 
     @property
     def short_name(self) -> str:
-        """The function's name without arguments, "" without a call path."""
-        return short_name(self.name)
+        """The function's name without arguments, an MPI call's with its caller."""
+        if not self.callpath:
+            return ""
+        path = CallPath.parse(self.callpath)
+        return name_with_caller(path) if is_mpi(path) else short_name(path.name)
 
     @property
     def name(self) -> str:

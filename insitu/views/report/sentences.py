@@ -295,8 +295,10 @@ def format_bounds(estimate: Estimate, unit: str) -> str:
 
 
 def format_ratio(value: float) -> str:
-    """A ratio with three significant digits."""
-    return "∞" if math.isinf(value) else f"{value:.3g}"
+    """A ratio with three significant digits; whole from 1,000 to a million."""
+    if math.isinf(value):
+        return "∞"
+    return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
 
 
 def format_rank_count(count: float) -> str:

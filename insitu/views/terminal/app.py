@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual import on, work
@@ -23,6 +24,7 @@ from insitu.views.terminal.overview import Overview
 from insitu.views.terminal.prospects import Prospects
 from insitu.views.terminal.view import WIDE, ScreenState, View
 
+NO_TARGET: Mapping[str, float] = {}
 WAIT_S = 1.0  # how long the reading thread waits for a board
 PAGES: dict[str, type[View]] = {
     "ahead": Prospects,
@@ -119,7 +121,8 @@ class Watch(App[None]):
             try:
                 board = self._source.newest(self._wait_s)
                 models = self._source.models()
-                agenda = self._source.agenda()
+                agenda, target = self._source.agenda(), self._source.target()
+                activity = self._source.activity()
             except InsituError as error:
                 self.trouble = error
                 self.call_from_thread(self.exit)
@@ -130,8 +133,10 @@ class Watch(App[None]):
                 gc.freeze()  # models are many and long-lived: keep them out of every collection
 
             is_new = board is not None or models is not None or agenda != self.shown.agenda
+            if activity != self.shown.activity:
+                self.shown.activity, is_new = activity, True
             if is_new and not worker.is_cancelled:
-                self.call_from_thread(self.show, board, models, agenda)
+                self.call_from_thread(self.show, board, models, agenda, target)
 
     @work(thread=True, exclusive=True, group="diagnosis")
     def _diagnose(self) -> None:
@@ -161,9 +166,16 @@ class Watch(App[None]):
                     self.call_from_thread(self._show_outlook, outlook)
 
     def show(
-        self, board: Board | None, models: ModelSet | None = None, agenda: Agenda | None = None
+        self,
+        board: Board | None,
+        models: ModelSet | None = None,
+        agenda: Agenda | None = None,
+        target: Mapping[str, float] = NO_TARGET,
     ) -> None:
-        """Draw what has changed: the board, the models, the agenda."""
+        """Draw what has changed: the board, the models, the agenda.
+
+        `target` has the values of parameters that campaign.toml names as the target.
+        """
         shown = self.shown
         shown.is_live, shown.agenda = self._source.is_live, agenda
         if board is not None:
@@ -171,7 +183,7 @@ class Watch(App[None]):
         if models is not None:
             keeps_target = models.parameters == shown.models.parameters and bool(shown.target)
             shown.models = models
-            self._request_outlook(shown.target if keeps_target else outlook_target(models))
+            self._request_outlook(shown.target if keeps_target else outlook_target(models, target))
             if isinstance(self.screen, DiagnosisPage):
                 self._diagnose()
 

@@ -23,19 +23,21 @@ from insitu.views.text import (
     describe_first_run,
     describe_ranks,
     describe_run,
+    describe_state,
     format_duration,
 )
 
 RANK_STYLES = {MEASURING: "cyan", SILENT: "yellow", ENDED: "green", FAILED: "red", LOST: "bold red"}
 
 
+MAX_LINE = 120  # columns of a sentence: longer lines are hard to read
 STATEMENT_STYLES = {"✘": "bold red", "!": "yellow", "✔": "green", "~": "dim"}
 KEYS = (
     ("d", "diagnosis: what will limit the program on more ranks"),
     ("↑ ↓", "select a call path"),
     ("enter", "open the model of the selected call path"),
-    ("/", "show only call paths that contain a text, or match a pattern with * and ?"),
-    ("s", "sort by the next column; a click on a title sorts by it"),
+    ("/", "search call paths: a text, or a pattern with * and ?"),
+    ("s", "sort by the next column, or click on its title"),
     ("m", "show the next metric"),
     ("c", "show the next behaviour class"),
     ("p", "predictions at another scale; ← → move the target"),
@@ -45,7 +47,7 @@ KEYS = (
     ("q", "quit"),
 )
 TABLE_SIGNS = (
-    ("▲ ▼", "the run in progress is above or below the forecast of earlier runs"),
+    ("▲ ▼", "the run in progress is above or below its forecast"),
     ("share", "share of the cost, measured; ahead: predicted"),
     ("growth", "predicted cost in multiples of the cost now"),
 )
@@ -103,7 +105,8 @@ class DiagnosisPage(LinesPage):
             return
         diagnosis = self.shown.diagnosis
         if diagnosis is not None:
-            lines = [_diagnosis_line(line) for line in diagnosis_lines(diagnosis)]
+            width = min(self.size.width - 4, MAX_LINE)
+            lines = [_diagnosis_line(line) for line in diagnosis_lines(diagnosis, width)]
             tables = efficiency_lines(diagnosis.efficiencies)
             lines += [Text(line) for line in ["", *tables]] if tables else []
         elif self.shown.is_diagnosing:
@@ -143,8 +146,9 @@ class FindingsPage(LinesPage):
             return
         findings = self.shown.board.findings
         facts = f"{len(findings)} finding{'s' * (len(findings) != 1)}"
-        hint = Text("the documentation explains each code", "dim")
-        self.fill(facts, group_findings(findings), hint)
+        hint = Text("insitu explain CODE: what a finding means and what to do", "dim")
+        lines = group_findings(findings, min(self.size.width - 4, MAX_LINE))
+        self.fill(facts, lines, hint)
 
 
 def _run_lines(run: RunRow, width: int) -> list[Text]:
@@ -157,7 +161,7 @@ def _run_lines(run: RunRow, width: int) -> list[Text]:
     )
     head = Text.assemble(
         (f"{printable(run.name)}  ", "bold"),
-        (run.state, STATE_STYLES.get(run.state, "")),
+        (describe_state(run), STATE_STYLES.get(run.state, "")),
         printable(f"  {words}"),
     )
     signs = Text()

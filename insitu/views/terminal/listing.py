@@ -1,5 +1,6 @@
 """Runs, call paths and findings as lines of a terminal."""
 
+import textwrap
 import time
 from collections.abc import Sequence
 
@@ -13,7 +14,14 @@ from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.terminal.selection import series_id
 from insitu.views.terminal.view import SCROLLBAR, cut, deviation_mark, deviation_text
-from insitu.views.text import describe_run, format_factor, point_values, rank_bar, sparkline
+from insitu.views.text import (
+    describe_run,
+    describe_state,
+    format_factor,
+    point_values,
+    rank_bar,
+    sparkline,
+)
 
 SPARK_WIDTH = 8
 FIXED_WIDTHS = {  # columns whose width does not depend on the terminal
@@ -27,6 +35,7 @@ FIXED_WIDTHS = {  # columns whose width does not depend on the terminal
 }
 COLUMNS = ("", "share", "ahead", "call path", "metric", "class", "model", "growth", "points")
 WIDE_COLUMNS = ("ahead", "growth")  # shown from ROOMY columns
+CROWDED = "crowded: "  # before models of times of ranks that shared cores
 STATE_STYLES = {
     "sealed": "green",
     "partial": "red",
@@ -54,7 +63,9 @@ def make_cells(
 ) -> list[Text]:
     """The cells of a row; the call path is only printed in its first row."""
     if row.text:
-        model = Text(cut(row.text, widths["model"]))
+        is_crowded = row.text.startswith(CROWDED)
+        text = row.text.removeprefix(CROWDED)
+        model = Text(cut(text, widths["model"]), style="dim" if is_crowded else "")
     elif row.live is not None:
         model = Text(f"now {quantity(row.live, row.unit)}", style="cyan")
     else:
@@ -117,8 +128,8 @@ def findings_text(findings: Sequence[Finding], most: int) -> Text:
     return Text("\n").join(lines or [Text("no findings", style="dim")])
 
 
-def group_findings(findings: Sequence[Finding]) -> list[Text]:
-    """All findings: for each code a title with their number, then a line each."""
+def group_findings(findings: Sequence[Finding], width: int) -> list[Text]:
+    """All findings: for each code a title with their number, then a paragraph each."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(finding.code, []).append(finding)
@@ -127,7 +138,11 @@ def group_findings(findings: Sequence[Finding]) -> list[Text]:
     for code, group in groups.items():
         count = f" ({len(group)})" if len(group) > 1 else ""
         lines.append(Text.assemble((printable(code), "bold yellow"), (count, "dim")))
-        lines += [Text(f"  {printable(finding.text)}") for finding in group]
+        for finding in group:
+            paragraph = textwrap.wrap(
+                printable(finding.text), width, initial_indent="  • ", subsequent_indent="    "
+            )
+            lines += map(Text, paragraph)
     return lines or [Text("no findings", style="dim")]
 
 
@@ -136,7 +151,7 @@ def run_line(run: RunRow, name: int, width: int) -> Text:
     style = STATE_STYLES.get(run.state, "")
     line = Text.assemble(
         f"{cut(run.name, name):<{name}} ",
-        (f"{run.state:<10}", style),
+        (f"{describe_state(run):<10} ", style),
         (rank_bar(run, 6), style),
         f" {printable(describe_run(run, time.time()))}",
         no_wrap=True,

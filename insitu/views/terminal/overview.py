@@ -15,6 +15,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 from insitu.analysis.board import SeriesRow
 from insitu.text import printable
 from insitu.views.terminal.listing import (
+    CROWDED,
     cell_inputs,
     column_widths,
     findings_text,
@@ -50,14 +51,15 @@ COST_METRIC = None  # stands for the metric of the first row, which measures the
 
 
 class Overview(View):
-    """Runs, call paths by cost, one of them in detail, findings."""
+    """Runs, call paths as a tree, one of them in detail, findings."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "model", priority=True),
         Binding("slash", "search", "search"),
-        Binding("s", "order", "sort"),
-        Binding("m", "metric", "metric"),
-        Binding("c", "behaviour", "class"),
+        # The line above the table names these keys beside what they change.
+        Binding("s", "order", "sort", show=False),
+        Binding("m", "metric", "metric", show=False),
+        Binding("c", "behaviour", "class", show=False),
         Binding("escape", "everything", "all", show=False),
     ]
 
@@ -72,7 +74,7 @@ class Overview(View):
     def __init__(self, shown: ScreenState) -> None:
         """Start with all rows, the most expensive first."""
         super().__init__(shown)
-        self._selection = Selection()
+        self._selection = Selection(order=TREE)
         self._metric: str | None = COST_METRIC
         self._layout: tuple[dict[str, int], list[str]] = ({}, [])  # columns and keys as drawn
         self._lines: list[list[Text]] = []
@@ -199,9 +201,15 @@ class Overview(View):
         """Draw the line that says what is shown, in which order."""
         names = ", ".join(self.shown.board.parameters) or "–"
         metric, selection = self._shown_metric() or "all metrics", self._selection
-        words = [f"{metric} over {names}", f"by {selection.order}", f"{count} rows"]
+        words = [
+            f"{metric} (m) over {names}",
+            f"by {selection.order} (s)",
+            f"{count} rows",
+        ]
         if selection.behaviour:
-            words.append(f"class {selection.behaviour}")
+            words.append(f"class {selection.behaviour} (c)")
+        if any(row.text.startswith(CROWDED) for row in self._rows.values()):
+            words.append("dim: crowded")
         if selection.text:
             words.append(f"matching {selection.text}")
         marked = {row.callpath for row in self.shown.board.series if row.verdict}
@@ -214,11 +222,11 @@ class Overview(View):
         metric = self._shown_metric()
         selection = replace(self._selection, metric=metric)
         rows = selection.apply(self.shown.board.series, self.shown.ahead)
-        self._draw_selection(len(rows))
         table: DataTable[Text] = self.query_one("#series", DataTable)
         width = max(table.size.width, 40)
         widths = column_widths(width, has_metric=not metric, is_wide=self.size.width >= ROOMY)
         self._rows = {"\0".join(series_id(row)): row for row in rows}
+        self._draw_selection(len(rows))
 
         ahead, is_tree = self.shown.ahead, selection.order == TREE
         cache: dict[str, tuple[object, list[Text]]] = {}

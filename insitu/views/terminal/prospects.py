@@ -204,7 +204,7 @@ class Prospects(View):
         factor = max(ratios, default=1.0)
         text = "within the measured range"
         if factor > 1:
-            text = f"{factor:.3g} × the measured range"
+            text = f"{format_ratio(factor)} × the measured range"
         if factor > DOUBTFUL_FACTOR:
             text += ": far; the intervals show how uncertain this is"
 

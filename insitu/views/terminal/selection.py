@@ -15,7 +15,7 @@ GROWTH = "growth"
 TARGET = "share ahead"
 DEVIATION = "deviation"
 NAME = "name"
-ORDERS = (COST, TREE, GROWTH, TARGET, DEVIATION, NAME)
+ORDERS = (TREE, COST, GROWTH, TARGET, DEVIATION, NAME)
 
 
 @dataclass(frozen=True, slots=True)

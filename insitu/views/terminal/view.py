@@ -35,6 +35,7 @@ class ScreenState:
     target: tuple[float, ...] = ()  # coordinate of the outlook; `ahead` follows when it is computed
     agenda: Agenda | None = None
     is_live: bool = False
+    activity: str = ""  # the run that `insitu campaign run` makes now, as p=4,n=64
     diagnosis: Diagnosis | None = None  # None without a complete run
     is_diagnosing: bool = False
 
@@ -59,6 +60,10 @@ class View(Screen[None]):
 
     def on_resize(self) -> None:
         """Redraw for the new size."""
+        self.call_after_refresh(self.draw)
+
+    def on_screen_resume(self) -> None:
+        """Redraw: the data may have changed while another screen covered this one."""
         self.call_after_refresh(self.draw)
 
     def action_back(self) -> None:
@@ -94,7 +99,12 @@ def _height(text: Text, width: int) -> int:
 
 def make_title(shown: ScreenState, facts: str, width: int) -> Text:
     """The first line of a screen: campaign, state, facts."""
-    state = Text("● live", style="bold green") if shown.is_live else Text("○ idle")
+    if shown.is_live:
+        state = Text("● live", style="bold green")
+    elif shown.activity:
+        state = Text(f"● making {printable(shown.activity)}", style="bold green")
+    else:
+        state = Text("○ idle")
     name = os.path.basename(os.path.abspath(shown.campaign))
     title = Text.assemble((printable(name), "bold"), "  ", state, no_wrap=True)
     title.append(f"  {printable(facts)}")

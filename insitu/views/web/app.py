@@ -19,7 +19,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from insitu.analysis.board import Board
+from insitu.analysis.board import Board, RunRow
+from insitu.analysis.outlook import board_target
 from insitu.analysis.progress import Agenda
 from insitu.entities import parse_assignment
 from insitu.errors import InsituError
@@ -28,6 +29,7 @@ from insitu.views.source import BoardSource
 from insitu.views.text import describe_first_run
 from insitu.views.web.diagnosis import diagnosis_json
 from insitu.views.web.guard import Guard
+from insitu.views.web.history import History
 from insitu.views.web.icicle import icicle_json
 from insitu.views.web.metrics import CONTENT_TYPE, FINISHED_STATES, Metrics
 from insitu.views.web.queries import Json, ModelQueries
@@ -40,6 +42,8 @@ SCRIPT, STYLE = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 TYPES = {
     "index.html": "text/html; charset=utf-8",
     "page.js": SCRIPT,
+    "compare.js": SCRIPT,
+    "course.js": SCRIPT,
     "diagnosis.js": SCRIPT,
     "icicle.js": SCRIPT,
     "names.js": SCRIPT,
@@ -90,6 +94,7 @@ class Feed:
         self.board = Board()
         self.is_live = False
         self._activity = ""  # of the campaign runner
+        self._history = History()
 
     async def after(self, number: int) -> Snapshot:
         """Wait until the newest snapshot has a number other than `number`, and return it."""
@@ -122,11 +127,13 @@ class Feed:
             return self._snapshot
         board = self.board if board is None else board
         self.board, self.is_live, self._activity = board, source.is_live, activity
+        self._history.add(self._runs_in_progress(), time.time())
 
         agenda, agenda_json = _read_agenda(source)
+        target = board_target(board, source.target())
         finished = tuple(run for run in board.runs if run.state in FINISHED_STATES)
         rows = tuple(replace(row, live=None, expected=None, verdict="") for row in board.series)
-        state = (finished, rows, board.findings, board.omitted, agenda_json)
+        state = (finished, rows, board.findings, board.omitted, agenda_json, target)
 
         number = self._snapshot.number + 1
         board_number, text = self._snapshot.board_number, self._snapshot.board
@@ -135,6 +142,7 @@ class Feed:
                 "campaign": self._campaign,
                 "board": replace(board, runs=finished, series=rows).to_dict(),
                 "agenda": agenda_json,
+                "target": target,
                 "first_run": describe_first_run(self._campaign, agenda),
             }
             board_number, text, self._board_state = number, json.dumps(content), state
@@ -148,13 +156,19 @@ class Feed:
             if row.live is not None:
                 rows.append([index, row.live, row.expected, row.verdict])
 
+        newest = next(iter(self._runs_in_progress()), None)
         return {
             "live": self.is_live,
             "activity": self._activity,
             "at": time.time(),
-            "runs": [asdict(run) for run in self.board.runs if run.state not in FINISHED_STATES],
+            "runs": [asdict(run) for run in self._runs_in_progress()],
+            "course": self._history.samples(newest.id) if newest is not None else [],
             "rows": rows,
         }
+
+    def _runs_in_progress(self) -> list[RunRow]:
+        """The runs that are being measured, the newest first."""
+        return [run for run in self.board.runs if run.state not in FINISHED_STATES]
 
 
 def make_app(

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from insitu.entities import CallPath, RunKey
-from insitu.modeling.base import ALL, ModelSet
+from insitu.modeling.base import ALL, MAXIMUM, ModelSet
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.views.source import BoardSource
 
@@ -40,13 +40,14 @@ def repetitions_json(source: BoardSource, models: ModelSet, callpath: str, metri
 def _means_of_classes(
     values: FloatArray, labels: IntArray | None, names: tuple[str, ...]
 ) -> list[tuple[str, float]]:
-    """The mean over the ranks of each class; one class without clusters."""
+    """The mean over all ranks, the maximum, and the mean over the ranks of each class."""
+    measured = values[np.isfinite(values)]
+    if not len(measured):
+        return []
+    means = [(ALL, float(measured.mean())), (MAXIMUM, float(measured.max()))]
     if labels is None or len(names) < 2:
-        measured = values[np.isfinite(values)]
-        name = names[0] if names else ALL
-        return [(name, float(measured.mean()))] if len(measured) else []
+        return means + [(name, means[0][1]) for name in names if name != ALL]
 
-    means = []
     for label, name in enumerate(names):
         measured = values[(labels == label) & np.isfinite(values)]
         if len(measured):

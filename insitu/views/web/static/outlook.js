@@ -6,9 +6,8 @@ import {
 import { data, fetchAnswers, go, state } from "./state.js";
 import { fullPath, pathName, shortPath } from "./names.js";
 
-const DEFAULT_FACTOR = 16; // times the largest measured value, where the user chose none
 const CURVE_FACTOR = 4; // the curves end this many times farther
-const SLIDER_FACTOR = 4096; // times the largest measured value, the end of a slider
+const SLIDER_FACTOR = 16384; // times the largest measured value, the end of a slider
 const SLIDER_STEPS = 240;
 const MEAN_NOTE = "the mean over ranks, because the sizes of classes are unknown there";
 const MIN_REST = 0.01; // smaller shares without a model are not mentioned
@@ -40,14 +39,11 @@ function measuredRanges() {
 const sliderEnd = (name) => ranges[name].high * SLIDER_FACTOR;
 const mainParameter = (names) => names.find((name) => name === "p") || names[0];
 
-// The coordinate on display. By default the main parameter is far beyond its measured values.
+const defaultValue = (name) => data.target[name] ?? ranges[name].high;
+
+// The coordinate on display: the default target, unless the user chose another.
 function targetCoordinate(names) {
-  const main = mainParameter(names);
-  const values = names.map((name) => {
-    const factor = name === main ? DEFAULT_FACTOR : 1;
-    return [name, state.at[name] ?? factor * ranges[name].high];
-  });
-  return Object.fromEntries(values);
+  return Object.fromEntries(names.map((name) => [name, state.at[name] ?? defaultValue(name)]));
 }
 
 // The coordinate of the outlook for other views; null as long as nothing is measured.
@@ -67,7 +63,7 @@ function listQueries(names) {
   const others = Object.fromEntries(Object.entries(at).filter(([name]) => name !== axis));
 
   // Round the end up to a power of two, so that the picture does not change with each step.
-  const end = Math.max(at[axis], ranges[axis].high * DEFAULT_FACTOR * CURVE_FACTOR);
+  const end = Math.max(at[axis], defaultValue(axis) * CURVE_FACTOR);
   const to = 2 ** Math.ceil(Math.log2(end));
   return [
     { name: "shares", words: { axis, to }, at: others },

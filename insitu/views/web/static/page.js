@@ -6,7 +6,8 @@ import {
   drawTree, foldSelected, listMetrics, moveSelection, selectedMetric, selectedPath, sortByColumn,
   updateAhead,
 } from "./tree.js";
-import { drawCompare, drawDetail, drawModel } from "./series.js";
+import { drawDetail, drawModel } from "./series.js";
+import { drawCompare } from "./compare.js";
 import { drawDiagnosis } from "./diagnosis.js";
 import { drawOutlook } from "./outlook.js";
 import { drawIcicle, moveInIcicle } from "./icicle.js";
@@ -74,8 +75,8 @@ function connectEvents() {
 }
 
 // The event `board`: everything that changes rarely.
-function setBoard({ campaign, board, agenda, first_run: firstRun }) {
-  Object.assign(data, { campaign, board, agenda, firstRun, version: data.version + 1 });
+function setBoard({ campaign, board, agenda, target, first_run: firstRun }) {
+  Object.assign(data, { campaign, board, agenda, target, firstRun, version: data.version + 1 });
 
   const name = printable(campaign.replace(/.*\/(?=.)/, ""));
   byId("campaign").textContent = name;
@@ -84,8 +85,8 @@ function setBoard({ campaign, board, agenda, first_run: firstRun }) {
 }
 
 // The event `now`: the runs in progress and their values, by index of the row.
-function setLiveValues({ live, activity, runs, rows }) {
-  Object.assign(data, { isLive: live, runs });
+function setLiveValues({ live, activity, runs, course, rows }) {
+  Object.assign(data, { isLive: live, runs, course });
 
   for (const row of data.board.series) Object.assign(row, { live: null, expected: null, verdict: "" });
   for (const [index, value, expected, verdict] of rows) {

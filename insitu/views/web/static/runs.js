@@ -2,6 +2,7 @@
 import {
   byId, element, formatDuration, formatFactor, formatNumber, formatPercent, formatQuantity, printable, svgElement, tableRow,
 } from "./text.js";
+import { makeCourse } from "./course.js";
 import { data, go } from "./state.js";
 import { fullPath, shortPath } from "./names.js";
 import { deviationOf, SIGNS } from "./tree.js";
@@ -294,6 +295,7 @@ function drawDeviations() {
     ? `${deviating.length} of ${judged.length} values differ from the forecast of earlier runs`
     : "the models cannot forecast this run yet";
   byId("r-off-note").textContent = `${printable(run.name)}: ${text}`;
+  byId("r-course").replaceChildren(...makeCourse(run, data.course));
   byId("r-off-table").hidden = !deviating.length;
   byId("r-off").replaceChildren(...deviating.slice(0, MAX_DEVIATIONS).map(makeDeviationRow));
 }

@@ -4,20 +4,18 @@ import {
   printable, svgElement, tableRow,
 } from "./text.js";
 import { data, fetchAnswers, go, state } from "./state.js";
-import { classShade, fullPath, pathName, shortPath } from "./names.js";
+import { classShade, fullPath, pathName } from "./names.js";
 import { chooseAxes, clearPlot, drawCurves } from "./plot.js";
 import { listMetrics, selectedMetric, selectedPath, selectedRow } from "./tree.js";
 import { drawSurface } from "./surface.js";
 
-const DEFAULT_COMPARED = 5; // the most expensive call paths are compared if none is selected
-const MAX_INTERVALS = 3; // intervals of more series cannot be distinguished in one plot
 const MAX_RIVALS = 3; // candidates drawn besides the model
 const MAX_STRIPS = 6; // runs whose ranks are drawn
 const MAX_COLUMNS = 64; // ranks in a row of a strip
-const NOTE = "points, model and 95 % interval; dashed beyond the measured range";
+export const NOTE = "points, model and 95 % interval; dashed beyond the measured range";
 
 // A query for each call path; none if another view is shown by now.
-function seriesQueries(view, paths) {
+export function seriesQueries(view, paths) {
   if (state.view !== view) return [];
   return paths.filter(Boolean).map((path) => ({
     name: "series",
@@ -30,6 +28,14 @@ function seriesQueries(view, paths) {
 function fixedParameters() {
   if (state.view !== "model") return {};
   return Object.fromEntries(Object.entries(state.at).filter(([name]) => name !== state.axis));
+}
+
+// A query for the values of all repetitions of each call path; none if another view is shown by now.
+export function repetitionQueries(view, paths) {
+  if (state.view !== view) return [];
+  return paths.filter(Boolean).map((path) => (
+    { name: "repetitions", words: { callpath: path, metric: selectedMetric() } }
+  ));
 }
 
 // The newest run in progress as a point on the axis, with the bounds of its forecast.
@@ -58,7 +64,7 @@ function listRepetitions(answer, repetitions, name) {
 }
 
 // The series of an answer as `drawCurves` expects them, one for each class.
-function makeSeries(answer, path, { hasRivals = false, repetitions = null } = {}) {
+export function makeSeries(answer, path, { hasRivals = false, repetitions = null } = {}) {
   return answer.classes.map((behaviour) => ({
     name: behaviour.name,
     label: printable(behaviour.label),
@@ -104,7 +110,7 @@ function hoverText(series, x, index, unit) {
 }
 
 // Fill a legend; the result shows the values at a position: (x, indices into the curves).
-function drawLegend(host, series, unit) {
+export function drawLegend(host, series, unit) {
   const outputs = series.map(() => element("output"));
   const items = series.map((each, i) => {
     const className = each.isSelected ? "chosen" : "";
@@ -141,7 +147,7 @@ function drawClasses(ids, answer, path, options) {
   return axes;
 }
 
-function missingModelText(answer) {
+export function missingModelText(answer) {
   if (answer === null) return "the server does not answer; trying again …";
   return `no model of ${printable(selectedMetric())} yet: a model needs runs at three scales or more`;
 }
@@ -169,10 +175,18 @@ export async function drawDetail() {
   } else {
     const ids = { plot: "plot", legend: "legend", logX: "log-x", logY: "log-y" };
     drawClasses(ids, answer, path, { height: 260 });
+    drawDetailRepetitions(ids, answer);
     const others = names.length > 1 ? ", other parameters at their largest values" : "";
     byId("note").textContent = `${printable(selectedMetric())}: ${NOTE}${others}${live}`;
   }
   drawRanks(byId("ranks"), answer, 1);
+}
+
+// The values of repetitions follow the curves: the server reads them from every run.
+async function drawDetailRepetitions(ids, answer) {
+  const answers = await fetchAnswers("legend", () => repetitionQueries("paths", [selectedPath()]));
+  if (!answers || !answers.length) return;
+  drawClasses(ids, answer, selectedPath(), { height: 260, repetitions: answers[0] });
 }
 
 // How the run in progress compares with its forecast.
@@ -247,7 +261,7 @@ const selectedClass = (answer) => (
 function modelQueries() {
   const queries = seriesQueries("model", [selectedPath()]);
   if (!queries.length) return [];
-  return [...queries, { name: "repetitions", words: { callpath: selectedPath(), metric: selectedMetric() } }];
+  return [...queries, ...repetitionQueries("model", [selectedPath()])];
 }
 
 // The page of a model.
@@ -393,108 +407,4 @@ function drawMeasuredPoints(behaviour, names) {
     ["n", formatQuantity(value, behaviour.unit)],
   ]));
   byId("m-points").replaceChildren(...rows);
-}
-
-// The selected call paths; without a selection the most expensive.
-function comparedPaths() {
-  if (state.pins.length) return state.pins;
-  const metric = selectedMetric();
-  const rows = data.board.series.filter((row) => row.metric === metric).sort((a, b) => b.share - a.share);
-  return [...new Set(rows.map((row) => row.callpath))].slice(0, DEFAULT_COMPARED);
-}
-
-// Several call paths in one plot.
-export async function drawCompare() {
-  const paths = comparedPaths();
-  fillSelect(byId("c-metric"), listMetrics(), selectedMetric());
-  byId("relative").checked = state.relative;
-  byId("c-note").textContent = "";
-
-  const answers = await fetchAnswers("c-plot", () => seriesQueries("compare", comparedPaths()));
-  if (!answers) return;
-  const series = makeComparedSeries(paths, answers);
-  if (!series.length) {
-    const failed = answers.find((answer) => answer === null);
-    clearPlot(byId("c-plot"));
-    byId("c-legend").replaceChildren(element("li", "dim", missingModelText(failed)));
-    return;
-  }
-
-  byId("c-note").textContent = compareNote(series.length);
-  const axes = chooseAxes(state, series.flatMap((each) => each.points));
-  byId("c-log-x").checked = axes.isLogX;
-  byId("c-log-y").checked = axes.isLogY;
-
-  const unit = state.relative ? "" : series[0].unit;
-  const onHover = drawLegend(byId("c-legend"), series, unit);
-  addLegendButtons(series, paths);
-  const { axis } = answers.find((answer) => answer && answer.classes.length);
-  drawCurves(byId("c-plot"), {
-    key: paths.join(" "),
-    axis,
-    valueLabel: selectedMetric(),
-    unit,
-    ...axes,
-    series,
-    height: 430,
-    onHover,
-    format: state.relative ? (value) => `× ${formatNumber(value)}` : undefined,
-    label: `${selectedMetric()} of ${series.length} series over ${axis}`,
-  });
-}
-
-function makeComparedSeries(paths, answers) {
-  const result = [];
-  paths.forEach((path, i) => {
-    for (const series of answers[i] ? makeSeries(answers[i], path) : []) {
-      if (series.name === "maximum") continue; // of all ranks: twice as many curves say little more
-      const name = series.name === "all" ? "" : ` (${series.label})`;
-      const compared = { ...series, path, shade: result.length, label: `${shortPath(path, 60)}${name}` };
-      result.push(state.relative ? scaleToFirst(compared) : compared);
-    }
-  });
-
-  const hasIntervals = result.length <= MAX_INTERVALS;
-  return hasIntervals ? result : result.map((series) => ({ ...series, low: null }));
-}
-
-function compareNote(count) {
-  const content = count > MAX_INTERVALS
-    ? "points and models, dashed beyond the measured range; the page of a model shows its interval"
-    : NOTE;
-  const selection = state.pins.length
-    ? "☐ in the tree adds and removes call paths"
-    : "the most expensive call paths; ☐ in the tree, or the key c, selects others";
-  return `${content}; ${selection}`;
-}
-
-function addLegendButtons(series, paths) {
-  [...byId("c-legend").children].forEach((item, i) => {
-    const { path, name } = series[i];
-    const open = element("button", "link", "page");
-    open.addEventListener("click", () => go({ view: "model", path, behaviour: name }, true));
-    item.append(" ", open);
-
-    if (state.pins.length) {
-      const remove = element("button", "link", "remove");
-      remove.addEventListener("click", () => go({ pins: paths.filter((each) => each !== path) }));
-      item.append(" ", remove);
-    }
-  });
-}
-
-// In multiples of the first measured value: compares growth instead of size.
-function scaleToFirst(series) {
-  const first = series.points.length ? series.points[0][1] : 0;
-  if (!(first > 0)) return series;
-
-  const scale = (values) => values.map((value) => (value === null ? null : value / first));
-  return {
-    ...series,
-    values: scale(series.values),
-    low: scale(series.low),
-    high: scale(series.high),
-    points: series.points.map(([x, y]) => [x, y / first]),
-    live: null,
-  };
 }

@@ -4,8 +4,10 @@ import { byId } from "./text.js";
 export const data = {
   board: { parameters: [], runs: [], series: [], findings: [], omitted: 0 },
   runs: [], // runs in progress, newest first
+  course: [], // samples of the newest run in progress, see course.js
   agenda: null, // progress of the runs that campaign.toml plans
   campaign: "",
+  target: {}, // values of parameters that views look ahead to by default
   firstRun: "", // how to make the first run
   isLive: false,
   version: 0, // increases with each board; answers to earlier queries are discarded

@@ -1,0 +1,21 @@
+"""The coordinate that views look ahead to by default."""
+
+from insitu.modeling.target import default_target
+
+
+def test_the_ranks_grow_64_times_and_other_parameters_stay():
+    assert default_target(("p", "n"), (16.0, 512.0), {}) == (1024.0, 512.0)
+    assert default_target(("n", "p"), (512.0, 16.0), {}) == (512.0, 1024.0)
+
+
+def test_the_target_has_at_most_65536_ranks_and_never_fewer_than_measured():
+    assert default_target(("p",), (4096.0,), {}) == (65536.0,)
+    assert default_target(("p",), (131072.0,), {}) == (131072.0,)
+
+
+def test_without_ranks_the_first_parameter_grows():
+    assert default_target(("n", "m"), (4096.0, 2.0), {}) == (262144.0, 2.0)
+
+
+def test_chosen_values_come_first_and_other_names_are_ignored():
+    assert default_target(("p", "n"), (16.0, 512.0), {"n": 64.0, "k": 3.0}) == (1024.0, 64.0)

@@ -1,0 +1,39 @@
+"""Every view looks ahead to the same target."""
+
+from pathlib import Path
+
+import pytest
+
+from insitu.analysis.outlook import board_target, outlook_target
+from insitu.campaign.load import load_experiment
+from insitu.modeling.pipeline import remodel
+from insitu.workflows import diagnose, predict_series
+from insitu.workflows.boards import BoardClient
+from insitu.workflows.report import summarise_campaign
+from tests.support.campaigns import heat_campaign
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    path = tmp_path / "heat.insitu"
+    with heat_campaign(str(path), 1, (4, 8, 16)) as store:
+        store.put_models(remodel(load_experiment(store)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("settings", "ranks"), [("", 1024.0), ('target = "p=65536"', 65536.0), ('target = "n=1"', 1024)]
+)
+def test_all_views_have_one_target(campaign: Path, settings: str, ranks: float):
+    (campaign / "campaign.toml").write_text(settings, encoding="utf-8")
+
+    predicted = predict_series(str(campaign)).series[0].values[0]["at"]
+    with BoardClient(str(campaign)) as client:
+        models, board, chosen = client.models(), client.read_stored(), client.target()
+
+    assert diagnose(str(campaign)).target == ranks
+    assert summarise_campaign(str(campaign)).target == (ranks,)
+    assert predicted == {"p": ranks}
+    assert models is not None and board is not None
+    assert board_target(board, chosen) == {"p": ranks}
+    assert outlook_target(models, chosen) == (ranks,)
