@@ -7,8 +7,6 @@ from html import escape
 from insitu import __version__
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.class_costs import CONFIDENCE
-from insitu.analysis.diagnosis.efficiency_table import efficiency_lines
-from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.shares import Estimate
 from insitu.analysis.summary import (
     RankPartition,
@@ -16,17 +14,19 @@ from insitu.analysis.summary import (
     Summary,
     coordinate_text,
 )
-from insitu.entities import ARROW, CallPath, number
+from insitu.entities import ARROW, CallPath
 from insitu.modeling.base import SeriesModel
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.report.chart import CHART_STYLE, legend, rank_strip, series_chart, shares_chart
+from insitu.views.report.diagnosis import DIAGNOSIS_STYLE, diagnosis_section
 from insitu.views.report.sentences import (
     TRUST_LEVELS,
     VIOLATED,
     describe_state,
     format_bounds,
     format_rank_count,
+    format_ratio,
     growth_factor,
     headlines,
     predicted_share,
@@ -43,7 +43,7 @@ OPEN_PARTITIONS = 1  # call paths whose classes are shown
 OPEN_ROWS = 5  # of a table
 OPEN_CODES = 3  # of findings
 MAX_CHARTS = 12  # call paths with a plot: the most expensive ones now or at the target
-UNFOLDED_RUNS = 20  # up to this number, the list of runs is open
+UNFOLDED_RUNS = 8  # up to this number, the list of runs is open
 PATH_WIDTH = 70
 UNFOLDED_FINDINGS = 3  # up to this number, findings of a code are not folded
 NO_NUMBERS = 99  # a column that no table has
@@ -59,7 +59,6 @@ STYLE = """
   --line: #343a41; --card: #1c2025; --a: #56b4e9; --b: #ff8a3d; --c: #2fc49a; --d: #e29cc6;
   --e: #e6b450; --f: #8ecbf0; --g: #ccc; } }
 * { box-sizing: border-box; }
-.diagnosis { white-space: pre-wrap; background: var(--card); padding: 12px; font-size: 13px; }
 body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: var(--ink);
   background: var(--paper); max-width: 1080px; margin: 0 auto; padding: 24px 20px 60px; }
 h1 { font-size: 26px; margin: 0 0 2px; } h2 { font-size: 19px; margin: 34px 0 8px; }
@@ -109,11 +108,12 @@ def html(summary: Summary, axis: str, date: str) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{title}: how it scales</title><style>{STYLE}{CHART_STYLE}</style></head><body>",
+        f"<title>{title}: how it scales</title>",
+        f"<style>{STYLE}{CHART_STYLE}{DIAGNOSIS_STYLE}</style></head><body>",
         f"<h1>{title}: how it scales</h1>",
         f'<p class="dim">{_text(_subtitle(summary))}. Made by insitu {__version__}, '
         f"{_text(date)}.</p>",
-        _diagnosis_section(summary),
+        diagnosis_section(summary.diagnosis),
         _headlines_section(summary),
         _shares_section(summary, axis),
         _growth_section(summary),
@@ -133,25 +133,11 @@ def html(summary: Summary, axis: str, date: str) -> str:
 def _subtitle(summary: Summary) -> str:
     largest = coordinate_text(summary.parameters, summary.largest)
     target = coordinate_text(summary.parameters, summary.target)
-    factor = number(round(summary.extrapolation_factor, 2))
+    factor = format_ratio(summary.extrapolation_factor)
     count = len(summary.runs)
     return (
         f"{count} run{'s' * (count != 1)} up to {largest}; predictions for {target}, "
         f"{factor} times the largest measured scale"
-    )
-
-
-def _diagnosis_section(summary: Summary) -> str:
-    if summary.diagnosis is None:
-        return ""
-    # Each line for itself: text that is made safe to print has no line breaks.
-    lines = "\n".join(map(_text, diagnosis_lines(summary.diagnosis)))
-    tables = "\n".join(map(_text, efficiency_lines(summary.diagnosis.efficiencies)))
-    section = f'<pre class="diagnosis">{lines}</pre>'
-    return (
-        f'{section}<h2>Efficiencies</h2><pre class="diagnosis">{tables}</pre>'
-        if tables
-        else section
     )
 
 
@@ -300,7 +286,7 @@ def _trust_section(summary: Summary) -> str:
     lines = "".join(f"<li>{_text(line)}</li>" for line in trust_reasons(summary))
     rows = [tuple(map(_text, row)) for row in trust_rows(summary)]
     then = coordinate_text(summary.parameters, summary.target)
-    table = _table((f"models at {then}", *TRUST_LEVELS), rows, numbers=1)
+    table = _folding_table((f"models at {then}", *TRUST_LEVELS), rows, numbers=1)
     return f"<h2>How far to trust this</h2><ul>{lines}</ul>{table}"
 
 

@@ -10,7 +10,7 @@ from insitu.analysis.shares import RELEVANT, ROUGH, TRUSTED, CostShare, Estimate
 from insitu.analysis.summary import DOUBTFUL_FACTOR, SeriesGrowth, Summary, coordinate_text
 from insitu.campaign.selection import is_omitted
 from insitu.design.proposals import Proposal, Proposals
-from insitu.entities import RunRecord, RunState, number
+from insitu.entities import RunRecord, RunState
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, HORIZON_FACTOR, SeriesModel
 from insitu.units import percent, quantity
@@ -236,7 +236,7 @@ def trust_reasons(summary: Summary) -> Iterator[str]:
     yield _repetition_sentence(summary)
 
     if summary.extrapolation_factor > DOUBTFUL_FACTOR:
-        factor = number(round(summary.extrapolation_factor, 1))
+        factor = format_ratio(summary.extrapolation_factor)
         yield (
             f"The target is {factor} times the largest measured scale. Intervals are reliable up "
             f"to {DOUBTFUL_FACTOR:g} times; beyond that, growth may change in a way that no "
