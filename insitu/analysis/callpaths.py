@@ -48,7 +48,12 @@ def short_name(frame: str) -> str:
         depth += (character == "<") - (character == ">")
         if depth == 0 and character != ">":
             kept.append(character)
-    return "".join(kept) if depth == 0 else name
+    if depth != 0:
+        return name
+    plain = "".join(kept)
+    # A function that a template makes begins with the type of its result.
+    has_type = " " in plain and "(" not in plain and "operator" not in plain
+    return plain.rpartition(" ")[2] if has_type else plain
 
 
 def name_with_caller(path: CallPath) -> str:

@@ -25,6 +25,10 @@ def test_template_arguments_and_enclosing_functions_are_dropped():
     assert short_name(FULL) == "app::Field::sum"
     assert short_name("Grid.read.<locals>.<listcomp>") == "<listcomp> in Grid.read"
     assert short_name("<lambda>") == "<lambda>"
+    assert short_name("void app::read<int>(int)") == "app::read"
+    assert short_name("unsigned long app::count<float>(float) [clone .isra.0]") == "app::count"
+    assert short_name("app::Field::operator bool() const") == "app::Field::operator bool"
+    assert short_name("(anonymous namespace)::solve(int)") == "(anonymous namespace)::solve"
 
 
 def test_a_name_that_is_too_long_keeps_the_function():

@@ -95,6 +95,34 @@ def test_a_healthy_program_has_no_limit():
     assert {"push", "reduce"} <= {entry.name for entry in diagnosis.fine}
 
 
+def test_a_program_that_stops_after_a_given_time_scales_neither_weakly_nor_strongly():
+    iterations = {2: 1963, 3: 453, 4: 302, 6: 302, 8: 200, 12: 151}
+
+    def counts(p: int) -> float:
+        return iterations[p]
+
+    plan: Plan = {
+        "app->main->push": {"visits": counts, "time_exclusive": lambda p: 1e-3 * counts(p)},
+        "app->main->norm->MPI_Allreduce": {"visits": counts},
+    }
+
+    assert diagnose(plan).scaling == "mixed"
+
+
+@pytest.mark.parametrize(("scales", "exact"), [((1, 2, 3, 4, 6), False), ((2, 3, 4, 6, 12), True)])
+def test_messages_to_all_ranks_are_certain_where_blocks_cannot_all_touch(
+    scales: tuple[int, ...], exact: bool
+):
+    sends = {"messages_sent": lambda p: 5000 * (p - 1), "bytes_sent": lambda p: 8e7 * (p - 1)}
+    plan = {"app->main->swap->MPI_Isend": {"visits": lambda p: 5000 * (p - 1), **sends}}
+
+    diagnosis = diagnose(plan, scales)
+
+    of_swap = [entry for entry in diagnosis.all_statements() if entry.name == "swap"]
+    assert {entry.status for entry in of_swap} == ({"limit"} if exact else {"not judged"})
+    assert all(exact or "neighbours in a grid look alike" in entry.text for entry in of_swap)
+
+
 def test_a_table_of_all_ranks_is_a_memory_limit_with_the_scale_where_it_breaks():
     plan = {
         "app->main": {"visits": lambda p: 1, "heap_growth": lambda p: 160_000 * p + 5_000},

@@ -34,7 +34,7 @@ def models(tmp_path_factory) -> ModelSet:
 
 @pytest.fixture
 def summary(models: ModelSet) -> Summary:
-    return summarise("heat", (), models)
+    return summarise("heat", (), models, target=(1024.0,))
 
 
 class Seen(HTMLParser):
@@ -108,7 +108,7 @@ def test_what_is_broken_is_named_first_and_trust_is_told(models: ModelSet):
         ExpectationLine("✘", "violated", "main->solve", "time", "O(1)", "grows as O(p)", "99 %")
     ]
 
-    text = markdown(summarise("heat", (), models, expectations=judged), "today")
+    text = markdown(summarise("heat", (), models, target=(1024.0,), expectations=judged), "today")
 
     assert "1 of 1 expectations is violated: main->solve, O(1): grows as O(p)." in text
     row = "| ✘ | main->solve | time | O(1) | violated: grows as O(p) | 99 % |"

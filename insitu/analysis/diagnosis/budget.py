@@ -10,6 +10,7 @@ from insitu.analysis.diagnosis.machine import (
     LEAST_BUDGET_S,
     ONCE_BUDGET_S,
     Machine,
+    is_collective,
 )
 from insitu.analysis.diagnosis.measurements import (
     IMPORT,
@@ -24,6 +25,7 @@ from insitu.modeling.target import default_target
 
 FARTHEST = 1e12  # ranks; a budget that lasts beyond is not used up
 WEAK_ABOVE, STRONG_BELOW = 0.8, 0.2  # slope of the work of all ranks over p, in log space
+FEWER_ITERATIONS = 1.5  # times as many on fewer ranks: the program does not stop by their number
 HALVINGS = 60
 
 Cost = Callable[[float], float]
@@ -128,6 +130,8 @@ def find_scaling(measurements: Measurements) -> str:
     """
     if len(measurements.p) < 2:
         return "unknown"
+    if _has_fewer_iterations(measurements):
+        return "mixed"
 
     work = np.zeros(len(measurements.p))
     top = np.zeros(len(measurements.p))
@@ -147,6 +151,24 @@ def find_scaling(measurements: Measurements) -> str:
         return "unknown"
 
     return _scaling_of(np.log(measurements.p), np.log(work))
+
+
+def _has_fewer_iterations(measurements: Measurements) -> bool:
+    """Whether the program makes far fewer iterations on more ranks.
+
+    A program that stops after a given time, as HPCG does, or when it has converged, does an amount
+    of work that says nothing about its scaling. The collective call with the most visits counts
+    iterations: all ranks take part in it, whatever the number of ranks or of neighbours.
+    """
+    best: FloatArray = np.zeros(0)
+    for path in measurements.callpaths:
+        if is_mpi(path) and is_collective(path.name) and not is_start_up(path):
+            visits = measurements.series([path], VISITS.name).statistic(np.mean)
+            if np.all(visits > 0) and (not best.size or visits.sum() > best.sum()):
+                best = visits
+    if not best.size:
+        return False
+    return bool(np.any(np.maximum.accumulate(best) > FEWER_ITERATIONS * best))
 
 
 def _scaling_of(log_p: FloatArray, log_work: FloatArray) -> str:

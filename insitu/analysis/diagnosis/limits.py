@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost, visit_price
 from insitu.analysis.diagnosis.files import file_limits
-from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
+from insitu.analysis.diagnosis.growth import CERTAIN_LINEAR, CountGrowth, find_growth
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import (
     PAIRWISE,
@@ -35,6 +35,9 @@ from insitu.modeling.measurement import FloatArray
 
 UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
 SENT, RECEIVED = "sends", "receives"
+# Blocks of a bisected domain all touch each other on 1, 2, 3, 4 and 6 ranks (24^3 elements of
+# miniFE 2.0): only a larger number of ranks that is no power of two separates them from p - 1.
+LEAST_SEPARATING = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +145,10 @@ def _pairwise_limit(
     measurements, machine, target = scope.measurements, scope.machine, scope.target
     p = measurements.p
     visits = measurements.series([owner], VISITS.name)
-    by_count = find_growth(p, messages, target, counts=visits)
+    by_count = _doubt_on_few_ranks(p, find_growth(p, messages, target, counts=visits))
     if _is_shared_dynamically(by_count, p, target):
         return None
-    by_bytes = find_growth(p, volume, target, counts=visits)
+    by_bytes = _doubt_on_few_ranks(p, find_growth(p, volume, target, counts=visits))
 
     def cost(ranks: float) -> float:
         count = value_at(by_count, ranks, p, target)
@@ -178,6 +181,15 @@ def _pairwise_limit(
             subject=f"{verb} {{}}",
         )
     return None
+
+
+def _doubt_on_few_ranks(p: FloatArray, growth: CountGrowth) -> CountGrowth:
+    """Growth of messages between pairs, uncertain where all ranks may be neighbours."""
+    is_separated = any(
+        ranks >= LEAST_SEPARATING and ranks & (ranks - 1) for ranks in p.astype(int).tolist()
+    )
+    is_certain = growth.is_certain and (is_separated or float(p[-1]) >= CERTAIN_LINEAR)
+    return replace(growth, is_certain=is_certain)
 
 
 def _is_shared_dynamically(growth: CountGrowth, p: FloatArray, target: float) -> bool:

@@ -256,6 +256,8 @@ def _growing_time(
     carried: float,
 ) -> Statement | None:
     model, path = series.model, series.key.callpath
+    if baseline.scaling == "mixed" and not is_mpi(path):
+        return None  # nothing is known about how much work there is
     now, then = (float(value) for value in model.predict([[largest], [carried]]))
     ((low, high),) = model.interval([[carried]], LEVEL).tolist()
     expected = now * (largest / carried if baseline.scaling == "strong" else 1.0)
