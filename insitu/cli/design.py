@@ -2,6 +2,7 @@
 
 import click
 
+from insitu.cli.messages import print_note
 from insitu.cli.options import json_option
 from insitu.cli.output import print_json
 from insitu.design.deduce import Pairing, Rule
@@ -9,7 +10,7 @@ from insitu.design.dependency_file import parse_derived
 from insitu.design.factorial import ExperimentDesign, Point
 from insitu.design.levels import parse_levels
 from insitu.design.mainloop import LoopVerdict, iterations_for
-from insitu.entities import Finding, number
+from insitu.entities import RANKS, Finding, number
 from insitu.errors import UsageError
 from insitu.workflows.design import (
     CheckPointComparison,
@@ -22,6 +23,7 @@ from insitu.workflows.design import (
     make_design,
     write_dependencies,
 )
+from insitu.workflows.rank_levels import choose_rank_levels
 
 CROWDED = Finding(
     "ranks-crowded",
@@ -85,6 +87,13 @@ CROWDED = Finding(
     "iterations a run needs.",
 )
 @click.option(
+    "--ranks-from",
+    type=click.Path(),
+    metavar="CAMPAIGN",
+    help="Only numbers of ranks that the program accepts as far as CAMPAIGN shows (cubes, squares, "
+    "powers), and those that its behaviour classes need to exist at five of them.",
+)
+@click.option(
     "-c",
     "--compare",
     type=click.Path(),
@@ -109,6 +118,7 @@ def command(
     rule: Rule,
     pairing: Pairing,
     variation: float,
+    ranks_from: str | None,
     compare: str | None,
     output: str | None,
     is_json: bool,
@@ -124,6 +134,8 @@ def command(
     values = _parse_all_levels(levels)
     declared = [parse_derived(text) for text in derived]
     structure = load_dependencies(dependencies, declared, iteration)
+    if ranks_from is not None:
+        values = _with_rank_levels(values, structure.ranks or RANKS, ranks_from)
 
     loop = None
     if compare is not None and structure.iteration:
@@ -158,6 +170,21 @@ def _parse_all_levels(texts: tuple[str, ...]) -> dict[str, tuple[float, ...]]:
             raise UsageError(f"--levels {text}: '{name}' is given twice")
         levels[name] = values
     return levels
+
+
+def _with_rank_levels(
+    levels: dict[str, tuple[float, ...]], name: str, campaign: str
+) -> dict[str, tuple[float, ...]]:
+    """Replace the levels of the number of ranks by those that a campaign suggests."""
+    chosen = choose_rank_levels(campaign, levels.get(name, ()))
+    for level in chosen.refused:
+        print_note(
+            f"{name}={number(level)} is left out: all measured numbers of ranks have a property"
+            " (cubes, squares, powers) that it lacks"
+        )
+    for size, reason in chosen.added.items():
+        print_note(f"{name}={size} is added: {reason}")
+    return levels | {name: chosen.levels}
 
 
 def _print_loop(loop: LoopVerdict, parameter: str, *, is_json: bool) -> None:

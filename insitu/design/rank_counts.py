@@ -40,6 +40,28 @@ def next_rank_counts(measured: Sequence[int], number: int, end: float) -> list[i
     return _limit([largest * 2**step for step in _steps(number)], end)
 
 
+def find_refused(measured: Sequence[int], named: Sequence[float]) -> list[float]:
+    """Return the numbers of ranks without a property that all measured ones have, ascending.
+
+    A single rank is never among them, and none is where the measured ones have no such property.
+
+    Args:
+        measured: the numbers of ranks of the runs so far.
+        named: those in question.
+    """
+    several = sorted({size for size in measured if size > 1})
+    if len(several) < MIN_COUNTS:
+        return []
+
+    for power in (3, 2):
+        if all(_is_kth_power(size, power) for size in several):
+            return sorted(n for n in named if n > 1 and not _is_kth_power(round(n), power))
+    for base in range(2, MAX_BASE + 1):
+        if all(_is_power(size, base) for size in several):
+            return sorted(n for n in named if n > 1 and not _is_power(round(n), base))
+    return []
+
+
 def _next_powers(roots: Sequence[int], power: int, number: int, end: float) -> list[int]:
     """Cubes or squares beyond the largest; sides that are powers of a base go on as such."""
     if len(roots) > MIN_COUNTS:

@@ -104,3 +104,16 @@ def test_models_of_a_campaign_use_its_dependencies(insitu, tmp_path, planned):
     answer = insitu("refit", "c.insitu")
     assert answer.code == 2
     assert "dependencies.json: not a file of `insitu detect`" in answer.err
+
+
+def test_numbers_of_ranks_come_from_what_a_campaign_shows(insitu, tmp_path):
+    (tmp_path / "deps.json").write_text(json.dumps(DEPENDENCIES))
+    measured(tmp_path, [(8, 100), (27, 100), (64, 100)], 64, lambda p, n: p)
+    levels = ("-l", "p=8,16,27,125", "-l", "n=100,200,400")
+
+    words = ("design", "deps.json", *levels, "--method", "full", "--ranks-from", "c.insitu")
+    outcome = insitu(*words, "--json")
+
+    rows = [json.loads(line) for line in outcome.lines]
+    assert {row["params"]["p"] for row in rows} == {8, 27, 125}
+    assert "p=16 is left out" in outcome.err

@@ -7,11 +7,12 @@ import pytest
 
 from insitu.campaign.store import open_store
 from insitu.design.class_coverage import find_class_gaps, propose_class_runs
-from insitu.design.rank_counts import next_rank_counts
+from insitu.design.rank_counts import find_refused, next_rank_counts
 from insitu.entities import CallPath, RunKey
 from insitu.modeling.base import Clusters
 from insitu.workflows.advise import advise_runs
 from insitu.workflows.import_ import import_measurements
+from insitu.workflows.rank_levels import choose_rank_levels
 
 PATH = CallPath.parse("main->exchange")
 
@@ -58,6 +59,31 @@ def test_a_class_of_the_larger_runs_needs_further_runs():
     assert runs[343] == "class inner exists at 2 of 5 values of p"
 
 
+@pytest.mark.parametrize(
+    ("measured", "refused"),
+    [([1, 8, 27], [2, 9, 16]), ([4, 16, 64], [2, 8, 27]), ([2, 4, 8], [9, 27]), ([6, 10], [])],
+)
+def test_numbers_without_the_property_of_all_measured_ones_are_refused(measured, refused):
+    named = (1, 2, 8, 9, 16, 27)
+
+    found = find_refused(measured, named)
+
+    assert set(refused) <= set(found)
+    assert 1 not in found
+    assert not set(measured) & set(found)
+
+
+def test_a_design_has_only_cubes_and_every_class_at_five_of_them(tmp_path):
+    campaign = cube_campaign(tmp_path, (2, 3, 4))
+
+    chosen = choose_rank_levels(campaign, (8.0, 16.0, 125.0))
+
+    # Inner ranks and those on faces exist from 27 ranks on.
+    assert chosen.refused == (16.0,)
+    assert chosen.levels == (8.0, 125.0, 216.0, 343.0)
+    assert list(chosen.added) == [216, 343]
+
+
 def test_runs_for_classes_are_among_the_allowed_ones():
     clusters = clusters_of({8: ("corner",), 64: ("corner", "inner"), 512: ("corner", "inner")})
 
@@ -70,10 +96,11 @@ def test_one_class_of_all_ranks_needs_no_further_run():
     assert find_class_gaps(clusters_of({4: ("all",), 8: ("all",), 16: ("all",)})) == []
 
 
-def test_advise_proposes_cubes_for_a_program_that_was_measured_on_cubes(tmp_path):
-    campaign = str(tmp_path / "cube.insitu")
+def cube_campaign(folder, sides):
+    """A campaign of k³ ranks whose corners, edges, faces and inner ranks differ."""
+    campaign = str(folder / "cube.insitu")
     lines = []
-    for k in (2, 3, 4):
+    for k in sides:
         position = np.indices((k, k, k)).reshape(3, -1)
         partners = ((position == 0) | (position == k - 1)).sum(axis=0)
         for metric, unit, values in (
@@ -83,9 +110,14 @@ def test_advise_proposes_cubes_for_a_program_that_was_measured_on_cubes(tmp_path
         ):
             row = {"callpath": str(PATH), "metric": metric, "unit": unit, "params": {"p": k**3}}
             lines.append(row | {"repetition": 0, "ranks": values.tolist()})
-    source = tmp_path / "cube.jsonl"
+    source = folder / "cube.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in lines))
     import_measurements(campaign, str(source))
+    return campaign
+
+
+def test_advise_proposes_cubes_for_a_program_that_was_measured_on_cubes(tmp_path):
+    campaign = cube_campaign(tmp_path, (2, 3, 4))
 
     proposals = advise_runs(campaign, count=4)
 
