@@ -5,6 +5,7 @@ evidence. Where a coordinate was repeated, the other repetitions show it: the me
 of the ratio of a run to the others is the factor of the run.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -64,10 +65,11 @@ def find_disturbed_runs(values: FloatArray) -> list[DisturbedRun]:
     if not effects:
         return []
     usual = float(np.median([abs(np.log(run.factor)) for run, _ in effects]))
+    runs_at = Counter(run.coordinate for run, _ in effects)
+    large_at = Counter(run.coordinate for run, is_large in effects if is_large)
     disturbed = []
     for run, is_large in effects:
-        same = [is_off for other, is_off in effects if other.coordinate == run.coordinate]
-        is_minority = 2 * sum(same) < len(same)
+        is_minority = 2 * large_at[run.coordinate] < runs_at[run.coordinate]
         if is_large and is_minority and abs(np.log(run.factor)) > MIN_TIMES_USUAL * usual:
             disturbed.append(run)
     return disturbed

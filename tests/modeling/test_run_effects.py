@@ -69,3 +69,12 @@ def test_two_repetitions_do_not_show_which_is_disturbed():
     values[:, 4, 1] *= 3
 
     assert find_disturbed_runs(values) == []
+
+
+def test_a_slow_run_is_found_among_many():
+    values = campaign(level=0.02, repetitions=4000)  # in quadratic time, it takes minutes
+    values[:, 3, 3999] *= 3
+
+    [run] = find_disturbed_runs(values)
+
+    assert (run.coordinate, run.repetition) == (3, 3999)

@@ -27,6 +27,7 @@ LOG_TWO_PI = float(np.log(2 * np.pi))
 LOWEST_Z, HIGHEST_Z = -12.0, 6.9
 ASYMPTOTIC_FROM_Z = 6.5  # above, an asymptotic expansion replaces the table
 TABLE_SIZE = 4000  # entries are so close that the nearest is exact to single precision
+TABLE_PARTS = 100  # computed one after the other: together they would take 400 MB
 
 MAX_SINGLE = 1e12  # numbers are clipped to this in single precision, so that squares stay finite
 
@@ -38,10 +39,12 @@ def _integral_table() -> Float32Array:
     With it, ∫_a^∞ φ(v - z)/v dv ≈ φ(z)(q(z) - ln a).
     """
     below, above = np.logspace(-6, 0, 400), np.linspace(1, 22, 3000)
-    z = np.linspace(LOWEST_Z, HIGHEST_Z, TABLE_SIZE)[:, None]
-    inner = np.expm1(below * z - below**2 / 2) / below
-    outer = np.exp(above * z - above**2 / 2) / above
-    return (_trapezoids(inner, below) + _trapezoids(outer, above)).astype(np.float32)
+    parts = []
+    for z in np.split(np.linspace(LOWEST_Z, HIGHEST_Z, TABLE_SIZE)[:, None], TABLE_PARTS):
+        inner = np.expm1(below * z - below**2 / 2) / below
+        outer = np.exp(above * z - above**2 / 2) / above
+        parts.append(_trapezoids(inner, below) + _trapezoids(outer, above))
+    return np.concatenate(parts).astype(np.float32)
 
 
 def _trapezoids(y: FloatArray, x: FloatArray) -> FloatArray:
