@@ -14,6 +14,7 @@ from insitu.collectors import phases, spool, table_directory
 from insitu.collectors.connection import Connection
 from insitu.collectors.leftovers import has_live_ranks
 from insitu.collectors.node import Node
+from insitu.collectors.node_facts import read_node_facts
 from insitu.collectors.processes import Processes
 from insitu.collectors.session import AgentSession, Step
 from insitu.errors import WireError
@@ -49,7 +50,7 @@ class Agent:
     """
 
     def __init__(self, directory: str) -> None:
-        self.node = Node(directory)
+        self.node = Node(directory, facts=read_node_facts())
         self.directory = directory
         self.session = AgentSession()
         self.connection: Connection | None = None

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from array import array
+from collections.abc import Mapping
 from typing import Any
 
 from insitu.collectors import elision, heap, spool, table_directory
@@ -55,10 +56,18 @@ class Node:
     The agent uses it while the ranks run, `insitu ingest` after they have ended.
     """
 
-    def __init__(self, directory: str, *, token: str = "", incarnation: int | None = None) -> None:
+    def __init__(
+        self,
+        directory: str,
+        *,
+        token: str = "",
+        incarnation: int | None = None,
+        facts: Mapping[str, Any] | None = None,  # Any: JSON
+    ) -> None:
         self.directory = directory
         self.name = spool.node_name(directory)
         self.token = token
+        self.facts = facts or {}  # of this machine, if the ranks run on it
         self.incarnation = incarnation or time.time_ns()
         self.ranks: dict[str, Rank] = {}  # by file name of the table
         self.waiting: dict[str, Rank] = {}  # tables that may turn out not to be the program's
@@ -192,6 +201,7 @@ class Node:
             "host": spool.host_name(self.directory),
             "cores": usable_cores(self._all_pids()),
             "python": meta.get("python", ""),
+            "node": dict(self.facts),
             "insitu": meta.get("insitu", ""),
             "hook": heads[0].hook.rstrip(b"\0").decode("ascii", "replace"),
         }

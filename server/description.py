@@ -3,12 +3,15 @@
 import json
 import math
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from insitu.campaign.node_facts import NODES
 from insitu.entities import RANKS, Configuration
 from insitu.errors import WireError
 from insitu.server.file_kinds import without_files
 from insitu.wire.messages import Bye, Hello
+
+MAX_NODES = 4096  # whose facts are stored with a run
 
 
 def parameters_of(hello: Hello) -> dict[str, float]:
@@ -33,9 +36,10 @@ def configuration_of(sessions: Iterable[tuple[Hello, Bye | None]]) -> Configurat
     number of threads of a rank that used processors, as far as that is known.
     """
     values: dict[str, dict[str, None]] = {}  # texts by name, in the order of arrival
-    for hello, bye in sessions:
+    listed = list(sessions)
+    for hello, bye in listed:
         for name, value in _parse_configuration(hello).items():
-            if name != "parameters":
+            if name not in ("parameters", "node"):
                 values.setdefault(name, {})[_as_text(value)] = None
         if bye is not None:
             values.setdefault("cost", {})[f"{hello.node} {without_files(bye.cost)}"] = None
@@ -43,7 +47,18 @@ def configuration_of(sessions: Iterable[tuple[Hello, Bye | None]]) -> Configurat
             if threads:
                 values.setdefault("threads", {})[str(threads)] = None
 
-    return Configuration.of({name: ", ".join(texts) for name, texts in values.items()})
+    joined = {name: ", ".join(texts) for name, texts in values.items()}
+    return Configuration.of(joined | {NODES: _nodes_text([hello for hello, _ in listed])})
+
+
+def _nodes_text(hellos: Sequence[Hello]) -> str:
+    """The nodes with their ranks and facts, as `insitu.campaign.node_facts` reads them."""
+    nodes = []
+    for hello in hellos[:MAX_NODES]:
+        facts = _parse_configuration(hello).get("node")
+        entry: dict[str, object] = {"name": hello.node, "ranks": list(hello.ranks)}
+        nodes.append(entry | (facts if isinstance(facts, dict) else {}))
+    return json.dumps(nodes)
 
 
 def _busy_threads(bye: Bye) -> int:

@@ -11,6 +11,8 @@ from insitu.units import quantity
 from insitu.views.text import STATES, describe_failures
 from insitu.workflows.runs import ListedRun, list_runs
 
+MAX_NODES = 4  # of a run that are listed; --json has all
+
 
 @click.command(name="runs")
 @campaign_argument
@@ -49,8 +51,31 @@ def _row(run: ListedRun) -> dict[str, object]:
         "command": row.command,
         "missing": list(row.missing),
         "failures": {str(rank): status for rank, status in row.failures},
+        "nodes": [
+            {"name": node.name, "ranks": list(node.ranks), **node.facts} for node in run.nodes
+        ],
         "findings": [{"code": entry.code, "text": entry.text} for entry in run.findings],
     }
+
+
+def _node_lines(run: ListedRun) -> list[str]:
+    """`n1: 4 ranks, 8 processors, 2 NUMA nodes, 2,100 MHz, load 0.3` for the first nodes."""
+    lines = []
+    for node in run.nodes[:MAX_NODES]:
+        facts = node.facts
+        texts = [count_text(len(node.ranks), "rank")]
+        for name, noun in (("processors", "processor"), ("numa_nodes", "NUMA node")):
+            value = facts.get(name)
+            if isinstance(value, int):
+                texts.append(count_text(value, noun))
+        if isinstance(facts.get("mhz"), int):
+            texts.append(f"{facts['mhz']:,} MHz")
+        if "load" in facts:
+            texts.append(f"load {facts['load']} at the start")
+        lines.append(f"{node.name}: {', '.join(texts)}")
+
+    more = len(run.nodes) - MAX_NODES
+    return [*lines, f"and {more} more node{'s' * (more != 1)}"] if more > 0 else lines
 
 
 def _state(run: ListedRun) -> str:
@@ -67,6 +92,7 @@ def _state(run: ListedRun) -> str:
 def _details(run: ListedRun) -> list[str]:
     """The command, the ranks that failed, and the findings with their codes."""
     lines = [f"$ {run.row.command}"] if run.row.command else []
+    lines += _node_lines(run)
     failures = describe_failures(run.row)
     if failures:
         lines.append(f"✘ {failures}")

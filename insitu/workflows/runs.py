@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from insitu.analysis.board import RunRow, stored_row
 from insitu.campaign.catalogue import open_catalogue
+from insitu.campaign.node_facts import RunNode, nodes_of
 from insitu.campaign.selection import select_runs
 from insitu.entities import Finding
 
@@ -16,11 +17,13 @@ class ListedRun:
         row: its state, ranks, times, host and command.
         is_used: whether the models contain it.
         findings: about this run, with the reason why it is not used.
+        nodes: with their ranks and facts, as far as these were recorded.
     """
 
     row: RunRow
     is_used: bool
     findings: tuple[Finding, ...] = ()
+    nodes: tuple[RunNode, ...] = ()
 
 
 def list_runs(campaign: str) -> list[ListedRun]:
@@ -41,5 +44,8 @@ def list_runs(campaign: str) -> list[ListedRun]:
     for record in records:
         reasons = [finding for finding in exclusions if finding.where == str(record.key)]
         findings = dict.fromkeys((*record.findings, *reasons))
-        runs.append(ListedRun(stored_row(record), record.id in used, tuple(findings)))
+        run = ListedRun(
+            stored_row(record), record.id in used, tuple(findings), tuple(nodes_of(record))
+        )
+        runs.append(run)
     return sorted(runs, key=lambda run: run.row.started_at)

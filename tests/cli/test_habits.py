@@ -5,11 +5,15 @@ import shutil
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
 
 from insitu.analysis.finding_help import FINDING_HELP, STATEMENT_HELP
+from insitu.campaign.store import open_store
 from insitu.cli import COMMANDS, group
+from insitu.entities import VISITS, CallPath, Configuration, RunKey, RunRecord, RunState
+from insitu.modeling.measurement import RunTable
 from tests.cli.conftest import Insitu
 
 
@@ -110,3 +114,23 @@ def test_every_command_has_help_of_its_own_and_distinct_short_options(name: str)
 
     assert command.help
     assert len(names) == len(set(names))
+
+
+def test_runs_lists_the_nodes_of_a_run_with_their_facts(insitu: Insitu, tmp_path: Path):
+    facts = {"processors": 8, "numa_nodes": 2, "mhz": 2100, "load": 0.3}
+    nodes = [{"name": f"n{i}", "ranks": [i], **facts} for i in range(6)]
+    campaign = str(tmp_path / "a.insitu")
+    with open_store(campaign, create=True) as store:
+        configuration = Configuration.of({"nodes": json.dumps(nodes)})
+        key = RunKey.of({"p": 6})
+        store.add_run(
+            RunRecord("1", key, RunState.COMPLETE, configuration=configuration),
+            RunTable((CallPath(("app",)),), (VISITS,), {"visits": np.ones((1, 6))}),
+        )
+
+    lines = [line.strip() for line in insitu("runs", campaign).lines]
+    (row,) = [json.loads(line) for line in insitu("runs", campaign, "--json").lines]
+
+    assert "n0: 1 rank, 8 processors, 2 NUMA nodes, 2,100 MHz, load 0.3 at the start" in lines
+    assert "and 2 more nodes" in lines
+    assert row["nodes"][5] == {"name": "n5", "ranks": [5], **facts}

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from insitu.campaign.node_facts import nodes_of
 from insitu.entities import RunState
 from tests.system.conftest import WAIT_S
 
@@ -296,3 +297,16 @@ def test_an_agent_that_ends_while_another_is_to_take_over_is_no_trouble(monkeypa
     supervise._replace_agent("0" * 32, {})
 
     assert not (tmp_path / "gone").exists()
+
+
+def test_a_run_keeps_the_facts_of_its_node(bench):
+    program = bench.script("from mpi4py import MPI\n")
+
+    outcome = bench.run("-n", 2, "--", program)
+
+    assert outcome.code == 0, outcome.err
+    (run,) = bench.records()
+    (node,) = nodes_of(run)
+    assert node.ranks == (0, 1)
+    assert node.facts["processors"] == os.cpu_count()
+    assert node.facts["memory"] > 1 << 20

@@ -15,6 +15,7 @@ from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, Site, gather, is_mpi
+from insitu.analysis.diagnosis.nodes import find_slow_nodes
 from insitu.analysis.diagnosis.runs import (
     find_disturbed,
     find_incomplete_runs,
@@ -141,6 +142,7 @@ def diagnose_experiment(
     efficiencies = find_efficiencies(measurements, scaling=baseline.scaling, target=at)
     judged += find_losses(efficiencies)
     judged += [*find_incomplete_runs(records), *find_disturbed(measurements)]
+    judged += find_slow_nodes(measurements, records)
     if len(measurements.p) < LAW_SCALES:
         judged += find_suspects(measurements)
     throttled = find_throttled(measurements, records)
