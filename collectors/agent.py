@@ -12,6 +12,7 @@ import zmq
 
 from insitu.collectors import phases, spool, table_directory
 from insitu.collectors.connection import Connection
+from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.leftovers import has_live_ranks
 from insitu.collectors.node import Node
 from insitu.collectors.node_facts import read_node_facts
@@ -50,7 +51,7 @@ class Agent:
     """
 
     def __init__(self, directory: str) -> None:
-        self.node = Node(directory, facts=read_node_facts())
+        self.node = Node(directory, facts=read_node_facts(), meter=EnergyMeter())
         self.directory = directory
         self.session = AgentSession()
         self.connection: Connection | None = None

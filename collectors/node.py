@@ -10,6 +10,7 @@ from typing import Any
 
 from insitu.collectors import elision, heap, spool, table_directory
 from insitu.collectors.cores import usable_cores
+from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.file_sets import describe_opened
 from insitu.collectors.iterations import iteration_gauges, sample_iterations
 from insitu.collectors.partners import partner_gauges
@@ -63,11 +64,13 @@ class Node:
         token: str = "",
         incarnation: int | None = None,
         facts: Mapping[str, Any] | None = None,  # Any: JSON
+        meter: EnergyMeter | None = None,
     ) -> None:
         self.directory = directory
         self.name = spool.node_name(directory)
         self.token = token
         self.facts = facts or {}  # of this machine, if the ranks run on it
+        self.meter = meter  # likewise
         self.incarnation = incarnation or time.time_ns()
         self.ranks: dict[str, Rank] = {}  # by file name of the table
         self.waiting: dict[str, Rank] = {}  # tables that may turn out not to be the program's
@@ -273,9 +276,18 @@ class Node:
             gauges += phase_gauges(rank)
         for rank in due:
             gauges += partner_gauges(rank)
+        gauges += self._energy_gauges(due)
         gauges += waiting_gauges(list(self.ranks.values()), ended)
         groups += gauge_groups(gauges)
         return Totals(sequence, time.time_ns(), tuple(groups))
+
+    def _energy_gauges(self, due: list[Rank]) -> list[GaugeValues]:
+        """The energy of the node as equal shares of its ranks, at the root of the call tree."""
+        joules = self.meter.read_joules() if self.meter is not None else None
+        if joules is None:
+            return []
+        share = joules / len(self.ranks)
+        return [(rank.number, 0, {"energy": share}) for rank in due]
 
     def _read_totals(self, ranks: list[Rank]) -> TotalsOfRanks:
         """Read the columns of tables, with throttled functions counted for their callers."""

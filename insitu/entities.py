@@ -82,6 +82,7 @@ POSITIONS = tuple(Metric(f"position_{axis}", "1", MetricKind.POSITION) for axis 
 TIME_WAITING = Metric("time_waiting", "s")
 CPU_TIME = Metric("cpu_time", "s")
 TIME_MPI = Metric("time_mpi", "s")
+ENERGY = Metric("energy", "J")
 ITERATION_TIME = Metric("iteration_time", "s", MetricKind.GAUGE)
 ITERATION_VARIATION = Metric("iteration_variation", "1", MetricKind.GAUGE)
 METRICS = (
@@ -116,6 +117,7 @@ METRICS = (
     BYTES_MAPPED,
     FILES_OPENED,
     TIME_MPI,
+    ENERGY,
     PARTNERS,
 )
 

@@ -55,8 +55,11 @@ def _nodes_text(hellos: Sequence[Hello]) -> str:
     """The nodes with their ranks and facts, as `insitu.campaign.node_facts` reads them."""
     nodes = []
     for hello in hellos[:MAX_NODES]:
-        facts = _parse_configuration(hello).get("node")
-        entry: dict[str, object] = {"name": hello.node, "ranks": list(hello.ranks)}
+        configuration = _parse_configuration(hello)
+        facts = configuration.get("node")
+        # The name of a node in messages differs between runs, so that containers have their own.
+        name = configuration.get("host") or hello.node
+        entry: dict[str, object] = {"name": name, "ranks": list(hello.ranks)}
         nodes.append(entry | (facts if isinstance(facts, dict) else {}))
     return json.dumps(nodes)
 

@@ -57,6 +57,9 @@ METRIC_DESCRIPTIONS = {
     "cpu_time": "Time that all threads of the rank spent on processors, in a phase or until its "
     "end. Ranks that share cores do not lengthen it; waiting in MPI does, where the library polls.",
     "time_mpi": "Time in MPI calls during a phase.",
+    "energy": "Energy of the node while the ranks ran, divided by its ranks, where powercap or the "
+    "pm_counters of Cray nodes can be read: of processor packages, or of the whole node. Other "
+    "jobs on the node count.",
     "cycles": "Processor cycles in user space, where the kernel permits counting.",
     "iteration_time": "Median time of an iteration of the main loop. Recorded at the function that "
     "the loop calls, or at the program if it calls `insitu.phase`.",

@@ -307,6 +307,6 @@ def test_a_run_keeps_the_facts_of_its_node(bench):
     assert outcome.code == 0, outcome.err
     (run,) = bench.records()
     (node,) = nodes_of(run)
-    assert node.ranks == (0, 1)
+    assert (node.name, node.ranks) == (run.configuration.get("host"), (0, 1))
     assert node.facts["processors"] == os.cpu_count()
     assert node.facts["memory"] > 1 << 20
