@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import insitu
-from insitu.modeling.evidence.answer import probability_of_constant
+from insitu.modeling.evidence.claims import probability_of_constant
 from insitu.modeling.evidence.repetitions import correlation_of_repetitions, noise_by_coordinate
 from insitu.modeling.series import reduce_repetitions
 

@@ -13,17 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from insitu.modeling.base import BackTest
-from insitu.modeling.evidence.hypothesis_space import (
-    CONSTANT_PRIOR,
-    ONE_TERM_PRIOR,
-    HypothesisSpace,
-)
-from insitu.modeling.evidence.marginal import LOG_RANGE, VISIBLE, Float32Array, invisible_prior
-from insitu.modeling.evidence.normal_equations import (
-    INVERSE_ELEMENTS,
-    UNSEEN_TERM_SHARE,
-    Candidates,
-)
+from insitu.modeling.evidence.claims import probability_of_constant, weigh_constants_evenly
+from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
+from insitu.modeling.evidence.marginal import Float32Array
+from insitu.modeling.evidence.normal_equations import INVERSE_ELEMENTS, Candidates
 from insitu.modeling.evidence.posterior import Posterior
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function, Term
@@ -41,7 +34,6 @@ MIN_AGREEMENT_OF_CONSTANT = 0.3  # a constant with less agreement is not answere
 CONSTANT_PENALTY = 2.0  # … since this outweighs everything else
 SIMPLICITY_BONUS = 0.03  # what a further term must add in agreement
 MAX_LOG_DISTANCE = 2.0  # predictions whose ratio is larger than e² are all equally bad
-SHARE_THAT_MATTERS = 0.02  # of the largest value; a smaller term does not make a constant wrong
 
 MAX_STANDARD_DISTANCE = 1e3  # standard deviations; clipped before single precision
 # Φ(z) ≈ ½ + ½ tanh(√(2/π) (z + 0.044715 z³)), the approximation known from the GELU function.
@@ -53,12 +45,14 @@ class Scales:
     """What turns fits of scaled data into fits of the data.
 
     values: (s,), with the sign of the series. terms: (T,), the largest value of each term. noise:
-    (s,), of the next measurement, relative to the usual noise of the series.
+    (s,), of the next measurement, relative to the usual noise of the series. smallest: (s,), the
+    smallest value, in the units of the data.
     """
 
     values: FloatArray
     terms: FloatArray
     noise: FloatArray
+    smallest: FloatArray
 
 
 class Answer(NamedTuple):
@@ -68,9 +62,10 @@ class Answer(NamedTuple):
     segment. columns: coefficients of all functions. cuts: index of the first point after each
     change. change_probability: that behaviour changes, and just there. newest_factor: by which the
     newest value is larger than the function, if it leaves the law of the others, otherwise NaN.
-    first_factor: the same of the first value. log_evidence: logarithm of the probability of the
-    data and of a change, or of a point that is off. back_tests: what models of the smaller scales
-    predicted for the largest.
+    off_point, off_factor: index of an earlier point that leaves the law of the others, -1 for none,
+    and the same factor there. sole_point: index of the point that alone supports the leading term,
+    -1 for none. log_evidence: logarithm of the probability of the data and of a change, or of a
+    point that is off. back_tests: what models of the smaller scales predicted for the largest.
     """
 
     functions: tuple[Function, ...]
@@ -80,13 +75,15 @@ class Answer(NamedTuple):
     cuts: tuple[int, ...] = ()
     change_probability: float = 0.0
     newest_factor: float = np.nan
-    first_factor: float = np.nan
+    off_point: int = -1
+    off_factor: float = np.nan
+    sole_point: int = -1
     log_evidence: float = -np.inf
     back_tests: tuple[BackTest, ...] = ()
 
     def has_point_off(self) -> bool:
-        """Return whether the newest or the first value leaves the law of the others."""
-        return bool(np.isfinite(self.newest_factor) or np.isfinite(self.first_factor))
+        """Return whether the newest or an earlier value leaves the law of the others."""
+        return bool(np.isfinite(self.newest_factor) or self.off_point >= 0)
 
 
 def join_segments(
@@ -101,6 +98,19 @@ def join_segments(
         cuts=tuple(cuts),
         change_probability=change_probability,
     )
+
+
+def mix_claims(chosen: Answer, other: Answer, share: float, *, at: float) -> float:
+    """Return the probability of the leading term of an answer, beside another answer.
+
+    Args:
+        chosen, other: of one function each. share: probability of what the other is based on.
+        at: the largest value of the parameter.
+    """
+    point = np.array([[TARGET_FACTOR * at]])
+    is_same = chosen.functions[-1].leading(point) == other.functions[-1].leading(point)
+    agreed = other.probability if is_same else 0.0
+    return (1 - share) * chosen.probability + share * agreed
 
 
 def choose_answers(
@@ -160,27 +170,6 @@ def expected_distance(predicted: FloatArray, weights: FloatArray, n_first: int) 
     return np.asarray((weights[:, None, :] * distance).sum(axis=2))
 
 
-def probability_of_constant(agreement: FloatArray, sigma: FloatArray) -> FloatArray:
-    """Return the probability that a series answered with a constant has no term that matters.
-
-    The posterior of a constant contains terms that are too small to be visible, because the prior
-    of a share reaches down to MIN_SHARE: it is the probability that no term is visible. Here the
-    prior of a share is log-uniform between SHARE_THAT_MATTERS and 1.
-
-    Args:
-        agreement: posterior of the constant. sigma: noise of one measurement, of the same shape.
-    """
-    with_unseen = CONSTANT_PRIOR + UNSEEN_TERM_SHARE * ONE_TERM_PRIOR * invisible_prior(sigma)
-    log_range = -np.log(SHARE_THAT_MATTERS)
-    unseen_share = (np.log(np.maximum(VISIBLE * sigma, 1e-300)) + log_range) / log_range
-    unseen = ONE_TERM_PRIOR * np.clip(unseen_share, 0.0, 1.0)
-
-    constant = agreement * CONSTANT_PRIOR / with_unseen
-    hidden = agreement * unseen / with_unseen
-    visible = (1 - agreement) * LOG_RANGE / log_range
-    return np.asarray(constant / np.maximum(constant + hidden + visible, 1e-300))
-
-
 class _BestHypotheses:
     """The most probable hypotheses of each series, in the units of the data: (s, k) each."""
 
@@ -202,6 +191,7 @@ class _BestHypotheses:
             return np.take_along_axis(values, order, 1)
 
         self.posterior, self.space, self.noise = posterior, space, scales.noise
+        self.smallest = np.abs(scales.smallest)
         self.weights = take(posterior.hypotheses)
         self.first, self.second = take(candidates.first), take(candidates.second)
 
@@ -253,12 +243,28 @@ class _BestHypotheses:
         far = expected_distance(predicted, self.weights, N_HYPOTHESES)
         gain = agreement + near - far + SIMPLICITY_BONUS * absent_terms
         chosen = np.argmax(gain - CONSTANT_PENALTY * is_doubtful, axis=1)
-        claims = np.where(
-            leading[:, tried] < 0,
-            probability_of_constant(agreement, self.posterior.sigma[:, None]),
-            agreement,
+        return chosen, self._claim(chosen, leading).tolist()
+
+    def _claim(self, chosen: IntArray, leading: IntArray) -> FloatArray:
+        """The probability of the leading term of the chosen hypotheses: (s,).
+
+        Args:
+            chosen: (s,). leading: (s, k), term of each hypothesis, -1 for a constant.
+        """
+        sigma = self.posterior.sigma
+        term = np.take_along_axis(leading, chosen[:, None], 1)
+        has_same_leading = leading == term
+        agreement = (self.weights * has_same_leading).sum(axis=1)
+
+        smallest = np.where(self.smallest > 0, self.smallest, np.inf)[:, None]
+        revised = weigh_constants_evenly(
+            self.weights, np.abs(self.coefficients[..., 0]) / smallest, self.first >= 0, sigma
         )
-        return chosen, np.take_along_axis(claims, chosen[:, None], 1)[:, 0].tolist()
+        return np.where(
+            term[:, 0] < 0,
+            probability_of_constant(agreement, sigma),
+            (revised * has_same_leading).sum(axis=1),
+        )
 
     def _predict(self) -> tuple[IntArray, FloatArray]:
         """The leading term at the target, -1 for none, and the prediction there: (s, k)."""

@@ -67,6 +67,8 @@ class Batch:
         self.scale = sign * np.where(self.has_values, largest, 1.0)
         self.relative = values / self.scale[:, None]
         self.min_size = smallest_sizes(self.relative)
+        is_positive = np.isfinite(series.values) & (self.relative > 0)
+        self.smallest = np.where(is_positive, self.relative, 1.0).min(axis=1, initial=1.0)
 
         # Terms relative to their largest value; NaN where a term cannot be used.
         terms = space.evaluate_terms(self.x)
@@ -86,7 +88,7 @@ class Batch:
         selected.metrics = [self.metrics[row] for row in rows]
         selected.has_values, selected.scale = self.has_values[rows], self.scale[rows]
         selected.relative, selected.min_size = self.relative[rows], self.min_size[rows]
-        selected.worth = self.worth.select(rows)
+        selected.worth, selected.smallest = self.worth.select(rows), self.smallest[rows]
         selected.data = self.data.select(rows)
         return selected
 
@@ -153,7 +155,12 @@ class Batch:
             candidates,
             posterior,
             self.space,
-            scales=Scales(self.scale[rows], self.term_scale, self.worth.newest[rows]),
+            scales=Scales(
+                values=self.scale[rows],
+                terms=self.term_scale,
+                noise=self.worth.newest[rows],
+                smallest=self.smallest[rows] * self.scale[rows],
+            ),
             target=float(TARGET_FACTOR * self.x[-1] if target is None else target),
             n_hypotheses=self.n_hypotheses,
         )

@@ -59,11 +59,13 @@ def _weigh(
 class _Change:
     """The most probable cuts of a series, and what speaks for them.
 
-    probability: that behaviour changes, and just there. log_evidence: of any change.
+    probability: that behaviour changes, and just there. somewhere: that it changes at all.
+    log_evidence: of any change.
     """
 
     cuts: list[int]
     probability: float
+    somewhere: float
     log_evidence: float
 
 
@@ -76,7 +78,8 @@ def _detect(segmentations: Segmentations, noise_prior: FloatArray) -> dict[int, 
     for i in np.flatnonzero(1 - by_count[0] > change_points.DETECTED).tolist():
         count = 1 + int(np.argmax(by_count[1:, i]))
         cuts, share = segmentations.best_cuts(i, count, noise_prior[i])
-        changes[i] = _Change(cuts, float(1 - by_count[0, i]) * share, float(log_change[i]))
+        somewhere = float(1 - by_count[0, i])
+        changes[i] = _Change(cuts, somewhere * share, somewhere, float(log_change[i]))
     return changes
 
 
@@ -129,7 +132,10 @@ def _solve_segments(
         spans = change_points.segment_spans(change.cuts, len(batch.x))
         of_spans = [segments[i, span] for span in spans]
         answer = join_segments(of_spans, change.cuts, change.probability)
-        answers[int(rows[i])] = answer._replace(log_evidence=change.log_evidence)
+        answers[int(rows[i])] = answer._replace(
+            probability=change.somewhere * answer.probability,
+            log_evidence=change.log_evidence,
+        )
     return answers
 
 

@@ -48,7 +48,8 @@ from insitu.modeling.series import Series
 UNCERTAIN_BELOW = 0.5  # posterior of the leading term
 GROWTH_UNCERTAIN = "growth-uncertain"
 CHANGE_UNCONFIRMED = "change-unconfirmed"
-FIRST_POINT_OFF = "first-point-off"
+FIRST_POINT_OFF, POINT_OFF = "first-point-off", "point-off"
+ONE_VALUE = "rests-on-one-value"
 
 # When a series grows steeply; the last two conditions make noise an unlikely cause. Without them
 # 15 and 9 of 300 constant series with log-normal noise of 0.8 became exponentials, with them 0.
@@ -280,10 +281,11 @@ def _report(
     unconfirmed = _report_unconfirmed(answer, points[:, 0], parameter)
     if unconfirmed:
         return unconfirmed
-    first = _report_first(answer, points[:, 0], parameter)
+    off = _report_off(answer, points[:, 0], parameter)
     changes = _change_points(answer, coordinates) if answer.cuts else ()
     short = report_short_segments(points[:, 0], changes, parameter)
-    return (*first, *short, *_report_uncertain(answer.probability))
+    sole = _report_sole(answer, points[:, 0], parameter)
+    return (*off, *short, *(sole or _report_uncertain(answer.probability)))
 
 
 def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
@@ -300,15 +302,32 @@ def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[
     return (Finding(CHANGE_UNCONFIRMED, text),)
 
 
-def _report_first(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
-    """Report that the first point leaves the law of the others."""
-    if not np.isfinite(answer.first_factor):
+def _report_off(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
+    """Report that an earlier point leaves the law of the others."""
+    if answer.off_point < 0:
         return ()
+    code, others = FIRST_POINT_OFF, "larger"
+    if answer.off_point > 0:
+        code, others = POINT_OFF, "other"
     text = (
-        f"the value at {parameter}={number(x[0])} is {answer.first_factor:.2g} times what the "
-        f"larger runs predict; the model is that of the larger runs"
+        f"the value at {parameter}={number(x[answer.off_point])} is {answer.off_factor:.2g} times "
+        f"what the {others} runs predict; the model is that of the {others} runs"
     )
-    return (Finding(FIRST_POINT_OFF, text),)
+    return (Finding(code, text),)
+
+
+def _report_sole(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
+    """Report that the leading term rests on one value."""
+    if answer.sole_point < 0:
+        return ()
+    point = number(x[answer.sole_point])
+    next_scale = number(x[-1] ** 2 / x[-2])
+    text = (
+        f"the growth rests on the value at {parameter}={point} alone: without it, the leading term "
+        f"has a probability of {answer.probability:.0%}; "
+        f"run {parameter}={point} again, or {parameter}={next_scale}"
+    )
+    return (Finding(ONE_VALUE, text),)
 
 
 def _report_uncertain(probability: float) -> tuple[Finding, ...]:

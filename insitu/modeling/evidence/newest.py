@@ -2,8 +2,8 @@
 
 A point that leaves the law of the points before it was disturbed, or begins a step that stays, or
 a new law. A single point cannot tell these apart, and too few points never determine the exponent
-of a function of their own. So the law of the points before goes on, with one free quantity w of
-prior N(0, SIZE²):
+of a function of their own. So the law of the points before goes on, with one free quantity w, of
+prior N(0, SIZE²) and, for single values that are off by far, of N(0, HEAVY_SIZE²):
 
     disturbed   the newest value alone is e^w times as large; the law is unchanged behind it
     step        values are e^w times as large from there on
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.modeling.evidence.answer import Answer
+from insitu.modeling.evidence.answer import Answer, mix_claims
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.evidence.posterior import Posterior
@@ -29,6 +29,9 @@ from insitu.modeling.spread import Spread
 MIN_POINTS = 5  # of a series whose newest point is examined
 MAX_TAIL = 3  # points of a last segment that may be nothing but a newest point that is off
 SIZE = 0.8  # standard deviation of w: about a factor of two either way, or ±0.8 of an exponent
+HEAVY_SIZE = 4.0  # the same for values that dominate all others, or vanish beside them
+HEAVY_SHARE = 0.1  # of the prior of w
+HEAVY_FROM = 2.0  # SIZE: smaller shifts hardly differ with and without the heavy prior
 OFF_PRIOR = 0.08  # that the newest point leaves the law, before any data
 PRIOR_WEIGHT = 10.0  # counts like this many series
 EM_ROUNDS = 12
@@ -64,13 +67,34 @@ def weigh_shift(residuals: FloatArray, variances: FloatArray, direction: FloatAr
         variances: (s, h, L, J), positive.
         direction: (J,).
     """
-    precision = 1 / SIZE**2 + (direction**2 / variances).sum(axis=3)
+    usual = _weigh_shift(residuals, variances, direction, SIZE)
+    if not (np.abs(residuals) > HEAVY_FROM * SIZE).any():
+        return usual
+
+    heavy = _weigh_shift(residuals, variances, direction, HEAVY_SIZE)
+    log_usual = np.log(1 - HEAVY_SHARE) + usual.log_density
+    log_heavy = np.log(HEAVY_SHARE) + heavy.log_density
+    log_density = np.logaddexp(log_usual, log_heavy)
+    share = np.exp(log_heavy - log_density)
+
+    # The mean and the variance of the mixture.
+    mean = (1 - share) * usual.mean + share * heavy.mean
+    variance = (1 - share) * (usual.variance + usual.mean**2)
+    variance += share * (heavy.variance + heavy.mean**2) - mean**2
+    return Shift(log_density, mean, np.maximum(variance, 0.0))
+
+
+def _weigh_shift(
+    residuals: FloatArray, variances: FloatArray, direction: FloatArray, size: float
+) -> Shift:
+    """The same, with a normal prior of this standard deviation."""
+    precision = 1 / size**2 + (direction**2 / variances).sum(axis=3)
     projected = (direction * residuals[:, :, None] / variances).sum(axis=3)
     mean = projected / precision
 
-    # The determinant lemma and the Woodbury identity for diag(variances) + SIZE² · c cᵀ.
+    # The determinant lemma and the Woodbury identity for diag(variances) + size² · c cᵀ.
     squares = (residuals[:, :, None] ** 2 / variances).sum(axis=3) - projected**2 / precision
-    log_determinant = np.log(variances).sum(axis=3) + np.log(precision * SIZE**2)
+    log_determinant = np.log(variances).sum(axis=3) + np.log(precision * size**2)
     n_points = residuals.shape[2]
     log_density = -0.5 * (squares + log_determinant + n_points * np.log(2 * np.pi))
     return Shift(log_density, mean, 1 / precision)
@@ -276,25 +300,34 @@ def combine(
             continue
 
         off = behind_a_point(spread_before, float(x[-2]), shifts=shifts[i])
-        mixed = mix(spread, off, float(shares[i]))
-        if shares[i] <= DETECTED:
-            answers.append(whole._replace(spreads=(mixed,)))
+        share, newest = float(shares[i]), float(x[-1])
+        mixed = mix(spread, off, share)
+        lasting = law._replace(probability=(1 - NEW_LAW) * law.probability)
+        if share <= DETECTED:
+            probability = mix_claims(whole, lasting, share, at=newest)
+            answers.append(whole._replace(spreads=(mixed,), probability=probability))
             continue
-        factor = float(values[i] / law.functions[0](x[-1:])[0])
-        evidence = float(log_evidence[i])
-        answers.append(law._replace(spreads=(mixed,), newest_factor=factor, log_evidence=evidence))
+        answers.append(
+            law._replace(
+                spreads=(mixed,),
+                probability=mix_claims(lasting, whole, 1 - share, at=newest),
+                newest_factor=float(values[i] / law.functions[0](x[-1:])[0]),
+                log_evidence=float(log_evidence[i]),
+            )
+        )
     return answers
 
 
 def prefers_cut(cut: Answer, whole: Answer, n_points: int) -> bool:
-    """Return whether a series is cut, although its newest or its first point may be off instead.
+    """Return whether a series is cut, although a single point may be off instead.
 
     A point that is off and the one or two points beside it easily get a function of their own, of
     any exponent. So such a short segment must be much more probable.
     """
     is_short_end = np.isfinite(whole.newest_factor) and n_points - cut.cuts[-1] <= MAX_TAIL
-    is_short_start = np.isfinite(whole.first_factor) and cut.cuts[0] <= MAX_TAIL
-    if not is_short_end and not is_short_start:
+    is_short_start = whole.off_point == 0 and cut.cuts[0] <= MAX_TAIL
+    is_inside = whole.off_point > 0
+    if not (is_short_end or is_short_start or is_inside):
         return True
     return cut.log_evidence > whole.log_evidence + LOG_MARGIN
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.measurement import FloatArray, IntArray
 
 # Errors are relative to the value, but those of a zero to a share of the largest value.
@@ -29,7 +30,7 @@ class RelativeData:
     squares: FloatArray
     counts: FloatArray
 
-    def select(self, series: IntArray | slice, points: slice = slice(None)) -> "RelativeData":
+    def select(self, series: IntArray | slice, points: slice | BoolArray = slice(None)) -> "RelativeData":
         """Return the data of some series (k,), on some of the points."""
         weights, moments = self.weights[series, points], self.moments[series, points]
         divisors = np.where(weights > 0, weights, 1.0)

@@ -8,7 +8,8 @@
 3. weigh all segmentations of the series that may change (`cut.py`);
 4. look for functions through all points of series that are counts (`exact.py`);
 5. weigh the functions against growth that ends (`saturation.py`), and against local laws by what
-   models of the smaller scales missed (`back_test.py`).
+   models of the smaller scales missed (`back_test.py`);
+6. leave out values that may support a leading term alone (`reliance.py`).
 
 Steps 1 to 3 work on chunks of series. An executor may compute the chunks anywhere; chunks are the
 same with and without one, and so are the answers, to the last bit.
@@ -26,6 +27,7 @@ from insitu.modeling.evidence.cut import cut_series
 from insitu.modeling.evidence.exact import exact_answer, find_exact_functions
 from insitu.modeling.evidence.learn import CHUNK_SIZE, Map, chunks, find_pools, learn_pool
 from insitu.modeling.evidence.pool import Pool, Suspects, no_answer
+from insitu.modeling.evidence.reliance import find_sole_points
 from insitu.modeling.evidence.saturation import MIN_SHARE, average_with_ending
 from insitu.modeling.evidence.shared_deviation import (
     SMALLEST_VARIANCE,
@@ -69,6 +71,7 @@ def solve_batch(batch: Batch, map_: Map = map) -> dict[int, Answer]:
             answers |= apply_back_test(revised, pool, whole.held_out, answers)
         for row, growth in ending.items():
             answers[row] = average_with_ending(answers[row], growth.laws, shares[row])
+        answers |= find_sole_points(revised, pool, answers)
         for row in shared.rows.tolist():
             answers[row] = limit_degrees(answers[row], shared.share, len(batch.x))
     return answers

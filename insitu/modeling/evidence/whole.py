@@ -1,11 +1,11 @@
-"""One function for each whole series, and what its newest point may be instead."""
+"""One function for each whole series, and what a point that leaves it may be instead."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from insitu.modeling.evidence import change_points, first, newest
+from insitu.modeling.evidence import change_points, earlier, newest
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.back_test import HeldOut, hold_out
 from insitu.modeling.evidence.batch import Batch
@@ -113,10 +113,20 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
     ending: dict[int, EndingGrowth] = {}
     if batch.is_tested and not pool.are_counts:
         ending = _weigh_ending(batch, rows, answers, posterior, noise_prior, levels=pool.levels)
+    wholes = dict(answers)
     if batch.examines_newest and not pool.are_counts:
-        answers |= _examine_newest(batch, rows, answers, candidates, noise_prior, pool=pool)
-    if batch.examines_newest and len(batch.x) >= first.MIN_POINTS:
-        answers |= _examine_first(batch, rows, answers, candidates, noise_prior, pool=pool)
+        answers |= _examine_newest(batch, rows, wholes, candidates, noise_prior, pool=pool)
+    if batch.examines_newest:
+        for point, members in _points_to_examine(batch, rows, answers).items():
+            answers |= _examine_earlier(
+                batch,
+                rows[members],
+                {row: (wholes[row], answers[row]) for row in rows[members].tolist()},
+                candidates.select(members),
+                noise_prior[members],
+                pool=pool,
+                point=point,
+            )
 
     held_out = hold_out(batch, rows, noise_prior, pool) if batch.is_tested else None
     return Chunk(answers, suspects, held_out, means, posterior.sigma, ending)
@@ -189,42 +199,67 @@ def _examine_newest(
     return dict(zip(rows[chosen].tolist(), combined, strict=True))
 
 
-def _examine_first(
+def _points_to_examine(
+    batch: Batch, rows: IntArray, answers: dict[int, Answer]
+) -> dict[int, IntArray]:
+    """The earlier points that may be off, each with the positions of its series in `rows`.
+
+    The first of six points is always examined, and in series with an odd point that one instead.
+    """
+    data = batch.data
+    is_usable = np.all((data.weights[rows] > 0) & (data.moments[rows] > 0), axis=1)
+    odd = earlier.find_odd_points(batch.x, batch.relative[rows], is_usable)
+    is_newest_off = np.array([answers[row].has_point_off() for row in rows.tolist()], dtype=bool)
+    if len(batch.x) >= earlier.MIN_POINTS:
+        odd = np.where((odd < 0) & is_usable & ~is_newest_off, 0, odd)
+    return {point: np.flatnonzero(odd == point) for point in np.unique(odd[odd >= 0]).tolist()}
+
+
+def _examine_earlier(
     batch: Batch,
     rows: IntArray,
-    answers: dict[int, Answer],
+    answers: dict[int, tuple[Answer, Answer]],
     candidates: Candidates,
     noise_prior: FloatArray,
     *,
     pool: Pool,
+    point: int,
 ) -> dict[int, Answer]:
-    """Answers of the series whose first point may be off; arguments as for `_examine_newest`."""
+    """Answers of the series in which an earlier point may be off.
+
+    Args:
+        rows: (s,). answers: of one function, and that with the newest point examined, by row.
+        candidates, noise_prior: of the rows. point: its index.
+    """
     noise_prior = change_points.apply_noise_floor(noise_prior, pool.levels)
     data = batch.data.select(rows)
-    others = data.select(slice(None), slice(1, None))
-    of_law = fit_hypotheses(others, batch.space, pool.levels)
-    point = first.weigh_first_point(data, of_law, pool.levels)
+    is_other = np.arange(len(batch.x)) != point
+    of_law = fit_hypotheses(data.select(slice(None), is_other), batch.space, pool.levels)
+    weighed = earlier.weigh_point(data, of_law, pool.levels, point=point)
 
     log_whole = np.logaddexp.reduce(candidates.log_evidence, axis=1)
-    log_odds = point.log_odds(log_whole, noise_prior, first.OFF_PRIOR)
-    is_newest_off = np.array([answers[row].has_point_off() for row in rows.tolist()])
-    chosen = np.flatnonzero((log_odds > newest.NEGLIGIBLE_LOG_ODDS) & ~is_newest_off)
+    log_odds = weighed.log_odds(log_whole, noise_prior, earlier.OFF_PRIOR)
+    log_evidence = weighed.log_probability(noise_prior, earlier.OFF_PRIOR)
+    of_newest = np.array([answers[row][1].log_evidence for row in rows.tolist()])
+    chosen = np.flatnonzero(
+        (log_odds > newest.NEGLIGIBLE_LOG_ODDS) & (log_evidence > of_newest) & weighed.is_usable
+    )
     if len(chosen) == 0:
         return {}
 
-    posterior = compute_posterior(point.log_joint[chosen], noise_prior[chosen], pool.levels)
+    posterior = compute_posterior(weighed.log_joint[chosen], noise_prior[chosen], pool.levels)
     laws = batch.choose(rows[chosen], of_law.select(chosen), posterior)
-    log_evidence = point.log_probability(noise_prior, first.OFF_PRIOR)
     result = {}
     for i, law in zip(chosen.tolist(), laws, strict=True):
         row = int(rows[i])
-        result[row] = first.combine_first(
-            answers[row],
+        result[row] = earlier.combine_earlier(
+            answers[row][0],
             law,
             log_odds=float(log_odds[i]),
             log_evidence=float(log_evidence[i]),
-            x=float(batch.x[0]),
-            value=float(batch.relative[row, 0] * batch.scale[row]),
+            x=batch.x,
+            point=point,
+            value=float(batch.relative[row, point] * batch.scale[row]),
         )
     return result
 
