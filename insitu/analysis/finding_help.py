@@ -146,6 +146,11 @@ FINDING_HELP = {
         "Add the parameter to the runs without it, as in `insitu label CAMPAIGN p=4#0 n=128`, or "
         "measure them again with `--param NAME=VALUE`.",
     ),
+    "point-off": FindingHelp(
+        "One run leaves the law of all others by more than noise explains. The model describes the "
+        "others.",
+        "Run that scale again, or omit the run with `insitu omit`.",
+    ),
     "preview": FindingHelp(
         "The coefficients of a model include the newest point; its terms are updated by the "
         "next refit.",
@@ -190,6 +195,11 @@ FINDING_HELP = {
         "the number of ranks. Their mean is modelled.",
         "If you know which ranks do more work, write a rule in `[[classes.rules]]`; otherwise "
         "look for slow nodes or uneven work.",
+    ),
+    "rests-on-one-value": FindingHelp(
+        "One value is far from all others and alone supports the growth that the model describes. "
+        "Predictions and expectations are unclear.",
+        "Make the run that the text names.",
     ),
     "rows-truncated": FindingHelp(
         "A rank had more call paths than its table holds. The remaining ones count as time "

@@ -109,10 +109,9 @@ def _lines(prediction: SeriesPrediction) -> list[tuple[str, ...]]:
     def format_value(value: float | None) -> str:
         return "–" if value is None else quantity(value, series.metric.unit)
 
-    name = series.model.parameters[0]
     lines: list[tuple[str, ...]] = []
     for point in prediction.values:
-        value = series.model.unclear_at(point["at"][name]) or format_value(point["value"])
+        value = point["unclear"] or format_value(point["value"])
         line = (
             f"{series.key.metric} (crowded)" if series.crowding else series.key.metric,
             f"{series.class_text} (as the mean)" if series.has_mean_law else series.class_text,

@@ -1,6 +1,6 @@
 """Judges a campaign: one result per expectation and series."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from insitu.expectations.settle import find_settling_point_for_limit
 from insitu.expectations.uniformity import ClassExpectation, check_classes
 from insitu.expectations.validate import SURE, Match, Verdict, validate
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
+from insitu.modeling.horizon import unclear_without_evidence
 from insitu.modeling.measurement import Experiment, SeriesKey
 from insitu.modeling.target import default_target
 from insitu.units import percent, quantity
@@ -113,6 +114,9 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
     advice = str(verdict.settling_point) if verdict.settling_point else ""
     if status is Status.VIOLATED:
         text += f": with {percent(probability)} probability outside {_limits(verdict)}"
+    elif verdict.doubt:
+        text += f": unclear, {verdict.doubt}"
+        advice = advice or "measure a larger scale"
     elif verdict.is_drowned:
         text += f": undecided, measurements scatter by {percent(verdict.noise)} or more"
         advice = "repeat them on a quiet machine"
@@ -129,7 +133,7 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
         found=str(verdict.growth),
         status=status,
         text=text,
-        probability=float("nan") if verdict.is_drowned else probability,
+        probability=float("nan") if verdict.is_drowned or verdict.doubt else probability,
         divergence=verdict.divergence,
         adjusted_r2=verdict.adjusted_r2,
         advice=advice,
@@ -252,13 +256,18 @@ def _judge_ceiling(entry: Entry, ceiling: Ceiling, series: SeriesModel) -> Resul
 
     status = _status_from_violation(comparison.probability)
     settling_point = None
-    if status is Status.UNSETTLED:
+    goal = target_point(dict(ceiling.at), model.parameters, text=ceiling.text) if ceiling.at else []
+    reason = unclear_without_evidence(model, goal) if goal else ""
+    if reason:
+        status = Status.UNSETTLED
+        text = reason
+    elif status is Status.UNSETTLED:
         text += f": undecided, {_ceiling_doubt(comparison.probability, model)}"
-        goal = target_point(dict(ceiling.at), model.parameters, text=ceiling.text)
+    if status is Status.UNSETTLED:
         limit_per_rank = ceiling.most / ceiling.ranks
         settling_point = find_settling_point_for_limit(model, goal, limit_per_rank, sure=SURE)
 
-    if comparison.breaks is not None:
+    if comparison.breaks is not None and not reason:
         start = number(float(np.ceil(comparison.breaks)))
         ranks = f" with {ceiling.ranks} ranks" if ceiling.ranks > 1 else ""
         text += f"; exceeds {quantity(ceiling.most, unit)} from {model.parameters[0]} = {start} on"
@@ -272,10 +281,10 @@ def _judge_ceiling(entry: Entry, ceiling: Ceiling, series: SeriesModel) -> Resul
         metric=series.key.metric,
         behaviour=series.key.behaviour,
         expected=ceiling.text,
-        found=value,
+        found="unclear" if reason else value,
         status=status,
         text=text,
-        probability=probability if ceiling.at else float("nan"),
+        probability=probability if ceiling.at and not reason else float("nan"),
         adjusted_r2=model.adjusted_r2,
         advice=str(settling_point) if settling_point else "",
         settling_point=settling_point,
@@ -311,6 +320,10 @@ def _judge_guideline(entry: Entry, guideline: Guideline, models: ModelSet) -> Re
 
     compliance = check_guideline(guideline, models_of, largest=largest, at=target)
     worst = max(compliance.now, compliance.later)
+    text = _compliance_text(compliance, models.parameters[0], largest[0])
+    reason = ""
+    if compliance.now < SURE:
+        reason = _reason_of_doubt(guideline.names, models_of, compliance.at)
     return Result(
         entry=entry,
         kind="rule",
@@ -319,10 +332,22 @@ def _judge_guideline(entry: Entry, guideline: Guideline, models: ModelSet) -> Re
         behaviour=ALL,
         expected=guideline.text,
         found="violated now" if compliance.now >= SURE else "",
-        status=_status_from_violation(worst),
-        text=_compliance_text(compliance, models.parameters[0], largest[0]),
-        probability=max(worst, 1 - worst),
+        status=Status.UNSETTLED if reason else _status_from_violation(worst),
+        text=reason or text,
+        probability=float("nan") if reason else max(worst, 1 - worst),
     )
+
+
+def _reason_of_doubt(
+    names: Sequence[str], models_of: Callable[[str], list[Model]], at: Sequence[float]
+) -> str:
+    """Why a model of a rule is no evidence at a target, "" if all are."""
+    for name in names:
+        for model in models_of(name):
+            reason = unclear_without_evidence(model, at)
+            if reason:
+                return f"{name}: {reason}"
+    return ""
 
 
 def _compliance_text(compliance: Compliance, name: str, largest: float) -> str:

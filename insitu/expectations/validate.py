@@ -13,12 +13,14 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from insitu.errors import UsageError
 from insitu.expectations.growth import Growth, Product
 from insitu.expectations.limits import Expectation, expect, weighted_ticks
 from insitu.expectations.settle import SettlingPoint, find_settling_point
 from insitu.modeling.base import Model
+from insitu.modeling.doubt import no_evidence
 from insitu.modeling.evidence.expected_growth import ExpectedGrowth
 from insitu.modeling.evidence.modeler import Evidence
 from insitu.modeling.measurement import FloatArray, SeriesKey
@@ -30,6 +32,7 @@ from insitu.modeling.spread import Spread
 SURE = 0.9  # probability from which a verdict is settled
 EXPECTED_ODDS = 10.0  # prior of the expectation over that of another hypothesis
 NOISE_LIMIT = 0.3  # relative; posteriors assume at most 0.4
+TINY = 1e-300  # keeps divisions finite
 EXPONENT_DENOMINATOR = 1000  # the largest one
 ExpectationLike = str | Growth | Expectation
 
@@ -57,6 +60,7 @@ class Verdict:
         adjusted_r2: of the function.
         noise: relative, of one measurement.
         settling_point: the further measurement that would settle the verdict, None if settled.
+        doubt: why there is no evidence for this growth, "" if there is.
         model: fitted to the measurements under this expectation.
     """
 
@@ -71,6 +75,7 @@ class Verdict:
     noise: float
     settling_point: SettlingPoint | None
     model: Model
+    doubt: str = ""
 
     def __repr__(self) -> str:
         """The verdict in words."""
@@ -85,7 +90,8 @@ class Verdict:
     @property
     def is_settled(self) -> bool:
         """Whether the data decide; otherwise the match is only the most probable one."""
-        return max(self.violation, 1 - self.violation) >= SURE and not self.is_drowned
+        is_sure = max(self.violation, 1 - self.violation) >= SURE
+        return is_sure and not self.is_drowned and not self.doubt
 
     @property
     def is_drowned(self) -> bool:
@@ -100,7 +106,7 @@ class Verdict:
     @property
     def is_violated(self) -> bool:
         """Whether growth is outside the limits with a probability of at least `SURE`."""
-        return self.violation >= SURE and not self.is_drowned
+        return self.violation >= SURE and self.is_settled
 
     @property
     def divergence(self) -> str:
@@ -197,9 +203,14 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
     above = 0.0
     shares = dict.fromkeys(Match, 0.0)
 
-    for weight, rank, exceeds in zip(weights.tolist(), ranks, is_above, strict=True):
-        shares[rank] += weight
-        above += weight if exceeds else 0.0
+    laws = zip(weights.tolist(), ranks, is_above, probability_of_rise(spread), strict=True)
+    for weight, rank, exceeds, rise in laws:
+        if np.isnan(rise):
+            shares[rank] += weight
+            above += weight if exceeds else 0.0
+        else:  # a new law begins at the newest point, of any exponent
+            shares[Match.NONE] += weight
+            above += weight * rise
 
     best = max(Match, key=lambda rank: shares[rank])
     chosen = _most_probable(growths, weights, [rank is best for rank in ranks])
@@ -217,6 +228,7 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
         noise=spread.sigma,
         settling_point=None,
         model=model,
+        doubt=_doubt(function, model),
     )
     if verdict.is_settled:
         return verdict
@@ -226,6 +238,26 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
         spread, np.array(outside), model.coordinates, names, sure=SURE
     )
     return replace(verdict, settling_point=settling_point)
+
+
+def probability_of_rise(spread: Spread) -> list[float]:
+    """Return that the exponent of each hypothesis rises at the newest point: (k,).
+
+    NaN where no new law begins there.
+    """
+    result = []
+    for *_, mean, deviation in spread.all_tails().tolist():
+        has_new_law = mean != 0 or deviation > 0
+        rise = float(special.ndtr(mean / max(deviation, TINY))) if has_new_law else float("nan")
+        result.append(rise)
+    return result
+
+
+def _doubt(function: Function, model: Model) -> str:
+    """Why there is no evidence for the growth of a function in the last segment, "" if there is."""
+    if not function.terms:
+        return ""
+    return no_evidence(model.findings, _adjusted_r2(function, model))
 
 
 def _with_prior(model: Model, is_expected: Sequence[bool]) -> Model:

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from insitu.modeling.base import Model, ModelSet, SeriesModel
+from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import Experiment
 from insitu.text import printable
 
@@ -71,7 +72,8 @@ def segments(model: Model) -> list[dict[str, Any]]:  # Any: JSON
 def predictions(model: Model, points: list[list[float]]) -> list[dict[str, Any]]:  # Any: JSON
     """Return what a model predicts at points, with the 95 % interval; null if unknown.
 
-    `formula` is the value of the printed formula, which may differ from the prediction.
+    `formula` is the value of the printed formula, which may differ from the prediction. `unclear`
+    is the reason why the value is no prediction, null where it is one.
     """
     if not points:
         return []
@@ -89,6 +91,7 @@ def predictions(model: Model, points: list[list[float]]) -> list[dict[str, Any]]
                 "high": finite(high),
                 "level": LEVEL,
                 "formula": finite(formula),
+                "unclear": unclear_at(model, at, (low, high)) or None,
             }
         )
     return rows

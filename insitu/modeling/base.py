@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from insitu.entities import CallPath, Finding, Metric, RunKey, number
 from insitu.errors import ModelingError
+from insitu.modeling.doubt import no_evidence
 from insitu.modeling.measurement import FloatArray, SeriesKey
 from insitu.modeling.pmnf import Function, columns
 from insitu.modeling.series import Series
@@ -23,7 +24,6 @@ FEW_RANKS = "few-ranks"  # the finding of models whose call path one rank or few
 MEAN_LAW = "mean-law"  # the finding of a class whose law is that of the mean over all ranks
 ALL = "all"  # the class of all ranks, whose value is their mean
 MAXIMUM = "maximum"  # stands for a class: the largest value of any rank
-HORIZON_FACTOR = 10.0  # between the bounds of a prediction; more is no prediction
 MAX_DOUBLINGS_BEYOND = 20.0  # outside the measured coordinates; more do not widen an interval
 
 
@@ -116,6 +116,12 @@ class Model:
         """The function that applies at the largest values of the parameter."""
         return self.segments[-1].function
 
+    @property
+    def doubt(self) -> str:
+        """Why the values are no evidence for the growth described, "" if they are."""
+        grows = any(segment.function.terms for segment in self.segments)
+        return no_evidence(self.findings, self.adjusted_r2) if grows else ""
+
     def predict(self, points: ArrayLike) -> FloatArray:
         """Return the centre of the distribution that `interval` integrates: (n,).
 
@@ -187,37 +193,6 @@ class Model:
                 )
 
         return np.maximum(bounds, 0.0) if (self.values >= 0).all() else bounds
-
-    def horizon(self) -> float:
-        """Return up to which value of its parameter the model of one parameter predicts.
-
-        From there on, the 95 % bounds of a prediction are more than HORIZON_FACTOR apart. The
-        result is a doubling of the largest coordinate; infinite where bounds stay closer as far as
-        they were computed, or are unknown.
-        """
-        if len(self.parameters) != 1 or not len(self.coordinates) or not self.spreads:
-            return float("inf")
-        largest = float(self.coordinates.max())
-        scales = largest * 2.0 ** np.arange(MAX_DOUBLINGS_BEYOND + 1)
-        low, high = self.interval(scales[:, None]).T
-
-        is_unclear = high > HORIZON_FACTOR * low  # also where the lower bound is zero
-        if not is_unclear.any():
-            return float("inf")
-        return float(scales[max(int(np.argmax(is_unclear)) - 1, 0)])
-
-    def unclear_at(self, value: float) -> str:
-        """Return `unclear beyond p=256` where the model of one parameter predicts nothing there.
-
-        Empty at values up to the horizon, and with several parameters.
-        """
-        if len(self.parameters) != 1:
-            return ""
-        low, high = self.interval([[value]])[0]
-        if not high > HORIZON_FACTOR * low:  # NaN is not
-            return ""
-        horizon = self.horizon()
-        return f"unclear beyond {self.parameters[0]}={number(horizon)}" if horizon < value else ""
 
     def leading(self, at: ArrayLike) -> tuple[Exponents, ...]:
         """Return exponents (alpha, beta) per parameter of the largest term at one point."""
@@ -376,9 +351,11 @@ class SeriesModel:
     def text(self) -> str:
         """The functions of the model.
 
-        They are marked if its times contain waiting for a core, and if they are those of the mean.
+        They are marked if its times contain waiting for a core, if they are those of the mean, and
+        if there is no evidence for them.
         """
         law = f"as the mean: {self.model}" if self.has_mean_law else str(self.model)
+        law = f"unclear: {law}" if self.model.doubt else law
         return f"crowded: {law}" if self.crowding else law
 
     def mark_few_ranks(self, ranks: str) -> "SeriesModel":

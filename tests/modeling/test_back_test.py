@@ -9,6 +9,7 @@ import insitu
 from insitu.entities import CallPath, Metric, MetricKind
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import Model, SeriesModel
+from insitu.modeling.horizon import horizon
 from insitu.modeling.local_laws import damped_trend, last_line, last_value
 from insitu.modeling.measurement import SeriesKey
 
@@ -123,15 +124,15 @@ def test_a_quiet_law_has_a_far_horizon_and_a_noisy_one_a_near_one():
     [quiet] = insitu.fit(X, noisy(5 + X, count=1, level=0.001))
     [noisy_model] = insitu.fit(X[:4], np.array([[1.0, 3.0, 2.0, 9.0]]))
 
-    assert quiet.horizon() >= 64 * 64
-    assert noisy_model.horizon() < 16 * 64
+    assert horizon(quiet) >= 64 * 64
+    assert horizon(noisy_model) < 16 * 64
 
 
 def test_at_the_horizon_bounds_are_a_factor_of_ten_apart_at_most():
     [model] = insitu.fit(X, noisy(5 + X, count=1, level=0.1))
-    horizon = model.horizon()
+    limit = horizon(model)
 
-    (low, high), (low_beyond, high_beyond) = model.interval([horizon, 2 * horizon])
+    (low, high), (low_beyond, high_beyond) = model.interval([limit, 2 * limit])
 
     assert high <= 10 * low
     assert high_beyond > 10 * low_beyond

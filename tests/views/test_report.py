@@ -14,6 +14,7 @@ from insitu.design.factorial import Point
 from insitu.design.proposals import Proposal, Proposals
 from insitu.entities import CallPath, Finding
 from insitu.modeling.base import ModelSet
+from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.pipeline import remodel
 from insitu.views.report.html import OPEN_CHARTS, html
@@ -209,7 +210,7 @@ def test_what_no_model_predicts_at_the_target_is_unclear_beyond_a_scale(models: 
         [model] = fit(series.model.coordinates[:, 0], values[None])
         noisy.append(replace(series, model=model))
     of_noise = summarise("heat", (), replace(models, models=noisy))
-    unclear = [growth.series.model.unclear_at(of_noise.target[0]) for growth in of_noise.growing]
+    unclear = [unclear_at(growth.series.model, of_noise.target) for growth in of_noise.growing]
     text, page = markdown(of_noise, "today"), " ".join(Seen(html(of_noise, "p", "today")).text)
 
     assert any(unclear)
@@ -223,4 +224,4 @@ def test_a_quiet_model_has_a_value_at_the_target(models: ModelSet):
     quiet = [model for model in visits if np.ptp(model.values) == 0]
 
     assert quiet
-    assert [model.unclear_at(1024) for model in quiet] == [""] * len(quiet)
+    assert [unclear_at(model, 1024) for model in quiet] == [""] * len(quiet)

@@ -18,6 +18,7 @@ import numpy as np
 
 from insitu.entities import Finding, number
 from insitu.modeling.base import ChangePoint, Model, Segment
+from insitu.modeling.doubt import ONE_VALUE
 from insitu.modeling.evidence.answer import N_HYPOTHESES, Answer
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import segment_spans
@@ -49,7 +50,6 @@ UNCERTAIN_BELOW = 0.5  # posterior of the leading term
 GROWTH_UNCERTAIN = "growth-uncertain"
 CHANGE_UNCONFIRMED = "change-unconfirmed"
 FIRST_POINT_OFF, POINT_OFF = "first-point-off", "point-off"
-ONE_VALUE = "rests-on-one-value"
 
 # When a series grows steeply; the last two conditions make noise an unlikely cause. Without them
 # 15 and 9 of 300 constant series with log-normal noise of 0.8 became exponentials, with them 0.

@@ -30,7 +30,9 @@ class RelativeData:
     squares: FloatArray
     counts: FloatArray
 
-    def select(self, series: IntArray | slice, points: slice | BoolArray = slice(None)) -> "RelativeData":
+    def select(
+        self, series: IntArray | slice, points: slice | BoolArray = slice(None)
+    ) -> "RelativeData":
         """Return the data of some series (k,), on some of the points."""
         weights, moments = self.weights[series, points], self.moments[series, points]
         divisors = np.where(weights > 0, weights, 1.0)

@@ -43,8 +43,9 @@ def find_sole_points(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> di
     position = np.searchsorted(pool.members, rows)
     noise = np.exp(batch.log_likelihood_of_scatter(rows, pool.levels)) * pool.noise[position]
     revised: dict[int, Answer] = {}
-    for point in np.flatnonzero(is_odd.any(axis=0)).tolist():
-        chosen = np.flatnonzero(is_odd[:, point])
+    for point in reversed(np.flatnonzero(is_odd.any(axis=0)).tolist()):  # the newest decides first
+        is_open = np.array([row not in revised for row in candidates])
+        chosen = np.flatnonzero(is_odd[:, point] & is_open)
         claims = _claims_without(
             batch,
             pool,
@@ -54,9 +55,8 @@ def find_sole_points(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> di
             point=point,
         )
         for row, claim in zip(rows[chosen].tolist(), claims.tolist(), strict=True):
-            answer = revised.get(row, answers[row])
-            if claim < min(MIN_CLAIM, answer.probability):
-                revised[row] = answer._replace(probability=claim, sole_point=point)
+            if claim < MIN_CLAIM:
+                revised[row] = answers[row]._replace(probability=claim, sole_point=point)
     return revised
 
 

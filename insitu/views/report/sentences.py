@@ -12,7 +12,8 @@ from insitu.campaign.selection import is_omitted
 from insitu.design.proposals import Proposal, Proposals
 from insitu.entities import RunRecord, RunState
 from insitu.modeling.back_test_report import describe_back_tests
-from insitu.modeling.base import ALL, HORIZON_FACTOR, SeriesModel
+from insitu.modeling.base import ALL, SeriesModel
+from insitu.modeling.horizon import unclear_at
 from insitu.units import percent, quantity
 from insitu.views.text import BY_MEAN, BY_MEAN_NOTE
 
@@ -320,7 +321,7 @@ def _growth_text(growth: SeriesGrowth, summary: Summary) -> str:
     key, unit = growth.series.key, growth.series.metric.unit
     ranks = _ranks_text(growth.series)
     now, then = quantity(growth.now.value, unit), quantity(growth.then.value, unit)
-    beyond = unclear_at(growth, summary)
+    beyond = unclear_growth(growth, summary)
     change = f"to {then} (× {format_ratio(growth.factor)}; " if not beyond else f"on, {beyond} ("
     return (
         f"{key.metric} of {_name(key.callpath)}{ranks}, {growth.series.text}: from {now} {change}"
@@ -328,25 +329,23 @@ def _growth_text(growth: SeriesGrowth, summary: Summary) -> str:
     )
 
 
-def unclear_at(growth: SeriesGrowth, summary: Summary) -> str:
+def unclear_growth(growth: SeriesGrowth, summary: Summary) -> str:
     """`unclear beyond p=256` where a model predicts nothing at the target, otherwise nothing."""
-    if not growth.then.high > HORIZON_FACTOR * growth.then.low:  # NaN is not
-        return ""
-    return growth.series.model.unclear_at(summary.target[0])
+    return unclear_at(growth.series.model, summary.target, (growth.then.low, growth.then.high))
 
 
 def predicted_value(growth: SeriesGrowth, summary: Summary) -> str:
     """The value at the target, or beyond which scale it is unclear."""
     unit = growth.series.metric.unit
     value = quantity(growth.then.value, unit)
-    return unclear_at(growth, summary) or (
+    return unclear_growth(growth, summary) or (
         f"{BY_MEAN} {value}" if growth.series.has_mean_law else value
     )
 
 
 def growth_factor(growth: SeriesGrowth, summary: Summary) -> str:
     """`× 4.2`, the value at the target over that now; a dash where it is unclear."""
-    return "–" if unclear_at(growth, summary) else f"× {format_ratio(growth.factor)}"
+    return "–" if unclear_growth(growth, summary) else f"× {format_ratio(growth.factor)}"
 
 
 def _ranks_text(series: SeriesModel) -> str:

@@ -1,0 +1,72 @@
+"""Where models predict nothing: the horizon of a series, and claims without evidence.
+
+Everything that prints a number at a scale that was not measured asks `unclear_at` first, so that
+all views and commands agree.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from insitu.entities import number
+from insitu.modeling.base import Model
+
+HORIZON_FACTOR = 10.0  # between the bounds of a prediction; more is no prediction
+MAX_DOUBLINGS = 20  # beyond the largest coordinate, that a horizon is searched in
+
+
+def horizon(model: Model) -> float:
+    """Return up to which value of its parameter the model of one parameter predicts.
+
+    From there on, the 95 % bounds of a prediction are more than HORIZON_FACTOR apart. The result is
+    a doubling of the largest coordinate; infinite where bounds stay closer as far as they were
+    computed, or are unknown.
+    """
+    if len(model.parameters) != 1 or not len(model.coordinates) or not model.spreads:
+        return float("inf")
+    largest = float(model.coordinates.max())
+    scales = largest * 2.0 ** np.arange(MAX_DOUBLINGS + 1)
+    low, high = model.interval(scales[:, None]).T
+
+    is_unclear = _are_far_apart(low, high)
+    if not is_unclear.any():
+        return float("inf")
+    return float(scales[max(int(np.argmax(is_unclear)) - 1, 0)])
+
+
+def unclear_at(model: Model, point: ArrayLike, bounds: tuple[float, float] | None = None) -> str:
+    """Return `unclear beyond p=256` where a model predicts nothing at a point; "" elsewhere.
+
+    Args:
+        point: (n_parameters,), or a number with one parameter.
+        bounds: of the 95 % interval there, computed if they are not known.
+    """
+    reason = unclear_without_evidence(model, point)
+    if reason:
+        return reason
+
+    at = np.reshape(np.asarray(point, dtype=float), (1, -1))
+    low, high = bounds or model.interval(at)[0].tolist()
+    if not _are_far_apart(np.array([low]), np.array([high]))[0]:
+        return ""
+    if len(model.parameters) > 1:
+        return "unclear so far beyond the runs" if _is_beyond(model, at) else ""
+    limit = horizon(model)
+    return f"unclear beyond {model.parameters[0]}={number(limit)}" if limit < at[0, 0] else ""
+
+
+def unclear_without_evidence(model: Model, point: ArrayLike) -> str:
+    """Return `unclear: …` beyond the runs of a model that shows no growth; "" elsewhere."""
+    reason = model.doubt
+    at = np.reshape(np.asarray(point, dtype=float), (1, -1))
+    return f"unclear: {reason}" if reason and _is_beyond(model, at) else ""
+
+
+def _is_beyond(model: Model, at: np.ndarray) -> bool:
+    """Whether a point (1, n_parameters) lies beyond the largest measured values."""
+    return bool(len(model.coordinates) and (at[0] > model.coordinates.max(axis=0)).any())
+
+
+def _are_far_apart(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Whether bounds are no prediction; also where the lower one is zero and the upper is not."""
+    with np.errstate(over="ignore"):
+        return np.asarray(high > HORIZON_FACTOR * low)  # NaN is not
