@@ -1,6 +1,7 @@
 """Predictions for a scale that was not measured: the cost and share of every call path there."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,11 +12,15 @@ from insitu.analysis.class_costs import Coordinate, costs_at
 from insitu.analysis.cost import cost_metric, measured_shares
 from insitu.analysis.shares import Estimate, predict_shares
 from insitu.analysis.summary import largest_coordinate, target_of_models
-from insitu.modeling.base import ModelSet
+from insitu.entities import CallPath
+from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.horizon import unclear_at
 from insitu.modeling.target import default_target
 
 SLIDER_STEP = 2.0 ** (1 / 4)  # four steps of a slider double a parameter
 SLIDER_END = 16_384.0  # beyond every default target; in multiples of the largest measured value
+
+MODEST_FACTOR = 2.0  # bounds take as long as two predictions: of such growth they are not computed
 
 SeriesId = tuple[str, str, str]  # call path, metric, class
 
@@ -27,7 +32,7 @@ class Prospect:
     cost: of a mean rank, in seconds or in what else is the cost; now, share: its share in the cost,
     0 to 1, as measured and at the coordinate, NaN where the model is unreliable (it is then left
     out of the total); factor: its cost relative to that at the largest measured scale, infinite
-    from zero.
+    from zero, NaN where it is unclear; unclear: why the cost is no prediction, "" where it is one.
     """
 
     callpath: str
@@ -35,6 +40,7 @@ class Prospect:
     now: float
     share: Estimate
     factor: float
+    unclear: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class Outlook:
     """All call paths at the coordinate `at`, the largest share first.
 
     shares: by call path; factors: how many times larger each series is than at the largest measured
-    scale.
+    scale, NaN where that is unclear.
     """
 
     at: Coordinate = ()
@@ -135,16 +141,19 @@ def make_outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
     now = measured_shares(models)
     then = {share.callpath: share.then for share in predict_shares(costs, metric, now)}
     order = [*then, *(path for path in costs if path not in then)]
-    prospects = [
-        Prospect(
+    unclear = unclear_costs(models, metric, costs, target)
+    prospects = []
+    for path in order:
+        factor = _factor(costs_now[path].value, costs[path].value)
+        prospect = Prospect(
             callpath=str(path),
             cost=costs[path],
             now=now.get(path, 0.0),
             share=then.get(path, Estimate(math.nan)),
-            factor=_factor(costs_now[path].value, costs[path].value),
+            factor=math.nan if path in unclear else factor,
+            unclear=unclear.get(path, ""),
         )
-        for path in order
-    ]
+        prospects.append(prospect)
 
     shares = {}
     for prospect in prospects:
@@ -152,6 +161,31 @@ def make_outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
             shares[prospect.callpath] = prospect.share.value
     factors = _series_factors(models, largest, target)
     return Outlook(target, metric, unit, tuple(prospects), shares=shares, factors=factors)
+
+
+def unclear_costs(
+    models: ModelSet, metric: str, costs: Mapping[CallPath, Estimate], at: Sequence[float]
+) -> dict[CallPath, str]:
+    """Why the cost of call paths is no prediction at a coordinate; without those where it is one.
+
+    Args:
+        metric: of the costs. costs: by call path, with their bounds there.
+    """
+    series_of: dict[CallPath, list[SeriesModel]] = defaultdict(list)
+    for series in models.models:
+        if series.key.metric == metric and series.key.callpath in costs:
+            series_of[series.key.callpath].append(series)
+
+    unclear = {}
+    for path, members in series_of.items():
+        cost = costs[path]
+        for series in members:
+            bounds = (cost.low, cost.high) if len(members) == 1 else None
+            reason = unclear_at(series.model, at, bounds)
+            if reason:
+                unclear[path] = reason
+                break
+    return unclear
 
 
 def _series_factors(
@@ -163,7 +197,10 @@ def _series_factors(
     for series in models.models:
         key = (str(series.key.callpath), series.key.metric, series.key.behaviour)
         now, then = series.model.predict(here)[0], series.model.predict(there)[0]
-        factors[key] = _factor(float(now), float(then))
+        factor = _factor(float(now), float(then))
+        if not 1 / MODEST_FACTOR <= factor <= MODEST_FACTOR and unclear_at(series.model, target):
+            factor = math.nan
+        factors[key] = factor
     return factors
 
 

@@ -4,6 +4,8 @@ Everything that prints a number at a scale that was not measured asks `unclear_a
 all views and commands agree.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -14,6 +16,7 @@ HORIZON_FACTOR = 10.0  # between the bounds of a prediction; more is no predicti
 MAX_DOUBLINGS = 20  # beyond the largest coordinate, that a horizon is searched in
 
 
+@lru_cache(maxsize=512)  # of models; a slider asks for the same ones again and again
 def horizon(model: Model) -> float:
     """Return up to which value of its parameter the model of one parameter predicts.
 

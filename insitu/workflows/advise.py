@@ -26,6 +26,7 @@ from insitu.design.proposals import (
 )
 from insitu.entities import RANKS
 from insitu.errors import UsageError
+from insitu.modeling.deciding_runs import find_deciding_runs
 from insitu.modeling.measurement import Experiment
 from insitu.modeling.target import default_target
 
@@ -74,8 +75,23 @@ def advise_runs(
         goal=goal,
         count=count,
     )
-    class_runs = _propose_class_runs(campaign, runs, levels)
-    return _put_first(class_runs, proposals, count)
+    needed = _propose_deciding_runs(campaign, experiment, runs)
+    needed += _propose_class_runs(campaign, runs, levels)
+    return _put_first(needed, proposals, count)
+
+
+def _propose_deciding_runs(
+    campaign: str, experiment: Experiment, runs: MeasuredRuns
+) -> list[Proposal]:
+    """The runs that decide whether a run was disturbed, or what begins there."""
+    if len(runs.names) != 1 or len(runs.points) < LEAST_RUNS:
+        return []
+    with open_store(campaign) as store:
+        deciding = find_deciding_runs(store.models().models, experiment)
+    return [
+        Proposal(FactorialPoint(((runs.names[0], run.coordinate[0]),)), reason=run.reason)
+        for run in deciding
+    ]
 
 
 def _propose_class_runs(campaign: str, runs: MeasuredRuns, levels: Levels) -> list[Proposal]:
@@ -95,14 +111,16 @@ def _propose_class_runs(campaign: str, runs: MeasuredRuns, levels: Levels) -> li
     return proposals
 
 
-def _put_first(class_runs: Sequence[Proposal], proposals: Proposals, count: int) -> Proposals:
-    """Proposals with the runs that classes need before the others, each configuration once."""
-    reasons = {run.point: run.reason for run in class_runs}
+def _put_first(needed: Sequence[Proposal], proposals: Proposals, count: int) -> Proposals:
+    """Proposals with the runs that are needed before the others, each configuration once."""
+    reasons: dict[FactorialPoint, str] = {}
+    for run in needed:
+        reasons.setdefault(run.point, run.reason)
     known = {run.point: run for run in proposals.runs}
-    first = [
-        replace(known[run.point], reason=run.reason) if run.point in known else run
-        for run in class_runs
-    ]
+    first = []
+    for point, reason in reasons.items():
+        proposal = known.get(point, Proposal(point))
+        first.append(replace(proposal, reason=reason))
     rest = [run for run in proposals.runs if run.point not in reasons]
     runs = tuple([*first, *rest][:count])
     return replace(proposals, runs=runs, is_exhausted=proposals.is_exhausted and not runs)
@@ -132,13 +150,15 @@ def propose_toward(
         levels = default_levels(runs, target)
 
     file = find_dependencies_file(os.path.abspath(campaign))
-    return propose_runs(
+    proposals = propose_runs(
         runs,
         target,
         levels,
         dependencies=load_callpath_dependencies(file, runs.callpaths),
         count=REPORTED_RUNS,
     )
+    needed = _propose_deciding_runs(campaign, experiment, runs)
+    return _put_first(needed, proposals, REPORTED_RUNS)
 
 
 def load_levels(campaign: str) -> Levels:

@@ -133,3 +133,19 @@ def test_a_slider_position_leads_back_to_its_value(part):
     assert slider_position(slider_value(part, 1.0, 16.0), 1.0, 16.0) == pytest.approx(
         part, abs=0.05
     )
+
+
+def test_growth_beyond_the_horizon_is_unclear():
+    jump = modelled(HALO, np.array([1.0, 1.0, 1.02, 0.99, 900.0]))
+    outlook = make_outlook(ModelSet(("p",), (jump,)), (1024.0,))
+
+    [prospect] = outlook.prospects
+    assert prospect.unclear.startswith("unclear")
+    assert math.isnan(prospect.factor)
+    assert math.isnan(outlook.factors[str(HALO), "time_exclusive", "all"])
+
+
+def test_an_exact_law_is_clear_everywhere(models):
+    outlook = make_outlook(models, (4096.0,))
+
+    assert [prospect.unclear for prospect in outlook.prospects] == ["", ""]

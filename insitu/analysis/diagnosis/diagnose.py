@@ -52,6 +52,7 @@ from insitu.entities import (
     number,
 )
 from insitu.modeling.base import ModelSet
+from insitu.modeling.deciding_runs import find_deciding_runs
 from insitu.modeling.measurement import Experiment
 from insitu.units import percent, quantity
 
@@ -167,7 +168,7 @@ def diagnose_experiment(
         not_judged=(*throttled.values(), *_unjudged(measurements, ranked)),
         profile=tuple(make_profile(measurements)) if len(measurements.p) < LAW_SCALES else (),
         start_up=_start_up(totals),
-        next_run=_next_run(measurements, ranked),
+        next_run=_deciding_run(models, experiment) or _next_run(measurements, ranked),
         notes=tuple(_notes(measurements)),
         efficiencies=tuple(efficiencies),
     )
@@ -325,6 +326,15 @@ def _start_up(totals: RunTotals) -> Statement | None:
         unit="s",
         now=start_up.seconds,
     )
+
+
+def _deciding_run(models: ModelSet, experiment: Experiment) -> str | None:
+    """The run that decides what the models of most call paths leave open, and why."""
+    runs = find_deciding_runs(models.models, experiment)
+    if not runs:
+        return None
+    (value,) = runs[0].coordinate
+    return f"{at_text(models.parameters[0], value)}: {runs[0].reason}"
 
 
 def _next_run(measurements: Measurements, ranked: Sequence[Statement]) -> str | None:

@@ -25,6 +25,7 @@ from insitu.analysis.diagnosis.statements import (
 )
 from insitu.entities import RANKS, TIME_EXCLUSIVE, TIME_WAITING, VISITS, CallPath
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
+from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import FloatArray
 from insitu.units import percent, quantity
 
@@ -264,7 +265,7 @@ def _growing_time(
     budget = baseline.budget_s(carried, is_once=False)
     severity = (then - expected) / budget
     has_grown = model.values[-1] >= CLEAR_GROWTH * model.values[0] > 0
-    is_unclear = low < LEAST_GROWTH * expected
+    is_unclear = low < LEAST_GROWTH * expected or bool(model.doubt)
     if severity < WARNING_FROM or (is_unclear and not (has_grown and baseline.scaling == "weak")):
         return None
 
@@ -274,11 +275,16 @@ def _growing_time(
     what = "processor time" if measurements.has_crowded else what
     shrinks = " does not shrink as it should:" if baseline.scaling == "strong" else " grows:"
     shrinks = " may go on growing:" if is_unclear else shrinks
+    bounds = f"{quantity(low, 's')} to {quantity(high, 's')} at {at_text(RANKS, carried)}"
+    beyond = unclear_at(model, [carried], (low, high))
+    if beyond:  # growth may be certain although its amount is not
+        bounds = (
+            beyond if is_unclear else f"at least {quantity(low, 's')} at {at_text(RANKS, carried)}"
+        )
     return Statement(
         kind="communication" if is_mpi(path) else "compute",
         status=UNCLEAR if is_unclear else LIMIT if is_certain else WARNING,
-        text=f"{what}{shrinks} {quantity(now, 's')} at {at_text(RANKS, largest)},"
-        f" {quantity(low, 's')} to {quantity(high, 's')} at {at_text(RANKS, carried)}",
+        text=f"{what}{shrinks} {quantity(now, 's')} at {at_text(RANKS, largest)}, {bounds}",
         callpath=str(owner),
         where=measurements.where(owner),
         ranks="all" if series.key.behaviour == ALL else series.key.behaviour,

@@ -18,7 +18,7 @@ import numpy as np
 
 from insitu.entities import Finding, number
 from insitu.modeling.base import ChangePoint, Model, Segment
-from insitu.modeling.doubt import ONE_VALUE
+from insitu.modeling.doubt import report_one_value
 from insitu.modeling.evidence.answer import N_HYPOTHESES, Answer
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import segment_spans
@@ -47,9 +47,8 @@ from insitu.modeling.search import report_few_points, report_short_segments
 from insitu.modeling.series import Series
 
 UNCERTAIN_BELOW = 0.5  # posterior of the leading term
-GROWTH_UNCERTAIN = "growth-uncertain"
 CHANGE_UNCONFIRMED = "change-unconfirmed"
-FIRST_POINT_OFF, POINT_OFF = "first-point-off", "point-off"
+GROWTH_UNCERTAIN = "growth-uncertain"
 
 # When a series grows steeply; the last two conditions make noise an unlikely cause. Without them
 # 15 and 9 of 300 constant series with log-normal noise of 0.8 became exponentials, with them 0.
@@ -299,16 +298,15 @@ def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[
         f"this run was disturbed, or a step or a new law begins behind {parameter}={before}, where "
         f"there are not enough points; run {parameter}={newest} again, or {parameter}={next_scale}"
     )
-    return (Finding(CHANGE_UNCONFIRMED, text),)
+    return (Finding(CHANGE_UNCONFIRMED, text, f"{parameter}={newest}"),)
 
 
 def _report_off(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
     """Report that an earlier point leaves the law of the others."""
     if answer.off_point < 0:
         return ()
-    code, others = FIRST_POINT_OFF, "larger"
-    if answer.off_point > 0:
-        code, others = POINT_OFF, "other"
+    code = "point-off" if answer.off_point else "first-point-off"
+    others = "other" if answer.off_point else "larger"
     text = (
         f"the value at {parameter}={number(x[answer.off_point])} is {answer.off_factor:.2g} times "
         f"what the {others} runs predict; the model is that of the {others} runs"
@@ -320,14 +318,7 @@ def _report_sole(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding
     """Report that the leading term rests on one value."""
     if answer.sole_point < 0:
         return ()
-    point = number(x[answer.sole_point])
-    next_scale = number(x[-1] ** 2 / x[-2])
-    text = (
-        f"the growth rests on the value at {parameter}={point} alone: without it, the leading term "
-        f"has a probability of {answer.probability:.0%}; "
-        f"run {parameter}={point} again, or {parameter}={next_scale}"
-    )
-    return (Finding(ONE_VALUE, text),)
+    return (report_one_value(x, answer.sole_point, answer.probability, parameter),)
 
 
 def _report_uncertain(probability: float) -> tuple[Finding, ...]:

@@ -259,12 +259,13 @@ def _make_cells(prospect: Prospect, unit: str, room: int, widths: Mapping[str, i
         filled = round(BAR_WIDTH * min(max(prospect.share.value, 0.0), 1.0))
         share = f"{'█' * filled}{'·' * (BAR_WIDTH - filled)} {share:>6}"
 
-    style = "dim" if is_guess else ""
+    style = "dim" if is_guess or prospect.unclear else ""
+    cost = "unclear" if prospect.unclear else quantity(prospect.cost.value, unit)
     return [
         Text(last_frames(prospect.callpath, room), style or "bold"),
         Text(share, style, justify="right"),
         Text(percent(prospect.now), style, justify="right"),
-        Text(cut(quantity(prospect.cost.value, unit), widths["cost"]), style, justify="right"),
+        Text(cut(cost, widths["cost"]), style, justify="right"),
         Text(cut(format_bounds(prospect.cost, unit), widths["95 % between"]), style),
         Text(format_factor(prospect.factor), style),
     ]

@@ -9,6 +9,7 @@ import numpy as np
 from insitu.analysis.class_costs import costs_along, costs_at
 from insitu.analysis.cost import cost_metric, measured_points, measured_shares
 from insitu.analysis.detail import candidates, residuals
+from insitu.analysis.outlook import unclear_costs
 from insitu.analysis.scaling import fill_coordinate, measured_coordinates, shares_along
 from insitu.analysis.shares import Estimate, predict_shares, trust_level
 from insitu.modeling.back_test_report import describe_back_tests
@@ -180,6 +181,8 @@ class ModelQueries:
             if series.key.metric == metric and series.crowding:
                 crowded.add(series.key.callpath)
 
+        shown = {share.callpath: costs[share.callpath] for share in shares[:MAX_PATHS]}
+        unclear = unclear_costs(models, metric, shown, at.tolist())
         rows = []
         for share in shares[:MAX_PATHS]:
             cost = costs[share.callpath]
@@ -189,6 +192,7 @@ class ModelQueries:
                 "then": _estimate_json(share.then),
                 "now": _finite(float(values[share.callpath][1])),
                 "cost": _estimate_json(cost),
+                "unclear": unclear.get(share.callpath, ""),
                 "trust": "crowded" if share.callpath in crowded else trust_level(cost),
                 "by_mean": cost.is_by_mean,
             }

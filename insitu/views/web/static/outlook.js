@@ -276,9 +276,9 @@ function makeOutlookRow(row, { metric, unit }) {
     ["n", row.then[0] === null ? "guess" : (row.by_mean ? "≈ " : "") + formatPercent(row.then[0])],
     ["n dim", formatPercent(row.share)],
     name,
-    ["n", formatQuantity(cost, unit)],
+    ["n", row.unclear || formatQuantity(cost, unit)],
     ["n dim", low === null ? "–" : `${formatQuantity(low, unit)} … ${formatQuantity(high, unit)}`],
-    ["n", formatFactor(row.now > 0 ? cost / row.now : Infinity)],
+    ["n", row.unclear ? "–" : formatFactor(row.now > 0 ? cost / row.now : Infinity)],
     [`trust ${row.trust.replace(/ /g, "-")}`, row.trust],
   ]);
 }

@@ -91,7 +91,7 @@ export async function updateAhead() {
   Object.assign(ahead, { outlook, metric: outlook.metric });
   for (const row of outlook.rows) {
     const growth = row.now > 0 ? row.cost[0] / row.now : Infinity;
-    const isGuess = row.then[0] === null;
+    const isGuess = row.then[0] === null || row.unclear !== "";
     ahead.set(row.callpath, {
       share: isGuess ? 0 : row.then[0],
       shareText: isGuess ? "unclear" : formatPercent(row.then[0]),

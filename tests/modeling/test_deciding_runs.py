@@ -1,0 +1,78 @@
+"""Runs that findings of models name come before all others."""
+
+import json
+
+import numpy as np
+
+from insitu.entities import TIME_EXCLUSIVE, CallPath, RunKey
+from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.deciding_runs import find_deciding_runs
+from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
+from insitu.modeling.modelers import fit
+from insitu.workflows.advise import advise_runs
+from insitu.workflows.diagnosis import diagnose
+from insitu.workflows.import_ import import_measurements
+
+X = np.array([1.0, 2, 4, 8, 16, 32])
+SLOW = [10, 10.1, 9.9, 10, 10.1, 20]
+
+
+def modelled(values) -> list[SeriesModel]:
+    series = []
+    for i, model in enumerate(fit(X, values)):
+        key = SeriesKey(CallPath.parse(f"main->step{i}"), TIME_EXCLUSIVE.name)
+        series.append(SeriesModel(key, TIME_EXCLUSIVE, model))
+    return series
+
+
+def experiment(repetitions: int) -> Experiment:
+    empty = RunTable((), (), {})
+    keys = [RunKey.of({"p": p}, i) for p in X for i in range(repetitions)]
+    return Experiment(("p",), tuple((key, empty) for key in keys))
+
+
+def test_a_newest_run_that_is_off_is_run_again():
+    [run] = find_deciding_runs(modelled([SLOW]), experiment(1))
+
+    assert run.coordinate == (32.0,)
+    assert run.reason == "p=32 leaves the law of the smaller runs in time_exclusive of step0"
+
+
+def test_where_it_was_repeated_the_next_scale_decides():
+    [run] = find_deciding_runs(modelled([SLOW]), experiment(2))
+
+    assert run.coordinate == (64.0,)
+
+
+def test_the_run_of_most_series_comes_first():
+    steep = [1, 1, 1, 1, 1, 1000]
+    runs = find_deciding_runs(modelled([SLOW, SLOW, list(X)]), experiment(1))
+
+    assert [run.series for run in runs] == [2]
+    assert find_deciding_runs(modelled([list(X)]), experiment(1)) == []
+    assert len(find_deciding_runs(modelled([steep]), experiment(1))) == 1
+
+
+def test_advise_and_diagnose_propose_it_first(tmp_path):
+    campaign, source = str(tmp_path / "slow.insitu"), tmp_path / "slow.jsonl"
+    lines = []
+    for p, value in zip(X.astype(int).tolist(), SLOW, strict=True):
+        for metric, unit, values in (
+            ("visits", "1", [3] * p),
+            ("time", "s", [value] * p),
+            ("time_exclusive", "s", [value] * p),
+        ):
+            row = {"callpath": "main->step", "metric": metric, "unit": unit, "params": {"p": p}}
+            lines.append(row | {"repetition": 0, "ranks": values})
+    source.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    import_measurements(campaign, str(source))
+
+    proposals = advise_runs(campaign, count=2)
+
+    assert dict(proposals.runs[0].point.values) == {"p": 32.0}
+    assert "leaves the law of the smaller runs" in proposals.runs[0].reason
+    assert str(diagnose(campaign).next_run).startswith("p = 32: p=32 leaves the law")
+
+
+def test_models_over_several_parameters_ask_for_nothing():
+    assert find_deciding_runs(ModelSet().models, Experiment(("p", "n"), ())) == []
