@@ -20,7 +20,8 @@ from insitu.modeling.target import default_target
 SLIDER_STEP = 2.0 ** (1 / 4)  # four steps of a slider double a parameter
 SLIDER_END = 16_384.0  # beyond every default target; in multiples of the largest measured value
 
-MODEST_FACTOR = 2.0  # bounds take as long as two predictions: of such growth they are not computed
+MODEST_FACTOR = 2.0  # bounds take as long as three predictions: of less growth they are computed
+# only where a model has findings
 
 SeriesId = tuple[str, str, str]  # call path, metric, class
 
@@ -198,7 +199,8 @@ def _series_factors(
         key = (str(series.key.callpath), series.key.metric, series.key.behaviour)
         now, then = series.model.predict(here)[0], series.model.predict(there)[0]
         factor = _factor(float(now), float(then))
-        if not 1 / MODEST_FACTOR <= factor <= MODEST_FACTOR and unclear_at(series.model, target):
+        is_modest = 1 / MODEST_FACTOR <= factor <= MODEST_FACTOR and not series.model.findings
+        if not is_modest and unclear_at(series.model, target):
             factor = math.nan
         factors[key] = factor
     return factors

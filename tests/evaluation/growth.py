@@ -165,6 +165,27 @@ def mixed(options):
         print(f"| {jump} | evidence | {right} | {percent(false)} | {percent(exact)} |")
 
 
+def last(options):
+    """Exponents of the last segment exact, with and without noise; --count series of each kind."""
+    print("\nexponents of the last segment, 5 + 5 points, in percent exact")
+    print("| functions | noise | evidence | segmented |")
+    for jump in data.JUMPS:
+        rng = np.random.default_rng([options.seed, data.JUMPS.index(jump)])
+        x, truth, exponents = data.last_segments(rng, jump, options.count)
+        disturbed = truth * (1 + 0.01 * rng.uniform(-1, 1, truth.shape))
+        for noise, values in (("none", truth), ("1 %", disturbed)):
+            cells = []
+            for name in ("evidence", "segmented"):
+                models = insitu.fit(x, values, modeler=name)
+                right = [
+                    bool(model.change_points)
+                    and tuple(map(float, model.leading([4 * x[-1]])[0])) == tuple(map(float, known))
+                    for model, known in zip(models, exponents, strict=True)
+                ]
+                cells.append(percent(right))
+            print(f"| {jump} | {noise} | {' | '.join(cells)} |", flush=True)
+
+
 def short(options):
     """Six points, independent functions, 5 % noise; `segmented` needs more of them."""
     print("\nsix points, 5 % noise: right, false alarms, exact change point")
@@ -227,6 +248,7 @@ def main():
         "one": one,
         "segments": segments,
         "mixed": mixed,
+        "last": last,
         "short": short,
         "speed": speed,
         "refit": refit,

@@ -62,33 +62,41 @@ def leading(terms, coefficients, at):
 
 def segmented(rng, jump, count, *, noise, outside=False, points=(5, 5), two=True):
     """Series over x = 1..N with a change after points[0], or of one function; [SEG §4.1]."""
-    x = np.arange(1.0, sum(points) + 1)
-    place, found = points[0], []
-    while len(found) < count:
-        first, second = (_segment(rng, x, outside) for _ in range(2))
-        if not two:
-            found.append(first)
-            continue
-        if jump == "moderate":
-            ratio = 2 ** (rng.uniform(0.25, 1) * rng.choice([-1, 1]))
-            second = second * ratio * first[place] / second[place]
-        elif jump == "none":
-            second = second * first[place] / second[place]
-        if jump != "any" and np.abs(second / first - 1)[place:].max() <= 0.25:
-            continue
-        found.append(np.concatenate([first[:place], second[place:]]))
-    values = np.array(found)
+    x, values, _ = last_segments(rng, jump, count, outside=outside, points=points, two=two)
     return x, values * (1 + rng.uniform(-noise, noise, values.shape))
 
 
+def last_segments(rng, jump, count, *, outside=False, points=(5, 5), two=True):
+    """The same without noise, and the exponents of the function behind the change."""
+    x = np.arange(1.0, sum(points) + 1)
+    change, values, exponents = points[0], [], []
+    while len(values) < count:
+        (first, of_first), (second, of_second) = (_segment(rng, x, outside) for _ in range(2))
+        if not two:
+            values.append(first)
+            exponents.append(of_first)
+            continue
+        if jump == "moderate":
+            ratio = 2 ** (rng.uniform(0.25, 1) * rng.choice([-1, 1]))
+            second = second * ratio * first[change] / second[change]
+        elif jump == "none":
+            second = second * first[change] / second[change]
+        if jump != "any" and np.abs(second / first - 1)[change:].max() <= 0.25:
+            continue
+        values.append(np.concatenate([first[:change], second[change:]]))
+        exponents.append(of_second)
+    return x, np.array(values), exponents
+
+
 def _segment(rng, x, outside):
+    """A function over x, and its exponents."""
     exponents = (
         (rng.uniform(0, 3), rng.uniform(0, 2))
         if outside
         else SEGMENT_TERMS[rng.integers(len(SEGMENT_TERMS))]
     )
     c = 10 ** rng.uniform(-2, 3, 2)
-    return c[0] + c[1] * term(exponents, x)
+    return c[0] + c[1] * term(exponents, x), exponents
 
 
 def forms(count):

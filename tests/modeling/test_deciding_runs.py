@@ -45,7 +45,7 @@ def test_where_it_was_repeated_the_next_scale_decides():
 
 
 def test_the_run_of_most_series_comes_first():
-    steep = [1, 1, 1, 1, 1, 1000]
+    steep = [1, 1, 1, 1, 1, 1000]  # counts
     runs = find_deciding_runs(modelled([SLOW, SLOW, list(X)]), experiment(1))
 
     assert [run.series for run in runs] == [2]

@@ -282,7 +282,7 @@ def _report(
         return unconfirmed
     off = _report_off(answer, points[:, 0], parameter)
     changes = _change_points(answer, coordinates) if answer.cuts else ()
-    short = report_short_segments(points[:, 0], changes, parameter)
+    short = report_short_segments(points[:, 0], changes, parameter) if changes else ()
     sole = _report_sole(answer, points[:, 0], parameter)
     return (*off, *short, *(sole or _report_uncertain(answer.probability)))
 

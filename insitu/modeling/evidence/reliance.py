@@ -11,6 +11,8 @@ import numpy as np
 from insitu.modeling.evidence import earlier
 from insitu.modeling.evidence.answer import TARGET_FACTOR, Answer
 from insitu.modeling.evidence.batch import Batch
+from insitu.modeling.evidence.newest import MAX_TAIL
+from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.pool import Pool
 from insitu.modeling.evidence.posterior import compute_posterior, fit_hypotheses
 from insitu.modeling.measurement import FloatArray, IntArray
@@ -34,15 +36,11 @@ def find_sole_points(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> di
         return {}
     candidates = [row for row in pool.members.tolist() if _is_examined(batch, row, answers[row])]
     rows = np.array(candidates, dtype=np.intp)
-    if len(rows) == 0:
-        return {}
-    floored = np.maximum(batch.relative[rows], SMALLEST_SHARE * batch.smallest[rows, None])
-    distance = earlier.oddness(batch.x, floored)
-    is_odd = distance > earlier.ODD
+    is_odd = _find_odd(batch, rows)
 
     position = np.searchsorted(pool.members, rows)
     noise = np.exp(batch.log_likelihood_of_scatter(rows, pool.levels)) * pool.noise[position]
-    revised: dict[int, Answer] = {}
+    revised = _find_odd_ends(batch, pool, answers)
     for point in reversed(np.flatnonzero(is_odd.any(axis=0)).tolist()):  # the newest decides first
         is_open = np.array([row not in revised for row in candidates])
         chosen = np.flatnonzero(is_odd[:, point] & is_open)
@@ -60,14 +58,37 @@ def find_sole_points(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> di
     return revised
 
 
+def _find_odd(batch: Batch, rows: IntArray) -> BoolArray:
+    """Which values are far from their neighbours: (s, n)."""
+    floored = np.maximum(batch.relative[rows], SMALLEST_SHARE * batch.smallest[rows, None])
+    return np.asarray(earlier.oddness(batch.x, floored) > earlier.ODD)
+
+
+def _find_odd_ends(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> dict[int, Answer]:
+    """Answers with a short last segment that grows to an odd newest value, without their claim."""
+    n_points, revised = len(batch.x), {}
+    for row in pool.members.tolist():
+        answer = answers[row]
+        is_short = answer.cuts and n_points - answer.cuts[-1] <= MAX_TAIL
+        grows = bool(answer.functions[-1].terms)
+        if not (is_short and grows and _is_complete(batch, row)):
+            continue
+        if _find_odd(batch, np.array([row]))[0, -1]:
+            revised[row] = answer._replace(probability=0.0, sole_point=n_points - 1)
+    return revised
+
+
+def _is_complete(batch: Batch, row: int) -> bool:
+    return bool(batch.data.counts[row] == len(batch.x) and (batch.relative[row] >= 0).all())
+
+
 def _is_examined(batch: Batch, row: int, answer: Answer) -> bool:
     """Whether a leading term is claimed with certainty, by points that could contradict it."""
     spread = answer.spreads[0]
     is_claimed = bool(answer.functions[0].terms) and answer.probability >= MIN_CLAIM
     is_one_law = not answer.cuts and not answer.has_point_off()
-    is_complete = bool(batch.data.counts[row] == len(batch.x)) and (batch.relative[row] >= 0).all()
     is_inexact = spread is not None and spread.sigma > EXACT
-    return bool(is_claimed and is_one_law and is_complete and is_inexact)
+    return is_claimed and is_one_law and is_inexact and _is_complete(batch, row)
 
 
 def _claims_without(
