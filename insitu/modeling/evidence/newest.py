@@ -31,7 +31,7 @@ MAX_TAIL = 3  # points of a last segment that may be nothing but a newest point 
 SIZE = 0.8  # standard deviation of w: about a factor of two either way, or ±0.8 of an exponent
 HEAVY_SIZE = 4.0  # the same for values that dominate all others, or vanish beside them
 HEAVY_SHARE = 0.1  # of the prior of w
-HEAVY_FROM = 2.0  # SIZE: smaller shifts hardly differ with and without the heavy prior
+HEAVY_FROM = 2.0  # SIZE, from the nearest law: nearer values hardly differ with the heavy prior
 OFF_PRIOR = 0.08  # that the newest point leaves the law, before any data
 PRIOR_WEIGHT = 10.0  # counts like this many series
 EM_ROUNDS = 12
@@ -67,21 +67,26 @@ def weigh_shift(residuals: FloatArray, variances: FloatArray, direction: FloatAr
         variances: (s, h, L, J), positive.
         direction: (J,).
     """
-    usual = _weigh_shift(residuals, variances, direction, SIZE)
-    if not (np.abs(residuals) > HEAVY_FROM * SIZE).any():
-        return usual
+    shift = _weigh_shift(residuals, variances, direction, SIZE)
+    nearest = np.abs(residuals).min(axis=1).max(axis=1)
+    far = np.flatnonzero(nearest > HEAVY_FROM * SIZE)
+    if len(far) == 0:
+        return shift
 
-    heavy = _weigh_shift(residuals, variances, direction, HEAVY_SIZE)
-    log_usual = np.log(1 - HEAVY_SHARE) + usual.log_density
+    heavy = _weigh_shift(residuals[far], variances[far], direction, HEAVY_SIZE)
+    log_usual = np.log(1 - HEAVY_SHARE) + shift.log_density[far]
     log_heavy = np.log(HEAVY_SHARE) + heavy.log_density
     log_density = np.logaddexp(log_usual, log_heavy)
     share = np.exp(log_heavy - log_density)
 
     # The mean and the variance of the mixture.
-    mean = (1 - share) * usual.mean + share * heavy.mean
-    variance = (1 - share) * (usual.variance + usual.mean**2)
-    variance += share * (heavy.variance + heavy.mean**2) - mean**2
-    return Shift(log_density, mean, np.maximum(variance, 0.0))
+    mean, variance = shift.mean[far], shift.variance[far]
+    mixed = (1 - share) * mean + share * heavy.mean
+    squares = (1 - share) * (variance + mean**2) + share * (heavy.variance + heavy.mean**2)
+    shift.log_density[far] = log_density
+    shift.mean[far] = mixed
+    shift.variance[far] = np.maximum(squares - mixed**2, 0.0)
+    return shift
 
 
 def _weigh_shift(
@@ -97,7 +102,7 @@ def _weigh_shift(
     log_determinant = np.log(variances).sum(axis=3) + np.log(precision * size**2)
     n_points = residuals.shape[2]
     log_density = -0.5 * (squares + log_determinant + n_points * np.log(2 * np.pi))
-    return Shift(log_density, mean, 1 / precision)
+    return Shift(log_density, mean, np.broadcast_to(1 / precision, mean.shape).copy())
 
 
 @dataclass(frozen=True, slots=True)
