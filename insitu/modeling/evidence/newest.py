@@ -31,7 +31,7 @@ MAX_TAIL = 3  # points of a last segment that may be nothing but a newest point 
 SIZE = 0.8  # standard deviation of w: about a factor of two either way, or ±0.8 of an exponent
 HEAVY_SIZE = 4.0  # the same for values that dominate all others, or vanish beside them
 HEAVY_SHARE = 0.1  # of the prior of w
-HEAVY_FROM = 2.0  # SIZE, from the nearest law: nearer values hardly differ with the heavy prior
+HEAVY_FROM = 2.0  # SIZE: smaller shifts hardly differ with and without the heavy prior
 OFF_PRIOR = 0.08  # that the newest point leaves the law, before any data
 PRIOR_WEIGHT = 10.0  # counts like this many series
 EM_ROUNDS = 12
@@ -68,8 +68,7 @@ def weigh_shift(residuals: FloatArray, variances: FloatArray, direction: FloatAr
         direction: (J,).
     """
     shift = _weigh_shift(residuals, variances, direction, SIZE)
-    nearest = np.abs(residuals).min(axis=1).max(axis=1)
-    far = np.flatnonzero(nearest > HEAVY_FROM * SIZE)
+    far = np.flatnonzero(np.abs(residuals).max(axis=(1, 2)) > HEAVY_FROM * SIZE)
     if len(far) == 0:
         return shift
 
