@@ -52,7 +52,23 @@ def test_ranks_of_a_plane_are_corners_edges_and_inner_ones():
 
 
 def test_a_run_added_later_renames_nothing():
-    """In no order of ranks, so that no grid explains the classes."""
+    """Halves and quarters of the ranks in no order, which no grid explains."""
+    rng = np.random.default_rng(4)
+    runs = []
+    for sides in PLANES:
+        p = int(np.prod(sides))
+        quarter = rng.permutation(np.arange(p) * 4 // p)
+        runs.append(run(sides, 10.0 + 5 * np.maximum(quarter - 1, 0), is_placed=False))
+
+    every = names(runs)
+
+    for end in range(2, len(runs)):
+        for size, some in names(runs[:end]).items():
+            assert some == every[size] or some == ("all",)
+    assert set(every[64]) == {"A", "B", "C"}
+
+
+def test_classes_of_a_grid_are_named_by_their_sizes_in_any_order_of_ranks():
     rng = np.random.default_rng(4)
     runs = []
     for sides in PLANES:
@@ -60,11 +76,8 @@ def test_a_run_added_later_renames_nothing():
 
     every = names(runs)
 
-    for end in range(2, len(runs)):
-        for size, some in names(runs[:end]).items():
-            assert some == every[size] or some == ("all",)
-    assert every[4] == ("A",)
-    assert every[64] == ("C", "B", "A")
+    assert every[4] == ("corner",)
+    assert every[64] == ("inner", "edge", "corner")
 
 
 def test_classes_of_a_grid_are_named_by_walls_without_a_communicator():

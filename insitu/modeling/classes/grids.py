@@ -42,6 +42,71 @@ def infer_domains(classes: Sequence[IntArray]) -> list[Domain] | None:
     return None
 
 
+def infer_walls(classes: Sequence[IntArray]) -> tuple[list[IntArray], int] | None:
+    """Find grids whose corners, edges and inner ranks are as many as the ranks of the classes.
+
+    The order of the ranks is not used. Sizes of one run fit many grids, so the same classes must
+    have the same walls in runs of at least two numbers of ranks.
+
+    Args:
+        classes: as for `infer_domains`.
+
+    Returns:
+        The number of walls of each rank, (n_ranks,) per run group, and the number of axes; None if
+        there are no such grids, or no run in which all classes differ in size.
+    """
+    if len({len(group) for group in classes}) < 2 or any((group < 0).any() for group in classes):
+        return None
+
+    n_classes = 1 + max(int(group.max()) for group in classes)
+    tables = [np.bincount(group, minlength=n_classes) for group in classes]
+    for axes in (3, 2):
+        for walls in _possible_walls(tables, axes):
+            if all(_has_grid(table, walls, axes) for table in tables):
+                return [walls[group] for group in classes], axes
+    return None
+
+
+def _possible_walls(tables: Sequence[IntArray], axes: int) -> Iterator[IntArray]:
+    """Numbers of walls of the classes that fit their sizes in one run, (n_classes,) each."""
+    for sizes in sorted(tables, key=lambda table: -int(table.sum())):
+        for shape in _shapes(int(sizes.sum()), axes):
+            walls = _match_sizes(sizes, _count_by_walls(shape)) if min(shape) > 1 else None
+            if walls is not None:
+                yield walls
+
+
+def _match_sizes(sizes: IntArray, counts: IntArray) -> IntArray | None:
+    """The number of walls of each class by its size; None unless that is clear.
+
+    Args:
+        sizes: of the classes, (n_classes,).
+        counts: ranks of the grid by their number of walls.
+    """
+    present = counts[counts > 0]
+    is_clear = len(present) >= MIN_KINDS and len(np.unique(present)) == len(present)
+    if not is_clear or not np.array_equal(np.sort(sizes), np.sort(present)):
+        return None
+    walls: IntArray = (sizes[:, None] == counts).argmax(axis=1)
+    return walls
+
+
+def _has_grid(sizes: IntArray, walls: IntArray, axes: int) -> bool:
+    """Whether some grid of these ranks has as many of each number of walls as the classes."""
+    wanted = np.bincount(walls, weights=sizes, minlength=2 * axes + 1)
+    shapes = _shapes(int(sizes.sum()), axes)
+    return any(np.array_equal(_count_by_walls(shape), wanted) for shape in shapes)
+
+
+def _count_by_walls(shape: Sequence[int]) -> IntArray:
+    """How many ranks of a grid have 0, 1, … walls: the coefficients of a product over its axes."""
+    counts = np.ones(1, dtype=np.intp)
+    for side in shape:
+        along_axis = [0, 0, 1] if side == 1 else [side - 2, 2, 0]
+        counts = np.convolve(counts, along_axis)
+    return counts
+
+
 def _first_grid(
     labels: IntArray, axes: int, walls_of_class: dict[int, int], *, is_largest: bool
 ) -> Domain | None:

@@ -8,7 +8,7 @@ import numpy as np
 from insitu.modeling.base import ALL
 from insitu.modeling.classes.behaviour import MetricValues, Partition
 from insitu.modeling.classes.domain import AXES, Domain, kind_name
-from insitu.modeling.classes.grids import infer_domains
+from insitu.modeling.classes.grids import infer_domains, infer_walls
 from insitu.modeling.classes.match import Matching
 from insitu.modeling.classes.run_groups import mean_over_runs
 from insitu.modeling.measurement import FloatArray, IntArray
@@ -102,6 +102,16 @@ class Namer:
                 list(map(classify, domains)) for classify in (_by_walls, _by_axes, _by_sides)
             ]
             by_kinds = _match_kinds(by_grid, measured, labels, row)
+            if by_kinds is not None:
+                return by_kinds
+
+        # In another order of the ranks, only the sizes of classes are those of a grid.
+        inferred = None if classes is None else infer_walls(classes)
+        if inferred is not None:
+            walls, axes = inferred
+            names = tuple(kind_name(number, axes) for number in range(2 * axes + 1))
+            by_walls = [RankKinds(group_walls, names) for group_walls in walls]
+            by_kinds = _match_kinds([by_walls], measured, labels, row)
             if by_kinds is not None:
                 return by_kinds
         return self._rename(labels, matching)
