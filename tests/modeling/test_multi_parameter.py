@@ -237,3 +237,16 @@ def test_the_most_probable_combination_is_the_centre_of_the_distribution():
         assert model.predict(target) == pytest.approx(model.formula_at(target), rel=1e-9)
         assert half == pytest.approx(model.predict(target)[0], rel=1e-3)
         assert restored.predict(target) == model.predict(target)
+
+
+@pytest.mark.parametrize("factor", [9.0, 32.0])
+def test_exact_counts_along_a_line_have_finite_predictions(factor):
+    """With n = 64/p every law of p is one of n as well, and a plane explains all of them."""
+    p = np.array([2.0, 4.0, 8.0])
+    points = np.stack([p, 64 / p], axis=1)
+
+    [model] = insitu.fit(points, factor * p, parameters=("p", "n"))
+
+    assert all(np.isfinite(spread.weights).all() for spread in model.spreads)
+    assert model.predict(points) == pytest.approx(factor * p, rel=1e-3)
+    assert np.isfinite(model.predict([[16.0, 4.0]])).all()

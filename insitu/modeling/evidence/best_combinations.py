@@ -49,14 +49,34 @@ class BestCombinations:
         joint = np.where(np.isfinite(joint), joint, -1e300)
         self.levels_of_plane = np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
 
-        of_combinations = self.posterior.hypotheses[:, :-1]
-        of_combinations = of_combinations / (1 - self.share_of_plane)[:, None]
+        of_combinations = self._weigh_without_plane(log_evidence, noise_prior)
         order = np.argsort(-of_combinations, axis=1, kind="stable")
         self.weights = np.take_along_axis(of_combinations, order, 1)
         self.chosen = np.take_along_axis(weighed.chosen, order, 1)
         self.columns = batch.plan.members[self.chosen]
         self.estimates = np.take_along_axis(weighed.estimates, order[:, :, None], 1)
         self.inverses = np.take_along_axis(weighed.inverses, order[:, :, None, None], 1)
+
+    def _weigh_without_plane(self, log_evidence: FloatArray, noise_prior: FloatArray) -> FloatArray:
+        """The probability of each combination if it is not the plane: (s, q).
+
+        Where the plane is so probable that no number is left for the others, as for exact counts
+        on a line through the coordinates, their evidence alone decides.
+
+        Args:
+            log_evidence: (s, q + 1, L), of all. noise_prior: (s, L).
+        """
+        weights = self.posterior.hypotheses[:, :-1]
+        is_vanishing = self.share_of_plane == 1
+        rest = np.where(is_vanishing, 1.0, 1 - self.share_of_plane)
+        weights = weights / rest[:, None]
+        if is_vanishing.any():
+            joint = log_evidence[is_vanishing, :-1]
+            joint = joint + np.log(np.maximum(noise_prior[is_vanishing], 1e-300))[:, None]
+            of_each = np.logaddexp.reduce(joint, axis=2)
+            of_each -= np.logaddexp.reduce(of_each, axis=1, keepdims=True)
+            weights[is_vanishing] = np.exp(of_each)
+        return np.asarray(weights)
 
     def mean(self) -> FloatArray:
         """Return the posterior mean of the function at each point, relative: (s, n)."""
