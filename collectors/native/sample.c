@@ -6,7 +6,9 @@
  *
  * The first tick of a thread comes at a random moment of the first interval, so that the expected number of samples is
  * the CPU time times the rate, also for threads that end before a whole one. Timers are looked at when the kernel
- * ticks, so threads of a few milliseconds lose samples that were due.
+ * ticks, so threads of a few milliseconds lose samples that were due. How many samples a tick counts follows from the
+ * CPU time since the last one: the kernel drops ticks of a timer that is set before it looks at it, as in a thread that
+ * blocks its signals many times per millisecond.
  *
  * The signal is SIGURG, which is ignored by default. A program that handles it itself gets it, and sampling ends; what
  * it reads of the signal and of the alternate stack is what it would read without us. While a thread blocks the signal
@@ -51,13 +53,14 @@
 struct sampler {
   int timer; /* the kernel's number of it */
   int is_running;
-  struct timespec remaining; /* until the next tick of a timer that is off */
-  char *stack;               /* NULL if the thread had one */
+  int64_t next_ns;      /* CPU time of the thread at which the next sample is due, while the timer is running */
+  int64_t remaining_ns; /* until then, while it is off; below 0 if the sample was due and not taken */
+  char *stack;          /* NULL if the thread had one */
   size_t stack_bytes;
 };
 
 static __thread struct sampler *own; /* NULL in threads that are not sampled */
-static struct timespec interval;
+static int64_t interval_ns;
 static pthread_key_t thread_key;
 /* Relaxed: a thread that sees it late takes a sample more, or none. */
 static _Atomic int is_sampling;
@@ -86,42 +89,66 @@ __attribute__((constructor)) static void find_next(void) {
   next_sysv_signal = (Install)dlsym(RTLD_NEXT, "__sysv_signal");
 }
 
+/* ---- CPU time ------------------------------------------------------------------------------------------------- */
+
+static int64_t thread_ns(void) {
+  struct timespec now = {0};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Return how many samples are due, and take them off the account. */
+static uint64_t take_due(struct sampler *sampler) {
+  int64_t late_ns = thread_ns() - sampler->next_ns;
+  if (late_ns < 0) return 0;
+  int64_t due = late_ns / interval_ns + 1;
+  sampler->next_ns += due * interval_ns;
+  return (uint64_t)due;
+}
+
 /* ---- the handler ---------------------------------------------------------------------------------------------- */
 
 static void take_sample(int number, siginfo_t *info, void *context) {
   (void)number;
   if (info->si_code != SI_TIMER || info->si_value.sival_ptr != (void *)&marker) return; /* ignored by default */
   struct insitu_thread *self = insitu_self;
-  if (!insitu_is_on || !self || self->in_mpi) return;
+  struct sampler *sampler = own;
+  if (!insitu_is_on || !self || !sampler || !sampler->is_running) return;
   int saved = errno;
-  insitu_unwind_sample(self, context, 1 + (uint64_t)(info->si_overrun > 0 ? info->si_overrun : 0));
+  uint64_t due = take_due(sampler);
+  if (due && !self->in_mpi) insitu_unwind_sample(self, context, due);
   errno = saved;
 }
 
 /* ---- one thread ----------------------------------------------------------------------------------------------- */
 
+static struct timespec to_timespec(int64_t ns) {
+  return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+}
+
 static void start_timer(struct sampler *sampler) {
-  const struct itimerspec times = {.it_interval = interval, .it_value = sampler->remaining};
-  sampler->is_running = !syscall(SYS_timer_settime, sampler->timer, 0, &times, NULL);
+  int64_t wait_ns = sampler->remaining_ns > 0 ? sampler->remaining_ns : 1;
+  const struct itimerspec times = {.it_interval = to_timespec(interval_ns), .it_value = to_timespec(wait_ns)};
+  sampler->next_ns = thread_ns() + sampler->remaining_ns;
+  sampler->is_running = 1;
+  atomic_signal_fence(memory_order_seq_cst);
+  if (syscall(SYS_timer_settime, sampler->timer, 0, &times, NULL)) sampler->is_running = 0;
 }
 
 static void stop_timer(struct sampler *sampler) {
   static const struct itimerspec never;
-  struct itimerspec before = {0};
-  if (!sampler->is_running || syscall(SYS_timer_settime, sampler->timer, 0, &never, &before)) return;
+  if (!sampler->is_running || syscall(SYS_timer_settime, sampler->timer, 0, &never, NULL)) return;
   sampler->is_running = 0;
-  if (before.it_value.tv_sec || before.it_value.tv_nsec) sampler->remaining = before.it_value;
+  sampler->remaining_ns = sampler->next_ns - thread_ns();
 }
 
 /* Choose the first tick, uniformly within an interval [Steele, Lea, Flood 2014, the mixing function of SplitMix]. */
-static struct timespec choose_phase(void) {
+static int64_t choose_phase(void) {
   uint64_t draw = insitu_ticks() ^ (uint64_t)syscall(SYS_gettid) << 40;
   draw = (draw ^ draw >> 30) * 0xBF58476D1CE4E5B9u;
   draw = (draw ^ draw >> 27) * 0x94D049BB133111EBu;
   draw ^= draw >> 31;
-  uint64_t whole = (uint64_t)interval.tv_sec * 1000000000u + (uint64_t)interval.tv_nsec;
-  uint64_t phase = 1 + draw % whole;
-  return (struct timespec){.tv_sec = (time_t)(phase / 1000000000u), .tv_nsec = (long)(phase % 1000000000u)};
+  return 1 + (int64_t)(draw % (uint64_t)interval_ns);
 }
 
 /* Give the thread an alternate stack for signals, unless it has one. Below it is a page that cannot be used. */
@@ -180,7 +207,7 @@ static int start_thread(void) {
     return failed;
   }
   set_stack(sampler);
-  sampler->remaining = choose_phase();
+  sampler->remaining_ns = choose_phase();
   own = sampler;
   if (!is_blocked()) start_timer(sampler);
   return 0;
@@ -214,8 +241,7 @@ void insitu_sample_start(unsigned per_second) {
   if (!next_action || !next_sigmask || !next_procmask || !next_create) return refuse("the C library lacks a function");
   if (next_action(SIGNAL, NULL, &before) || before.sa_handler != SIG_DFL) return refuse("the program uses SIGURG");
   if (pthread_key_create(&thread_key, end_thread)) return refuse("no thread-specific data is left");
-  long nanoseconds = 1000000000L / (long)per_second;
-  interval = (struct timespec){.tv_sec = nanoseconds / 1000000000L, .tv_nsec = nanoseconds % 1000000000L};
+  interval_ns = 1000000000 / (int64_t)per_second;
   sigfillset(&action.sa_mask);
   if (next_action(SIGNAL, &action, NULL)) return refuse("the signal handler was refused");
   atomic_store_explicit(&is_sampling, 1, memory_order_relaxed);

@@ -1,9 +1,9 @@
 """The native code under the address, undefined-behaviour and thread sanitizers and valgrind, for
 longer than the tests do.
 
-The torture program runs that many times its usual turns; then the tests of the collectors run with
-a library that was built with the address and undefined-behaviour sanitizers, in every Python of
-this machine, where timing tests may fail for lack of speed only: they are left out.
+The torture programs run that many times their usual turns; then the tests of the collectors run
+with a library that was built with the address and undefined-behaviour sanitizers, in every Python
+of this machine, where timing tests may fail for lack of speed only: they are left out.
 """
 
 import argparse
@@ -25,7 +25,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=10, help="the usual turns (default: 10)")
     options = parser.parse_args(arguments)
-    torture = ["-q", "-rs", "tests/system/test_torture.py", "--timeout", "1800"]
+    files = ("tests/system/test_torture.py", "tests/system/test_torture_samples.py")
+    torture = ["-q", "-rs", *files, "--timeout", "1800"]
     code = run_tests(torture, INSITU_TORTURE=str(options.times))
     if code:
         return code

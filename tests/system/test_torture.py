@@ -19,7 +19,7 @@ PROGRAM = ROOT / "tests" / "system" / "programs" / "torture.cpp"
 NATIVE = ROOT / "collectors" / "native"
 OF_PYTHON = {"hook", "loader", "marks", "module", "preload"}
 # Replaces sigaction and pthread_create, which sanitizers call before they are ready. Only preload
-# starts it; tests/system/test_sampling.py runs it.
+# starts it; test_torture_samples.py and test_sampling.py run it.
 SAMPLING = {"sample"}
 SOURCES = sorted({path.stem for path in NATIVE.glob("*.c")} - OF_PYTHON - SAMPLING)
 NAMES = (
