@@ -42,6 +42,7 @@ def command(campaign: str, form: str | None, output: str) -> None:
     openmetrics    predictions and errors for Prometheus (.prom)
     speedscope     the largest run as a profile (.speedscope.json)
     folded         the largest run as folded stacks, for flame graphs
-    scorep-filter  functions too short to be instrumented (.filter)
+    scorep-filter  functions too short to be instrumented, for Score-P (.filter)
+    gcc-filter     the same, as an option for GCC (.gcc)
     """
     export_campaign(campaign, sys.stdout.buffer if output == "-" else output, form)

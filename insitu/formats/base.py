@@ -89,6 +89,7 @@ EXPORTERS = {
     "speedscope": "insitu.formats.flame:Speedscope",
     "folded": "insitu.formats.flame:FoldedStacks",
     "scorep-filter": "insitu.formats.filters:ScorepFilter",
+    "gcc-filter": "insitu.formats.filters:GccFilter",
 }
 IMPORTERS = {
     "json": "insitu.formats.extrap_in:ExtrapJsonReader",

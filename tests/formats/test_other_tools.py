@@ -276,6 +276,46 @@ def test_a_filter_for_scorep_excludes_short_and_frequent_functions(tmp_path):
     ]
 
 
+COUNTING = r"""
+#include <stdio.h>
+#define UNTOLD __attribute__((no_instrument_function))
+static int entered;
+UNTOLD void __cyg_profile_func_enter(void *function, void *site) { entered++; }
+UNTOLD void __cyg_profile_func_exit(void *function, void *site) {}
+__attribute__((noinline)) void tiny(void) { __asm__(""); }
+__attribute__((noinline)) void add(void) { __asm__(""); }
+__attribute__((noinline)) void add_rows(void) { __asm__(""); }
+UNTOLD int main(void) {
+  tiny(), add(), add_rows();
+  printf("%d", entered);
+}
+"""
+
+
+@pytest.mark.native
+def test_the_filter_for_gcc_excludes_the_functions_that_it_names_and_no_others(tmp_path):
+    names = ("tiny", "add", "add_rows", "with, comma", "MPI_Test")
+    calls, seconds = [1e6, 1e6, 10.0, 1e6, 1e6], [0.1, 0.1, 1.0, 0.1, 0.1]
+    table = RunTable(
+        tuple(CallPath(("main", name)) for name in names),
+        (VISITS, TIME_EXCLUSIVE),
+        {"visits": np.array([calls]).T, "time_exclusive": np.array([seconds]).T},
+    )
+    experiment = Experiment(("p",), ((RunKey.of({"p": 1}), table),))
+
+    option = written("gcc-filter", experiment, ModelSet(), tmp_path / "f").read_text()
+
+    assert option == "-finstrument-functions-exclude-function-list=tiny\n"
+    (tmp_path / "app.c").write_text(COUNTING)
+    entered = []
+    for options in ((), (option.strip(),)):
+        words = ["gcc", "-w", "-finstrument-functions", *options, "app.c", "-o", "app"]
+        subprocess.run(words, cwd=tmp_path, check=True)
+        run = subprocess.run([tmp_path / "app"], check=True, capture_output=True, text=True)
+        entered.append(int(run.stdout))
+    assert entered == [3, 2]
+
+
 def test_a_parquet_table_has_every_value(campaign, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 
