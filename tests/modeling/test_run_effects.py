@@ -78,3 +78,25 @@ def test_a_slow_run_is_found_among_many():
     [run] = find_disturbed_runs(values)
 
     assert (run.coordinate, run.repetition) == (3, 3999)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_few_call_paths_show_a_run_that_is_twice_as_slow(count):
+    n_found = n_false = 0
+    for seed in range(100):
+        values = campaign(level=0.1, seed=seed, count=count)
+        n_false += len(find_disturbed_runs(values))
+        values[:, 2, 1] *= 2
+        n_found += [(run.coordinate, run.repetition) for run in find_disturbed_runs(values)] == [
+            (2, 1)
+        ]
+
+    assert n_false == 0
+    assert n_found >= 90
+
+
+def test_a_single_call_path_says_nothing_about_its_run():
+    values = campaign(level=0.02, count=1)
+    values[:, 2, 1] *= 3
+
+    assert find_disturbed_runs(values) == []
