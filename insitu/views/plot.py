@@ -24,7 +24,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKS = ("o", "s", "D", "^", "v", "P", "X")
 TOO_WIDE = 300.0  # above this ratio the smallest values are calls without work: no logarithmic axis
 COLUMNS = 3
+MAX_LEVELS = 3  # panels of a call path, one for each value of the other parameters
 NAME_WIDTH = 34
+LEAST_NAME = 12  # characters of a call path beside the values of other parameters
 TEXT_WIDTH = 44
 MM_PER_INCH = 25.4
 SCREEN_INCHES = (4.0, 3.0)  # width and height of a panel on a screen
@@ -53,6 +55,8 @@ ON_PAPER: Any = {
     "ytick.labelsize": 7,
 }
 
+Coordinate = tuple[float, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class PlotStyle:
@@ -79,6 +83,8 @@ def draw(
 ) -> None:
     """Draw one panel per call path, in the order of `series`, and save the figure.
 
+    With several parameters, there is a panel for each of up to MAX_LEVELS values of the others.
+
     Args:
         series: models of one metric.
         share: the share of each call path in the total cost, 0 to 1.
@@ -95,7 +101,11 @@ def draw(
     by_path: dict[CallPath, list[SeriesModel]] = {}
     for item in series:
         by_path.setdefault(item.key.callpath, []).append(item)
-    groups = [list(series)] if style.is_joint else list(by_path.values())
+    groups: list[tuple[list[SeriesModel], Coordinate]] = [(list(series), ())]
+    if not style.is_joint:
+        groups = [
+            (classes, others) for classes in by_path.values() for others in _levels_of(classes)
+        ]
 
     with matplotlib.rc_context(STYLE | ({} if is_screen else ON_PAPER)):
         figure, panels = _make_figure(len(groups), style)
@@ -104,19 +114,33 @@ def draw(
         for axes in panels[len(groups) :]:
             axes.set_axis_off()
 
-        for axes, classes in zip(panels, groups, strict=False):
-            draw_panel(axes, classes, style)
+        for axes, (classes, others) in zip(panels, groups, strict=False):
+            draw_panel(axes, classes, style, others)
             axes.set_xlabel(printable(axis))
             if not style.is_joint:
                 path = classes[0].key.callpath
+                names = classes[0].model.parameters[1:]
+                at = ", ".join(f"{n} = {number(x)}" for n, x in zip(names, others, strict=False))
                 room = NAME_WIDTH if is_screen else _heading_width(figure, len(groups))
+                name = last_frames(str(path), max(room - len(at), LEAST_NAME) if at else room)
                 cost = f"   {percent(share.get(path, 0.0))}" if is_screen else ""
-                heading = f"{last_frames(str(path), room)}{cost}"
+                heading = f"{name}{cost}{f'   {at}' if at else ''}"
                 axes.set_title(heading, loc="left", fontsize="medium", fontweight="bold")
 
         if style.is_joint:
             _move_legend_below(figure, panels[0])
         figure.savefig(file, dpi=160 if is_screen else 300)
+
+
+def _levels_of(series: Sequence[SeriesModel]) -> list[Coordinate]:
+    """Measured values of all parameters but the first: the smallest, a middle, the largest."""
+    levels = set()
+    for item in series:
+        levels |= {tuple(others) for others in item.model.coordinates[:, 1:].tolist()}
+    ordered = sorted(levels)
+    if len(ordered) <= MAX_LEVELS:
+        return ordered or [()]
+    return [ordered[0], ordered[len(ordered) // 2], ordered[-1]]
 
 
 def _make_figure(count: int, style: PlotStyle) -> tuple[Figure, list[Axes]]:
@@ -159,8 +183,21 @@ def _heading_width(figure: Figure, count: int) -> int:
     return max(int(width / columns * 11), 12)  # 11 characters per inch at this font size
 
 
-def draw_panel(axes: Axes, series: Sequence[SeriesModel], style: PlotStyle | None = None) -> None:
-    """Draw points, model and interval of every series over the first parameter."""
+def draw_panel(
+    axes: Axes,
+    series: Sequence[SeriesModel],
+    style: PlotStyle | None = None,
+    others: Coordinate = (),
+) -> None:
+    """Draw points, model and interval of every series over the first parameter.
+
+    Args:
+        axes: where to draw.
+        series: the models.
+        style: the layout; for a screen by default.
+        others: values of the other parameters; without them, all points are drawn, and the models
+            at the largest values.
+    """
     style = style or PlotStyle()
     lowest, largest = np.inf, 0.0
     scales: set[float] = set()
@@ -168,6 +205,8 @@ def draw_panel(axes: Axes, series: Sequence[SeriesModel], style: PlotStyle | Non
 
     for index, item in enumerate(series):
         points = measured_points(item.model)
+        if others:
+            points = [(at, value) for at, value in points if tuple(at[1:]) == others]
         if not points:
             continue
         colour, mark = COLOURS[index % len(COLOURS)], MARKS[index % len(MARKS)]
@@ -176,7 +215,7 @@ def draw_panel(axes: Axes, series: Sequence[SeriesModel], style: PlotStyle | Non
         scales.update(x.tolist())
         lowest, largest = min(lowest, y.min()), max(largest, y.max())
 
-        line = _draw_model(axes, item, x, colour)
+        line = _draw_model(axes, item, x, colour, others)
         axes.plot(x, y, mark, color=colour, markersize=4.5, markeredgecolor="white", zorder=3)
         # The mark appears in the legend but not along the curve.
         line.set(marker=mark, markersize=4.5, markeredgecolor="white")
@@ -190,7 +229,9 @@ def draw_panel(axes: Axes, series: Sequence[SeriesModel], style: PlotStyle | Non
         text.set_parse_math("$" not in str(item.key.callpath) + item.key.behaviour)
 
 
-def _draw_model(axes: Axes, item: SeriesModel, x: np.ndarray, colour: str) -> Any:  # Any: a line
+def _draw_model(
+    axes: Axes, item: SeriesModel, x: np.ndarray, colour: str, others: Coordinate
+) -> Any:  # Any: a line
     """Draw curve and interval; dashed beyond the points `x`, with a gap at change points."""
     model = item.model
     end = FARTHER * x.max()
@@ -200,6 +241,8 @@ def _draw_model(axes: Axes, item: SeriesModel, x: np.ndarray, colour: str) -> An
 
     points = np.tile(model.coordinates.max(axis=0), (len(at), 1))
     points[:, 0] = at
+    if others:
+        points[:, 1:] = others
     y = model.predict(points)
     bounds = model.interval(points)
     for low, high in model.change_points:

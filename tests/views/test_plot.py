@@ -1,0 +1,29 @@
+"""Panels of plots over several parameters."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.entities import TIME, CallPath
+from insitu.modeling.base import SeriesModel
+from insitu.modeling.measurement import SeriesKey
+
+pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+
+from insitu.views.plot import draw
+
+
+def test_other_parameters_have_a_panel_for_each_of_three_values(tmp_path: Path):
+    points = np.array([(p, n) for p in (2, 4, 8, 16) for n in (32, 64, 128, 256)], dtype=float)
+    (model,) = insitu.fit(points, [0.1 * points[:, 1] / points[:, 0]], parameters=("p", "n"))
+    path = CallPath.parse("main->solve")
+    series = [SeriesModel(SeriesKey(path, TIME.name, "all"), TIME, model)]
+
+    draw(series, {path: 1.0}, title="plate", axis="p", file=str(tmp_path / "a.svg"))
+
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert len(re.findall(r'id="axes_\d+"', text)) == 3
+    assert set(re.findall(r"n = (\d+)", text)) == {"32", "128", "256"}
