@@ -274,7 +274,7 @@ def test_the_processor_time_of_sampled_functions_is_judged_on_crowded_cores():
 
 
 def test_growth_with_wide_bounds_is_unclear_and_not_fine():
-    plan = {"app->main->sort": {"time_exclusive": lambda p: 0.5 * p * (1 + 0.1 * (-1) ** p)}}
+    plan = {"app->main->sort": {"time_exclusive": lambda p: 0.5 * p * (1 + 0.3 * (-1) ** p)}}
 
     diagnosis = diagnose(plan, (1, 2, 3, 4), crowded=True, has_models=True)
 
