@@ -19,6 +19,7 @@ from insitu.units import percent
 from insitu.views.text import (
     describe_first_run,
     describe_ranks,
+    describe_state,
     list_agenda_changes,
     list_changes,
     point_values,
@@ -145,7 +146,9 @@ def _print_state(campaign: str, *, is_json: bool) -> None:
 def _print_board(board: Board) -> None:
     for run in board.runs:
         name = printable(run.name)
-        click.echo(f"{name:<24} {run.state:<10} {rank_bar(run, 12)} {describe_ranks(run)}")
+        click.echo(
+            f"{name:<24} {describe_state(run):<10} {rank_bar(run, 12)} {describe_ranks(run)}"
+        )
 
     blocks = _series_blocks(board)
     if blocks:

@@ -90,7 +90,7 @@ def test_a_slow_run_is_marked_while_it_goes_on_in_greys_where_no_colour_is_wante
     screen = Screen(watch, quiet)
     until(lambda: screen.shows("measured: 1 to 4 ranks"))  # the diagnosis comes first
     screen.press("\x7f")
-    until(lambda: screen.shows("p=4#0 sealed"))
+    until(lambda: screen.shows("p=4#0 complete"))
     lines = subprocess.Popen(
         watch, env=bench.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -111,8 +111,8 @@ def test_a_slow_run_is_marked_while_it_goes_on_in_greys_where_no_colour_is_wante
     assert screen.process.wait(WAIT_S) == 0
     lines.send_signal(signal.SIGINT)
     said, _ = lines.communicate(timeout=WAIT_S)
-    assert "run p=4#0: sealed, 4 of 4 ended" in said.splitlines()
-    assert "run p=2#1: sealed, 2 of 2 ended" in said.splitlines()
+    assert "run p=4#0: complete, 4 of 4 ended" in said.splitlines()
+    assert "run p=2#1: complete, 2 of 2 ended" in said.splitlines()
     assert any(line.startswith("run p=2#0: measuring") for line in said.splitlines())
     note = r"^note: run p=2#1: .* differ from the forecast .*work time\S* .* \(slower than"
     assert re.search(note, said, re.M)

@@ -53,7 +53,11 @@ def statement_line(statement: Statement) -> str:
 def headline(diagnosis: Diagnosis) -> str:
     """The verdict, and what was measured."""
     p = diagnosis.p
-    scales = f"{number(p[0])} to {number(p[-1])} ranks" if len(p) > 1 else f"{number(p[0])} ranks"
+    scales = (
+        f"{number(p[0])} to {number(p[-1])} ranks"
+        if len(p) > 1
+        else f"{number(p[0])} rank{'s' * (p[0] != 1)}"
+    )
     runs = len(diagnosis.runs)
     return printable(f"{diagnosis.verdict}; measured: {scales}, {runs} run{'s' * (runs != 1)}")
 

@@ -23,7 +23,7 @@ from insitu.analysis.diagnosis.statements import (
     WARNING_FROM,
     Statement,
 )
-from insitu.entities import RANKS, TIME_EXCLUSIVE, TIME_WAITING, VISITS, CallPath
+from insitu.entities import RANKS, TIME_EXCLUSIVE, TIME_WAITING, VISITS, CallPath, number
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import FloatArray
@@ -84,10 +84,8 @@ def make_profile(measurements: Measurements) -> list[Statement]:
         elif before is not None:
             smaller = exclusive_times(before, measurements.members[owner]).mean()
             if smaller > 0:
-                text += (
-                    f"; {vector.mean() / smaller:.2g} times as long as at"
-                    f" {at_text(RANKS, before.key.size)}"
-                )
+                times = float(f"{vector.mean() / smaller:.2g}")
+                text += f"; {number(times)} times as long as at {at_text(RANKS, before.key.size)}"
         lines.append(
             Statement(
                 kind="profile",

@@ -17,7 +17,11 @@ def diagnosis_json(diagnosis: Diagnosis | None) -> Json:
         return {}
 
     p, n_runs = diagnosis.p, len(diagnosis.runs)
-    scales = f"{number(p[0])} to {number(p[-1])} ranks" if len(p) > 1 else f"{number(p[0])} ranks"
+    scales = (
+        f"{number(p[0])} to {number(p[-1])} ranks"
+        if len(p) > 1
+        else f"{number(p[0])} rank{'s' * (p[0] != 1)}"
+    )
     shown = diagnosis.statements[:MAX_STATEMENTS]
     return {
         "verdict": diagnosis.verdict,
