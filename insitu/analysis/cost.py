@@ -10,6 +10,7 @@ from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import SeriesKey
 
 _COSTS = (TIME_EXCLUSIVE.name, TIME.name, VISITS.name)
+MIN_SHARE = 0.01  # of the cost; noise of cheaper call paths is worth no run
 _ORDER = (*_COSTS, *(metric.name for metric in METRICS if metric.name not in _COSTS))
 
 
@@ -36,6 +37,17 @@ def measured_shares(models: ModelSet) -> dict[CallPath, float]:
     total = sum(cost.values()) if is_sum else max(cost.values(), default=0.0)
     modelled = 1.0 - sum(models.rest.values())
     return {path: modelled * value / total if total > 0 else 0.0 for path, value in cost.items()}
+
+
+def select_costly(models: ModelSet) -> list[SeriesModel]:
+    """The series whose open questions are worth a run: counts, and times of costly call paths."""
+    share = measured_shares(models)
+    selected = []
+    for series in models.models:
+        is_time = series.key.metric in (TIME.name, TIME_EXCLUSIVE.name)
+        if not is_time or share.get(series.key.callpath, 0.0) >= MIN_SHARE:
+            selected.append(series)
+    return selected
 
 
 def cost_metric(models: ModelSet) -> str:

@@ -5,7 +5,7 @@ import json
 import os
 from dataclasses import dataclass
 
-from insitu.analysis.cost import measured_shares, metric_order
+from insitu.analysis.cost import MIN_SHARE, measured_shares, metric_order
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath
@@ -17,7 +17,6 @@ from insitu.expectations.result import Result, Status
 from insitu.modeling.base import ALL, MAXIMUM, ModelSet
 from insitu.workflows.selection import load_models
 
-MIN_SHARE = 0.01  # of the cost; cheaper call paths would make a file that nobody reads
 HEADER = """\
 # Growth of {campaign} as it was accepted: `insitu check CAMPAIGN {file}`.
 # Call paths with at least {share:.0%} of the cost, where the measurements decide.

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from insitu.analysis.cost import select_costly
 from insitu.analysis.predict import Point, coordinate_of
 from insitu.campaign.config import find_dependencies_file, load_config, load_settings
 from insitu.campaign.layout import DATABASE
@@ -87,7 +88,7 @@ def _propose_deciding_runs(
     if len(runs.names) != 1 or len(runs.points) < LEAST_RUNS:
         return []
     with open_store(campaign) as store:
-        deciding = find_deciding_runs(store.models().models, experiment)
+        deciding = find_deciding_runs(select_costly(store.models()), experiment)
     return [
         Proposal(FactorialPoint(((runs.names[0], run.coordinate[0]),)), reason=run.reason)
         for run in deciding

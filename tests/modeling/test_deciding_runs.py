@@ -76,3 +76,18 @@ def test_advise_and_diagnose_propose_it_first(tmp_path):
 
 def test_models_over_several_parameters_ask_for_nothing():
     assert find_deciding_runs(ModelSet().models, Experiment(("p", "n"), ())) == []
+
+
+def test_a_cheap_call_path_asks_for_no_run(tmp_path):
+    campaign, source = str(tmp_path / "cheap.insitu"), tmp_path / "cheap.jsonl"
+    lines = []
+    for p, value in zip(X.astype(int).tolist(), SLOW, strict=True):
+        for path, seconds in (("main->step", 10.0), ("main->log", value / 1e4)):
+            row = {"callpath": path, "metric": "time_exclusive", "unit": "s", "params": {"p": p}}
+            lines.append(row | {"repetition": 0, "ranks": [seconds] * p})
+    source.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    import_measurements(campaign, str(source))
+
+    assert "leaves the law" not in str(diagnose(campaign).next_run)
+    for proposal in advise_runs(campaign, count=2).runs:
+        assert "leaves the law" not in (proposal.reason or "")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from insitu.analysis.cost import select_costly
 from insitu.analysis.diagnosis.budget import Cost, at_text, make_baseline, target_of
 from insitu.analysis.diagnosis.efficiency import (
     SectionEfficiency,
@@ -329,8 +330,8 @@ def _start_up(totals: RunTotals) -> Statement | None:
 
 
 def _deciding_run(models: ModelSet, experiment: Experiment) -> str | None:
-    """The run that decides what the models of most call paths leave open, and why."""
-    runs = find_deciding_runs(models.models, experiment)
+    """The run that decides what models leave open, of counts and of costly call paths, and why."""
+    runs = find_deciding_runs(select_costly(models), experiment)
     if not runs:
         return None
     (value,) = runs[0].coordinate
