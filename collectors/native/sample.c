@@ -25,12 +25,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -73,11 +75,13 @@ typedef int (*Mask)(int, const sigset_t *, sigset_t *);
 typedef int (*Stack)(const stack_t *, stack_t *);
 typedef int (*Create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 typedef void (*(*Install)(int, void (*)(int)))(int);
+typedef long (*Trace)(int, pid_t, void *, void *);
 static Action next_action;
 static Mask next_sigmask, next_procmask;
 static Create next_create;
 static Stack next_stack;
 static Install next_signal, next_sysv_signal;
+static Trace next_trace;
 
 __attribute__((constructor)) static void find_next(void) {
   next_action = (Action)dlsym(RTLD_NEXT, "sigaction");
@@ -87,6 +91,7 @@ __attribute__((constructor)) static void find_next(void) {
   next_stack = (Stack)dlsym(RTLD_NEXT, "sigaltstack");
   next_signal = (Install)dlsym(RTLD_NEXT, "signal");
   next_sysv_signal = (Install)dlsym(RTLD_NEXT, "__sysv_signal");
+  next_trace = (Trace)dlsym(RTLD_NEXT, "ptrace");
 }
 
 /* ---- CPU time ------------------------------------------------------------------------------------------------- */
@@ -388,4 +393,23 @@ EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *before) {
   if (!next_procmask) find_next();
   if (!next_procmask) return errno = ENOSYS, -1;
   return change_mask(next_procmask, how, set, before);
+}
+
+/* A thread that asks its parent to trace it stops at every signal, also at an ignored one, until the parent continues
+ * it. A launcher never does. */
+EXPORT long ptrace(enum __ptrace_request request, ...) {
+  va_list arguments;
+  va_start(arguments, request);
+  pid_t process = va_arg(arguments, pid_t);
+  void *address = va_arg(arguments, void *), *data = va_arg(arguments, void *);
+  va_end(arguments);
+  if (!next_trace) find_next();
+  if (!next_trace) return errno = ENOSYS, -1;
+  if (request == PTRACE_TRACEME && own && insitu_is_on && insitu_is_owner()) { /* not a child of vfork() */
+    int saved = errno;
+    insitu_sample_stop();
+    refuse("the program asks to be traced");
+    errno = saved;
+  }
+  return next_trace((int)request, process, address, data);
 }

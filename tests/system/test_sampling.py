@@ -56,6 +56,38 @@ def test_a_program_that_handles_our_signal_gets_it(bench):
     }
 
 
+TRACED = """
+#include <mpi.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <time.h>
+static void burn(double seconds) {
+  for (clock_t end = clock() + seconds * CLOCKS_PER_SEC; clock() < end;) continue;
+}
+int main(int count, char **words) {
+  MPI_Init(&count, &words);
+  burn(0.3);
+  printf("traced: %ld\\n", ptrace(PTRACE_TRACEME, 0, 0, 0));
+  burn(0.5);
+  MPI_Finalize();
+}
+"""
+
+
+def test_a_program_that_asks_to_be_traced_is_not_sampled_and_ends(bench):
+    """It would stop at the signal of each sample, and no launcher continues it."""
+    (bench.folder / "traced.c").write_text(TRACED)
+    make(bench, "-O2", bench.folder / "traced.c", "-o", "app")
+
+    outcome = bench.run("-n", 1, "--", "./app", seconds=60)
+
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == "traced: 0\n"
+    assert findings(bench) == {
+        "sampling-refused": "functions were not sampled: the program asks to be traced"
+    }
+
+
 def test_shares_are_those_that_the_program_measures_itself(bench):
     make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
 
