@@ -294,7 +294,14 @@ class TableReader:
         start, count = self.header.partners_at, len(self.rows)
         if not start or start + 4 * count > len(self._bytes):
             return array("I", bytes(4 * count))  # tables of older versions have none
-        partners = array("I", bytes(self._bytes[start : start + 4 * count]))
+
+        # Pages without a count may be holes of the file. On a full file system, access to a hole
+        # through the map ends the process with SIGBUS; a read returns zeros.
+        try:
+            with open(self.path, "rb") as file:
+                partners = array("I", os.pread(file.fileno(), 4 * count, start))
+        except OSError:  # somebody has removed the file; the map remains
+            return array("I", bytes(4 * count))
         for row, value in enumerate(partners):
             if value == PARTNERS_UNKNOWN:
                 partners[row] = 0
