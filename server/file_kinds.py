@@ -115,7 +115,7 @@ def _add_metrics(table: RunTable, sets: Sequence[OpenedSet]) -> RunTable:
         users = [len(ranks_of[file]) for file in entry.files]
         at = row, entry.rank
         shared[at] = np.nan_to_num(shared[at]) + users.count(table.size)
-        # A serial program shares its files with nobody.
+        # The files of a serial program are its own.
         own[at] = np.nan_to_num(own[at]) + (users.count(1) if table.size > 1 else 0)
 
     return replace(

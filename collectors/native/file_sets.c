@@ -20,7 +20,7 @@ static uint64_t mix(uint64_t bits) {
 }
 
 /* Nodes number the devices of a network file system as they like, so the device does not count. Node-local files of
- * equal names may have equal inodes by chance; the name tells others apart. */
+ * equal names may have equal inodes by chance; the name distinguishes the others. */
 uint64_t insitu_opened_identity(uint64_t inode, const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   uint64_t hash = mix(inode);

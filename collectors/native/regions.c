@@ -7,7 +7,7 @@
  * functions that are called until it ends are rows below the region (unwind.c). Elsewhere it is a row below the
  * innermost open frame, as regions of Python programs are (marks.c).
  *
- * A region ends where the program says so, in whatever function. If it never does, it ends with the thread. An end
+ * A region ends where the program ends it, in whatever function, and at the latest with the thread. An end
  * without a beginning does nothing. Inside an MPI call, where callbacks run, regions are not recorded. */
 #include "regions.h"
 

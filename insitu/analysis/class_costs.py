@@ -105,7 +105,7 @@ def _group_series(
 ) -> tuple[dict[CallPath, list[SeriesModel]], set[CallPath]]:
     """Per call path the series that cover all ranks at the points.
 
-    These are the classes if size laws say how many ranks each has, and together all ranks there.
+    These are the classes if size laws give the ranks of each, and if these add up to all ranks.
     Otherwise it is the mean over all ranks.
 
     Returns:

@@ -196,7 +196,9 @@ def _print_main_loop(detection: Detection) -> None:
     if loop is not None:
         kind, _, line = loop.site.partition(":")
         site = f"{'line' if kind == 'loop' else kind} {line}"
-        where = f"{loop.callpath}, {site}, runs {loop.parameter} times and" if line else "it"
+        where = f"the loop over {loop.parameter}"
+        if line:
+            where = f"{loop.callpath}, {site}, runs {loop.parameter} times and"
         click.echo(
             f"\nmain loop: {where} contains {percent(loop.share)} of the work:"
             f" {loop.parameter} need not be varied"

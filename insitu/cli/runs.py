@@ -75,7 +75,7 @@ def _node_lines(run: ListedRun) -> list[str]:
         lines.append(f"{node.name}: {', '.join(texts)}")
 
     more = len(run.nodes) - MAX_NODES
-    return [*lines, f"and {more} more node{'s' * (more != 1)}"] if more > 0 else lines
+    return [*lines, f"and {count_text(more, 'more node')}"] if more > 0 else lines
 
 
 def _state(run: ListedRun) -> str:

@@ -6,7 +6,7 @@ metric = "time"                  # the default
 growth = "O(n log n)"            # "<= O(n log n)": an upper bound
 deviation = "sqrt(n)"            # optional, else the leading exponent halved
 search = "n^(2/7), n^5"          # optional, added to the search space
-litmus = true                    # optional: tests the machine; if it fails, the machine is why
+litmus = true                    # optional: it tests the machine, see litmus.py
 
 [[expect]]
 limit = "time at p=65536 < 2 s"  # of callpath; "memory_rss per node with 8 ranks < 24 GB"

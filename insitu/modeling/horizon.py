@@ -1,6 +1,6 @@
 """Where models predict nothing: the horizon of a series, and claims without evidence.
 
-Everything that prints a number at a scale that was not measured asks `unclear_at` first, so that
+Everything that prints a number at a scale that was not measured calls `unclear_at` first, so that
 all views and commands agree.
 """
 
@@ -16,7 +16,7 @@ HORIZON_FACTOR = 10.0  # between the bounds of a prediction; more is no predicti
 MAX_DOUBLINGS = 20  # beyond the largest coordinate, that a horizon is searched in
 
 
-@lru_cache(maxsize=512)  # of models; a slider asks for the same ones again and again
+@lru_cache(maxsize=512)  # of models; a slider predicts the same ones repeatedly
 def horizon(model: Model) -> float:
     """Return up to which value of its parameter the model of one parameter predicts.
 

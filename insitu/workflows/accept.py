@@ -51,8 +51,11 @@ def accept_campaign(campaign: str, file: str) -> Acceptance:
         models = load_models(store)
         experiment = load_experiment(store)
 
-    results = assess(_find_bounds(models), experiment, models)
-    accepted = [result for result in results if result.status in (Status.MET, Status.NEAR)]
+    accepted: list[Result] = []
+    omitted: list[Result] = []
+    for result in assess(_find_bounds(models), experiment, models):
+        is_decided = result.status in (Status.MET, Status.NEAR)
+        (accepted if is_decided else omitted).append(result)
     if not accepted:
         raise UsageError(
             f"{campaign}: no growth of a call path with {MIN_SHARE:.0%} of the cost is decided; "
@@ -62,8 +65,7 @@ def accept_campaign(campaign: str, file: str) -> Acceptance:
     name = os.path.basename(os.path.normpath(campaign))
     header = HEADER.format(campaign=name, file=os.path.basename(file), share=MIN_SHARE)
     _write_new(file, header + "".join(map(_table, accepted)))
-    omitted = tuple(result for result in results if result not in accepted)
-    return Acceptance(len(accepted), omitted)
+    return Acceptance(len(accepted), tuple(omitted))
 
 
 def _find_bounds(models: ModelSet) -> list[Entry]:
@@ -97,7 +99,7 @@ def _find_bounds(models: ModelSet) -> list[Entry]:
 
 
 def _table(result: Result) -> str:
-    """An entry as TOML; its strings are those of JSON."""
+    """An expectation as TOML; strings of JSON are strings of TOML."""
     lines = ["", "[[expect]]", f"callpath = {json.dumps(glob.escape(result.subject))}"]
     lines += [f"metric = {json.dumps(result.metric)}"]
     if result.behaviour != ALL:

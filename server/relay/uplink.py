@@ -32,7 +32,7 @@ OPTIONS = (
 class Uplink:
     """A socket that is replaced whenever a request has failed.
 
-    address: of the aggregator that was found. refused: an address at which nobody listens.
+    address: of the aggregator that was found. refused: an address at which nothing listens.
     """
 
     campaign: str

@@ -46,7 +46,7 @@ def test_shares_move_to_what_grows(models):
 
 
 def test_a_share_that_is_the_mean_although_classes_differ_is_marked(models):
-    # Two classes of which no law says how many ranks they have: 1 of 2 ranks, 2 of 8, 2 of 16.
+    # Two classes whose numbers of ranks follow no law: 1 of 2 ranks, 2 of 8, 2 of 16.
     clusters = []
     for size, n_first in ((2, 1), (8, 2), (16, 2)):
         labels = (np.arange(size) >= n_first).astype(int)

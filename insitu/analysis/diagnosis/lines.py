@@ -52,14 +52,18 @@ def statement_line(statement: Statement) -> str:
 
 def headline(diagnosis: Diagnosis) -> str:
     """The verdict, and what was measured."""
-    p = diagnosis.p
+    return printable(f"{diagnosis.verdict}; {measured_text(diagnosis)}")
+
+
+def measured_text(diagnosis: Diagnosis) -> str:
+    """What was measured: `measured: 2 to 12 ranks, 6 runs`."""
+    p, runs = diagnosis.p, len(diagnosis.runs)
     scales = (
         f"{number(p[0])} to {number(p[-1])} ranks"
         if len(p) > 1
         else f"{number(p[0])} rank{'s' * (p[0] != 1)}"
     )
-    runs = len(diagnosis.runs)
-    return printable(f"{diagnosis.verdict}; measured: {scales}, {runs} run{'s' * (runs != 1)}")
+    return f"measured: {scales}, {runs} run{'s' * (runs != 1)}"
 
 
 def totals_line(diagnosis: Diagnosis) -> str:

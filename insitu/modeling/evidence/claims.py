@@ -1,9 +1,9 @@
 """Claims: the probability that the leading term of an answer is right.
 
-The posterior chooses and predicts. What it says about itself depends on the prior of the constant
-beside a term more than on anything else: with few points, a power alone and a constant beside
-another power fit equally well. So a claim is the posterior under the mean of two priors, and must
-be probable under both to be probable.
+The posterior chooses and predicts. The probability of its choice depends on the prior of the
+constant beside a term more than on anything else: with few points, a power alone and a constant
+beside another power fit equally well. So a claim is the posterior under the mean of two priors, and
+must be probable under both to be probable.
 """
 
 import numpy as np

@@ -4,9 +4,8 @@ from typing import Any
 
 from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis
 from insitu.analysis.diagnosis.efficiency_table import make_tables
-from insitu.analysis.diagnosis.lines import machine_line, totals_line
+from insitu.analysis.diagnosis.lines import machine_line, measured_text, totals_line
 from insitu.analysis.diagnosis.statements import Statement
-from insitu.entities import number
 
 Json = dict[str, Any]  # Any: JSON
 
@@ -16,16 +15,10 @@ def diagnosis_json(diagnosis: Diagnosis | None) -> Json:
     if diagnosis is None:
         return {}
 
-    p, n_runs = diagnosis.p, len(diagnosis.runs)
-    scales = (
-        f"{number(p[0])} to {number(p[-1])} ranks"
-        if len(p) > 1
-        else f"{number(p[0])} rank{'s' * (p[0] != 1)}"
-    )
     shown = diagnosis.statements[:MAX_STATEMENTS]
     return {
         "verdict": diagnosis.verdict,
-        "measured": f"measured: {scales}, {n_runs} run{'s' * (n_runs != 1)}",
+        "measured": measured_text(diagnosis),
         "totals": totals_line(diagnosis),
         "machine": machine_line(diagnosis),
         "statements": [_statement_json(statement) for statement in shown],
