@@ -21,13 +21,20 @@ class DecidingRun:
     """A run that decides whether a value was disturbed, or what begins there.
 
     coordinate: (n_parameters,), of the run to make: the questioned one again, or, where it has been
-    run twice, the next larger scale. reason: a clause for the user. series: how many models ask for
-    it.
+    run twice, the next larger scale. question: what is open about the run at `questioned`, without
+    a subject. series: how many models ask for it.
     """
 
     coordinate: tuple[float, ...]
-    reason: str
+    questioned: float
+    parameter: str
+    question: str
     series: int
+
+    @property
+    def reason(self) -> str:
+        """A clause for the user: `p=32 leaves the law of the smaller runs in time of step`."""
+        return f"{self.parameter}={number(self.questioned)} {self.question}"
 
 
 def find_deciding_runs(models: Sequence[SeriesModel], experiment: Experiment) -> list[DecidingRun]:
@@ -56,16 +63,17 @@ def find_deciding_runs(models: Sequence[SeriesModel], experiment: Experiment) ->
         runs.append(
             DecidingRun(
                 coordinate=(x[-1] ** 2 / x[-2] if is_repeated else again,),
-                reason=_reason(members, again, code),
+                questioned=again,
+                parameter=members[0].model.parameters[0],
+                question=_question(members, code),
                 series=len(members),
             )
         )
     return sorted(runs, key=lambda run: (-run.series, run.coordinate))
 
 
-def _reason(members: Sequence[SeriesModel], value: float, code: str) -> str:
+def _question(members: Sequence[SeriesModel], code: str) -> str:
     first = members[0]
     named = f"{first.key.metric} of {first.key.callpath.name}"
     more = f" and {len(members) - 1} more" if len(members) > 1 else ""
-    parameter = first.model.parameters[0]
-    return f"{parameter}={number(value)} {OPEN_QUESTIONS[code]} in {named}{more}"
+    return f"{OPEN_QUESTIONS[code]} in {named}{more}"

@@ -53,9 +53,10 @@ def diagnose(
     crowded: bool = False,
     has_models: bool = False,
     target: Mapping[str, float] = TARGET,
+    base: Plan = HEALTHY,
 ) -> Diagnosis:
     """The diagnosis of runs whose values are functions of p: a number, or one per rank."""
-    runs = [(RunKey.of({"p": p}), table_at({**HEALTHY, **plan}, p)) for p in scales]
+    runs = [(RunKey.of({"p": p}), table_at({**base, **plan}, p)) for p in scales]
     keys = {key: 2 for key, _ in runs} if crowded else {}
     records = [
         RunRecord(str(key), key, RunState.COMPLETE, configuration=Configuration.of({}))
@@ -632,3 +633,113 @@ def test_a_run_slower_than_its_repetitions_in_all_functions_is_disturbed():
 
     (statement,) = [entry for entry in diagnosis.statements if entry.kind == "run"]
     assert statement.text.startswith("run p=4#1 was disturbed: 1.8 times slower")
+
+
+def test_communicators_created_in_a_loop_over_all_ranks_are_a_limit():
+    plan: Plan = {
+        "app->main->pair_up": {"visits": lambda p: 20, "time_exclusive": lambda p: 1e-4},
+        "app->main->pair_up->MPI_Comm_split": {"visits": lambda p: 20 * p},
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name, limit.exact) == ("messages", "pair_up", True)
+    assert "calls MPI_Comm_split 20 p times" in limit.text
+
+
+def test_work_of_a_class_whose_share_changes_is_an_imbalance():
+    def boundary(p: int) -> np.ndarray:
+        values = np.full(p, 40.0)
+        values[: {2: 2, 3: 2, 4: 4, 6: 4, 8: 4, 12: 4}[p]] += 2000.0 * p
+        return values
+
+    plan: Plan = {
+        "app->main->assemble": {"visits": lambda p: 1, "time_exclusive": lambda p: 1e-6},
+        "app->main->assemble->element": {
+            "visits": boundary,
+            "time_exclusive": lambda p: 1e-7 * boundary(p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name) == ("imbalance", "assemble")
+    assert limit.text.startswith("slowest rank visits element 2,000 p + 40 times")
+    assert "times the mean at p = 12" in limit.text
+
+
+def test_neighbours_that_only_some_ranks_have_are_no_imbalance():
+    def neighbours(p: int) -> np.ndarray:  # of blocks along a line: at most two
+        return np.minimum(np.arange(p), 1) + np.minimum(np.arange(p)[::-1], 1)
+
+    plan: Plan = {
+        "app->main->halo": {"visits": lambda p: 1e6, "time_exclusive": lambda p: 1e-3},
+        "app->main->halo->pack": {
+            "visits": lambda p: 1e6 * neighbours(p),
+            "time_exclusive": lambda p: 0.1 * neighbours(p),
+        },
+    }
+
+    assert diagnose(plan, crowded=True).limits == ()
+
+
+@pytest.mark.parametrize("steps", [1, 8])
+def test_iterations_that_are_rounded_in_every_step_follow_their_law(steps: int):
+    def iterations(p: int) -> int:
+        return steps * int(40 * p**0.5)
+
+    plan: Plan = {
+        "app->main->solve": {"visits": lambda p: steps, "time_exclusive": lambda p: 1e-4},
+        "app->main->solve->relax": {
+            "visits": iterations,
+            "time_exclusive": lambda p: 1e-3 * iterations(p),
+        },
+        "app->main->solve->MPI_Allreduce": {
+            "visits": iterations,
+            "bytes_received": lambda p: 8 * iterations(p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.name, limit.exact) == ("solve", True)
+    assert "p^(1/2) times" in limit.text
+
+
+def test_the_root_of_more_broadcasts_is_no_funnel():
+    def iterations(p: int) -> int:
+        return 8000 * p
+
+    plan: Plan = {
+        "app->main->share": {"visits": lambda p: 8, "time_exclusive": lambda p: 1e-4},
+        "app->main->share->MPI_Bcast": {
+            "visits": iterations,
+            "bytes_sent": lambda p: on_rank_0(8 * iterations(p), p),
+            "bytes_received": lambda p: 8 * iterations(p) - on_rank_0(8 * iterations(p), p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.ranks) == ("messages", "all")
+    assert "calls MPI_Bcast 8,000 p times" in limit.text
+
+
+@pytest.mark.parametrize(("seconds", "scaling"), [(0.01, "unknown"), (1.0, "weak")])
+def test_the_scaling_of_a_sampled_program_is_that_of_its_samples(seconds: float, scaling: str):
+    tool: Plan = {
+        "tool": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.5 / p},
+        "tool->main->solve": {"time_exclusive": lambda p: seconds},
+        "tool->main->write->fopen": calls_of_files(),
+    }
+
+    assert diagnose(tool, base={}).scaling == scaling
+
+
+def calls_of_files() -> Mapping[str, Vector]:
+    """A file that rank 0 opens, at the same price on any number of ranks."""
+    return {
+        "visits": lambda p: on_rank_0(1, p),
+        "files_opened": lambda p: on_rank_0(1, p),
+        "time_exclusive": lambda p: on_rank_0(0.01, p),
+    }

@@ -102,3 +102,30 @@ def test_a_file_that_all_ranks_share_is_no_limit():
     }
 
     assert diagnose(plan).limits == ()
+
+
+def test_files_that_all_ranks_open_to_write_are_unclear_where_it_is_unknown_whose_they_are():
+    plan = {
+        "app->main->dump": {"visits": lambda p: 10, "time_exclusive": lambda p: 1e-6},
+        "app->main->dump->open": calls(visits=10, files_opened=10),
+        "app->main->dump->write": calls(visits=10, bytes_written=1000),
+    }
+
+    diagnosis = diagnose(plan)
+
+    assert diagnosis.limits == ()
+    [statement] = diagnosis.statements
+    assert (statement.kind, statement.status, statement.name) == ("files", "unclear", "dump")
+    assert "opens files to write them, 10 p in all" in statement.text
+    assert statement.text.endswith("if each rank has its own")
+
+
+def test_a_file_call_of_an_unchanged_program_belongs_to_the_function_that_makes_it():
+    plan = {  # visits of functions are unknown
+        "app->main->write_output->fwrite": calls(
+            visits=lambda p: on_rank_0(10 * (p - 1), p),
+            bytes_written=lambda p: on_rank_0(4e6 * (p - 1), p),
+        ),
+    }
+
+    assert only_limit(diagnose(plan)).name == "write_output"

@@ -71,7 +71,7 @@ def test_advise_and_diagnose_propose_it_first(tmp_path):
 
     assert dict(proposals.runs[0].point.values) == {"p": 32.0}
     assert "leaves the law of the smaller runs" in proposals.runs[0].reason
-    assert str(diagnose(campaign).next_run).startswith("p = 32: p=32 leaves the law")
+    assert str(diagnose(campaign).next_run).startswith("p = 32 again: it leaves the law")
 
 
 def test_models_over_several_parameters_ask_for_nothing():

@@ -26,6 +26,7 @@ from insitu.modeling.target import default_target
 FARTHEST = 1e12  # ranks; a budget that lasts beyond is not used up
 WEAK_ABOVE, STRONG_BELOW = 0.8, 0.2  # slope of the work of all ranks over p, in log space
 FEWER_ITERATIONS = 1.5  # times as many on fewer ranks: the program does not stop by their number
+LEAST_SAMPLED_S = 0.3  # about 30 samples of 97 per second: their number is right within a fifth
 HALVINGS = 60
 
 Cost = Callable[[float], float]
@@ -136,7 +137,8 @@ def find_scaling(measurements: Measurements) -> str:
     work = np.zeros(len(measurements.p))
     top = np.zeros(len(measurements.p))
     for path in measurements.callpaths:
-        if not is_start_up(path) and not is_mpi(path):
+        is_work = not is_start_up(path) and not is_mpi(path) and path not in measurements.file_calls
+        if is_work and not measurements.is_sampled(path):
             visits = measurements.series([path], VISITS.name)
             prices = [lowest_price(group, path) for group in measurements.groups]
             seconds = visits.statistic(np.sum) * np.array(prices)
@@ -145,12 +147,33 @@ def find_scaling(measurements: Measurements) -> str:
             else:
                 work += seconds
 
+    sampled = _sampled_work(measurements)
+    if sampled is not None:
+        work = work + sampled
+        if np.any(work < LEAST_SAMPLED_S):
+            return "unknown"
+
     # The program itself mostly starts up; only without functions below it is this its work.
     work = work if np.all(work > 0) else work + top
     if np.any(work <= 0):
         return "unknown"
 
     return _scaling_of(np.log(measurements.p), np.log(work))
+
+
+def _sampled_work(measurements: Measurements) -> FloatArray | None:
+    """The processor time of sampled functions in all ranks, (n_scales,); None if none is sampled.
+
+    The visits of such functions are unknown.
+    """
+    paths = [
+        path
+        for path in measurements.callpaths
+        if measurements.is_sampled(path) and not is_start_up(path) and not is_mpi(path)
+    ]
+    if not paths:
+        return None
+    return measurements.series(paths, TIME_EXCLUSIVE.name).statistic(np.sum)
 
 
 def _has_fewer_iterations(measurements: Measurements) -> bool:

@@ -42,10 +42,14 @@ def _limits_of_call(
     measurements: Measurements, path: CallPath, machine: Machine, target: float
 ) -> Iterator[Limit]:
     p = measurements.p
-    visits = measurements.series([path], VISITS.name)
-    calls = find_growth(p, visits, target)
-    # A loop that repeats the call makes its quantities grow.
-    owner = looping_caller(measurements, path) if calls.is_growing else measurements.owners[path]
+    visits = measurements.visits_up_from(path)
+    calls = find_growth(p, visits[0], target, counts=visits[1:])
+    # A loop that repeats the call makes its quantities grow. Where visits of functions are unknown,
+    # as in unchanged compiled programs, that is the function that makes the call.
+    owner = measurements.owners[path]
+    if calls.is_growing:
+        looping = looping_caller(measurements, path)
+        owner = owner if looping == path else looping
 
     price_of_call = visit_price(measurements, path)
     if path.name in METADATA_CALLS:
@@ -76,6 +80,8 @@ def _limits_of_call(
 
 def _files_of_each_rank(measurements: Measurements, path: CallPath, target: float) -> Limit | None:
     """Files that belong to single ranks, if every rank has some: the file system has p of them."""
+    if not _is_known(measurements, path, FILES_OWN.name):
+        return _files_to_write(measurements, path, target)
     ranks = measurements.series([path], FILES_OWN.name)
     scales = [i for i, p in enumerate(measurements.p.tolist()) if p > 1]
     if len(scales) < len(measurements.p) - 1 or not scales:
@@ -105,6 +111,51 @@ def _files_of_each_rank(measurements: Measurements, path: CallPath, target: floa
         is_once=is_once(measurements, owner),
         subject="opens files of its own, {} in all",
         detail=path,
+    )
+
+
+def _is_known(measurements: Measurements, path: CallPath, metric: str) -> bool:
+    """Whether any run has a value of a metric for a call path."""
+    for run in measurements.runs:
+        row, values = run.rows.get(path), run.table.values.get(metric)
+        if row is not None and values is not None and np.any(np.isfinite(values[row])):
+            return True
+    return False
+
+
+def _files_to_write(measurements: Measurements, path: CallPath, target: float) -> Limit | None:
+    """Files that a function opens and writes on every rank, where it is unknown whose they are.
+
+    Which files are those of a single rank is not known of a program that opens many files, as the
+    imports of Python do. The number of calls that open a file is known.
+    """
+    owner = measurements.owners[path]
+    if path.name not in METADATA_CALLS or path.parent != owner:
+        return None
+    siblings = measurements.children.get(owner, [])
+    written = measurements.series(siblings, BYTES_WRITTEN.name)
+    opened = measurements.series([path], FILES_OPENED.name)
+    for series in (written, opened):
+        if any(vector.min() <= 0 for group in series.vectors for vector in group):
+            return None
+
+    totals = []
+    for group in opened.vectors:
+        totals.append(tuple(np.full(len(vector), vector.sum()) for vector in group))
+    growth = find_growth(measurements.p, RankSeries(tuple(totals)), target)
+    if growth.law is None or not growth.is_growing:
+        return None
+    return Limit(
+        kind="files",
+        path=owner,
+        metric=FILES_OPENED.name,
+        unit=FILES_OPENED.unit,
+        growth=growth,
+        cost=_cost(growth, FILE_CALL_S, measurements, target),
+        is_once=is_once(measurements, owner),
+        subject="opens files to write them, {} in all",
+        detail=path,
+        condition="if each rank has its own",
     )
 
 

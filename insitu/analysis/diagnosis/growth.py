@@ -1,5 +1,6 @@
 """How a series of counts grows: an exact law, growth without one, or none; on which ranks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,7 @@ class CountGrowth:
         low, high: bounds at the target, from all laws that fit, or from local exponents.
         exponents: local exponents of the last two steps, for growth without a law.
         now: the largest value at the largest scale.
+        mean_now: the mean over ranks there.
     """
 
     law: ExactLaw | None
@@ -50,6 +52,7 @@ class CountGrowth:
     high: float
     exponents: tuple[float, float]
     now: float
+    mean_now: float = 0.0
 
     @property
     def has_same_order(self) -> bool:
@@ -69,7 +72,7 @@ def find_growth(
     series: RankSeries,
     target: float,
     *,
-    counts: RankSeries | None = None,
+    counts: Sequence[RankSeries] = (),
     tolerance: float = RELATIVE,
 ) -> CountGrowth:
     """Find how a series grows with the number of ranks.
@@ -78,7 +81,8 @@ def find_growth(
         p: (n_scales,), ascending.
         series: the values of all ranks.
         target: number of ranks to look ahead to.
-        counts: visits of the call path, if the values may be a product of visits and a share.
+        counts: visits of the call path, of its caller, and so on, if the values may be products of
+            these and of a share.
         tolerance: see `find_laws`.
     """
     largest = series.statistic(np.max)
@@ -87,9 +91,10 @@ def find_growth(
 
     laws = find_laws(p, largest, tolerance) if repeats else []
     mean_laws = find_laws(p, mean, tolerance)
-    if not laws and repeats and counts is not None:
-        laws = product_laws(p, counts.statistic(np.max), largest, tolerance)
-        mean_laws = mean_laws or product_laws(p, counts.statistic(np.mean), mean, tolerance)
+    if not laws and repeats and counts:
+        laws = product_laws(p, [each.statistic(np.max) for each in counts], largest, tolerance)
+    if not mean_laws and repeats and counts:
+        mean_laws = product_laws(p, [each.statistic(np.mean) for each in counts], mean, tolerance)
 
     law = laws[0] if laws and laws_agree(laws, target) else None
     exponents = _local_exponents(p, largest)
@@ -111,6 +116,7 @@ def find_growth(
         high=high,
         exponents=exponents,
         now=float(largest[-1]),
+        mean_now=float(mean[-1]),
     )
 
 

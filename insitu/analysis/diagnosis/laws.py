@@ -195,26 +195,34 @@ def _find_laws(p: FloatArray, values: FloatArray, tolerance: float, *, of: int) 
     if is_constant(values, tolerance):
         return [ExactLaw((LawFactor(constant=float(np.median(values))),), n, of)]
 
-    allowed = tolerance * float(np.ptp(values))
-    is_heap = tolerance == RELATIVE_HEAP
-    if is_heap and np.ptp(values) >= LEAST_PAGED_RANGE:
-        allowed = max(allowed, PAGE)
-    is_count = tolerance == RELATIVE and bool(np.all(values == np.round(values)))
-    if is_count and np.ptp(values) >= LEAST_ROUNDED_RANGE:
-        allowed = max(allowed, ROUNDED)
-
-    for has_constant in (False, True):
-        if n < 1 + int(has_constant) + SPARE_POINTS:
-            break
-        laws = []
-        for term in TERMS:
-            factor = _fit_factor(p, values, term, has_constant=has_constant)
-            fitted = np.array([factor.at(at) for at in p.tolist()])
-            if np.max(np.abs(fitted - values)) <= allowed:
-                laws.append(ExactLaw((factor,), n, of))
-        if laws:
-            return laws
+    for allowed in _allowed_residuals(values, tolerance):
+        for has_constant in (False, True):
+            if n < 1 + int(has_constant) + SPARE_POINTS:
+                break
+            laws = []
+            for term in TERMS:
+                factor = _fit_factor(p, values, term, has_constant=has_constant)
+                fitted = np.array([factor.at(at) for at in p.tolist()])
+                if np.max(np.abs(fitted - values)) <= allowed:
+                    laws.append(ExactLaw((factor,), n, of))
+            if laws:
+                return laws
     return []
+
+
+def _allowed_residuals(values: FloatArray, tolerance: float) -> list[float]:
+    """The largest residuals of a law, ascending: of exact values first, then of rounded ones."""
+    spread = float(np.ptp(values))
+    allowed = [tolerance * spread]
+    if tolerance == RELATIVE_HEAP and spread >= LEAST_PAGED_RANGE:
+        return [max(allowed[0], PAGE)]
+
+    if tolerance == RELATIVE and bool(np.all(values == np.round(values))):
+        # A loop that rounds its bound is entered k times: all counts are multiples of k.
+        step = float(math.gcd(*(int(value) for value in values.tolist())))
+        if spread >= LEAST_ROUNDED_RANGE * step:
+            allowed.append(max(allowed[0], ROUNDED * step))
+    return allowed
 
 
 def _fit_factor(
@@ -238,22 +246,28 @@ def _tidy(value: float) -> float:
 
 
 def product_laws(
-    p: FloatArray, counts: FloatArray, values: FloatArray, tolerance: float = RELATIVE
+    p: FloatArray,
+    counts: Sequence[FloatArray],
+    values: FloatArray,
+    tolerance: float = RELATIVE,
 ) -> list[ExactLaw]:
-    """Laws of `values` as the law of `counts` times the law of one count's share.
+    """Laws of `values` as the law of a count times the law of one count's share.
 
     Args:
         p, values, tolerance: as in `find_laws`.
-        counts: (n_scales,), such as the visits of the call path that has the values.
+        counts: each (n_scales,): the visits of the call path that has the values, of its caller,
+            and so on. The law of visits may itself be a product with those of the caller.
     """
-    if np.any(counts <= 0):
+    if not counts or np.any(counts[0] <= 0):
         return []
 
-    for_counts = find_laws(p, counts, RELATIVE)
-    for_shares = find_laws(p, values / counts, tolerance)
+    for_shares = find_laws(p, values / counts[0], tolerance)
+    if not for_shares:
+        return []
+    for_counts = find_laws(p, counts[0], RELATIVE) or product_laws(p, counts[1:], counts[0])
     products = []
-    for share in for_shares[:1]:
-        for count in for_counts[:1]:
+    for share in for_shares:
+        for count in for_counts:
             factors = (*share.factors, *count.factors)
             products.append(ExactLaw(factors, min(share.points, count.points), len(p)))
 

@@ -29,6 +29,7 @@ class Limit:
         bytes_law: the bytes that go with messages.
         detail: the call path that was counted, if it is not `path` itself.
         includes: further call paths whose cost is in this one.
+        condition: what must be true for it to cost that much, where that is not known.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Limit:
     bytes_law: ExactLaw | None = None
     detail: CallPath | None = None
     includes: tuple[CallPath, ...] = ()
+    condition: str = ""
 
     @property
     def is_exact(self) -> bool:
@@ -51,7 +53,7 @@ class Limit:
         # Files of all ranks together are no neighbours of a rank.
         is_total = self.metric == FILES_OWN.name
         is_settled = growth.is_certain or is_single or is_total or self.is_collective
-        return growth.law is not None and is_settled
+        return growth.law is not None and is_settled and not self.condition
 
     @property
     def is_collective(self) -> bool:

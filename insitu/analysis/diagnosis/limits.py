@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost, visit_price
 from insitu.analysis.diagnosis.files import file_limits
-from insitu.analysis.diagnosis.growth import CERTAIN_LINEAR, CountGrowth, find_growth
+from insitu.analysis.diagnosis.growth import (
+    CERTAIN_LINEAR,
+    LEAST_UNIFORM,
+    CountGrowth,
+    find_growth,
+)
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import (
     PAIRWISE,
@@ -38,6 +43,7 @@ SENT, RECEIVED = "sends", "receives"
 # Blocks of a bisected domain all touch each other on 1, 2, 3, 4 and 6 ranks (24^3 elements of
 # miniFE 2.0): only a larger number of ranks that is no power of two separates them from p - 1.
 LEAST_SEPARATING = 9
+STEEP = ("p", "p - 1", "p log2(p)", "p ceil(log2(p))", "p^2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ def _add_to_calls(limits: list[Limit], visited: Limit, target: float) -> None:
     """
     same: list[int] = []
     for i, limit in enumerate(limits):
-        has_same_law = _leading_term(limit.growth) == _leading_term(visited.growth) != ""
+        has_same_law = _has_same_law(limit.growth, visited.growth)
         if limit.path == visited.path and has_same_law and visited.detail is not None:
             same.append(i)
 
@@ -98,7 +104,7 @@ def _add_file_limit(limits: list[Limit], counted: Limit) -> None:
     """Append a limit of files, or replace that of the visits of the same loop by it."""
     for i, limit in enumerate(limits):
         is_same_loop = limit.path == counted.path and limit.metric == VISITS.name
-        has_same_law = _leading_term(limit.growth) == _leading_term(counted.growth) != ""
+        has_same_law = _has_same_law(limit.growth, counted.growth)
         if is_same_loop and has_same_law and limit.detail is not None:
             cost = _sum_of(counted.cost, limit.cost)
             limits[i] = replace(counted, cost=cost, includes=(*limit.includes, limit.detail))
@@ -108,6 +114,10 @@ def _add_file_limit(limits: list[Limit], counted: Limit) -> None:
 
 def _sum_of(first: Cost, second: Cost) -> Cost:
     return lambda ranks: first(ranks) + second(ranks)
+
+
+def _has_same_law(first: CountGrowth, second: CountGrowth) -> bool:
+    return _leading_term(first) == _leading_term(second) != ""
 
 
 def _leading_term(growth: CountGrowth) -> str:
@@ -144,7 +154,7 @@ def _pairwise_limit(
 ) -> Limit | None:
     measurements, machine, target = scope.measurements, scope.machine, scope.target
     p = measurements.p
-    visits = measurements.series([owner], VISITS.name)
+    visits = measurements.visits_up_from(owner)
     by_count = _doubt_on_few_ranks(p, find_growth(p, messages, target, counts=visits))
     if _is_shared_dynamically(by_count, p, target):
         return None
@@ -185,11 +195,29 @@ def _pairwise_limit(
 
 def _doubt_on_few_ranks(p: FloatArray, growth: CountGrowth) -> CountGrowth:
     """Growth of messages between pairs, uncertain where all ranks may be neighbours."""
-    is_separated = any(
+    is_certain = growth.is_certain and (_is_separated(p) or float(p[-1]) >= CERTAIN_LINEAR)
+    return replace(growth, is_certain=is_certain)
+
+
+def _is_beyond_neighbours(p: FloatArray, growth: CountGrowth) -> bool:
+    """Whether a law of the slowest rank is none that numbers of neighbours in a grid follow.
+
+    Those end at 26 and are p - 1 up to 8 ranks, so that a law in proportion to p, or steeper, over
+    five scales with one beyond and none of them missed, is the program's own.
+    """
+    law = growth.law
+    if law is None or law.term is None or law.points < LEAST_UNIFORM or law.points < law.of:
+        return False
+    is_steep = law.term.name.strip("()") in STEEP
+    is_unequal = growth.now > UNBALANCED * growth.mean_now
+    return is_steep and is_unequal and _is_separated(p)
+
+
+def _is_separated(p: FloatArray) -> bool:
+    """Whether some number of ranks is one on which not all blocks of a domain can touch."""
+    return any(
         ranks >= LEAST_SEPARATING and ranks & (ranks - 1) for ranks in p.astype(int).tolist()
     )
-    is_certain = growth.is_certain and (is_separated or float(p[-1]) >= CERTAIN_LINEAR)
-    return replace(growth, is_certain=is_certain)
 
 
 def _is_shared_dynamically(growth: CountGrowth, p: FloatArray, target: float) -> bool:
@@ -204,8 +232,8 @@ def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterat
     """Volume, partners or calls of a collective operation that grow."""
     measurements, machine, target = scope.measurements, scope.machine, scope.target
     p = measurements.p
-    visits = measurements.series([path], VISITS.name)
-    calls = find_growth(p, visits, target)
+    visits = measurements.visits_up_from(path)
+    calls = find_growth(p, visits[0], target, counts=visits[1:])
     candidates: list[Limit] = []
 
     def latency(ranks: float) -> float:
@@ -225,6 +253,11 @@ def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterat
     )
     for verb, metric in ((RECEIVED, BYTES_RECEIVED.name), (SENT, BYTES_SENT.name)):
         volume = find_growth(p, measurements.series([path], metric), target, counts=visits)
+        if _has_same_law(volume, calls):
+            # There are more calls, and none is larger; a single rank is the root of each.
+            transfer = value_at(volume, target, p, target) / machine.bandwidth
+            if volume.single is not None or transfer < latency(target):
+                continue
         is_unexplained = volume.law is None and volume.exponents[0] > 0
         is_alike = volume.has_same_order or volume.single is not None or is_unexplained
         if volume.is_growing and is_alike:
@@ -275,8 +308,8 @@ def _visit_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
         if path in measurements.file_calls:
             continue
         price = visit_price(measurements, path)
-        visits = measurements.series([path], VISITS.name)
-        growth = find_growth(measurements.p, visits, target)
+        visits = measurements.visits_up_from(path)
+        growth = find_growth(measurements.p, visits[0], target, counts=visits[1:])
         if price <= 0:
             continue
         limit = _visit_limit(measurements, path, growth, price, target)
@@ -317,6 +350,18 @@ def _visit_limit(
             cost=lambda ranks: price * max(law.at(ranks) - mean.at(ranks), 0.0),
         )
         return excess
+
+    if law is not None and growth.is_growing and _is_beyond_neighbours(p, growth):
+        # The ranks of a class whose share changes with p, such as corners, follow the law; the mean
+        # over all ranks follows none, or another.
+        certain = replace(growth, is_certain=True)
+        others = growth.mean_now
+        return replace(
+            base,
+            kind="imbalance",
+            growth=certain,
+            cost=lambda ranks: price * max(law.at(ranks) - others, 0.0),
+        )
 
     has_growing_mean = mean is not None and mean.at(target) > 1.02 * mean.at(float(p[0]))
     if law is None and has_growing_mean and mean is not None:

@@ -30,6 +30,23 @@ COLLECTIVES = (
     "Scan",
     "Scatter",
 )
+# Operations that all ranks of a communicator take part in to create communicators and windows. MPI
+# agrees on a context among them, which takes the rounds of a reduction.
+CREATIONS = (
+    "MPI_Cart_create",
+    "MPI_Cart_sub",
+    "MPI_Comm_create",
+    "MPI_Comm_dup",
+    "MPI_Comm_idup",
+    "MPI_Comm_split",
+    "MPI_Dist_graph_create",
+    "MPI_Graph_create",
+    "MPI_Intercomm_create",
+    "MPI_Intercomm_merge",
+    "MPI_Win_allocate",
+    "MPI_Win_create",
+    "MPI_Win_fence",
+)
 COMPLETIONS = ("MPI_Wait", "MPI_Test", "MPI_Probe", "MPI_Iprobe", "MPI_Mprobe", "MPI_Improbe")
 
 
@@ -107,7 +124,12 @@ def parse_machine(text: str) -> Machine:
 
 
 def is_collective(operation: str) -> bool:
-    """Whether an MPI call is a collective operation on data, other than a neighbourhood one."""
+    """Whether all ranks of a communicator take part in an MPI call.
+
+    Neighbourhood collectives do not count: they send messages between pairs of ranks.
+    """
+    if operation.startswith(CREATIONS):
+        return True
     name = operation.removeprefix("MPI_").removeprefix("I").capitalize()
     return not operation.startswith(NEIGHBOURHOOD) and name.startswith(COLLECTIVES)
 

@@ -7,13 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from insitu.entities import FILES_OPENED, RANKS, TIME_EXCLUSIVE, CallPath, RunKey
+from insitu.entities import FILES_OPENED, RANKS, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 from insitu.modeling.sampling import find_sampled_rows
 
 IMPORT = "(import)"
 START_UP = re.compile(r"\(import\)|P?MPI_(Init|Init_thread|Finalize|Session_\w+)")
 LIBRARY_FILE = re.compile(r"/(site|dist)-packages/|/lib(64)?/python[0-9.]+/|<frozen |<string>")
+MAX_CALLERS = 3  # a loop, the function that has it, and the loop that calls this one
 REPEATABLE = 1e-9  # largest relative difference between repetitions of a count
 
 Site = tuple[str, int]  # file and line where a function is defined
@@ -153,6 +154,15 @@ class Measurements:
                 vectors.append(total)
             groups.append(tuple(vectors))
         return RankSeries(tuple(groups))
+
+    def visits_up_from(self, path: CallPath) -> list[RankSeries]:
+        """The visits of a call path, of its caller and of the caller's caller."""
+        series: list[RankSeries] = []
+        at: CallPath | None = path
+        while at is not None and len(series) < MAX_CALLERS:
+            series.append(self.series([at], VISITS.name))
+            at = at.parent
+        return series
 
     @cached_property
     def has_crowded(self) -> bool:

@@ -206,6 +206,8 @@ def _limit_to_neighbours(statement: Statement, limit: Limit) -> Statement:
 
 def _status(limit: Limit, severity: float, budget: Cost, outlook: TargetScope) -> str:
     growth = limit.growth
+    if limit.condition:
+        return UNCLEAR if severity >= WARNING_FROM else FINE
     if growth.law is None:
         if severity < WARNING_FROM:
             return FINE
@@ -241,7 +243,7 @@ def _exponents_text(limit: Limit) -> str | None:
 
 def _deciding_run(limit: Limit, outlook: TargetScope) -> str | None:
     """The run that would turn a statement that is not certain into a certain one."""
-    if limit.is_exact:
+    if limit.is_exact or limit.condition:
         return None
     p = outlook.measurements.p
     law = limit.growth.law
@@ -265,10 +267,10 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
         text = f"each rank {subject}: {value} at {target} ({room} there)"
         if statement.breaks_at is not None and statement.status in (LIMIT, WARNING):
             text += f"; fits to {at_text(RANKS, max(statement.breaks_at - 1, 1))}"
-        return text + _doubt(statement)
+        return text + _doubt(statement, limit)
 
     if limit.kind == "imbalance":
-        return _imbalance_sentence(limit, outlook, law) + _doubt(statement)
+        return _imbalance_sentence(limit, outlook, law) + _doubt(statement, limit)
 
     actor = "each rank" if statement.ranks == "all" else statement.ranks
     subject = limit.subject.format(law)
@@ -281,15 +283,22 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
         if size > 0:
             values.append(quantity_text(size, "B"))
     values.append(quantity(limit.cost(outlook.target), "s"))
-    return text + ", ".join(values) + f" at {target}" + _doubt(statement)
+    return text + ", ".join(values) + f" at {target}" + _doubt(statement, limit)
 
 
 def _imbalance_sentence(limit: Limit, outlook: TargetScope, law: str) -> str:
     growth, target = limit.growth, outlook.target
     mean, most = growth.mean, growth.law
-    if mean is None or most is None:
+    if most is None:
         return law
     largest_p = float(outlook.measurements.p[-1])
+    if mean is None or not growth.has_same_order:
+        ratio = growth.now / max(growth.mean_now, 1e-300)
+        return (
+            f"slowest rank {limit.subject.format(law)}, {ratio:.2g} times the mean at"
+            f" {at_text(RANKS, largest_p)}: {quantity_text(most.at(target), limit.unit)} of them,"
+            f" {quantity(limit.cost(target), 's')} at {at_text(RANKS, target)}"
+        )
     now = mean.at(largest_p) / max(most.at(largest_p), 1e-300)
     then = mean.at(target) / max(most.at(target), 1e-300)
     return (
@@ -299,7 +308,9 @@ def _imbalance_sentence(limit: Limit, outlook: TargetScope, law: str) -> str:
     )
 
 
-def _doubt(statement: Statement) -> str:
+def _doubt(statement: Statement, limit: Limit) -> str:
+    if limit.condition:
+        return f" {limit.condition}"
     if statement.status == NOT_JUDGED:
         return f"; neighbours in a grid look alike on so few ranks: run {statement.run}"
     if statement.status == UNCLEAR:
