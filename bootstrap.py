@@ -7,6 +7,7 @@
     python3 bootstrap.py evaluate        how accurate insitu is, beside its peers; or one by name
     python3 bootstrap.py chaos           faults with real processes, counted; --length short or long
     python3 bootstrap.py sanitize        the native code under sanitizers and valgrind, for long
+    python3 bootstrap.py mutate ROOM     whether the tests of a room notice changes of its code
     python3 bootstrap.py setup           only what the others do first
 
 Needs Python 3.11 or newer, pip and, for the native collectors, a C compiler. Everything goes into
@@ -45,6 +46,7 @@ BESIDE = {  # tests drive them; each in an environment of its own below .venv, a
     "psij": "psij-python==0.9.11",  # pins packages that .venv has newer
     "reframe": "ReFrame-HPC==4.10.4",
 }
+MUTATION = "mutmut==3.8.1"  # brings a parser and more that nothing else needs
 LOG = ENVIRONMENT / "bootstrap.log"
 STAMP = ENVIRONMENT / "bootstrap.stamp"
 JOBS = {
@@ -55,6 +57,7 @@ JOBS = {
     "evaluate": ["-m", "tests.evaluation"],
     "chaos": [str(HERE / "tests" / "stress" / "chaos.py")],
     "sanitize": [str(HERE / "tests" / "stress" / "sanitize.py")],
+    "mutate": [str(HERE / "tests" / "stress" / "mutate.py")],
 }
 
 
@@ -70,6 +73,9 @@ def main(arguments: list[str]) -> int:
         install_second_mpi()
         for name, version in BESIDE.items():
             install_beside(name, version)
+    if arguments[0] == "mutate":
+        install_beside("mutmut", MUTATION)
+        lend_packages("mutmut")
     command = [str(PYTHON), *JOBS[arguments[0]], *arguments[1:]]
     say(
         "running: "
@@ -152,6 +158,17 @@ def install_beside(name: str, version: str) -> None:
     for _ in logged([*pip, "install", version]):
         pass
     (folder / "ready").touch()
+
+
+def lend_packages(name: str) -> None:
+    """Let an environment of its own import the packages of .venv, but not insitu from here.
+
+    A path file names the folder; path files inside that folder, such as the one of the editable
+    install, are not read then.
+    """
+    (packages,) = ENVIRONMENT.glob("lib/python3*/site-packages")
+    for folder in (ENVIRONMENT / name).glob("lib/python3*/site-packages"):
+        (folder / "packages.pth").write_text(f"{packages}\n", encoding="utf-8")
 
 
 def installer() -> list[str]:

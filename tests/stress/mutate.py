@@ -1,0 +1,129 @@
+"""Whether the tests of a room notice small changes of its code: mutation testing with mutmut.
+
+mutmut changes one expression at a time and runs the tests of the room that execute the changed
+function. A mutant that no test notices has survived. The script works in a copy of the checkout
+(build/mutate/ROOM), so that nothing here changes, and prints how many mutants were killed, and each
+survivor as a difference of lines. With `--sample` it tries that many mutants of the room, drawn
+with a seed.
+
+Statements that raise exceptions are not changed: few tests compare the text of a message. What
+runs while a module is imported counts as survived, since mutmut selects the mutant afterwards.
+
+    python3 bootstrap.py mutate wire
+    python3 bootstrap.py mutate modeling --sample 200
+"""
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LINKED = ("collectors", "server")  # links in insitu/; mutmut wants folders
+SETTINGS = """
+[tool.mutmut]
+source_paths = ["insitu"]
+only_mutate = ["insitu/{room}/*"]
+also_copy = ["collectors", "server", "examples", "docs", "README.md"]
+do_not_mutate_patterns = ['^\\s*raise ', 'cast\\(']
+pytest_add_cli_args = ["-q", "-p", "no:cacheprovider"]
+pytest_add_cli_args_test_selection = [{tests}]
+"""
+KILLED = (1, 3)  # exit codes of pytest: a test failed, pytest itself failed
+TIMED_OUT = (-24, 24, 36, 152, 255)  # a mutant that never ends is noticed as well
+
+
+def main(arguments: list[str]) -> int:
+    """Try the mutants of a room, print the result; 2 where mutmut is missing."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("room", help="a folder below insitu/")
+    parser.add_argument("--sample", type=int, help="try that many mutants (default: all)")
+    parser.add_argument("--seed", type=int, default=1, help="which mutants are drawn")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument("--tests", nargs="+", help="their tests (default: tests/ROOM)")
+    options = parser.parse_args(arguments)
+    mutmut = ROOT / ".venv" / "mutmut" / "bin" / "mutmut"
+    if not mutmut.exists():
+        print("mutmut is not installed: run `python3 bootstrap.py mutate ROOM`", file=sys.stderr)
+        return 2
+    tests = options.tests or [f"tests/{options.room}"]
+    copy = copy_checkout(options.room, tests)
+
+    # Without a matching name mutmut makes the mutants, records which test runs what, and stops.
+    run_mutmut(mutmut, copy, "run", "no.such.mutant", "--max-children", str(options.jobs))
+    names = sorted(read_results(copy))
+    if not names:
+        print((copy / "mutate.log").read_text(encoding="utf-8")[-3000:], file=sys.stderr)
+        return 1
+    if options.sample and options.sample < len(names):
+        names = sorted(random.Random(options.seed).sample(names, options.sample))
+    run_mutmut(mutmut, copy, "run", *names, "--max-children", str(options.jobs))
+    report(mutmut, copy, options.room, names)
+    return 0
+
+
+def copy_checkout(room: str, tests: list[str]) -> Path:
+    """Copy the tracked files and the built library; make the linked rooms folders of insitu/."""
+    copy = ROOT / "build" / "mutate" / room
+    shutil.rmtree(copy, ignore_errors=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    libraries = [str(path.relative_to(ROOT)) for path in (ROOT / "collectors").glob("*.so")]
+    for name in [*listed.stdout.split("\0")[:-1], *libraries]:
+        if not (ROOT / name).exists():
+            continue
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target, follow_symlinks=False)
+    for name in LINKED:
+        (copy / "insitu" / name).unlink()
+        (copy / name).rename(copy / "insitu" / name)
+        (copy / name).symlink_to(Path("insitu") / name)
+    with (copy / "pyproject.toml").open("a", encoding="utf-8") as file:
+        file.write(SETTINGS.format(room=room, tests=", ".join(json.dumps(name) for name in tests)))
+    return copy
+
+
+def run_mutmut(mutmut: Path, copy: Path, *words: str) -> None:
+    """Run mutmut in the copy; its output goes to mutate.log there."""
+    with (copy / "mutate.log").open("a", encoding="utf-8") as log:
+        subprocess.run([mutmut, *words], cwd=copy, stdout=log, stderr=log, check=False)
+
+
+def read_results(copy: Path) -> dict[str, int | None]:
+    """The exit code of pytest for each mutant; None where it was not tried."""
+    results: dict[str, int | None] = {}
+    for path in (copy / "mutants").rglob("*.meta"):
+        results |= json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
+    return results
+
+
+def report(mutmut: Path, copy: Path, room: str, names: list[str]) -> None:
+    """Print the survivors, then how many mutants were killed."""
+    results = read_results(copy)
+    kinds = Counter[str]()
+    for name in names:
+        if results[name] in KILLED or results[name] in TIMED_OUT:
+            kinds["killed"] += 1
+            continue
+        kinds["survived"] += 1
+        shown = subprocess.run(
+            [mutmut, "show", name], cwd=copy, capture_output=True, text=True, check=False
+        )
+        print(f"survived: {name}")
+        for line in shown.stdout.splitlines():
+            if line.startswith(("-", "+")) and not line.startswith(("---", "+++")):
+                print(f"    {line}")
+    share = kinds["killed"] / len(names)
+    print(f"{room}: {kinds['killed']} of {len(names)} mutants killed ({share:.0%})")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
