@@ -46,6 +46,7 @@ class Collectors:
         """Start to time functions."""
         prefixes = (library_prefixes(), user_prefixes(sys.orig_argv), insitu_prefixes())
         settings = steering.parse_steering(os.environ.get(steering.VARIABLE, ""))
+        self.timer.limit_iterations(int(os.environ.get("INSITU_ITERATIONS", "0")))
         self.timer.start(prefixes, settings, self.handle_uncaught)
         regions.record_with(self.timer)
         atexit.register(self.finish)

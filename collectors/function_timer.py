@@ -34,6 +34,7 @@ class NativeTimer:
         self.region_enter = native.region_enter
         self.region_leave = native.region_leave
         self.phase = native.phase
+        self.limit_iterations = native.limit_iterations
         native.open(path, info.rank, info.size, program, meta.encode(), *info.root)
 
     def start(

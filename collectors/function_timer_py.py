@@ -12,14 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from opcode import opmap
 from types import CodeType, FrameType
 from typing import NoReturn
 
 from insitu.collectors import table, table_header
 from insitu.collectors.rank import RankInfo
-from insitu.collectors.steering import Steering
+from insitu.collectors.steering import Steering, matches_any
 
 ROWS = 16_384
 ROW_BYTES = 64
@@ -80,6 +79,7 @@ class PythonTimer:
         self.insitu: tuple[str, ...] = ()
 
         self.steering = Steering()
+        self.iterations = self.iteration_limit = 0
         self.lock = threading.Lock()
         self.local = threading.local()
         self.names_used = table.NAMES_START
@@ -247,8 +247,14 @@ class PythonTimer:
         if stack is not None:
             self._close(stack, name, self.clock())
 
-    def phase(self, name: str, is_named: bool) -> None:
-        """Do nothing: only the native hook measures phases."""
+    def phase(self, name: str, is_named: bool) -> bool:
+        """Return whether the iterations suffice: only the native hook measures phases."""
+        self.iterations += not is_named
+        return 0 < self.iteration_limit < self.iterations and not is_named
+
+    def limit_iterations(self, limit: int) -> None:
+        """Have so many iterations suffice; 0 for all."""
+        self.iteration_limit = limit
 
     def _close(self, stack: _Stack, code: object, now: int) -> None:
         for depth in range(len(stack.frames) - 1, 0, -1):
@@ -302,11 +308,11 @@ class PythonTimer:
     def _is_ignored(self, code: CodeType, namespace: dict[str, object]) -> bool:
         if code not in self.ignored:
             name, file, steering = _row_name(code, namespace), code.co_filename, self.steering
-            is_wanted = not steering.only or _matches(steering.only, name, file)
+            is_wanted = not steering.only or matches_any(steering.only, name, file)
             self.ignored[code] = (
                 (bool(self.insitu) and file.startswith(self.insitu))
                 or not is_wanted
-                or _matches(steering.skip, name, file)
+                or matches_any(steering.skip, name, file)
             )
         return self.ignored[code]
 
@@ -425,16 +431,6 @@ def _row_name(code: CodeType, namespace: dict[str, object]) -> str:
     if module.startswith(("importlib._bootstrap", "_frozen_importlib")):
         return "(import)"
     return module if code.co_name == "<module>" else f"{module}.{code.co_qualname}"
-
-
-def _matches(patterns: tuple[str, ...], name: str, file: str) -> bool:
-    """Whether a pattern matches: functions and whole modules by name, or files with a slash."""
-    return any(
-        fnmatchcase(file, pattern)
-        if "/" in pattern
-        else fnmatchcase(name, pattern) or name.startswith(pattern + ".")
-        for pattern in patterns
-    )
 
 
 def _leaves(error: SystemExit, frame: FrameType) -> bool:

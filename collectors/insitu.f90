@@ -7,14 +7,19 @@
 !
 !   call insitu_phase("assemble")
 !
-! begins the phase with that name and ends the previous one. Nothing is linked: the functions are looked up while the
+! begins the phase with that name and ends the previous one.
+!
+!   if (insitu_iteration()) exit
+!
+! begins an iteration of the main loop. It is true where the iterations made so far are all that the user wants to
+! measure (insitu run --iterations 5), alike in all ranks that mark the same iterations. Nothing is linked: the functions are looked up while the
 ! program runs, and without insitu the calls do nothing. A C library before 2.34 needs -ldl.
 module insitu
   use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_procpointer, c_funloc, c_funptr, c_int32_t, &
     c_null_char, c_null_ptr, c_ptr
   implicit none
   private
-  public :: insitu_phase, insitu_region_begin, insitu_region_end
+  public :: insitu_iteration, insitu_phase, insitu_region_begin, insitu_region_end
 
   abstract interface
     subroutine phase_function(name) bind(c)
@@ -29,6 +34,10 @@ module insitu
     end subroutine begin_function
     subroutine end_function() bind(c)
     end subroutine end_function
+    function iteration_function() bind(c) result(is_enough)
+      import :: c_int32_t
+      integer(c_int32_t) :: is_enough
+    end function iteration_function
   end interface
 
   interface
@@ -56,6 +65,16 @@ contains
     call c_f_procpointer(address, mark)
     call mark(trim(name) // c_null_char)
   end subroutine insitu_phase
+
+  logical function insitu_iteration()
+    type(c_funptr) :: address
+    procedure(iteration_function), pointer :: mark
+    insitu_iteration = .false.
+    address = dlsym(c_null_ptr, "insitu_iteration" // c_null_char)
+    if (.not. c_associated(address)) return
+    call c_f_procpointer(address, mark)
+    insitu_iteration = mark() /= 0
+  end function insitu_iteration
 
   ! It gives its own address, so that it is no function of the call tree.
   recursive subroutine insitu_region_begin(name)

@@ -10,6 +10,11 @@
  *
  * begins the phase with that name and ends the previous one.
  *
+ *   if (insitu_iteration()) break;
+ *
+ * begins an iteration of the main loop. It is not zero where the iterations made so far are all that the user wants to
+ * measure (insitu run --iterations 5), alike in all ranks that mark the same iterations.
+ *
  * Nothing is linked: the functions are in the library that `insitu run` loads, and without it the calls do nothing. A
  * program that clang builds with -no-pie needs the option -Wl,-z,dynamic-undefined-weak. */
 #ifndef INSITU_H
@@ -35,6 +40,7 @@ extern "C" {
 extern void insitu_weak_region_begin(const char *name) __asm__("insitu_region_begin") INSITU_WEAK;
 extern void insitu_weak_region_end(void) __asm__("insitu_region_end") INSITU_WEAK;
 extern void insitu_weak_phase(const char *name) __asm__("insitu_phase") INSITU_WEAK;
+extern int insitu_weak_iteration(void) __asm__("insitu_iteration") INSITU_WEAK;
 
 INSITU_INLINE void insitu_region_begin(const char *name) __asm__("insitu_inline_region_begin");
 INSITU_INLINE void insitu_region_begin(const char *name) {
@@ -49,6 +55,11 @@ INSITU_INLINE void insitu_region_end(void) {
 INSITU_INLINE void insitu_phase(const char *name) __asm__("insitu_inline_phase");
 INSITU_INLINE void insitu_phase(const char *name) {
   if (insitu_weak_phase) insitu_weak_phase(name);
+}
+
+INSITU_INLINE int insitu_iteration(void) __asm__("insitu_inline_iteration");
+INSITU_INLINE int insitu_iteration(void) {
+  return insitu_weak_iteration ? insitu_weak_iteration() : 0;
 }
 
 #ifdef __cplusplus

@@ -29,6 +29,27 @@ def iteration_gauges(rank: Rank) -> Iterable[GaugeValues]:
     return [(rank.number, rank.node_rows[loop_row], values)]
 
 
+def describe_limit(ranks: Iterable[Rank], limit: int) -> list[tuple[str, str]]:
+    """Code and text of the finding about `--iterations`, none without a limit.
+
+    Args:
+        ranks: those of the node.
+        limit: iterations that suffice, 0 for all.
+    """
+    if not limit:
+        return []
+    made = max((rank.table.header.iterations for rank in ranks), default=0)
+    if made >= limit:
+        text = f"the program could end its main loop after {limit} iterations, as --iterations says"
+        return [("iterations-limited", f"{text}; compare it with runs of equally many")]
+    text = (
+        f"--iterations {limit} had no effect: the program marked {made} complete iterations; ask at"
+        " the beginning of each with `if insitu.phase(step): break`, in C with"
+        " `if (insitu_iteration()) break;`"
+    )
+    return [("iterations-unlimited", text)]
+
+
 def sample_iterations(ranks: Iterable[Rank]) -> dict[str, Any]:  # Any: JSON
     """A sample of one rank's iteration times, in order; {} if no rank has enough of them.
 

@@ -12,7 +12,7 @@ from insitu.collectors import elision, heap, spool, table_directory
 from insitu.collectors.cores import usable_cores
 from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.file_sets import describe_opened
-from insitu.collectors.iterations import iteration_gauges, sample_iterations
+from insitu.collectors.iterations import describe_limit, iteration_gauges, sample_iterations
 from insitu.collectors.partners import partner_gauges
 from insitu.collectors.phases import phase_gauges
 from insitu.collectors.programs import (
@@ -32,6 +32,7 @@ from insitu.collectors.ranks import (
     table_groups,
 )
 from insitu.collectors.samples import add_sampled_times
+from insitu.collectors.steering import matches_any
 from insitu.collectors.symbols import Symbols
 from insitu.collectors.table import COMPILED, REGION, STACK, Row, TableReader
 from insitu.collectors.waiting import waiting_gauges
@@ -80,6 +81,7 @@ class Node:
         self.paths: list[tuple[int, str, str, int]] = []  # parent, name, file, line
         self._digest = EMPTY_DIGEST  # of all paths
         self.throttled: dict[elision.Function, int] = {}  # visits before they were throttled
+        self.unselected: set[elision.Function] = set()  # compiled, and left out by the user
         self.symbols = Symbols()
 
     # ---- reading tables -------------------------------------------------------------------------
@@ -111,7 +113,9 @@ class Node:
         except WireError as error:
             self.damaged[name] = str(error)
             return
-        self.waiting[name] = Rank(table, table.header.rank)
+        meta = read_meta(table)
+        only, skip = (tuple(map(str, meta.get(key) or ())) for key in ("only", "skip"))
+        self.waiting[name] = Rank(table, table.header.rank, selection=(only, skip))
 
     def _update(self, rank: Rank) -> None:
         update_state(rank)
@@ -151,10 +155,30 @@ class Node:
     def _append_node_row(self, rank: Rank, row: Row) -> None:
         """Map the next row of a table to a row of the dictionary."""
         is_root = not rank.node_rows
-        if not is_root and elision.is_elided(row, self.throttled.keys()):
+        is_elided = elision.is_elided(row, self.throttled.keys())
+        if not is_root and (is_elided or self._is_unselected(rank, row)):
             rank.node_rows.append(rank.node_rows[row.parent])
         else:
             rank.node_rows.append(self._path_id(rank, row, is_root=is_root))
+
+    def _is_unselected(self, rank: Rank, row: Row) -> bool:
+        """Whether --only or --skip leave out a compiled function, which counts for its caller.
+
+        A rank cannot leave it out itself, since it does not know its name.
+        """
+        if row.kind not in (COMPILED, STACK):
+            return False
+        only, skip = rank.selection
+        if not only and not skip:
+            return False
+
+        name = self.symbols.name(row.file, row.name, before_ns=rank.table.header.created_ns)
+        plain = name.partition("(")[0]  # without the arguments of C++
+        is_selected = not only or matches_any(only, plain, row.file)
+        if is_selected and not matches_any(skip, plain, row.file):
+            return False
+        self.unselected.add(elision.function_of(row))
+        return True
 
     def _path_id(self, rank: Rank, row: Row, *, is_root: bool) -> int:
         """The row of the dictionary for a row of a table; a new one if the path is new."""
@@ -190,6 +214,11 @@ class Node:
         """The description of the run that the launcher wrote; needs at least one rank."""
         return read_meta(next(iter(self.ranks.values())).table)
 
+    def _iteration_limit(self) -> int:
+        """The iterations that suffice for the user, 0 for all."""
+        limit = self.meta.get("iterations")
+        return limit if isinstance(limit, int) else 0
+
     # ---- messages -------------------------------------------------------------------------------
 
     def hello(self) -> Hello:
@@ -211,6 +240,8 @@ class Node:
         sample_hz = max(head.sample_hz for head in heads)
         if sample_hz:
             configuration["sample_hz"] = sample_hz
+        if self._iteration_limit():
+            configuration["iterations"] = self._iteration_limit()
         return Hello(
             schema=SCHEMA,
             run=str(meta.get("run", "")),
@@ -298,8 +329,9 @@ class Node:
             if not rank.tick_s:
                 continue  # a few microseconds old: the rate of its clock is not known yet
             totals = rank.table.totals(rank.tick_s, is_alive=rank.is_running)
-            if self.throttled:
-                elision.fold_into_callers(totals, rank.table.rows, self.throttled.keys())
+            left_out = self.throttled.keys() | self.unselected
+            if left_out:
+                elision.fold_into_callers(totals, rank.table.rows, left_out)
             add_sampled_times(
                 totals, rank.table.rows, rank.node_rows, rank.table.header, rank.tick_s
             )
@@ -341,6 +373,8 @@ class Node:
             for code, text in find_problems(head, end):
                 findings.append((code, text, f"rank {rank.number}"))
         findings += describe_superseded(self.superseded.values())
+        for code, text in describe_limit(ranks, self._iteration_limit()):
+            findings.append((code, text, ""))
         if any(head.throttled for head in heads):
             findings.append(("throttled", self._describe_throttled(), ""))
         for name, reason in self.damaged.items():

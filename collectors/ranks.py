@@ -40,6 +40,8 @@ class Rank:
     tick_s: float = 0.0
     is_running: bool = True  # the process that writes the table
     has_ended: bool = False  # and so has the wrapper that started it, if there is one
+    # Patterns of the functions to record, and of those not to record.
+    selection: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     is_final: bool = False  # the totals after the end of all ranks were taken
 
 

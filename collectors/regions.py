@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         def region_leave(self, name: str) -> object:
             """End a region."""
 
-        def phase(self, name: str, is_named: bool) -> object:
-            """Begin a named phase or an iteration of the main loop."""
+        def phase(self, name: str, is_named: bool) -> bool:
+            """Begin a named phase or an iteration; return whether the iterations suffice."""
 
 
 # An attribute of sys: the module that the rank loaded before the program's first line is another
@@ -73,12 +73,16 @@ class region:  # lower case, because it is read as a statement: with insitu.regi
         return within
 
 
-def phase(step: "Any") -> None:  # Any: anything with a text, usually a number
+def phase(step: "Any") -> bool:  # Any: anything with a text, usually a number
     """Begin a phase of the program: a named phase, or an iteration of its main loop.
 
     A string is a name. Until the next named phase, the call path `(phase assemble)` below the
     program holds what the whole rank does, including its memory. Anything else is the number of an
     iteration: the time between two such marks is one value of the metric `iteration_time`.
+
+    Returns:
+        True where the iterations made so far are all that the user wants to measure
+        (`insitu run --iterations 5`): `if insitu.phase(step): break`. All ranks that mark the same
+        iterations get the same answer. Outside a measured rank it is always False.
     """
-    if _recorder is not None:
-        _recorder.phase(str(step), isinstance(step, str))
+    return _recorder is not None and _recorder.phase(str(step), isinstance(step, str))

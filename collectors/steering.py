@@ -1,5 +1,11 @@
 """The user's settings for the function timer, and their form in a rank's environment."""
 
+from fnmatch import fnmatchcase
+
+TYPE_CHECKING = False  # typing is not loaded in a rank
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 VARIABLE = "INSITU_HOOK"
 BUDGET = 0.02  # share of a rank's time that the function timer may take
 
@@ -46,6 +52,20 @@ class Steering:
         if self.has_builtins:
             lines.append("builtins")
         return "\n".join(lines)
+
+
+def matches_any(patterns: "Iterable[str]", name: str, file: str) -> bool:
+    """Whether a pattern matches: functions and whole modules by name, or files with a slash.
+
+    The rank itself uses the same rule in native/code.c.
+    """
+    for pattern in patterns:
+        if "/" in pattern:
+            if fnmatchcase(file, pattern):
+                return True
+        elif fnmatchcase(name, pattern) or name.startswith(pattern + "."):
+            return True
+    return False
 
 
 def parse_steering(text: str) -> Steering:

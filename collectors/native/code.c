@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define CODES INSITU_CODES /* capacity of the hash tables; a power of two */
-#define WORDS 64           /* prefixes or patterns of each kind */
+#define WORDS 256          /* prefixes or patterns of each kind */
 
 /* What is known of code objects, and for each object where. Programs that generate functions make many objects for what
  * is one function to a reader: those with the same name and place in a file share what is known of the first. */

@@ -14,6 +14,8 @@ static const struct insitu_thread *loop_thread;
 static uint64_t caller_start;        /* when the caller of the loop's row was entered */
 static uint64_t iteration_start;     /* 0 before the first iteration */
 static int is_marked;                /* the program marks its iterations itself */
+static uint64_t iteration_limit;     /* iterations that suffice, 0 for all; set before the program begins */
+static _Atomic uint64_t marks;       /* of iterations; not dropped when the lock is held */
 static uint32_t draws = 2463534242u; /* xorshift state [Marsaglia 2003] */
 
 /* Never waits: whoever does not get the lock drops its event. Acquire and release order what it protects. */
@@ -58,13 +60,22 @@ void insitu_loop_iteration(struct insitu_thread *self, uint64_t now) {
   unlock();
 }
 
-void insitu_loop_mark(uint64_t now) {
-  if (!try_lock()) return;
+void insitu_loop_limit(uint64_t iterations) {
+  iteration_limit = iterations;
+}
+
+int insitu_loop_mark(uint64_t now) {
+  /* Relaxed: only the number matters. It depends on nothing but the marks of this process, so that all ranks that mark
+   * the same iterations leave their loops together. */
+  uint64_t before = atomic_fetch_add_explicit(&marks, 1, memory_order_relaxed);
+  int is_enough = iteration_limit && before >= iteration_limit;
+  if (!try_lock()) return is_enough;
   if (!is_marked) restart_sample(0);
   is_marked = 1;
   if (iteration_start) sample_iteration(now - iteration_start);
   iteration_start = now;
   unlock();
+  return is_enough;
 }
 
 static int may_be_loop(const struct insitu_row *row) {

@@ -7,6 +7,7 @@
 #include "frames.h"
 #include "greenlets.h"
 #include "hook.h"
+#include "loop.h"
 #include "maps.h"
 #include "marks.h"
 #include "mpi_wrapper.h"
@@ -119,7 +120,14 @@ static PyObject *py_phase(PyObject *module, PyObject *arguments) {
   const char *name;
   int is_named;
   if (!_PyArg_ParseTuple_SizeT(arguments, "sp", &name, &is_named)) return NULL;
-  if (insitu_is_on) insitu_phase_mark(name, is_named);
+  return PyBool_FromLong(insitu_is_on && insitu_phase_mark(name, is_named));
+}
+
+static PyObject *py_limit_iterations(PyObject *module, PyObject *arguments) {
+  (void)module;
+  unsigned long long limit;
+  if (!_PyArg_ParseTuple_SizeT(arguments, "K", &limit)) return NULL;
+  insitu_loop_limit(limit);
   return none();
 }
 
@@ -179,7 +187,9 @@ static PyMethodDef methods[] = {
      "budget(event_ns, share): set the cost of an event and the share of the time that all may take"},
     {"region_enter", py_region_enter, METH_O, "region_enter(name): a region of the program begins"},
     {"region_leave", py_region_leave, METH_O, "region_leave(name): it ends"},
-    {"phase", py_phase, METH_VARARGS, "phase(name, is_named): a named phase or an iteration of the program begins"},
+    {"phase", py_phase, METH_VARARGS,
+     "phase(name, is_named): a named phase or an iteration of the program begins; whether the iterations suffice"},
+    {"limit_iterations", py_limit_iterations, METH_VARARGS, "limit_iterations(n): so many suffice; 0 for all"},
     {"record", py_record, METH_VARARGS, "record(is_on): switch recording on or off"},
     {"switch_greenlet", py_switch_greenlet, METH_VARARGS,
      "switch_greenlet(event, (origin, target)): for greenlet.settrace"},

@@ -168,17 +168,23 @@ static void begin_named(const char *name) {
   insitu_allow_cancel(cancel);
 }
 
-void insitu_phase_mark(const char *name, int is_named) {
+int insitu_phase_mark(const char *name, int is_named) {
   struct insitu_header *header = insitu_table->header;
   strncpy(header->latest_mark, name, sizeof header->latest_mark - 1);
   header->marks++;
-  if (is_named) begin_named(name);
-  else insitu_loop_mark(insitu_ticks());
+  if (!is_named) return insitu_loop_mark(insitu_ticks());
+  begin_named(name);
+  return 0;
 }
 
 /* Compiled programs declare this function weakly, and run without it when they are not measured. */
 __attribute__((visibility("default"))) void insitu_phase(const char *name) {
   if (insitu_is_on && name) insitu_phase_mark(name, 1);
+}
+
+/* Likewise. Returns whether the program has made all iterations that the user wants to measure. */
+__attribute__((visibility("default"))) int insitu_iteration(void) {
+  return insitu_is_on ? insitu_phase_mark("iteration", 0) : 0;
 }
 
 void insitu_phase_end(uint64_t now) {

@@ -10,6 +10,7 @@
 #include "files.h"
 #include "heap.h"
 #include "image.h"
+#include "loop.h"
 #include "maps.h"
 #include "mpi_wrapper.h"
 #include "python_abi.h"
@@ -239,6 +240,8 @@ static int create_table(int channel, const char *program) {
   insitu_table->header->budget = budget;
   insitu_table->header->root_pid = root_pid;
   insitu_table->header->root_started = root_started;
+  const char *iterations = getenv("INSITU_ITERATIONS");
+  if (iterations) insitu_loop_limit(strtoull(iterations, NULL, 10));
   return 0;
 }
 

@@ -80,6 +80,7 @@ extern PyObject *PyExc_RuntimeError WEAK;
 WEAK PyObject *PyModule_Create2(PyModuleDef *, int);
 WEAK int PyModule_AddObjectRef(PyObject *, const char *, PyObject *);
 WEAK int _PyArg_ParseTuple_SizeT(PyObject *, const char *, ...); /* lengths of y# are Py_ssize_t */
+WEAK PyObject *PyBool_FromLong(long);
 WEAK PyObject *Py_BuildValue(const char *, ...);
 WEAK PyObject *PyObject_GetAttrString(PyObject *, const char *);
 WEAK PyObject *PyObject_CallFunctionObjArgs(PyObject *, ...);

@@ -83,6 +83,18 @@ FINDING_HELP = {
         "--compare`.",
         "Vary the parameter of the main loop as well.",
     ),
+    "iterations-limited": FindingHelp(
+        "`insitu run --iterations N` let the program end its main loop after N iterations. Times "
+        "and counts are those of N iterations.",
+        "Nothing; measure all runs of the campaign with the same N, or with fewer and more to see "
+        "what an iteration costs.",
+    ),
+    "iterations-unlimited": FindingHelp(
+        "`insitu run --iterations N` had no effect: the program does not ask whether it may end "
+        "its main loop, or made fewer iterations.",
+        "Write `if insitu.phase(step): break` at the beginning of an iteration, in C "
+        "`if (insitu_iteration()) break;`.",
+    ),
     "journal-damaged": FindingHelp(
         "The aggregator's journal was damaged. Nodes of waiting runs may be missing. The "
         "file is kept.",

@@ -46,6 +46,13 @@ COLUMNS = (
     " paths that may depend on them.",
 )
 @click.option(
+    "--taint-program",
+    default="",
+    metavar="FILE",
+    help="The same for a compiled program: FILE is the program as clang -fsanitize=dataflow builds"
+    " it with insitu_taint.c.",
+)
+@click.option(
     "--far",
     "far",
     multiple=True,
@@ -84,6 +91,7 @@ def command(
     params: tuple[str, ...],
     derived: tuple[str, ...],
     uses_labels: bool,
+    taint_program: str,
     far: tuple[str, ...],
     iteration: str,
     timeout_s: float,
@@ -108,9 +116,10 @@ def command(
     options = DetectOptions(
         derived=tuple(map(parse_derived, derived)),
         far=_parse_far(far),
-        uses_labels=uses_labels,
+        uses_labels=uses_labels or bool(taint_program),
         timeout_s=timeout_s,
         iteration=iteration,
+        taint_program=taint_program,
     )
     detection = detect_dependencies(command_line, levels, options, _print_progress)
 
@@ -123,7 +132,7 @@ def command(
 
     _print_structure(detection.structure)
     _print_main_loop(detection)
-    if uses_labels:
+    if options.uses_labels:
         _print_label_advice(detection)
 
     first = next(iter(levels))

@@ -1,10 +1,12 @@
 """`insitu predict`: what the models predict at other points."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from insitu.analysis.predict import format_point
+from insitu.analysis.whole_program import SUM_OF_FUNCTIONS, FunctionSum
 from insitu.cli.messages import print_note
 from insitu.cli.options import (
     DEFAULT_TARGET,
@@ -21,8 +23,9 @@ from insitu.cli.output import (
     print_hidden_metrics,
     print_json,
 )
-from insitu.entities import CallPath
-from insitu.formats.table import back_tests
+from insitu.entities import TIME_EXCLUSIVE, CallPath
+from insitu.formats.table import LEVEL, back_tests, finite, parameter_values
+from insitu.modeling.base import ALL
 from insitu.units import percent, quantity
 from insitu.workflows.predict import Predictions, SeriesPrediction, predict_series
 
@@ -61,11 +64,14 @@ def command(
 
     Prints a value per rank, and the bounds that contain a measurement with a probability of 95 %.
     The share is the share of the call path in the cost at the largest measured scale.
+    (whole run) is the model of the run time, (sum of functions) the sum of what all
+    functions take themselves.
     """
     series_filter = series_filter_of(callpath, metric, top, is_json=is_json)
     predictions = predict_series(campaign, points, series_filter)
     if is_json:
-        print_json(map(_row, predictions.series))
+        rows = [_row(prediction) for prediction in predictions.series]
+        print_json([*rows, *_sum_rows(predictions)])
         return
 
     if predictions.series:
@@ -91,16 +97,56 @@ def _row(prediction: SeriesPrediction) -> dict[str, Any]:
     }
 
 
+def _sum_rows(predictions: Predictions) -> list[dict[str, Any]]:
+    """The whole program as the sum of its functions, like the row of a series."""
+    if not predictions.sums:
+        return []
+    parameters = predictions.series[0].series.model.parameters
+    points = [
+        {
+            "at": parameter_values(parameters, total.at),
+            "value": finite(total.value),
+            "low": finite(total.low),
+            "high": finite(total.high),
+            "level": LEVEL,
+            "unclear": total.unclear or None,
+        }
+        for total in predictions.sums
+    ]
+    row = {
+        "callpath": str(SUM_OF_FUNCTIONS),
+        "metric": TIME_EXCLUSIVE.name,
+        "unit": TIME_EXCLUSIVE.unit,
+        "class": ALL,
+        "predictions": points,
+    }
+    return [row]
+
+
 def _print_table(predictions: Predictions) -> None:
+    parameters = predictions.series[0].series.model.parameters
     rows: dict[CallPath, list[tuple[str, ...]]] = {}
+    if predictions.sums:
+        rows[SUM_OF_FUNCTIONS] = [_sum_line(total, parameters) for total in predictions.sums]
     for prediction in predictions.series:
         rows.setdefault(prediction.series.key.callpath, []).extend(_lines(prediction))
 
-    share = predictions.selection.share
+    share = {**predictions.selection.share, SUM_OF_FUNCTIONS: 1.0}
     blocks = [
         Block(percent(share.get(path, 0.0)), str(path), lines) for path, lines in rows.items()
     ]
     print_blocks("share", COLUMNS, blocks)
+
+
+def _sum_line(total: FunctionSum, parameters: Sequence[str]) -> tuple[str, ...]:
+    return (
+        TIME_EXCLUSIVE.name,
+        ALL,
+        format_point(zip(parameters, total.at, strict=True)),
+        total.unclear or quantity(total.value, TIME_EXCLUSIVE.unit),
+        quantity(total.low, TIME_EXCLUSIVE.unit),
+        quantity(total.high, TIME_EXCLUSIVE.unit),
+    )
 
 
 def _lines(prediction: SeriesPrediction) -> list[tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """Reads the dependencies that `insitu detect` writes, or the profile of a taint analysis."""
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -14,7 +15,7 @@ from insitu.design.dependencies import (
     at_callpaths,
 )
 from insitu.design.taint import parse_taint_profile
-from insitu.entities import CallPath
+from insitu.entities import ARROW, CallPath
 from insitu.errors import UsageError
 
 EXPONENT_LIMIT = 64  # larger exponents are a mistake in the file, and slow to compute with
@@ -104,6 +105,27 @@ def load_products(
         products_by_path[callpath] = tuple(products)
 
     return products_by_path
+
+
+def relevant_patterns(structure: Structure) -> tuple[str, ...]:
+    """Return patterns of the functions whose work depends on a parameter, and of their callers.
+
+    Only these need be instrumented [DET §3.3]; with their callers, call paths stay as they were
+    detected. MPI functions are always measured. Patterns are those of `insitu run --only`.
+    """
+    names: dict[str, None] = {}
+    for dependency in structure.dependencies:
+        # What counts could not decide is measured, too.
+        is_undecided = dependency.status is DependencyStatus.NONDETERMINISTIC
+        if dependency.nests or dependency.labelled or is_undecided:
+            names |= dict.fromkeys(dependency.callpath.split(ARROW))
+
+    patterns = []
+    for name in names:
+        is_measured_anyway = name.startswith(("MPI_", "PMPI_"))
+        if name and not is_measured_anyway and "/" not in name and "\n" not in name:
+            patterns.append(re.sub(r"([*?\[])", r"[\1]", name))
+    return tuple(patterns)
 
 
 def parse_derived(text: str) -> tuple[str, tuple[tuple[str, Fraction], ...]]:

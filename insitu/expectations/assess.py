@@ -12,7 +12,7 @@ from insitu.expectations.entries import Entry
 from insitu.expectations.guidelines import Compliance, Guideline, check_guideline
 from insitu.expectations.limits import Expectation
 from insitu.expectations.litmus import apply_litmus_tests
-from insitu.expectations.observations import collect_values
+from insitu.expectations.observations import collect_values, divide_by_reference
 from insitu.expectations.result import Result, Status
 from insitu.expectations.settle import find_settling_point_for_limit
 from insitu.expectations.uniformity import ClassExpectation, check_classes
@@ -64,6 +64,8 @@ def find_judgeable(
         try:
             if isinstance(entry.subject, Expectation):
                 series_of(entry, models)
+                if entry.reference:
+                    _reference_paths(entry, models)
             else:
                 assess([entry], experiment, models)
         except UsageError as error:
@@ -110,7 +112,8 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
     status = _growth_status(verdict)
     probability = max(verdict.violation, 1 - verdict.violation)
 
-    text = f"grows as {verdict.growth}, expected {verdict.expectation}"
+    relative = f" relative to {entry.reference}" if entry.reference else ""
+    text = f"grows{relative} as {verdict.growth}, expected {verdict.expectation}"
     advice = str(verdict.settling_point) if verdict.settling_point else ""
     if status is Status.VIOLATED:
         text += f": with {percent(probability)} probability outside {_limits(verdict)}"
@@ -147,7 +150,7 @@ def _with_expected_growth(models: ModelSet, results_by_entry: dict[int, list[Res
     fitted: dict[SeriesKey, Model] = {}
     for results in results_by_entry.values():
         for result in results:
-            if result.verdict is not None:
+            if result.verdict is not None and not result.entry.reference:
                 path = CallPath.parse(result.subject)
                 fitted[SeriesKey(path, result.metric, result.behaviour)] = result.verdict.model
 
@@ -177,10 +180,12 @@ def _judge_growth(
 ) -> dict[int, list[Result]]:
     """Judge all growth of a metric at once, so that its series share the estimate of their noise.
 
+    Quotients with the same reference are judged together for the same reason.
+
     Returns:
         The results by id() of the entry.
     """
-    pairs_by_metric: dict[str, list[tuple[Entry, SeriesModel]]] = {}
+    pairs_by_quantity: dict[tuple[str, str], list[tuple[Entry, SeriesModel]]] = {}
     results: dict[int, list[Result]] = {id(entry): [] for entry in entries}
     for entry in entries:
         for series in series_of(entry, models):
@@ -188,10 +193,14 @@ def _judge_growth(
                 result = _unjudged(entry, "growth", str(entry.subject), series)
                 results[id(entry)].append(result)
             else:
-                pairs_by_metric.setdefault(entry.metric, []).append((entry, series))
+                quantity_key = (entry.metric, entry.reference)
+                pairs_by_quantity.setdefault(quantity_key, []).append((entry, series))
 
-    for pairs in pairs_by_metric.values():
+    for (_, reference), pairs in pairs_by_quantity.items():
         measured = collect_values(experiment, models, [series.key for _, series in pairs])
+        if reference:
+            paths = _reference_paths(pairs[0][0], models)
+            measured = divide_by_reference(measured, experiment, models, paths)
         verdicts = validate(
             measured.coordinates,
             measured.values,
@@ -203,6 +212,16 @@ def _judge_growth(
             results[id(entry)].append(growth_result(entry, series.key, verdict))
 
     return results
+
+
+def _reference_paths(entry: Entry, models: ModelSet) -> list[CallPath]:
+    """The call paths of the reference of an entry.
+
+    Raises:
+        UsageError: there is none.
+    """
+    reference = replace(entry, callpath=entry.reference, behaviour="", is_exact=False)
+    return list(dict.fromkeys(series.key.callpath for series in series_of(reference, models)))
 
 
 def _unjudged(entry: Entry, kind: str, expected: str, series: SeriesModel) -> Result:
@@ -351,16 +370,17 @@ def _reason_of_doubt(
 
 
 def _compliance_text(compliance: Compliance, name: str, largest: float) -> str:
-    """Say where a rule is violated, along the first parameter."""
-    target = f"{name} = {number(compliance.at[0])}"
+    """Say where a rule is violated, along the first parameter, and how probable that is."""
+    now, target = f"{name} = {number(largest)}", f"{name} = {number(compliance.at[0])}"
     if compliance.now >= SURE:
-        return f"violated at {name} = {number(largest)} already"
+        return f"violated at {now} already, with a probability of {percent(compliance.now)}"
+
+    text = f"violated at {target} with a probability of {percent(compliance.later)}"
     if compliance.later >= SURE:
-        text = f"holds at the measured points, violated at {target}"
-        if compliance.begins is not None:
-            text += f", from {name} = {compliance.begins:.3g} on"
-        return text
-    return f"violated at {target} with a probability of {percent(compliance.later)}"
+        text = f"holds at the measured points, {text}"
+    if compliance.begins is not None:
+        text += f"; the models cross at {name} = {compliance.begins:.3g}"
+    return text
 
 
 def _slowest(series: Sequence[SeriesModel], path: CallPath) -> Model:

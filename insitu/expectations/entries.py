@@ -7,6 +7,7 @@ growth = "O(n log n)"            # "<= O(n log n)": an upper bound
 deviation = "sqrt(n)"            # optional, else the leading exponent halved
 search = "n^(2/7), n^5"          # optional, added to the search space
 litmus = true                    # optional: it tests the machine, see litmus.py
+relative_to = "tree_bcast"       # optional: the growth is that of the quotient of both
 
 [[expect]]
 limit = "time at p=65536 < 2 s"  # of callpath; "memory_rss per node with 8 ranks < 24 GB"
@@ -36,7 +37,7 @@ from insitu.expectations.uniformity import ClassExpectation, parse_class_rule
 
 KINDS = ("growth", "limit", "rule", "classes")
 OTHER_KEYS = {
-    "growth": {"callpath", "metric", "deviation", "search", "class"},
+    "growth": {"callpath", "metric", "deviation", "search", "class", "relative_to"},
     "limit": {"callpath", "metric", "class"},
     "rule": {"metric", "at"},
     "classes": {"callpath", "metric"},
@@ -61,6 +62,7 @@ class Entry:
         line: in the file of expectations, 0 without a file.
         is_exact: `callpath` is not a pattern.
         is_litmus: it tests the machine; the others of its metric depend on it.
+        reference: pattern of the call paths whose values divide those of the series, "" for none.
     """
 
     callpath: str
@@ -71,6 +73,7 @@ class Entry:
     line: int = 0
     is_exact: bool = False
     is_litmus: bool = False
+    reference: str = ""
 
     def is_about(self, callpath: CallPath) -> bool:
         """Whether the pattern matches a call path: its function, its end, or all of it."""
@@ -161,7 +164,13 @@ def _parse_entry(entry: object, line: int) -> Entry:
         behaviour=entry.get("class", ""),
     )
     at = _parse_coordinate(entry.get("at", ""))
-    return replace(plain, at=at, line=line, is_litmus=entry.get(LITMUS, False))
+    return replace(
+        plain,
+        at=at,
+        line=line,
+        is_litmus=entry.get(LITMUS, False),
+        reference=entry.get("relative_to", ""),
+    )
 
 
 def _parse_subject(kind: str, entry: dict[str, Any]) -> Subject:  # Any: TOML

@@ -2,6 +2,8 @@
 
 A litmus test is, for example, a broadcast of the user's own next to that of the MPI library. If it
 does not grow as expected either, the reason may be the machine, not the library [VAL §2.2].
+Where growth is expected of a quotient (`relative_to`), the machine slows both sides alike: litmus
+tests have no effect there.
 """
 
 from collections.abc import Sequence
@@ -30,7 +32,7 @@ def apply_litmus_tests(results: Sequence[Result]) -> list[Result]:
     judged = []
     for result in results:
         litmus = worst.get(result.metric)
-        if litmus is None or result.entry.is_litmus:
+        if litmus is None or result.entry.is_litmus or result.entry.reference:
             judged.append(result)
         elif litmus.status is Status.VIOLATED:
             judged.append(_without_judgement(result, litmus))

@@ -58,6 +58,27 @@ def collect_values(
     return MeasuredSeries(tuple(keys), coordinates, values)
 
 
+def divide_by_reference(
+    measured: MeasuredSeries,
+    experiment: Experiment,
+    models: ModelSet,
+    references: Sequence[CallPath],
+) -> MeasuredSeries:
+    """Divide all values by those of other call paths in the same run.
+
+    Args:
+        measured: values of one metric.
+        experiment, models: as for `collect_values`.
+        references: call paths whose means over all ranks are added; a run that lacks one of them,
+            or in which the sum is not positive, has no quotient.
+    """
+    metric = measured.keys[0].metric
+    keys = [SeriesKey(path, metric, ALL) for path in references]
+    divisors = collect_values(experiment, models, keys).values.sum(axis=0)
+    divisors = np.where(divisors > 0, divisors, np.nan)
+    return MeasuredSeries(measured.keys, measured.coordinates, measured.values / divisors)
+
+
 _RanksOfClasses = dict[tuple[SeriesKey, Parameters], IntArray]
 
 

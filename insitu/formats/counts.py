@@ -3,14 +3,17 @@
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 
+from insitu.collectors.symbols import Symbols
 from insitu.design.blackbox import Site
 from insitu.entities import ARROW
 from insitu.errors import UsageError
 from insitu.formats.profiles import gcov_counts, proftext_counts
 
 LABEL = "label"
+TAINT_ANALYSIS = ("insitu_taint_", "dfsw$", "__dfsw_", "__dfsan", "dfsan_", "__sanitizer")
 # Functions of the C library with work proportional to their arguments; it is the caller's.
 _WORK_OF_CALLER = re.compile(
     r"_*(w?mem(cpy|move|set|cmp|chr)|str(len|n?cpy|n?cat|n?cmp|n?dup|r?chr|str)|qsort|bsearch)(?![a-z])"
@@ -121,8 +124,36 @@ def _resolve_name(text: str, names: dict[str, str]) -> str:
     return names.get(number, number)
 
 
+def _taint_labels(path: str) -> Iterator[tuple[Site, float]]:
+    """Yield the parameters that label branches of each function, as insitu_taint.c writes them.
+
+    The first line has the labels, `BIT:INDEX:NAME` each; then there is a line per branch.
+    """
+    symbols = Symbols()
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            labels = [word.split(":", 2) for word in next(file, "").split()]
+            names = {int(bit): name for bit, _, name in labels}
+            for line in file:
+                mask, *frames = line.rstrip("\n").split("\t")
+                function = next(filter(None, (_program_function(symbols, f) for f in frames)), "")
+                for bit, name in names.items():
+                    if int(mask) & bit and function:
+                        yield (function, f"{LABEL}:{name}"), 1.0
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: not the labels of a pilot run: {error}") from error
+
+
+def _program_function(symbols: Symbols, frame: str) -> str:
+    """The function of a frame, `ADDRESS OBJECT`; "" if it belongs to the taint analysis."""
+    address, _, file = frame.partition(" ")
+    name = symbols.name(file, address, before_ns=time.time_ns())
+    return "" if name.startswith(TAINT_ANALYSIS) else name
+
+
 READERS = {
     ".json": _insitu_counts,
+    ".taint": _taint_labels,
     ".callgrind": _callgrind_counts,
     ".gcov": gcov_counts,
     ".proftext": proftext_counts,

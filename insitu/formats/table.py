@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -110,7 +110,7 @@ def back_tests(model: Model) -> list[dict[str, Any]]:  # Any: JSON
     ]
 
 
-def parameter_values(parameters: tuple[str, ...], at: list[float]) -> Mapping[str, float]:
+def parameter_values(parameters: tuple[str, ...], at: Sequence[float]) -> Mapping[str, float]:
     """Return a coordinate as a JSON object; whole numbers as integers."""
     return {
         name: int(value) if float(value).is_integer() else value

@@ -104,6 +104,7 @@ def result_row(result: Result) -> dict[str, Any]:  # Any: JSON
         "callpath": result.subject,
         "metric": result.metric,
         "class": result.behaviour,
+        "relative_to": result.entry.reference or None,
         "expected": result.expected,
         "found": result.found,
         "status": result.status.value,

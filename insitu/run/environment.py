@@ -31,6 +31,9 @@ def run_metadata(options: Options, run: str, campaign: str) -> dict[str, object]
         "parameters": options.parameters,
         "command": [word[:MAX_WORD_LENGTH] for word in options.command[:MAX_WORDS]],
         "beat": options.beat,
+        "only": list(options.steering.only),
+        "skip": list(options.steering.skip),
+        "iterations": options.iterations,
         "python": ".".join(map(str, sys.version_info[:3])),
         "insitu": __version__,
     }
@@ -61,6 +64,7 @@ def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str
         "INSITU_HEAP": options.heap,
         "INSITU_SAMPLE": str(options.sample),
         "INSITU_FILES": options.files,
+        "INSITU_ITERATIONS": str(options.iterations),
         VARIABLE: str(options.steering),
         "INSITU_TROUBLE": trouble_file(run, campaign),
     }

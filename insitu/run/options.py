@@ -29,11 +29,14 @@ executable, or a launcher with its own options (mpiexec, srun, ...). `--` ends i
                         calls for the least time are no longer timed, and named at the end of the
                         run (default: 2%)
   --only PATTERN        time only functions that match: of a module, as in `solver.*` or `*.step`,
-                        or of a file, as in `*/lib/*`; may be repeated
+                        or of a file, as in `*/lib/*`; may be repeated. FILE.json of `insitu
+                        detect`: only functions that depend on a parameter, and their callers
   --skip PATTERN        do not time functions that match; their time counts for their callers
   --depth N             time functions up to N calls below the program
   --recursion fold|keep record a recursive function in one row, or one per level (default: fold)
   --c-functions         also time functions written in C that Python code calls
+  --iterations N        let the program end its main loop after N iterations, where it asks with
+                        `if insitu.phase(step): break` or `if (insitu_iteration()) break;`
   --result FILE         append the outcome of the run to FILE, as one line of JSON
   -q, --quiet           print only errors
   -h, --help            print this help
@@ -41,7 +44,7 @@ executable, or a launcher with its own options (mpiexec, srun, ...). `--` ends i
 Inside a rank (mpiexec -n 4 python -m insitu.run ...; srun ...), it measures that rank.
 """
 MAX_SAMPLES_PER_S = 200  # timers of CPU time tick 250 times per second on most kernels
-MAX_PATTERNS = 60  # that fit into the header of a table
+MAX_PATTERNS = 250  # WORDS of native/code.c, less some to spare
 SWITCHES = ("-q", "--quiet", "--c-functions", "-h", "--help")
 AGENTS = ("on", "off", "spool")
 WITH_VALUE = {
@@ -61,6 +64,7 @@ WITH_VALUE = {
     "--skip": "skip",
     "--depth": "depth",
     "--recursion": "recursion",
+    "--iterations": "iterations",
     "--result": "result",
 }
 
@@ -79,6 +83,7 @@ class Options:
     heap: str = "on"
     sample: int = 97  # per second of CPU time, 0 for off; a prime number meets no period
     files: str = "off"
+    iterations: int = 0  # of the main loop that suffice, 0 for all
     result: str = ""
     steering: Steering = field(default_factory=Steering)
     is_quiet: bool = False
@@ -151,6 +156,10 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
             options.sample = 0 if value == "off" else _whole_number(value)
             if value != "off" and not 1 <= options.sample <= MAX_SAMPLES_PER_S:
                 raise ValueError(f"'{value}' is neither off nor between 1 and {MAX_SAMPLES_PER_S}")
+        elif what == "iterations":
+            options.iterations = _whole_number(value)
+            if options.iterations < 1:
+                raise ValueError(f"'{value}' is not a number of iterations, as in --iterations 5")
         elif what in ("budget", "only", "skip", "depth", "recursion"):
             _steer(options.steering, what, value)
         elif what == "agent" and value not in AGENTS:
@@ -182,10 +191,26 @@ def _steer(steering: Steering, what: str, value: str) -> None:
             raise ValueError(f"'{value}' is neither fold nor keep")
         steering.keeps_recursion = value == "keep"
     else:
-        patterns: tuple[str, ...] = getattr(steering, what)
-        if not value or "\n" in value or len(patterns) == MAX_PATTERNS:
+        patterns = [*getattr(steering, what), value]
+        if what == "only" and value.endswith(".json"):
+            patterns[-1:] = _relevant_functions(value)
+        if not value or "\n" in value or len(patterns) > MAX_PATTERNS:
             raise ValueError(f"expected at most {MAX_PATTERNS} patterns of one line each")
-        setattr(steering, what, (*patterns, value))
+        setattr(steering, what, tuple(patterns))
+
+
+def _relevant_functions(path: str) -> tuple[str, ...]:
+    """Return patterns of the functions that a file of `insitu detect` calls relevant.
+
+    Raises:
+        UsageError: the file cannot be read, or names no such function.
+    """
+    from insitu.design.dependency_file import load_structure, relevant_patterns  # rarely needed
+
+    patterns = relevant_patterns(load_structure(path))
+    if not patterns:
+        raise UsageError(f"--only {path}: no function in it depends on a parameter")
+    return patterns
 
 
 def _whole_number(text: str) -> int:

@@ -25,10 +25,11 @@ class DetectOptions:
     Attributes:
         derived: parameters that follow from others, each a product of powers.
         far: one value per parameter, farther out than its pilot values, that is tried as well.
-        uses_labels: follow the parameters through one run of a Python program; then the values of
+        uses_labels: follow the parameters through one run of the program; then the values of
             `far` are tried only for parameters that have a label and no effect on any count.
         timeout_s: the longest that a pilot run may take.
         iteration: the parameter that is the number of iterations of the main loop, "" to find it.
+        taint_program: a compiled program as clang's DataFlowSanitizer builds it, for `uses_labels`.
     """
 
     derived: tuple[DerivedParameter, ...] = ()
@@ -36,6 +37,7 @@ class DetectOptions:
     uses_labels: bool = False
     timeout_s: float = TIMEOUT_S
     iteration: str = ""
+    taint_program: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ def detect_dependencies(
     pilots = Pilots(command, options.timeout_s, report)
 
     configurations = pilot_configurations(levels)
-    labels = pilots.labels(configurations[0], ranks) if options.uses_labels else {}
+    labels: Mapping[str, frozenset[str]] = {}
+    if options.uses_labels:
+        labels = pilots.labels(configurations[0], ranks, options.taint_program)
     counts = pilots.count(configurations)
     deduce = partial(
         deduce_structure, ranks=ranks, derived=options.derived, iteration=options.iteration

@@ -25,6 +25,7 @@ from insitu.modeling.measurement import FloatArray
 Configuration = Mapping[str, float]
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 DIRECTORY = "{directory}"  # replaced by the directory that receives the counts
+MAX_TAINT_LABELS = 8  # of DataFlowSanitizer since LLVM 13: the bits of a byte
 GCOV, LLVM = b".gcda", b"__llvm_prf_"  # found in programs built with --coverage, or clang's flag
 
 # Each rank writes into a folder of its own; otherwise gcov would add the counts of all ranks.
@@ -79,31 +80,40 @@ class Pilots:
 
         return {site: np.array([run.get(site, 0.0) for run in self._counts]) for site in sites}
 
-    def labels(self, values: Configuration, ranks: str) -> dict[str, frozenset[str]]:
+    def labels(
+        self, values: Configuration, ranks: str, taint_program: str = ""
+    ) -> dict[str, frozenset[str]]:
         """Run once with labels; return the parameters that each call path may depend on.
 
         Args:
             values: the configuration.
             ranks: the parameter that is the number of ranks; empty if there is none.
+            taint_program: the program as clang's DataFlowSanitizer builds it with insitu_taint.c;
+                empty for a Python program.
 
         Raises:
             LaunchError: the run failed.
-            UsageError: the program is not written in Python.
+            UsageError: the program is neither written in Python nor built so.
         """
-        words, environment = counting_command(fill(self._template, values))
-        if "PYTHONPATH" not in environment:
-            raise UsageError(
-                "--taint follows values through Python programs only; for a compiled program, pass"
-                " the profile of perf-taint to `insitu design`"
-            )
-
+        words = fill(self._template, values)
         labelled_words = {}  # by index from the end, since a launcher precedes the program
         for i, word in enumerate(self._template):
             names = PLACEHOLDER.findall(word)
             if names:
                 labelled_words[str(i - len(self._template))] = names
-        labels = {"words": labelled_words, "ranks": [ranks] if ranks else []}
-        environment = {**environment, "INSITU_LABELS": json.dumps(labels)}
+
+        if taint_program:
+            words[program_at(words)] = _built_with_labels(taint_program)
+            environment = {"INSITU_TAINT": _taint_variable(labelled_words, ranks)}
+        else:
+            words, environment = counting_command(words)
+            if "PYTHONPATH" not in environment:
+                raise UsageError(
+                    "--taint follows values through Python programs; for a compiled one, build it"
+                    " with clang -fsanitize=dataflow and insitu_taint.c, and give --taint-program"
+                )
+            labels = {"words": labelled_words, "ranks": [ranks] if ranks else []}
+            environment = {**environment, "INSITU_LABELS": json.dumps(labels)}
 
         with tempfile.TemporaryDirectory(prefix="insitu-pilot-") as directory:
             self._run(words, environment, directory, "with labels")
@@ -119,6 +129,44 @@ class Pilots:
         self._report(progress)
         run_pilot(command, variables, self._timeout_s)
         self._report("")
+
+
+def _taint_variable(words: Mapping[str, Sequence[str]], ranks: str) -> str:
+    """Return the labels as insitu_taint.c reads them, `BIT:INDEX:NAME` each.
+
+    Args:
+        words: names of parameters by index from the end of the command line.
+        ranks: the parameter that is the number of ranks; empty if there is none.
+
+    Raises:
+        UsageError: there are more parameters than labels.
+    """
+    sources = [(index, name) for index, names in words.items() for name in names if name != ranks]
+    if ranks:
+        sources.append(("ranks", ranks))
+    names = list(dict.fromkeys(name for _, name in sources))
+    if len(names) > MAX_TAINT_LABELS:
+        raise UsageError(f"clang's taint analysis has {MAX_TAINT_LABELS} labels; omit a parameter")
+    return " ".join(f"{1 << names.index(name)}:{index}:{name}" for index, name in sources)
+
+
+def _built_with_labels(program: str) -> str:
+    """Return the path of a program that was built with insitu_taint.c.
+
+    Raises:
+        UsageError: it was not, or cannot be read.
+    """
+    try:
+        with open(program, "rb") as file:
+            is_built_so = b"INSITU_TAINT" in file.read()
+    except OSError as error:
+        raise UsageError(f"--taint-program {program}: {error.strerror}") from error
+    if not is_built_so:
+        raise UsageError(
+            f"--taint-program {program}: was not built with insitu_taint.c; its first lines contain"
+            " the command"
+        )
+    return os.path.abspath(program)
 
 
 def counting_command(words: list[str]) -> tuple[list[str], dict[str, str]]:

@@ -13,8 +13,10 @@ from insitu.analysis.predict import (
     formula_notes,
 )
 from insitu.analysis.summary import target_of_models
+from insitu.analysis.whole_program import FunctionSum, describe_rest, sum_functions
 from insitu.campaign.config import load_config
 from insitu.campaign.store import open_store
+from insitu.entities import TIME, TIME_EXCLUSIVE
 from insitu.formats.table import predictions
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import SeriesModel
@@ -25,6 +27,8 @@ from insitu.workflows.selection import (
     load_models,
     select_series,
 )
+
+METRICS_OF_SUMS = (None, TIME.name, TIME_EXCLUSIVE.name)  # filters that let sums of functions pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,20 @@ class SeriesPrediction:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """Predictions of the selected series, and notes on points far beyond the measurements."""
+    """Predictions of the selected series, and notes on points far beyond the measurements.
+
+    Attributes:
+        series: of the selected series.
+        selection: which these are.
+        notes: for the user.
+        sums: the whole program as the sum of its functions, one per point; empty where no exclusive
+            time has a model, or a filter excludes it.
+    """
 
     series: tuple[SeriesPrediction, ...]
     selection: SeriesSelection
     notes: tuple[str, ...]
+    sums: tuple[FunctionSum, ...] = ()
 
 
 def predict_series(
@@ -79,4 +92,11 @@ def predict_series(
     notes += formula_notes(coordinates, selection.series)
     notes += crowding_notes(selection.series)
     notes += describe_back_tests(selection.series).values()
-    return Predictions(predicted, selection, tuple(notes))
+
+    sums: list[FunctionSum] = []
+    if series_filter.callpath is None and series_filter.metric in METRICS_OF_SUMS:
+        totals = [sum_functions(models, coordinate) for coordinate in coordinates]
+        sums = [total for total in totals if total is not None]
+    if sums:
+        notes += filter(None, [describe_rest(models)])
+    return Predictions(predicted, selection, tuple(notes), tuple(sums))

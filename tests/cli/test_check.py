@@ -91,7 +91,7 @@ def test_the_expectations_of_the_reference_can_be_read(tmp_path):
     path = tmp_path / "expectations.toml"
     path.write_text(text, encoding="utf-8")
 
-    assert len(load_entries(str(path))) == 5
+    assert len(load_entries(str(path))) == 6
 
 
 def test_a_campaign_needs_something_to_be_compared_with(insitu, heat):
@@ -354,3 +354,54 @@ def test_growth_beyond_the_accepted_one_is_violated(insitu, heat, tmp_path):
     file.write_text(text.replace("<= O(log(p))", "<= O(1)"), encoding="utf-8")
 
     assert insitu("check", heat, str(file)).code == 1
+
+
+def test_growth_relative_to_another_function_is_that_of_their_quotient(insitu, expectations):
+    """What slows both alike, such as the machine, cancels [VAL §2.2]."""
+    rows = []
+    for p, slowdown in [(2, 1.0), (4, 1.9), (8, 4.3), (16, 7.6), (32, 17.0)]:
+        for name, seconds in [("bcast", 3 * slowdown), ("tree_bcast", slowdown), ("odd", p**2)]:
+            row = {"callpath": f"main->{name}", "metric": "time", "unit": "s", "params": {"p": p}}
+            rows.append(json.dumps(row | {"value": seconds}))
+    insitu("import", "busy.insitu", "-", given="\n".join(rows).encode())
+    relative = ('growth = "O(1)"', 'relative_to = "tree_bcast"')
+    text = "\n".join(
+        [
+            entry('callpath = "tree_bcast"', 'growth = "O(1)"', "litmus = true"),
+            entry('callpath = "bcast"', 'growth = "O(1)"'),
+            entry('callpath = "bcast"', *relative),
+            entry('callpath = "odd"', *relative),
+        ]
+    )
+
+    answer = insitu("check", "busy.insitu", expectations(text), "--json")
+
+    litmus, plain, quotient, odd = map(json.loads, answer.lines)
+    assert litmus["status"] == "violated"
+    assert plain["status"] == "not judged"
+    assert quotient["status"] == "met"
+    assert quotient["text"] == "grows relative to tree_bcast as O(1), expected O(1)"
+    assert odd["status"] == "violated"
+
+
+def test_a_rule_comes_with_the_probability_of_its_violation_and_where_models_cross(
+    insitu, expectations
+):
+    """[VAL §2.4, §3.1]: the violation is predicted before it can be measured."""
+    rows = []
+    for p in (2, 4, 8, 16, 32):
+        for name, seconds in [("fast", 1 + 0.01 * p), ("first", 1.0), ("second", 1.0)]:
+            row = {"callpath": f"main->{name}", "metric": "time", "unit": "s", "params": {"p": p}}
+            rows.append(json.dumps(row | {"value": seconds}))
+    insitu("import", "rule.insitu", "-", given="\n".join(rows).encode())
+    text = entry('rule = "fast <= first + second"', 'at = "p=1024"')
+
+    answer = insitu("check", "rule.insitu", expectations(text), "--json")
+
+    (row,) = map(json.loads, answer.lines)
+    assert row["status"] == "violated"
+    assert re.fullmatch(
+        r"holds at the measured points, violated at p = 1024 with a probability of [\d.>]+ %;"
+        r" the models cross at p = (99|100|101)[\d.]*",
+        row["text"],
+    )

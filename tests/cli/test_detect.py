@@ -4,8 +4,11 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import insitu.collectors
 
 SOLVER = """
 import sys
@@ -202,6 +205,71 @@ def test_labels_propose_what_to_try_farther_out(insitu, tmp_path):
     assert rows["trap.py->plain"]["nests"] == [{"m": "1"}]  # m was not silent: not tried
 
 
+COLLECTORS = Path(insitu.collectors.__path__[0])
+BRANCHES = """
+#include <stdlib.h>
+#include <string.h>
+static double *a;
+__attribute__((noinline)) void work(int n) { for (int i = 0; i < n; i++) a[i] += i; }
+__attribute__((noinline)) void fixed(int n) { for (int i = 0; i < 16; i++) a[i] += n; }
+__attribute__((noinline)) void late(int n) {
+  if (n < 40) return;
+  for (int i = 0; i < n; i++) a[i] += 1;
+}
+int main(int count, char **words) {
+  struct { char name[8]; int n; } stored, copy;
+  stored.n = atoi(words[1]);
+  memcpy(&copy, &stored, sizeof copy);
+  a = calloc(100000, sizeof *a);
+  work(copy.n), fixed(copy.n), late(copy.n);
+  return 0;
+}
+"""
+
+
+@pytest.fixture
+def taint_program(tmp_path):
+    """A program built with clang's DataFlowSanitizer [DET §2.1], beside one that gcov counts."""
+    if not shutil.which("clang") or not shutil.which("gcov"):
+        pytest.skip("no clang or no gcov")
+    source = tmp_path / "app.c"
+    source.write_text(BRANCHES)
+    subprocess.run(["gcc", "--coverage", "-O0", source, "-o", "app"], cwd=tmp_path, check=True)
+    flags = ["-O1", "-fno-inline", "-fsanitize=dataflow", "-mllvm", "-dfsan-conditional-callbacks"]
+    ignored = f"-fsanitize-ignorelist={COLLECTORS / 'insitu_taint.txt'}"
+    sources = [source, COLLECTORS / "insitu_taint.c"]
+    built = subprocess.run(
+        ["clang", *flags, ignored, *sources, "-o", "labelled"],
+        cwd=tmp_path, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    if built.returncode:
+        pytest.skip(f"clang has no DataFlowSanitizer: {built.stderr.splitlines()[0]}")
+    return tmp_path / "labelled"
+
+
+def test_branches_of_a_compiled_program_propose_what_to_try_farther_out(
+    insitu, tmp_path, taint_program
+):
+    """[DET Fig. 2]: `unimportant` computes with the parameter, and no branch depends on it."""
+    words = ("--taint-program", taint_program, "-o", tmp_path / "d.json")
+    program = ("--", str(tmp_path / "app"), "{n}")
+
+    near = insitu("detect", "--param", "n=5,10,15", *words, "--json", *program)
+    far = insitu("detect", "--param", "n=5,10,15", *words, "--far", "n=64", "--json", *program)
+
+    labelled = {row["callpath"]: row["labelled"] for row in map(json.loads, near.lines)}
+    parameters = {row["callpath"]: row["parameters"] for row in map(json.loads, far.lines)}
+    assert labelled == {"work": [], "fixed": [], "late": ["n"], "main": []}
+    assert parameters == {"work": ["n"], "fixed": [], "late": ["n"], "main": []}
+
+
+def test_a_program_without_labels_is_no_taint_program(insitu, tmp_path):
+    answer = insitu("detect", "--param", "n=5,10,15", "--taint-program", "/bin/true", "--", "true")
+
+    assert answer.code == 2
+    assert "was not built with insitu_taint.c" in answer.err
+
+
 def find(lines, text):
     return next(line for line in lines if line.endswith(text))
 
@@ -212,7 +280,7 @@ def find(lines, text):
         (("--far", "n=20"), "the pilot runs have this value already; give a larger one"),
         (("--far", "n=50,60"), "expected one value, such as n=512"),
         (("--far", "q=50"), "no such parameter; the parameters are n"),
-        (("--taint",), "follows values through Python programs only"),
+        (("--taint",), "follows values through Python programs; for a compiled"),
     ],
 )
 def test_what_cannot_be_tried_farther_out(insitu, words, message):

@@ -6,6 +6,7 @@ import pytest
 
 from insitu.design.deduce import deduce_design
 from insitu.design.dependencies import Dependency, Nest, Structure
+from insitu.design.dependency_file import relevant_patterns
 from tests.support.structures import FIVE, KRIPKE, PACE3D, paths, sees_grid
 
 
@@ -33,6 +34,22 @@ def test_running_example_of_figure_4():
     structure = Structure(("x1", "x2", "iters"), dependencies, iteration="iters")
     design = deduce_design(structure, {"x1": FIVE, "x2": FIVE, "iters": FIVE})
     assert (design.full, design.runs) == (125, 5)
+
+
+def test_functions_without_a_dependency_are_not_instrumented():
+    """[DET §3.3]: "Performance-Detective disregards the constant function preCalculate"."""
+    structure = Structure(
+        ("x1", "x2"),
+        (
+            Dependency("main->foo", (Nest.of(["x1"]),)),
+            Dependency("main->foo->bar", (Nest.of(["x2"]),)),
+            Dependency("main->foo->baz", (Nest.of(["x2"]),)),
+            Dependency("main->foo->baz->preCalculate"),
+            Dependency("main->foo->MPI_Bcast", (Nest.of(["x2"]),)),
+        ),
+    )
+
+    assert relevant_patterns(structure) == ("main", "foo", "bar", "baz")
 
 
 def test_kripke_has_the_points_of_the_paper():
