@@ -36,18 +36,22 @@ def describe_limit(ranks: Iterable[Rank], limit: int) -> list[tuple[str, str]]:
         ranks: those of the node.
         limit: iterations that suffice, 0 for all.
     """
-    if not limit:
-        return []
+    findings: list[tuple[str, str]] = []
     made = max((rank.table.header.iterations for rank in ranks), default=0)
-    if made >= limit:
-        text = f"the program could end its main loop after {limit} iterations, as --iterations says"
-        return [("iterations-limited", f"{text}; compare it with runs of equally many")]
-    text = (
-        f"--iterations {limit} had no effect: the program marked {made} complete iterations; ask at"
-        " the beginning of each with `if insitu.phase(step): break`, in C with"
-        " `if (insitu_iteration()) break;`"
-    )
-    return [("iterations-unlimited", text)]
+    if limit and made >= limit:
+        text = (
+            f"the program could end its main loop after {limit} iterations, as --iterations says;"
+            " compare it with runs of equally many"
+        )
+        findings.append(("iterations-limited", text))
+    elif limit:
+        text = (
+            f"--iterations {limit} had no effect: the program marked {made} complete iterations;"
+            " ask at the beginning of each with `if insitu.phase(step): break`, in C with"
+            " `if (insitu_iteration()) break;`"
+        )
+        findings.append(("iterations-unlimited", text))
+    return findings
 
 
 def sample_iterations(ranks: Iterable[Rank]) -> dict[str, Any]:  # Any: JSON
