@@ -152,7 +152,9 @@ def _summarize(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, Floa
         return values[:, :, 0], np.full(counts.shape, np.nan)
 
     filled = np.where(counts[:, :, None] > 0, values, 0.0)  # nanmedian warns of all NaN
-    centre = np.nanmedian(filled, axis=2)
+    # The median that skips what is not measured takes a hundred times as long for a few series.
+    is_complete = not np.isnan(filled).any()
+    centre = np.median(filled, axis=2) if is_complete else np.nanmedian(filled, axis=2)
     mean = np.nansum(filled, axis=2) / np.maximum(counts, 1)
     squares = np.nansum((filled - mean[:, :, None]) ** 2, axis=2)
 

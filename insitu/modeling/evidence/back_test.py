@@ -17,8 +17,9 @@ from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.normal_equations import Candidates
+from insitu.modeling.evidence.point_fits import PointFits
 from insitu.modeling.evidence.pool import Pool
-from insitu.modeling.evidence.posterior import Posterior, compute_posterior, fit_hypotheses
+from insitu.modeling.evidence.posterior import Posterior, compute_posterior
 from insitu.modeling.local_laws import LocalLaw, LocalLaws, damped_trend, last_line, last_value
 from insitu.modeling.measurement import FloatArray, IntArray
 
@@ -107,11 +108,11 @@ class HeldOut:
         )
 
 
-def hold_out(batch: Batch, rows: IntArray, noise_prior: FloatArray, pool: Pool) -> HeldOut:
+def hold_out(batch: Batch, rows: IntArray, noise_prior: FloatArray, fits: PointFits) -> HeldOut:
     """Predict the largest scale of series without it, and the two largest where there are six.
 
     Args:
-        rows: (s,). noise_prior: (s, L), of these series at the levels of the pool.
+        rows: (s,). noise_prior, fits: of these series; noise_prior: (s, L), at the levels of fits.
     """
     n = len(batch.x)
     values = np.where(batch.scale[rows, None] > 0, batch.relative[rows], 0.0)
@@ -122,25 +123,27 @@ def hold_out(batch: Batch, rows: IntArray, noise_prior: FloatArray, pool: Pool) 
     if n >= MIN_POINTS_OF_TWO:
         plan = [(1, n - 1, 0.5), (2, n - 2, 0.25), (2, n - 1, 0.25)]
 
-    fits: dict[int, tuple[Candidates, Posterior]] = {}
-    ratios, deviations, doublings = [], [], []
+    mixtures: list[_Mixture] = []
+    laws_at, doublings = [], []
+    posteriors: dict[int, Posterior] = {}
     for drop, point, _ in plan:
-        if drop not in fits:
-            data = batch.data.select(rows, slice(0, n - drop))
-            candidates = fit_hypotheses(data, batch.space, pool.levels)
-            fits[drop] = (
-                candidates,
-                compute_posterior(candidates.log_evidence, noise_prior, pool.levels),
-            )
-        log_median, deviation = _predict(batch, rows, *fits[drop], point=point)
+        candidates = fits.without(tuple(range(n - drop, n)))
+        if drop not in posteriors:
+            posteriors[drop] = compute_posterior(candidates.log_evidence, noise_prior, fits.levels)
+        mixtures.append(_predict(batch, candidates, posteriors[drop], point=point))
 
-        last = n - drop - 1
-        log_x = float(np.log(batch.x[point] / batch.x[last]))
+        log_x = float(np.log(batch.x[point] / batch.x[n - drop - 1]))
         laws = _fit_local_laws(batch.x[: n - drop], values[:, : n - drop], n)
-        logs = np.stack([log_median, *(law.log_values(log_x) for law in laws)], axis=1)
-        ratios.append(np.log(values[:, point])[:, None] - logs)
-        deviations.append(deviation)
+        laws_at.append([law.log_values(log_x) for law in laws])
         doublings.append(log_x / np.log(2))
+
+    medians = _find_medians(mixtures) if plan else []
+    ratios, deviations = [], []
+    for i, (drop, point, _) in enumerate(plan):
+        logs = np.stack([medians[i], *laws_at[i]], axis=1)
+        ratios.append(np.log(values[:, point])[:, None] - logs)
+        repetitions = batch.data.repetitions[rows, point]
+        deviations.append(mixtures[i].deviation(medians[i], posteriors[drop].sigma, repetitions))
 
     shape = (len(rows), 0)
     return HeldOut(
@@ -160,10 +163,34 @@ def _fit_local_laws(x: FloatArray, values: FloatArray, n_points: int) -> tuple[L
     return line, damped_trend(x, values) if n_points >= DAMPED_FROM else last_value(values)
 
 
-def _predict(
-    batch: Batch, rows: IntArray, candidates: Candidates, posterior: Posterior, *, point: int
-) -> tuple[FloatArray, FloatArray]:
-    """The logarithm of the median of the functions at a point, and its standard deviation: (s,)."""
+@dataclass(frozen=True, slots=True)
+class _Mixture:
+    """What the functions predict at one point: normal distributions of the logarithm, (s, h) each.
+
+    weights: of the functions. centre, relative: mean and standard deviation of each. is_possible:
+    whether it has a logarithm.
+    """
+
+    weights: FloatArray
+    centre: FloatArray
+    relative: FloatArray
+    is_possible: BoolArray
+
+    def deviation(
+        self, median: FloatArray, sigma: FloatArray, repetitions: FloatArray
+    ) -> FloatArray:
+        """Return the standard deviation of a measurement around the median: (s,).
+
+        Args:
+            sigma: (s,), noise of one measurement. repetitions: (s,), measured at this point.
+        """
+        repetitions = np.where(repetitions > 0, repetitions, 1.0)
+        squares = (self.centre - median[:, None]) ** 2 + self.relative**2
+        return np.asarray(np.sqrt((self.weights * squares).sum(axis=1) + sigma**2 / repetitions))
+
+
+def _predict(batch: Batch, candidates: Candidates, posterior: Posterior, *, point: int) -> _Mixture:
+    """The logarithm of the functions at a point."""
     terms = batch.data.terms[:, point]
     term = np.append(np.where(np.isfinite(terms), terms, 0.0), 0.0)  # index -1: no term
     a, b = term[candidates.first], term[candidates.second]
@@ -176,25 +203,34 @@ def _predict(
     weights = np.where(is_possible, posterior.hypotheses, 0.0)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), TINY)
     size = np.where(is_possible, centre, 1.0)
-    log_centre = np.log(size)
     relative = np.where(is_possible, np.sqrt(np.maximum(own, 0.0)) / size, 0.0)
     relative = np.minimum(relative * posterior.sigma[:, None], MAX_ERROR)
+    return _Mixture(weights, np.log(size), relative, is_possible)
 
-    # The median by bisection; the logistic distribution stands for the normal one.
-    low = np.where(is_possible, log_centre, np.inf).min(axis=1)
-    high = np.where(is_possible, log_centre, -np.inf).max(axis=1)
+
+def _find_medians(mixtures: Sequence[_Mixture]) -> list[FloatArray]:
+    """The medians of mixtures of the same series, all by one bisection: (s,) each.
+
+    The logistic distribution stands for the normal one.
+    """
+    weights = np.concatenate([mixture.weights for mixture in mixtures])
+    centre = np.concatenate([mixture.centre for mixture in mixtures])
+    relative = np.concatenate([mixture.relative for mixture in mixtures])
+    is_possible = np.concatenate([mixture.is_possible for mixture in mixtures])
+
+    low = np.where(is_possible, centre, np.inf).min(axis=1)
+    high = np.where(is_possible, centre, -np.inf).max(axis=1)
     low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
     steepness = 0.85 / np.maximum(relative, 1e-9)
     for _ in range(MEDIAN_ROUNDS):
         middle = (low + high) / 2
-        below = (weights * np.tanh(steepness * (middle[:, None] - log_centre))).sum(axis=1) < 0
+        distance = middle[:, None] - centre
+        distance *= steepness
+        np.tanh(distance, out=distance)
+        distance *= weights
+        below = distance.sum(axis=1) < 0
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-
-    median = (low + high) / 2
-    repetitions = batch.data.repetitions[rows, point]
-    repetitions = np.where(repetitions > 0, repetitions, 1.0)
-    variance = (weights * ((log_centre - median[:, None]) ** 2 + relative**2)).sum(axis=1)
-    return median, np.sqrt(variance + posterior.sigma**2 / repetitions)
+    return np.split((low + high) / 2, len(mixtures))
 
 
 def apply_back_test(

@@ -10,6 +10,7 @@ joints at one noise level. Dynamic programming gives the sums over all segmentat
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -21,7 +22,7 @@ from insitu.modeling.evidence.segment import (
     SegmentEvidence,
     Span,
     log_bend_evidence,
-    weigh_segment,
+    weigh_segments,
 )
 from insitu.modeling.measurement import FloatArray, IntArray
 
@@ -70,6 +71,30 @@ class ChangePrior:
     def log_odds(self) -> float:
         """Return the logarithm of the odds of a change."""
         return float(np.log((self.jump + self.bend) / self.steady))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSegments:
+    """Segments that were weighed before: of series `rows` (k,), ascending, at levels (L,)."""
+
+    rows: IntArray
+    segments: Segments
+    levels: FloatArray
+
+    def find(self, rows: IntArray, levels: FloatArray) -> Segments | None:
+        """Return the segments of some series at some of the levels, None if any is not known."""
+        if not np.isin(rows, self.rows).all() or not np.isin(levels, self.levels).all():
+            return None
+        position = np.searchsorted(self.rows, rows)
+        is_level = np.isin(self.levels, levels)
+        return {span: part.select(position, is_level) for span, part in self.segments.items()}
+
+    def select(self, rows: IntArray) -> "KnownSegments":
+        """Return the segments of those of some series (k,) that are known, numbered from 0."""
+        is_known = np.isin(rows, self.rows)
+        position = np.searchsorted(self.rows, rows[is_known])
+        segments = {span: part.select(position) for span, part in self.segments.items()}
+        return KnownSegments(np.flatnonzero(is_known), segments, self.levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +215,7 @@ def weigh_segmentations(
     x: FloatArray,
     prior: ChangePrior,
     several: bool,
+    known: Segments | None = None,
 ) -> Segmentations:
     """Return the evidence of one function and of segmentations.
 
@@ -198,9 +224,10 @@ def weigh_segmentations(
         x: (n,) values of the parameter.
         prior: how often series change.
         several: up to MAX_CHANGE_POINTS cuts instead of one.
+        known: segments of the same series at the same levels, which are not weighed again.
     """
     n = data.weights.shape[1]
-    segments = _weigh_segments(data, space, levels, x=x, several=several)
+    segments = _weigh_segments(data, space, levels, x=x, several=several, known=known)
 
     # At each joint the functions jump, or they meet.
     bend = prior.bend / (prior.jump + prior.bend)
@@ -226,11 +253,11 @@ def log_evidence_by_kind(
     *,
     x: FloatArray,
     noise: FloatArray,
-) -> FloatArray:
+) -> tuple[FloatArray, KnownSegments]:
     """Return the evidence of no change, of one jump and of one bend: (3, s, L), logarithm.
 
-    Segments cost ten times as much as the whole series, so they are weighed only where a bound
-    says that a change may be more than hardly probable.
+    And the segments that were weighed. Segments cost ten times as much as the whole series, so they
+    are weighed only where a bound says that a change may be more than hardly probable.
 
     Args:
         levels: (L,) of noise. x: (n,) values of the parameter.
@@ -238,11 +265,13 @@ def log_evidence_by_kind(
     """
     n = data.weights.shape[1]
     min_points = min_segment_points(n)
-    whole = weigh_segment(data, space, levels, span=(0, n), x=x, min_points=min_points).log_evidence
+    of_whole = weigh_segments(data, space, levels, spans=[(0, n)], x=x, min_points=min_points)
+    whole = of_whole[0, n].log_evidence
     result = np.full((3, *whole.shape), IMPOSSIBLE)
     result[0] = whole
+    known = KnownSegments(np.empty(0, dtype=np.intp), {}, levels)
     if n < MIN_SERIES_POINTS:
-        return result
+        return result, known
 
     suspects = find_suspects(
         data,
@@ -253,10 +282,17 @@ def log_evidence_by_kind(
         log_odds=ChangePrior().log_odds(),
     )
     if len(suspects) == 0:
-        return result
+        return result, known
 
     chosen = data.select(suspects)
-    segments = _weigh_segments(chosen, space, levels, x=x, several=False)
+    segments = _weigh_segments(
+        chosen,
+        space,
+        levels,
+        x=x,
+        several=False,
+        known={(0, n): of_whole[0, n].select(suspects)},
+    )
     joints = _possible_joints(segments, n, several=False)
     if joints:
         jumps = np.array(
@@ -267,7 +303,7 @@ def log_evidence_by_kind(
         )
         result[1, suspects] = np.logaddexp.reduce(jumps, axis=0) - np.log(len(joints))
         result[2, suspects] = np.logaddexp.reduce(jumps + bends, axis=0) - np.log(len(joints))
-    return result
+    return result, KnownSegments(suspects, segments, levels)
 
 
 def _weigh_segments(
@@ -277,8 +313,13 @@ def _weigh_segments(
     *,
     x: FloatArray,
     several: bool,
+    known: Segments | None = None,
 ) -> Segments:
-    """The evidence of the whole series, and of each segment that it may have."""
+    """The evidence of the whole series, and of each segment that it may have.
+
+    Args:
+        known: segments of the same series at the same levels, which are not weighed again.
+    """
     n = data.weights.shape[1]
     min_points = min_segment_points(n)
 
@@ -290,10 +331,10 @@ def _weigh_segments(
                 if (i, j) != (0, n) and (several or is_end):
                     spans.append((i, j))
 
-    return {
-        span: weigh_segment(data, space, levels, span=span, x=x, min_points=min_points)
-        for span in spans
-    }
+    known = known or {}
+    unknown = [span for span in spans if span not in known]
+    weighed = weigh_segments(data, space, levels, spans=unknown, x=x, min_points=min_points)
+    return {span: known[span] if span in known else weighed[span] for span in spans}
 
 
 def _possible_joints(segments: Segments, n: int, *, several: bool) -> list[Joint]:
@@ -390,23 +431,28 @@ def find_suspects(
     n = data.weights.shape[1]
     min_points = min_segment_points(n)
     cuts = np.arange(min_points, n - min_points + 1)
-    terms = [i for i, row in enumerate(space.exponents) if tuple(row) in BOUND_EXPONENTS]
+    terms = _terms_of_bound(space)
     before = _running_residuals(data, data.terms[terms])[:, :, cuts - 1]
     after = _running_residuals(data, data.terms[terms], backwards=True)[:, :, cuts]
 
     # The Gaussian likelihood of the best cut at each level, without what coefficients cost.
-    bound = np.full(len(log_evidence), IMPOSSIBLE)
-    for level, log_noise in zip(levels.tolist(), _log(noise).T, strict=True):
-        of_term = 2 * level**2 * LOG_PRICE_OF_TERM
-        misfit = np.minimum(before[0], before[1] + of_term)
-        misfit = misfit + np.minimum(after[0], after[1] + of_term)
-        of_constants = 2 * (np.log(np.sqrt(n / 2) / level) + LOG_PRICE_OF_CONSTANT)
-        best = -misfit.min(axis=1) / (2 * level**2) - of_constants + BOUND_SLACK
-        value = best + log_noise - data.counts / 2 * np.log(2 * np.pi * level**2)
-        bound = np.logaddexp(bound, value)
+    level = levels[:, None]
+    of_term = (2 * level**2 * LOG_PRICE_OF_TERM)[..., None]
+    misfit = np.minimum(before[0], before[1] + of_term)  # (L, s, cuts)
+    misfit += np.minimum(after[0], after[1] + of_term)
+    of_constants = 2 * (np.log(np.sqrt(n / 2) / level) + LOG_PRICE_OF_CONSTANT)
+    best = -misfit.min(axis=2) / (2 * level**2) - of_constants + BOUND_SLACK
+    by_level = best + _log(noise).T - data.counts / 2 * np.log(2 * np.pi * level**2)
+    bound = np.logaddexp.reduce(by_level, axis=0)
 
     is_suspect = bound + log_odds > log_evidence + np.log(HARDLY_PROBABLE)
     return np.flatnonzero(is_suspect & (data.counts >= MIN_SERIES_POINTS))
+
+
+@lru_cache(maxsize=64)
+def _terms_of_bound(space: HypothesisSpace) -> IntArray:
+    """The indices of the terms with BOUND_EXPONENTS."""
+    return np.flatnonzero([tuple(row) in BOUND_EXPONENTS for row in space.exponents])
 
 
 def _running_residuals(

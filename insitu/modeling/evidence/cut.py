@@ -8,7 +8,7 @@ import numpy as np
 from insitu.modeling.evidence import change_points, noise
 from insitu.modeling.evidence.answer import TARGET_FACTOR, Answer, join_segments
 from insitu.modeling.evidence.batch import Batch
-from insitu.modeling.evidence.change_points import ChangePrior, Segmentations
+from insitu.modeling.evidence.change_points import ChangePrior, Segmentations, Segments
 from insitu.modeling.evidence.hypothesis_space import MIN_STEEP_POINTS, exclude_steep_terms
 from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.evidence.pool import Pool
@@ -29,7 +29,8 @@ def cut_series(batch: Batch, noise_prior: FloatArray, pool: Pool) -> dict[int, A
     noise_prior = change_points.apply_noise_floor(noise_prior, pool.levels)
     is_likely = noise_prior.max(axis=0) > noise.NEGLIGIBLE_PROBABILITY
     noise_prior, levels = noise_prior[:, is_likely], pool.levels[is_likely]
-    segmentations = _weigh(batch, rows, levels, pool.change_prior, several=False)
+    known = pool.segments.find(rows, levels) if pool.segments else None
+    segmentations = _weigh(batch, rows, levels, pool.change_prior, several=False, known=known)
 
     # More than one cut costs much more: only where one is not improbable.
     min_points = change_points.min_segment_points(len(batch.x))
@@ -39,7 +40,10 @@ def cut_series(batch: Batch, noise_prior: FloatArray, pool: Pool) -> dict[int, A
         if len(suspected) == 0:
             return {}
         rows, noise_prior = rows[suspected], noise_prior[suspected]
-        segmentations = _weigh(batch, rows, levels, pool.change_prior, several=True)
+        known = {
+            span: segment.select(suspected) for span, segment in segmentations.segments.items()
+        }
+        segmentations = _weigh(batch, rows, levels, pool.change_prior, several=True, known=known)
 
     detected = _detect(segmentations, noise_prior)
     return _solve_segments(
@@ -48,10 +52,22 @@ def cut_series(batch: Batch, noise_prior: FloatArray, pool: Pool) -> dict[int, A
 
 
 def _weigh(
-    batch: Batch, rows: IntArray, levels: FloatArray, prior: ChangePrior, *, several: bool
+    batch: Batch,
+    rows: IntArray,
+    levels: FloatArray,
+    prior: ChangePrior,
+    *,
+    several: bool,
+    known: Segments | None,
 ) -> Segmentations:
     return change_points.weigh_segmentations(
-        batch.data.select(rows), batch.space, levels, x=batch.x, prior=prior, several=several
+        batch.data.select(rows),
+        batch.space,
+        levels,
+        x=batch.x,
+        prior=prior,
+        several=several,
+        known=known,
     )
 
 

@@ -5,14 +5,15 @@ from typing import Any  # chunks of work are of every kind
 
 import numpy as np
 
-from insitu.modeling.evidence import change_points, newest, noise
+from insitu.modeling.evidence import change_points, earlier, newest, noise
+from insitu.modeling.evidence.back_test import MIN_POINTS_OF_TWO
 from insitu.modeling.evidence.batch import Batch
-from insitu.modeling.evidence.change_points import ChangePrior
-from insitu.modeling.evidence.normal_equations import Candidates
+from insitu.modeling.evidence.change_points import ChangePrior, KnownSegments
+from insitu.modeling.evidence.point_fits import LeftOut, PointFits
 from insitu.modeling.evidence.pool import Pool
-from insitu.modeling.evidence.posterior import fit_hypotheses
 from insitu.modeling.measurement import FloatArray, IntArray
 
+SMALL_POOL = 32  # series whose fits are all computed at once
 CHUNK_SIZE = 256  # series computed at once, so that their arrays stay in the cache
 
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]  # has the signature of `map`
@@ -33,7 +34,14 @@ def learn_pool(batch: Batch, members: IntArray, are_counts: bool, map_: Map) -> 
     stride = max(1, -(-len(members) // sample_size))  # rounded up
     sample = members[::stride]
 
-    by_kind = _log_evidence_by_kind(batch, sample, levels, map_)
+    # What is computed for all members of a small pool is not computed again.
+    fits, segments = None, None
+    if len(members) <= SMALL_POOL:
+        fits = fit_small_pool(batch, members, levels, are_counts=are_counts)
+        by_kind, segments = _weigh_kinds((batch.select(members), levels))
+        by_kind = by_kind + batch.log_likelihood_of_scatter(members, levels)
+    else:
+        by_kind = _log_evidence_by_kind(batch, sample, levels, map_)
     of_all, changes = noise.fit_noise_and_changes(
         by_kind, noise.noise_prior(levels), ChangePrior().probabilities()
     )
@@ -51,7 +59,8 @@ def learn_pool(batch: Batch, members: IntArray, are_counts: bool, map_: Map) -> 
 
     newest_prior = newest.OFF_PRIOR
     if batch.examines_newest and not are_counts:
-        off = weigh_newest(batch, sample, levels)[1].log_evidence
+        of_sample = fits or PointFits(batch.data.select(sample), batch.space, levels)
+        off = weigh_newest(of_sample, batch.x).log_evidence
         off += batch.log_likelihood_of_scatter(sample, levels)
         newest_prior = newest.learn_prior(off, likelihood, of_all)
 
@@ -63,6 +72,8 @@ def learn_pool(batch: Batch, members: IntArray, are_counts: bool, map_: Map) -> 
         change_prior=ChangePrior(*changes.tolist()),
         are_counts=are_counts,
         newest_prior=newest_prior,
+        fits=fits and fits.at_levels(relevant),
+        segments=segments,
     )
 
 
@@ -73,18 +84,34 @@ def _log_evidence_by_kind(
     distinct = batch.find_distinct(rows)
     firsts = rows[distinct.first]
     tasks = ((batch.select(firsts[span]), levels) for span in chunks(len(firsts), CHUNK_SIZE))
-    by_kind = np.concatenate(list(map_(_weigh_kinds, tasks)), axis=1)[:, distinct.group]
+    of_spans = [by_kind for by_kind, _ in map_(_weigh_kinds, tasks)]
+    by_kind = np.concatenate(of_spans, axis=1)[:, distinct.group]
     return np.asarray(by_kind + batch.log_likelihood_of_scatter(rows, levels))
 
 
-def weigh_newest(
-    batch: Batch, rows: IntArray, levels: FloatArray
-) -> tuple[Candidates, newest.NewestPoint]:
-    """Fits of all points but the newest, and the evidence that the newest leaves their law."""
-    data = batch.data.select(rows)
-    before = data.select(slice(None), slice(0, len(batch.x) - 1))
-    candidates = fit_hypotheses(before, batch.space, levels)
-    return candidates, newest.weigh_newest_point(data, candidates, levels, batch.x)
+def fit_small_pool(
+    batch: Batch, members: IntArray, levels: FloatArray, *, are_counts: bool
+) -> PointFits:
+    """Fits of all points and without some of them, as far as they will be needed."""
+    n_points = len(batch.x)
+    left_out: list[LeftOut] = [()]
+    if batch.is_tested or (batch.examines_newest and not are_counts):
+        left_out.append((n_points - 1,))
+    if batch.is_tested and n_points >= MIN_POINTS_OF_TWO:
+        left_out.append((n_points - 2, n_points - 1))
+    if batch.examines_newest and n_points >= earlier.MIN_POINTS:
+        left_out.append((0,))
+
+    fits = PointFits(batch.data.select(members), batch.space, levels)
+    if len(left_out) > 1:
+        fits.compute(left_out)
+    return fits
+
+
+def weigh_newest(fits: PointFits, x: FloatArray) -> newest.NewestPoint:
+    """Return the evidence that the newest point leaves the law of the others."""
+    candidates = fits.without((len(x) - 1,))
+    return newest.weigh_newest_point(fits.data, candidates, fits.levels, x)
 
 
 def chunks(count: int, size: int) -> Iterator[slice]:
@@ -92,7 +119,7 @@ def chunks(count: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
-def _weigh_kinds(task: tuple[Batch, FloatArray]) -> FloatArray:
+def _weigh_kinds(task: tuple[Batch, FloatArray]) -> tuple[FloatArray, KnownSegments]:
     batch, levels = task
     rows = np.arange(len(batch.scale))
     expected = np.exp(batch.log_likelihood_of_scatter(rows, levels)) * noise.noise_prior(levels)

@@ -50,7 +50,7 @@ class Candidates:
     inverse: tuple[FloatArray, ...]
     log_evidence: FloatArray
 
-    def select(self, rows: IntArray) -> "Candidates":
+    def select(self, rows: IntArray | slice) -> "Candidates":
         """Return the candidates of some of the series (k,)."""
         return Candidates(
             first=self.first[rows],
@@ -243,11 +243,11 @@ class NormalEquations:
         variance = 1 / self.sum_w + mean_t**2 / centred_tt
         evidence = log_evidence(
             levels,
-            degrees=np.broadcast_to(self.counts - 2, best.shape),
+            degrees=self.counts - 2,
             log_determinant=np.log(self.sum_w * centred_tt),
             estimates=(offset, slope),
             deviations=(np.sqrt(variance), 1 / np.sqrt(centred_tt)),
-            largest=(np.broadcast_to(self.largest, best.shape), share),
+            largest=(self.largest, share),
         )
         offset, is_positive = clip_rounding(offset, np.sqrt(variance))
         is_feasible = (slope >= 0) & is_positive & (self.counts >= 2)
@@ -261,7 +261,7 @@ class NormalEquations:
         coefficient = sum_ty / sum_tt
         evidence = log_evidence(
             levels,
-            degrees=np.broadcast_to(self.counts - 1, best.shape),
+            degrees=self.counts - 1,
             log_determinant=np.log(sum_tt),
             estimates=(coefficient,),
             deviations=(1 / np.sqrt(sum_tt),),

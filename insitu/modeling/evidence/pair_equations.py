@@ -99,7 +99,6 @@ class PairEquations:
         normal = self.normal
         terms = self.pairs[best, 0], self.pairs[best, 1]
         shares = normal.largest_share(terms[0]), normal.largest_share(terms[1])
-        largest = np.broadcast_to(normal.largest, best.shape)
 
         cross = np.zeros(best.shape)  # Σw t₁ t₂
         points = zip(normal.terms.T, normal.data.weights.T, strict=True)
@@ -110,7 +109,7 @@ class PairEquations:
         alone = self._solve_ill(terms, self._fit_without_constant(terms, cross))
         prior = log_prior[best][..., None]
         return [
-            self._weigh(terms, beside, levels, largest=(largest, *shares), log_prior=prior),
+            self._weigh(terms, beside, levels, largest=(normal.largest, *shares), log_prior=prior),
             self._weigh(terms, alone, levels, largest=shares, log_prior=prior + np.log(invisible)),
         ]
 
@@ -206,7 +205,7 @@ class PairEquations:
         estimates = [np.where(is_feasible, fits.coefficients[i], 0.0) for i in columns]
         evidence = log_evidence(
             levels,
-            degrees=np.broadcast_to(self.normal.counts - len(columns), is_feasible.shape),
+            degrees=self.normal.counts - len(columns),
             log_determinant=fits.log_determinant,
             estimates=tuple(estimates),
             deviations=tuple(deviations),

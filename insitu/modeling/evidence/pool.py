@@ -7,7 +7,8 @@ import numpy as np
 
 from insitu.modeling.evidence import newest
 from insitu.modeling.evidence.answer import Answer
-from insitu.modeling.evidence.change_points import ChangePrior
+from insitu.modeling.evidence.change_points import ChangePrior, KnownSegments
+from insitu.modeling.evidence.point_fits import PointFits
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function
 
@@ -22,7 +23,8 @@ class Pool:
     members: (m,), their indices. levels: (L,), the noise levels worth computing. noise: (m, L),
     probability of each level, by the magnitude of the series. change_prior: how often they change.
     are_counts: whether they are visits, bytes or other whole numbers. newest_prior: how often their
-    newest point leaves the law of the others.
+    newest point leaves the law of the others. fits, segments: of a small pool, whose members were
+    all learnt from, by position.
     """
 
     members: IntArray
@@ -31,11 +33,20 @@ class Pool:
     change_prior: ChangePrior
     are_counts: bool
     newest_prior: float = newest.OFF_PRIOR
+    fits: PointFits | None = None
+    segments: KnownSegments | None = None
 
     def select(self, positions: slice | IntArray) -> "Pool":
         """Return some of the members, numbered from 0."""
         noise = self.noise[positions]
-        return replace(self, members=np.arange(len(noise)), noise=noise)
+        chosen = np.arange(len(self.noise))[positions]
+        return replace(
+            self,
+            members=np.arange(len(noise)),
+            noise=noise,
+            fits=self.fits and self.fits.select(chosen),
+            segments=self.segments and self.segments.select(chosen),
+        )
 
     def with_least_noise(self, least: FloatArray) -> "Pool":
         """Return a pool whose members have at least this noise (m,), at the levels that are left.

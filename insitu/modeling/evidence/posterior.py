@@ -18,6 +18,7 @@ from insitu.modeling.measurement import FloatArray, IntArray
 CLEAN = 3e-3  # noise below which the first stage may tell hypotheses apart exactly
 MAX_TERM_CANDIDATES, MAX_PAIR_CANDIDATES = 6, 4  # hypotheses whose evidence is computed
 MIN_RATIO_SIZE = 1e-6  # values below this share of their size count as zero and have no ratio
+MISFITS_AT_ONCE = 8192  # numbers: 64 kB
 MIN_RATIO = 1e-3  # ratios of a value to its function are clipped to this and its inverse
 IMPOSSIBLE_SCORE = np.finfo(np.float32).min
 
@@ -124,7 +125,7 @@ def _fit_hypotheses(
 
     candidates = concatenate_candidates(forms)
     misfit = _misfit(candidates, normal)
-    by_level = np.moveaxis(candidates.log_evidence, -1, 0)  # a view: levels first
+    by_level = candidates.log_evidence.transpose(2, 0, 1)  # a view: levels first
     by_level -= misfit / (2 * levels**2)[:, None, None]
 
     # A function with as many coefficients as there are points fits anything.
@@ -163,18 +164,29 @@ def _misfit(candidates: Candidates, normal: NormalEquations) -> FloatArray:
     offset, first, second = candidates.coefficients
     misfit = np.zeros(offset.shape)
 
-    for i in range(extended.shape[1]):
-        column = extended[:, i]
-        fitted = offset + first * column[candidates.first] + second * column[candidates.second]
-        weight, moment = data.weights[:, i, None], data.moments[:, i, None]
-        repetitions = data.repetitions[:, i, None]
-        value = moment / np.where(weight > 0, weight, 1.0)
-        ratio = fitted / np.where(value > 0, value, 1.0)
+    # Points first: (n, s, 1), for as many points at once as the cache holds.
+    weights = data.weights.T[:, :, None]
+    repetitions = data.repetitions.T[:, :, None]
+    values = data.moments.T[:, :, None] / np.where(weights > 0, weights, 1.0)
+    is_positive = values > 0
+    divisors = np.where(is_positive, values, 1.0)
+    has_ratio = is_positive & (weights * values**2 > MIN_RATIO_SIZE**2 * repetitions)
+    columns = extended.T
 
-        log_ratio = np.log(np.clip(ratio, MIN_RATIO, 1 / MIN_RATIO))
-        has_ratio = (value > 0) & (weight * value**2 > MIN_RATIO_SIZE**2 * repetitions)
-        by_value = weight * (value - fitted) ** 2
-        misfit += np.where(has_ratio, repetitions * log_ratio**2, by_value)
+    n_points = len(weights)
+    step = max(1, MISFITS_AT_ONCE // max(offset.size, 1))
+    for start in range(0, n_points, step):
+        chosen = slice(start, start + step)
+        column = columns[chosen]
+        fitted = offset + first * column[:, candidates.first]
+        fitted += second * column[:, candidates.second]
+        log_ratio = np.log(
+            np.minimum(np.maximum(fitted / divisors[chosen], MIN_RATIO), 1 / MIN_RATIO)
+        )
+        by_value = weights[chosen] * (values[chosen] - fitted) ** 2
+        by_ratio = repetitions[chosen] * log_ratio**2
+        for of_point in np.where(has_ratio[chosen], by_ratio, by_value):
+            misfit += of_point
 
     return misfit
 

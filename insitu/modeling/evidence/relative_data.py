@@ -1,6 +1,6 @@
 """Series in relative form: the data that hypotheses are fitted to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,6 +45,25 @@ class RelativeData:
             squares=(moments**2 / divisors).sum(axis=1),
             counts=(weights > 0).sum(axis=1).astype(float),
         )
+
+    def repeat(self, is_used: BoolArray) -> "RelativeData":
+        """Return the series k times, each time with a weight of zero for other points: (k · s, n).
+
+        Args:
+            is_used: (k, n), the points that keep their weight.
+        """
+        n_points = self.weights.shape[1]
+
+        def repeat(values: FloatArray) -> FloatArray:
+            return np.where(is_used[:, None], values, 0.0).reshape(-1, n_points)
+
+        repeated = replace(
+            self,
+            repetitions=repeat(self.repetitions),
+            weights=repeat(self.weights),
+            moments=repeat(self.moments),
+        )
+        return repeated.select(slice(None))
 
 
 def scale_errors(

@@ -165,6 +165,8 @@ def _correlated_variances(
         Of the mean of the repetitions, of their scatter around it, and 1 over the factor by which
         correlated neighbours make coefficients less certain: (s, n) each.
     """
+    if correlation == 0:
+        return (np.ones(counts.shape),) * 3
     sums = np.zeros(counts.shape)
     across = np.zeros(counts.shape)
     largest = int(counts.max(initial=0))

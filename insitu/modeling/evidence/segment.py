@@ -1,6 +1,7 @@
 """The evidence of one segment: consecutive points that follow one function."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -14,16 +15,18 @@ from insitu.modeling.evidence.hypothesis_space import (
     exclude_steep_terms,
 )
 from insitu.modeling.evidence.marginal import LOG_RANGE
+from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.evidence.posterior import fit_hypotheses
 from insitu.modeling.evidence.relative_data import RelativeData
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray, IntArray
 
 Span = tuple[int, int]  # points [i, j)
 
 MIN_DENSE_POINTS, MIN_DENSE_SEGMENT = 6, 8  # of a whole series, and of a segment of it, for
 # nearly continuous exponents
 DENSE_PRIOR = 0.5  # of these, against those of the hypothesis space
+ROWS_AT_ONCE = 256  # series times segments that are fitted together
 MIN_PAIR_POINTS = 8  # of a segment whose function may have two terms
 IMPOSSIBLE = -1e300  # log evidence of what cannot be; finite, so that sums stay finite
 MIN_VARIANCE_SHARE = 1e-9  # smallest variance of a function, relative to that of a measurement
@@ -48,42 +51,112 @@ class SegmentEvidence:
     first: EndPoint
     last: EndPoint
 
+    def select(
+        self, rows: IntArray | slice, levels: BoolArray | slice = slice(None)
+    ) -> "SegmentEvidence":
+        """Return the evidence of some of the series (k,) at some of the levels."""
 
-def weigh_segment(
+        def select(values: FloatArray) -> FloatArray:
+            return values[rows][:, levels]
+
+        return SegmentEvidence(
+            log_evidence=select(self.log_evidence),
+            first=EndPoint(select(self.first.mean), select(self.first.variance)),
+            last=EndPoint(select(self.last.mean), select(self.last.variance)),
+        )
+
+
+def weigh_segments(
     data: RelativeData,
     space: HypothesisSpace,
     levels: FloatArray,
     *,
-    span: Span,
+    spans: Sequence[Span],
     x: FloatArray,
     min_points: int,
-) -> SegmentEvidence:
-    """Return the evidence of one segment, over the hypotheses that its points can distinguish.
+) -> dict[Span, SegmentEvidence]:
+    """Return the evidence of segments, over the hypotheses that the points of each distinguish.
 
     Args:
         data: of the whole series.
         levels: (L,) of noise.
-        span: [i, j), the points.
+        spans: [i, j), the points of each segment.
         x: (n,) values of the parameter.
         min_points: points that must be measured in a segment.
     """
-    i, j = span
-    n_points, length = data.weights.shape[1], j - i
-    is_whole = length == n_points
-    part = data.select(slice(None), slice(i, j))
+    n_points = data.weights.shape[1]
+    spans_of: dict[_SegmentForm, list[Span]] = defaultdict(list)
+    for i, j in spans:
+        spans_of[_SegmentForm.of_segment(j - i, n_points)].append((i, j))
 
-    own_space = space
-    if not is_whole and length < MIN_STEEP_POINTS:
-        own_space = exclude_steep_terms(space)
-    evidence = _weigh(part, own_space, levels)
+    # Several segments of a few series at once: there, calls take longer than their numbers.
+    at_once = max(1, ROWS_AT_ONCE // max(len(data.weights), 1))
+    result: dict[Span, SegmentEvidence] = {}
+    for form, members in spans_of.items():
+        for start in range(0, len(members), at_once):
+            chosen = members[start : start + at_once]
+            least = 1 if form.is_whole else min_points
+            result |= _weigh_spans(
+                data, space, levels, spans=chosen, form=form, x=x, min_points=least
+            )
+    return {span: result[span] for span in spans}
 
-    if length >= (MIN_DENSE_POINTS if is_whole else MIN_DENSE_SEGMENT):
-        dense = replace(part, terms=_dense_terms(space.parameter, tuple(x))[:, i:j])
-        evidence = _mix(evidence, _weigh(dense, build_dense_space(space.parameter), levels))
 
-    has_enough_points = part.counts >= (1 if is_whole else min_points)
-    log_evidence = np.where(has_enough_points[:, None], evidence.log_evidence, IMPOSSIBLE)
-    return replace(evidence, log_evidence=log_evidence)
+class _SegmentForm(NamedTuple):
+    """Which functions the points of a segment can distinguish."""
+
+    is_whole: bool
+    is_plain: bool  # no steep terms
+    has_pairs: bool
+    is_dense: bool
+
+    @classmethod
+    def of_segment(cls, length: int, n_points: int) -> "_SegmentForm":
+        is_whole = length == n_points
+        return cls(
+            is_whole=is_whole,
+            is_plain=not is_whole and length < MIN_STEEP_POINTS,
+            has_pairs=length >= MIN_PAIR_POINTS,
+            is_dense=length >= (MIN_DENSE_POINTS if is_whole else MIN_DENSE_SEGMENT),
+        )
+
+
+def _weigh_spans(
+    data: RelativeData,
+    space: HypothesisSpace,
+    levels: FloatArray,
+    *,
+    spans: Sequence[Span],
+    form: _SegmentForm,
+    x: FloatArray,
+    min_points: int,
+) -> dict[Span, SegmentEvidence]:
+    """The evidence of segments of one form."""
+    n_series, n_points = data.weights.shape
+    points, ends = slice(None), np.repeat(np.array(spans), n_series, axis=0)
+    if len(spans) == 1:
+        points = slice(*spans[0])
+        part = data.select(slice(None), points)
+        ends = ends - spans[0][0]
+    else:
+        index = np.arange(n_points)
+        part = data.repeat(np.array([(i <= index) & (index < j) for i, j in spans]))
+
+    own_space = exclude_steep_terms(space) if form.is_plain else space
+    evidence = _weigh(part, own_space, levels, ends=ends, has_pairs=form.has_pairs)
+    if form.is_dense:
+        dense = replace(part, terms=_dense_terms(space.parameter, tuple(x))[:, points])
+        dense_space = build_dense_space(space.parameter)
+        of_dense = _weigh(dense, dense_space, levels, ends=ends, has_pairs=form.has_pairs)
+        evidence = _mix(evidence, of_dense)
+
+    is_enough = part.counts >= min_points
+    log_evidence = np.where(is_enough[:, None], evidence.log_evidence, IMPOSSIBLE)
+    evidence = replace(evidence, log_evidence=log_evidence)
+    return {
+        span: evidence.select(slice(k * n_series, (k + 1) * n_series))
+        for k, span in enumerate(spans)
+    }
 
 
 @lru_cache(maxsize=64)
@@ -95,9 +168,16 @@ def _dense_terms(parameter: str, x: tuple[float, ...]) -> FloatArray:
     return np.asarray(terms / np.where(np.isfinite(size) & (size > 0), size, 1.0)[:, None])
 
 
-def _weigh(part: RelativeData, space: HypothesisSpace, levels: FloatArray) -> SegmentEvidence:
-    with_pairs = part.weights.shape[1] >= MIN_PAIR_POINTS
-    candidates = fit_hypotheses(part, space, levels, with_pairs=with_pairs)
+def _weigh(
+    part: RelativeData,
+    space: HypothesisSpace,
+    levels: FloatArray,
+    *,
+    ends: IntArray,
+    has_pairs: bool,
+) -> SegmentEvidence:
+    """The evidence of one segment of each series; ends: (s, 2), its first point and its end."""
+    candidates = fit_hypotheses(part, space, levels, with_pairs=has_pairs)
 
     top = candidates.log_evidence.max(axis=1)
     weight = np.exp(candidates.log_evidence - top[:, None])
@@ -106,27 +186,35 @@ def _weigh(part: RelativeData, space: HypothesisSpace, levels: FloatArray) -> Se
 
     return SegmentEvidence(
         log_evidence=np.asarray(np.log(total) + top),
-        first=_end_point(part, candidates, weight, levels, at=0),
-        last=_end_point(part, candidates, weight, levels, at=-1),
+        first=_end_point(part, candidates, weight, levels, at=ends[:, 0]),
+        last=_end_point(part, candidates, weight, levels, at=ends[:, 1] - 1),
     )
 
 
 def _end_point(
-    part: RelativeData, candidates: Candidates, weight: FloatArray, levels: FloatArray, *, at: int
+    part: RelativeData,
+    candidates: Candidates,
+    weight: FloatArray,
+    levels: FloatArray,
+    *,
+    at: IntArray,
 ) -> EndPoint:
-    """The posterior mean and variance of the function at one point.
+    """The posterior mean and variance of the function at one point of each series.
 
     Args:
-        weight: (s, h, L), posterior of the candidates.
+        weight: (s, h, L), posterior of the candidates. at: (s,), index of the point.
     """
-    term = np.where(np.isfinite(part.terms[:, at]), part.terms[:, at], 0.0)
-    term = np.append(term, 0.0)  # index -1: no term
-    a, b = term[candidates.first], term[candidates.second]
+    n_points = part.terms.shape[1]
+    terms = np.where(np.isfinite(part.terms), part.terms, 0.0)
+    terms = np.append(terms, np.zeros(n_points))  # row -1: no term
+    a = terms[candidates.first * n_points + at[:, None]]
+    b = terms[candidates.second * n_points + at[:, None]]
     c0, c1, c2 = candidates.coefficients
     v00, v11, v22, v01, v02, v12 = candidates.inverse
 
-    data_weight = part.weights[:, at, None]
-    value = part.moments[:, at, None] / np.where(data_weight > 0, data_weight, 1.0)
+    rows = np.arange(len(at))
+    data_weight = part.weights[rows, at, None]
+    value = part.moments[rows, at, None] / np.where(data_weight > 0, data_weight, 1.0)
     offset = c0 + c1 * a + c2 * b - value
     own_variance = v00 + a * a * v11 + b * b * v22 + 2 * (a * v01 + b * v02 + a * b * v12)
 

@@ -15,6 +15,7 @@ Steps 1 to 3 work on chunks of series. An executor may compute the chunks anywhe
 same with and without one, and so are the answers, to the last bit.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -157,8 +158,9 @@ def _solve_segments(batch: Batch, pool: Pool, suspects: Suspects, map_: Map) -> 
     distinct = batch.find_distinct(suspects.rows, suspects.noise)
     rows, noise = suspects.rows[distinct.first], suspects.noise[distinct.first]
     spans = list(chunks(len(rows), CHUNK_SIZE))
-    without_members = pool.select(slice(0))
-    tasks = ((batch.select(rows[span]), noise[span], without_members) for span in spans)
+    tasks = (
+        (batch.select(rows[span]), noise[span], _pool_of_cuts(pool, rows[span])) for span in spans
+    )
 
     of_first: dict[int, Answer] = {}
     for span, in_span in zip(spans, map_(_cut_task, tasks), strict=True):
@@ -171,6 +173,13 @@ def _solve_segments(batch: Batch, pool: Pool, suspects: Suspects, map_: Map) -> 
         if first in of_first:
             answers[row] = of_first[first]
     return answers
+
+
+def _pool_of_cuts(pool: Pool, rows: IntArray) -> Pool:
+    """What cutting some of the series needs to know of their pool."""
+    if pool.segments is None:
+        return pool.select(slice(0))
+    return replace(pool.select(np.searchsorted(pool.members, rows)), fits=None)
 
 
 def _solve_exactly(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> dict[int, Answer]:

@@ -11,7 +11,7 @@ from insitu.modeling.evidence.back_test import HeldOut, hold_out
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.duplicates import Distinct
 from insitu.modeling.evidence.learn import weigh_newest
-from insitu.modeling.evidence.normal_equations import Candidates
+from insitu.modeling.evidence.point_fits import PointFits
 from insitu.modeling.evidence.pool import Pool, Suspects, join_suspects
 from insitu.modeling.evidence.posterior import (
     Posterior,
@@ -97,7 +97,9 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
     """
     noise_prior = np.exp(batch.log_likelihood_of_scatter(rows, pool.levels))
     noise_prior *= pool.noise[rows]
-    candidates = fit_hypotheses(batch.data.select(rows), batch.space, pool.levels)
+    fits = pool.fits.select(rows) if pool.fits else None
+    fits = fits or PointFits(batch.data.select(rows), batch.space, pool.levels)
+    candidates = fits.without()
     posterior = compute_posterior(candidates.log_evidence, noise_prior, pool.levels)
 
     found = batch.choose(rows, candidates, posterior)
@@ -115,20 +117,20 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
         ending = _weigh_ending(batch, rows, answers, posterior, noise_prior, levels=pool.levels)
     wholes = dict(answers)
     if batch.examines_newest and not pool.are_counts:
-        answers |= _examine_newest(batch, rows, wholes, candidates, noise_prior, pool=pool)
+        answers |= _examine_newest(batch, rows, wholes, fits, noise_prior, pool=pool)
     if batch.examines_newest:
         for point, members in _points_to_examine(batch, rows, answers).items():
             answers |= _examine_earlier(
                 batch,
                 rows[members],
                 {row: (wholes[row], answers[row]) for row in rows[members].tolist()},
-                candidates.select(members),
+                fits.select(members),
                 noise_prior[members],
                 pool=pool,
                 point=point,
             )
 
-    held_out = hold_out(batch, rows, noise_prior, pool) if batch.is_tested else None
+    held_out = hold_out(batch, rows, noise_prior, fits) if batch.is_tested else None
     return Chunk(answers, suspects, held_out, means, posterior.sigma, ending)
 
 
@@ -167,7 +169,7 @@ def _examine_newest(
     batch: Batch,
     rows: IntArray,
     answers: dict[int, Answer],
-    candidates: Candidates,
+    fits: PointFits,
     noise_prior: FloatArray,
     *,
     pool: Pool,
@@ -175,11 +177,12 @@ def _examine_newest(
     """Answers of the series whose newest point may be off.
 
     Args:
-        rows: (s,). answers: of one function each, by row. candidates, noise_prior: of the rows.
+        rows: (s,). answers: of one function each, by row. fits, noise_prior: of the rows.
     """
     noise_prior = change_points.apply_noise_floor(noise_prior, pool.levels)
-    of_law, point = weigh_newest(batch, rows, pool.levels)
-    log_whole = np.logaddexp.reduce(candidates.log_evidence, axis=1)
+    point = weigh_newest(fits, batch.x)
+    of_law = fits.without((len(batch.x) - 1,))
+    log_whole = np.logaddexp.reduce(fits.without().log_evidence, axis=1)
     log_odds = point.log_odds(log_whole, noise_prior, pool.newest_prior)
     chosen = np.flatnonzero(log_odds > newest.NEGLIGIBLE_LOG_ODDS)
     if len(chosen) == 0:
@@ -219,7 +222,7 @@ def _examine_earlier(
     batch: Batch,
     rows: IntArray,
     answers: dict[int, tuple[Answer, Answer]],
-    candidates: Candidates,
+    fits: PointFits,
     noise_prior: FloatArray,
     *,
     pool: Pool,
@@ -229,15 +232,13 @@ def _examine_earlier(
 
     Args:
         rows: (s,). answers: of one function, and that with the newest point examined, by row.
-        candidates, noise_prior: of the rows. point: its index.
+        fits, noise_prior: of the rows. point: its index.
     """
     noise_prior = change_points.apply_noise_floor(noise_prior, pool.levels)
-    data = batch.data.select(rows)
-    is_other = np.arange(len(batch.x)) != point
-    of_law = fit_hypotheses(data.select(slice(None), is_other), batch.space, pool.levels)
-    weighed = earlier.weigh_point(data, of_law, pool.levels, point=point)
+    of_law = fits.without((point,))
+    weighed = earlier.weigh_point(fits.data, of_law, pool.levels, point=point)
 
-    log_whole = np.logaddexp.reduce(candidates.log_evidence, axis=1)
+    log_whole = np.logaddexp.reduce(fits.without().log_evidence, axis=1)
     log_odds = weighed.log_odds(log_whole, noise_prior, earlier.OFF_PRIOR)
     log_evidence = weighed.log_probability(noise_prior, earlier.OFF_PRIOR)
     of_newest = np.array([answers[row][1].log_evidence for row in rows.tolist()])
