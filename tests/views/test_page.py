@@ -301,7 +301,7 @@ def test_hostile_names_stay_text(odd: Page, tab):
         tab.wait_for_timeout(100)
         assert tab.locator("main img, main script, [onmouseover], [onerror]").count() == 0
     tab.wait_for_function(f"() => document.querySelectorAll('#rows tr').length >= {len(EVIL)}")
-    shown = tab.inner_text("#rows")
+    shown = tab.text_content("#rows")
 
     assert tab.title() == "odd.insitu – insitu"
     assert "a\\u{202e}gnp.exe" in shown
@@ -480,6 +480,15 @@ def test_call_paths_keep_their_leaf(compiled: Page, tab, width: int):
             .filter((each) => each.scrollWidth > each.clientWidth + 1).length"""
     )
 
+    ends_cut = tab.evaluate(
+        """() => {
+            const right = (each) => each.getBoundingClientRect().right;
+            const tails = [...document.querySelectorAll("#rows .tail")];
+            return tails.filter((each) => right(each) > right(each.closest("td")) + 1).length;
+        }"""
+    )
+
+    assert ends_cut == 0
     expected = {"void ns::sweep<3>", "exchange(int)", "exchange(double)"}
     assert leaves == expected | {"end_of_a_deep_path"}
     assert clipped == 0

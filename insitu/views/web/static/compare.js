@@ -1,7 +1,7 @@
 // Several call paths in one plot.
 import { byId, element, fillSelect, formatNumber } from "./text.js";
 import { data, fetchAnswers, go, state } from "./state.js";
-import { shortPath } from "./names.js";
+import { isStartUp, shortPath } from "./names.js";
 import { chooseAxes, clearPlot, drawCurves } from "./plot.js";
 import { drawLegend, makeSeries, missingModelText, NOTE, repetitionQueries, seriesQueries } from "./series.js";
 import { listMetrics, selectedMetric } from "./tree.js";
@@ -13,7 +13,9 @@ const MAX_INTERVALS = 3; // intervals of more series cannot be distinguished in 
 function comparedPaths() {
   if (state.pins.length) return state.pins;
   const metric = selectedMetric();
-  const rows = data.board.series.filter((row) => row.metric === metric).sort((a, b) => b.share - a.share);
+  const rows = data.board.series
+    .filter((row) => row.metric === metric && !isStartUp(row.callpath))
+    .sort((a, b) => b.share - a.share);
   return [...new Set(rows.map((row) => row.callpath))].slice(0, DEFAULT_COMPARED);
 }
 
@@ -21,7 +23,7 @@ export async function drawCompare() {
   const paths = comparedPaths();
   fillSelect(byId("c-metric"), listMetrics(), selectedMetric());
   byId("relative").checked = state.relative;
-  byId("c-note").textContent = "";
+  byId("c-note").textContent = byId("c-plot").childElementCount ? "" : "loading …";
 
   const answers = await fetchAnswers("c-plot", () => seriesQueries("compare", comparedPaths()));
   if (!answers) return;

@@ -90,3 +90,8 @@ export function shortPath(path, width) {
 
 // The full names, for titles that appear under the mouse.
 export const fullPath = pathText;
+
+const START_UP = /^(\(import\)|P?MPI_(Init|Init_thread|Finalize|Session_\w+))$/;
+
+// Whether a call path belongs to imports, or to the start or the end of MPI.
+export const isStartUp = (path) => path.split(ARROW).some((frame) => START_UP.test(frame));

@@ -3,7 +3,7 @@ import {
   ARROW, byId, element, fillSelect, formatFactor, formatNumber, formatPercent, formatQuantity, printable,
 } from "./text.js";
 import { data, fetchAnswers, go, state, togglePin } from "./state.js";
-import { frameName, fullPath } from "./names.js";
+import { frameName, fullPath, isStartUp } from "./names.js";
 import { outlookTarget } from "./outlook.js";
 
 export const SIGNS = { slower: "▲ ", faster: "▼ ", more: "▲ ", fewer: "▼ " };
@@ -23,6 +23,8 @@ const ORDERS = {
   error: (a, b) => (b.smape || 0) - (a.smape || 0),
   deviation: (a, b) => deviationOf(b) - deviationOf(a) || byShare(a, b),
 };
+const CROWDED = "crowded: "; // before models of times of ranks that shared cores
+const TAIL = 14; // characters at the end of a name that are never cut off
 const UNKNOWN = { share: -1, growth: -1, shareText: "", growthText: "" };
 
 const folded = new Set(); // paths whose children are hidden
@@ -43,18 +45,16 @@ const rowsOfMetric = () => {
   return data.board.series.filter((row) => row.metric === metric);
 };
 
-// The selected row; otherwise the first of the selected call path; without one the most expensive.
+// The selected row; otherwise the first of the selected call path; without one the most expensive apart
+// from start-up.
 export function selectedRow() {
   const rows = rowsOfMetric();
   const ofPath = rows.filter((row) => row.callpath === state.path);
   if (ofPath.length) return ofPath.find((row) => row.behaviour === state.behaviour) || ofPath[0];
   if (state.path) return null;
 
-  let mostExpensive = null;
-  for (const row of rows) {
-    if (mostExpensive === null || row.share > mostExpensive.share) mostExpensive = row;
-  }
-  return mostExpensive;
+  const [mostExpensive] = [...rows].sort((a, b) => isStartUp(a.callpath) - isStartUp(b.callpath) || byShare(a, b));
+  return mostExpensive || null;
 }
 
 export function selectedPath() {
@@ -206,8 +206,18 @@ export function drawTree() {
   byId("nothing").textContent = emptyText();
   byId("tree").classList.toggle("idle", !data.runs.length); // hides the column of the run in progress
   byId("tree").classList.toggle("uniform", lines.every(({ row }) => !row || (row.behaviour === "all" && !row.class_text)));
+  hideEmptyColumns();
   const row = drawnRows.get(selected);
   byId("scroll").setAttribute("aria-activedescendant", row ? row.tr.id : "");
+}
+
+// Names of call paths take the room of columns without any text.
+function hideEmptyColumns() {
+  for (const [column, text] of [["then", "shareText"], ["growth", "growthText"]]) {
+    const isEmpty = ahead.metric === selectedMetric() && lines.every(({ row }) => !row || !aheadOf(row)[text]);
+    byId("tree").classList.toggle(`no-${column}`, isEmpty && lines.length > 0);
+  }
+  byId("tree").classList.toggle("has-crowded", lines.some(({ row }) => row && isCrowded(row)));
 }
 
 // A click on a title sorts by the column, a second click reverses, a third one shows the tree again.
@@ -271,9 +281,9 @@ function makeRow(line) {
     toggleFold(line.path);
   });
 
-  // The front may be cut off, the leaf is kept.
+  // The front may be cut off, then the middle of the leaf.
   const front = element("span", "front");
-  const leaf = element("span", "leaf");
+  const leaf = element("span", "leaf", element("span", "head"), element("span", "tail"));
   const cells = {
     share: element("td", "n"),
     then: element("td", "n then"),
@@ -324,25 +334,32 @@ function updateRow(drawn, line, isSelected) {
   cells.then.textContent = texts.then;
   cells.growth.textContent = texts.growth;
   front.textContent = texts.frames.slice(0, -1).map((frame) => `${frame} → `).join("");
-  leaf.textContent = texts.frames.at(-1);
+  const name = texts.frames.at(-1);
+  leaf.firstChild.textContent = name.slice(0, -TAIL);
+  leaf.lastChild.textContent = name.slice(-TAIL);
   fold.textContent = texts.fold;
   fold.hidden = !isFirst;
   pin.checked = isPinned;
   pin.hidden = !isFirst || !row;
   cells.behaviour.textContent = texts.behaviour;
-  cells.model.textContent = texts.model;
+  cells.model.textContent = texts.model.replace(CROWDED, "");
   cells.model.title = texts.model;
+  cells.model.classList.toggle("crowded", texts.model.startsWith(CROWDED));
   cells.model.classList.toggle("preview", texts.model.startsWith("preview:"));
   cells.error.textContent = texts.error;
   cells.now.textContent = texts.now;
   cells.now.title = forecastText(row);
-  tr.className = `${isSelected ? "chosen " : ""}${texts.verdict}`;
+  tr.className = `${isFirst ? "" : "further "}${isSelected ? "chosen " : ""}${texts.verdict}`;
   tr.setAttribute("aria-selected", String(isSelected));
 }
 
 function modelText(row) {
   const hasUnit = row.text && row.unit && row.unit !== "1";
   return hasUnit ? `${printable(row.text)} [${printable(row.unit)}]` : printable(row.text);
+}
+
+function isCrowded(row) {
+  return Boolean(row.text) && row.text.startsWith(CROWDED);
 }
 
 function forecastText(row) {
