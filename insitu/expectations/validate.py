@@ -5,6 +5,7 @@ the data counts with its posterior probability, and the expectation has a prior 
 half: the match is the rank with the largest probability.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -325,7 +326,12 @@ def function_of(spread: Spread, i: int, parameters: tuple[str, ...]) -> Function
 
 
 def _adjusted_r2(function: Function, model: Model) -> float:
-    """Return the adjusted R² of a function in the last segment; NaN if it is not defined."""
+    """Return the adjusted R² of a function in the last segment.
+
+    NaN if it is not defined: a constant explains no variation, so that its R² is 0 or rounding.
+    """
+    if not function.terms:
+        return math.nan
     last = model.coordinates[:, 0] >= model.segments[-1].lower
     points, values = model.coordinates[last], model.values[last]
     columns = 1 + len(function.terms)
