@@ -34,6 +34,7 @@ from insitu.server.spool import SpoolReader
 from insitu.server.writer import CampaignWriter
 
 if TYPE_CHECKING:
+    from insitu.modeling.base import ModelSet
     from insitu.server.boards import Boards
 
 Result = TypeVar("Result")
@@ -57,6 +58,8 @@ class Aggregator(Listener):
     parent: int = 0
     signal_received: asyncio.Event = field(default_factory=asyncio.Event)
     refit_task: "asyncio.Task[None] | None" = None
+    preview: "Callable[[], ModelSet] | None" = None  # of the models that are being fitted
+    preview_task: "asyncio.Task[None] | None" = None
     next_board_at: float = 0.0  # monotonic
     board: bytes = b""  # the last one
     boards: "Boards | None" = None
@@ -163,6 +166,10 @@ class Aggregator(Listener):
         if not self.has_subscribers:
             return
 
+        if self.preview is not None:  # nobody else needs it
+            estimate, self.preview = self.preview, None
+            self.preview_task = asyncio.create_task(self._guard(self._show_preview(estimate)))
+
         if time.monotonic() >= self.next_board_at:
             boards = self._load_boards()
             self.board = await boards.compute()
@@ -198,7 +205,7 @@ class Aggregator(Listener):
         while self.refitter.is_due:
             try:
                 fit = self.refitter.begin()
-                await self._show_preview()
+                self.preview = self.refitter.preview()
                 findings = self.refitter.finish(await _run_in_thread(fit))
                 for finding in findings:
                     self.writer.read_records()  # the findings are in the records now
@@ -207,13 +214,20 @@ class Aggregator(Listener):
                 self._report_once(f"models could not be fitted: {error}")
                 self.refitter.shown = self.refitter.models
                 return
+            finally:
+                self.preview = None
 
-    async def _show_preview(self) -> None:
+    async def _show_preview(self, estimate: Callable[[], "ModelSet"]) -> None:
         """Show a preview of the models until they are fitted; without it, the models before."""
+        models = self.refitter.models
         try:
-            self.refitter.shown = await _run_in_thread(self.refitter.preview())
+            preview = await _run_in_thread(estimate)
         except InsituError as error:
             self._report_once(f"models could not be previewed: {error}")
+            return
+        is_fitting = self.refit_task is not None and not self.refit_task.done()
+        if is_fitting and self.refitter.models is models:
+            self.refitter.shown = preview
 
     async def _finish_refit(self) -> None:
         """Wait for the refit; after a signal, only for a short time."""

@@ -26,13 +26,15 @@ from insitu.modeling.measurement import Experiment, RunTable
 class RefitInputs:
     """Everything that a refit needs from the campaign.
 
-    previous: class means of the refit before, None to begin from scratch.
+    previous: class means of the refit before, None to begin from scratch. evidence: ids of the runs
+    in which classes are found, whose values a later refit may need again.
     """
 
     experiment: Experiment
     classes: ClassSettings
     dependencies: Mapping[CallPath, Products]
     previous: ClassMeans | None = None
+    evidence: frozenset[str] = frozenset()
 
 
 def load_refit_inputs(
@@ -59,7 +61,8 @@ def load_refit_inputs(
         UsageError: dependencies.json cannot be read.
     """
     # scipy comes with this import, and an aggregator without a run does not need it.
-    from insitu.modeling.class_means import runs_to_read
+    from insitu.modeling.class_means import choose_evidence, runs_to_read
+    from insitu.modeling.classes.run_groups import group_runs
 
     if classes is None:
         classes = load_config(campaign).classes
@@ -67,6 +70,8 @@ def load_refit_inputs(
     experiment = load_experiment(store, store.table_on_disk)
     used = runs_to_read(experiment, classes, previous)
     selected, _ = select_runs(store.runs())
+    groups, _ = group_runs(experiment)
+    evidence = frozenset(selected[index].id for index in choose_evidence(experiment, groups))
     load = load_table or TableCache(store).load
     runs = []
     for index, (record, (key, table)) in enumerate(zip(selected, experiment.runs, strict=True)):
@@ -76,7 +81,7 @@ def load_refit_inputs(
     dependencies = load_products(
         find_dependencies_file(campaign), experiment.callpaths(), experiment.parameters
     )
-    return RefitInputs(experiment, classes, dependencies, previous)
+    return RefitInputs(experiment, classes, dependencies, previous, evidence)
 
 
 def fit_models(

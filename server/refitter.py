@@ -37,6 +37,7 @@ class Refitter:
         self._modelled_runs = {run.id for run in store.runs()} - set(unmodelled)
         self._pending_runs: set[str] = set()
         self._runs_in_work: set[str] = set()
+        self._evidence: frozenset[str] = frozenset()  # runs whose values may be needed again
         self._new_tables: list[tuple[RunKey, RunTable]] = []  # of the runs in work
         self._deviations: dict[str, tuple[Finding, ...]] = {}  # by run in work
 
@@ -64,6 +65,7 @@ class Refitter:
             previous=self._class_means,
         )
         self._runs_in_work, self._pending_runs = self._pending_runs, set()
+        self._evidence = inputs.evidence
 
         previous = self.models
         new_runs = [run for run in self._store.runs() if run.id in self._runs_in_work]
@@ -139,5 +141,7 @@ class Refitter:
                 findings += deviations
 
         release_connections()
+        self._tables.drop_others(self._evidence)
+        self._new_tables = []
         self._store.put_models(models, of=self._modelled_runs, class_means=self._class_means)
         return findings

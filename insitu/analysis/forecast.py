@@ -192,7 +192,8 @@ def _select_paths(models: ModelSet, expensive: set[CallPath]) -> dict[str, set[C
     for series in models.models:
         path, metric = series.key.callpath, series.key.metric
         if (path, metric) in complete:
-            value = float(np.nanmax(series.model.values, initial=0.0))
+            is_core = metric in CORE_METRICS  # the expensive call paths are followed
+            value = 0.0 if is_core else float(np.nanmax(series.model.values, initial=0.0))
             largest[metric][path] = max(value, largest[metric].get(path, 0.0))
 
     followed = {}

@@ -57,6 +57,8 @@ class Catalogue:
         """Read through an open connection, which the catalogue closes."""
         self.path = path
         self._connection = connection
+        self._runs: list[RunRecord] = []  # what `runs` returned last
+        self._runs_version = (-1, -1)  # of the file, then
 
     def runs(self) -> list[RunRecord]:
         """All runs, in the order in which they were first stored.
@@ -64,6 +66,10 @@ class Catalogue:
         Raises:
             CampaignError: the file cannot be read, or a run is damaged or missing.
         """
+        version = self._version()
+        if version == self._runs_version and not self._connection.in_transaction:
+            return list(self._runs)
+
         runs = []
         for *row, checksum in self._read_run_rows():
             try:
@@ -72,7 +78,16 @@ class Catalogue:
                 runs.append(records.run_of(tuple(row[:10])))
             except DAMAGE as error:
                 raise self.damage_error(f"run '{row[0]}'", error) from error
-        return runs
+
+        if not self._connection.in_transaction:  # whose changes may be undone
+            self._runs, self._runs_version = runs, version
+        return list(runs)
+
+    def _version(self) -> tuple[int, int]:
+        """Numbers that change with every change by another process, and by this one."""
+        with explain_errors(self.path):
+            (of_others,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return int(of_others), self._connection.total_changes
 
     def _read_run_rows(self) -> list[tuple[Any, ...]]:  # Any: columns of several types
         """The columns of each run that its checksum covers, and the checksum."""

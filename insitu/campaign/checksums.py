@@ -24,12 +24,12 @@ Value = str | bytes | int | float | None
 
 def checksum_of(values: Iterable[Value]) -> bytes:
     """The checksum of a row. Values of different types, or divided differently, differ."""
-    digest = hashlib.blake2b(digest_size=SIZE)
+    pieces: list[bytes] = []
     for value in values:
         data = value if isinstance(value, bytes) else repr(value).encode()
-        digest.update(f"{type(value).__name__} {len(data)} ".encode())
-        digest.update(data)
-    return digest.digest()
+        pieces.append(b"%b %d " % (type(value).__name__.encode(), len(data)))
+        pieces.append(data)
+    return hashlib.blake2b(b"".join(pieces), digest_size=SIZE).digest()
 
 
 def is_intact(values: Iterable[Value], checksum: bytes | None) -> bool:

@@ -1,6 +1,6 @@
 """Load the complete runs of a campaign, with their values, as one experiment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from insitu.campaign.base import Store
 from insitu.campaign.selection import (
@@ -19,7 +19,8 @@ TABLE_CACHE_BYTES = 1 << 29  # values that are in memory; those of other runs ar
 class TableCache:
     """The values of complete runs, which never change: each is read once while there is room.
 
-    The others stay in the file, and each use of some call paths reads those.
+    The others stay in the file, and each use of some call paths reads those. `drop_others` makes
+    room, so that an aggregator does not hold every run that it has ever received.
     """
 
     def __init__(self, store: Store, capacity_bytes: int = TABLE_CACHE_BYTES) -> None:
@@ -27,6 +28,7 @@ class TableCache:
         self._store = store
         self._free_bytes = capacity_bytes
         self._tables: dict[str, RunTable] = {}
+        self._sizes: dict[str, int] = {}  # bytes
 
     def load(self, run_id: str) -> RunTable:
         """Return the values of a run, from memory if they are there.
@@ -34,18 +36,23 @@ class TableCache:
         Raises:
             CampaignError: the values cannot be read.
         """
-        table = self._tables.get(run_id)
+        if run_id in self._tables:
+            return self._tables[run_id]
 
-        if table is None:
-            size = self._store.table_bytes(run_id)
-            if size <= self._free_bytes:
-                self._free_bytes -= size
-                table = self._store.table(run_id)
-            else:
-                table = self._store.table_on_disk(run_id)
-            self._tables[run_id] = table
+        size = self._store.table_bytes(run_id)
+        if size > self._free_bytes:
+            return self._store.table_on_disk(run_id)
 
-        return table
+        self._tables[run_id] = self._store.table(run_id)
+        self._sizes[run_id] = size
+        self._free_bytes -= size
+        return self._tables[run_id]
+
+    def drop_others(self, run_ids: Collection[str]) -> None:
+        """Drop the values of all runs but these."""
+        for run_id in self._tables.keys() - set(run_ids):
+            del self._tables[run_id]
+            self._free_bytes += self._sizes.pop(run_id)
 
 
 def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None) -> Experiment:

@@ -1,44 +1,27 @@
 """The tables of campaign.db that hold models and the classes of ranks.
 
-A model is a row: compressed JSON. Most call paths have the same classes in a run, so each distinct
-classification of ranks is stored once, and a row per series refers to those of all runs.
+A model is a row, see `model_bodies.py`. Most call paths have the same classes in a run, so each
+distinct classification of ranks is stored once, and a row per series refers to those of all runs.
 """
 
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from insitu.campaign import records, vectors
 from insitu.campaign.checksums import DAMAGE, Value, checksum_of, is_intact
 from insitu.campaign.database import has_checksums, has_shared_classes
+from insitu.campaign.model_bodies import has_mean_law, pack_body, unpack_body
 from insitu.entities import CallPath, Metric, MetricKind, RunKey
-from insitu.modeling.base import Clusters, Model, SeriesModel
+from insitu.modeling.base import MAXIMUM, Clusters, Model, SeriesModel
 from insitu.modeling.measurement import IntArray, SeriesKey
 
-MAX_BODY_BYTES = 1 << 24  # of one model, uncompressed; the largest that was seen has 20 kB
 MAX_CLASSIFICATIONS = 1 << 20  # runs of one series
-BODY_LEVEL = 6  # of zlib
-
-# Where a model differs from this text, it is compressed. Part of the format: never change it.
-BODY_DICTIONARY = (
-    b'"factors":[{"parameter":"n","exponent":"1/2","log":"1"}{"parameter":"p","exponent":"0",'
-    b'"log":"0"}]}]}}],"exponential":"0.0,0.0,0.0,1.0,0.0,0.0,0.5,0.0,0.3333333333333333,'
-    b"0.6666666666666666,1.3333333333333333,0.25,0.75,1.25,1.5,2.0,1.0,0.0,0.0,0.0],"
-    b'"tails":[[0.0,0.0,0.0,0.0,0.0],[0.0,0.0,0.0,0.0,0.0]],"findings":[["not-modelled",'
-    b'{"parameters":["p"],"modeler":"evidence","segments":[{"lower":null,"upper":null,"function":'
-    b'{"parameters":["p"],"constant":0.0,"terms":[{"coefficient":1.0,"factors":[{"parameter":"p",'
-    b'"exponent":"1","log":"0"}]}]}}],"quality":{"smape":0.0,"adjusted_r2":null,"rss":0.0},'
-    b'"coordinates":[[2.0],[4.0],[8.0],[16.0],[32.0],[64.0],[128.0],[256.0],[512.0],[1024.0]],'
-    b'"values":[0.0,1.0],"change_points":[],"spreads":[{"shape":[6,2,1,3],"exponents":[0.0,0.0,'
-    b'0.0,0.0,0.0,0.0],"coefficients":[[0.0,0.0,0.0],[0.0,0.0]],"covariances":[[[0.0,0.0,0.0],'
-    b"[0.0,0.0,0.0],[0.0,0.0,0.0]],[[0.0,0.0,0.0],[0.0,0.0,0.0],[0.0,0.0,0.0]]],"
-    b'"weights":[0.9999,0.00001],"sigma":1e-06,"degrees":200.0}],"probability":0.9999,'
-    b'"change_probabilities":[],"findings":[]}'
-)
 
 ClassKey = tuple[CallPath, str]  # a series with all of its classes
 ClassesOfSeries = tuple[Clusters, ...]  # in all runs
@@ -52,16 +35,44 @@ def group_clusters(clusters: Iterable[Clusters]) -> dict[ClassKey, ClassesOfSeri
     return {key: tuple(entries) for key, entries in by_series.items()}
 
 
-def write_model_rows(
+def write_models(
     connection: sqlite3.Connection,
     models: Iterable[SeriesModel],
-    clusters: Mapping[ClassKey, ClassesOfSeries],
-) -> str:
-    """Insert models, and replace all classes; return the runs as JSON, for `read_classes`."""
-    connection.executemany(
-        "INSERT OR REPLACE INTO model VALUES (?, ?, ?, ?, ?, ?, ?)", _model_rows(models)
-    )
+    checksums: Mapping[SeriesKey, bytes],
+) -> dict[SeriesKey, bytes]:
+    """Insert or replace the models whose rows differ; return the checksums of all of them.
 
+    Args:
+        connection: to campaign.db.
+        models: of distinct series.
+        checksums: of rows that are stored.
+    """
+    written = {}
+    changed = []
+    bodies: dict[int, tuple[Model, bytes]] = {}  # holds the model, so that no other has its id
+    for series in models:
+        if id(series.model) not in bodies:
+            bodies[id(series.model)] = (series.model, pack_body(series.model))
+        values: tuple[Value, ...] = (
+            records.callpath_text(series.key.callpath),
+            series.key.metric,
+            series.key.behaviour,
+            series.metric.unit,
+            series.metric.kind.value,
+            bodies[id(series.model)][1],
+        )
+        checksum = written[series.key] = checksum_of(values)
+        if checksums.get(series.key) != checksum:
+            changed.append((*values, checksum))
+
+    connection.executemany("INSERT OR REPLACE INTO model VALUES (?, ?, ?, ?, ?, ?, ?)", changed)
+    return written
+
+
+def write_classes(
+    connection: sqlite3.Connection, clusters: Mapping[ClassKey, ClassesOfSeries]
+) -> str:
+    """Replace all classes; return the runs as JSON, for `read_classes`."""
     for table in ("cluster", "classification", "classified"):
         connection.execute(f"DELETE FROM {table}")
     runs = {entry.run for entries in clusters.values() for entry in entries}
@@ -71,44 +82,6 @@ def write_model_rows(
     connection.executemany("INSERT INTO classified VALUES (?, ?, ?, ?)", rows)
 
     return json.dumps([[records.key_text(key), key.repetition] for key in keys])
-
-
-def _model_rows(models: Iterable[SeriesModel]) -> Iterator[tuple[Value, ...]]:
-    """The rows of models; one that several series share is packed once."""
-    bodies: dict[int, tuple[Model, bytes]] = {}  # holds the model, so that no other has its id
-    for series in models:
-        if id(series.model) not in bodies:
-            bodies[id(series.model)] = (series.model, _pack_body(series.model))
-        values: tuple[Value, ...] = (
-            records.callpath_text(series.key.callpath),
-            series.key.metric,
-            series.key.behaviour,
-            series.metric.unit,
-            series.metric.kind.value,
-            bodies[id(series.model)][1],
-        )
-        yield (*values, checksum_of(values))
-
-
-def _pack_body(model: Model) -> bytes:
-    text = json.dumps(model.to_dict(), separators=(",", ":"))
-    packer = zlib.compressobj(BODY_LEVEL, zdict=BODY_DICTIONARY)
-    return packer.compress(text.encode()) + packer.flush()
-
-
-def _unpack_body(body: str | bytes) -> Model:
-    """The model from its row; formats before the third stored its text.
-
-    Raises:
-        ValueError: the bytes are damaged.
-    """
-    if isinstance(body, bytes):
-        unpacker = zlib.decompressobj(zdict=BODY_DICTIONARY)
-        try:
-            body = unpacker.decompress(body, MAX_BODY_BYTES).decode()
-        except zlib.error as error:
-            raise ValueError(f"not zlib: {error}") from error
-    return Model.from_dict(json.loads(body))
 
 
 def _class_rows(
@@ -137,29 +110,48 @@ def _class_rows(
     return rows, classifications
 
 
-def read_series(connection: sqlite3.Connection) -> tuple[tuple[SeriesModel, ...], int]:
-    """The intact models, sorted, and the number of damaged ones."""
+class StoredSeries(NamedTuple):
+    """What the table of models holds: models and supplements, sorted, as in `ModelSet`.
+
+    checksums: of their rows. n_damaged: rows that were left out.
+    """
+
+    models: tuple[SeriesModel, ...]
+    supplements: tuple[SeriesModel, ...]
+    checksums: dict[SeriesKey, bytes]
+    n_damaged: int
+
+
+def read_series(connection: sqlite3.Connection) -> StoredSeries:
+    """Read all models; each is unpacked when it is first used."""
     callpath_of = cache(records.callpath_of)  # few call paths, each in many rows
-    unpack_body = cache(_unpack_body)  # many call paths have the same counts, and so the same model
+    model_of = cache(unpack_body)  # many call paths have the same counts, and so the same model
+    metric_of = cache(lambda name, unit, kind: Metric(name, unit, MetricKind(kind)))
     checksum = "checksum" if has_checksums(connection) else "NULL"
     rows = connection.execute(
         f"SELECT callpath, metric, class, unit, kind, body, {checksum} FROM model"
         " ORDER BY callpath, metric, class"
     )
 
-    models, n_damaged = [], 0
+    models: list[SeriesModel] = []
+    supplements: list[SeriesModel] = []
+    checksums: dict[SeriesKey, bytes] = {}
+    n_damaged = 0
     for *row, row_checksum in rows:
         path, name, behaviour, unit, kind, body = row
         try:
             if not is_intact(row, row_checksum):
                 raise ValueError("its checksum differs")
-            metric = Metric(name, unit, MetricKind(kind))
             key = SeriesKey(callpath_of(path), name, behaviour)
-            models.append(SeriesModel(key, metric, unpack_body(body)))
+            series = SeriesModel(key, metric_of(name, unit, kind), model_of(body))
+            is_supplement = behaviour == MAXIMUM or has_mean_law(series.model)
         except DAMAGE:
             n_damaged += 1
+            continue
+        (supplements if is_supplement else models).append(series)
+        checksums[key] = row_checksum
 
-    return tuple(models), n_damaged
+    return StoredSeries(tuple(models), tuple(supplements), checksums, n_damaged)
 
 
 def read_classes(
@@ -169,7 +161,7 @@ def read_classes(
 
     Args:
         connection: to campaign.db.
-        runs_text: what `write_model_rows` returned.
+        runs_text: what `write_classes` returned.
     """
     clusters, n_damaged = _read_class_rows(connection)
     if has_shared_classes(connection):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from insitu.entities import CallPath, Configuration, Finding, RunKey, RunRecord, RunState
@@ -14,6 +15,8 @@ RUN_COLUMNS = (
     "id, parameters, repetition, state, started_at, ended_at, configuration, exit_status, missing,"
     " findings"
 )
+
+TEXTS_KEPT = 256  # parsed texts of each kind in memory
 
 
 def parameters_text(parameters: Mapping[str, float]) -> str:
@@ -28,9 +31,7 @@ def key_text(key: RunKey) -> str:
 
 def key_of(parameters: str, repetition: int) -> RunKey:
     """The key from what `key_text` returned."""
-    return RunKey(
-        tuple((str(name), float(value)) for name, value in json.loads(parameters)), repetition
-    )
+    return RunKey(_parameters_of(parameters), repetition)
 
 
 def complete_ids(runs: Iterable[RunRecord]) -> list[str]:
@@ -68,19 +69,37 @@ def with_findings(run: RunRecord, findings: Sequence[Finding], without: str = ""
 def run_of(row: tuple[str, str, int, str, float, float, str, str, str, str]) -> RunRecord:
     """The run from its values of RUN_COLUMNS."""
     run_id, parameters, repetition, state, started_at, ended_at, *texts = row
-    configuration, exit_status, missing, findings = map(json.loads, texts)
+    configuration, exit_status, missing, findings = texts
 
     return RunRecord(
         id=run_id,
-        key=key_of(parameters, repetition),
+        key=RunKey(_parameters_of(parameters), repetition),
         state=RunState(state),
         started_at=started_at,
         ended_at=ended_at,
-        configuration=Configuration.of(configuration),
-        exit_status=tuple(exit_status),
-        missing=tuple(missing),
-        findings=tuple(Finding(code, text, where) for code, text, where in findings),
+        configuration=_configuration_of(configuration),
+        exit_status=_numbers_of(exit_status),
+        missing=_numbers_of(missing),
+        findings=tuple(Finding(code, text, where) for code, text, where in json.loads(findings)),
     )
+
+
+# Most runs of a campaign have these in common: a campaign of many runs holds each of them once.
+
+
+@lru_cache(maxsize=TEXTS_KEPT)
+def _parameters_of(text: str) -> tuple[tuple[str, float], ...]:
+    return tuple((str(name), float(value)) for name, value in json.loads(text))
+
+
+@lru_cache(maxsize=TEXTS_KEPT)
+def _configuration_of(text: str) -> Configuration:
+    return Configuration.of(json.loads(text))
+
+
+@lru_cache(maxsize=TEXTS_KEPT)
+def _numbers_of(text: str) -> tuple[int, ...]:
+    return tuple(json.loads(text))
 
 
 def callpath_text(callpath: CallPath) -> str:

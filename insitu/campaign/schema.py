@@ -6,6 +6,7 @@ Format history (append only; a released step never changes):
     2  2026-11  checksums of runs, models and classes
     3  2026-11  compressed models; each distinct classification of ranks once
     4  2026-11  the mean of each behaviour class in each run
+    5  2026-11  models as MessagePack
 """
 
 APPLICATION_ID = 0x494E5349  # "INSI": lets file(1) and insitu recognise the file
@@ -104,10 +105,14 @@ CREATE TABLE class_mean (
 );
 """
 
+# The tables stay; new rows of `model` are read by this format only, see model_bodies.py.
+_FORMAT_5 = ""
+
 STEPS = (
     _FORMAT_1,
     _FORMAT_2,
     _FORMAT_3,
     _FORMAT_4,
+    _FORMAT_5,
 )  # STEPS[k] upgrades a file from format k to format k + 1
 FORMAT = len(STEPS)

@@ -35,8 +35,8 @@ from insitu.campaign.run_values import (
 from insitu.campaign.stored_values import StoredMatrix, unpack
 from insitu.entities import CallPath, Finding, Metric, RunRecord
 from insitu.errors import CampaignError
-from insitu.modeling.base import ClassMeans, ModelSet
-from insitu.modeling.measurement import FloatArray, RunTable
+from insitu.modeling.base import ClassMeans, Clusters, ModelSet
+from insitu.modeling.measurement import FloatArray, RunTable, SeriesKey
 
 SITE = "site "  # begins the names of the rows of `campaign` that say where functions are defined
 
@@ -60,7 +60,10 @@ class SqliteStore(Catalogue):
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         """Take over an open connection."""
         super().__init__(path, connection)
-        self._last_models = ModelSet()  # what put_models of this store wrote last
+        self._checksums: dict[
+            SeriesKey, bytes
+        ] = {}  # of models that this store has read or written
+        self._clusters: Sequence[Clusters] | None = None  # the same, of classes; None if unknown
         self._last_version = -1  # `changes()` after that
         self._intact_means: frozenset[str] = frozenset()  # class means that this store has read
         self._callpath_texts: dict[bytes, dict[int, str]] = {}  # of runs, by ids
@@ -217,21 +220,21 @@ class SqliteStore(Catalogue):
         of: Collection[str] | None = None,
         class_means: ClassMeans | None = None,
     ) -> None:
-        """See Store. An object that is the same as last time is not written again."""
-        if self._last_version != self.changes():  # nothing written yet, or another process wrote
-            self._last_models = ModelSet()
-        last = self._last_models
-        before = {model.key: model for model in (*last.models, *last.supplements)}
-        after = {model.key: model for model in (*models.models, *models.supplements)}
-        changed = [model for key, model in after.items() if before.get(key) is not model]
+        """See Store. What is stored already is not written again."""
+        if self._last_version != self.changes():  # nothing known yet, or another process wrote
+            self._checksums, self._clusters = {}, None
+        every_model = [*models.models, *models.supplements]
+        keys = {series.key for series in every_model}
         modelled = sorted(records.complete_ids(self.runs()) if of is None else of)
 
         with self._writing() as connection:
-            if not before:
+            if not self._checksums:
                 connection.execute("DELETE FROM model")
-            model_tables.delete_models(connection, before.keys() - after.keys())
-            clusters = model_tables.group_clusters(models.clusters)
-            classified_runs = model_tables.write_model_rows(connection, changed, clusters)
+            model_tables.delete_models(connection, self._checksums.keys() - keys)
+            checksums = model_tables.write_models(connection, every_model, self._checksums)
+            if not _is_same(models.clusters, self._clusters):
+                clusters = model_tables.group_clusters(models.clusters)
+                self._put(CLASSIFIED_RUNS, model_tables.write_classes(connection, clusters))
 
             connection.execute("DELETE FROM finding")
             connection.executemany(
@@ -243,11 +246,11 @@ class SqliteStore(Catalogue):
             self._put("modelled runs", json.dumps(modelled))
             rest = {records.callpath_text(path): share for path, share in models.rest.items()}
             self._put("modelled rest", json.dumps(rest))
-            self._put(CLASSIFIED_RUNS, classified_runs)
             write_class_means(connection, class_means, self._intact_means)
             self._put(MODELLED_CHECKSUM, self.modelled_checksum().hex())
 
-        self._last_models, self._last_version = models, self.changes()
+        self._checksums, self._last_version = checksums, self.changes()
+        self._clusters = models.clusters
         self._intact_means = frozenset(class_means.means if class_means is not None else ())
 
     def models(self) -> ModelSet:
@@ -256,14 +259,16 @@ class SqliteStore(Catalogue):
         Models and classes are derived from the runs: damaged ones count as absent, and a finding
         says how to fit them again.
         """
+        self._checksums, self._clusters = {}, None
         if not self.are_models_intact():
             return ModelSet(findings=(self._damage_finding("the models are"),))
 
+        version = self.changes()
         try:
             with self._reading() as connection:
                 parameters = self._get("modelled parameters", "[]")
                 rest = json.loads(self._get("modelled rest", "{}"))
-                models, n_damaged_models = model_tables.read_series(connection)
+                stored = model_tables.read_series(connection)
                 clusters, n_damaged_clusters = model_tables.read_classes(
                     connection, self._get(CLASSIFIED_RUNS, "[]")
                 )
@@ -274,14 +279,17 @@ class SqliteStore(Catalogue):
             raise
 
         findings = tuple(Finding(*row) for row in rows)
-        if n_damaged_models or n_damaged_clusters:
-            what = f"{n_damaged_models} models and {n_damaged_clusters} classifications are"
+        if stored.n_damaged or n_damaged_clusters:
+            what = f"{stored.n_damaged} models and {n_damaged_clusters} classifications are"
             findings += (self._damage_finding(what),)
+        else:
+            self._checksums, self._clusters = stored.checksums, clusters
+            self._last_version = version
 
         return ModelSet(
             parameters=tuple(json.loads(parameters)),
-            models=tuple(series for series in models if not series.is_supplement),
-            supplements=tuple(series for series in models if series.is_supplement),
+            models=stored.models,
+            supplements=stored.supplements,
             clusters=clusters,
             findings=findings,
             rest={records.callpath_of(path): share for path, share in rest.items()},
@@ -370,6 +378,13 @@ class SqliteStore(Catalogue):
             "SELECT value FROM campaign WHERE name = ?", (name,)
         ).fetchone()
         return default if row is None else str(row[0])
+
+
+def _is_same(clusters: Sequence[Clusters], stored: Sequence[Clusters] | None) -> bool:
+    """Whether these are the very objects that are stored."""
+    if stored is None or len(clusters) != len(stored):
+        return False
+    return all(entry is before for entry, before in zip(clusters, stored, strict=True))
 
 
 def _vector_rows(

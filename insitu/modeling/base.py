@@ -1,6 +1,7 @@
 """Modelers, the models that they make, and the model set of a campaign."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -306,7 +307,7 @@ class Model:
 
 
 def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    return float(value) if math.isfinite(value) else None
 
 
 def _number(value: float | None, absent: float) -> float:

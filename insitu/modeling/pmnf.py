@@ -6,6 +6,7 @@ f(x₁ … x_m) = c₀ + Σ_k c_k · Π_l x_l^α · log2(x_l)^β [· 2^(γ·x_l)
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,12 +120,7 @@ class Function:
                 {
                     "coefficient": term.coefficient,
                     "factors": [
-                        {"parameter": factor.parameter}
-                        | {
-                            name: str(value)
-                            for name, value in zip(EXPONENT_NAMES, factor[1:], strict=True)
-                            if value or name != "exponential"
-                        }
+                        {"parameter": factor.parameter} | _exponent_texts(factor)
                         for factor in term.factors
                     ],
                 }
@@ -142,9 +138,9 @@ class Function:
                 Term(
                     float(term["coefficient"]),
                     tuple(
-                        Factor(
+                        _factor(
                             factor["parameter"],
-                            *(Fraction(factor.get(name, "0")) for name in EXPONENT_NAMES),
+                            tuple([factor.get(name, "0") for name in EXPONENT_NAMES]),
                         )
                         for factor in term["factors"]
                     ),
@@ -155,6 +151,17 @@ class Function:
 
 
 EXPONENT_NAMES = ("exponent", "log", "exponential")
+
+
+def _exponent_texts(factor: Factor) -> dict[str, str]:
+    """The exponents of a factor as text; that of a power of two only where there is one."""
+    texts = {"exponent": str(factor.alpha), "log": str(factor.beta)}
+    return texts | {"exponential": str(factor.gamma)} if factor.gamma else texts
+
+
+@lru_cache(maxsize=1024)  # many models share few factors
+def _factor(parameter: str, exponents: tuple[str, ...]) -> Factor:
+    return Factor(parameter, *map(Fraction, exponents))
 
 
 def power(x: FloatArray, alpha: float, beta: float, gamma: float = 0.0) -> FloatArray:
