@@ -8,7 +8,7 @@ import numpy as np
 from insitu.errors import ModelingError
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 
-CLIPPED_DIFFERENCE = 5.0  # of two repetitions, in deviations; larger ones count like that
+CLIPPED_TRIPLE = 3.5  # deviations of three repetitions together; larger ones count like that
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,8 @@ def _compare_successive(
 
     Per triple of repetitions in order: the mean of both squared differences of neighbours, the
     squared difference of the first and the last, and 1. In units of the deviation that a series
-    usually has, clipped at CLIPPED_DIFFERENCE of it, so that outliers do not decide.
+    usually has. A triple that scatters by more than CLIPPED_TRIPLE of it is shrunk as a whole, so
+    that outliers do not decide; clipping each difference would make neighbours look less alike.
 
     Args:
         values: (n_series, n_points, n_repetitions). centre, deviations: (n_series, n_points).
@@ -184,12 +185,17 @@ def _compare_successive(
     usual = np.median(usual, axis=1, keepdims=True) * np.abs(np.nan_to_num(centre))
     is_usable = usual > 0
     unit = np.where(is_usable, usual, 1.0)[:, :, None]
-    of_one = np.clip(np.abs(np.diff(values, axis=2)) / unit, 0.0, CLIPPED_DIFFERENCE) ** 2
-    of_two = np.clip(np.abs(values[:, :, 2:] - values[:, :, :-2]) / unit, 0.0, CLIPPED_DIFFERENCE)
-    neighbours = (of_one[:, :, 1:] + of_one[:, :, :-1]) / 2
-    is_triple = np.isfinite(neighbours) & is_usable[:, :, None]
+    differences = np.diff(values, axis=2) / unit
+    of_one = (differences[:, :, 1:] ** 2 + differences[:, :, :-1] ** 2) / 2
+    of_two = (differences[:, :, 1:] + differences[:, :, :-1]) ** 2
+    is_triple = np.isfinite(of_two) & is_usable[:, :, None]
 
-    sums[:, :, 0] = np.where(is_triple, neighbours, 0.0).sum(axis=2)
-    sums[:, :, 1] = np.where(is_triple, of_two**2, 0.0).sum(axis=2)
+    # Independent repetitions of deviation 1 have a mean of 2 in both, and of 1 in this.
+    scatter = (2 * of_one + of_two) / 6
+    shrink = 1 / np.maximum(np.where(is_triple, scatter, 0.0) / CLIPPED_TRIPLE**2, 1.0)
+    of_one, of_two = of_one * shrink, of_two * shrink
+
+    sums[:, :, 0] = np.where(is_triple, of_one, 0.0).sum(axis=2)
+    sums[:, :, 1] = np.where(is_triple, of_two, 0.0).sum(axis=2)
     sums[:, :, 2] = is_triple.sum(axis=2)
     return sums

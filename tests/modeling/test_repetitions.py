@@ -5,7 +5,12 @@ import pytest
 
 import insitu
 from insitu.modeling.evidence.claims import probability_of_constant
-from insitu.modeling.evidence.repetitions import correlation_of_repetitions, noise_by_coordinate
+from insitu.modeling.evidence.repetitions import (
+    CORRELATIONS,
+    correlation_of_repetitions,
+    noise_by_coordinate,
+    weigh_repetitions,
+)
 from insitu.modeling.series import reduce_repetitions
 
 X = np.array([2.0, 4, 8, 16, 32, 64])
@@ -41,11 +46,37 @@ def test_a_coordinate_with_noisier_repetitions_counts_less():
 
 
 def test_successive_repetitions_that_resemble_each_other_are_recognised():
-    drifting = reduced(np.exp(0.05 * autoregressive(2)))
+    drifting = reduced(np.exp(0.05 * autoregressive(2, series=400)))
     independent = reduced(np.exp(0.05 * normal(2)))
 
-    assert correlation_of_repetitions(drifting.lags) == pytest.approx(0.8, abs=0.25)
-    assert correlation_of_repetitions(independent.lags) == 0
+    posterior = correlation_of_repetitions(drifting.lags)
+
+    assert posterior is not None
+    assert float(posterior @ CORRELATIONS) == pytest.approx(0.8, abs=0.15)
+    assert correlation_of_repetitions(independent.lags) is None
+
+
+def test_repetitions_that_drift_together_have_the_noise_of_another_day():
+    deviations = []
+    for seed in range(20):
+        series = reduced(np.exp(0.05 * autoregressive(seed, series=20)))
+        worth = weigh_repetitions(series, [np.arange(20)])
+        deviations.append(np.sqrt((worth.deviations**2).mean()))
+
+    # Within a coordinate they scatter by half of it.
+    assert np.mean(deviations) == pytest.approx(0.05, rel=0.2)
+    assert np.isfinite(worth.degrees).all()
+
+
+def test_runs_that_series_share_say_little_about_the_noise_of_a_coordinate():
+    noisier = np.array([1, 1, 1, 1, 1, 4])[:, None]
+    shared, apart = normal(5, series=1) + 0.1 * normal(6), normal(7)
+
+    of_shared = reduced(np.exp(0.05 * noisier * shared))
+    of_apart = reduced(np.exp(0.05 * noisier * apart))
+
+    assert noise_by_coordinate(of_shared.deviations, of_shared.counts).max() < 2
+    assert noise_by_coordinate(of_apart.deviations, of_apart.counts).max() > 2.5
 
 
 def test_a_deviation_that_all_series_of_a_run_share_is_no_correlation():
@@ -54,7 +85,7 @@ def test_a_deviation_that_all_series_of_a_run_share_is_no_correlation():
         of_run = np.exp(0.1 * normal(seed, series=1) + 0.01 * normal(100 + seed))
         found.append(correlation_of_repetitions(reduced(of_run).lags))
 
-    assert sum(correlation > 0 for correlation in found) <= 1
+    assert sum(posterior is not None for posterior in found) <= 1
 
 
 def test_constants_whose_repetitions_drift_are_not_called_growing():

@@ -45,13 +45,15 @@ class Scales:
     """What turns fits of scaled data into fits of the data.
 
     values: (s,), with the sign of the series. terms: (T,), the largest value of each term. noise:
-    (s,), of the next measurement, relative to the usual noise of the series. smallest: (s,), the
-    smallest value, in the units of the data.
+    (s,), of the next measurement, relative to the usual noise of the series. degrees: (s,), of
+    freedom that the noise has at most. smallest: (s,), the smallest value, in the units of the
+    data.
     """
 
     values: FloatArray
     terms: FloatArray
     noise: FloatArray
+    degrees: FloatArray
     smallest: FloatArray
 
 
@@ -191,6 +193,11 @@ class _BestHypotheses:
             return np.take_along_axis(values, order, 1)
 
         self.posterior, self.space, self.noise = posterior, space, scales.noise
+        self.degrees = np.where(
+            np.isinf(scales.degrees),
+            posterior.degrees,
+            1 / (1 / posterior.degrees + 1 / scales.degrees),
+        )
         self.smallest = np.abs(scales.smallest)
         self.weights = take(posterior.hypotheses)
         self.first, self.second = take(candidates.first), take(candidates.second)
@@ -300,7 +307,7 @@ class _BestHypotheses:
             covariances[:, :, j, i] = covariances[:, :, i, j]
 
         sigma = (self.posterior.sigma * self.noise).tolist()
-        degrees = self.posterior.degrees.tolist()
+        degrees = self.degrees.tolist()
         return [
             Spread(
                 exponents=exponents[i],

@@ -159,6 +159,7 @@ class Batch:
                 values=self.scale[rows],
                 terms=self.term_scale,
                 noise=self.worth.newest[rows],
+                degrees=self.worth.degrees[rows],
                 smallest=self.smallest[rows] * self.scale[rows],
             ),
             target=float(TARGET_FACTOR * self.x[-1] if target is None else target),

@@ -10,7 +10,7 @@ segments explain a series better than one function does, it is cut [SEG].
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
@@ -38,6 +38,7 @@ from insitu.modeling.evidence.hypothesis_space import (
 from insitu.modeling.evidence.learn import Map
 from insitu.modeling.evidence.multi_parameter import Dependencies, solve_multi_parameter
 from insitu.modeling.evidence.noise import BoolArray
+from insitu.modeling.evidence.odd_zeros import find_odd_zeros, leave_out
 from insitu.modeling.evidence.solve import solve_batch
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.parallel import map_tasks
@@ -82,6 +83,14 @@ class Evidence:
         if len(series.parameters) > 1:
             answers = solve_multi_parameter(series, self.dependencies, map_)
             return _make_models(answers, series, self.name)
+
+        is_odd = find_odd_zeros(series)
+        if is_odd.any():
+            models = self.fit(leave_out(series, is_odd))
+            return [
+                _report_odd_zero(model, series.coordinates[odd, 0], series.parameters[0])
+                for model, odd in zip(models, is_odd, strict=True)
+            ]
 
         metrics = [key.metric for key in series.keys] or [""] * len(series.values)
         answers = self._solve_one_parameter(series, metrics, map_)
@@ -312,6 +321,21 @@ def _report_off(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding,
         f"what the {others} runs predict; the model is that of the {others} runs"
     )
     return (Finding(code, text),)
+
+
+def _report_odd_zero(model: Model, x: FloatArray, parameter: str) -> Model:
+    """A model of the other values with what was left out, at values of the parameter (1,) or (0,).
+
+    Returns:
+        The model as it is where nothing was.
+    """
+    if len(x) == 0:
+        return model
+    text = (
+        f"the value at {parameter}={number(x[0])} is 0 between positive values; "
+        "the model is that of the other runs"
+    )
+    return replace(model, findings=(Finding("point-off", text), *model.findings))
 
 
 def _report_sole(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:

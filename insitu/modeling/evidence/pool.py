@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.modeling.evidence import newest
+from insitu.modeling.evidence import newest, noise
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.change_points import ChangePrior, KnownSegments
 from insitu.modeling.evidence.point_fits import PointFits
@@ -38,15 +38,25 @@ class Pool:
 
     def select(self, positions: slice | IntArray) -> "Pool":
         """Return some of the members, numbered from 0."""
-        noise = self.noise[positions]
+        selected = self.noise[positions]
         chosen = np.arange(len(self.noise))[positions]
         return replace(
             self,
-            members=np.arange(len(noise)),
-            noise=noise,
+            members=np.arange(len(selected)),
+            noise=selected,
             fits=self.fits and self.fits.select(chosen),
             segments=self.segments and self.segments.select(chosen),
         )
+
+    def forget_noise(self, positions: IntArray) -> "Pool":
+        """Return a pool some of whose members (k,) are no independent evidence of their noise.
+
+        Their distribution is that before any data; all levels of measured values stay.
+        """
+        of_all = np.zeros((len(self.members), len(noise.LEVELS)))
+        of_all[:, np.searchsorted(noise.LEVELS, self.levels)] = self.noise
+        of_all[positions] = noise.noise_prior(noise.LEVELS)
+        return replace(self, levels=noise.LEVELS, noise=of_all, fits=None, segments=None)
 
     def with_least_noise(self, least: FloatArray) -> "Pool":
         """Return a pool whose members have at least this noise (m,), at the levels that are left.
@@ -55,8 +65,8 @@ class Pool:
         """
         is_possible = self.levels >= LEAST_SHARE * least[:, None]
         is_possible[:, -1] = True
-        noise = np.where(is_possible, np.maximum(self.noise, SMALLEST_PROBABILITY), 0.0)
-        return replace(self, noise=noise / noise.sum(axis=1, keepdims=True))
+        possible = np.where(is_possible, np.maximum(self.noise, SMALLEST_PROBABILITY), 0.0)
+        return replace(self, noise=possible / possible.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,7 @@ def find_shared_deviation(
     is_shared[is_complete] = left @ mean > MIN_LOADING * float(mean @ mean)
     if 2 * is_shared.sum() < len(residuals):
         return None
+    is_shared[~is_complete] = True
     return SharedDeviation((1 - 1 / ratio) * mean, is_shared)
 
 

@@ -15,6 +15,7 @@ Steps 1 to 3 work on chunks of series. An executor may compute the chunks anywhe
 same with and without one, and so are the answers, to the last bit.
 """
 
+from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -40,6 +41,10 @@ from insitu.modeling.measurement import FloatArray, IntArray
 
 CHUNKS_PER_TASK = 8  # so that sending a task to another machine is worth it
 ARENA_SIZE = 3_000_000  # numbers, more than the arrays of a chunk take
+SHARED_ROUNDS = 4  # of estimating what series share: functions take some of it for growth
+SHARED_GROWTH = 1.1  # of its variance in a round, below which it is known
+MIN_SAME_CUTS = 0.8  # of the series that change, at the same points, for a change of them all
+MIN_SHARED_FREEDOM = 2.0  # degrees, that functions leave in the points
 MIN_NOISE_OF_INEXACT = 1e-5  # noise below which the function already goes through all points
 
 
@@ -98,7 +103,9 @@ def _solve_shared(batch: Batch, pool: Pool, map_: Map) -> _Shared:
 
     What series share is part of their noise, but of no use for learning it: however many there
     are, it was drawn once per point, and repetitions do not show it. It stays in the data, since a
-    law that all series have and no function describes would look the same.
+    law that all series have and no function describes would look the same. Functions that know
+    nothing of it take some of it for growth, so its variance is estimated again from what functions
+    leave that know of it.
     """
     members, n_points = pool.members, len(batch.x)
     whole = _solve_whole(batch, pool, map_)
@@ -106,24 +113,66 @@ def _solve_shared(batch: Batch, pool: Pool, map_: Map) -> _Shared:
     if pool.are_counts or np.any(batch.x <= 0):
         return independent
 
+    levels = whole.sigmas
     residuals = _residuals(batch, members, whole)
-    deviation = find_shared_deviation(residuals, whole.sigmas, batch.x[:, None])
-    if deviation is None:
+    if find_shared_deviation(residuals, levels, batch.x[:, None]) is None:
         return independent
-    # A change that series have in common is no deviation of runs.
-    changed = _solve_segments(batch, pool, whole.suspects, map_)
-    residuals[np.isin(members, list(changed))] = np.nan
-    deviation = find_shared_deviation(residuals, whole.sigmas, batch.x[:, None])
-    if deviation is None:
-        return independent
+    changed = _find_common_change(_solve_segments(batch, pool, whole.suspects, map_))
+    residuals[np.isin(members, changed)] = np.nan
 
-    rows, squares = members[deviation.is_shared], float((deviation.logarithms**2).sum())
-    variance = squares / (n_points - 2)
+    result, before = independent, 0.0
+    for _ in range(SHARED_ROUNDS):
+        deviation = find_shared_deviation(residuals, levels, batch.x[:, None])
+        if deviation is None:
+            return result
+        freedom = _degrees_of_freedom(result.whole, members[deviation.is_shared], n_points)
+        variance = float((deviation.logarithms**2).sum()) / freedom
+        if variance < SHARED_GROWTH * before:
+            return result
+        result = _solve_with_deviation(
+            batch, pool, members[deviation.is_shared], variance=variance, map_=map_
+        )
+        residuals, before = _residuals(batch, members, result.whole), variance
+    return result
+
+
+def _find_common_change(cut: dict[int, Answer]) -> list[int]:
+    """The series that change, if they change at the same points: that is no deviation of runs.
+
+    Where each is cut elsewhere, or more often, segments may describe what all of them deviate by.
+
+    Args:
+        cut: answers of the series that may be cut, by row.
+    """
+    cuts = Counter(answer.cuts for answer in cut.values())
+    if not cuts or cuts.most_common(1)[0][1] < MIN_SAME_CUTS * len(cut):
+        return []
+    return list(cut)
+
+
+def _degrees_of_freedom(whole: Chunk, rows: IntArray, n_points: int) -> float:
+    """Degrees of freedom that functions leave in the points, in the mean over series (k,).
+
+    Each exponent is chosen by the data, as each coefficient is.
+    """
+    used = []
+    for row in rows.tolist():
+        answer = whole.answers[row]
+        used.append(answer.columns + len(answer.functions[0].terms))
+    return max(n_points - float(np.mean(used)), MIN_SHARED_FREEDOM)
+
+
+def _solve_with_deviation(
+    batch: Batch, pool: Pool, rows: IntArray, *, variance: float, map_: Map
+) -> _Shared:
+    """Answers where some series (k,) share a deviation of this variance of its logarithm."""
+    members = pool.members
     worth, least = batch.worth.with_shared_deviation(rows, variance)
     revised = batch.with_worth(worth)
     least_of_all = np.zeros(len(batch.scale))
     least_of_all[rows] = least
     learnt = learn_pool(revised, members, pool.are_counts, map_)
+    learnt = learnt.forget_noise(np.searchsorted(members, rows))
     floored = learnt.with_least_noise(least_of_all[members])
     share = min(1.0, variance / max(float(np.median(least)) ** 2, SMALLEST_VARIANCE))
     return _Shared(revised, floored, _solve_whole(revised, floored, map_), rows, share)
