@@ -3,6 +3,9 @@
 The ranks of a node share a clock. Each rank keeps a sample of its blocking collective calls, chosen
 so that all ranks sample the same calls. The agent compares when they entered. The share of the time
 that a rank waited in the sampled calls of a call path is applied to all calls of that path.
+
+The operation itself takes from the entry of the last rank to the exit of the last rank. The first
+quartile of these times is robust against noise [VAL §3.2].
 """
 
 from array import array
@@ -20,19 +23,22 @@ MAX_MISFITS = 0.1  # share of calls that do not fit together; beyond, nothing is
 class WaitingSample:
     """Time of the sampled calls of one row in one rank, in ticks."""
 
-    __slots__ = ("calls", "misfits", "time", "waited")
+    __slots__ = ("calls", "misfits", "operations", "time", "waited")
 
     def __init__(self) -> None:
         self.calls = self.misfits = 0
         self.time = self.waited = 0
+        self.operations: list[int] = []  # of all ranks together, without waiting
 
     def share(self, visits: int) -> float | None:
         """The share of the time that is waiting; None if the sample does not tell."""
-        if self.calls < min(visits, MIN_CALLS) or not self.time:
-            return None
-        if self.misfits > MAX_MISFITS * (self.calls + self.misfits):
-            return None
-        return self.waited / self.time
+        return self.waited / self.time if self.time and self.is_telling(visits) else None
+
+    def is_telling(self, visits: int) -> bool:
+        """Whether these calls represent all calls of the row."""
+        if not self.calls or self.calls < min(visits, MIN_CALLS):
+            return False
+        return self.misfits <= MAX_MISFITS * (self.calls + self.misfits)
 
 
 Samples = dict[int, WaitingSample]  # by row
@@ -77,12 +83,14 @@ def _add_call(members: Sequence[tuple[Samples, CollectiveEvent]]) -> None:
     is_one_call = all(
         ready <= event.end for (_, event), ready in zip(members, ready_at, strict=True)
     )
+    operation = max(event.end for _, event in members) - latest_begins[-1]
     for (rows, event), ready in zip(members, ready_at, strict=True):
         sample = rows.setdefault(event.row, WaitingSample())
         if not is_one_call:
             sample.misfits += 1
             continue
         sample.calls += 1
+        sample.operations.append(max(operation, 0))
         sample.time += event.end - event.begin
         sample.waited += max(ready - event.begin, 0)
 
@@ -101,7 +109,7 @@ def _ready_at(event: CollectiveEvent, begins: dict[int, int], latest_begins: lis
 def waiting_gauges(
     ranks: Sequence[Rank], ended: Iterable[tuple[Rank, RankTotals]]
 ) -> list[GaugeValues]:
-    """The metric `time_waiting` (s) of ranks that have ended.
+    """The metrics `time_waiting`, `collective_time` and `collective_time_min` (s) of ended ranks.
 
     Args:
         ranks: all ranks of the node.
@@ -118,7 +126,9 @@ def waiting_gauges(
         if totals is None:
             continue
 
-        waited_s: dict[int, float] = {}  # by row of the node; several rows may be one call path
+        # By row of the node; several rows may be one call path.
+        waited_s: dict[int, float] = {}
+        operations: dict[int, list[int]] = {}
         for row, sample in rows.items():
             if row >= len(rank.node_rows):
                 continue  # the table is damaged
@@ -127,6 +137,22 @@ def waiting_gauges(
                 node_row = rank.node_rows[row]
                 row_s = share * totals["time"][row] * rank.tick_s
                 waited_s[node_row] = waited_s.get(node_row, 0.0) + row_s
-        for node_row, seconds in waited_s.items():
-            gauges.append((rank.number, node_row, {"time_waiting": seconds}))
+            if sample.is_telling(totals["visits"][row]):
+                operations.setdefault(rank.node_rows[row], []).extend(sample.operations)
+        for node_row, ticks in operations.items():
+            values = {
+                "collective_time": _first_quartile(ticks) * rank.tick_s,
+                "collective_time_min": min(ticks) * rank.tick_s,
+            }
+            if node_row in waited_s:
+                values["time_waiting"] = waited_s[node_row]
+            gauges.append((rank.number, node_row, values))
     return gauges
+
+
+def _first_quartile(values: Sequence[int]) -> float:
+    """The first quartile, by linear interpolation between the two nearest values."""
+    ordered = sorted(values)
+    below, share = divmod((len(ordered) - 1) / 4, 1)
+    above = min(int(below) + 1, len(ordered) - 1)
+    return ordered[int(below)] * (1 - share) + ordered[above] * share

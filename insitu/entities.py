@@ -80,6 +80,8 @@ HEAP_GROWTH = Metric("heap_growth", "B", MetricKind.GAUGE)
 HEAP_PEAK = Metric("heap_peak", "B", MetricKind.GAUGE)
 POSITIONS = tuple(Metric(f"position_{axis}", "1", MetricKind.POSITION) for axis in "xyzt")
 TIME_WAITING = Metric("time_waiting", "s")
+COLLECTIVE_TIME = Metric("collective_time", "s", MetricKind.GAUGE)
+COLLECTIVE_TIME_MIN = Metric("collective_time_min", "s", MetricKind.GAUGE)
 CPU_TIME = Metric("cpu_time", "s")
 TIME_MPI = Metric("time_mpi", "s")
 ENERGY = Metric("energy", "J")
@@ -121,6 +123,8 @@ METRICS = (
     TIME_MPI,
     ENERGY,
     PARTNERS,
+    COLLECTIVE_TIME,
+    COLLECTIVE_TIME_MIN,
 )
 
 

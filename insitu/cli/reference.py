@@ -21,6 +21,10 @@ METRIC_DESCRIPTIONS = {
     "time_exclusive": "Time without the functions that are called from this call path.",
     "time_waiting": "Share of `time` in a blocking collective call before the last rank arrived "
     "whose data this rank needs. Known at the end of a run, for communicators within one node.",
+    "collective_time": "First quartile of the times of the sampled calls of a blocking collective, "
+    "each from the last rank's entry to the last rank's exit: a robust time of the operation "
+    "itself [VAL §3.2]. For communicators within one node.",
+    "collective_time_min": "The smallest of these times.",
     "bytes_sent": "Bytes passed to an MPI call: messages sent, send buffers of collectives.",
     "bytes_received": "Bytes obtained from an MPI call: messages received, receive buffers of "
     "collectives.",

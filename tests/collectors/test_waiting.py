@@ -113,4 +113,28 @@ def test_waiting_is_reported_by_rank_and_row_and_invalid_rows_are_skipped():
 
     gauges = waiting_gauges(ranks, [(rank, totals) for rank in ranks])
 
-    assert gauges == [(0, ROW, {"time_waiting": 10.0}), (1, ROW, {"time_waiting": 0.0})]
+    operation = {"collective_time": 5.0, "collective_time_min": 5.0}  # 30 to 40, ticks of 0.5 s
+    assert gauges == [
+        (0, ROW, {"time_waiting": 10.0} | operation),
+        (1, ROW, {"time_waiting": 0.0} | operation),
+    ]
+
+
+def test_the_time_of_an_operation_is_the_first_quartile_over_its_calls():
+    """[VAL §3.2]: from the entry of the last rank to the exit of the last; slow calls are noise."""
+    durations = [10, 11, 12, 13, 500, 14, 900, 15, 16]
+    calls = [
+        call([1000 * key, 1000 * key + 30], [1000 * key + 30 + time] * 2, [NEEDS_ALL] * 2, key=key)
+        for key, time in enumerate(durations)
+    ]
+    ranks = []
+    for number in range(2):
+        rank = Rank(Table([events[number] for events in calls]), number, tick_s=1.0)
+        rank.node_rows.extend(range(ROW + 1))
+        ranks.append(rank)
+    totals = {"visits": [9] * (ROW + 1), "time": [2000] * (ROW + 1)}
+
+    gauges = waiting_gauges(ranks, [(rank, totals) for rank in ranks])
+
+    assert [values["collective_time"] for _, _, values in gauges] == [12.0, 12.0]
+    assert [values["collective_time_min"] for _, _, values in gauges] == [10.0, 10.0]

@@ -7,7 +7,7 @@ import pytest
 
 import insitu
 from insitu.modeling.quality import smape
-from insitu.modeling.refine import Refine, mediant
+from insitu.modeling.refine import Refine, fit_hypothesis, mediant
 
 X = np.array([2.0, 4, 8, 16, 32])
 
@@ -87,3 +87,63 @@ def test_functions_of_several_parameters_combine_those_of_each(law, is_sparse):
     [model] = insitu.fit(points, [law(*points.T)], parameters=("p", "n"), modeler="refine")
 
     assert model.predict(target)[0] == pytest.approx(law(*target.T)[0], rel=1e-6)
+
+
+STEP = 1 / 40  # of the exponents in the figure
+KERNELS = {  # as those of the figure: a power, a logarithm, both
+    "power": lambda x: 5 + 2 * x**1.5,
+    "logarithm": lambda x: 3 + 4 * np.log2(x) ** 2,
+    "both": lambda x: 1 + 0.3 * x * np.log2(x),
+}
+
+
+def error_of(values, alpha, beta):
+    """The RSS of the fitted function with these exponents."""
+    hypothesis = fit_hypothesis(
+        "x", X, values, Fraction(alpha).limit_denominator(40), Fraction(beta).limit_denominator(40)
+    )
+    return np.inf if hypothesis is None else hypothesis.rss
+
+
+def is_unimodal(errors):
+    """Whether values fall up to their minimum and rise from there on, but for rounding."""
+    errors = np.asarray(errors)
+    least = int(errors.argmin())
+    rounding = 1e-9 * errors[np.isfinite(errors)].max()
+    steps = np.diff(errors)
+    return bool((steps[:least] <= rounding).all() and (steps[least:] >= -rounding).all())
+
+
+@pytest.mark.parametrize("law", KERNELS.values(), ids=KERNELS)
+def test_the_errors_of_figure_1_have_one_valley(law):
+    """[REF §3.2, Fig. 1]: unimodal over α for each β, and over β for α = 0.
+
+    The exponents with the smallest error run upwards and to the left, towards the axis α = 0.
+    """
+    values = law(X)
+    alphas = np.arange(STEP, 6, STEP)
+
+    best = []
+    for beta in (0.0, 1.0, 2.0):
+        errors = [error_of(values, alpha, beta) for alpha in alphas]
+        assert is_unimodal(errors)
+        best.append(alphas[int(np.argmin(errors))])
+    assert is_unimodal([error_of(values, 0.0, beta) for beta in np.arange(STEP, 3, STEP)])
+    assert best[0] >= best[1] >= best[2]
+
+
+def test_more_models_are_constant_than_with_the_smallest_error():
+    """[REF §4.2]: the share of constant models rose "from 44% to 76% overall"."""
+    rng = np.random.default_rng(8)
+    constants = 100 * (1 + rng.uniform(-0.05, 0.05, (40, 5)))
+    growing = (5 + X) * (1 + rng.uniform(-0.05, 0.05, (20, 5)))
+
+    share = {}
+    for name, modeler in {"eager": Refine(non_constancy=1.0), "refine": "refine"}.items():
+        models = insitu.fit(X, np.vstack([constants, growing]), modeler=modeler)
+        share[name] = np.mean([not model.function.terms for model in models])
+    evidence = insitu.fit(X, np.vstack([constants, growing]))
+    share["evidence"] = np.mean([not model.function.terms for model in evidence])
+
+    assert share["eager"] < 0.1 < share["refine"] <= 2 / 3
+    assert share["evidence"] == pytest.approx(2 / 3, abs=0.02)

@@ -128,3 +128,65 @@ def test_a_segment_with_too_few_points_is_reported(modeler):
     [text] = [finding.text for finding in model.findings if finding.code == "segment-short"]
     last = model.change_points[-1].low
     assert text == f"not enough points behind p={last:.0f}: 4, of 5 needed; measure larger scales"
+
+
+def noisy(values, count=8, seed=3):
+    """Series of the same values with 2 % of noise."""
+    rng = np.random.default_rng(seed)
+    return values * (1 + rng.uniform(-0.02, 0.02, (count, len(values))))
+
+
+HOMME = np.array(
+    [600, 1176, 2400, 4056, 7776, 11616, 13824, 14406, 15000, 16224, 23814, 31974, 43350, 54150.0]
+)
+LAPLACE = np.where(HOMME <= 15000, 49.36, 20.8 + 2.3e-7 * HOMME**2)
+
+
+def test_homme_changes_between_15000_and_16224_processes():
+    """[SEG §4.2, Fig. 6a]: laplace_sphere_wk, constant before and quadratic behind."""
+    [exact] = insitu.fit(HOMME, [LAPLACE])
+    models = insitu.fit(HOMME, noisy(LAPLACE))
+
+    assert str(exact) == "49.36 for p <= 15000; 20.8 + 2.3e-07 * p^2 for p >= 16224"
+    assert {model.change_points for model in models} == {((15000, 16224),)}
+
+
+def test_a_cache_that_is_too_small_shows_between_244_and_295_kilobytes():
+    """[SEG §4.2, Fig. 6b]: time per operation, with the change named by the paper."""
+    size = np.array([49, 86, 122, 147, 195, 244, 295, 344, 391, 440, 488.0])
+    values = np.where(size <= 244, 1.0, 1.8 + 0.001 * size)
+
+    for modeler in ("evidence", "segmented"):
+        models = insitu.fit(size, noisy(values), parameters=("kB",), modeler=modeler)
+        assert {model.change_points for model in models} == {((244, 295),)}
+
+
+def test_gather_of_open_mpi_changes_behind_64_processes():
+    """[SEG Table 2, Fig. 6d]: six points, three on each side, which the windows cannot locate."""
+    p = 2.0 ** np.arange(4, 10)
+    values = np.where(p <= 64, -23.3 + 11.17 * np.log2(p), -23.11 + 16.95 * np.sqrt(p))
+
+    models = insitu.fit(p, noisy(values))
+
+    assert {model.change_points for model in models} == {((64, 128),)}
+    for model in models:
+        assert "segment-short" in {finding.code for finding in model.findings}
+
+
+@pytest.mark.parametrize(
+    ("last", "law"),
+    [
+        (128, lambda p: 4.80 + 0.06 * p * np.log2(p)),
+        (256, lambda p: -1.71 + 5.50 * np.sqrt(p)),
+    ],
+    ids=["Gather", "Allreduce"],
+)
+def test_not_enough_points_behind_the_changes_of_intel_mpi(last, law):
+    """[SEG Table 2] has no right model there; a further run decides what begins."""
+    p = 2.0 ** np.arange(4, 10)
+    values = np.where(p <= last, law(p), 3 * law(p))
+
+    [model] = insitu.fit(p, [values])
+
+    codes = {finding.code for finding in model.findings}
+    assert codes & {"segment-short", "change-unconfirmed"}
