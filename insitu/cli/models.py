@@ -52,7 +52,7 @@ def command(
     """Show how each call path of CAMPAIGN grows, the most expensive first.
 
     The table has one line per metric and behaviour class: the model, its mean error at the measured
-    points (SMAPE), and its adjusted R², which constant values do not have. The share is the share
+    points (SMAPE), and its adjusted R², which constants do not have. The share is the share
     of the call path in the time of all ranks at the largest scale. Without --metric and --callpath,
     the table shows the most important metrics only and omits models that are 0.
     """
@@ -98,7 +98,9 @@ def _title(models: ModelSet, campaign: str) -> str:
 def _print_table(selection: SeriesSelection) -> None:
     rows: dict[CallPath, list[tuple[str, ...]]] = {}
     for series in selection.series:
-        adjusted_r2 = series.model.adjusted_r2
+        # A constant explains no variation: its R² is 0 or below.
+        grows = any(segment.function.terms for segment in series.model.segments)
+        adjusted_r2 = series.model.adjusted_r2 if grows else math.nan
         row = (
             series.key.metric,
             series.class_text,
