@@ -39,6 +39,9 @@ NAMES_START = 8  # the first record in the name pool; offset 0 means that a row 
 # What a collective event needs from the communicator, if it is not a single rank.
 NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER = -1, -2, -3
 
+# Flags of a message and of the call that completes it.
+RECEIVED, FIRST, PROBED, MATCHED, POLLED = 1, 2, 4, 8, 16
+
 MIN_BASELINE_NS = 1_000_000  # a shorter interval does not relate the two clocks well enough
 
 # A name record (line, bytes of the name, bytes of the file), followed by the name and the file.
@@ -65,6 +68,10 @@ OPENED = struct.Struct("<IHH32Q")
 MAX_OPENED = 128  # call paths that open files, for which a table has room
 COLLECTIVE = struct.Struct("<QQQIiII")
 MAX_COLLECTIVES = 4096  # events for which a table has room
+MESSAGE = struct.Struct("<QQQQIIIIIHH")
+MAX_MESSAGES = 8192  # for which a table has room
+MESSAGES_ALWAYS = 256  # the first messages between two ranks, all of which are sampled
+MESSAGES_WINDOW = 4  # successive messages that are sampled together
 PARTNERS_UNKNOWN = 2**32 - 1  # of a row with partners that cannot be counted
 
 
@@ -96,6 +103,22 @@ class CollectiveEvent(NamedTuple):
     needs: int  # the rank that must arrive first, or NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER
     rank: int  # in the communicator
     size: int  # of the communicator
+
+
+class MessageEvent(NamedTuple):
+    """A point-to-point message as its sender or its receiver saw it; both have the same `key`."""
+
+    key: int
+    posted: int  # ticks, when the send or the receive was started
+    begin: int  # ticks, of the call that completed it
+    end: int  # ticks
+    row: int  # of that call
+    call: int  # equal for messages that one call completed
+    number: int  # of the message between its ranks
+    bytes: int  # the lower 32 bits of its size
+    members: int  # messages of the call; 0 if its waiting cannot be known
+    flags: int  # RECEIVED, FIRST, PROBED, MATCHED, POLLED
+    level: int  # of sampling, up to which it is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,20 +294,28 @@ class TableReader:
     def collective_events(self) -> list[CollectiveEvent]:
         """Return the collective calls in the table; none while the writer moves them."""
         before = self.read_header()
-        start = before.collectives_at
-        size = min(before.collectives_used, MAX_COLLECTIVES) * COLLECTIVE.size
-        if not start or start + size > len(self._bytes):
-            return []  # tables of older versions have none
-
-        # The writer makes the sequence number odd before it moves events, and even afterwards.
-        events = bytes(self._bytes[start : start + size])
+        used = min(before.collectives_used, MAX_COLLECTIVES)
+        events = self._copy(before.collectives_at, used * COLLECTIVE.size)
         after = self.read_header()
-        if (
-            before.collectives_sequence % 2
-            or before.collectives_sequence != after.collectives_sequence
-        ):
+        if _is_moved(before.collectives_sequence, after.collectives_sequence):
             return []
         return list(map(CollectiveEvent._make, COLLECTIVE.iter_unpack(events)))
+
+    def message_events(self) -> list[MessageEvent]:
+        """Return the messages in the table; none while the writer moves them."""
+        before = self.read_header()
+        used = min(before.messages_used, MAX_MESSAGES)
+        events = self._copy(before.messages_at, used * MESSAGE.size)
+        after = self.read_header()
+        if _is_moved(before.messages_sequence, after.messages_sequence):
+            return []
+        return list(map(MessageEvent._make, MESSAGE.iter_unpack(events)))
+
+    def _copy(self, start: int, size: int) -> bytes:
+        """Bytes of the file; none of a section that tables of older versions lack."""
+        if not start or start + size > len(self._bytes):
+            return b""
+        return bytes(self._bytes[start : start + size])
 
     def partners(self) -> "array[int]":
         """Return the number of ranks that each row exchanges with, plus 1; 0 if unknown.
@@ -385,6 +416,11 @@ class TableReader:
                 totals["time"][row] += elapsed
             totals["time_exclusive"][row] += max(elapsed - inside - callee_ticks, 0)
             callee_ticks = elapsed
+
+
+def _is_moved(before: int, after: int) -> bool:
+    """Whether events were moved while they were read; the sequence number is odd meanwhile."""
+    return before % 2 == 1 or before != after
 
 
 def _decode_name(name: bytes) -> str:

@@ -102,6 +102,12 @@ class Header(NamedTuple):
     opened_at: U8
     opened_used: U4
     opened_refused: U4
+    messages_at: U8
+    messages_used: U4
+    messages_sequence: U4
+    messages_level: U4
+    message_pairs_level: U4
+    messages_refused: U8
 
     @property
     def cart_coordinates(self) -> tuple[int, ...]:

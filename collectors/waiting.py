@@ -1,19 +1,21 @@
-"""How long ranks wait in collective calls until the last rank that they need has entered.
+"""How long ranks wait in MPI calls until the ranks that they need are there.
 
 The ranks of a node share a clock. Each rank keeps a sample of its blocking collective calls, chosen
 so that all ranks sample the same calls. The agent compares when they entered. The share of the time
 that a rank waited in the sampled calls of a call path is applied to all calls of that path.
 
 The operation itself takes from the entry of the last rank to the exit of the last rank. The first
-quartile of these times is robust against noise [VAL §3.2].
+quartile of these times is robust against noise [VAL §3.2]. Waiting for messages is in
+`late_messages`.
 """
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
+from insitu.collectors.late_messages import MAX_REFUSED, RankMessages, sample_messages
 from insitu.collectors.ranks import GaugeValues, Rank
-from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
+from insitu.collectors.table import MPI, NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
 
 RankTotals = Mapping[str, "array[int]"]
 MIN_CALLS = 8  # sampled calls that represent the other calls of a row
@@ -109,7 +111,10 @@ def _ready_at(event: CollectiveEvent, begins: dict[int, int], latest_begins: lis
 def waiting_gauges(
     ranks: Sequence[Rank], ended: Iterable[tuple[Rank, RankTotals]]
 ) -> list[GaugeValues]:
-    """The metrics `time_waiting`, `collective_time` and `collective_time_min` (s) of ended ranks.
+    """The waiting times of ranks that have ended, and the times of collective operations (s).
+
+    `time_waiting` is waiting in collective calls, and for messages the sum of `time_late_sender`
+    and `time_late_receiver`.
 
     Args:
         ranks: all ranks of the node.
@@ -119,35 +124,84 @@ def waiting_gauges(
     if not totals_by_rank:
         return []
 
+    all_totals = [totals_by_rank.get(id(rank)) for rank in ranks]
+    collectives = sample_waiting(rank.table.collective_events() for rank in ranks)
+    messages = [_messages_of(rank, totals) for rank, totals in zip(ranks, all_totals, strict=True)]
+    samples = sample_messages(messages)
+
     gauges: list[GaugeValues] = []
-    samples = sample_waiting(rank.table.collective_events() for rank in ranks)
-    for rank, rows in zip(ranks, samples, strict=True):
-        totals = totals_by_rank.get(id(rank))
+    for number, rank in enumerate(ranks):
+        totals = all_totals[number]
         if totals is None:
             continue
 
-        # By row of the node; several rows may be one call path.
-        waited_s: dict[int, float] = {}
-        operations: dict[int, list[int]] = {}
-        for row, sample in rows.items():
-            if row >= len(rank.node_rows):
-                continue  # the table is damaged
+        node_rows = _NodeRows(rank)
+        operations: dict[int, list[int]] = {}  # by row of the node
+        for row, sample in collectives[number].items():
+            if not node_rows.has(row):
+                continue
             share = sample.share(totals["visits"][row])
             if share is not None:
-                node_row = rank.node_rows[row]
-                row_s = share * totals["time"][row] * rank.tick_s
-                waited_s[node_row] = waited_s.get(node_row, 0.0) + row_s
+                node_rows.add(row, "time_waiting", share * totals["time"][row] * rank.tick_s)
             if sample.is_telling(totals["visits"][row]):
                 operations.setdefault(rank.node_rows[row], []).extend(sample.operations)
         for node_row, ticks in operations.items():
-            values = {
-                "collective_time": _first_quartile(ticks) * rank.tick_s,
-                "collective_time_min": min(ticks) * rank.tick_s,
-            }
-            if node_row in waited_s:
-                values["time_waiting"] = waited_s[node_row]
-            gauges.append((rank.number, node_row, values))
+            values = node_rows.values.setdefault(node_row, {})
+            values["collective_time"] = _first_quartile(ticks) * rank.tick_s
+            values["collective_time_min"] = min(ticks) * rank.tick_s
+
+        kept = messages[number]
+        if kept.refused <= MAX_REFUSED * kept.total:
+            for row, calls in samples[number].items():
+                if node_rows.has(row):
+                    waits = calls.waits(
+                        totals["visits"][row],
+                        totals["time"][row],
+                        rank.tick_s,
+                        is_complete=kept.is_complete,
+                    )
+                    if waits is not None:
+                        node_rows.add(row, "time_waiting", sum(waits))
+                        node_rows.add(row, "time_late_sender", waits.late_sender)
+                        node_rows.add(row, "time_late_receiver", waits.late_receiver)
+        gauges += [(rank.number, row, values) for row, values in node_rows.values.items()]
     return gauges
+
+
+class _NodeRows:
+    """Values of a rank by row of the node; several rows of the rank may be one call path."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.rows = rank.node_rows
+        self.values: dict[int, dict[str, float]] = {}
+
+    def has(self, row: int) -> bool:
+        """Whether the row exists; it may not in a damaged table."""
+        return row < len(self.rows)
+
+    def add(self, row: int, metric: str, value: float) -> None:
+        """Add a value to those of a row."""
+        values = self.values.setdefault(self.rows[row], {})
+        values[metric] = values.get(metric, 0.0) + value
+
+
+def _messages_of(rank: Rank, totals: RankTotals | None) -> RankMessages:
+    """The messages that a rank has kept."""
+    events = rank.table.message_events()
+    header = rank.table.header
+    total = 0
+    if totals is not None and "messages_sent" in totals:
+        kinds = [row.kind for row in rank.table.rows]
+        for row, kind in enumerate(kinds):
+            if kind == MPI:  # other rows have other columns in the same memory
+                total += totals["messages_sent"][row] + totals["messages_received"][row]
+    return RankMessages(
+        events,
+        level=header.messages_level,
+        pairs_level=header.message_pairs_level,
+        refused=header.messages_refused,
+        total=total,
+    )
 
 
 def _first_quartile(values: Sequence[int]) -> float:

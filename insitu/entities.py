@@ -82,6 +82,8 @@ POSITIONS = tuple(Metric(f"position_{axis}", "1", MetricKind.POSITION) for axis 
 TIME_WAITING = Metric("time_waiting", "s")
 COLLECTIVE_TIME = Metric("collective_time", "s", MetricKind.GAUGE)
 COLLECTIVE_TIME_MIN = Metric("collective_time_min", "s", MetricKind.GAUGE)
+TIME_LATE_SENDER = Metric("time_late_sender", "s")
+TIME_LATE_RECEIVER = Metric("time_late_receiver", "s")
 CPU_TIME = Metric("cpu_time", "s")
 TIME_MPI = Metric("time_mpi", "s")
 ENERGY = Metric("energy", "J")
@@ -125,6 +127,8 @@ METRICS = (
     PARTNERS,
     COLLECTIVE_TIME,
     COLLECTIVE_TIME_MIN,
+    TIME_LATE_SENDER,
+    TIME_LATE_RECEIVER,
 )
 
 

@@ -12,9 +12,10 @@
 #include <pthread.h>
 #include <string.h>
 
-#define SEQUENCES 256u /* communicators with blocking collectives at a time */
-#define GROUPS 1024u   /* distinct sets of ranks that formed communicators */
-#define LARGEST 4096   /* larger communicators are not recorded: no node has that many ranks */
+#define SEQUENCES 1024u       /* communicators at a time */
+#define GROUPS 1024u          /* distinct sets of ranks that formed communicators */
+#define LARGEST 65536         /* larger communicators are not recorded; one translates all their ranks */
+#define LARGEST_OF_CALLS 4096 /* collective calls of larger ones are not recorded: no node has that many ranks */
 
 uint8_t insitu_collective_levels[INSITU_ROWS];
 static uint16_t recorded[INSITU_ROWS]; /* events of each row */
@@ -40,12 +41,6 @@ static void end(void) {
 
 /* ---- sequences of communicators ------------------------------------------------------------------------------- */
 
-/* One step of a hash, with the multiplier of splitmix64. */
-static uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0xBF58476D1CE4E5B9u;
-  return hash ^ hash >> 29;
-}
-
 /* Return a hash of the ranks in MPI_COMM_WORLD that form the communicator, in order; 0 if they are unknown. */
 static uint64_t hash_of_ranks(const struct insitu_comm *comm) {
   int *here = insitu_mpi_scratch(2 * (uint64_t)comm->size * sizeof *here), *world = here + comm->size;
@@ -53,7 +48,7 @@ static uint64_t hash_of_ranks(const struct insitu_comm *comm) {
   uint64_t hash = (uint64_t)comm->size;
   for (int i = 0; i < comm->size; i++) {
     if (world[i] < 0) return 0; /* a rank of another MPI_COMM_WORLD, which was spawned or has connected */
-    hash = mix(hash, (uint64_t)world[i] + 1);
+    hash = insitu_mix(hash, (uint64_t)world[i] + 1);
   }
   return hash | 1;
 }
@@ -68,11 +63,10 @@ static uint64_t count_communicators(uint64_t ranks) {
   return ++groups[at].communicators;
 }
 
-struct insitu_sequence *insitu_sequence_find(const struct insitu_comm *comm) {
+/* Return the sequence of a communicator, and create it if there is none. Called with `lock` held. */
+static struct insitu_sequence *find_sequence(const struct insitu_comm *comm, int is_ordered) {
   struct insitu_sequence *unused = NULL, *sequence = NULL;
   if (comm->is_inter || comm->size < 1 || comm->size > LARGEST || comm->rank < 0) return &unrecorded;
-
-  begin();
   for (unsigned at = 0; at < SEQUENCES && !sequence; at++) {
     if (sequences[at].size && sequences[at].handle == comm->handle) sequence = &sequences[at];
     else if (!sequences[at].size && !unused) unused = &sequences[at];
@@ -80,17 +74,46 @@ struct insitu_sequence *insitu_sequence_find(const struct insitu_comm *comm) {
   if (!sequence && unused) {
     uint64_t ranks = hash_of_ranks(comm), number = ranks ? count_communicators(ranks) : 0;
     sequence = unused;
-    uint64_t id = number ? mix(ranks, number) | 1 : 0;
+    uint64_t id = number ? insitu_mix(ranks, number) | 1 : 0;
     *sequence = (struct insitu_sequence){
         .handle = comm->handle,
         .id = id,
         .next_key = id,
         .size = (uint32_t)comm->size,
         .rank = (uint32_t)comm->rank,
+        .is_recorded = id && comm->size <= LARGEST_OF_CALLS,
+        .is_ordered = id && is_ordered,
     };
   }
-  end();
   return sequence ? sequence : &unrecorded;
+}
+
+/* MPI_COMM_WORLD comes before all other communicators of its ranks. It is queried into memory of our own, because
+ * `comm` may be in the slot of the cache that it would take. Called with `lock` held. */
+static void find_world(void) {
+  static int is_done;
+  struct insitu_comm world;
+  if (is_done || !insitu_mpi_is_initialised()) return; /* sessions have none */
+  is_done = 1;
+  insitu_mpi_query_comm(insitu_mpi_handle(insitu_mpi.comm_world), &world, 0);
+  find_sequence(&world, 1);
+}
+
+struct insitu_sequence *insitu_sequence_find(const struct insitu_comm *comm) {
+  begin();
+  find_world();
+  struct insitu_sequence *sequence = find_sequence(comm, 0);
+  end();
+  return sequence;
+}
+
+void insitu_sequence_create(A handle) {
+  if (handle == insitu_mpi.comm_null) return;
+  struct insitu_comm *comm = (struct insitu_comm *)insitu_mpi_comm(handle);
+  begin();
+  find_world();
+  comm->sequence = find_sequence(comm, 1);
+  end();
 }
 
 void insitu_sequence_forget(A handle) {

@@ -11,13 +11,26 @@ struct insitu_sequence {
   uint64_t id;       /* the same in all ranks of the communicator; 0 if its calls are not recorded */
   uint64_t next_key; /* the key of its next call */
   uint32_t size, rank;
+  uint32_t is_recorded;        /* whether its collective calls are recorded */
+  uint32_t is_ordered;         /* whether its ranks agree on its id however they use it first */
+  uint32_t is_wildcard_open;   /* a receive from any rank or with any tag is open */
+  uint32_t has_lost_receives;  /* the order of receives is unknown from now on */
+  _Atomic uint32_t its_thread; /* the only thread that exchanges messages on it; 0: none yet */
 };
+
+/* One step of a hash, with the multiplier of splitmix64. */
+static inline uint64_t insitu_mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0xBF58476D1CE4E5B9u;
+  return hash ^ hash >> 29;
+}
 
 /* The sampling level of each row: one of 2^level calls is recorded. */
 extern uint8_t insitu_collective_levels[INSITU_ROWS];
 
 /* Return the sequence of a communicator, and create it at its first blocking collective. */
 struct insitu_sequence *insitu_sequence_find(const struct insitu_comm *comm);
+/* A communicator was created by a collective call of its ranks. All of them number it now, in the same order. */
+void insitu_sequence_create(A handle);
 /* A communicator is about to be freed: forget its sequence. */
 void insitu_sequence_forget(A handle);
 /* Record a call; first halve the sample if there is no room. */
@@ -29,7 +42,7 @@ static inline void insitu_collective_end(struct insitu_thread *self, const struc
                                          uint64_t now) {
   struct insitu_sequence *sequence = comm->sequence;
   if (__builtin_expect(!sequence, 0)) sequence = ((struct insitu_comm *)comm)->sequence = insitu_sequence_find(comm);
-  if (__builtin_expect(!sequence->id || !insitu_is_on, 0)) return;
+  if (__builtin_expect(!sequence->is_recorded || !insitu_is_on, 0)) return;
   uint64_t key = sequence->next_key;
   sequence->next_key = key + 0x9E3779B97F4A7C15u; /* 2^64 divided by the golden ratio */
   const struct insitu_frame *frame = insitu_top(self);

@@ -61,6 +61,23 @@ struct insitu_comm {
 #define INSITU_COMMS 16u
 #define INSITU_RECENT_ROWS 128u
 #define INSITU_RECENT_PARTNERS 4096u
+#define INSITU_PAIRS 2048u        /* a power of two */
+#define INSITU_OPEN_MESSAGES 512u /* messages that one call completes, and that are recorded */
+/* The messages between this rank and another one on a communicator, in one direction; see mpi_messages.c. */
+struct insitu_pair {
+  uint64_t id;   /* of the communicator; 0 for a free slot */
+  uint64_t tags; /* the sum of a hash of the tags of all messages */
+  uint32_t peer; /* twice its rank, plus 1 for receives */
+  uint32_t hash; /* the same in both ranks */
+  uint32_t number;
+  int32_t level; /* up to which the current messages are sampled; -1: not at all */
+};
+/* A sampled message that was started. */
+struct insitu_sampled {
+  uint64_t key, posted;
+  uint32_t number, bytes;
+  uint16_t level, flags;
+};
 /* What a thread caches between its MPI calls. */
 struct insitu_mpi_thread {
   struct {
@@ -78,6 +95,12 @@ struct insitu_mpi_thread {
   } recent_rows[INSITU_RECENT_ROWS];                /* rows of recent calls, which saves a search among siblings */
   uint64_t recent_partners[INSITU_RECENT_PARTNERS]; /* pairs of a row and a rank of a communicator: see partners.h */
   uint32_t comms_queried;
+  uint32_t number;        /* of this thread among those that exchange messages, counted from 1 */
+  uint32_t open_messages; /* sampled messages that the open call completes */
+  uint32_t call_flags;    /* of the open call, if it completes sampled messages */
+  uint32_t pairs_used, pairs_level;
+  struct insitu_sampled open[INSITU_OPEN_MESSAGES];
+  struct insitu_pair pairs[INSITU_PAIRS];
   char *scratch;
   uint64_t scratch_bytes;
 };
@@ -105,6 +128,11 @@ static inline A insitu_mpi_handle_at(A handles, int64_t at) {
 /* Whether the library was seen to store the number of bytes in a status where its ABI says. */
 extern int insitu_mpi_knows_status;
 uint64_t insitu_mpi_query_status(A status);
+
+/* Return the tag of a message that was received. */
+static inline int insitu_mpi_status_tag(A status) {
+  return *(const int *)(status + (A)insitu_mpi.error_at - 4);
+}
 
 /* Return the rank that sent a message. MPI_SOURCE is two integers before MPI_ERROR in all ABIs. */
 static inline int insitu_mpi_status_source(A status) {

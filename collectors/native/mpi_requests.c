@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { RECEIVE = 1, PERSISTENT = 2, ACTIVE = 4, CANCELLED = 8, MESSAGE = 16, FROM_ANY = 32 };
+enum { RECEIVE = 1, PERSISTENT = 2, ACTIVE = 4, CANCELLED = 8, MESSAGE = 16, FROM_ANY = 32, SAMPLED = 64 };
 #define ROW_AT 8 /* of a receive from any rank, the bits of the flags that hold its row */
 struct request {
   A handle;
@@ -23,7 +23,12 @@ struct request {
 #define INITIAL_SLOTS 1024u
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct request *table;
-static struct insitu_traffic *persistent_traffic; /* what a start of the persistent request in the same slot moves */
+/* Of the persistent or sampled request in the same slot: what a start of it moves, and its message. */
+struct details {
+  struct insitu_traffic moves;
+  struct insitu_started started;
+};
+static struct details *details;
 static uint64_t slots, used;
 _Atomic uint64_t insitu_requests_number = 1;
 
@@ -58,35 +63,35 @@ static void *pages(uint64_t bytes) {
 
 static __attribute__((noinline)) int grow(void) {
   struct request *before = table;
-  struct insitu_traffic *traffic_before = persistent_traffic, *fresh_traffic;
+  struct details *details_before = details, *fresh_details;
   uint64_t count = slots, more = slots ? 2 * slots : INITIAL_SLOTS;
   void *fresh = pages(more * sizeof *table);
   if (!fresh) return 0;
-  if (!(fresh_traffic = pages(more * sizeof *persistent_traffic))) {
+  if (!(fresh_details = pages(more * sizeof *details))) {
     munmap(fresh, more * sizeof *table);
     return 0;
   }
   table = fresh;
-  persistent_traffic = fresh_traffic;
+  details = fresh_details;
   slots = more;
   for (uint64_t i = 0; i < count; i++) {
     if (!before[i].number) continue;
     uint64_t at = insert(&before[i]);
-    if (before[i].flags & PERSISTENT) persistent_traffic[at] = traffic_before[i];
+    if (before[i].flags & (PERSISTENT | SAMPLED)) details[at] = details_before[i];
   }
   if (before) munmap(before, count * sizeof *table);
-  if (traffic_before) munmap(traffic_before, count * sizeof *persistent_traffic);
+  if (details_before) munmap(details_before, count * sizeof *details);
   return 1;
 }
 
 /* Called with `lock` held, like the following functions. */
-static inline void add(A handle, uint64_t flags, const struct insitu_traffic *moves) {
+static inline void add(A handle, uint64_t flags, const struct details *more) {
   /* Relaxed: protected by the lock; insitu_requests_created reads a lower bound. */
   uint64_t number = atomic_load_explicit(&insitu_requests_number, memory_order_relaxed);
   atomic_store_explicit(&insitu_requests_number, number + 1, memory_order_relaxed);
   if (__builtin_expect(used >= slots / 2, 0) && !grow()) return; /* out of memory: its bytes are not counted */
   uint64_t at = insert(&(struct request){handle, number, flags});
-  if (moves) persistent_traffic[at] = *moves;
+  if (more) details[at] = *more;
   /* Relaxed: written under the lock; insitu_requests_any reads it without. */
   __atomic_store_n(&used, used + 1, __ATOMIC_RELAXED);
 }
@@ -107,7 +112,7 @@ static __attribute__((noinline)) void close_gap(uint64_t gap) {
   for (uint64_t at = (gap + 1) & (slots - 1); table[at].number; at = (at + 1) & (slots - 1)) {
     if (((at - home(table[at].handle)) & (slots - 1)) < ((at - gap) & (slots - 1))) continue;
     table[gap] = table[at];
-    if (table[at].flags & PERSISTENT) persistent_traffic[gap] = persistent_traffic[at];
+    if (table[at].flags & (PERSISTENT | SAMPLED)) details[gap] = details[at];
     gap = at;
   }
   table[gap].number = 0;
@@ -120,53 +125,77 @@ static inline void remove_request(struct request *request) {
   if (__builtin_expect(table[(at + 1) & (slots - 1)].number != 0, 0)) close_gap(at);
 }
 
-/* Return the flags of a request that completed, 0 if it is unknown. */
-static inline uint64_t finish(A handle, uint64_t before) {
+/* Return the flags of a request that completed, 0 if it is unknown; and its message, if it is sampled. */
+static inline uint64_t finish(A handle, uint64_t before, struct insitu_started *started) {
   struct request *request = find(handle, before);
   if (!request) return 0;
   uint64_t flags = request->flags;
-  if (flags & PERSISTENT) request->flags &= ~(uint64_t)(ACTIVE | CANCELLED);
+  if (__builtin_expect(flags & SAMPLED, 0)) *started = details[request - table].started;
+  if (flags & PERSISTENT) request->flags &= ~(uint64_t)(ACTIVE | CANCELLED | SAMPLED);
   else remove_request(request);
   return flags;
 }
 
-static __attribute__((noinline)) void add_locked(A handle, uint64_t flags, const struct insitu_traffic *moves) {
+static __attribute__((noinline)) void add_locked(A handle, uint64_t flags, const struct details *more) {
   pthread_mutex_lock(&lock);
-  add(handle, flags, moves);
+  add(handle, flags, more);
   pthread_mutex_unlock(&lock);
 }
 
-static inline void receive(A request, uint64_t flags) {
-  if (insitu_mpi_is_multiple) add_locked(request, flags, NULL);
+static __attribute__((noinline)) void add_sampled(A request, uint64_t flags, const struct insitu_started *started) {
+  struct details more = {{0, 0, 0, 0, 0}, *started};
+  begin();
+  add(request, flags | SAMPLED, &more);
+  end();
+}
+
+static inline void receive(A request, uint64_t flags, const struct insitu_started *started) {
+  if (__builtin_expect(started->sampling != INSITU_UNSAMPLED, 0)) add_sampled(request, flags, started);
+  else if (insitu_mpi_is_multiple) add_locked(request, flags, NULL);
   else add(request, flags, NULL);
 }
 
-void insitu_request_receive(A request, int is_message) {
-  receive(request, is_message ? RECEIVE | MESSAGE : RECEIVE);
+void insitu_request_receive(A request, const struct insitu_started *started) {
+  receive(request, RECEIVE | MESSAGE, started);
 }
 
-void insitu_request_receive_any(A request, uint32_t row) {
-  receive(request, RECEIVE | MESSAGE | FROM_ANY | (uint64_t)row << ROW_AT);
+void insitu_request_read(A request) {
+  receive(request, RECEIVE, &(struct insitu_started){.sampling = INSITU_UNSAMPLED});
+}
+
+void insitu_request_receive_any(A request, uint32_t row, const struct insitu_started *started) {
+  receive(request, RECEIVE | MESSAGE | FROM_ANY | (uint64_t)row << ROW_AT, started);
+}
+
+void insitu_request_send(A request, const struct insitu_started *started) {
+  add_sampled(request, 0, started);
 }
 
 void insitu_request_other(A request) {
   add_locked(request, 0, NULL);
 }
 
-void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive) {
+void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive,
+                               const struct insitu_envelope *envelope) {
+  struct details more = {.moves = *moves};
+  if (envelope) more.started.envelope = *envelope;
   uint64_t kind = is_receive ? moves->messages_received ? RECEIVE | MESSAGE : RECEIVE : 0;
   begin();
-  add(request, PERSISTENT | kind, moves);
+  add(request, PERSISTENT | kind, &more);
   end();
 }
 
-void insitu_request_start(A handle, struct insitu_traffic *traffic) {
+void insitu_request_start(A handle, struct insitu_traffic *traffic, uint64_t now) {
   begin();
   struct request *request = find(handle, UINT64_MAX);
   if (request) {
+    struct details *its = &details[request - table];
+    const struct insitu_traffic *moves = &its->moves;
+    struct insitu_started *started = &its->started;
     request->flags |= ACTIVE;
+    started->sampling = insitu_message_start(&started->envelope, now, moves->sent, &started->message);
+    if (started->sampling != INSITU_UNSAMPLED) request->flags |= SAMPLED;
     if (!(request->flags & RECEIVE)) {
-      const struct insitu_traffic *moves = &persistent_traffic[request - table];
       traffic->sent += moves->sent;
       traffic->received += moves->received;
       traffic->messages_sent += moves->messages_sent;
@@ -176,16 +205,19 @@ void insitu_request_start(A handle, struct insitu_traffic *traffic) {
   end();
 }
 
-static __attribute__((noinline)) uint64_t finish_locked(A handle, uint64_t before) {
+static __attribute__((noinline)) uint64_t finish_locked(A handle, uint64_t before, struct insitu_started *started) {
   pthread_mutex_lock(&lock);
-  uint64_t flags = finish(handle, before);
+  uint64_t flags = finish(handle, before, started);
   pthread_mutex_unlock(&lock);
   return flags;
 }
 
 struct insitu_arrival insitu_request_complete(A handle, uint64_t before, A status) {
   const struct insitu_arrival nothing = {0, 0};
-  uint64_t flags = insitu_mpi_is_multiple ? finish_locked(handle, before) : finish(handle, before);
+  struct insitu_started started;
+  uint64_t flags = insitu_mpi_is_multiple ? finish_locked(handle, before, &started) : finish(handle, before, &started);
+  if (__builtin_expect(flags & SAMPLED, 0) && !(flags & CANCELLED))
+    insitu_message_complete(&started.envelope, started.sampling, &started.message, status);
   if (!(flags & RECEIVE) || (flags & (PERSISTENT | ACTIVE)) == PERSISTENT) return nothing;
   if (flags & CANCELLED && insitu_mpi_is_cancelled(status)) return nothing;
   if (__builtin_expect(flags & FROM_ANY, 0)) {
@@ -199,6 +231,7 @@ void insitu_request_cancel(A handle) {
   begin();
   struct request *request = find(handle, UINT64_MAX);
   if (request) request->flags |= CANCELLED;
+  insitu_messages_stop(); /* if a receive is cancelled, its number was that of no message */
   end();
 }
 

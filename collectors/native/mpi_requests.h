@@ -3,6 +3,7 @@
 #define INSITU_MPI_REQUESTS_H
 
 #include "mpi_library.h"
+#include "mpi_messages.h"
 
 /* What a call moved; `ranks` is the size of its communicator. */
 struct insitu_traffic {
@@ -22,19 +23,31 @@ static inline uint64_t insitu_requests_created(void) {
 }
 /* Whether any open request is known. */
 int insitu_requests_any(void);
-/* A receive of a message, or a read from a file, was started; its bytes are counted when it completes. */
-void insitu_request_receive(A request, int is_message);
+/* A message whose call has started it. */
+struct insitu_started {
+  enum insitu_sampling sampling;
+  struct insitu_envelope envelope;
+  struct insitu_sampled message;
+};
+/* A receive of a message was started; its bytes are counted when it completes. */
+void insitu_request_receive(A request, const struct insitu_started *started);
+/* A read from a file was started. */
+void insitu_request_read(A request);
+/* A sampled message is sent. */
+void insitu_request_send(A request, const struct insitu_started *started);
 /* The same for a receive from any rank of MPI_COMM_WORLD. The rank that sent the message becomes a partner of the row.
  */
-void insitu_request_receive_any(A request, uint32_t row);
+void insitu_request_receive_any(A request, uint32_t row, const struct insitu_started *started);
 /* A request that receives nothing was started while several threads may call MPI. The library may reuse the handle of
  * a completed receive for it before the thread that completed the receive has reported that. The completion of this
  * request must not be counted as that of the receive. */
 void insitu_request_other(A request);
-/* A persistent request was created: what each start of it moves, and whether it is a receive. */
-void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive);
+/* A persistent request was created: what each start of it moves, whether it is a receive, and the envelope of its
+ * messages, NULL if it has none. */
+void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive,
+                               const struct insitu_envelope *envelope);
 /* A persistent request was started: add what it moves to `traffic`. */
-void insitu_request_start(A request, struct insitu_traffic *traffic);
+void insitu_request_start(A request, struct insitu_traffic *traffic, uint64_t now);
 /* A request completed in a call that began when `created` requests existed. */
 struct insitu_arrival insitu_request_complete(A request, uint64_t created, A status);
 void insitu_request_cancel(A request);

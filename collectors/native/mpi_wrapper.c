@@ -7,6 +7,7 @@
 #include "finish.h"
 #include "memory.h"
 #include "mpi_collectives.h"
+#include "mpi_messages.h"
 #include "mpi_requests.h"
 #include "partners.h"
 #include "table.h"
@@ -74,7 +75,10 @@ static inline __attribute__((always_inline)) struct insitu_thread *enter(const c
     row = find_row(mine, at, parent, name);
     now = insitu_ticks(); /* the search took long, and is not the time of the call */
   }
-  if (!row || self->depth == INSITU_DEPTH) return NULL;
+  if (__builtin_expect(!row || self->depth == INSITU_DEPTH, 0)) {
+    insitu_messages_stop();
+    return NULL;
+  }
   self->in_mpi = 1;
   mine->depth = self->depth;
   mine->stack = (uintptr_t)frame;
@@ -95,6 +99,8 @@ static inline __attribute__((always_inline)) void leave(struct insitu_thread *se
   row->messages_sent += moved->messages_sent;
   row->messages_received += moved->messages_received;
   row->comm_ranks += moved->ranks;
+  if (__builtin_expect(insitu_mpi_mine->open_messages != 0, 0))
+    insitu_messages_end(self, moved->messages_received, now);
   insitu_pop(self, now);
 }
 
@@ -183,17 +189,29 @@ static const struct insitu_comm *neighbours(A handle) {
 
 /* A non-blocking receive was started. From any rank, the status of its completion has the source. Its communicator may
  * be freed by then, so ranks of other communicators than MPI_COMM_WORLD cannot be translated. */
-static inline void expect(uint32_t row, A request, A source, A comm) {
+static inline void expect(struct insitu_thread *self, A request, A source, A tag, A comm) {
   A handle = insitu_mpi_handle_at(request, 0);
+  uint32_t row = insitu_top(self)->row;
+  struct insitu_started started = {.envelope = insitu_envelope((int)source, (int)tag, comm, 1)};
+  started.sampling = insitu_message_start(&started.envelope, insitu_top(self)->start, 0, &started.message);
   if (__builtin_expect((int)source >= 0 || !is_peer(source), 1)) {
     insitu_partner(row, source, comm);
-    if (is_peer(source)) insitu_request_receive(handle, 1);
+    if (is_peer(source)) insitu_request_receive(handle, &started);
   } else if (insitu_partner_is_world(insitu_mpi_comm(comm))) {
-    insitu_request_receive_any(handle, row);
+    insitu_request_receive_any(handle, row, &started);
   } else {
     insitu_partner_unknown(row);
-    insitu_request_receive(handle, 1);
+    insitu_request_receive(handle, &started);
   }
+}
+
+/* A non-blocking send was started. */
+static inline void start_send(struct insitu_thread *self, A request, A peer, A tag, A comm, uint64_t bytes) {
+  struct insitu_started started = {.envelope = insitu_envelope((int)peer, (int)tag, comm, 0)};
+  started.sampling = insitu_message_start(&started.envelope, insitu_top(self)->start, bytes, &started.message);
+  if (__builtin_expect(started.sampling != INSITU_UNSAMPLED, 0))
+    insitu_request_send(insitu_mpi_handle_at(request, 0), &started);
+  else if (insitu_mpi_is_multiple) insitu_request_other(insitu_mpi_handle_at(request, 0));
 }
 
 /* ---- completion of requests ----------------------------------------------------------------------------------- */
@@ -274,8 +292,8 @@ static void fail_some(const struct many *many, A count, A requests, A done, A in
   fail(many, count, requests);
 }
 
-static void start_all(A count, A requests, struct insitu_traffic *moved) {
-  for (int i = 0; i < (int)count; i++) insitu_request_start(insitu_mpi_handle_at(requests, i), moved);
+static void start_all(A count, A requests, struct insitu_traffic *moved, uint64_t now) {
+  for (int i = 0; i < (int)count; i++) insitu_request_start(insitu_mpi_handle_at(requests, i), moved, now);
 }
 
 /* A communicator is about to be freed: forget what is known of its handle. */

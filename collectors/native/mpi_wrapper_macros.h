@@ -117,33 +117,50 @@
 /* Record the coordinates of this rank in a Cartesian communicator that was just created. */
 #define COORDINATES(created) \
   if (insitu_mpi_handle_at(created, 0) != insitu_mpi.comm_null) insitu_cart_created(insitu_mpi_handle_at(created, 0))
+/* The message of MPI_Imrecv was numbered when it was matched. */
 #define EXPECT(request, is_message) \
-  if (is_message) insitu_request_receive(insitu_mpi_handle_at(request, 0), 1)
-#define EXPECT_FROM(request, source, comm) expect(insitu_top(self)->row, request, source, comm)
+  if (is_message)                   \
+  insitu_request_receive(insitu_mpi_handle_at(request, 0), &(struct insitu_started){.sampling = INSITU_UNSAMPLED})
+#define EXPECT_FROM(request, source, tag, comm) expect(self, request, source, tag, comm)
+/* The call has sent or received a message, which both ranks number. */
+#define SENT(rank, tag, comm) insitu_message_sent(self, rank, tag, comm, moved.sent)
+#define GOT(status, comm) insitu_message_received(self, status, comm, 0)
+#define PROBED(status, comm) insitu_message_received(self, status, comm, INSITU_PROBED)
+#define MATCHED(status, comm) insitu_message_received(self, status, comm, INSITU_MATCHED)
+/* The call does not wait; or it returns with the first message that arrives. */
+#define POLLS insitu_mpi_mine->call_flags |= insitu_mpi_mine->open_messages ? INSITU_POLLED : 0
+#define FIRST insitu_mpi_mine->call_flags |= insitu_mpi_mine->open_messages ? INSITU_FIRST : 0
+#define CREATED(comm) insitu_sequence_create(insitu_mpi_handle_at(comm, 0))
 /* The call sends to this rank or receives from it. */
 #define PARTNER(rank, comm) insitu_partner(insitu_top(self)->row, rank, comm)
 #define SOURCE(status, comm) PARTNER(insitu_mpi_status_source(status), comm)
-#define EXPECT_READ(request) insitu_request_receive(insitu_mpi_handle_at(request, 0), 0)
+#define EXPECT_READ(request) insitu_request_read(insitu_mpi_handle_at(request, 0))
 /* A request that brings nothing: known only so that no other thread takes its completion for that of a receive. */
 #define OTHER(request) \
   if (insitu_mpi_is_multiple) insitu_request_other(insitu_mpi_handle_at(request, 0))
 #define SEND_START(is_message, bytes, request) \
   SEND(is_message, bytes);                     \
   OTHER(request)
+#define MESSAGE_START(rank, tag, comm, bytes, request) \
+  SEND(PEER(rank), bytes);                             \
+  start_send(self, request, rank, tag, comm, moved.sent)
+/* Of a persistent request: the envelope of its messages. */
+#define ENVELOPE(rank, tag, comm, is_receive) \
+  struct insitu_envelope envelope = insitu_envelope((int)(rank), (int)(tag), comm, is_receive)
 #define EACH_SEND(request, is_message, bytes) \
   SEND(is_message, bytes);                    \
-  PERSIST(request, 0)
-#define EACH_RECEIVE(request, is_message, bytes) \
-  RECEIVE(is_message, bytes);                    \
-  PERSIST(request, 0)
-#define EACH_EXPECT(request, is_message)                                                  \
-  moved.messages_received = (uint64_t)(is_message);                                       \
-  if (is_message) insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, 1); \
+  PERSIST(request, 0, &envelope)
+#define EACH_PARTITIONED(request, count) \
+  count;                                 \
+  PERSIST(request, 0, NULL)
+#define EACH_EXPECT(request, is_message)                                                             \
+  moved.messages_received = (uint64_t)(is_message);                                                  \
+  if (is_message) insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, 1, &envelope); \
   moved = nothing()
-#define PERSIST(request, is_receive)                                               \
-  insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, is_receive); \
+#define PERSIST(request, is_receive, envelope)                                               \
+  insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, is_receive, envelope); \
   moved = nothing()
-#define START(request) insitu_request_start(insitu_mpi_handle_at(request, 0), &moved)
+#define START(request) insitu_request_start(insitu_mpi_handle_at(request, 0), &moved, insitu_top(self)->start)
 #define DONE(status) add_arrival(&moved, insitu_request_complete(handle, created, status))
 /* After a call that failed. */
 #define GONE(request) \
@@ -182,12 +199,12 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
   moved.sent = SENT;                            \
   moved.received = RECEIVED
 /* The blocking, the non-blocking and the persistent variant of a collective call. */
-#define VARIANTS(NAME, INAME, LARGE, COUNT, COMM, QUERY, RECORD, SENT, RECEIVED)                   \
-  WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED); RECORD, NOTHING)           \
-  WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED);                  \
-        OTHER(PASTE(LAST, PLUS1_##COUNT)), NOTHING)                                                \
-  WRAP_(NAME##_init, LARGE, PLUS2_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED);            \
-        insitu_request_persistent(insitu_mpi_handle_at(PASTE(LAST, PLUS2_##COUNT), 0), &moved, 0); \
+#define VARIANTS(NAME, INAME, LARGE, COUNT, COMM, QUERY, RECORD, SENT, RECEIVED)                         \
+  WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED); RECORD, NOTHING)                 \
+  WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED);                        \
+        OTHER(PASTE(LAST, PLUS1_##COUNT)), NOTHING)                                                      \
+  WRAP_(NAME##_init, LARGE, PLUS2_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED);                  \
+        insitu_request_persistent(insitu_mpi_handle_at(PASTE(LAST, PLUS2_##COUNT), 0), &moved, 0, NULL); \
         moved.sent = moved.received = 0, NOTHING)
 
 #define IS_LARGE 0

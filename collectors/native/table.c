@@ -105,7 +105,8 @@ static int reserve(uint64_t from, uint64_t bytes) {
 }
 
 #define CHUNK 65536u
-static uint64_t rows_reserved, names_reserved, threads_reserved, collectives_reserved, partners_reserved; /* bytes */
+static uint64_t rows_reserved, names_reserved, threads_reserved, collectives_reserved, partners_reserved,
+    messages_reserved; /* bytes */
 
 /* Reserve `needed` bytes of the section at `at`, in chunks. Called with `growth` held. Returns 0 if the disk is full.
  */
@@ -310,6 +311,11 @@ int insitu_collectives_reserve(uint32_t count) {
   return reserve_locked(&collectives_reserved, the_table.header->collectives_at, needed);
 }
 
+int insitu_messages_reserve(uint32_t count) {
+  uint64_t needed = (uint64_t)count * sizeof(struct insitu_message);
+  return reserve_locked(&messages_reserved, the_table.header->messages_at, needed);
+}
+
 int insitu_partners_reserve(uint32_t row) {
   uint64_t needed = ((uint64_t)row + 1) * sizeof *the_table.partners;
   return reserve_locked(&partners_reserved, the_table.header->partners_at, needed);
@@ -321,7 +327,19 @@ void insitu_pair_clocks(void) {
 }
 
 /* Offsets of the sections in the file, and its length. */
-enum { AT_META, AT_PHASES, AT_ROWS, AT_NAMES, AT_THREADS, AT_COLLECTIVES, AT_PARTNERS, AT_OPENED, AT_END, OFFSETS };
+enum {
+  AT_META,
+  AT_PHASES,
+  AT_ROWS,
+  AT_NAMES,
+  AT_THREADS,
+  AT_COLLECTIVES,
+  AT_PARTNERS,
+  AT_OPENED,
+  AT_MESSAGES,
+  AT_END,
+  OFFSETS
+};
 
 static void lay_out(uint64_t at[OFFSETS]) {
   at[AT_META] = INSITU_HEADER_BYTES;
@@ -332,7 +350,8 @@ static void lay_out(uint64_t at[OFFSETS]) {
   at[AT_COLLECTIVES] = at[AT_THREADS] + align((uint64_t)INSITU_THREADS * sizeof(struct insitu_thread), CHUNK);
   at[AT_PARTNERS] = at[AT_COLLECTIVES] + align((uint64_t)INSITU_COLLECTIVES * sizeof(struct insitu_collective), CHUNK);
   at[AT_OPENED] = at[AT_PARTNERS] + align((uint64_t)INSITU_ROWS * sizeof(uint32_t), CHUNK);
-  at[AT_END] = at[AT_OPENED] + align(INSITU_OPENED * sizeof(struct insitu_opened), CHUNK);
+  at[AT_MESSAGES] = at[AT_OPENED] + align(INSITU_OPENED * sizeof(struct insitu_opened), CHUNK);
+  at[AT_END] = at[AT_MESSAGES] + align((uint64_t)INSITU_MESSAGES * sizeof(struct insitu_message), CHUNK);
 }
 
 static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[OFFSETS]) {
@@ -348,6 +367,7 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
   header->collectives_at = at[AT_COLLECTIVES];
   header->partners_at = at[AT_PARTNERS];
   header->opened_at = at[AT_OPENED];
+  header->messages_at = at[AT_MESSAGES];
   header->row_bytes = sizeof(struct insitu_row);
   header->row_capacity = INSITU_ROWS;
   header->thread_bytes = sizeof(struct insitu_thread);
@@ -400,6 +420,7 @@ static void set_pointers(char *base, const uint64_t at[OFFSETS]) {
   the_table.collectives = (struct insitu_collective *)(base + at[AT_COLLECTIVES]);
   the_table.partners = (uint32_t *)(base + at[AT_PARTNERS]);
   the_table.opened = (struct insitu_opened *)(base + at[AT_OPENED]);
+  the_table.messages = (struct insitu_message *)(base + at[AT_MESSAGES]);
   has_thread_key = !pthread_key_create(&thread_key, release_thread);
   wipe_gate_in_children();
   pthread_atfork(NULL, NULL, after_fork_in_child);

@@ -28,6 +28,11 @@
 #define INSITU_OPENED 128        /* call paths that open files */
 #define INSITU_OPENED_FILES 32   /* of each of them, whose identities are kept */
 #define INSITU_COLLECTIVES 4096u /* recorded collective events */
+#define INSITU_MESSAGES 8192u    /* recorded point-to-point messages */
+/* The first messages between two ranks, all of which are sampled; and successive messages that are sampled together,
+ * since the partners of an exchange may be some messages apart. */
+#define INSITU_MESSAGES_ALWAYS 256u
+#define INSITU_MESSAGES_WINDOW 4u
 /* The numbers of partners are stored plus 1, so that 0 means that the row has none. This one means unknown. */
 #define INSITU_PARTNERS_UNKNOWN UINT32_MAX
 
@@ -135,6 +140,24 @@ struct insitu_collective {
   int32_t needs; /* the rank that must arrive before this one can leave, or INSITU_NEEDS_... */
   uint32_t rank, size;
 };
+
+/* A point-to-point message as one of its two ranks sees it. From both the reader computes how long each waited. */
+struct insitu_message {
+  uint64_t key;        /* the same in both ranks */
+  uint64_t posted;     /* when the send or the receive was started */
+  uint64_t begin, end; /* of the call that completed it */
+  uint32_t row;        /* of that call */
+  uint32_t call;       /* the number of that call; messages that it completed together have the same */
+  uint32_t number;     /* of this message between its ranks on its communicator */
+  uint32_t bytes;
+  uint32_t members; /* messages of the call, all of which must be known; 0 if its waiting cannot be known */
+  uint16_t flags;   /* INSITU_RECEIVED, ... */
+  uint16_t level;   /* up to which sampling level the message belongs to the sample */
+};
+_Static_assert(sizeof(struct insitu_message) == 56, "as in table.py");
+/* Flags of a message, and of the call that completes it. FIRST: the call returns with the first message that arrives.
+ * PROBED: the call only looked at the message. MATCHED: the receive starts after the call (MPI_Mprobe). */
+enum { INSITU_RECEIVED = 1, INSITU_FIRST = 2, INSITU_PROBED = 4, INSITU_MATCHED = 8, INSITU_POLLED = 16 };
 
 struct insitu_name {
   uint32_t line;
@@ -256,6 +279,12 @@ struct insitu_header {
   uint64_t opened_at;
   _Atomic uint32_t opened_used;
   uint32_t opened_refused; /* whether a set of files is incomplete although it is not full */
+  uint64_t messages_at;
+  uint32_t messages_used;
+  uint32_t messages_sequence;   /* odd while messages are being moved */
+  uint32_t messages_level;      /* all messages of a lower sampling level were dropped */
+  uint32_t message_pairs_level; /* of pairs of ranks: keys with fewer leading zero bits were dropped */
+  uint64_t messages_refused;    /* messages whose number among those of their ranks is unknown */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 
@@ -267,6 +296,7 @@ struct insitu_table {
   struct insitu_collective *collectives;
   uint32_t *partners;
   struct insitu_opened *opened;
+  struct insitu_message *messages;
   char *names;
   char path[1024];
 };
@@ -309,6 +339,8 @@ int insitu_phases_reserve(void);
 int insitu_opened_reserve(void);
 /* Reserve disk space for `count` collective events. Returns 0 if there is none. */
 int insitu_collectives_reserve(uint32_t count);
+/* The same for `count` messages. */
+int insitu_messages_reserve(uint32_t count);
 /* Reserve disk space for the number of partners of a row. Returns 0 if there is none. */
 int insitu_partners_reserve(uint32_t row);
 /* Read the beginning of a small file as terminated text, "" if it cannot be read. Returns its length. */

@@ -19,8 +19,13 @@ METRIC_DESCRIPTIONS = {
     "visits": "Number of times that the call path was entered.",
     "time": "Inclusive time: from entering the call path to leaving it, summed over all visits.",
     "time_exclusive": "Time without the functions that are called from this call path.",
-    "time_waiting": "Share of `time` in a blocking collective call before the last rank arrived "
-    "whose data this rank needs. Known at the end of a run, for communicators within one node.",
+    "time_waiting": "Share of `time` before the other ranks were there that this rank needs: in "
+    "blocking collective calls until the last of them arrived, in point-to-point calls until the "
+    "message was sent (late sender) or its receive was posted (late receiver). Known at the end of "
+    "a run, for communicators within one node.",
+    "time_late_sender": "Share of `time_waiting` in receives of messages that were not sent yet.",
+    "time_late_receiver": "Share of `time_waiting` in sends, or in calls that complete them, "
+    "before the receive was posted; only synchronous and large messages wait for that.",
     "collective_time": "First quartile of the times of the sampled calls of a blocking collective, "
     "each from the last rank's entry to the last rank's exit: a robust time of the operation "
     "itself [VAL §3.2]. For communicators within one node.",

@@ -32,6 +32,15 @@ CONSTANTS = {
     "INSITU_FOLDED": table.FOLDED,
     "ROW_IS_THROTTLED": table.THROTTLED,
     "INSITU_COLLECTIVES": table.MAX_COLLECTIVES,
+    "INSITU_MESSAGES": table.MAX_MESSAGES,
+    "INSITU_MESSAGES_ALWAYS": table.MESSAGES_ALWAYS,
+    "INSITU_MESSAGES_WINDOW": table.MESSAGES_WINDOW,
+    "INSITU_RECEIVED": table.RECEIVED,
+    "INSITU_FIRST": table.FIRST,
+    "INSITU_PROBED": table.PROBED,
+    "INSITU_MATCHED": table.MATCHED,
+    "INSITU_POLLED": table.POLLED,
+    "sizeof(struct insitu_message)": table.MESSAGE.size,
     "INSITU_NEEDS_ALL": table.NEEDS_ALL,
     "INSITU_NEEDS_NOBODY": table.NEEDS_NOBODY,
     "INSITU_NEEDS_LOWER": table.NEEDS_LOWER,
@@ -56,6 +65,7 @@ RECORDS = {
     "insitu_thread": (table.THREAD_HEAD, (None, None, "depth", None, None, None)),
     "insitu_phase": (table.PHASE_HEAD, ("row", None, *table.PHASE_VALUES)),
     "insitu_collective": (table.COLLECTIVE, table.CollectiveEvent._fields),
+    "insitu_message": (table.MESSAGE, table.MessageEvent._fields),
 }
 # What the fields of a struct format take, and whether they have a sign.
 SIZES = {"I": (4, 0), "i": (4, 1), "Q": (8, 0), "H": (2, 0), "d": (8, 1)}

@@ -6,6 +6,7 @@ import pytest
 
 from insitu.collectors.ranks import Rank
 from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
+from insitu.collectors.table_header import EMPTY_HEADER
 from insitu.collectors.waiting import MIN_CALLS, sample_waiting, waiting_gauges
 
 ROW = 7
@@ -99,8 +100,14 @@ class Table:
     def __init__(self, events):
         self.events = events
 
+    header = EMPTY_HEADER
+    rows = ()
+
     def collective_events(self):
         return self.events
+
+    def message_events(self):
+        return []
 
 
 def test_waiting_is_reported_by_rank_and_row_and_invalid_rows_are_skipped():

@@ -23,7 +23,16 @@ from insitu.analysis.diagnosis.statements import (
     WARNING_FROM,
     Statement,
 )
-from insitu.entities import RANKS, TIME_EXCLUSIVE, TIME_WAITING, VISITS, CallPath, number
+from insitu.entities import (
+    RANKS,
+    TIME_EXCLUSIVE,
+    TIME_LATE_RECEIVER,
+    TIME_LATE_SENDER,
+    TIME_WAITING,
+    VISITS,
+    CallPath,
+    number,
+)
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import FloatArray
@@ -32,6 +41,7 @@ from insitu.units import percent, quantity
 CARRIED = 8.0  # times the largest scale: times are not predicted beyond
 LEAST_SHARE = 0.01  # of the time, from which a call path is worth a line
 LEAST_WAITING = 0.05  # of the time, from which waiting is a warning
+MOST_WAITING = 0.8  # of the waiting for messages: then its other reason is not mentioned
 LEAST_CAUSE = 0.25  # of the waiting that a function must explain to be named as a cause
 LATE_WAITS = 0.5  # times the longest waiting: a rank that waits longer is not the late one
 LEAST_EXCESS = 0.05  # of the run time, that the slowest rank takes longer than the mean
@@ -110,7 +120,7 @@ def _largest_run(measurements: Measurements) -> MeasuredRun | None:
 
 
 def find_waiting(measurements: Measurements) -> Iterator[Statement]:
-    """Collective operations in which ranks wait for others for a relevant share of the time."""
+    """MPI calls in which ranks wait for others for a relevant share of the time."""
     run = _largest_run(measurements)
     if run is None or run.is_crowded or TIME_WAITING.name not in run.table.values:
         return
@@ -136,7 +146,7 @@ def find_waiting(measurements: Measurements) -> Iterator[Statement]:
         yield Statement(
             kind="waiting",
             status=WARNING,
-            text=f"ranks wait for others in {path.name} for {span} of the time at"
+            text=f"ranks wait for {_whom(group, path)} in {path.name} for {span} of the time at"
             f" {at_text(RANKS, run.key.size)}{cause}",
             callpath=str(owner),
             where=measurements.where(owner),
@@ -148,30 +158,43 @@ def find_waiting(measurements: Measurements) -> Iterator[Statement]:
         )
 
 
+def _whom(group: Sequence[MeasuredRun], path: CallPath) -> str:
+    """What the ranks wait for: senders or receivers of messages, or other ranks in general."""
+    waits = {}
+    for metric in (TIME_WAITING, TIME_LATE_SENDER, TIME_LATE_RECEIVER):
+        waits[metric] = sum(float(run.vector(path, metric.name).sum()) for run in group)
+    for metric, whom in ((TIME_LATE_SENDER, "senders"), (TIME_LATE_RECEIVER, "receivers")):
+        if waits[metric] > MOST_WAITING * waits[TIME_WAITING]:
+            return f"late {whom}"
+    is_message = waits[TIME_LATE_SENDER] + waits[TIME_LATE_RECEIVER] > 0
+    return "late senders and receivers" if is_message else "others"
+
+
 def _cause_of_waiting(
     measurements: Measurements, group: Sequence[MeasuredRun], path: CallPath
 ) -> str:
     """Which function takes longer on the rank that the others wait for, as text; "" if unknown.
 
-    The rank that waits least is late. If some functions take longer on it than on the ranks that
-    wait, and these times together explain the waiting, then they cause it. Where ranks take turns
-    in being late, no rank takes longer in total and no cause is named (Böhme et al., "Identifying
-    the root causes of wait states", TOPC 3(2), 2016, need the order of events for that).
+    The ranks that wait least may be late. If a function takes longer on one of them than on the
+    ranks that wait, and this time explains much of the waiting, then it causes it. Where ranks
+    take turns in being late, no rank takes longer in total and no cause is named (Böhme et al.,
+    "Identifying the root causes of wait states", TOPC 3(2), 2016, need the order of events).
     """
     waits = np.median([run.vector(path, TIME_WAITING.name) for run in group], axis=0)
-    late = int(np.argmin(waits))
+    candidates = np.flatnonzero(waits <= LATE_WAITS * waits.max())
     is_waiting = waits > waits.max() / 2
-    if waits[late] > LATE_WAITS * waits.max():
+    if not candidates.size:
         return "; ranks take turns in being late, none takes longer in total"
 
-    waited = float(waits[is_waiting].mean() - waits[late])
-    excesses = {}
+    excesses: dict[CallPath, tuple[float, int]] = {}
     for owner, members in measurements.members.items():
         computing = [member for member in members if not is_mpi(member)]
         times = np.median([exclusive_times(run, computing) for run in group], axis=0)
-        excesses[owner] = float(times[late] - times[is_waiting].mean())
+        longest = int(candidates[np.argmax(times[candidates])])
+        excesses[owner] = (float(times[longest] - times[is_waiting].mean()), longest)
 
-    owner, most = max(excesses.items(), key=lambda item: item[1])
+    owner, (most, late) = max(excesses.items(), key=lambda item: item[1][0])
+    waited = float(waits[is_waiting].mean() - waits[late])
     if most < LEAST_CAUSE * waited:
         return ""
     share = percent(min(most / waited, 1.0))

@@ -1,0 +1,40 @@
+"""How long ranks waited for messages, against what the program says itself, on both MPIs."""
+
+import math
+
+import pytest
+
+from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
+
+pytestmark = [pytest.mark.mpi, pytest.mark.native]
+__all__ = ["compiled"]  # a fixture
+
+P = 3
+APART_S = 0.05  # stamps of the program and ours, on a busy machine; a wrong message is 0.2 s off
+APART_MANY = 0.35  # of a sample of 700 of 1,500 messages; waits vary much where ranks share cores
+LATE_RECEIVER = {"synchronous", "large_send", "start_synchronous"}
+UNKNOWN = {"overtake", "ambiguous"}  # tags in another order; receives that cannot be numbered
+
+
+@pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
+def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Compiled) -> None:
+    compiled.compile(PROGRAMS / "messages.c", flags=("-o", "messages"))
+
+    outcome = compiled.bench.run("-n", P, "--", "./messages")
+
+    assert outcome.code == 0, outcome.err
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert len(lines) == 16
+    for scene, call, rank, text in lines:
+        path, measured = f"messages->main->{scene}->{call}", float(text)
+        values = {}
+        for metric in ("time_waiting", "time_late_sender", "time_late_receiver"):
+            values[metric] = compiled.bench.values(path, metric)[int(rank)]
+        if scene in UNKNOWN:
+            assert all(map(math.isnan, values.values())), scene
+            continue
+
+        reason = "time_late_receiver" if scene in LATE_RECEIVER else "time_late_sender"
+        apart = APART_MANY * measured if scene == "many" else APART_S
+        assert values[reason] == pytest.approx(measured, abs=apart), scene
+        assert values["time_waiting"] == values[reason], scene
