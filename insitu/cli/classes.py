@@ -19,6 +19,7 @@ from insitu.cli.output import (
 )
 from insitu.entities import CallPath, number
 from insitu.modeling.base import Clusters
+from insitu.modeling.classes.naming import is_letter
 from insitu.modeling.measurement import SeriesKey
 from insitu.text import printable
 from insitu.units import percent
@@ -32,7 +33,6 @@ from insitu.workflows.classes import (
 from insitu.workflows.selection import SeriesFilter
 
 SHOWN_COORDINATES = 10  # in the table; the largest ones
-MAX_LETTERS = 3  # of a class that is named by letters: A to ZZZ
 SHOWN_CLASSES = 8  # lines of a call path without --all
 COLUMNS = (
     OutputColumn("class"),
@@ -184,6 +184,5 @@ def _group_by_kind(names: Iterable[str]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = defaultdict(list)
     for name in names:
         words = [word for word in name.split() if not set(word) & set("+-±")]
-        is_letter = name.isupper() and len(name) <= MAX_LETTERS
-        groups["A, B, …" if is_letter else " ".join(words)].append(name)
+        groups["A, B, …" if is_letter(name) else " ".join(words)].append(name)
     return groups

@@ -20,6 +20,7 @@ from insitu.modeling.classes.cluster import class_means
 from insitu.modeling.classes.domain import find_domains
 from insitu.modeling.classes.finder import ClassFinder, MetricClasses
 from insitu.modeling.classes.joint import ClassEvidence
+from insitu.modeling.classes.letters import rename_clusters, share_letters
 from insitu.modeling.classes.naming import Namer
 from insitu.modeling.classes.rules import JOINT, ClassSettings
 from insitu.modeling.classes.run_groups import (
@@ -32,7 +33,7 @@ from insitu.modeling.classes.supplements import WHOLE_RUN, measure_whole_runs
 from insitu.modeling.measurement import Experiment, FloatArray, IntArray, SeriesKey
 from insitu.modeling.parallel import map_tasks
 
-METHOD = 5  # raised by every change of how classes are found: means of earlier ones are not used
+METHOD = 6  # raised by every change of how classes are found: means of earlier ones are not used
 
 # Repetitions at a coordinate in which classes are found. The median of seven values has less than
 # half of their standard deviation; twice as many would make that a third.
@@ -214,6 +215,7 @@ def _find_classes(
     by_metric, clusters, findings = _collect_classes(
         map_tasks(executor, finder.find, chunk_paths(paths, evidence))
     )
+    clusters = _rename_letters(by_metric, clusters, settings)
     if evidence.runs and TIME.name in by_metric:
         by_metric[TIME.name][1].update(measure_whole_runs(evidence, paths))
 
@@ -254,6 +256,24 @@ def _collect_classes(
                 labels = labels_by_content.setdefault(entry.labels.tobytes(), entry.labels)
                 clusters.append(replace(entry, labels=labels))
     return by_metric, clusters, findings
+
+
+def _rename_letters(
+    by_metric: Mapping[str, tuple[Metric, dict[SeriesKey, FloatArray]]],
+    clusters: Sequence[Clusters],
+    settings: ClassSettings,
+) -> list[Clusters]:
+    """Give letters the same meaning in all series: rename these in place, and return clusters."""
+    reserved = {rule.name for rules in settings.rules for rule in rules.classes}
+    renamings = share_letters(clusters, reserved)
+    for name, (_, series) in by_metric.items():
+        renamed = {}
+        for key, values in series.items():
+            letters = renamings.get((name, key.callpath), {})
+            renamed[replace(key, behaviour=letters.get(key.behaviour, key.behaviour))] = values
+        series.clear()
+        series.update(renamed)
+    return rename_clusters(clusters, renamings)
 
 
 def _cluster_by_run(

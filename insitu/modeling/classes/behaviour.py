@@ -15,6 +15,7 @@ from insitu.modeling.classes.match import (
     unmatched_names,
 )
 from insitu.modeling.classes.run_groups import RunGroup, mean_over_runs
+from insitu.modeling.classes.scatter import row_medians
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 
 
@@ -59,6 +60,15 @@ def means_of_groups(measured: MetricValues) -> list[FloatArray]:
     return [
         mean_over_runs([measured.tables[run] for run in group.runs]) for group in measured.groups
     ]
+
+
+def medians_of_groups(measured: MetricValues) -> list[FloatArray]:
+    """Median of each rank over repetitions: (n_paths, n_ranks) per run group."""
+    medians = []
+    for group in measured.groups:
+        repetitions = [measured.tables[run] for run in group.runs]
+        medians.append(row_medians(np.stack(repetitions, axis=-1)))
+    return medians
 
 
 def partition_by_distance(measured: MetricValues, threshold: float) -> Partition:

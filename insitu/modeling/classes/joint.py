@@ -16,17 +16,24 @@ from insitu.entities import (
     Finding,
     MetricKind,
 )
-from insitu.modeling.classes.behaviour import MetricValues, Partition, means_of_groups
+from insitu.modeling.classes.behaviour import (
+    MetricValues,
+    Partition,
+    means_of_groups,
+    medians_of_groups,
+)
 from insitu.modeling.classes.candidates import Candidate, find_candidates
 from insitu.modeling.classes.cluster import BoolArray, class_means, cluster
 from insitu.modeling.classes.count_partitions import partition_by_counts
 from insitu.modeling.classes.counts import DISTINCT, CountEvidence, collect_evidence
 from insitu.modeling.classes.domain import Domain
+from insitu.modeling.classes.gauges import partition_gauges
 from insitu.modeling.classes.match import Matching, class_names
 from insitu.modeling.classes.matcher import (
     TIME_SPREAD,
     ClusterMatcher,
     PathClasses,
+    one_class_of,
 )
 from insitu.modeling.classes.mixture import Mixture, find_classes
 from insitu.modeling.classes.profiles import Profiles, partition_profiles
@@ -41,7 +48,6 @@ from insitu.modeling.classes.scatter import (
     are_surely_uniform,
     is_order_random,
     repetition_spread,
-    row_medians,
 )
 from insitu.modeling.classes.supplements import find_top_paths
 from insitu.modeling.measurement import Experiment, FloatArray, IntArray
@@ -139,7 +145,7 @@ def partition_jointly(measured: MetricValues, evidence: ClassEvidence) -> Partit
         return _assemble(measured, means, by_path)
     undecided = measured.select(rest)
     if measured.metric.kind is MetricKind.GAUGE:
-        found = _partition_gauges(undecided, matcher)
+        found = partition_gauges(undecided, evidence.counts, evidence.candidates, matcher)
     else:
         found = _TimePartitioner(undecided, evidence, matcher).partition()
     by_path |= {rest[row]: classes for row, classes in found.items()}
@@ -188,43 +194,6 @@ def _differs(values: Sequence[FloatArray]) -> bool:
     return any(len(np.unique(v[np.isfinite(v)])) > 1 for v in values)
 
 
-def _partition_gauges(measured: MetricValues, matcher: ClusterMatcher) -> dict[int, PathClasses]:
-    """Cluster by relative distance; keep the classes only if their sizes and values follow laws.
-
-    How much memory a rank has when it is sampled, or leaves in caches, is partly an accident.
-    """
-    medians = _medians(measured)
-    is_random = is_order_random(measured.tables, measured.groups)
-
-    by_path = {}
-    for row in range(len(measured.paths)):
-        values = _rows(medians, row)
-        by_path[row] = _one_class(values, matcher)
-
-        is_positive = all(np.all((v > 0) | np.isnan(v)) for v in values)
-        if is_positive and not is_random[row]:
-            labels = [cluster(group_values) for group_values in values]
-            classes = PathClasses(labels, matcher.match(labels, values))
-            if matcher.follows_laws(classes, values):
-                by_path[row] = classes
-    return by_path
-
-
-def _medians(measured: MetricValues) -> list[FloatArray]:
-    """The median of each rank over repetitions: (n_paths, n_ranks) per run group."""
-    medians = []
-    for group in measured.groups:
-        repetitions = [measured.tables[run] for run in group.runs]
-        medians.append(row_medians(np.stack(repetitions, axis=-1)))
-    return medians
-
-
-def _one_class(values: Sequence[FloatArray], matcher: ClusterMatcher) -> PathClasses:
-    """All ranks that have a value are one class."""
-    labels = [np.where(np.isfinite(group_values), 0, -1) for group_values in values]
-    return PathClasses(labels, matcher.match(labels, values))
-
-
 class _TimePartitioner:
     """Partitions the ranks of one metric by its measured values, call path by call path.
 
@@ -239,7 +208,7 @@ class _TimePartitioner:
         self.evidence = evidence
         self.matcher = matcher
         self.means = means_of_groups(measured)
-        self.medians = _medians(measured)
+        self.medians = medians_of_groups(measured)
         self.spread = repetition_spread(measured.tables, measured.groups)
         self.has_zero = np.zeros(len(measured.paths), dtype=bool)
         for group_medians in self.medians:
@@ -255,7 +224,7 @@ class _TimePartitioner:
     def _partition_path(self, row: int) -> PathClasses:
         values = _rows(self.means, row)
         if self.is_uniform[row]:
-            return _one_class(values, self.matcher)
+            return one_class_of(values, self.matcher)
 
         if self.has_zero[row]:
             labels = [cluster(group_values) for group_values in values]
@@ -277,7 +246,7 @@ class _TimePartitioner:
         is_unrepeated = np.isnan(self.spread[row])
         if is_unrepeated and not self.matcher.follows_laws(classes, values):
             count = 1 + max(int(group_labels.max(initial=0)) for group_labels in labels)
-            one_class = _one_class(values, self.matcher)
+            one_class = one_class_of(values, self.matcher)
             return replace(one_class, findings=self._report_rejected(row, count))
         return classes
 
@@ -309,7 +278,7 @@ class _TimePartitioner:
         floor = MIN_FLOOR if np.isnan(spread) else max(spread, MIN_FLOOR)
         partition = partition_profiles(profiles, candidates, floor=floor)
         if partition.classes is None:
-            one_class = _one_class(_rows(self.means, row), self.matcher)
+            one_class = one_class_of(_rows(self.means, row), self.matcher)
             return replace(one_class, findings=self._report_rejected(row, partition.rejected))
 
         class_of_size = dict(zip(by_size, partition.classes, strict=True))

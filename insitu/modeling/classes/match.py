@@ -10,6 +10,7 @@ from insitu.modeling.classes.run_groups import coordinate_name
 
 MAX_REPORTED = 4  # kinds of runs without a class that one finding names
 MAX_NAMED_CLASSES = 8  # of more, a finding gives the number only
+UNMATCHED = "unmatched "  # begins the names of clusters that are in no class
 MIN_COORDINATES = 4  # that a model of a subset of the runs needs [CLU §V]
 
 
@@ -41,7 +42,12 @@ def unmatched_names(count: int) -> tuple[str, ...]:
     """Names for the clusters of a run that could not be matched, ascending by value."""
     if count == 1:
         return (ALL,)
-    return tuple(f"unmatched {index + 1}" for index in range(count))
+    return tuple(f"{UNMATCHED}{index + 1}" for index in range(count))
+
+
+def is_class_name(name: str) -> bool:
+    """Whether the name is that of one of several classes that are matched across runs."""
+    return name != ALL and not name.startswith(UNMATCHED)
 
 
 def match_equal(counts: Sequence[int], coordinates: Sequence[tuple[float, ...]]) -> Matching:

@@ -124,6 +124,12 @@ class ClusterMatcher:
         )
 
 
+def one_class_of(values: Sequence[FloatArray], matcher: ClusterMatcher) -> PathClasses:
+    """All ranks that have a value are one class."""
+    labels = [np.where(np.isfinite(group_values), 0, -1) for group_values in values]
+    return PathClasses(labels, matcher.match(labels, values))
+
+
 def cluster_means(values: FloatArray, labels: IntArray, count: int) -> FloatArray:
     """Mean of each of so many clusters of one run: (count,)."""
     means: FloatArray = class_means(values[None], labels[None], count)[0]

@@ -74,7 +74,8 @@ class _Observations:
     """Logarithms of the values of all runs, one run after the other, near values merged.
 
     y: (n,); weight: (n,), ranks behind each; run: (n,); starts: (n_runs,), index of the first of
-    each run; ranks: (n_runs,); centres: per run candidates for the centre of a class; clusterings:
+    each run; ranks: (n_runs,); within: sum of the squared distances between values and those they are
+    merged into; centres: per run candidates for the centre of a class; clusterings:
     per width of a cluster the best 1, 2, … of every run; segments: statistics of the runs; floor:
     least spread.
     """
@@ -84,6 +85,7 @@ class _Observations:
     run: IntArray
     starts: IntArray
     ranks: FloatArray
+    within: float
     centres: tuple[FloatArray, ...]
     clusterings: Sequence[Sequence[Clustering]]
     segments: SegmentSums
@@ -269,6 +271,7 @@ def _prepare(logs: Sequence[FloatArray], floor: float) -> tuple[_Observations, _
             run=np.repeat(np.arange(len(merged)), lengths),
             starts=np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp),
             ranks=np.array([weight.sum() for _, weight in merged]),
+            within=_scatter_within(logs, merged),
             centres=tuple(centres),
             clusterings=clusterings,
             segments=segments,
@@ -286,6 +289,15 @@ def _merge(logs: Sequence[FloatArray], cell: float) -> list[tuple[FloatArray, Fl
         counts = np.bincount(index).astype(np.float64)
         merged.append((np.bincount(index, weights=run_logs) / counts, counts))
     return merged
+
+
+def _scatter_within(
+    logs: Sequence[FloatArray], merged: Sequence[tuple[FloatArray, FloatArray]]
+) -> float:
+    """What merging takes from the squared distances to any centre; merged means are exact."""
+    squares = [float(run_logs @ run_logs) for run_logs in logs]
+    kept = [float(weight @ y**2) for y, weight in merged]
+    return max(sum(squares) - sum(kept), 0.0)
 
 
 def _start(data: _Observations, excess: FloatArray, shape: FloatArray) -> _Hypotheses:
@@ -384,6 +396,7 @@ def _expect(data: _Observations, hypotheses: _Hypotheses) -> tuple[FloatArray, F
     np.exp(density, out=density)
     total = density.sum(axis=0) + np.exp(OUTLIER_DENSITY - highest)
     likelihood = (np.log(total) + highest) @ data.weight
+    likelihood -= data.within / (2 * hypotheses.spread**2)
     density /= total
     return density, likelihood
 
@@ -411,7 +424,8 @@ def _maximise(
     moved = replace(hypotheses, share=share, base=base, excess=np.maximum(excess - excess[0], 0.0))
 
     error = data.y - (base + moved.offsets())[:, :, data.run]
-    square = (weight * error**2).sum(axis=(0, 2)) / np.maximum(present.sum(axis=1), 1.0)
+    squares = (weight * error**2).sum(axis=(0, 2)) + data.within
+    square = squares / np.maximum(present.sum(axis=1), 1.0)
     return replace(moved, spread=np.sqrt(np.maximum(square, data.floor**2)))
 
 

@@ -15,6 +15,7 @@ from insitu.modeling.measurement import FloatArray, IntArray
 
 MAJORITY = 0.8  # share of its ranks that must be of one kind for a class to have its name
 BOUNDARY = "boundary"  # the class of all ranks with a wall, whichever it is
+MAX_LETTERS = 3  # of a class that is named by letters: A to ZZZ
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,3 +312,8 @@ def letter(index: int) -> str:
     """A to Z, then AA, AB, …"""
     head, last = divmod(index, 26)
     return (letter(head - 1) if head else "") + chr(ord("A") + last)
+
+
+def is_letter(name: str) -> bool:
+    """Whether a class has this name because nothing is known about its ranks."""
+    return name.isalpha() and name.isupper() and len(name) <= MAX_LETTERS
