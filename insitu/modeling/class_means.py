@@ -212,9 +212,16 @@ def _find_classes(
         rules=settings.rules,
         namer=Namer.of(domains, [group.size for group in own_groups]),
     )
-    by_metric, clusters, findings = _collect_classes(
-        map_tasks(executor, finder.find, chunk_paths(paths, evidence))
-    )
+    chunks = list(map_tasks(executor, finder.find, chunk_paths(paths, evidence)))
+
+    # Once more where several series share a set of ranks.
+    sharing = finder.share_sets(chunks)
+    shared_paths = sharing.shared_paths()
+    if shared_paths:
+        chunks = [[classes.without(shared_paths) for classes in chunk] for chunk in chunks]
+        again = chunk_paths(sorted(shared_paths), evidence)
+        chunks += map_tasks(executor, sharing.find, again)
+    by_metric, clusters, findings = _collect_classes(chunks)
     clusters = _rename_letters(by_metric, clusters, settings)
     if evidence.runs and TIME.name in by_metric:
         by_metric[TIME.name][1].update(measure_whole_runs(evidence, paths))

@@ -1,21 +1,22 @@
 """Behaviour classes of ranks that are on no wall of a domain: leaders, halves, stages, random sets.
 
     python tests/evaluation/class_populations.py [--campaigns 6] [--seed 1] [--counts]
-        [--only every-8th first-half ...]
+        [--paths 1] [--only every-8th first-half ...]
 
 Campaigns are those of `classes.py`: p = 4..256, classes 5 to 50 % apart, noise of 1 to 5 %, four
-repetitions. Per population: adjusted Rand index of the classes of times (mean over runs), share of
-campaigns whose classes are right in every run, and both with counts that separate the ranks. The
-last line has campaigns without classes, and how many of them were divided.
+repetitions. With `--paths`, so many call paths have the same classes. Per population: adjusted Rand
+index of the classes of times (mean over runs), share of campaigns whose classes are right in every
+run, and both with counts that separate the ranks. The last line has campaigns without classes, and
+how many of them were divided.
 """
 
 import argparse
 import time
 
 import numpy as np
-from classes import campaign, judge, rand_index, without_counts
+from classes import PATH, campaign, judge, rand_index, without_counts
 
-from insitu.entities import TIME, VISITS
+from insitu.entities import TIME, VISITS, CallPath
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
 
@@ -43,6 +44,11 @@ def random_set(share):
     return lambda p: (order[:p] < share).astype(int)
 
 
+def scattered_set(share):
+    """Other ranks in each run: a share of them in no order."""
+    return lambda p: (np.random.default_rng([7, p]).random(p) < share).astype(int)
+
+
 POPULATIONS = {
     "every-8th": residues(8, 0),
     "every-6th": residues(6, 5),
@@ -65,7 +71,24 @@ POPULATIONS = {
     "0.37-to-0.81-held-out": interval(0.37, 0.81),
     "random-quarter": random_set(1 / 4),
     "random-half": random_set(1 / 2),
+    "scattered-quarter": scattered_set(1 / 4),
+    "scattered-half": scattered_set(1 / 2),
 }
+
+
+def program(rng, population, cell, paths):
+    """Several call paths whose classes are the same ranks: experiment, classes, the law of one."""
+    tables, classes, truth = [], {}, None
+    for _ in range(paths):
+        experiment, classes, truth = campaign(rng, population, *cell)
+        tables.append(without_counts(experiment))
+    names = [PATH, *(CallPath((f"program {number}",)) for number in range(1, paths))]
+
+    runs = []
+    for number, (key, _) in enumerate(tables[0].runs):
+        times = [experiment.runs[number][1].values["time"][0] for experiment in tables]
+        runs.append((key, RunTable(tuple(names), (TIME,), {"time": np.array(times)})))
+    return Experiment(tables[0].parameters, tuple(runs)), classes, truth
 
 
 def with_exact_counts(experiment, classes):
@@ -96,6 +119,7 @@ def main():
     parser.add_argument("--campaigns", type=int, default=6, help="per population")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--counts", action="store_true", help="with counts, too")
+    parser.add_argument("--paths", type=int, default=1, help="call paths that share the classes")
     parser.add_argument("--only", nargs="+", choices=POPULATIONS, default=list(POPULATIONS))
     options = parser.parse_args()
 
@@ -109,10 +133,12 @@ def main():
             index = list(POPULATIONS).index(name)
             rng = np.random.default_rng([options.seed, index, number])
             gap, noise = cells[(5 * number + index) % len(cells)]
-            experiment, classes, truth = campaign(rng, POPULATIONS[name], gap, noise)
-            found = remodel(without_counts(experiment))
-            scores.append(judge(found, classes, truth)[:2])
+            cell = (gap, noise)
+            experiment, classes, truth = program(rng, POPULATIONS[name], cell, options.paths)
+            scores.append(judge(remodel(experiment), classes, truth)[:2])
             if options.counts:
+                rng = np.random.default_rng([options.seed, index, number])
+                experiment, classes, _ = campaign(rng, POPULATIONS[name], gap, noise)
                 found = remodel(with_exact_counts(experiment, classes))
                 for entry in found.clusters:
                     if entry.metric == "time":

@@ -1,7 +1,7 @@
 """The behaviour classes of one metric in all runs, and the series that models are made from."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -47,12 +47,14 @@ class Partition:
     """The ranks of all runs, partitioned into behaviour classes.
 
     labels: per run group (n_paths, n_ranks), the cluster of each rank, -1 where it has no value;
-    matchings: per call path which cluster is which class.
+    matchings: per call path which cluster is which class; free: rows of call paths whose classes
+    were found in their own times only, with the least spread of ranks.
     """
 
     labels: Sequence[IntArray]
     matchings: Sequence[Matching]
     findings: Sequence[Finding]
+    free: Mapping[int, float] = field(default_factory=dict)
 
 
 def means_of_groups(measured: MetricValues) -> list[FloatArray]:

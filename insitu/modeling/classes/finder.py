@@ -1,13 +1,16 @@
 """Find the classes of some call paths at a time: memory does not grow with what was measured."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from insitu.entities import CallPath, Finding, Metric, MetricKind
 from insitu.modeling.base import Clusters
 from insitu.modeling.classes.behaviour import (
     MetricValues,
     Partition,
+    medians_of_groups,
     partition_by_distance,
     reduce_classes,
     report_unmatched,
@@ -17,6 +20,7 @@ from insitu.modeling.classes.joint import ClassEvidence, partition_jointly
 from insitu.modeling.classes.naming import Namer
 from insitu.modeling.classes.rules import Rules, apply_rules
 from insitu.modeling.classes.run_groups import RunGroup, values_by_run
+from insitu.modeling.classes.shared_sets import FreeSeries, share_sets
 from insitu.modeling.classes.supplements import find_maxima
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 
@@ -25,7 +29,8 @@ from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 class MetricClasses:
     """The classes of one metric of some call paths.
 
-    series: of classes and means, as `reduce_classes` returns them. maxima: over ranks, alike.
+    series: of classes and means, as `reduce_classes` returns them. maxima: over ranks, alike. free:
+    call paths whose classes were found in their own times only, with the least spread of ranks.
     """
 
     metric: Metric
@@ -33,6 +38,18 @@ class MetricClasses:
     maxima: Mapping[SeriesKey, FloatArray]
     clusters: Sequence[Clusters]
     findings: Sequence[Finding]
+    free: Mapping[CallPath, float] = field(default_factory=dict)
+
+    def without(self, paths: Collection[CallPath]) -> "MetricClasses":
+        """The same without these call paths."""
+        where = {str(path) for path in paths}
+        return replace(
+            self,
+            series={key: row for key, row in self.series.items() if key.callpath not in paths},
+            maxima={key: row for key, row in self.maxima.items() if key.callpath not in paths},
+            clusters=[entry for entry in self.clusters if entry.callpath not in paths],
+            findings=[finding for finding in self.findings if finding.where not in where],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +77,8 @@ class ClassFinder:
             tables = values_by_run(self.experiment, name, paths)
             values = MetricValues(metric, paths, tables, self.groups)
 
-            ruled = apply_rules(values, self._partition(values), self.rules, self.domains)
+            initial = self._partition(values)
+            ruled = apply_rules(values, initial, self.rules, self.domains)
             partition = self.namer.name(values, ruled, is_literal=self.evidence is None)
             series, clusters = reduce_classes(values, partition)
             findings = [*partition.findings, *report_unmatched(values, partition)]
@@ -71,9 +89,61 @@ class ClassFinder:
                     maxima=find_maxima(values),
                     clusters=clusters,
                     findings=findings,
+                    free={paths[row]: floor for row, floor in initial.free.items()},
                 )
             )
         return by_metric
+
+    def share_sets(self, chunks: Iterable[Sequence[MetricClasses]]) -> "ClassFinder":
+        """A finder that knows the sets of ranks which several series share.
+
+        Args:
+            chunks: what `find` returned for all call paths.
+        """
+        if self.evidence is None:
+            return self
+        shared = {}
+        by_values: dict[bytes, list[tuple[str, CallPath]]] = {}
+        series: list[FreeSeries] = []
+        run = np.repeat(np.arange(len(self.groups)), [group.size for group in self.groups])
+        rank = np.concatenate([np.arange(group.size) for group in self.groups])
+        for classes in (classes for chunk in chunks for classes in chunk):
+            for path, item in self._free_series(classes):
+                key = item.logs.tobytes()
+                if key not in by_values:
+                    series.append(item)
+                by_values.setdefault(key, []).append((classes.metric.name, path))
+
+        ends = np.cumsum([group.size for group in self.groups])[:-1]
+        for item, labels in zip(series, share_sets(series, run, rank), strict=True):
+            if labels is not item.labels:
+                by_group = np.split(labels, ends)
+                for name in by_values[item.logs.tobytes()]:
+                    shared[name] = by_group
+        return replace(self, evidence=replace(self.evidence, shared=shared))
+
+    def _free_series(self, classes: MetricClasses) -> Iterator[tuple[CallPath, FreeSeries]]:
+        """The series that may share a set of ranks: these have values in all ranks of all runs."""
+        paths = list(classes.free)
+        if not paths:
+            return
+        labels = {(entry.callpath, entry.run): entry for entry in classes.clusters}
+        tables = values_by_run(self.experiment, classes.metric.name, paths)
+        medians = medians_of_groups(MetricValues(classes.metric, paths, tables, self.groups))
+        for row, path in enumerate(paths):
+            values = np.concatenate([group_medians[row] for group_medians in medians])
+            if not np.all(values > 0):
+                continue
+            names = []
+            for group in self.groups:
+                clusters = labels[path, group.key]
+                names.append(np.array(clusters.names)[clusters.labels])
+            codes = np.unique(np.concatenate(names), return_inverse=True)[1].ravel()
+            yield path, FreeSeries(np.log(values), codes, classes.free[path])
+
+    def shared_paths(self) -> set[CallPath]:
+        """The call paths with a shared set."""
+        return set() if self.evidence is None else {path for _, path in self.evidence.shared}
 
     def _partition(self, values: MetricValues) -> Partition:
         if self.evidence is None:

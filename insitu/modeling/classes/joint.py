@@ -55,6 +55,7 @@ from insitu.modeling.measurement import Experiment, FloatArray, IntArray
 MINOR_SHARE = 0.01  # of its root's time: a call path below it is not worth the cost of a mixture
 MIN_FLOOR = 1e-3  # relative spread below which times do not separate ranks
 UNREPEATED_MARGIN = 8.0  # of the criterion where nothing was repeated: odds of about 50
+MIN_RUNS = 3  # of several ranks, of which more than one must have several classes of times
 NAMED_OUTLIERS = 5  # ranks that a finding lists
 EXACT_OR_EQUAL = (ALLOCATIONS, BYTES_ALLOCATED)  # an allocator's noise makes no classes
 
@@ -69,7 +70,8 @@ class ClassEvidence:
     without a parent; whole_times: (n_runs,), the sum over call paths without a measured caller;
     is_crowded: whether ranks of a run shared processor cores, so that times say which ranks had to
     wait and not which did more work; candidates: partitions that domains usually lead to; mixtures:
-    results by their values, because inclusive and exclusive times of a leaf are the same.
+    results by their values, because inclusive and exclusive times of a leaf are the same; shared:
+    classes of all run groups that series have in common with others, see `shared_sets`.
     """
 
     counts: CountEvidence
@@ -78,6 +80,7 @@ class ClassEvidence:
     is_crowded: bool = False
     candidates: Sequence[Candidate] = ()
     mixtures: dict[bytes, Mixture] = field(default_factory=dict)
+    shared: Mapping[tuple[str, CallPath], Sequence[IntArray]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -134,7 +137,9 @@ def partition_jointly(measured: MetricValues, evidence: ClassEvidence) -> Partit
 
     classes_of_row: dict[int, Sequence[IntArray]] = {}
     for row, path in enumerate(measured.paths):
-        if path in by_counts:
+        if (measured.metric.name, path) in evidence.shared:
+            classes_of_row[row] = evidence.shared[measured.metric.name, path]
+        elif path in by_counts:
             classes_of_row[row] = by_counts[path].coarse
         elif is_minor[row]:
             classes_of_row[row] = one_class
@@ -159,13 +164,16 @@ def _assemble(
     labels = [np.full(group_means.shape, -1) for group_means in means]
     matchings: list[Matching] = []
     findings: list[Finding] = []
+    free: dict[int, float] = {}
     for row in range(len(measured.paths)):
         classes = by_path[row]
         for group_labels, path_labels in zip(labels, classes.labels, strict=True):
             group_labels[row] = path_labels
         matchings.append(classes.matching)
         findings += classes.findings
-    return Partition(labels, matchings, findings)
+        if classes.floor is not None:
+            free[row] = classes.floor
+    return Partition(labels, matchings, findings, free)
 
 
 def _partition_counts(
@@ -240,14 +248,18 @@ class _TimePartitioner:
             return PathClasses(labels, self._same_classes(mixture, labels), findings)
 
         matching = self.matcher.match(labels, values, max(mixture.spread, TIME_SPREAD))
-        classes = PathClasses(labels, matching, findings)
+        classes = PathClasses(labels, matching, findings, floor=self._floor(row))
 
-        # Noise of a single repetition makes classes too, but of sizes that follow no law.
+        # Noise of a single repetition makes classes too, but of sizes that follow no law. And what
+        # is seen in one run of several is no class: it has no model, and nothing confirms it.
+        counts = [len(np.unique(group_labels[group_labels >= 0])) for group_labels in labels]
         is_unrepeated = np.isnan(self.spread[row])
-        if is_unrepeated and not self.matcher.follows_laws(classes, values):
-            count = 1 + max(int(group_labels.max(initial=0)) for group_labels in labels)
+        is_lawless = is_unrepeated and not self.matcher.follows_laws(classes, values)
+        is_single = np.count_nonzero(counts) >= MIN_RUNS and sum(n > 1 for n in counts) == 1
+        if is_lawless or is_single:
             one_class = one_class_of(values, self.matcher)
-            return replace(one_class, findings=self._report_rejected(row, count))
+            rejected = self._report_rejected(row, max(counts))
+            return replace(one_class, findings=rejected, floor=self._floor(row))
         return classes
 
     def _partition_by_profile(self, row: int) -> PathClasses | None:
@@ -325,12 +337,16 @@ class _TimePartitioner:
         uniform[unrepeated] = are_ranks_alike([group_logs[unrepeated] for group_logs in logs])
         return uniform
 
+    def _floor(self, row: int) -> float:
+        """The least relative spread of ranks, from repetitions if there are any."""
+        spread = float(self.spread[row])
+        return UNKNOWN_FLOOR if np.isnan(spread) else max(spread, MIN_FLOOR)
+
     def _fit_mixture(self, row: int) -> Mixture:
         """Find the classes of one call path in all run groups that have values."""
         values = _rows(self.medians, row)
-        spread = float(self.spread[row])
-        is_unrepeated = bool(np.isnan(spread))
-        floor = UNKNOWN_FLOOR if is_unrepeated else max(spread, MIN_FLOOR)
+        is_unrepeated = bool(np.isnan(self.spread[row]))
+        floor = self._floor(row)
         margin = UNREPEATED_MARGIN if is_unrepeated else 0.0
 
         mixtures = self.evidence.mixtures

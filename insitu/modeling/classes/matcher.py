@@ -22,11 +22,15 @@ TIME_SPREAD = 0.01  # relative, smallest of times about their law
 
 @dataclass(frozen=True, slots=True)
 class PathClasses:
-    """The behaviour classes of one call path: labels are (n_ranks,) per run group."""
+    """The behaviour classes of one call path: labels are (n_ranks,) per run group.
+
+    floor: least spread of ranks where these classes were found in the times of this call path only.
+    """
 
     labels: Sequence[IntArray]
     matching: Matching
     findings: tuple[Finding, ...] = ()
+    floor: float | None = None
 
 
 class ClusterMatcher:

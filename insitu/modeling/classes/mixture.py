@@ -74,9 +74,9 @@ class _Observations:
     """Logarithms of the values of all runs, one run after the other, near values merged.
 
     y: (n,); weight: (n,), ranks behind each; run: (n,); starts: (n_runs,), index of the first of
-    each run; ranks: (n_runs,); within: sum of the squared distances between values and those they are
-    merged into; centres: per run candidates for the centre of a class; clusterings:
-    per width of a cluster the best 1, 2, … of every run; segments: statistics of the runs; floor:
+    each run; ranks: (n_runs,); within: sum of the squared distances between values and those that
+    they are merged into; centres: per run candidates for the centre of a class; clusterings: per
+    width of a cluster the best 1, 2, … of every run; segments: statistics of the runs; floor:
     least spread.
     """
 
@@ -238,11 +238,11 @@ def _find_separated(data: _Observations) -> tuple[float, list[FloatArray], float
             tried.add(key)
 
             centres, costs, scatter = separated_clusterings(data.segments, spread, MAX_CLASSES + 1)
-            cost = float(costs.sum())
+            cost = float(costs.sum()) + data.within / spread**2
             cost += 2 * ranks * (np.log(spread) + HALF_LOG_2PI - np.log(1 - OUTLIER_SHARE))
             if cost < best[2]:
                 best = (spread, centres, cost)
-            spread = max(data.floor, float(np.sqrt(scatter / ranks)))
+            spread = max(data.floor, float(np.sqrt((scatter + data.within) / ranks)))
     return best
 
 
