@@ -2,6 +2,8 @@
 
 import click
 
+from insitu.campaign.catalogue import open_catalogue
+from insitu.cli.campaign_names import list_campaigns
 from insitu.cli.messages import print_note
 from insitu.cli.options import json_option
 from insitu.cli.output import print_json
@@ -11,7 +13,7 @@ from insitu.design.factorial import ExperimentDesign, Point
 from insitu.design.levels import parse_levels
 from insitu.design.mainloop import LoopVerdict, iterations_for
 from insitu.entities import RANKS, Finding, number
-from insitu.errors import UsageError
+from insitu.errors import InsituError, UsageError
 from insitu.workflows.design import (
     CheckPointComparison,
     DesignOptions,
@@ -25,6 +27,7 @@ from insitu.workflows.design import (
 )
 from insitu.workflows.rank_levels import choose_rank_levels
 
+NO_CAMPAIGN = "-"  # of --ranks-from
 CROWDED = Finding(
     "ranks-crowded",
     "there are more ranks than processor cores, so times depend on which rank had to wait;"
@@ -91,7 +94,8 @@ CROWDED = Finding(
     type=click.Path(),
     metavar="CAMPAIGN",
     help="Only numbers of ranks that the program accepts as far as CAMPAIGN shows (cubes, squares, "
-    "powers), and those that its behaviour classes need to exist at five of them.",
+    "powers, multiples), and those that its behaviour classes need to exist at five of them. "
+    "Default without --compare: the only one in the current directory; - for none.",
 )
 @click.option(
     "-c",
@@ -134,8 +138,11 @@ def command(
     values = _parse_all_levels(levels)
     declared = [parse_derived(text) for text in derived]
     structure = load_dependencies(dependencies, declared, iteration)
-    if ranks_from is not None:
-        values = _with_rank_levels(values, structure.ranks or RANKS, ranks_from)
+    ranks = structure.ranks or RANKS
+    if ranks_from is None and compare is None and ranks in values:
+        ranks_from = _only_measured_campaign()
+    if ranks_from not in (None, NO_CAMPAIGN):
+        values = _with_rank_levels(values, ranks, ranks_from)
 
     loop = None
     if compare is not None and structure.iteration:
@@ -162,6 +169,18 @@ def command(
         _print_design(design)
 
 
+def _only_measured_campaign() -> str | None:
+    """The only campaign in the current directory, if it has runs."""
+    campaigns = list_campaigns()
+    if len(campaigns) != 1:
+        return None
+    try:
+        with open_catalogue(campaigns[0]) as catalogue:
+            return campaigns[0] if catalogue.runs() else None
+    except InsituError:
+        return None
+
+
 def _parse_all_levels(texts: tuple[str, ...]) -> dict[str, tuple[float, ...]]:
     levels: dict[str, tuple[float, ...]] = {}
     for text in texts:
@@ -180,7 +199,7 @@ def _with_rank_levels(
     for level in chosen.refused:
         print_note(
             f"{name}={number(level)} is left out: all measured numbers of ranks have a property"
-            " (cubes, squares, powers) that it lacks"
+            " (cubes, squares, powers, multiples) that it lacks; --ranks-from - keeps it"
         )
     for size, reason in chosen.added.items():
         print_note(f"{name}={size} is added: {reason}")

@@ -1,12 +1,14 @@
-"""Numbers of ranks that a program accepts: cubes, squares, powers.
+"""Numbers of ranks that a program accepts: cubes, squares, powers, multiples.
 
 Many programs refuse a number of ranks that does not fit their decomposition. What they accept is
 unknown; that all measured numbers are cubes, for example, suggests that others are not accepted.
 """
 
 from collections.abc import Sequence
+from math import gcd
 
 MIN_COUNTS = 2  # numbers above 1 that must share a property before it restricts others
+MIN_MULTIPLES = 3  # numbers above 1 that must share a divisor before it restricts others
 MAX_RANKS = 1 << 24  # of a proposed run
 MAX_BASE = 12  # of powers that are recognised
 
@@ -59,7 +61,9 @@ def find_refused(measured: Sequence[int], named: Sequence[float]) -> list[float]
     for base in range(2, MAX_BASE + 1):
         if all(_is_power(size, base) for size in several):
             return sorted(n for n in named if n > 1 and not _is_power(round(n), base))
-    return []
+
+    divisor = gcd(*several) if len(several) >= MIN_MULTIPLES else 1
+    return sorted(n for n in named if n > 1 and round(n) % divisor)
 
 
 def _next_powers(roots: Sequence[int], power: int, number: int, end: float) -> list[int]:

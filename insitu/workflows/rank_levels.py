@@ -50,7 +50,7 @@ def choose_rank_levels(campaign: str, named: Sequence[float]) -> RankLevels:
         sizes = ", ".join(map(str, measured))
         raise UsageError(
             f"the program was measured on {sizes} ranks only, and seems to refuse all that are"
-            " named: name other numbers of ranks"
+            " named: name other numbers of ranks, or use --ranks-from -"
         )
 
     # A class will also exist at the named numbers of ranks from its smallest one on.

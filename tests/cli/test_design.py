@@ -117,3 +117,16 @@ def test_numbers_of_ranks_come_from_what_a_campaign_shows(insitu, tmp_path):
     rows = [json.loads(line) for line in outcome.lines]
     assert {row["params"]["p"] for row in rows} == {8, 27, 125}
     assert "p=16 is left out" in outcome.err
+
+
+def test_a_design_proposes_what_the_only_campaign_shows_to_be_accepted(insitu, tmp_path):
+    (tmp_path / "deps.json").write_text(json.dumps(DEPENDENCIES))
+    measured(tmp_path, [(8, 100), (27, 100), (64, 100)], 64, lambda p, n: p)
+    levels = ("-l", "p=8,16,27,125", "-l", "n=100,200,400", "--method", "full")
+
+    outcome = insitu("design", "deps.json", *levels, "--json")
+    without = insitu("design", "deps.json", *levels, "--ranks-from", "-", "--json")
+
+    assert {json.loads(line)["params"]["p"] for line in outcome.lines} == {8, 27, 125}
+    assert "p=16 is left out" in outcome.err
+    assert {json.loads(line)["params"]["p"] for line in without.lines} == {8, 16, 27, 125}

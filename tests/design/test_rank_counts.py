@@ -61,7 +61,14 @@ def test_a_class_of_the_larger_runs_needs_further_runs():
 
 @pytest.mark.parametrize(
     ("measured", "refused"),
-    [([1, 8, 27], [2, 9, 16]), ([4, 16, 64], [2, 8, 27]), ([2, 4, 8], [9, 27]), ([6, 10], [])],
+    [
+        ([1, 8, 27], [2, 9, 16]),
+        ([4, 16, 64], [2, 8, 27]),
+        ([2, 4, 8], [9, 27]),
+        ([6, 10], []),
+        ([6, 12, 18], [2, 8, 9, 16, 27]),
+        ([6, 10, 14], [9, 27]),
+    ],
 )
 def test_numbers_without_the_property_of_all_measured_ones_are_refused(measured, refused):
     named = (1, 2, 8, 9, 16, 27)
